@@ -1,0 +1,1 @@
+"""Ways to observe the law of an implementation, from strongest to weakest."""

@@ -1,0 +1,121 @@
+"""Which element of which tensor is which random number.
+
+A tensor's storage is what survives the dispatcher (views and detached copies share it), so
+identity is kept there: beside a storage that holds random numbers stands an integer
+tensor of the same length, 0 where an element is an ordinary number, and otherwise the index
+of its `Noise` or `Choice`. A view of the one is the same view of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from draftproof.conformance.lanes._noise import Choice, Noise, NotUnderstood
+from draftproof.reference.chance import Chance
+
+# Marks elements that were random in an earlier run of the program and not drawn again.
+_STALE = -1
+
+
+@dataclass
+class _Shadow:
+    storage: StorageWeakRef
+    ids: Tensor
+    item_size: int
+
+
+class Identities:
+    """The random numbers of one program, run after run."""
+
+    def __init__(self) -> None:
+        self._numbers: list[Noise | Choice] = []
+        self._ids: dict[Noise | Choice, int] = {}
+        # Holding a weak reference keeps a storage's address from being used again.
+        self._shadows: dict[int, _Shadow] = {}
+
+    def begin_run(self) -> None:
+        """Forget the last run: what outlives it may be overwritten, but not read."""
+        self._numbers.clear()
+        self._ids.clear()
+        self._shadows = {k: s for k, s in self._shadows.items() if not s.storage.expired()}
+        for shadow in self._shadows.values():
+            shadow.ids[shadow.ids != 0] = _STALE
+
+    def id_of(self, number: Noise | Choice) -> int:
+        """Return the id under which tensors hold `number`."""
+        if number not in self._ids:
+            self._numbers.append(number)
+            self._ids[number] = len(self._numbers)
+        return self._ids[number]
+
+    def number(self, identity: int) -> Noise | Choice:
+        """Return the number with this id. Raises `NotUnderstood` for one of an earlier run."""
+        if identity == _STALE:
+            raise NotUnderstood("reads noise that was drawn in an earlier call and kept")
+        return self._numbers[identity - 1]
+
+    def of(self, tensor: Tensor) -> Tensor | None:
+        """Return the ids of the tensor's elements (same shape), None if none is random."""
+        if not self._shadows or tensor.layout is not torch.strided:
+            return None
+        shadow = self._shadows.get(tensor.untyped_storage()._cdata)
+        if shadow is None:
+            return None
+        if shadow.item_size != tensor.element_size():
+            if not shadow.ids.any():
+                return None
+            raise NotUnderstood("views random numbers as numbers of another size")
+        ids = _like_view(shadow.ids, tensor)
+        return ids if ids.any() else None
+
+    def among(self, tensors: Iterable[Tensor]) -> list[Tensor]:
+        """Return those tensors that hold random numbers."""
+        return [t for t in tensors if self.of(t) is not None] if self._shadows else []
+
+    def has_noise(self, tensor: Tensor) -> bool:
+        """Return whether an element of the tensor is continuous and random."""
+        return any(isinstance(number, Noise) for number in self.numbers(tensor))
+
+    def numbers(self, tensor: Tensor) -> Iterator[Noise | Choice]:
+        """Yield the random numbers among the tensor's elements."""
+        ids = self.of(tensor)
+        if ids is not None:
+            for identity in dict.fromkeys(ids.flatten().tolist()):
+                if identity != 0:
+                    yield self.number(identity)
+
+    def attach(self, tensor: Tensor, ids: Tensor) -> None:
+        """Declare the tensor's elements to be the numbers `ids` (broadcast to its shape)."""
+        storage = tensor.untyped_storage()
+        if storage._cdata not in self._shadows:
+            if not ids.any():
+                return
+            length = storage.nbytes() // tensor.element_size()
+            fresh = torch.zeros(length, dtype=torch.int64, device=tensor.device)
+            self._shadows[storage._cdata] = _Shadow(
+                StorageWeakRef(storage), fresh, tensor.element_size()
+            )
+        _like_view(self._shadows[storage._cdata].ids, tensor).copy_(ids)
+
+    def settle(self, tensor: Tensor, chance: Chance) -> None:
+        """Decide every choice among the tensor's elements and write the values into it."""
+        ids = self.of(tensor)
+        if ids is None:
+            return
+        shadow = self._shadows[tensor.untyped_storage()._cdata].ids
+        memory = tensor.detach().as_strided((shadow.numel(),), (1,), 0)
+        places = _like_view(torch.arange(shadow.numel(), device=shadow.device), tensor)
+        for place in dict.fromkeys(places[ids != 0].tolist()):
+            number = self.number(int(shadow[place]))
+            if isinstance(number, Choice):
+                memory[place] = number.value(chance)
+                shadow[place] = 0
+
+
+def _like_view(memory: Tensor, tensor: Tensor) -> Tensor:
+    return memory.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())

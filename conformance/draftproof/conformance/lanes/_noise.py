@@ -1,0 +1,478 @@
+"""What a random number of a program is, while nobody has looked at it yet.
+
+Every continuous number is an ideal uniform U on (0, 1) behind a chain of monotone *steps*:
+`exponential_()` is -log U, Gumbel noise -log(-log U). Looking happens in two ways only:
+
+* a **comparison** with a known number is solved for U and splits its interval;
+* a **race** (`argmax(w / e)`, `argmax(logits + g)`) is reduced to exponential clocks, of
+  which clock i rings first with probability rate i / sum of rates.
+
+Both are exact. What is looked at in any other way is not understood, and says so.
+Where a race has been guarded by a tiny constant (`u + 1e-10`, `clamp(min=1e-7)`), the guard
+is dropped and its effect on the law, at most the constant itself, is added to `slack`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import inf, isinf, isnan
+from typing import TypeAlias
+
+from mpmath import mp
+
+from draftproof.reference.chance import Chance
+from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational
+
+# An exact number, or a float infinity.
+Extended: TypeAlias = Rational | float
+
+# Irrational numbers (exp, log) enter weights as rationals with this many correct bits:
+# far below every tolerance, and the weights still sum to exactly 1.
+_BITS = 160
+
+# Past this logarithm a number is 0 or infinite to every purpose: e**-20000 < 2**-28000.
+_HUGE_LOGARITHM = 20000
+
+# The largest guard constant that a race may drop; see `slack` above.
+_LARGEST_GUARD = rational("1/100000")
+
+LESS, AT_MOST, MORE, AT_LEAST = "<", "<=", ">", ">="
+_MIRRORED = {LESS: MORE, MORE: LESS, AT_MOST: AT_LEAST, AT_LEAST: AT_MOST}
+
+
+class NotUnderstood(Exception):
+    """Noise was looked at in a way whose law is not known; the message completes 'it ...'."""
+
+
+@dataclass(eq=False)
+class Uniform:
+    """One ideal uniform number: the interval in which it is known to lie."""
+
+    low: Rational = ZERO
+    high: Rational = ONE
+    raced: bool = False
+
+    def below(self, edge: Extended, chance: Chance) -> bool:
+        """Decide whether the number lies below `edge`, and remember it."""
+        if self.raced:
+            raise NotUnderstood("compares noise that has already decided a race")
+        if edge <= self.low:
+            return False
+        if edge >= self.high:
+            return True
+        is_below = chance.draw((edge - self.low, self.high - edge)) == 0
+        if is_below:
+            self.high = edge
+        else:
+            self.low = edge
+        return is_below
+
+    def enter_race(self) -> None:
+        """Spend the number on a race; only untouched noise can race."""
+        if self.raced:
+            raise NotUnderstood("races noise that has already decided another race")
+        if (self.low, self.high) != (ZERO, ONE):
+            raise NotUnderstood("races noise that has already been compared")
+        self.raced = True
+
+
+@dataclass(frozen=True)
+class Affine:
+    """x -> scale * x + shift, scale not zero."""
+
+    scale: Rational
+    shift: Rational
+
+    @property
+    def rising(self) -> bool:
+        return self.scale > 0
+
+    def image(self, low: Extended, high: Extended) -> tuple[Extended, Extended]:
+        ends = self._at(low), self._at(high)
+        return ends if self.rising else (ends[1], ends[0])
+
+    def solve(self, relation: str, edge: Extended, domain: tuple[Extended, Extended]) -> _Solved:
+        inverse = Affine(1 / self.scale, -self.shift / self.scale)
+        return (relation if self.rising else _MIRRORED[relation]), inverse._at(edge)
+
+    def _at(self, value: Extended) -> Extended:
+        if is_infinite(value):
+            return value if self.rising else -value
+        return self.scale * value + self.shift
+
+
+@dataclass(frozen=True)
+class Log:
+    """x -> log x on positive numbers."""
+
+    rising = True
+
+    def image(self, low: Extended, high: Extended) -> tuple[Extended, Extended]:
+        if low < 0:
+            raise NotUnderstood("takes the logarithm of noise that can be negative")
+        return log(low), log(high)
+
+    def solve(self, relation: str, edge: Extended, domain: tuple[Extended, Extended]) -> _Solved:
+        return relation, exp(edge)
+
+
+@dataclass(frozen=True)
+class Exp:
+    """x -> exp x."""
+
+    rising = True
+
+    def image(self, low: Extended, high: Extended) -> tuple[Extended, Extended]:
+        return exp(low), exp(high)
+
+    def solve(self, relation: str, edge: Extended, domain: tuple[Extended, Extended]) -> _Solved:
+        return relation, -inf if edge <= 0 else log(edge)
+
+
+@dataclass(frozen=True)
+class Reciprocal:
+    """x -> 1 / x on numbers of one sign."""
+
+    rising = False
+
+    def image(self, low: Extended, high: Extended) -> tuple[Extended, Extended]:
+        if low < 0 < high:
+            raise NotUnderstood("divides by noise of either sign")
+        return (-inf if high == 0 else _inverse(high)), (inf if low == 0 else _inverse(low))
+
+    def solve(self, relation: str, edge: Extended, domain: tuple[Extended, Extended]) -> _Solved:
+        positive = domain[0] >= 0
+        if positive and edge <= 0:
+            return _MIRRORED[relation], inf
+        if not positive and edge >= 0:
+            return _MIRRORED[relation], -inf
+        return _MIRRORED[relation], _inverse(edge)
+
+
+@dataclass(frozen=True)
+class Clamp:
+    """x -> the nearest number in low..high."""
+
+    low: Extended
+    high: Extended
+
+    rising = True
+
+    def image(self, low: Extended, high: Extended) -> tuple[Extended, Extended]:
+        return min(max(low, self.low), self.high), min(max(high, self.low), self.high)
+
+    def solve(self, relation: str, edge: Extended, domain: tuple[Extended, Extended]) -> _Solved:
+        inclusive = relation in (AT_MOST, MORE)
+        if edge > self.high or (inclusive and edge == self.high):
+            return relation, inf
+        if edge < self.low or (not inclusive and edge == self.low):
+            return relation, -inf
+        return relation, edge
+
+
+@dataclass(frozen=True)
+class Floor:
+    """x -> the largest multiple of 1/`parts` that is not above x: a generator of few bits."""
+
+    parts: int
+
+    rising = True
+
+    def image(self, low: Extended, high: Extended) -> tuple[Extended, Extended]:
+        return low, high
+
+    def solve(self, relation: str, edge: Extended, domain: tuple[Extended, Extended]) -> _Solved:
+        if is_infinite(edge):
+            return relation, edge
+        scaled = edge * self.parts
+        floor = scaled.numerator // scaled.denominator
+        inclusive = relation in (AT_MOST, MORE)
+        cell = floor + 1 if inclusive or scaled.denominator != 1 else floor
+        return relation, rational(int(cell)) / self.parts
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """x -> the nearest float of `digits` significant bits, the smallest being 2**`least`."""
+
+    digits: int
+    least: int
+
+    rising = True
+
+    def image(self, low: Extended, high: Extended) -> tuple[Extended, Extended]:
+        return low, high
+
+    def solve(self, relation: str, edge: Extended, domain: tuple[Extended, Extended]) -> _Solved:
+        if is_infinite(edge):
+            return relation, edge
+        inclusive = relation in (AT_MOST, MORE)
+        # The first float that fails the relation, and its predecessor: their midpoint decides.
+        step = self._step(edge)
+        index = (edge / step).numerator // (edge / step).denominator
+        fails = step * int(index + 1 if inclusive or index * step != edge else index)
+        before = fails - self._step(fails, below=True)
+        return relation, (fails + before) / 2
+
+    def _step(self, value: Rational, *, below: bool = False) -> Rational:
+        """Return the distance of neighbouring floats at `value`, or just below it."""
+        size = abs(value)
+        exponent = self.least
+        if size != 0:
+            exponent = size.numerator.bit_length() - size.denominator.bit_length()
+            exponent -= rational(2) ** exponent > size
+        if below and value > 0 and size == rational(2) ** exponent:
+            exponent -= 1
+        return rational(2) ** max(exponent - self.digits + 1, self.least)
+
+
+_Solved: TypeAlias = tuple[str, Extended]
+Step: TypeAlias = Affine | Log | Exp | Reciprocal | Clamp | Floor | Rounded
+
+
+@dataclass(frozen=True)
+class Noise:
+    """A continuous random number: a uniform behind monotone steps."""
+
+    uniform: Uniform
+    steps: tuple[Step, ...] = ()
+
+    def then(self, *steps: Step) -> Noise:
+        """Return the number after further steps; two affine steps in a row become one."""
+        chain = list(self.steps)
+        for step in steps:
+            if isinstance(step, Affine) and chain and isinstance(chain[-1], Affine):
+                inner = chain.pop()
+                step = Affine(step.scale * inner.scale, step.scale * inner.shift + step.shift)
+            if step != Affine(ONE, ZERO):
+                chain.append(step)
+        changed = Noise(self.uniform, tuple(chain))
+        changed.range()
+        return changed
+
+    def range(self) -> tuple[Extended, Extended]:
+        """Return an interval that holds the number."""
+        low: Extended = ZERO
+        high: Extended = ONE
+        for step in self.steps:
+            low, high = step.image(low, high)
+        return low, high
+
+    def compare(self, relation: str, edge: Extended, chance: Chance) -> bool:
+        """Decide `self relation edge`. Events of probability zero do not happen."""
+        domains = [(ZERO, ONE)]
+        for step in self.steps:
+            domains.append(step.image(*domains[-1]))
+        for step, domain in zip(reversed(self.steps), reversed(domains[:-1]), strict=True):
+            relation, edge = step.solve(relation, edge, domain)
+        is_below = self.uniform.below(edge, chance)
+        return is_below if relation in (LESS, AT_MOST) else not is_below
+
+
+@dataclass(eq=False)
+class Choice:
+    """A discrete random number, decided when somebody looks and the same for ever after."""
+
+    decide: Callable[[Chance], int]
+    decided: int | None = None
+
+    def value(self, chance: Chance) -> int:
+        if self.decided is None:
+            self.decided = self.decide(chance)
+        return self.decided
+
+
+@dataclass(eq=False)
+class Ranking:
+    """Contenders in the order in which their exponential clocks ring, drawn as far as asked.
+
+    Position 0 is the winner of a race; the first n positions are n draws without
+    replacement. `rates` maps a contender to the rate of its clock, `others` are those that
+    come after all clocks, in order. Source: the Plackett-Luce law of exponential clocks.
+    """
+
+    rates: dict[int, Rational]
+    others: tuple[int, ...] = ()
+    noises: tuple[Noise, ...] = ()
+    order: list[int] = field(default_factory=list)
+
+    def at(self, position: int, chance: Chance) -> int:
+        """Return who comes at `position`."""
+        if not self.order:
+            for noise in self.noises:
+                noise.uniform.enter_race()
+        while len(self.order) <= position:
+            left = [contender for contender in self.rates if contender not in self.order]
+            if left:
+                winner = left[chance.draw([self.rates[contender] for contender in left])]
+            else:
+                winner = self.others[len(self.order) - len(self.rates)]
+            self.order.append(winner)
+        return self.order[position]
+
+
+def ranking(contenders: Sequence[Noise | float], *, largest: bool) -> tuple[Ranking, Rational]:
+    """Return the ranking of random and known numbers by value, and the slack of its law.
+
+    Known numbers must lie outside the range of the random ones. As in torch, NaN counts as
+    the largest number.
+    """
+    noises = {i: c for i, c in enumerate(contenders) if isinstance(c, Noise)}
+    known = {i: float(c) for i, c in enumerate(contenders) if not isinstance(c, Noise)}
+    low = min(noise.range()[0] for noise in noises.values())
+    high = max(noise.range()[1] for noise in noises.values())
+    above = [i for i, value in known.items() if isnan(value) or value >= high]
+    below = [i for i, value in known.items() if value <= low and i not in above]
+    if len(above) + len(below) < len(known):
+        raise NotUnderstood("races noise against a known number that may win or lose")
+    ahead, behind = (above, below) if largest else (below, above)
+    if ahead:
+        raise NotUnderstood("races noise against a known number that always wins")
+    behind.sort(key=lambda i: (isnan(known[i]), known[i]), reverse=largest)
+    rates, slack = _rates(list(noises.values()), largest=largest)
+    ringing = {i: rate for i, rate in zip(noises, rates, strict=True) if rate > 0}
+    silent = [i for i in noises if i not in ringing]
+    return Ranking(ringing, (*silent, *behind), tuple(noises.values())), slack
+
+
+def _rates(noises: Sequence[Noise], *, largest: bool) -> tuple[list[Rational], Rational]:
+    """Return the rates of exponential clocks that ring in the order of the noises' values."""
+    chains = [list(noise.steps) for noise in noises]
+    # A monotone function of all contenders alike does not change who is ahead of whom.
+    while chains[0] and all(chain and chain[-1] == chains[0][-1] for chain in chains):
+        if isinstance(chains[0][-1], (Clamp, Floor, Rounded)):
+            break
+        largest ^= not chains[0][-1].rising
+        for chain in chains:
+            chain.pop()
+    if not any(chains):
+        return [ONE for _ in chains], ZERO
+    forms = [_reduced(chain) for chain in chains]
+    kinds = {form.kind for form in forms}
+    slack = sum((form.slack for form in forms), ZERO)
+    if len(kinds) == 1:
+        kind = kinds.pop()
+        scales = [form.scale if largest else -form.scale for form in forms]
+        shifts = [form.shift for form in forms]
+        if kind == "clock" and len(set(shifts)) == 1 and all(scale < 0 for scale in scales):
+            return [-1 / scale for scale in scales], slack
+        if kind == "inverse clock" and all(scale > 0 for scale in scales):
+            return scales, slack
+        if kind == "log clock" and len(set(scales)) == 1 and scales[0] < 0:
+            sign = 1 if largest else -1
+            logits = [sign * shift / -scales[0] for shift in shifts]
+            return [exp(logit - max(logits)) for logit in logits], slack
+    raise NotUnderstood("races noise that is neither exponential nor Gumbel")
+
+
+@dataclass(frozen=True)
+class _Form:
+    """shift + scale * f(E), E a standard exponential clock; f is named by `kind`.
+
+    "clock": E, "inverse clock": 1 / E (shift 0), "log clock": log E; and "uniform" for
+    shift + scale * U.
+    """
+
+    kind: str
+    shift: Rational
+    scale: Rational
+    slack: Rational = ZERO
+
+    def without_shift(self, shift: Rational) -> _Form:
+        """Return the form with a guard constant dropped, its effect added to the slack."""
+        effect = abs(shift / self.scale)
+        if effect > _LARGEST_GUARD:
+            raise NotUnderstood("races noise that is neither exponential nor Gumbel")
+        return _Form(self.kind, ZERO, self.scale, self.slack + effect)
+
+
+def _reduced(chain: Sequence[Step]) -> _Form:
+    form = _Form("uniform", ZERO, ONE)
+    for step in chain:
+        form = _after(form, step)
+    return form
+
+
+def _after(form: _Form, step: Step) -> _Form:
+    kind, shift, scale, slack = form.kind, form.shift, form.scale, form.slack
+    match step:
+        case Affine() if kind != "inverse clock" or step.shift == 0:
+            return _Form(kind, step.scale * shift + step.shift, step.scale * scale, slack)
+        case Log() if kind == "uniform" and scale > 0:
+            form = form.without_shift(shift)
+            return _Form("clock", log(scale), -ONE, form.slack)
+        case Log() if kind == "uniform":
+            # shift + scale * U with scale < 0: 1 - U is as uniform as U.
+            form = form.without_shift(shift + scale)
+            return _Form("clock", log(-scale), -ONE, form.slack)
+        case Log() if kind == "clock" and scale > 0:
+            form = form.without_shift(shift)
+            return _Form("log clock", log(scale), ONE, form.slack)
+        case Log() if kind == "inverse clock" and scale > 0:
+            return _Form("log clock", log(scale), -ONE, slack)
+        case Reciprocal() if kind == "clock":
+            form = form.without_shift(shift)
+            return _Form("inverse clock", ZERO, 1 / scale, form.slack)
+        case Reciprocal() if kind == "inverse clock":
+            return _Form("clock", ZERO, 1 / scale, slack)
+        case Clamp() if kind in ("uniform", "clock") and scale > 0:
+            # Each end cuts off at most the mass that it covers, were the number uniform;
+            # a clock has at most density 1 below, and exp(-t) above t.
+            _, low = Affine(scale, shift).solve(AT_LEAST, step.low, (ZERO, inf))
+            _, high = Affine(scale, shift).solve(AT_MOST, step.high, (ZERO, inf))
+            cut = max(low, ZERO)
+            if kind == "uniform":
+                cut += max(-Affine(ONE, -ONE)._at(high), ZERO)
+            else:
+                cut += exp(-high)
+            if cut <= _LARGEST_GUARD:
+                return _Form(kind, shift, scale, slack + cut)
+    raise NotUnderstood("races noise that is neither exponential nor Gumbel")
+
+
+def is_infinite(value: Extended) -> bool:
+    """Return whether an extended number is one of the two infinities."""
+    return isinstance(value, float)
+
+
+def extended(value: float) -> Extended:
+    """Return a float as an exact number, or as the infinity that it is."""
+    return value if isinf(value) else exactly(value)
+
+
+@lru_cache(maxsize=4096)
+def exp(value: Extended) -> Extended:
+    """Return exp(value), rounded at the 160th bit; beyond e**±20000 it is 0 or infinite."""
+    if value > _HUGE_LOGARITHM:
+        return inf
+    if value < -_HUGE_LOGARITHM:
+        return ZERO
+    if value == 0:
+        return ONE
+    with mp.workprec(_BITS):
+        return _from_mp(mp.exp(mp.mpf(int(value.numerator)) / int(value.denominator)))
+
+
+@lru_cache(maxsize=4096)
+def log(value: Extended) -> Extended:
+    """Return log(value) of a non-negative number, rounded at the 160th bit."""
+    if value == 0:
+        return -inf
+    if is_infinite(value):
+        return inf
+    if value == 1:
+        return ZERO
+    with mp.workprec(_BITS):
+        return _from_mp(mp.log(mp.mpf(int(value.numerator)) / int(value.denominator)))
+
+
+def _from_mp(value: mp.mpf) -> Rational:
+    sign, mantissa, exponent, _ = value._mpf_
+    whole = rational(int(mantissa)) * rational(2) ** exponent
+    return -whole if sign else whole
+
+
+def _inverse(value: Extended) -> Extended:
+    return ZERO if is_infinite(value) else 1 / value

@@ -1,0 +1,689 @@
+"""What each PyTorch operator does to random numbers.
+
+Four kinds are understood: operators that *draw*, that *move* elements about, that compute a
+monotone function of one random number (*arithmetic*), and that look at random numbers
+(*comparisons*, *races*, *bins*). Views, and operators that read shapes only, need nothing.
+Before any other operator runs, the choices among its arguments are decided, which makes
+them ordinary numbers; continuous noise cannot be decided, and raises `NotUnderstood`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import product
+from math import inf, isinf, isnan, nan
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+from draftproof.conformance.lanes._identity import Identities
+from draftproof.conformance.lanes._noise import (
+    AT_LEAST,
+    AT_MOST,
+    LESS,
+    MORE,
+    Affine,
+    Choice,
+    Clamp,
+    Exp,
+    Floor,
+    Log,
+    Noise,
+    NotUnderstood,
+    Ranking,
+    Reciprocal,
+    Rounded,
+    Uniform,
+    extended,
+    log,
+    ranking,
+)
+from draftproof.reference.chance import Chance
+from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational
+
+# Significant bits, and the exponent of the smallest positive number, of the narrow floats.
+# Noise of wider floats is taken as ideal: its grid of 2**-24 is below every tolerance.
+_NARROW = {torch.float16: (11, -24), torch.bfloat16: (8, -133)}
+
+# Operators that move elements without changing them: the arguments whose elements move.
+# A number among them is an ordinary element; all other arguments say where things go.
+_MOVED = {
+    "cat": (0,),
+    "clone": (0,),
+    "constant_pad_nd": (0, 2),
+    "diag_embed": (0,),
+    "diagonal_scatter": (0, 1),
+    "fill": (0, 1),
+    "flip": (0,),
+    "gather": (0,),
+    "index": (0,),
+    "index_copy": (0, 3),
+    "index_fill": (0, 3),
+    "index_put": (0, 2),
+    "index_select": (0,),
+    "masked_fill": (0, 2),
+    "masked_scatter": (0, 2),
+    "masked_select": (0,),
+    "repeat": (0,),
+    "roll": (0,),
+    "scatter": (0, 3),
+    "select_scatter": (0, 1),
+    "slice_scatter": (0, 1),
+    "stack": (0,),
+    "take": (0,),
+    "tril": (0,),
+    "triu": (0,),
+    "where": (1, 2),
+    "zero": (0,),
+}
+
+_RELATIONS = {"lt": LESS, "le": AT_MOST, "gt": MORE, "ge": AT_LEAST}
+_REVERSED = {LESS: MORE, AT_MOST: AT_LEAST, MORE: LESS, AT_LEAST: AT_MOST}
+
+# Integers and the floats that hold every small integer: a choice moves among them as it is.
+_WIDE = (torch.int32, torch.int64, torch.float32, torch.float64)
+
+
+class Interpreter:
+    """Runs operators of one run of a program, following its random numbers."""
+
+    def __init__(self, identities: Identities, chance: Chance) -> None:
+        self.identities = identities
+        self.chance = chance
+        self.slack: Rational = ZERO
+        self._rankings: dict[object, Ranking] = {}
+        self._places: dict[tuple[Ranking, int], Choice] = {}
+
+    def run(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return what `func` returns. Raises `NotUnderstood`."""
+        name, is_random, reads_no_values = _traits(func)
+        if name in _DRAWS:
+            return _DRAWS[name](self, func, args, kwargs)
+        if is_random:
+            raise NotUnderstood("draws random numbers of a kind that is not known")
+        if reads_no_values:
+            return func(*args, **kwargs)
+        touched = self.identities.among(tensors_in((*args, *kwargs.values())))
+        if not touched:
+            return func(*args, **kwargs)
+        if name in _MOVED:
+            return self._move(func, args, kwargs, _MOVED[name])
+        if name in _LOOKS:
+            return _LOOKS[name](self, func, args, kwargs)
+        for tensor in touched:
+            self.settle(tensor)
+        if name in _ARITHMETIC and any(map(self.identities.has_noise, touched)):
+            return self._compute(func, args, kwargs, _ARITHMETIC[name])
+        for tensor in touched:
+            self.refuse_noise(tensor)
+        return func(*args, **kwargs)
+
+    def settle(self, tensor: Tensor) -> None:
+        """Make the tensor's choices ordinary numbers."""
+        self.identities.settle(tensor, self.chance)
+
+    def refuse_noise(self, tensor: Tensor) -> None:
+        """Raise `NotUnderstood` if an element is continuous noise."""
+        if self.identities.has_noise(tensor):
+            raise NotUnderstood("looks at continuous noise in a way that is not understood")
+
+    # --- drawing -----------------------------------------------------------------------
+
+    def _draw_uniform(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
+        out = _shaped_like_result(func, args, kwargs)
+        given = _bound(func, args, kwargs)
+        low, high = given.get("from", 0.0), given.get("to", 1.0)
+        steps: list[Floor | Affine] = []
+        if out.dtype in _NARROW:
+            steps.append(Floor(2 ** _NARROW[out.dtype][0]))
+        steps.append(Affine(exactly(float(high)) - exactly(float(low)), exactly(float(low))))
+        return self._fresh(out, lambda: Noise(Uniform()).then(*steps))
+
+    def _draw_exponential(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
+        out: Tensor = args[0]
+        rate = exactly(float(_bound(func, args, kwargs)["lambd"]))
+        if rate <= 0:
+            raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={rate}")
+        steps: list[Log | Affine | Rounded] = [Log(), Affine(-1 / rate, ZERO)]
+        if out.dtype in _NARROW:
+            steps.append(Rounded(*_NARROW[out.dtype]))
+        return self._fresh(out, lambda: Noise(Uniform()).then(*steps))
+
+    def _draw_bernoulli(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
+        given = _bound(func, args, kwargs)
+        chances = given.get("p", args[0])
+        self._ordinary([chances])
+        in_place = func._schema.name.endswith("_")
+        out = args[0] if in_place else kwargs.get("out", torch.empty_like(args[0]))
+        table = torch.as_tensor(chances, dtype=torch.float64).expand(out.shape)
+        weights = iter(table.flatten().tolist())
+        if not ((table >= 0) & (table <= 1)).all():
+            raise RuntimeError("bernoulli expects all probabilities to be in 0..1")
+
+        def toss() -> Choice:
+            heads = exactly(next(weights))
+            return Choice(lambda chance: int(chance.coin(heads)))
+
+        return self._fresh(out, toss)
+
+    def _draw_multinomial(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
+        given = _bound(func, args, kwargs)
+        weights: Tensor = given["self"]
+        self._ordinary([weights])
+        # The operator itself checks its arguments and shapes the result.
+        out: Tensor = func(*args, **{**kwargs, "generator": torch.Generator(weights.device)})
+        rows = weights.reshape(-1, weights.shape[-1]).tolist()
+        draws = iter(
+            draw
+            for row in rows
+            for draw in self._picks(
+                [exactly(w) for w in row], given["num_samples"], given["replacement"]
+            )
+        )
+        return self._fresh(out, lambda: next(draws))
+
+    def _picks(self, weights: list[Rational], count: int, replacement: bool) -> Iterator[Choice]:
+        if replacement:
+            return (Choice(lambda chance: chance.draw(weights)) for _ in range(count))
+        ranked = Ranking({i: weight for i, weight in enumerate(weights) if weight > 0})
+        return (self._place(ranked, position) for position in range(count))
+
+    def _draw_integers(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
+        given = _bound(func, args, kwargs)
+        low = given.get("low", 0)
+        weights = [ONE] * (given["high"] - low)
+        out = _shaped_like_result(func, args, kwargs, default=torch.int64)
+        return self._fresh(out, lambda: Choice(lambda chance: low + chance.draw(weights)))
+
+    def _draw_permutation(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
+        count = args[0]
+        ranked = Ranking(dict.fromkeys(range(count), ONE))
+        out = _shaped_like_result(func, ([count],), kwargs, default=torch.int64)
+        places = iter(range(count))
+        return self._fresh(out, lambda: self._place(ranked, next(places)))
+
+    def _fresh(self, out: Tensor, number: Callable[[], Noise | Choice]) -> Tensor:
+        """Make every element of `out` a new random number."""
+        # Whoever reads noise in spite of everything shall at least read NaN.
+        numbers = [number() for _ in range(out.numel())]
+        out.fill_(nan if numbers and isinstance(numbers[0], Noise) else 0)
+        ids = [self.identities.id_of(each) for each in numbers]
+        self.identities.attach(out, torch.tensor(ids, dtype=torch.int64).view(out.shape))
+        return out
+
+    # --- moving ------------------------------------------------------------------------
+
+    def _move(self, func: OpOverload, args: Any, kwargs: Any, moved: Sequence[int]) -> Any:
+        if _bound(func, args, kwargs).get("accumulate") or "reduce" in kwargs:
+            raise NotUnderstood("accumulates noise")
+        for position, argument in enumerate(args):
+            if position not in moved:
+                self._ordinary([argument])
+        self._ordinary(kwargs.values())
+        ids = func(*(self._ids(a) if i in moved else a for i, a in enumerate(args)), **kwargs)
+        out = func(*args, **kwargs)
+        self.identities.attach(out, ids)
+        return out
+
+    def _ids(self, moved: Any) -> Any:
+        """Return what stands for a moved argument when ids are moved in its place."""
+        if isinstance(moved, Tensor):
+            ids = self.identities.of(moved)
+            return torch.zeros(moved.shape, dtype=torch.int64) if ids is None else ids.clone()
+        if isinstance(moved, (list, tuple)):
+            return [self._ids(each) for each in moved]
+        return 0
+
+    def _cast(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
+        source: Tensor = args[0]
+        ids = self._recast(source, kwargs.get("dtype") or source.dtype)
+        out: Tensor = func(*args, **kwargs)
+        self.identities.attach(out, ids)
+        return out
+
+    def _copy(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
+        destination, source = args[0], args[1]
+        ids = self._recast(source, destination.dtype)
+        func(*args, **kwargs)
+        self.identities.attach(destination, ids)
+        return destination  # type: ignore[no-any-return]  # an operator's arguments are untyped
+
+    def _recast(self, source: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return the ids of the tensor's elements after a cast to `dtype`."""
+        if dtype is not source.dtype and dtype not in _WIDE:
+            self.settle(source)
+
+        def cast(number: Noise | Choice) -> Noise | Choice:
+            if isinstance(number, Choice) or dtype is source.dtype:
+                return number
+            if not dtype.is_floating_point:
+                raise NotUnderstood("makes noise an integer")
+            return number.then(Rounded(*_NARROW[dtype])) if dtype in _NARROW else number
+
+        ids = self._ids(source)
+        return _each(ids, lambda _, identity: self._id(cast(self.identities.number(identity))))
+
+    # --- arithmetic --------------------------------------------------------------------
+
+    def _compute(self, func: OpOverload, args: Any, kwargs: Any, function: _Function) -> Tensor:
+        """Apply a function of one random number, and of one ordinary number if it has two."""
+        given = _bound(func, args, kwargs)
+        if given.get("rounding_mode") is not None:
+            raise NotUnderstood("rounds noise")
+        operands = [a for a in args if isinstance(a, (Tensor, int, float))][:2]
+        if _name(func) in ("clamp", "clamp_min", "clamp_max"):
+            operands = operands[:1]
+            if any(isinstance(given.get(end), Tensor) for end in ("min", "max")):
+                raise NotUnderstood("clamps noise by tensors")
+        ids, others = self._operands(operands)
+        out: Tensor = func(*args, **kwargs)
+        constants: dict[int, float] = {}
+
+        def image(place: int, identity: int) -> int:
+            first = identity > 0
+            noise = self.identities.number(abs(identity))
+            assert isinstance(noise, Noise)
+            result = function(_Operation(noise, others[place], first, given))
+            if isinstance(result, Noise):
+                return self._id(result)
+            constants[place] = result
+            return 0
+
+        new_ids = _each(ids, image)
+        for place, constant in constants.items():
+            out[_position(place, out.shape)] = constant
+        self.identities.attach(out, new_ids)
+        return out
+
+    def _operands(self, operands: Sequence[Any]) -> tuple[Tensor, list[float]]:
+        """Broadcast one or two operands; return ids and the ordinary numbers opposite to them.
+
+        An id is negative where the random number is the second operand.
+        """
+        if len(operands) == 1:
+            ids = self._ids(operands[0])
+            return ids, [nan] * ids.numel()
+        dtype = torch.result_type(*operands)
+        tensors = [torch.as_tensor(operand) for operand in operands]
+        shape = torch.broadcast_shapes(*(tensor.shape for tensor in tensors))
+        first, second = (self._ids(tensor).expand(shape) for tensor in tensors)
+        if ((first != 0) & (second != 0)).any():
+            raise NotUnderstood("combines two random numbers")
+        if ((first == -1) | (second == -1)).any():
+            self.identities.number(-1)
+        left, right = (tensor.to(dtype).double().expand(shape) for tensor in tensors)
+        others = torch.where(first != 0, right, left)
+        return first - second, others.flatten().tolist()
+
+    # --- looking -----------------------------------------------------------------------
+
+    def _compare(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
+        self._settle_all(args)
+        if not self._any_noise(args):
+            return func(*args, **kwargs)  # type: ignore[no-any-return]  # operators are untyped
+        ids, others = self._operands(args[:2])
+        out: Tensor = func(*args, **kwargs)
+        name = _name(func)
+
+        def image(place: int, identity: int) -> int:
+            noise = self.identities.number(abs(identity))
+            assert isinstance(noise, Noise)
+            if isnan(others[place]):
+                out[_position(place, out.shape)] = name == "ne"
+                return 0
+            edge = extended(others[place])
+            if name in _RELATIONS:
+                relation = _RELATIONS[name]
+                if identity < 0:
+                    relation = _REVERSED[relation]
+                return self._id(Choice(lambda chance: int(noise.compare(relation, edge, chance))))
+
+            def equals(chance: Chance) -> bool:
+                at_most = noise.compare(AT_MOST, edge, chance)
+                return at_most and noise.compare(AT_LEAST, edge, chance)
+
+            return self._id(Choice(lambda chance: int(equals(chance) == (name == "eq"))))
+
+        self.identities.attach(out, _each(ids, image))
+        return out
+
+    def _classify(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
+        """Answer isnan, isinf and isfinite: noise is finite and a number."""
+        self._settle_all(args)
+        out: Tensor = func(*args, **kwargs)
+        ids = self.identities.of(args[0])
+        if ids is not None:
+            out[ids != 0] = _name(func) == "isfinite"
+        return out
+
+    def _rank(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
+        """Answer argmax, argmin, max, min, topk and sort along a dimension."""
+        values: Tensor = args[0]
+        self.settle(values)
+        if not self.identities.has_noise(values):
+            return func(*args, **kwargs)
+        name, given = _name(func), _bound(func, args, kwargs)
+        largest = {"argmax": True, "max": True, "topk": given.get("largest")}.get(
+            name, given.get("descending", False)
+        )
+        keep = given.get("keepdim", True)
+        dim = given.get("dim")
+        if "other" in given:
+            raise NotUnderstood("takes the larger or smaller of noise and something else")
+        out = func(*args, **kwargs)
+        if name in ("max", "min") and dim is None:
+            self.identities.attach(out, torch.tensor(self._spent()))
+            return out
+        ids, known = self._ids(values), values.detach().double()
+        if dim is None:
+            ids, known, dim = ids.flatten(), known.flatten(), 0
+        indices = out if isinstance(out, Tensor) else out[1]
+        rows = zip(
+            ids.movedim(dim, -1).reshape(-1, ids.shape[dim]).tolist(),
+            known.movedim(dim, -1).reshape(-1, ids.shape[dim]).tolist(),
+            strict=True,
+        )
+        count = indices.shape[dim] if keep and indices.dim() else 1
+        ranked = [self._ranked(row, plain, largest, count) for row, plain in rows]
+        shape = [size for axis, size in enumerate(ids.shape) if axis != dim % ids.dim()]
+        placed = torch.tensor(ranked, dtype=torch.int64).reshape(*shape, count)
+        placed = placed.movedim(-1, dim).reshape(indices.shape)
+        self.identities.attach(indices, placed)
+        if not isinstance(out, Tensor):
+            hidden = _each(placed, lambda _, __: self._spent())
+            self.identities.attach(out[0], hidden)
+        return out
+
+    def _ranked(self, ids: list[int], known: list[float], largest: bool, count: int) -> list[int]:
+        """Return the ids of the first `count` places in a row, all 0 if it holds no noise."""
+        if not any(ids):
+            return [0] * count
+        contenders = tuple(
+            self.identities.number(identity) if identity else value
+            for identity, value in zip(ids, known, strict=True)
+        )
+        key = (contenders, largest)
+        if key not in self._rankings:
+            noises = [c for c in contenders if not isinstance(c, Choice)]
+            self._rankings[key], slack = ranking(noises, largest=largest)
+            self.slack += slack
+        return [self._id(self._place(self._rankings[key], place)) for place in range(count)]
+
+    def _bin(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
+        """Answer searchsorted and bucketize: how many of the sorted edges lie below noise."""
+        given = _bound(func, args, kwargs)
+        is_search = _name(func) == "searchsorted"
+        edges, values = (args[0], args[1]) if is_search else (args[1], args[0])
+        self._settle_all([edges, values])
+        if not isinstance(values, Tensor) or not self.identities.has_noise(values):
+            return func(*args, **kwargs)  # type: ignore[no-any-return]  # operators are untyped
+        self.refuse_noise(edges)
+        if given.get("sorter") is not None:
+            raise NotUnderstood("searches noise through a sorter")
+        right = given.get("side") == "right" or bool(given.get("right"))
+        out: Tensor = func(*args, **kwargs)
+        ids = self._ids(values)
+        row_length = values.shape[-1] if edges.dim() > 1 else max(values.numel(), 1)
+        rows = edges.detach().double().reshape(-1, edges.shape[-1]).tolist()
+
+        def image(place: int, identity: int) -> int:
+            noise = self.identities.number(identity)
+            assert isinstance(noise, Noise)
+            row = [extended(edge) for edge in rows[place // row_length]]
+            relation = AT_LEAST if right else MORE
+
+            def search(chance: Chance) -> int:
+                passed = (i for i, e in enumerate(row) if not noise.compare(relation, e, chance))
+                return next(passed, len(row))
+
+            return self._id(Choice(search))
+
+        self.identities.attach(out, _each(ids, image))
+        return out
+
+    # --- small things ------------------------------------------------------------------
+
+    def _id(self, number: Noise | Choice) -> int:
+        return self.identities.id_of(number)
+
+    def _place(self, ranked: Ranking, place: int) -> Choice:
+        if (ranked, place) not in self._places:
+            self._places[ranked, place] = Choice(lambda chance: ranked.at(place, chance))
+        return self._places[ranked, place]
+
+    def _spent(self) -> int:
+        """Return the id of noise that nobody may look at: the value of a race's winner."""
+        return self._id(Noise(Uniform(raced=True)))
+
+    def _settle_all(self, values: Iterable[Any]) -> None:
+        for tensor in tensors_in(values):
+            self.settle(tensor)
+
+    def _ordinary(self, values: Iterable[Any]) -> None:
+        """Settle all tensors among the values, and refuse noise in them."""
+        for tensor in tensors_in(values):
+            self.settle(tensor)
+            self.refuse_noise(tensor)
+
+    def _any_noise(self, values: Iterable[Any]) -> bool:
+        return any(self.identities.has_noise(tensor) for tensor in tensors_in(values))
+
+
+class _Operation:
+    """A random number, the ordinary number that it meets, and the operator's arguments."""
+
+    def __init__(self, noise: Noise, other: float, first: bool, given: dict[str, Any]) -> None:
+        self.noise = noise
+        self.other = other
+        self.first = first
+        self.given = given
+
+    def scaled(self, noise: Noise, factor: float) -> Noise | float:
+        if factor == 0:
+            return 0.0
+        if isnan(factor):
+            return nan
+        if isinf(factor):
+            return factor * self.sign(noise)
+        return noise.then(Affine(exactly(factor), ZERO))
+
+    def shifted(self, noise: Noise | float, shift: float) -> Noise | float:
+        if isinstance(noise, float) or isinf(shift) or isnan(shift):
+            return shift + noise if isinstance(noise, float) else shift
+        return noise.then(Affine(ONE, exactly(shift)))
+
+    def sign(self, noise: Noise) -> int:
+        low, high = noise.range()
+        if low < 0 < high:
+            raise NotUnderstood("combines noise of either sign with zero or infinity")
+        return 1 if low >= 0 else -1
+
+    def add(self, sign: int = 1) -> Noise | float:
+        """Return first + sign * alpha * second."""
+        weight = sign * float(self.given.get("alpha") or 1)
+        if self.first:
+            return self.shifted(self.noise, weight * self.other)
+        return self.shifted(self.scaled(self.noise, weight), self.other)
+
+    def subtract_reversed(self) -> Noise | float:
+        """Return other - alpha * self, as rsub does."""
+        weight = -float(self.given.get("alpha") or 1)
+        if self.first:
+            return self.shifted(self.scaled(self.noise, weight), self.other)
+        return self.shifted(self.noise, weight * self.other)
+
+    def multiply(self) -> Noise | float:
+        return self.scaled(self.noise, self.other)
+
+    def divide(self) -> Noise | float:
+        if not self.first:
+            return self.scaled(self.noise.then(Reciprocal()), self.other)
+        if self.other == 0:
+            return inf * self.sign(self.noise)
+        if isinf(self.other) or isnan(self.other):
+            return 0.0 if isinf(self.other) else nan
+        return self.noise.then(Affine(1 / exactly(self.other), ZERO))
+
+    def power(self) -> Noise | float:
+        low, high = self.noise.range()
+        if not self.first or low < 0:
+            raise NotUnderstood("raises to a power what is not positive noise")
+        if self.other == 0:
+            return 1.0
+        if isinf(self.other) and high <= 1:
+            return 0.0 if self.other > 0 else inf
+        if isinf(self.other) or isnan(self.other):
+            raise NotUnderstood("raises noise to a power that is no number")
+        return self.noise.then(Log(), Affine(exactly(self.other), ZERO), Exp())
+
+    def clamp(self) -> Noise | float:
+        low, high = self.given.get("min"), self.given.get("max")
+        return self.noise.then(
+            Clamp(
+                -inf if low is None else extended(float(low)),
+                inf if high is None else extended(float(high)),
+            )
+        )
+
+    def limit(self, *, above: bool) -> Noise | float:
+        if isnan(self.other):
+            return nan
+        edge = extended(self.other)
+        return self.noise.then(Clamp(edge, inf) if above else Clamp(-inf, edge))
+
+    def log(self, base: int | None = None) -> Noise | float:
+        noise = self.noise.then(Log())
+        return noise if base is None else noise.then(Affine(1 / log(rational(base)), ZERO))
+
+    def absolute(self) -> Noise | float:
+        return self.noise.then(Affine(rational(self.sign(self.noise)), ZERO))
+
+
+_Function = Callable[[_Operation], Noise | float]
+
+_ARITHMETIC: dict[str, _Function] = {
+    "abs": _Operation.absolute,
+    "add": _Operation.add,
+    "clamp": _Operation.clamp,
+    "clamp_max": _Operation.clamp,
+    "clamp_min": _Operation.clamp,
+    "div": _Operation.divide,
+    "exp": lambda x: x.noise.then(Exp()),
+    "expm1": lambda x: x.noise.then(Exp(), Affine(ONE, -ONE)),
+    "log": _Operation.log,
+    "log10": lambda x: x.log(10),
+    "log1p": lambda x: x.noise.then(Affine(ONE, ONE), Log()),
+    "log2": lambda x: x.log(2),
+    "maximum": lambda x: x.limit(above=True),
+    "minimum": lambda x: x.limit(above=False),
+    "mul": _Operation.multiply,
+    "neg": lambda x: x.noise.then(Affine(-ONE, ZERO)),
+    "pow": _Operation.power,
+    "reciprocal": lambda x: x.noise.then(Reciprocal()),
+    "rsub": _Operation.subtract_reversed,
+    "sqrt": lambda x: x.noise.then(Log(), Affine(rational("1/2"), ZERO), Exp()),
+    "sub": lambda x: x.add(-1),
+}
+
+_DRAWS: dict[str, Callable[..., Tensor]] = {
+    "bernoulli": Interpreter._draw_bernoulli,
+    "exponential": Interpreter._draw_exponential,
+    "multinomial": Interpreter._draw_multinomial,
+    "rand": Interpreter._draw_uniform,
+    "rand_like": Interpreter._draw_uniform,
+    "randint": Interpreter._draw_integers,
+    "randint_like": Interpreter._draw_integers,
+    "randperm": Interpreter._draw_permutation,
+    "uniform": Interpreter._draw_uniform,
+}
+
+_LOOKS: dict[str, Callable[..., Any]] = {
+    "_to_copy": Interpreter._cast,
+    "argmax": Interpreter._rank,
+    "argmin": Interpreter._rank,
+    "bucketize": Interpreter._bin,
+    "copy": Interpreter._copy,
+    "eq": Interpreter._compare,
+    "ge": Interpreter._compare,
+    "gt": Interpreter._compare,
+    "isfinite": Interpreter._classify,
+    "isinf": Interpreter._classify,
+    "isnan": Interpreter._classify,
+    "le": Interpreter._compare,
+    "lt": Interpreter._compare,
+    "max": Interpreter._rank,
+    "min": Interpreter._rank,
+    "ne": Interpreter._compare,
+    "searchsorted": Interpreter._bin,
+    "sort": Interpreter._rank,
+    "topk": Interpreter._rank,
+}
+
+
+@lru_cache(maxsize=None)
+def _name(func: OpOverload) -> str:
+    """Return the operator's name, the same for its in-place form."""
+    name = func._schema.name.removeprefix("aten::")
+    return name[:-1] if name.endswith("_") and not name.endswith("__") else name
+
+
+@lru_cache(maxsize=None)
+def _traits(func: OpOverload) -> tuple[str, bool, bool]:
+    """Return the name, whether the operator draws, and whether it reads no element.
+
+    Views, and results that depend on shapes and types alone, read no element.
+    """
+    name = _name(func)
+    aliases = [r.alias_info for r in func._schema.returns if r.alias_info is not None]
+    makes_view = any(not alias.is_write for alias in aliases)
+    shapes_only = name.endswith("_like") or name.startswith(("new_", "sym_", "empty"))
+    return name, torch.Tag.nondeterministic_seeded in func.tags, makes_view or shapes_only
+
+
+def _bound(func: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return all arguments by name, defaults included."""
+    names = [argument.name for argument in func._schema.arguments]
+    defaults = {a.name: a.default_value for a in func._schema.arguments if a.has_default_value()}
+    return {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
+
+
+def _shaped_like_result(
+    func: OpOverload, args: Any, kwargs: dict[str, Any], *, default: torch.dtype | None = None
+) -> Tensor:
+    """Return a tensor for the operator's result: the one that it writes to, or a new one."""
+    given = _bound(func, args, kwargs)
+    if func._schema.name.endswith("_"):
+        return args[0]  # type: ignore[no-any-return]  # an operator's arguments are untyped
+    shape = given["size"] if "size" in given else args[0]
+    if isinstance(shape, Tensor):
+        return torch.empty_like(shape, dtype=kwargs.get("dtype"), device=kwargs.get("device"))
+    if given.get("out") is not None:
+        return given["out"].resize_(shape)  # type: ignore[no-any-return]  # as above
+    dtype = kwargs.get("dtype") or default
+    return torch.empty(shape, dtype=dtype, device=kwargs.get("device"))
+
+
+def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:
+    """Yield the tensors in a nest of tuples, lists and dictionaries."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from tensors_in(value)
+        elif isinstance(value, dict):
+            yield from tensors_in(value.values())
+
+
+def _each(ids: Tensor, image: Callable[[int, int], int]) -> Tensor:
+    """Return the ids after `image(place, id)` at every random element."""
+    flat = ids.flatten().tolist()
+    new = [image(place, identity) if identity else 0 for place, identity in enumerate(flat)]
+    return torch.tensor(new, dtype=torch.int64).view(ids.shape)
+
+
+def _position(place: int, shape: torch.Size) -> tuple[int, ...]:
+    """Return the index of the `place`-th element in row-major order."""
+    return tuple(list(product(*map(range, shape)))[place])

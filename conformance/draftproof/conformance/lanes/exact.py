@@ -1,0 +1,316 @@
+"""The exact lane: the law of a PyTorch program, by trying every outcome of its randomness.
+
+The program runs under two torch modes. Its calls to the random generator return placeholders
+whose elements have an identity; data movement is followed, the known arithmetic is solved,
+and where the program looks at a random number its run splits. What cannot be followed raises
+`OpaqueRandomness` with the operator and the program's own line. Never a wrong law.
+
+    >>> import torch
+    >>> observed = exact_law(lambda: torch.rand(2) < torch.tensor([0.25, 0.5]))
+    >>> {outcome: str(weight) for outcome, weight in observed.law.items()}  # doctest: +ELLIPSIS
+    {(True, True): '1/8', (True, False): '1/8', (False, True): '3/8', (False, False): '3/8'}
+
+What is taken as ideal: uniform numbers are continuous (float32's are multiples of 2**-24),
+exponential and multinomial draws have their exact law.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from draftproof.conformance.lanes import _foreign as foreign
+from draftproof.conformance.lanes._identity import Identities
+from draftproof.conformance.lanes._noise import NotUnderstood
+from draftproof.conformance.lanes._operators import Interpreter, tensors_in
+from draftproof.reference import chance
+from draftproof.reference.chance import Chance, enumerate_runs
+from draftproof.reference.law import Law
+from draftproof.reference.rational import ZERO, Rational
+
+Outcome = TypeVar("Outcome", bound=Hashable)
+
+class OpaqueRandomness(RuntimeError):
+    """The program used randomness in a way that the exact lane cannot see through.
+
+    `operator` names the operator, `source` the program's own line, as "file:line: text".
+    """
+
+    def __init__(self, operator: str, reason: str, source: str) -> None:
+        super().__init__(f"{operator} {reason}\n  at {source}")
+        self.operator = operator
+        self.source = source
+
+
+class TooManyRuns(RuntimeError):
+    """The program has more random outcomes than were allowed."""
+
+
+@dataclass(frozen=True)
+class ExactLaw(Generic[Outcome]):
+    """The law of a program, the runs that it took, and how far the true law may lie from it.
+
+    `slack` bounds the total variation distance that comes from constants which guard noise
+    against zero (`u + 1e-10`) and were dropped; it is 0 for a program without them.
+    """
+
+    law: Law[Outcome]
+    runs: int
+    slack: Rational
+
+
+def exact_law(
+    program: Callable[[], Outcome | Tensor], *, most_runs: int = 1_000_000
+) -> ExactLaw[Any]:
+    """Return the exact law of what `program` returns.
+
+    The program is run once for every sequence of random outcomes, so it must depend on
+    nothing that changes from run to run. It may return tensors and tuples, lists or
+    dictionaries of them: they become nested tuples of numbers. Weights sum to exactly 1.
+
+    Raises `OpaqueRandomness`, `TooManyRuns`, and whatever the program raises.
+    """
+    lane = _Lane(program, most_runs)
+    weights: dict[Any, Rational] = {}
+    outcomes: list[Any] = []
+    with foreign.generators_untouched(program):
+        for outcome, weight in enumerate_runs(lane.run):
+            weights[outcome] = weights.get(outcome, ZERO) + weight
+            outcomes.append(outcome)
+        repeated, _ = next(enumerate_runs(lane.run))
+    if repeated != outcomes[0]:
+        raise foreign.ForeignRandomness(
+            f"two runs with the same random choices returned {outcomes[0]!r} and {repeated!r}; "
+            f"the exact lane follows torch's random operators only"
+        )
+    return ExactLaw(Law(weights), len(outcomes), lane.slack)
+
+
+class _Lane:
+    """Runs a program under one chance after another."""
+
+    def __init__(self, program: Callable[[], Any], most_runs: int) -> None:
+        self._program = program
+        self._most_runs = most_runs
+        self._identities = Identities()
+        self._runs = 0
+        self.slack: Rational = ZERO
+
+    def run(self, answers: Chance) -> Hashable:
+        """Return the program's outcome under these answers."""
+        if self._runs > self._most_runs:
+            raise TooManyRuns(f"the program has more than {self._most_runs} random outcomes")
+        self._runs += 1
+        self._identities.begin_run()
+        interpreter = Interpreter(self._identities, answers)
+        dispatch = _Dispatch(interpreter)
+        try:
+            with dispatch:
+                with _Python(dispatch):
+                    outcome = self._program()
+                frozen = _frozen(outcome, dispatch)
+        finally:
+            # A program that catches everything must not turn blindness into a law.
+            if dispatch.opaque is not None:
+                raise dispatch.opaque
+        self.slack = max(self.slack, interpreter.slack)
+        return frozen
+
+
+class _Dispatch(TorchDispatchMode):
+    """Hands every operator to the interpreter."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Dynamo would otherwise be imported, for a second, to be told to keep out of here.
+        return False
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        super().__init__()
+        self.interpreter = interpreter
+        self.opaque: OpaqueRandomness | None = None
+
+    def __torch_dispatch__(
+        self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        # Our own code must not meet the guards that are set for the program's.
+        with torch._C.DisableTorchFunction():
+            try:
+                return self.interpreter.run(func, args, kwargs or {})
+            except NotUnderstood as reason:
+                raise self.blinded(str(func), reason) from None
+
+    def blinded(self, operator: str, reason: NotUnderstood) -> OpaqueRandomness:
+        """Return, and remember, the error that names the operator and the program's own line."""
+        self.opaque = OpaqueRandomness(operator, str(reason), _source())
+        return self.opaque
+
+
+class _Python(TorchFunctionMode):
+    """Guards the doors through which Python reads a tensor's memory past the dispatcher."""
+
+    def __init__(self, dispatch: _Dispatch) -> None:
+        super().__init__()
+        self._dispatch = dispatch
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func in _READERS:
+            interpreter = self._dispatch.interpreter
+            try:
+                tensors = interpreter.identities.among(tensors_in((args, kwargs)))
+                for tensor in tensors:
+                    interpreter.settle(tensor)
+                    if func is Tensor.item and interpreter.identities.has_noise(tensor):
+                        return Scalar(tensor.reshape(()))
+                    if func is Tensor.tolist and interpreter.identities.has_noise(tensor):
+                        return _scalars(tensor)
+                    interpreter.refuse_noise(tensor)
+            except NotUnderstood as reason:
+                raise self._dispatch.blinded(func.__name__, reason) from None
+        return func(*args, **kwargs)
+
+
+_READERS = {
+    Tensor.__array__,
+    Tensor.__deepcopy__,
+    Tensor.__dlpack__,
+    Tensor.__reduce_ex__,
+    Tensor.data_ptr,
+    Tensor.item,
+    Tensor.new_tensor,
+    Tensor.numpy,
+    Tensor.storage,
+    Tensor.tolist,
+    Tensor.untyped_storage,
+    torch.as_tensor,
+    torch.asarray,
+    torch.save,
+    torch.tensor,
+}
+
+
+class Scalar:
+    """What `item()` gives for a random element: a Python number that can be compared."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor = tensor
+
+    def __float__(self) -> float:
+        return float(self._tensor)
+
+    def __bool__(self) -> bool:
+        return bool(self._tensor)
+
+    def _compared(self, relation: str, other: Any) -> Any:
+        answer = getattr(self._tensor, relation)(_opened(other))
+        return answer if isinstance(other, Tensor) else bool(answer)
+
+    def _computed(self, operation: str, other: Any = None) -> Any:
+        method = getattr(self._tensor, operation)
+        answer = method() if other is None else method(_opened(other))
+        return answer if isinstance(other, Tensor) else answer.item()
+
+    def __lt__(self, other: Any) -> Any:
+        return self._compared("__lt__", other)
+
+    def __le__(self, other: Any) -> Any:
+        return self._compared("__le__", other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._compared("__gt__", other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._compared("__ge__", other)
+
+    def __eq__(self, other: object) -> Any:
+        return self._compared("__eq__", other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._compared("__ne__", other)
+
+    def __hash__(self) -> int:
+        return hash(float(self))
+
+    def __neg__(self) -> Any:
+        return self._computed("__neg__")
+
+    def __add__(self, other: Any) -> Any:
+        return self._computed("__add__", other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._computed("__radd__", other)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._computed("__sub__", other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._computed("__rsub__", other)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._computed("__mul__", other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._computed("__rmul__", other)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._computed("__truediv__", other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._computed("__rtruediv__", other)
+
+
+def _opened(value: Any) -> Any:
+    return value._tensor if isinstance(value, Scalar) else value
+
+
+def _scalars(tensor: Tensor) -> Any:
+    return [_scalars(row) for row in tensor] if tensor.dim() else Scalar(tensor)
+
+
+def _frozen(outcome: Any, dispatch: _Dispatch) -> Hashable:
+    """Return the outcome with every tensor as nested tuples of plain numbers."""
+    if isinstance(outcome, Scalar):
+        outcome = outcome._tensor
+    if isinstance(outcome, Tensor):
+        try:
+            dispatch.interpreter.settle(outcome)
+        except NotUnderstood as reason:
+            raise dispatch.blinded("the program's result", reason) from None
+        if dispatch.interpreter.identities.has_noise(outcome):
+            reason = NotUnderstood("is continuous: it has no finite law")
+            raise dispatch.blinded("the program's result", reason)
+        return _frozen(outcome.tolist(), dispatch)
+    if isinstance(outcome, (list, tuple)):
+        return tuple(_frozen(value, dispatch) for value in outcome)
+    if isinstance(outcome, dict):
+        return tuple((key, _frozen(value, dispatch)) for key, value in outcome.items())
+    return outcome  # type: ignore[no-any-return]  # whatever the program returned
+
+
+_NOT_THE_PROGRAM = (
+    str(Path(torch.__file__).parent),
+    str(Path(__file__).parent),
+    str(Path(chance.__file__).parent),
+    contextlib.__file__,
+)
+
+
+def _source() -> str:
+    """Return the innermost line that is neither torch's nor ours, as 'file:line: text'."""
+    for frame in reversed(traceback.extract_stack()):
+        if not frame.filename.startswith(_NOT_THE_PROGRAM):
+            return f"{frame.filename}:{frame.lineno}: {frame.line}"
+    return "an unknown line"

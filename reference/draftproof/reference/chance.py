@@ -1,0 +1,164 @@
+"""Random programs, and the law of a random program.
+
+A program asks a `Chance` for its draws. Under `enumerate_law` every answer is tried, so
+the program's exact law comes out; under `sample` one answer is drawn. The program
+cannot tell which of the two is asking.
+
+    >>> from draftproof.reference.rational import rational
+    >>> def first_head(chance):
+    ...     return next((i for i in range(2) if chance.coin(rational("1/3"))), 2)
+    >>> {toss: str(weight) for toss, weight in enumerate_law(first_head).items()}
+    {0: '1/3', 1: '2/9', 2: '4/9'}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+from typing import Protocol, TypeVar
+
+from draftproof.reference.errors import NotADistribution
+from draftproof.reference.law import Law
+from draftproof.reference.rational import ONE, Rational, rational, total
+
+Outcome = TypeVar("Outcome")
+
+
+class Chance(Protocol):
+    """The source of every random choice of a program."""
+
+    def draw(self, weights: Sequence[Rational]) -> int:
+        """Return index i with probability weights[i] / sum(weights).
+
+        Raises `NotADistribution` if a weight is negative or all of them are zero.
+        """
+
+    def coin(self, probability: Rational) -> bool:
+        """Return True with the given probability. Raises `NotADistribution` outside 0..1."""
+
+
+class NondeterministicProgram(RuntimeError):
+    """A program given the same answers asked different questions: it has hidden randomness."""
+
+
+def enumerate_law(program: Callable[[Chance], Outcome]) -> Law[Outcome]:
+    """Return the exact law of `program`, which is run once for each sequence of answers.
+
+    The program must be a function of its chance alone, and its outcomes hashable.
+    Raises `NondeterministicProgram` where a repeated run is seen to ask something else.
+    """
+    weights: dict[Outcome, Rational] = {}
+    for outcome, weight in enumerate_runs(program):
+        weights[outcome] = weights[outcome] + weight if outcome in weights else weight
+    return Law(weights)
+
+
+def enumerate_runs(program: Callable[[Chance], Outcome]) -> Iterator[tuple[Outcome, Rational]]:
+    """Yield (outcome, probability) for every run of `program`, depth first."""
+    replay: _Replay | None = _Replay([])
+    while replay is not None:
+        outcome = program(replay)
+        yield outcome, replay.probability()
+        replay = replay.next()
+
+
+def sample(program: Callable[[Chance], Outcome], random: Random) -> Outcome:
+    """Run `program` once, with answers drawn exactly from `random`'s bits."""
+    return program(_Dice(random))
+
+
+class _Replay:
+    """Gives the answers that it was told to give, then the first possible ones."""
+
+    def __init__(self, told: list[tuple[tuple[Rational, ...], int]]) -> None:
+        self._told = told
+        self._given: list[tuple[tuple[Rational, ...], int]] = []
+
+    def draw(self, weights: Sequence[Rational]) -> int:
+        asked = _distribution(weights)
+        step = len(self._given)
+        if step < len(self._told):
+            told, answer = self._told[step]
+            if told != asked:
+                raise NondeterministicProgram(
+                    f"random choice {step} had weights [{_listed(told)}] in one run and "
+                    f"[{_listed(asked)}] in another with the same choices before it"
+                )
+        else:
+            answer = _next_possible(asked, -1)
+        self._given.append((asked, answer))
+        return answer
+
+    def coin(self, probability: Rational) -> bool:
+        return self.draw((probability, _complement(probability))) == 0
+
+    def probability(self) -> Rational:
+        """Return the probability of all the answers given."""
+        product = ONE
+        for weights, answer in self._given:
+            product *= weights[answer]
+        return product
+
+    def next(self) -> _Replay | None:
+        """Return the replay of the next sequence of answers, None after the last one."""
+        if len(self._given) < len(self._told):
+            raise NondeterministicProgram(
+                f"a run made {len(self._given)} random choices where another with the same "
+                f"choices made at least {len(self._told)}"
+            )
+        told = list(self._given)
+        while told:
+            weights, answer = told.pop()
+            following = _next_possible(weights, answer)
+            if following < len(weights):
+                return _Replay([*told, (weights, following)])
+        return None
+
+
+class _Dice:
+    """Draws each answer, without any rounding, from uniform integers."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def draw(self, weights: Sequence[Rational]) -> int:
+        shares = _distribution(weights)
+        bits, low, width = 0, rational(0), ONE
+        # The uniform number low..low+width is refined until it lies inside one share.
+        while True:
+            edge = rational(0)
+            for index, share in enumerate(shares):
+                if edge <= low and low + width <= edge + share:
+                    return index
+                edge += share
+            bits, width = self._random.getrandbits(1), width / 2
+            low += bits * width
+
+    def coin(self, probability: Rational) -> bool:
+        return self.draw((probability, _complement(probability))) == 0
+
+
+def _distribution(weights: Sequence[Rational]) -> tuple[Rational, ...]:
+    mass = total(weights)
+    if any(weight < 0 for weight in weights):
+        raise NotADistribution(f"cannot draw with a negative weight: [{_listed(weights)}]")
+    if mass == 0:
+        raise NotADistribution(f"cannot draw with no positive weight: [{_listed(weights)}]")
+    return tuple(weights) if mass == 1 else tuple(weight / mass for weight in weights)
+
+
+def _complement(probability: Rational) -> Rational:
+    if not 0 <= probability <= 1:
+        raise NotADistribution(f"a coin's probability must lie in 0..1, got {probability}")
+    return ONE - probability
+
+
+def _next_possible(weights: Sequence[Rational], after: int) -> int:
+    index = after + 1
+    while index < len(weights) and weights[index] == 0:
+        index += 1
+    return index
+
+
+def _listed(weights: Sequence[Rational]) -> str:
+    return ", ".join(map(str, weights))

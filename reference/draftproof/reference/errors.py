@@ -1,0 +1,31 @@
+"""What can be wrong with the input of the reference, one type for each."""
+
+from __future__ import annotations
+
+
+class InvalidInput(ValueError):
+    """The input is wrong; the message says what, where, and what would be right."""
+
+
+class NotRational(InvalidInput):
+    """A number is not an exact rational."""
+
+
+class NotADistribution(InvalidInput):
+    """Weights are negative, or do not have the sum they must have."""
+
+
+class WrongShape(InvalidInput):
+    """A row, a path or a document does not have the size or the keys it must have."""
+
+
+class MissingContext(InvalidInput):
+    """A row is asked of a context for which the model has none."""
+
+
+class TokenOutOfRange(InvalidInput):
+    """A token is not in 0..V-1."""
+
+
+class Unsupported(InvalidInput):
+    """The input is sound, but this algorithm or program does not take it."""

@@ -1,0 +1,245 @@
+"""What a verifier is given: a target and a draft, each a next-token law for every context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from draftproof.reference.errors import (
+    InvalidInput,
+    MissingContext,
+    NotADistribution,
+    TokenOutOfRange,
+    WrongShape,
+)
+from draftproof.reference.law import Law
+from draftproof.reference.rational import ONE, Rational, rational, total
+
+Path = tuple[int, ...]
+Row = tuple[Rational, ...]
+
+
+@dataclass(frozen=True)
+class Model:
+    """The law of the next token in every context that the model knows.
+
+    `rows` maps a context to its row of V probabilities. A model with `context_free` set
+    has one row, at the empty context, and uses it everywhere. Raises `WrongShape`,
+    `NotRational`, `NotADistribution` or `TokenOutOfRange`, naming the context.
+    """
+
+    name: str
+    vocabulary: int
+    rows: Mapping[Path, Row]
+    context_free: bool = False
+
+    def __post_init__(self) -> None:
+        if self.vocabulary < 1:
+            raise WrongShape(f"the vocabulary size must be at least 1, got {self.vocabulary}")
+        if self.context_free and set(self.rows) != {()}:
+            raise WrongShape(f"a context-free {self.name} has one row, at the empty context")
+        checked = {
+            self._in_range(context): self._row(context, row) for context, row in self.rows.items()
+        }
+        object.__setattr__(self, "rows", checked)
+
+    def __call__(self, context: Path) -> Row:
+        """Return the row at `context`. Raises `MissingContext` where there is none."""
+        try:
+            return self.rows[() if self.context_free else context]
+        except KeyError:
+            raise MissingContext(
+                f"the {self.name} has no row for {_shown(self._in_range(context))}: "
+                f"it has rows for {len(self.rows)} contexts of at most "
+                f"{max(map(len, self.rows), default=0)} tokens"
+            ) from None
+
+    def joint(self, path: Path) -> Rational:
+        """Return the probability that the model's text starts with `path`."""
+        product = ONE
+        for i, token in enumerate(self._in_range(path)):
+            product *= self(path[:i])[token]
+            if product == 0:
+                break
+        return product
+
+    def after(self, prefix: Path) -> Model:
+        """Return the same model with `prefix` already written."""
+        if self.context_free or not prefix:
+            return self
+        rows = {
+            context[len(prefix) :]: row
+            for context, row in self.rows.items()
+            if context[: len(prefix)] == prefix
+        }
+        return Model(self.name, self.vocabulary, rows)
+
+    def text(self, length: int) -> Law[Path]:
+        """Return the law of the model's first `length` tokens."""
+        law: Law[Path] = Law.certain(())
+        for _ in range(length):
+            law = law.then(
+                lambda context: Law({(*context, t): w for t, w in enumerate(self(context))})
+            )
+        return law
+
+    def reachable(self, depth: int) -> Iterator[Path]:
+        """Yield the contexts of at most `depth` tokens that have positive probability."""
+        level: list[Path] = [()]
+        for size in range(depth + 1):
+            yield from level
+            if size < depth:
+                level = [(*c, t) for c in level for t, w in enumerate(self(c)) if w != 0]
+
+    def _in_range(self, context: Path) -> Path:
+        for token in context:
+            if not 0 <= token < self.vocabulary:
+                raise TokenOutOfRange(
+                    f"token {token} of {_shown(context)} in the {self.name} "
+                    f"is not in 0..{self.vocabulary - 1}"
+                )
+        return context
+
+    def _row(self, context: Path, row: Sequence[object]) -> Row:
+        where = f"the {self.name}'s row at {_shown(context)}"
+        if len(row) != self.vocabulary:
+            raise WrongShape(f"{where} must have {self.vocabulary} entries, it has {len(row)}")
+        try:
+            weights = tuple(rational(weight) for weight in row)
+        except InvalidInput as error:
+            raise type(error)(f"{where}: {error}") from None
+        for token, weight in enumerate(weights):
+            if weight < 0:
+                raise NotADistribution(f"{where} gives token {token} the negative weight {weight}")
+        if total(weights) != 1:
+            raise NotADistribution(f"{where} must sum to 1, it sums to {total(weights)}")
+        return weights
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A target, a draft, and how much is drafted: `drafts` paths (K) of `length` tokens (L).
+
+    Raises `MissingContext` at once where a row that one iteration can need is missing: the
+    target's at every context of at most L tokens that the draft or the target can write,
+    the draft's at every context of fewer than L tokens that the draft can write.
+    """
+
+    target: Model
+    draft: Model
+    length: int
+    drafts: int = 1
+    scheme: str = "iid"
+
+    def __post_init__(self) -> None:
+        if self.target.vocabulary != self.draft.vocabulary:
+            raise WrongShape(
+                f"target and draft must share a vocabulary, the target has "
+                f"{self.target.vocabulary} tokens and the draft {self.draft.vocabulary}"
+            )
+        if self.length < 1:
+            raise WrongShape(f"the draft length must be at least 1, got {self.length}")
+        if self.drafts < 1:
+            raise WrongShape(f"the number of drafts must be at least 1, got {self.drafts}")
+        for context in (*self.draft.reachable(self.length), *self.target.reachable(self.length)):
+            self.target(context)
+
+    @property
+    def vocabulary(self) -> int:
+        """The vocabulary size V."""
+        return self.target.vocabulary
+
+    def after(self, prefix: Path) -> Instance:
+        """Return the instance that remains once `prefix` is written."""
+        return Instance(
+            self.target.after(prefix),
+            self.draft.after(prefix),
+            length=self.length,
+            drafts=self.drafts,
+            scheme=self.scheme,
+        )
+
+
+def instance_from_json(document: Any) -> Instance:
+    """Read an instance from its JSON form, for example
+
+    {"vocabulary": 2, "length": 2, "drafts": 1, "scheme": "iid",
+     "target": ["1/3", "2/3"], "draft": {"": ["2/3", "1/3"], "0": [...], "1": [...]}}
+
+    A model is one row (context-free) or rows by context, a context being its tokens
+    joined by commas. Raises `InvalidInput` of the fitting kind.
+    """
+    if not isinstance(document, dict):
+        raise WrongShape(f"an instance is a JSON object, got {type(document).__name__}")
+    known = {"vocabulary", "length", "drafts", "scheme", "target", "draft"}
+    for key in ("vocabulary", "length", "target", "draft"):
+        if key not in document:
+            raise WrongShape(f"the instance has no {key!r}")
+    if unknown := sorted(set(document) - known):
+        raise WrongShape(f"unknown key {unknown[0]!r}; an instance has {', '.join(sorted(known))}")
+    sizes = {"drafts": 1, **document}
+    for key in ("vocabulary", "length", "drafts"):
+        if type(sizes[key]) is not int:
+            raise WrongShape(f"{key!r} must be a whole number, got {sizes[key]!r}")
+    scheme = document.get("scheme", "iid")
+    if not isinstance(scheme, str):
+        raise WrongShape(f"'scheme' must be a string, got {scheme!r}")
+    return Instance(
+        _model_from_json("target", sizes["vocabulary"], document["target"]),
+        _model_from_json("draft", sizes["vocabulary"], document["draft"]),
+        length=sizes["length"],
+        drafts=sizes["drafts"],
+        scheme=scheme,
+    )
+
+
+def instance_to_json(instance: Instance) -> dict[str, Any]:
+    """Return the JSON form of an instance."""
+    return {
+        "vocabulary": instance.vocabulary,
+        "length": instance.length,
+        "drafts": instance.drafts,
+        "scheme": instance.scheme,
+        "target": _model_to_json(instance.target),
+        "draft": _model_to_json(instance.draft),
+    }
+
+
+def context_key(context: Path) -> str:
+    """Return the JSON key of a context: its tokens joined by commas."""
+    return ",".join(map(str, context))
+
+
+def context_from_key(key: str) -> Path:
+    """Return the context of a JSON key. Raises `WrongShape` if it is not one."""
+    try:
+        context = tuple(int(token) for token in key.split(",")) if key else ()
+    except ValueError:
+        context = None
+    if context is None or context_key(context) != key:
+        raise WrongShape(f'a context is tokens joined by commas, such as "0,1", got {key!r}')
+    return context
+
+
+def _model_from_json(name: str, vocabulary: int, document: Any) -> Model:
+    if isinstance(document, list):
+        return Model(name, vocabulary, {(): tuple(document)}, context_free=True)
+    if not isinstance(document, dict):
+        raise WrongShape(
+            f"the {name} is one row or an object of rows by context, got {type(document).__name__}"
+        )
+    for key, row in document.items():
+        if not isinstance(row, list):
+            raise WrongShape(f"the {name}'s row at {key!r} must be a list, got {row!r}")
+    rows = {context_from_key(key): tuple(row) for key, row in document.items()}
+    return Model(name, vocabulary, rows)
+
+
+def _model_to_json(model: Model) -> Any:
+    rows = {context_key(c): [str(weight) for weight in row] for c, row in model.rows.items()}
+    return rows[""] if model.context_free else rows
+
+
+def _shown(context: Path) -> str:
+    return f"context {context_key(context)!r}" if context else "the empty context"

@@ -1,0 +1,76 @@
+"""Exact numbers: sympy's rationals on their fastest ground type, and nothing else.
+
+A float that enters the reference is a bug of the caller: 0.1 is not one tenth, and
+a law that is a rounding away from exact proves nothing. So floats are refused by
+name instead of being converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from sympy import QQ
+
+from draftproof.reference.errors import NotRational
+
+# Ground rationals (gmpy2's mpq) have Fraction's operators; the type checker needs no more.
+Rational: TypeAlias = Fraction if TYPE_CHECKING else Any
+
+ZERO: Rational = QQ(0)
+ONE: Rational = QQ(1)
+
+
+def rational(value: object) -> Rational:
+    """Return `value` as an exact rational.
+
+    Accepts an int, a `fractions.Fraction`, a ground rational, or a string such as
+    "11/9", "3" or "0.25". Raises `NotRational` for anything else, floats first of all.
+    """
+    if isinstance(value, bool):
+        raise NotRational(f"expected a rational number, got the boolean {value!r}")
+    if isinstance(value, float):
+        raise NotRational(
+            f"expected a rational number, got the float {value!r}: "
+            f'write it as a fraction, for example "{Fraction(value).limit_denominator(1000)}"'
+        )
+    if isinstance(value, str):
+        try:
+            value = Fraction(value.strip())
+        except (ValueError, ZeroDivisionError):
+            raise NotRational(
+                f'expected a rational number such as "11/9", got the string {value!r}'
+            ) from None
+    if isinstance(value, Fraction):
+        return QQ(value.numerator, value.denominator)  # type: ignore[no-any-return]  # sympy is untyped
+    if isinstance(value, (int, QQ.dtype)):
+        return QQ(value)  # type: ignore[no-any-return]  # sympy is untyped
+    raise NotRational(f"expected a rational number, got {type(value).__name__} {value!r}")
+
+
+def exactly(value: float) -> Rational:
+    """Return the rational that the finite binary float `value` stands for, without rounding.
+
+    This is the one door through which floats come in: where a float *is* the datum, as
+    in the tensors of a program under test. Raises `NotRational` for NaN and infinities.
+    """
+    try:
+        return QQ(*value.as_integer_ratio())  # type: ignore[no-any-return]  # sympy is untyped
+    except (ValueError, OverflowError):
+        raise NotRational(f"expected a finite number, got {value!r}") from None
+
+
+def total(values: Iterable[Rational]) -> Rational:
+    """Return the exact sum, zero for no values."""
+    return sum(values, ZERO)
+
+
+def positive_part(value: Rational) -> Rational:
+    """Return max(value, 0)."""
+    return value if value > 0 else ZERO
+
+
+def ratio_or_one(numerator: Rational, denominator: Rational) -> Rational:
+    """Return numerator / denominator, and one where both vanish."""
+    return numerator / denominator if denominator != 0 else ONE
