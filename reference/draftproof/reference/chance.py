@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 
 from draftproof.reference.errors import NotADistribution
 from draftproof.reference.law import Law
-from draftproof.reference.rational import ONE, Rational, rational, total
+from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
 
 Outcome = TypeVar("Outcome")
 
@@ -30,11 +30,15 @@ class Chance(Protocol):
     def draw(self, weights: Sequence[Rational]) -> int:
         """Return index i with probability weights[i] / sum(weights).
 
-        Raises `NotADistribution` if a weight is negative or all of them are zero.
+        Raises `NotRational` if a weight is a float, `NotADistribution` if one is negative or
+        all of them are zero.
         """
 
     def coin(self, probability: Rational) -> bool:
-        """Return True with the given probability. Raises `NotADistribution` outside 0..1."""
+        """Return True with the given probability.
+
+        Raises `NotRational` if it is a float, `NotADistribution` outside 0..1.
+        """
 
 
 class NondeterministicProgram(RuntimeError):
@@ -123,31 +127,33 @@ class _Dice:
 
     def draw(self, weights: Sequence[Rational]) -> int:
         shares = _distribution(weights)
-        bits, low, width = 0, rational(0), ONE
+        low, width = ZERO, ONE
         # The uniform number low..low+width is refined until it lies inside one share.
         while True:
-            edge = rational(0)
+            edge = ZERO
             for index, share in enumerate(shares):
                 if edge <= low and low + width <= edge + share:
                     return index
                 edge += share
-            bits, width = self._random.getrandbits(1), width / 2
-            low += bits * width
+            width /= 2
+            low += self._random.getrandbits(1) * width
 
     def coin(self, probability: Rational) -> bool:
         return self.draw((probability, _complement(probability))) == 0
 
 
 def _distribution(weights: Sequence[Rational]) -> tuple[Rational, ...]:
+    weights = tuple(map(rational, weights))
     mass = total(weights)
     if any(weight < 0 for weight in weights):
         raise NotADistribution(f"cannot draw with a negative weight: [{_listed(weights)}]")
     if mass == 0:
         raise NotADistribution(f"cannot draw with no positive weight: [{_listed(weights)}]")
-    return tuple(weights) if mass == 1 else tuple(weight / mass for weight in weights)
+    return weights if mass == 1 else tuple(weight / mass for weight in weights)
 
 
 def _complement(probability: Rational) -> Rational:
+    probability = rational(probability)
     if not 0 <= probability <= 1:
         raise NotADistribution(f"a coin's probability must lie in 0..1, got {probability}")
     return ONE - probability

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from draftproof.reference.errors import NotADistribution
-from draftproof.reference.rational import ONE, ZERO, Rational, total
+from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
 
 Outcome = TypeVar("Outcome")
 Image = TypeVar("Image")
@@ -17,21 +17,21 @@ Image = TypeVar("Image")
 class Law(Generic[Outcome]):
     """A finite distribution: every outcome with its positive exact probability.
 
-    Raises `NotADistribution` unless the weights are non-negative and sum to exactly one.
+    Raises `NotRational` for a weight that is a float, and `NotADistribution` unless the
+    weights are non-negative and sum to exactly one.
     """
 
     weights: Mapping[Outcome, Rational]
 
     def __init__(self, weights: Mapping[Outcome, Rational]) -> None:
-        negative = [outcome for outcome, weight in weights.items() if weight < 0]
-        if negative:
-            raise NotADistribution(
-                f"outcome {negative[0]!r} has the negative probability {weights[negative[0]]}"
-            )
-        mass = total(weights.values())
+        exact = {outcome: rational(weight) for outcome, weight in weights.items()}
+        for outcome, weight in exact.items():
+            if weight < 0:
+                raise NotADistribution(f"outcome {outcome!r} has the negative probability {weight}")
+        mass = total(exact.values())
         if mass != 1:
             raise NotADistribution(f"probabilities must sum to 1, they sum to {mass}")
-        kept = {outcome: weight for outcome, weight in weights.items() if weight != 0}
+        kept = {outcome: weight for outcome, weight in exact.items() if weight != 0}
         object.__setattr__(self, "weights", kept)
 
     @classmethod
@@ -65,8 +65,8 @@ class Law(Generic[Outcome]):
         return Law(joint)
 
     def expectation(self, value: Callable[[Outcome], Rational | int]) -> Rational:
-        """Return E[value(X)]."""
-        return total(weight * value(outcome) for outcome, weight in self.items())
+        """Return E[value(X)]. Raises `NotRational` for a value that is a float."""
+        return total(weight * rational(value(outcome)) for outcome, weight in self.items())
 
     def probability(self, event: Callable[[Outcome], bool]) -> Rational:
         """Return P(event(X))."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from draftproof.reference.errors import (
@@ -45,15 +45,19 @@ class Model:
         object.__setattr__(self, "rows", checked)
 
     def __call__(self, context: Path) -> Row:
-        """Return the row at `context`. Raises `MissingContext` where there is none."""
-        try:
-            return self.rows[() if self.context_free else context]
-        except KeyError:
+        """Return the row at `context`.
+
+        Raises `MissingContext` where there is none, `TokenOutOfRange` where there cannot be.
+        """
+        self._in_range(context)
+        key = () if self.context_free else context
+        if key not in self.rows:
             raise MissingContext(
-                f"the {self.name} has no row for {_shown(self._in_range(context))}: "
+                f"the {self.name} has no row for {_shown(context)}: "
                 f"it has rows for {len(self.rows)} contexts of at most "
                 f"{max(map(len, self.rows), default=0)} tokens"
-            ) from None
+            )
+        return self.rows[key]
 
     def joint(self, path: Path) -> Rational:
         """Return the probability that the model's text starts with `path`."""
@@ -151,21 +155,23 @@ class Instance:
         return self.target.vocabulary
 
     def after(self, prefix: Path) -> Instance:
-        """Return the instance that remains once `prefix` is written."""
-        return Instance(
-            self.target.after(prefix),
-            self.draft.after(prefix),
-            length=self.length,
-            drafts=self.drafts,
-            scheme=self.scheme,
-        )
+        """Return the instance that remains once `prefix` is written.
+
+        Raises `MissingContext` where the models do not reach that far.
+        """
+        try:
+            return replace(self, target=self.target.after(prefix), draft=self.draft.after(prefix))
+        except MissingContext as error:
+            raise MissingContext(f"after {_shown(prefix)}, {error}") from None
 
 
 def instance_from_json(document: Any) -> Instance:
-    """Read an instance from its JSON form, for example
+    """Read an instance from its JSON form.
 
-    {"vocabulary": 2, "length": 2, "drafts": 1, "scheme": "iid",
-     "target": ["1/3", "2/3"], "draft": {"": ["2/3", "1/3"], "0": [...], "1": [...]}}
+    For example:
+
+        {"vocabulary": 2, "length": 2, "drafts": 1, "scheme": "iid",
+         "target": ["1/3", "2/3"], "draft": {"": ["2/3", "1/3"], "0": [...], "1": [...]}}
 
     A model is one row (context-free) or rows by context, a context being its tokens
     joined by commas. Raises `InvalidInput` of the fitting kind.
@@ -176,7 +182,7 @@ def instance_from_json(document: Any) -> Instance:
     for key in ("vocabulary", "length", "target", "draft"):
         if key not in document:
             raise WrongShape(f"the instance has no {key!r}")
-    if unknown := sorted(set(document) - known):
+    if unknown := sorted(set(document) - known, key=str):
         raise WrongShape(f"unknown key {unknown[0]!r}; an instance has {', '.join(sorted(known))}")
     sizes = {"drafts": 1, **document}
     for key in ("vocabulary", "length", "drafts"):
@@ -230,6 +236,8 @@ def _model_from_json(name: str, vocabulary: int, document: Any) -> Model:
             f"the {name} is one row or an object of rows by context, got {type(document).__name__}"
         )
     for key, row in document.items():
+        if not isinstance(key, str):
+            raise WrongShape(f"the {name}'s contexts must be strings, got {key!r}")
         if not isinstance(row, list):
             raise WrongShape(f"the {name}'s row at {key!r} must be a list, got {row!r}")
     rows = {context_from_key(key): tuple(row) for key, row in document.items()}

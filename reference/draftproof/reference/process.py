@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Path
@@ -23,9 +25,10 @@ def decoded(algorithm: Algorithm, instance: Instance, horizon: int) -> Law[Path]
     """Return the law of the first `horizon` tokens of speculative decoding, iteration by iteration.
 
     The models must have rows for contexts of up to horizon - 1 + L tokens; `MissingContext`
-    says which one is missing.
+    says which one is missing, and after what text.
     """
 
+    @cache
     def after(text: Path) -> Law[Path]:
         if len(text) >= horizon:
             return Law.certain(text[:horizon])

@@ -7,19 +7,26 @@ name instead of being converted.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from sympy import QQ
 
 from draftproof.reference.errors import NotRational
 
 # Ground rationals (gmpy2's mpq) have Fraction's operators; the type checker needs no more.
-Rational: TypeAlias = Fraction if TYPE_CHECKING else Any
+if TYPE_CHECKING:
+    Rational = Fraction
+else:
+    Rational = QQ.dtype
 
 ZERO: Rational = QQ(0)
 ONE: Rational = QQ(1)
+
+# Exponents are left out: "1e999999999" is short to write and long to expand.
+_WRITTEN = re.compile(r"[+-]?\d+(/\d+|\.\d+)?", re.ASCII)
 
 
 def rational(value: object) -> Rational:
@@ -28,23 +35,20 @@ def rational(value: object) -> Rational:
     Accepts an int, a `fractions.Fraction`, a ground rational, or a string such as
     "11/9", "3" or "0.25". Raises `NotRational` for anything else, floats first of all.
     """
+    if isinstance(value, Rational):
+        return value
     if isinstance(value, bool):
         raise NotRational(f"expected a rational number, got the boolean {value!r}")
     if isinstance(value, float):
         raise NotRational(
-            f"expected a rational number, got the float {value!r}: "
-            f'write it as a fraction, for example "{Fraction(value).limit_denominator(1000)}"'
+            f'expected a rational number such as "1/10", got the float {value!r}: '
+            f"write it as a fraction"
         )
     if isinstance(value, str):
-        try:
-            value = Fraction(value.strip())
-        except (ValueError, ZeroDivisionError):
-            raise NotRational(
-                f'expected a rational number such as "11/9", got the string {value!r}'
-            ) from None
+        value = _parsed(value)
     if isinstance(value, Fraction):
         return QQ(value.numerator, value.denominator)  # type: ignore[no-any-return]  # sympy is untyped
-    if isinstance(value, (int, QQ.dtype)):
+    if isinstance(value, int):
         return QQ(value)  # type: ignore[no-any-return]  # sympy is untyped
     raise NotRational(f"expected a rational number, got {type(value).__name__} {value!r}")
 
@@ -74,3 +78,12 @@ def positive_part(value: Rational) -> Rational:
 def ratio_or_one(numerator: Rational, denominator: Rational) -> Rational:
     """Return numerator / denominator, and one where both vanish."""
     return numerator / denominator if denominator != 0 else ONE
+
+
+def _parsed(text: str) -> Fraction:
+    try:
+        if _WRITTEN.fullmatch(text.strip()):
+            return Fraction(text.strip())
+    except (ValueError, ZeroDivisionError):
+        pass
+    raise NotRational(f'expected a rational number such as "11/9", got the string {text!r}')

@@ -2,17 +2,19 @@
 
 A global generator (Python's, numpy's, torch's own behind the dispatcher's back) shows in its
 state. Private generators are looked for among all live objects, which takes a moment, so
-that is done once for each program text.
+that is done once for each program text. Threads do not inherit the modes under which the
+program runs, so it must not start any.
 """
 
 from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from threading import Thread, get_ident
 from typing import Any
-from weakref import WeakSet
 
 import numpy
 import torch
@@ -22,18 +24,19 @@ class ForeignRandomness(RuntimeError):
     """The program drew random numbers that the exact lane does not see."""
 
 
-_searched: WeakSet[Any] = WeakSet()
+_searched: set[Hashable] = set()
 
 
 @contextmanager
 def generators_untouched(program: Callable[[], Any]) -> Iterator[None]:
     """Raise `ForeignRandomness` if a generator that is not followed was used meanwhile."""
-    text = getattr(getattr(program, "__func__", program), "__code__", type(program))
+    text = _text(program)
     private = [] if text in _searched else list(_private_generators())
     _searched.add(text)
     before = _global_states()
     private_before = [_state(generator) for generator in private]
-    yield
+    with _no_threads():
+        yield
     used = [name for name, state in _global_states().items() if state != before[name]]
     used += [
         repr(generator)
@@ -42,8 +45,37 @@ def generators_untouched(program: Callable[[], Any]) -> Iterator[None]:
     ]
     if used:
         raise ForeignRandomness(
-            f"{used[0]} was drawn from; the exact lane follows torch's random operators only"
+            f"{used[0]} was drawn from or seeded; the exact lane follows torch's random operators only"
         )
+
+
+@contextmanager
+def _no_threads() -> Iterator[None]:
+    start, ours = Thread.start, get_ident()
+
+    def guarded(thread: Thread) -> None:
+        if get_ident() == ours:
+            raise ForeignRandomness(
+                f"the program starts a thread, {thread.name}, which the exact lane cannot follow"
+            )
+        start(thread)
+
+    Thread.start = guarded  # type: ignore[method-assign]  # there is no hook for this
+    try:
+        yield
+    finally:
+        Thread.start = start  # type: ignore[method-assign]  # as above
+
+
+def _text(program: Any) -> Hashable:
+    """Return what tells programs of different text apart: their code and that of their parts."""
+    if isinstance(program, partial):
+        return (_text(program.func), *map(_text, program.args))
+    bound = getattr(program, "__self__", None)
+    function = getattr(program, "__func__", program)
+    cells = getattr(function, "__closure__", None) or ()
+    parts = (getattr(c.cell_contents, "__code__", type(c.cell_contents)) for c in cells)
+    return (getattr(function, "__code__", type(function)), type(bound), *parts)
 
 
 def _global_states() -> dict[str, object]:

@@ -63,14 +63,10 @@ class Identities:
         """Return the ids of the tensor's elements (same shape), None if none is random."""
         if not self._shadows or tensor.layout is not torch.strided:
             return None
-        shadow = self._shadows.get(tensor.untyped_storage()._cdata)
+        shadow = self._shadow(tensor)
         if shadow is None:
             return None
-        if shadow.item_size != tensor.element_size():
-            if not shadow.ids.any():
-                return None
-            raise NotUnderstood("views random numbers as numbers of another size")
-        ids = _like_view(shadow.ids, tensor)
+        ids = _like_view(shadow, tensor)
         return ids if ids.any() else None
 
     def among(self, tensors: Iterable[Tensor]) -> list[Tensor]:
@@ -79,7 +75,11 @@ class Identities:
 
     def has_noise(self, tensor: Tensor) -> bool:
         """Return whether an element of the tensor is continuous and random."""
-        return any(isinstance(number, Noise) for number in self.numbers(tensor))
+        return any(True for _ in self.noises(tensor))
+
+    def noises(self, tensor: Tensor) -> Iterator[Noise]:
+        """Yield the continuous random numbers among the tensor's elements."""
+        return (number for number in self.numbers(tensor) if isinstance(number, Noise))
 
     def numbers(self, tensor: Tensor) -> Iterator[Noise | Choice]:
         """Yield the random numbers among the tensor's elements."""
@@ -91,16 +91,11 @@ class Identities:
 
     def attach(self, tensor: Tensor, ids: Tensor) -> None:
         """Declare the tensor's elements to be the numbers `ids` (broadcast to its shape)."""
-        storage = tensor.untyped_storage()
-        if storage._cdata not in self._shadows:
-            if not ids.any():
-                return
-            length = storage.nbytes() // tensor.element_size()
-            fresh = torch.zeros(length, dtype=torch.int64, device=tensor.device)
-            self._shadows[storage._cdata] = _Shadow(
-                StorageWeakRef(storage), fresh, tensor.element_size()
-            )
-        _like_view(self._shadows[storage._cdata].ids, tensor).copy_(ids)
+        shadow = self._shadow(tensor)
+        if shadow is None and ids.any():
+            shadow = self._new_shadow(tensor)
+        if shadow is not None:
+            _like_view(shadow, tensor).copy_(ids)
 
     def settle(self, tensor: Tensor, chance: Chance) -> None:
         """Decide every choice among the tensor's elements and write the values into it."""
@@ -108,13 +103,42 @@ class Identities:
         if ids is None:
             return
         shadow = self._shadows[tensor.untyped_storage()._cdata].ids
-        memory = tensor.detach().as_strided((shadow.numel(),), (1,), 0)
-        places = _like_view(torch.arange(shadow.numel(), device=shadow.device), tensor)
-        for place in dict.fromkeys(places[ids != 0].tolist()):
-            number = self.number(int(shadow[place]))
-            if isinstance(number, Choice):
-                memory[place] = number.value(chance)
-                shadow[place] = 0
+        # Inference mode may write to every tensor; what was born in it, no other mode may.
+        with torch.inference_mode():
+            memory = tensor.detach().as_strided((shadow.numel(),), (1,), 0)
+            places = _like_view(torch.arange(shadow.numel(), device=shadow.device), tensor)
+            for place in dict.fromkeys(places[ids != 0].tolist()):
+                number = self.number(int(shadow[place]))
+                if isinstance(number, Choice):
+                    memory[place] = number.value(chance)
+                    shadow[place] = 0
+
+    def _shadow(self, tensor: Tensor) -> Tensor | None:
+        """Return the ids of all elements of the tensor's storage, None if none was ever random."""
+        storage = tensor.untyped_storage()
+        shadow = self._shadows.get(storage._cdata)
+        if shadow is None:
+            return None
+        if shadow.item_size != tensor.element_size():
+            if shadow.ids.any():
+                raise NotUnderstood("views random numbers as numbers of another size")
+            return self._new_shadow(tensor)
+        missing = storage.nbytes() // shadow.item_size - len(shadow.ids)
+        if missing > 0:
+            # `resize_` made the storage longer; what it held stayed where it was.
+            with torch.inference_mode(False):
+                shadow.ids = torch.cat([shadow.ids, shadow.ids.new_zeros(missing)])
+        return shadow.ids
+
+    def _new_shadow(self, tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        length = storage.nbytes() // tensor.element_size()
+        with torch.inference_mode(False):
+            ids = torch.zeros(length, dtype=torch.int64, device=tensor.device)
+        self._shadows[storage._cdata] = _Shadow(
+            StorageWeakRef(storage), ids, tensor.element_size()
+        )
+        return ids
 
 
 def _like_view(memory: Tensor, tensor: Tensor) -> Tensor:

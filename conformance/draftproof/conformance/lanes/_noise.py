@@ -110,11 +110,14 @@ class Log:
     rising = True
 
     def image(self, low: Extended, high: Extended) -> tuple[Extended, Extended]:
-        if low < 0:
+        if low < -_LARGEST_GUARD:
             raise NotUnderstood("takes the logarithm of noise that can be negative")
-        return log(low), log(high)
+        # -log(u + 1e-10) is negative with a probability that is the slack of its race.
+        return (-inf if low < 0 else log(low)), log(high)
 
     def solve(self, relation: str, edge: Extended, domain: tuple[Extended, Extended]) -> _Solved:
+        if domain[0] < 0:
+            raise NotUnderstood("compares the logarithm of noise that can be negative")
         return relation, exp(edge)
 
 
@@ -190,12 +193,15 @@ class Floor:
         floor = scaled.numerator // scaled.denominator
         inclusive = relation in (AT_MOST, MORE)
         cell = floor + 1 if inclusive or scaled.denominator != 1 else floor
-        return relation, rational(int(cell)) / self.parts
+        return _from(relation, includes=False), rational(int(cell)) / self.parts
 
 
 @dataclass(frozen=True)
 class Rounded:
-    """x -> the nearest float of `digits` significant bits, the smallest being 2**`least`."""
+    """x -> the nearest float of `digits` significant bits, the smallest being 2**`least`.
+
+    A number half way between two floats goes to the one whose last bit is 0.
+    """
 
     digits: int
     least: int
@@ -203,29 +209,49 @@ class Rounded:
     rising = True
 
     def image(self, low: Extended, high: Extended) -> tuple[Extended, Extended]:
-        return low, high
+        return self._nearest(low), self._nearest(high)
 
     def solve(self, relation: str, edge: Extended, domain: tuple[Extended, Extended]) -> _Solved:
         if is_infinite(edge):
             return relation, edge
         inclusive = relation in (AT_MOST, MORE)
-        # The first float that fails the relation, and its predecessor: their midpoint decides.
+        # The last float at or below the edge that counts as below, and the float after it:
+        # their midpoint decides.
         step = self._step(edge)
-        index = (edge / step).numerator // (edge / step).denominator
-        fails = step * int(index + 1 if inclusive or index * step != edge else index)
-        before = fails - self._step(fails, below=True)
-        return relation, (fails + before) / 2
+        before = step * int((edge / step).numerator // (edge / step).denominator)
+        if before == edge and not inclusive:
+            before -= self._step(edge, up=False)
+        after = before + self._step(before, up=True)
+        is_even = (before / self._step(before)).numerator % 2 == 0
+        return _from(relation, includes=is_even), (before + after) / 2
 
-    def _step(self, value: Rational, *, below: bool = False) -> Rational:
-        """Return the distance of neighbouring floats at `value`, or just below it."""
+    def _nearest(self, value: Extended) -> Extended:
+        if is_infinite(value):
+            return value
+        step = self._step(value)
+        scaled = value / step
+        below = scaled.numerator // scaled.denominator
+        excess = scaled - below
+        is_up = excess > rational("1/2") or (excess == rational("1/2") and below % 2 == 1)
+        return step * int(below + is_up)
+
+    def _step(self, value: Rational, *, up: bool | None = None) -> Rational:
+        """Return the distance of neighbouring floats around `value`, or from it up or down."""
         size = abs(value)
         exponent = self.least
         if size != 0:
             exponent = size.numerator.bit_length() - size.denominator.bit_length()
             exponent -= rational(2) ** exponent > size
-        if below and value > 0 and size == rational(2) ** exponent:
+        if up is not None and up != (value > 0) and size == rational(2) ** exponent:
             exponent -= 1
         return rational(2) ** max(exponent - self.digits + 1, self.least)
+
+
+def _from(relation: str, *, includes: bool) -> str:
+    """Return the relation of the same direction that includes its edge below, or does not."""
+    if relation in (LESS, AT_MOST):
+        return AT_MOST if includes else LESS
+    return MORE if includes else AT_LEAST
 
 
 _Solved: TypeAlias = tuple[str, Extended]
@@ -259,6 +285,11 @@ class Noise:
         for step in self.steps:
             low, high = step.image(low, high)
         return low, high
+
+    def can_be(self, value: Extended) -> bool:
+        """Return whether the number is this end of its range with positive probability."""
+        is_coarse = any(isinstance(step, (Clamp, Floor, Rounded)) for step in self.steps)
+        return is_coarse and value in self.range()
 
     def compare(self, relation: str, edge: Extended, chance: Chance) -> bool:
         """Decide `self relation edge`. Events of probability zero do not happen."""
@@ -342,7 +373,8 @@ def _rates(noises: Sequence[Noise], *, largest: bool) -> tuple[list[Rational], R
     chains = [list(noise.steps) for noise in noises]
     # A monotone function of all contenders alike does not change who is ahead of whom.
     while chains[0] and all(chain and chain[-1] == chains[0][-1] for chain in chains):
-        if isinstance(chains[0][-1], (Clamp, Floor, Rounded)):
+        # The others may make a tie of two numbers, or no number of one.
+        if not isinstance(chains[0][-1], (Affine, Exp, Reciprocal)):
             break
         largest ^= not chains[0][-1].rising
         for chain in chains:

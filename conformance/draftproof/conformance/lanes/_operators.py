@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import product
-from math import inf, isinf, isnan, nan
+from itertools import pairwise, product
+from math import copysign, inf, isinf, isnan, nan
 from typing import Any
 
 import torch
@@ -51,6 +51,7 @@ _NARROW = {torch.float16: (11, -24), torch.bfloat16: (8, -133)}
 # Operators that move elements without changing them: the arguments whose elements move.
 # A number among them is an ordinary element; all other arguments say where things go.
 _MOVED = {
+    "_unsafe_view": (0,),
     "cat": (0,),
     "clone": (0,),
     "constant_pad_nd": (0, 2),
@@ -80,8 +81,47 @@ _MOVED = {
     "zero": (0,),
 }
 
+# Operators whose result is the same memory seen in another shape.
+_VIEWS = {
+    "_reshape_alias",
+    "alias",
+    "as_strided",
+    "detach",
+    "diagonal",
+    "expand",
+    "lift_fresh",
+    "permute",
+    "select",
+    "slice",
+    "split",
+    "split_with_sizes",
+    "squeeze",
+    "t",
+    "transpose",
+    "unbind",
+    "unfold",
+    "unsqueeze",
+    "view",
+}
+
+# Operators that look at the shape and type of a tensor, never at an element.
+_SHAPES = {
+    "empty_like",
+    "full_like",
+    "new_empty",
+    "new_empty_strided",
+    "new_full",
+    "new_ones",
+    "new_zeros",
+    "ones_like",
+    "zeros_like",
+}
+
 _RELATIONS = {"lt": LESS, "le": AT_MOST, "gt": MORE, "ge": AT_LEAST}
 _REVERSED = {LESS: MORE, AT_MOST: AT_LEAST, MORE: LESS, AT_LEAST: AT_MOST}
+
+# The widest range of integers whose draws are enumerated.
+_MOST_INTEGERS = 100_000
 
 # Integers and the floats that hold every small integer: a choice moves among them as it is.
 _WIDE = (torch.int32, torch.int64, torch.float32, torch.float64)
@@ -109,6 +149,23 @@ class Interpreter:
         touched = self.identities.among(tensors_in((*args, *kwargs.values())))
         if not touched:
             return func(*args, **kwargs)
+        if _written(func, kwargs):
+            return self._run_into(func, args, kwargs)
+        return self._follow(name, func, args, kwargs)
+
+    def _run_into(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Run an operator that has `out=` arguments on fresh ones, then copy into the given."""
+        given = {name: kwargs[name] for name in _written(func, kwargs)}
+        fresh = {name: out.new_empty(0) for name, out in given.items()}
+        self._follow(_name(func), func, args, {**kwargs, **fresh})
+        for name, out in given.items():
+            out.resize_(fresh[name].shape).copy_(fresh[name])
+            self._attach(out, self._ids(fresh[name]))
+        return tuple(given.values()) if len(given) > 1 else next(iter(given.values()))
+
+    def _follow(self, name: str, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Run an operator that may touch random numbers."""
+        touched = self.identities.among(tensors_in((*args, *kwargs.values())))
         if name in _MOVED:
             return self._move(func, args, kwargs, _MOVED[name])
         if name in _LOOKS:
@@ -135,11 +192,16 @@ class Interpreter:
     def _draw_uniform(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         out = _shaped_like_result(func, args, kwargs)
         given = _bound(func, args, kwargs)
-        low, high = given.get("from", 0.0), given.get("to", 1.0)
-        steps: list[Floor | Affine] = []
+        low, high = exactly(float(given.get("from", 0.0))), exactly(float(given.get("to", 1.0)))
+        if not out.dtype.is_floating_point:
+            raise NotUnderstood("draws noise that is not real")
+        if low >= high:
+            raise NotUnderstood("draws noise from an empty interval")
+        steps: list[Floor | Affine | Rounded] = [Affine(high - low, low)]
         if out.dtype in _NARROW:
-            steps.append(Floor(2 ** _NARROW[out.dtype][0]))
-        steps.append(Affine(exactly(float(high)) - exactly(float(low)), exactly(float(low))))
+            steps = [Floor(2 ** _NARROW[out.dtype][0]), *steps]
+        if out.dtype in _NARROW and (low, high) != (ZERO, ONE):
+            steps.append(Rounded(*_NARROW[out.dtype]))
         return self._fresh(out, lambda: Noise(Uniform()).then(*steps))
 
     def _draw_exponential(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
@@ -158,6 +220,7 @@ class Interpreter:
         self._ordinary([chances])
         in_place = func._schema.name.endswith("_")
         out = args[0] if in_place else kwargs.get("out", torch.empty_like(args[0]))
+        out.resize_(args[0].shape)
         table = torch.as_tensor(chances, dtype=torch.float64).expand(out.shape)
         weights = iter(table.flatten().tolist())
         if not ((table >= 0) & (table <= 1)).all():
@@ -189,11 +252,15 @@ class Interpreter:
         if replacement:
             return (Choice(lambda chance: chance.draw(weights)) for _ in range(count))
         ranked = Ranking({i: weight for i, weight in enumerate(weights) if weight > 0})
+        if count > len(ranked.rates):
+            raise NotUnderstood("draws more outcomes without replacement than have a weight")
         return (self._place(ranked, position) for position in range(count))
 
     def _draw_integers(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         given = _bound(func, args, kwargs)
         low = given.get("low", 0)
+        if given["high"] - low > _MOST_INTEGERS:
+            raise NotUnderstood("draws an integer from a range too wide to be enumerated")
         weights = [ONE] * (given["high"] - low)
         out = _shaped_like_result(func, args, kwargs, default=torch.int64)
         return self._fresh(out, lambda: Choice(lambda chance: low + chance.draw(weights)))
@@ -211,7 +278,7 @@ class Interpreter:
         numbers = [number() for _ in range(out.numel())]
         out.fill_(nan if numbers and isinstance(numbers[0], Noise) else 0)
         ids = [self.identities.id_of(each) for each in numbers]
-        self.identities.attach(out, torch.tensor(ids, dtype=torch.int64).view(out.shape))
+        self._attach(out, torch.tensor(ids, dtype=torch.int64).view(out.shape))
         return out
 
     # --- moving ------------------------------------------------------------------------
@@ -223,9 +290,15 @@ class Interpreter:
             if position not in moved:
                 self._ordinary([argument])
         self._ordinary(kwargs.values())
-        ids = func(*(self._ids(a) if i in moved else a for i, a in enumerate(args)), **kwargs)
+        id_args = (self._ids(a) if i in moved else a for i, a in enumerate(args))
+        id_outs = {name: torch.empty(0, dtype=torch.int64) for name in _written(func, kwargs)}
+        ids = func(*id_args, **{**kwargs, **id_outs})
         out = func(*args, **kwargs)
-        self.identities.attach(out, ids)
+        sources = self.identities.among(tensors_in(args[i] for i in moved if i < len(args)))
+        for source in sources if out.dtype not in _WIDE else ():
+            if source.dtype is not out.dtype:
+                raise NotUnderstood("moves random numbers into a narrower type")
+        self._attach(out, ids)
         return out
 
     def _ids(self, moved: Any) -> Any:
@@ -241,15 +314,15 @@ class Interpreter:
         source: Tensor = args[0]
         ids = self._recast(source, kwargs.get("dtype") or source.dtype)
         out: Tensor = func(*args, **kwargs)
-        self.identities.attach(out, ids)
+        self._attach(out, ids)
         return out
 
     def _copy(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         destination, source = args[0], args[1]
         ids = self._recast(source, destination.dtype)
-        func(*args, **kwargs)
-        self.identities.attach(destination, ids)
-        return destination  # type: ignore[no-any-return]  # an operator's arguments are untyped
+        out: Tensor = func(*args, **kwargs)
+        self._attach(out, ids)
+        return out
 
     def _recast(self, source: Tensor, dtype: torch.dtype) -> Tensor:
         """Return the ids of the tensor's elements after a cast to `dtype`."""
@@ -287,6 +360,8 @@ class Interpreter:
             noise = self.identities.number(abs(identity))
             assert isinstance(noise, Noise)
             result = function(_Operation(noise, others[place], first, given))
+            if isinstance(result, Noise) and out.dtype in _NARROW:
+                result = result.then(Rounded(*_NARROW[out.dtype]))
             if isinstance(result, Noise):
                 return self._id(result)
             constants[place] = result
@@ -295,7 +370,7 @@ class Interpreter:
         new_ids = _each(ids, image)
         for place, constant in constants.items():
             out[_position(place, out.shape)] = constant
-        self.identities.attach(out, new_ids)
+        self._attach(out, new_ids)
         return out
 
     def _operands(self, operands: Sequence[Any]) -> tuple[Tensor, list[float]]:
@@ -347,7 +422,7 @@ class Interpreter:
 
             return self._id(Choice(lambda chance: int(equals(chance) == (name == "eq"))))
 
-        self.identities.attach(out, _each(ids, image))
+        self._attach(out, _each(ids, image))
         return out
 
     def _classify(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
@@ -356,6 +431,8 @@ class Interpreter:
         out: Tensor = func(*args, **kwargs)
         ids = self.identities.of(args[0])
         if ids is not None:
+            if any(x.can_be(inf) or x.can_be(-inf) for x in self.identities.noises(args[0])):
+                raise NotUnderstood("classifies noise that may be infinite")
             out[ids != 0] = _name(func) == "isfinite"
         return out
 
@@ -371,13 +448,15 @@ class Interpreter:
         )
         keep = given.get("keepdim", True)
         dim = given.get("dim")
-        if "other" in given:
+        if "other" in given or values.dim() == 0:
             raise NotUnderstood("takes the larger or smaller of noise and something else")
+        ids, known = self._ids(values), values.detach().double()
+        if name in ("argmin", "min") and known[ids == 0].isnan().any():
+            raise NotUnderstood("races noise against NaN, which is the smallest here")
         out = func(*args, **kwargs)
         if name in ("max", "min") and dim is None:
-            self.identities.attach(out, torch.tensor(self._spent()))
+            self._attach(out, torch.tensor(self._spent()))
             return out
-        ids, known = self._ids(values), values.detach().double()
         if dim is None:
             ids, known, dim = ids.flatten(), known.flatten(), 0
         indices = out if isinstance(out, Tensor) else out[1]
@@ -391,10 +470,9 @@ class Interpreter:
         shape = [size for axis, size in enumerate(ids.shape) if axis != dim % ids.dim()]
         placed = torch.tensor(ranked, dtype=torch.int64).reshape(*shape, count)
         placed = placed.movedim(-1, dim).reshape(indices.shape)
-        self.identities.attach(indices, placed)
+        self._attach(indices, placed)
         if not isinstance(out, Tensor):
-            hidden = _each(placed, lambda _, __: self._spent())
-            self.identities.attach(out[0], hidden)
+            self._attach(out[0], _each(placed, lambda _, __: self._spent()))
         return out
 
     def _ranked(self, ids: list[int], known: list[float], largest: bool, count: int) -> list[int]:
@@ -428,6 +506,8 @@ class Interpreter:
         ids = self._ids(values)
         row_length = values.shape[-1] if edges.dim() > 1 else max(values.numel(), 1)
         rows = edges.detach().double().reshape(-1, edges.shape[-1]).tolist()
+        if not all(left <= right for row in rows for left, right in pairwise(row)):
+            raise NotUnderstood("searches noise among edges that are not sorted")
 
         def image(place: int, identity: int) -> int:
             noise = self.identities.number(identity)
@@ -441,10 +521,17 @@ class Interpreter:
 
             return self._id(Choice(search))
 
-        self.identities.attach(out, _each(ids, image))
+        self._attach(out, _each(ids, image))
         return out
 
     # --- small things ------------------------------------------------------------------
+
+    def _attach(self, tensor: Tensor, ids: Tensor) -> None:
+        """Declare what the tensor's elements are; at once, where others see its memory."""
+        self.identities.attach(tensor, ids)
+        # Memory that numpy shares has lost the right to be resized.
+        if not tensor.untyped_storage().resizable():
+            self._ordinary([tensor])
 
     def _id(self, number: Noise | Choice) -> int:
         return self.identities.id_of(number)
@@ -482,6 +569,8 @@ class _Operation:
         self.given = given
 
     def scaled(self, noise: Noise, factor: float) -> Noise | float:
+        if factor == 0 and (noise.can_be(inf) or noise.can_be(-inf)):
+            raise NotUnderstood("multiplies noise that may be infinite by zero")
         if factor == 0:
             return 0.0
         if isnan(factor):
@@ -497,20 +586,20 @@ class _Operation:
 
     def sign(self, noise: Noise) -> int:
         low, high = noise.range()
-        if low < 0 < high:
+        if low < 0 < high or noise.can_be(ZERO):
             raise NotUnderstood("combines noise of either sign with zero or infinity")
         return 1 if low >= 0 else -1
 
     def add(self, sign: int = 1) -> Noise | float:
         """Return first + sign * alpha * second."""
-        weight = sign * float(self.given.get("alpha") or 1)
+        weight = sign * float(self.given.get("alpha", 1))
         if self.first:
             return self.shifted(self.noise, weight * self.other)
         return self.shifted(self.scaled(self.noise, weight), self.other)
 
     def subtract_reversed(self) -> Noise | float:
         """Return other - alpha * self, as rsub does."""
-        weight = -float(self.given.get("alpha") or 1)
+        weight = -float(self.given.get("alpha", 1))
         if self.first:
             return self.shifted(self.scaled(self.noise, weight), self.other)
         return self.shifted(self.noise, weight * self.other)
@@ -519,10 +608,13 @@ class _Operation:
         return self.scaled(self.noise, self.other)
 
     def divide(self) -> Noise | float:
+        if not self.first and self.other == 0:
+            return 0.0 * self.sign(self.noise)
         if not self.first:
             return self.scaled(self.noise.then(Reciprocal()), self.other)
         if self.other == 0:
-            return inf * self.sign(self.noise)
+            # The zero's own sign counts: x / -0.0 is negative for positive x.
+            return copysign(inf, self.other) * self.sign(self.noise)
         if isinf(self.other) or isnan(self.other):
             return 0.0 if isinf(self.other) else nan
         return self.noise.then(Affine(1 / exactly(self.other), ZERO))
@@ -636,11 +728,22 @@ def _traits(func: OpOverload) -> tuple[str, bool, bool]:
 
     Views, and results that depend on shapes and types alone, read no element.
     """
-    name = _name(func)
-    aliases = [r.alias_info for r in func._schema.returns if r.alias_info is not None]
-    makes_view = any(not alias.is_write for alias in aliases)
-    shapes_only = name.endswith("_like") or name.startswith(("new_", "sym_", "empty"))
-    return name, torch.Tag.nondeterministic_seeded in func.tags, makes_view or shapes_only
+    name, overload = _name(func), func._overloadname
+    # `view(dtype)` reads bits, and `out=` arguments are written to.
+    harmless = name in _VIEWS | _SHAPES and overload not in ("dtype", "out")
+    return name, torch.Tag.nondeterministic_seeded in func.tags, harmless
+
+
+@lru_cache(maxsize=None)
+def _may_write(func: OpOverload) -> tuple[str, ...]:
+    """Return the names of the operator's `out=` arguments."""
+    arguments = func._schema.arguments
+    return tuple(a.name for a in arguments if a.kwarg_only and a.alias_info is not None)
+
+
+def _written(func: OpOverload, kwargs: dict[str, Any]) -> list[str]:
+    """Return the names of the `out=` arguments that are given."""
+    return [name for name in _may_write(func) if kwargs.get(name) is not None]
 
 
 def _bound(func: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -11,18 +11,25 @@ and where the program looks at a random number its run splits. What cannot be fo
     {(True, True): '1/8', (True, False): '1/8', (False, True): '3/8', (False, False): '3/8'}
 
 What is taken as ideal: uniform numbers are continuous (float32's are multiples of 2**-24),
-exponential and multinomial draws have their exact law.
+exponential and multinomial draws have their exact law. What no mode of torch can see is not
+seen here either: memory that a compiled extension or a kernel reads through a raw pointer,
+and other threads that were already running.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import os
 import traceback
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from math import isnan, nan
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+import numpy
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
@@ -39,6 +46,7 @@ from draftproof.reference.law import Law
 from draftproof.reference.rational import ZERO, Rational
 
 Outcome = TypeVar("Outcome", bound=Hashable)
+
 
 class OpaqueRandomness(RuntimeError):
     """The program used randomness in a way that the exact lane cannot see through.
@@ -75,25 +83,37 @@ def exact_law(
     """Return the exact law of what `program` returns.
 
     The program is run once for every sequence of random outcomes, so it must depend on
-    nothing that changes from run to run. It may return tensors and tuples, lists or
-    dictionaries of them: they become nested tuples of numbers. Weights sum to exactly 1.
+    nothing that changes from run to run. It may return tensors and arrays, and tuples, lists,
+    dictionaries or dataclasses of them: they become nested tuples of numbers. Weights sum to
+    exactly 1.
 
     Raises `OpaqueRandomness`, `TooManyRuns`, and whatever the program raises.
     """
     lane = _Lane(program, most_runs)
     weights: dict[Any, Rational] = {}
     outcomes: list[Any] = []
-    with foreign.generators_untouched(program):
+    with foreign.generators_untouched(program), _one_thread():
         for outcome, weight in enumerate_runs(lane.run):
             weights[outcome] = weights.get(outcome, ZERO) + weight
             outcomes.append(outcome)
         repeated, _ = next(enumerate_runs(lane.run))
     if repeated != outcomes[0]:
         raise foreign.ForeignRandomness(
-            f"two runs with the same random choices returned {outcomes[0]!r} and {repeated!r}; "
-            f"the exact lane follows torch's random operators only"
+            f"two runs with the same random choices returned {outcomes[0]!r} and {repeated!r}: "
+            f"the program drew from, or depends on, something that the exact lane does not see"
         )
     return ExactLaw(Law(weights), len(outcomes), lane.slack)
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Keep torch to one thread: for tensors this small, waking others costs a hundred times more."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 class _Lane:
@@ -130,6 +150,8 @@ class _Lane:
 class _Dispatch(TorchDispatchMode):
     """Hands every operator to the interpreter."""
 
+    supports_higher_order_operators = True
+
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
         # Dynamo would otherwise be imported, for a second, to be told to keep out of here.
@@ -141,8 +163,14 @@ class _Dispatch(TorchDispatchMode):
         self.opaque: OpaqueRandomness | None = None
 
     def __torch_dispatch__(
-        self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
+        if not isinstance(func, OpOverload):
+            raise self.blinded(str(func), NotUnderstood("runs a program inside of the program"))
+        if _is_composite(func):
+            # Inference mode does not take operators apart into the ones that we know.
+            with self:
+                return func.decompose(*args, **(kwargs or {}))
         # Our own code must not meet the guards that are set for the program's.
         with torch._C.DisableTorchFunction():
             try:
@@ -154,6 +182,11 @@ class _Dispatch(TorchDispatchMode):
         """Return, and remember, the error that names the operator and the program's own line."""
         self.opaque = OpaqueRandomness(operator, str(reason), _source())
         return self.opaque
+
+    def settle(self, tensor: Tensor) -> None:
+        """Decide the choices in a tensor that is about to be read past the dispatcher."""
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            self.interpreter.settle(tensor)
 
 
 class _Python(TorchFunctionMode):
@@ -167,12 +200,14 @@ class _Python(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
-        if func in _READERS:
+        if func in _COPIERS and args and isinstance(args[-1], Tensor):
+            return func(*args, **kwargs)
+        if func in _READERS or func in _COPIERS:
             interpreter = self._dispatch.interpreter
             try:
-                tensors = interpreter.identities.among(tensors_in((args, kwargs)))
+                tensors = interpreter.identities.among(tensors_in(_open((args, kwargs))))
                 for tensor in tensors:
-                    interpreter.settle(tensor)
+                    self._dispatch.settle(tensor)
                     if func is Tensor.item and interpreter.identities.has_noise(tensor):
                         return Scalar(tensor.reshape(()))
                     if func is Tensor.tolist and interpreter.identities.has_noise(tensor):
@@ -185,43 +220,81 @@ class _Python(TorchFunctionMode):
 
 _READERS = {
     Tensor.__array__,
+    Tensor.__bool__,
+    Tensor.__complex__,
     Tensor.__deepcopy__,
     Tensor.__dlpack__,
+    Tensor.__float__,
+    Tensor.__index__,
+    Tensor.__int__,
     Tensor.__reduce_ex__,
+    Tensor.__repr__,
     Tensor.data_ptr,
     Tensor.item,
-    Tensor.new_tensor,
     Tensor.numpy,
     Tensor.storage,
+    Tensor.tensor_split,
     Tensor.tolist,
     Tensor.untyped_storage,
-    torch.as_tensor,
-    torch.asarray,
     torch.save,
-    torch.tensor,
+    torch.tensor_split,
 }
+
+# These read the tensors in a list, but pass a tensor itself on to the dispatcher.
+_COPIERS = {Tensor.new, Tensor.new_tensor, torch.as_tensor, torch.asarray, torch.tensor}
+
+
+@lru_cache(maxsize=None)
+def _is_composite(func: OpOverload) -> bool:
+    return torch._C._dispatch_has_kernel_for_dispatch_key(
+        func.name(), torch._C.DispatchKey.CompositeImplicitAutograd
+    )
 
 
 class Scalar:
     """What `item()` gives for a random element: a Python number that can be compared."""
 
     def __init__(self, tensor: Tensor) -> None:
-        self._tensor = tensor
+        # Python's numbers are of double precision.
+        self._tensor = tensor.double()
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return func(*_open(args), **_open(kwargs or {}))
 
     def __float__(self) -> float:
+        # Raises: no float stands for a random number. So do all that come down to it.
         return float(self._tensor)
 
+    def __int__(self) -> int:
+        return int(float(self))
+
     def __bool__(self) -> bool:
-        return bool(self._tensor)
+        return bool(float(self))
+
+    def __complex__(self) -> complex:
+        return complex(float(self))
+
+    def __repr__(self) -> str:
+        return repr(float(self))
+
+    def __format__(self, form: str) -> str:
+        return format(float(self), form)
+
+    def __hash__(self) -> int:
+        return hash(float(self))
 
     def _compared(self, relation: str, other: Any) -> Any:
-        answer = getattr(self._tensor, relation)(_opened(other))
-        return answer if isinstance(other, Tensor) else bool(answer)
+        answer = getattr(self._tensor, relation)(_open(other))
+        known = isinstance(other, Tensor) or answer is NotImplemented
+        return answer if known else bool(answer)
 
-    def _computed(self, operation: str, other: Any = None) -> Any:
-        method = getattr(self._tensor, operation)
-        answer = method() if other is None else method(_opened(other))
-        return answer if isinstance(other, Tensor) else answer.item()
+    def _computed(self, operation: str, *others: Any) -> Any:
+        answer = getattr(self._tensor, operation)(*_open(others))
+        known = any(isinstance(each, Tensor) for each in others) or answer is NotImplemented
+        return answer if known else answer.item()
 
     def __lt__(self, other: Any) -> Any:
         return self._compared("__lt__", other)
@@ -241,8 +314,8 @@ class Scalar:
     def __ne__(self, other: object) -> Any:
         return self._compared("__ne__", other)
 
-    def __hash__(self) -> int:
-        return hash(float(self))
+    def __abs__(self) -> Any:
+        return self._computed("__abs__")
 
     def __neg__(self) -> Any:
         return self._computed("__neg__")
@@ -271,9 +344,19 @@ class Scalar:
     def __rtruediv__(self, other: Any) -> Any:
         return self._computed("__rtruediv__", other)
 
+    def __pow__(self, other: Any) -> Any:
+        return self._computed("__pow__", other)
 
-def _opened(value: Any) -> Any:
-    return value._tensor if isinstance(value, Scalar) else value
+
+def _open(value: Any) -> Any:
+    """Return the value with every `Scalar` in it as its tensor."""
+    if isinstance(value, Scalar):
+        return value._tensor
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_open, value))
+    if isinstance(value, dict):
+        return {key: _open(each) for key, each in value.items()}
+    return value
 
 
 def _scalars(tensor: Tensor) -> Any:
@@ -286,24 +369,46 @@ def _frozen(outcome: Any, dispatch: _Dispatch) -> Hashable:
         outcome = outcome._tensor
     if isinstance(outcome, Tensor):
         try:
-            dispatch.interpreter.settle(outcome)
+            dispatch.settle(outcome)
         except NotUnderstood as reason:
             raise dispatch.blinded("the program's result", reason) from None
         if dispatch.interpreter.identities.has_noise(outcome):
             reason = NotUnderstood("is continuous: it has no finite law")
             raise dispatch.blinded("the program's result", reason)
         return _frozen(outcome.tolist(), dispatch)
+    if isinstance(outcome, (numpy.ndarray, numpy.generic)):
+        return _frozen(outcome.tolist(), dispatch)
+    if dataclasses.is_dataclass(outcome) and not isinstance(outcome, type):
+        outcome = [getattr(outcome, field.name) for field in dataclasses.fields(outcome)]
     if isinstance(outcome, (list, tuple)):
         return tuple(_frozen(value, dispatch) for value in outcome)
     if isinstance(outcome, dict):
         return tuple((key, _frozen(value, dispatch)) for key, value in outcome.items())
+    if isinstance(outcome, (set, frozenset)):
+        return frozenset(_frozen(value, dispatch) for value in outcome)
+    if isinstance(outcome, float) and isnan(outcome):
+        # Two NaNs are equal only if they are the same object.
+        return nan
+    if outcome is not None and type(outcome).__eq__ is object.__eq__ or not _is_hashable(outcome):
+        raise TypeError(
+            f"the program returned {type(outcome).__name__} {outcome!r}, which has no value to "
+            f"be compared by: return tensors, numbers or strings, or nests of them"
+        )
     return outcome  # type: ignore[no-any-return]  # whatever the program returned
 
 
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
 _NOT_THE_PROGRAM = (
-    str(Path(torch.__file__).parent),
-    str(Path(__file__).parent),
-    str(Path(chance.__file__).parent),
+    str(Path(torch.__file__).parent) + os.sep,
+    str(Path(__file__).parent) + os.sep,
+    str(Path(chance.__file__).parent) + os.sep,
     contextlib.__file__,
 )
 

@@ -49,18 +49,19 @@ def algorithm_named(name: str) -> Algorithm:
     return ALGORITHMS[name]
 
 
-def verification_law(
-    algorithm: Algorithm, instance: Instance, drafts: Drafts
-) -> Law[Emission]:
+def verification_law(algorithm: Algorithm, instance: Instance, drafts: Drafts) -> Law[Emission]:
     """Return the exact law of what `algorithm` emits on the given drafts.
 
-    Raises `Unsupported` for more drafts than the algorithm takes, `WrongShape` for a path
-    of the wrong length or of probability zero, on which no verifier is defined.
+    Raises `Unsupported` for more drafts than the algorithm takes, `WrongShape` for another
+    number of them than the instance's, and for a path of the wrong length or of
+    probability zero, on which no verifier is defined.
     """
     if len(drafts) > algorithm.most_drafts:
         raise Unsupported(
             f"{algorithm.name} verifies at most {algorithm.most_drafts} path, got {len(drafts)}"
         )
+    if len(drafts) != instance.drafts:
+        raise WrongShape(f"the instance has {instance.drafts} drafts, got {len(drafts)} paths")
     for path in drafts:
         if len(path) != instance.length:
             raise WrongShape(f"path {path} must have {instance.length} tokens, has {len(path)}")

@@ -1,0 +1,33 @@
+# The few commands that people type. Each one sets up what it needs.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: certify test bench clean
+
+certify: .venv/certify ## certify our torch block verifier and Hugging Face transformers
+	$(BIN)/draftproof certify torch-block transformers
+
+test: .venv/test ## everything that must hold: style, types, tests
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pytest -n auto
+
+bench: .venv/test ## the stated speeds, measured
+	$(BIN)/pytest reference/benchmarks conformance/benchmarks --benchmark-only
+
+clean: ## forget the virtual environment and all caches
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
+
+.venv/certify: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[transformers]'
+	@touch $@
+
+.venv/test: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@ .venv/certify
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo 'draftproof needs Python 3.11 or newer: make PYTHON=python3.11'; exit 1; }
+	$(PYTHON) -m venv .venv

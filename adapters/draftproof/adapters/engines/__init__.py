@@ -1,0 +1,1 @@
+"""Thin adapters to implementations that ship elsewhere, unmodified and imported lazily."""

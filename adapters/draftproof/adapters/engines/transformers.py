@@ -1,0 +1,58 @@
+"""Hugging Face transformers: the private function that verifies assisted generation."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+import torch
+
+from draftproof.conformance.adapter import Request, Result
+
+
+class SpeculativeSampling:
+    """`transformers.generation.utils._speculative_sampling`, as installed and unmodified.
+
+    It takes logits, one row at a time. `assistant_ensemble_weight` is the option of that
+    name, lossy by design (arXiv 2604.07622); None leaves it out.
+    """
+
+    algorithm = "token"
+    batch = False
+    logits = True
+    undefined = {
+        "nan": "logits are trusted; NaN raises only if it reaches the draw",
+        "negative": "it takes logits, which have no negative probabilities",
+        "unnormalised": "it takes logits, which need no normalisation",
+        "token": "candidate ids come from its own generator and are trusted",
+    }
+
+    def __init__(self, *, assistant_ensemble_weight: float | None = None) -> None:
+        from transformers.generation.utils import _speculative_sampling
+
+        self.name = "transformers"
+        self.version = version("transformers")
+        self._options = {}
+        if assistant_ensemble_weight is not None:
+            self.name += f" (assistant_ensemble_weight={assistant_ensemble_weight})"
+            self._options["assistant_ensemble_weight"] = assistant_ensemble_weight
+        self._verify = _speculative_sampling
+
+    def verify(self, request: Request) -> Result:
+        """Verify one row with one path."""
+        path = request.draft_tokens[0]
+        length = path.shape[-1]
+        tokens, matches = self._verify(
+            path,
+            request.draft_probs[0].log(),
+            length,
+            request.target_probs[0].log(),
+            **self._options,
+        )
+        # Tokens that are not the drafted ones have no place in a result: -1 says so.
+        is_prefix = torch.equal(tokens[:, :-1], path[:, : tokens.shape[-1] - 1])
+        accepted = matches if is_prefix and tokens.shape[-1] == matches + 1 else -1
+        return Result(
+            accepted_length=torch.as_tensor(accepted).reshape(1),
+            path=torch.zeros(1, dtype=torch.int64),
+            next_token=tokens[:, -1],
+        )

@@ -1,0 +1,1 @@
+"""Our own batched verifiers, and the model of how to write one."""

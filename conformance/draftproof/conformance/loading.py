@@ -1,0 +1,92 @@
+"""From the name on a command line to an adapter."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from draftproof.conformance.adapter import Adapter, declaration
+
+BUILT_IN = {
+    "torch-token": "draftproof.adapters.fast.token:TorchToken",
+    "torch-block": "draftproof.adapters.fast.block:TorchBlock",
+    "transformers": "draftproof.adapters.engines.transformers:SpeculativeSampling",
+}
+"""The built-in adapters: name and where it is."""
+
+
+class UnknownAdapter(LookupError):
+    """A name does not lead to an adapter: a usage error."""
+
+
+class AdapterFailed(RuntimeError):
+    """An adapter was found, but could not be made ready to run."""
+
+
+def load_adapter(name: str) -> Adapter:
+    """Return the adapter of a built-in name, "package.module:attribute" or "./file.py:attribute".
+
+    The attribute is an adapter, or a class that makes one without arguments. Raises
+    `UnknownAdapter` if there is none, `AdapterFailed` if it cannot be imported or
+    made, `InvalidAdapter` if it does not follow the protocol.
+    """
+    place, separator, attribute = BUILT_IN.get(name, name).rpartition(":")
+    if not separator or not place or not attribute:
+        raise UnknownAdapter(
+            f"no built-in adapter is called {name!r} (there are {', '.join(BUILT_IN)}); "
+            f"your own is named package.module:attribute or ./file.py:attribute"
+        )
+    module = _from_file(Path(place)) if place.endswith(".py") else _from_package(place)
+    if not hasattr(module, attribute):
+        raise UnknownAdapter(f"{place} has no attribute {attribute!r}")
+    adapter: Any = getattr(module, attribute)
+    if inspect.isclass(adapter):
+        try:
+            adapter = adapter()
+        except Exception as error:
+            raise AdapterFailed(f"{name}: {attribute}() raised {_told(error)}") from error
+    declaration(adapter)
+    return adapter  # type: ignore[no-any-return]  # declaration has checked it
+
+
+def _from_package(name: str) -> ModuleType:
+    # A module beside the user is importable, as it is for `python -m`.
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise UnknownAdapter(f"there is no module {error.name!r}") from error
+        raise AdapterFailed(f"{name} could not be imported: {_told(error)}") from error
+    except Exception as error:
+        raise AdapterFailed(f"{name} could not be imported: {_told(error)}") from error
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise UnknownAdapter(f"there is no file {str(path)!r}")
+    name = f"draftproof_adapter_{path.stem}_{abs(hash(path.resolve()))}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise UnknownAdapter(f"{str(path)!r} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses and pickling look their module up while it is being executed.
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise AdapterFailed(f"{path} could not be imported: {_told(error)}") from error
+    return module
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

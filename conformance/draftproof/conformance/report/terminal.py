@@ -1,0 +1,144 @@
+"""Reports on a terminal: tables where there is one, plain lines where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from draftproof.reference.model import context_key
+from draftproof.reference.optimum import StatelessOptimum
+
+_STYLE = {"pass": "green", "fail": "bold red", "inconclusive": "yellow", "error": "bold red"}
+
+# A file or a pipe has no width: lines are as long as they need to be.
+_PLAIN_WIDTH = 200
+
+# Below this many columns a table keeps to what decides.
+_NARROW = 90
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console: coloured on a terminal, plain and unwrapped elsewhere."""
+    made = Console(stderr=stderr, highlight=False)
+    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=_PLAIN_WIDTH)
+
+
+def shown_progress(steps: Iterable[Any], count: int, title: str) -> Iterator[Any]:
+    """Iterate with a progress bar on the terminal's error stream, without one elsewhere."""
+    errors = console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+        yield from bar.track(steps, total=count, description=escape(title))
+
+
+def print_certificate(out: Console, document: Mapping[str, Any], path: Path) -> None:
+    """Print what a certificate says, and where it is."""
+    found = document["predicate"]["draftproof"]
+    adapter = found["adapter"]
+    out.print(
+        f"[bold]{escape(adapter['name'])}[/] {escape(adapter['version'])}, "
+        f"{escape(adapter['algorithm'])} verification, {adapter['dtype']}, tier {found['tier']}"
+    )
+    narrow = out.width < _NARROW
+    columns = ["requirement", "verdict", "observed", "allowed"]
+    table = _table(out, *columns, *(() if narrow else ("lane", "runs", "worst case")))
+    for decision in found["requirements"]:
+        worst = decision["worst"]
+        cells = [decision["id"], _verdict(decision), *map(_figure, _measured(worst))]
+        if not narrow:
+            cells += [worst["lane"] or "", str(decision["runs"] or "")]
+            cells.append(worst["case"] if worst["lane"] else "")
+        table.add_row(*cells)
+    out.print(table)
+    for reason, ids in _reasons(found["requirements"]).items():
+        out.print(f"{', '.join(ids)}: {escape(reason)}")
+    if found["counterexample"] is not None:
+        out.print("\n[bold]The smallest counterexample found[/]")
+        for sentence in found["counterexample"]["words"]:
+            out.print(f"  {escape(sentence)}")
+    style = "green" if found["verdict"] == "conforms" else "bold red"
+    out.print(
+        f"[{style}]{escape(adapter['name'])} {found['verdict']}[/]; "
+        f"certificate: {escape(str(path))}\n",
+        soft_wrap=True,
+    )
+
+
+def print_law(out: Console, document: Mapping[str, Any]) -> None:
+    """Print the law of what one iteration emits, given as the document that --json prints."""
+    out.print(
+        f"{document['algorithm']} verification: "
+        f"E\\[accepted length] = {document['expected_accepted']}, "
+        f"{'lossless' if document['lossless'] else '[bold red]not lossless[/]'}"
+    )
+    table = _table(out, "path", "accepted", "next token", "probability")
+    for row in document["law"]:
+        accepted = ",".join(map(str, row["accepted"])) or "-"
+        table.add_row(str(row["path"]), accepted, str(row["next"]), row["probability"])
+    out.print(table)
+
+
+def print_optimum(out: Console, optimum: StatelessOptimum) -> None:
+    """Print a certified optimum with its certificate."""
+    out.print(f"largest E\\[accepted length] of a stateless verifier: {optimum.value}, certified")
+    table = _table(out, "prefix", "budget", "target price", "draft price")
+    for prefix, budget in optimum.budget.items():
+        prices = optimum.target_price[prefix], optimum.draft_price[prefix]
+        table.add_row(context_key(prefix), str(budget), *map(str, prices))
+    out.print(table)
+
+
+def print_catalogue(out: Console, catalogue: Mapping[str, list[dict[str, Any]]]) -> None:
+    """Print what `draftproof list` lists: a table for every kind of thing."""
+    for kind, entries in catalogue.items():
+        out.print(f"[bold]{kind}[/]")
+        table = _table(out, *entries[0])
+        for entry in entries:
+            table.add_row(*(escape(str(value)) for value in entry.values()))
+        out.print(table)
+
+
+def _table(out: Console, *columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _verdict(decision: Mapping[str, Any]) -> str:
+    verdict = decision["verdict"]
+    if verdict in _STYLE and verdict != "pass" and decision["level"] == "SHOULD":
+        return f"[yellow]{verdict}[/] (SHOULD)"
+    return f"[{_STYLE.get(verdict, 'dim')}]{verdict}[/]"
+
+
+def _measured(finding: Mapping[str, Any]) -> tuple[float | None, float | None]:
+    return finding["distance"], finding["allowed"]
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return ""
+    return "0" if value == 0 else f"{value:.2e}"
+
+
+def _reasons(decisions: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the reasons of skips, errors and failures, each with the requirements it is of."""
+    reasons: dict[str, list[str]] = {}
+    for decision in decisions:
+        if decision["worst"]["detail"]:
+            reason = f"{decision['verdict']}: {decision['worst']['detail']}"
+            reasons.setdefault(reason, []).append(decision["id"])
+    return reasons

@@ -1,0 +1,25 @@
+"""How far from exact a verifier that computes in floats may be. Derived in spec chapter 5."""
+
+from __future__ import annotations
+
+from draftproof.conformance.adapter import Declaration
+from draftproof.reference.rational import Rational, rational
+
+UNIT_ROUNDOFF = {
+    "float64": rational("1/2") ** 53,
+    "float32": rational("1/2") ** 24,
+    "float16": rational("1/2") ** 11,
+    "bfloat16": rational("1/2") ** 8,
+}
+"""The largest relative error of one operation, by dtype."""
+
+DECISIVE = rational("1/1000")
+"""A larger distance is never called rounding: it is inconclusive at best."""
+
+
+def allowed_distance(declared: Declaration, vocabulary: int, length: int) -> Rational:
+    """Return the total variation distance that rounding alone can cause (spec, chapter 5)."""
+    row = vocabulary + 8 if declared.logits else 0
+    excess = length * (2 * row + 2) + 2 * row + 2
+    roundings = length * (3 * excess + 4 * vocabulary + 2) + row + 2 * vocabulary
+    return roundings * UNIT_ROUNDOFF[declared.dtype]

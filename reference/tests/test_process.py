@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from draftproof.reference.chance import Chance
+from draftproof.reference.drafting import Drafts
+from draftproof.reference.emission import Emission
+from draftproof.reference.errors import MissingContext
+from draftproof.reference.law import Law
+from draftproof.reference.model import Instance, Path, Row, instance_from_json
+from draftproof.reference.process import continued, decoded, expected_accepted
+from draftproof.reference.rational import ONE, Rational, positive_part, ratio_or_one, rational
+from draftproof.reference.verifiers import ALGORITHMS, Algorithm, Verifier, emission_law
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+exact = settings.get_profile("exact")
+
+every_algorithm = pytest.mark.parametrize(
+    "algorithm", ALGORITHMS.values(), ids=lambda algorithm: algorithm.name
+)
+
+
+def is_lossless(algorithm: Algorithm, instance: Instance) -> bool:
+    horizon = instance.length + 1
+    text = continued(emission_law(algorithm, instance), instance, horizon)
+    return text == instance.target.text(horizon)
+
+
+# What is true of every algorithm.
+
+
+@every_algorithm
+@exact
+@given(instance=...)
+def test_one_iteration_is_lossless(algorithm: Algorithm, instance: Instance) -> None:
+    assert is_lossless(algorithm, instance)
+
+
+@every_algorithm
+@exact
+@given(instance=...)
+def test_a_shorter_horizon_is_a_marginal(algorithm: Algorithm, instance: Instance) -> None:
+    emitted = emission_law(algorithm, instance)
+    whole = continued(emitted, instance, instance.length + 1)
+    for horizon in range(instance.length + 1):
+        marginal = whole.map(lambda text, horizon=horizon: text[:horizon])  # type: ignore[misc]
+        assert continued(emitted, instance, horizon) == marginal
+
+
+@every_algorithm
+@pytest.mark.parametrize(
+    ("vocabulary", "length", "horizon"),
+    [(1, 3, 6), (2, 1, 4), (3, 1, 3), (2, 2, 4), (3, 2, 3), (2, 3, 4)],
+)
+@exact
+@given(data=st.data())
+def test_several_iterations_are_lossless(
+    algorithm: Algorithm,
+    vocabulary: int,
+    length: int,
+    horizon: int,
+    shaped_instances: Callable[[int, int, int], st.SearchStrategy[Instance]],
+    data: st.DataObject,
+) -> None:
+    instance = data.draw(shaped_instances(vocabulary, length, horizon - 1 + length))
+    assert decoded(algorithm, instance, horizon) == instance.target.text(horizon)
+
+
+@every_algorithm
+def test_a_horizon_beyond_the_block_is_written_by_the_target(
+    algorithm: Algorithm, motivating: Instance
+) -> None:
+    for horizon in (0, 1, 5):
+        text = motivating.target.text(horizon)
+        assert continued(emission_law(algorithm, motivating), motivating, horizon) == text
+        assert decoded(algorithm, motivating, horizon) == text
+
+
+def test_block_efficiency_is_one_more_than_what_is_accepted() -> None:
+    half = rational("1/2")
+    emitted = Law({Emission(0, (), 1): half, Emission(0, (0, 0, 0), 1): half})
+    assert expected_accepted(emitted) == rational("3/2")
+    assert emitted.expectation(lambda emission: len(emission.tokens)) == rational("5/2")
+
+
+@every_algorithm
+def test_a_model_that_ends_too_early_says_after_what_text(algorithm: Algorithm) -> None:
+    with pytest.raises(MissingContext) as refusal:
+        decoded(algorithm, CONTEXTUAL, 2)
+    assert str(refusal.value) == (
+        "after context '0', the target has no row for context '0,0': "
+        "it has rows for 3 contexts of at most 1 tokens"
+    )
+
+
+# What is wrong, and must be seen to be wrong.
+
+CONTEXTUAL = instance_from_json(
+    {
+        "vocabulary": 2,
+        "length": 2,
+        "target": {
+            "": ["1/3", "2/3"],
+            "0": ["1/2", "1/2"],
+            "1": ["1/5", "4/5"],
+            "0,0": ["1/4", "3/4"],
+            "0,1": ["2/3", "1/3"],
+            "1,0": ["1/6", "5/6"],
+            "1,1": ["3/5", "2/5"],
+        },
+        "draft": {
+            "": ["2/3", "1/3"],
+            "0": ["1/4", "3/4"],
+            "1": ["3/5", "2/5"],
+            "0,0": ["1/2", "1/2"],
+            "0,1": ["1/3", "2/3"],
+            "1,0": ["1/2", "1/2"],
+            "1,1": ["1/5", "4/5"],
+        },
+    }
+)
+
+
+def excess(p: Row, q: Row, weight: Rational = ONE) -> list[Rational]:
+    return [positive_part(weight * a - b) for a, b in zip(p, q, strict=True)]
+
+
+def token_with(
+    correction: Callable[[Row, Row], list[Rational] | Row] = excess,
+    bonus: Callable[[Path, Instance], Row] = lambda path, instance: instance.target(path),
+    ratio: Callable[[Rational, Rational], Rational] = lambda p, q: p / q,
+) -> Verifier:
+    """Return token verification with a part of it exchanged."""
+
+    def verify(drafts: Drafts, instance: Instance, chance: Chance) -> Emission:
+        (path,) = drafts
+        for i, drafted in enumerate(path):
+            p, q = instance.target(path[:i]), instance.draft(path[:i])
+            if not chance.coin(min(ONE, ratio(p[drafted], q[drafted]))):
+                return Emission(0, path[:i], chance.draw(correction(p, q)))
+        return Emission(0, path, chance.draw(bonus(path, instance)))
+
+    return verify
+
+
+def one_hot(token: int, vocabulary: int) -> Row:
+    return tuple(rational(int(t == token)) for t in range(vocabulary))
+
+
+def keeps_emitting(drafts: Drafts, instance: Instance, chance: Chance) -> Emission:
+    """Replace each rejected token in place, and go on with the rest of the draft."""
+    (path,) = drafts
+    text: Path = ()
+    for i, drafted in enumerate(path):
+        p, q = instance.target(path[:i]), instance.draft(path[:i])
+        is_kept = chance.coin(min(ONE, p[drafted] / q[drafted]))
+        text = (*text, drafted if is_kept else chance.draw(excess(p, q)))
+    return Emission(0, text, chance.draw(instance.target(path)))
+
+
+def block_with(
+    residual_weight: Callable[[Rational], Rational] = lambda weight: weight,
+    clip: Callable[[Rational], Rational] = lambda weight: min(ONE, weight),
+    longest: bool = True,
+) -> Verifier:
+    """Return block verification with a part of it exchanged."""
+
+    def verify(drafts: Drafts, instance: Instance, chance: Chance) -> Emission:
+        (path,) = drafts
+        rows = [(instance.target(path[:i]), instance.draft(path[:i])) for i in range(len(path))]
+        weight = [ONE]
+        for (p, q), drafted in zip(rows, path, strict=True):
+            weight.append(clip(weight[-1] * p[drafted] / q[drafted]))
+
+        def passes(i: int) -> bool:
+            if i == len(path):
+                return chance.coin(min(ONE, weight[i]))
+            mass = sum(excess(*rows[i], weight[i]))
+            return chance.coin(min(ONE, ratio_or_one(mass, max(mass, mass + 1 - weight[i]))))
+
+        passed = [i for i in range(1, len(path) + 1) if passes(i)]
+        if longest:
+            accepted = max(passed, default=0)
+        else:
+            accepted = next(i for i in range(len(path) + 1) if i + 1 not in passed)
+        if accepted == len(path):
+            return Emission(0, path, chance.draw(instance.target(path)))
+        residual = excess(*rows[accepted], residual_weight(weight[accepted]))
+        return Emission(0, path[:accepted], chance.draw(residual))
+
+    return verify
+
+
+WRONG = {
+    "correction from the target": token_with(correction=lambda p, q: p),
+    "correction from q - p": token_with(correction=lambda p, q: excess(q, p)),
+    "ratio q/p": token_with(ratio=lambda p, q: q / p),
+    "accepts everything": token_with(ratio=lambda p, q: ONE),
+    "rejects everything": token_with(ratio=lambda p, q: ONE - ONE),
+    "bonus from the draft": token_with(bonus=lambda path, instance: instance.draft(path)),
+    "bonus from one row too early": token_with(
+        bonus=lambda path, instance: instance.target(path[:-1])
+    ),
+    "bonus repeats the last token": token_with(
+        bonus=lambda path, instance: one_hot(path[-1], instance.vocabulary)
+    ),
+    "keeps emitting after a rejection": keeps_emitting,
+    "block with the token residual": block_with(residual_weight=lambda weight: ONE),
+    "block without the clip": block_with(clip=lambda weight: weight),
+    "block that stops at the first failure": block_with(longest=False),
+}
+
+
+def named(name: str, verify: Verifier) -> Algorithm:
+    return Algorithm(name, name, "", verify, 1, optimal=False)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_verifier_is_refused(name: str) -> None:
+    assert not is_lossless(named(name, WRONG[name]), CONTEXTUAL)
+
+
+@pytest.mark.parametrize("verify", [token_with(), block_with()], ids=["token", "block"])
+def test_the_wrong_verifiers_are_right_but_for_the_part_that_is_wrong(verify: Verifier) -> None:
+    assert is_lossless(named("right", verify), CONTEXTUAL)
+
+
+def test_a_context_free_instance_is_blind_to_emitting_after_a_rejection(
+    motivating: Instance,
+) -> None:
+    assert is_lossless(named("blind", keeps_emitting), motivating)
+
+
+def test_a_horizon_without_the_next_token_is_blind_to_a_wrong_bonus() -> None:
+    wrong = emission_law(named("blind", WRONG["bonus from the draft"]), CONTEXTUAL)
+    horizon = CONTEXTUAL.length
+    assert continued(wrong, CONTEXTUAL, horizon) == CONTEXTUAL.target.text(horizon)

@@ -1,0 +1,50 @@
+"""JSON Schemas of the documents that the project reads and writes."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
+
+from draftproof.spec._files import FOLDER
+
+
+class MalformedDocument(ValueError):
+    """A document does not follow its schema; the message says where and how."""
+
+
+@cache
+def schema(name: str) -> dict[str, Any]:
+    """Return the schema `name`, such as "instance". Raises `KeyError` if there is none."""
+    path = FOLDER / "schemas" / f"{name}.schema.json"
+    if not path.is_file():
+        raise KeyError(f"there is no schema {name!r}; known: {', '.join(names())}")
+    document: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return document
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """Return the names of all schemas."""
+    files = (FOLDER / "schemas").glob("*.schema.json")
+    return tuple(sorted(file.name.removesuffix(".schema.json") for file in files))
+
+
+def validate(document: Any, name: str) -> None:
+    """Raise `MalformedDocument` unless the document follows the schema `name`."""
+    validator = Draft202012Validator(schema(name), registry=_registry())
+    problems = sorted(validator.iter_errors(document), key=lambda error: list(error.path))
+    if problems:
+        where = "/".join(map(str, problems[0].absolute_path)) or "the document"
+        raise MalformedDocument(f"{name}: {where}: {problems[0].message}")
+
+
+@cache
+def _registry() -> Registry[Any]:
+    resources = ((f"{name}.schema.json", schema(name)) for name in names())
+    return Registry().with_resources(
+        (file, Resource.from_contents(document)) for file, document in resources
+    )
