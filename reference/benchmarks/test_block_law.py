@@ -2,10 +2,11 @@ from __future__ import annotations
 
 from itertools import product
 
+from pytest_benchmark.fixture import BenchmarkFixture
+
 from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.rational import rational
 from draftproof.reference.verifiers import algorithm_named, emission_law
-from pytest_benchmark.fixture import BenchmarkFixture
 
 BUDGET_SECONDS = 2.0
 

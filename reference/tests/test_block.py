@@ -3,13 +3,14 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from hypothesis import given, settings
+
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Path
 from draftproof.reference.process import expected_accepted
 from draftproof.reference.rational import ONE, Rational, rational, total
 from draftproof.reference.verifiers import ALGORITHMS, emission_law, verification_law
-from hypothesis import given, settings
 
 exact = settings.get_profile("exact")
 
@@ -17,7 +18,7 @@ BLOCK, TOKEN = ALGORITHMS["block"], ALGORITHMS["token"]
 
 
 def weight(instance: Instance, prefix: Path) -> Rational:
-    """P(accepted length >= i | path), for the prefix of i tokens: its least product of last p/q."""
+    """P(accepted length >= i | path[:i]) for this prefix: the least product of its last p/q."""
     p, q = instance.target, instance.draft
     ratios = [p(prefix[:i])[token] / q(prefix[:i])[token] for i, token in enumerate(prefix)]
     return min(prod(ratios[start:], start=ONE) for start in range(len(prefix) + 1))
@@ -32,14 +33,29 @@ def accepted_mass(instance: Instance, prefix: Path) -> Rational:
     return min(affordable, instance.draft.joint(prefix))
 
 
+def at_least(accepted: int, instance: Instance, path: Path) -> Rational:
+    """P(accepted length >= i | path)."""
+    law = verification_law(BLOCK, instance, (path,))
+    return law.probability(lambda emission: len(emission.accepted) >= accepted)
+
+
 @exact
 @given(instance=...)
-def test_the_accepted_length_on_every_path(instance: Instance) -> None:
-    for path in instance.draft.text(instance.length):
-        lengths = verification_law(BLOCK, instance, (path,)).map(lambda e: len(e.accepted))
-        for i in range(instance.length + 1):
-            at_least = total(lengths[length] for length in range(i, instance.length + 1))
-            assert at_least == weight(instance, path[:i])
+def test_the_accepted_length_on_every_prefix(instance: Instance) -> None:
+    paths = instance.draft.text(instance.length)
+    for prefix in instance.draft.reachable(instance.length):
+        reached = total(
+            drafted * at_least(len(prefix), instance, path)
+            for path, drafted in paths.items()
+            if path[: len(prefix)] == prefix
+        )
+        assert reached == instance.draft.joint(prefix) * weight(instance, prefix)
+
+
+def test_later_tokens_decide_whether_a_prefix_is_kept(motivating: Instance) -> None:
+    assert weight(motivating, (0,)) == rational("1/2")
+    assert at_least(1, motivating, (0, 0)) == rational("1/4")
+    assert at_least(1, motivating, (0, 1)) == 1
 
 
 @exact

@@ -6,6 +6,9 @@ from fractions import Fraction
 from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from draftproof.reference.chance import (
     Chance,
     NondeterministicProgram,
@@ -16,11 +19,9 @@ from draftproof.reference.chance import (
 from draftproof.reference.drafting import independent_path
 from draftproof.reference.errors import NotADistribution, NotRational
 from draftproof.reference.law import Law
-from draftproof.reference.model import Instance, Model
+from draftproof.reference.model import instance_from_json
 from draftproof.reference.rational import ONE, Rational, rational
 from draftproof.reference.verifiers import ALGORITHMS
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 exact = settings.get_profile("exact")
 
@@ -180,10 +181,13 @@ class TossedBits(Random):
         return self.chance.draw([ONE] * 2**k)
 
 
-INSTANCE = Instance(
-    Model("target", 2, {(): ("1/3", "2/3"), (0,): ("1/4", "3/4"), (1,): ("1", "0")}),
-    Model("draft", 2, {(): ("3/4", "1/4")}, context_free=True),
-    length=1,
+INSTANCE = instance_from_json(
+    {
+        "vocabulary": 2,
+        "length": 1,
+        "target": {"": ["1/3", "2/3"], "0": ["1/4", "3/4"], "1": ["1", "0"]},
+        "draft": ["3/4", "1/4"],
+    }
 )
 
 

@@ -5,13 +5,14 @@ from itertools import product
 from math import prod
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from draftproof.reference.chance import enumerate_law
 from draftproof.reference.drafting import draft_law, draft_paths, independent_path
 from draftproof.reference.errors import Unsupported
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 exact = settings.get_profile("exact")
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from draftproof.reference import errors
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type)]

@@ -1,19 +1,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from draftproof.reference.chance import Chance
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.emission import Emission
 from draftproof.reference.errors import MissingContext
 from draftproof.reference.law import Law
-from draftproof.reference.model import Instance, Path, Row, instance_from_json
+from draftproof.reference.model import Instance, Model, Path, Row, instance_from_json
 from draftproof.reference.process import continued, decoded, expected_accepted
-from draftproof.reference.rational import ONE, Rational, positive_part, ratio_or_one, rational
+from draftproof.reference.rational import (
+    ONE,
+    Rational,
+    positive_part,
+    ratio_or_one,
+    rational,
+    total,
+)
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm, Verifier, emission_law
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 exact = settings.get_profile("exact")
 
@@ -87,39 +96,33 @@ def test_block_efficiency_is_one_more_than_what_is_accepted() -> None:
 
 @every_algorithm
 def test_a_model_that_ends_too_early_says_after_what_text(algorithm: Algorithm) -> None:
+    rows = {"": ["1/2", "1/2"], "0": ["1/2", "1/2"], "1": ["0", "1"]}
+    instance = instance_from_json(
+        {"vocabulary": 2, "length": 1, "target": rows, "draft": ["1", "0"]}
+    )
     with pytest.raises(MissingContext) as refusal:
-        decoded(algorithm, CONTEXTUAL, 2)
+        decoded(algorithm, instance, 2)
     assert str(refusal.value) == (
-        "after context '0', the target has no row for context '0,0': "
-        "it has rows for 3 contexts of at most 1 tokens"
+        "after context '1', the target has no row for context '0': "
+        "it has rows for 1 contexts of at most 0 tokens"
     )
 
 
 # What is wrong, and must be seen to be wrong.
 
-CONTEXTUAL = instance_from_json(
-    {
-        "vocabulary": 2,
-        "length": 2,
-        "target": {
-            "": ["1/3", "2/3"],
-            "0": ["1/2", "1/2"],
-            "1": ["1/5", "4/5"],
-            "0,0": ["1/4", "3/4"],
-            "0,1": ["2/3", "1/3"],
-            "1,0": ["1/6", "5/6"],
-            "1,1": ["3/5", "2/5"],
-        },
-        "draft": {
-            "": ["2/3", "1/3"],
-            "0": ["1/4", "3/4"],
-            "1": ["3/5", "2/5"],
-            "0,0": ["1/2", "1/2"],
-            "0,1": ["1/3", "2/3"],
-            "1,0": ["1/2", "1/2"],
-            "1,1": ["1/5", "4/5"],
-        },
-    }
+
+def uneven(context: Path, multiplier: int) -> Row:
+    """Return a row of three tokens without zeros or ties, another one in every context."""
+    rank = sum((token + 1) * 4**i for i, token in enumerate(context))
+    shares = [1 + (multiplier * (rank + 3 * token + 1)) % 11 for token in range(3)]
+    return tuple(rational(share) / sum(shares) for share in shares)
+
+
+CONTEXTS = [context for size in range(3) for context in product(range(3), repeat=size)]
+CONTEXTUAL = Instance(
+    Model("target", 3, {context: uneven(context, 4) for context in CONTEXTS}),
+    Model("draft", 3, {context: uneven(context, 5) for context in CONTEXTS}),
+    length=2,
 )
 
 
@@ -177,7 +180,7 @@ def block_with(
         def passes(i: int) -> bool:
             if i == len(path):
                 return chance.coin(min(ONE, weight[i]))
-            mass = sum(excess(*rows[i], weight[i]))
+            mass = total(excess(*rows[i], weight[i]))
             return chance.coin(min(ONE, ratio_or_one(mass, max(mass, mass + 1 - weight[i]))))
 
         passed = [i for i in range(1, len(path) + 1) if passes(i)]
@@ -231,6 +234,15 @@ def test_a_context_free_instance_is_blind_to_emitting_after_a_rejection(
     motivating: Instance,
 ) -> None:
     assert is_lossless(named("blind", keeps_emitting), motivating)
+
+
+def test_two_tokens_are_blind_to_the_weight_of_the_residual() -> None:
+    """Of two tokens only one can be in excess, so every residual is the same point mass."""
+    rows = {key: ["1/4", "3/4"] for key in ("0,0", "0,1", "1,0", "1,1")}
+    target = {"": ["1/3", "2/3"], "0": ["1/2", "1/2"], "1": ["1/5", "4/5"], **rows}
+    draft = {"": ["2/3", "1/3"], "0": ["1/4", "3/4"], "1": ["3/5", "2/5"]}
+    instance = instance_from_json({"vocabulary": 2, "length": 2, "target": target, "draft": draft})
+    assert is_lossless(named("blind", WRONG["block with the token residual"]), instance)
 
 
 def test_a_horizon_without_the_next_token_is_blind_to_a_wrong_bonus() -> None:

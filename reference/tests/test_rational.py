@@ -4,6 +4,9 @@ import math
 from fractions import Fraction
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from draftproof.reference.errors import NotRational
 from draftproof.reference.rational import (
     ONE,
@@ -15,8 +18,6 @@ from draftproof.reference.rational import (
     rational,
     total,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 exact = settings.get_profile("exact")
 
@@ -67,7 +68,21 @@ def test_booleans_are_refused(value: bool) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["", "a half", "1/0", "1//2", "1/-2", "1 / 2", "nan", "inf", "1e3", "1e999999999", "1_0", "½"],
+    [
+        "",
+        "a half",
+        "1/0",
+        "1//2",
+        "1/-2",
+        "1 / 2",
+        "nan",
+        "inf",
+        "1e3",
+        "1e999999999",
+        "1_0",
+        "½",
+        "\u0661",
+    ],
 )
 def test_other_strings_are_refused(value: str) -> None:
     with pytest.raises(NotRational) as refusal:

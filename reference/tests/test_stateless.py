@@ -3,18 +3,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from draftproof.reference.emission import Emission
 from draftproof.reference.errors import Unsupported
 from draftproof.reference.model import Instance, Path, context_key, instance_to_json
 from draftproof.reference.optimum import NotOptimal, StatelessOptimum, check, stateless
 from draftproof.reference.process import expected_accepted
 from draftproof.reference.rational import Rational, rational
 from draftproof.reference.verifiers import ALGORITHMS, emission_law
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 exact = settings.get_profile("exact")
 
@@ -53,9 +56,10 @@ def proves(document: dict[str, Any], certificate: Certificate) -> bool:
         return Fraction(row[x[-1]])
 
     p = {x: given_by("target", x) for x in tree}
-    q, a = {(): Fraction(1)}, {(): Fraction(1)}
+    q: dict[Path, Fraction] = {(): Fraction(1)}
+    a: dict[Path, Fraction] = {(): Fraction(1)}
     for x in tree:
-        q[x] = q[x[:-1]] and q[x[:-1]] * given_by("draft", x)
+        q[x] = q[x[:-1]] * given_by("draft", x)
         a[x] = entry("budget", x, "0")
     u = {x: entry("target_price", x, "0") for x in tree}
     v = {x: entry("draft_price", x, "1") for x in tree}
@@ -64,7 +68,7 @@ def proves(document: dict[str, Any], certificate: Certificate) -> bool:
         return sum((p[y] * u[y] for y in tree if y[:-1] == x), Fraction(0))
 
     primal = all(0 <= a[x] <= min(a[x[:-1]] * p[x], q[x]) for x in tree)
-    dual = all(u[x] >= 0 <= v[x] and u[x] + v[x] >= 1 + children(x) for x in tree)
+    dual = all(min(u[x], v[x], u[x] + v[x] - 1 - children(x)) >= 0 for x in tree)
     earned = sum(a[x] for x in tree)
     charged = children(()) + sum(q[x] * v[x] for x in tree)
     return primal and dual and earned == charged == Fraction(certificate["value"])
@@ -86,9 +90,14 @@ def test_block_reaches_the_optimum_at_every_prefix_and_token_does_not_exceed_it(
     optimum = stateless(instance)
     block, token = (emission_law(ALGORITHMS[name], instance) for name in ("block", "token"))
     assert expected_accepted(token) <= expected_accepted(block) == optimum.value
-    for prefix, budget in optimum.budget.items():
-        kept = block.map(lambda emission, size=len(prefix): emission.accepted[:size])  # type: ignore[misc]
-        assert kept[prefix] == budget
+    for size in range(1, instance.length + 1):
+        kept = block.map(partial(first_accepted, size))
+        for prefix, budget in optimum.budget.items():
+            assert len(prefix) != size or kept[prefix] == budget
+
+
+def first_accepted(size: int, emission: Emission) -> Path:
+    return emission.accepted[:size]
 
 
 def test_the_motivating_example(motivating: Instance) -> None:
@@ -112,20 +121,28 @@ def test_more_than_one_draft_is_unsupported(motivating: Instance) -> None:
 
 # What proves nothing.
 
-A = (0,)
+A, B = (0,), (1,)
 AA, AB = (0, 0), (0, 1)
+
+
+def with_table(
+    optimum: StatelessOptimum, table: str, entries: Mapping[Path, Rational]
+) -> StatelessOptimum:
+    changed: dict[str, Any] = {table: entries}
+    return replace(optimum, **changed)
 
 
 def with_entry(optimum: StatelessOptimum, table: str, prefix: Path, by: str) -> StatelessOptimum:
     entries = dict(getattr(optimum, table))
     entries[prefix] += rational(by)
-    return replace(optimum, **{table: entries})
+    return with_table(optimum, table, entries)
 
 
 @pytest.mark.parametrize(
     ("table", "prefix", "by", "message"),
     [
         ("budget", A, "1/100", "the budget 103/300 at (0,) exceeds its bounds"),
+        ("budget", B, "1/100", "the budget 103/300 at (1,) exceeds its bounds"),
         ("budget", A, "-1/2", "the budget -1/6 at (0,) exceeds its bounds"),
         ("budget", AB, "-1/100", "budget 1091/900, prices 11/9 and value 11/9 differ"),
         ("draft_price", AA, "-2", "a price at (0, 0) is negative"),
@@ -163,7 +180,7 @@ def test_a_certificate_names_every_prefix_and_no_other(
     else:
         entries[0, 0, 0] = rational(0)
     with pytest.raises(NotOptimal) as refusal:
-        check(replace(optimum, **{table: entries}), motivating)
+        check(with_table(optimum, table, entries), motivating)
     assert str(refusal.value) == (
         "the certificate must name every prefix that can be drafted, and no other"
     )

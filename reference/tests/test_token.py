@@ -2,13 +2,14 @@ from __future__ import annotations
 
 from math import prod
 
+from hypothesis import given, settings
+
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Path
 from draftproof.reference.process import expected_accepted
 from draftproof.reference.rational import ONE, Rational, rational, total
 from draftproof.reference.verifiers import ALGORITHMS, emission_law, verification_law
-from hypothesis import given, settings
 
 exact = settings.get_profile("exact")
 

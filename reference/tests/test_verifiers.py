@@ -4,11 +4,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.emission import Emission
 from draftproof.reference.errors import InvalidInput, TokenOutOfRange, Unsupported, WrongShape
-from draftproof.reference.law import Law
-from draftproof.reference.model import Instance, Model
+from draftproof.reference.model import Instance, instance_from_json
 from draftproof.reference.process import expected_accepted
 from draftproof.reference.verifiers import (
     ALGORITHMS,
@@ -17,7 +18,6 @@ from draftproof.reference.verifiers import (
     emission_law,
     verification_law,
 )
-from hypothesis import given, settings
 
 exact = settings.get_profile("exact")
 
@@ -72,10 +72,11 @@ def test_a_draft_that_is_the_target_is_accepted_whole(
 
 @every_algorithm
 def test_a_draft_of_what_the_target_never_says_is_corrected_at_once(algorithm: Algorithm) -> None:
-    target = Model("target", 3, {(): ("1/3", "2/3", "0")}, context_free=True)  # type: ignore[dict-item]
-    draft = Model("draft", 3, {(): ("0", "0", "1")}, context_free=True)  # type: ignore[dict-item]
-    assert emission_law(algorithm, Instance(target, draft, length=2)) == Law(
-        {Emission(0, (), token): weight for token, weight in enumerate(target(()))}
+    instance = instance_from_json(
+        {"vocabulary": 3, "length": 2, "target": ["1/3", "2/3", "0"], "draft": ["0", "0", "1"]}
+    )
+    assert emission_law(algorithm, instance) == instance.target.text(1).map(
+        lambda text: Emission(0, (), text[0])
     )
 
 
@@ -98,9 +99,9 @@ def test_a_draft_of_what_the_target_never_says_is_corrected_at_once(algorithm: A
 def test_drafts_that_cannot_be(
     algorithm: Algorithm, drafts: Drafts, kind: type[Exception], message: str
 ) -> None:
-    target = Model("target", 2, {(): ("1/2", "1/2")}, context_free=True)  # type: ignore[dict-item]
-    draft = Model("draft", 2, {(): ("1", "0")}, context_free=True)  # type: ignore[dict-item]
-    instance = Instance(target, draft, length=2)
+    instance = instance_from_json(
+        {"vocabulary": 2, "length": 2, "target": ["1/2", "1/2"], "draft": ["1", "0"]}
+    )
     refused(kind, message, lambda: verification_law(algorithm, instance, drafts))
 
 

@@ -112,7 +112,7 @@ def declaration(adapter: Any) -> Declaration:
         max_drafts=getattr(adapter, "max_drafts", 1),
         batch=getattr(adapter, "batch", True),
         logits=getattr(adapter, "logits", False),
-        undefined=getattr(adapter, "undefined", {}),
+        undefined=_undefined(adapter),
     )
     if declared.dtype not in DTYPES:
         raise InvalidAdapter(f"'dtype' must be one of {', '.join(DTYPES)}, got {declared.dtype!r}")
@@ -121,9 +121,14 @@ def declaration(adapter: Any) -> Declaration:
     for attribute in ("batch", "logits"):
         if type(getattr(declared, attribute)) is not bool:
             raise InvalidAdapter(f"{attribute!r} must be True or False")
-    if not isinstance(declared.undefined, Mapping) or set(declared.undefined) - set(INVALID_INPUTS):
+    return declared
+
+
+def _undefined(adapter: Any) -> Mapping[str, str]:
+    declared = getattr(adapter, "undefined", {})
+    if not isinstance(declared, Mapping) or set(declared) - set(INVALID_INPUTS):
         raise InvalidAdapter(
             f"'undefined' must map kinds of invalid input ({', '.join(INVALID_INPUTS)}) to "
-            f"reasons, got {declared.undefined!r}"
+            f"reasons, got {declared!r}"
         )
     return declared

@@ -58,7 +58,7 @@ def _all_cases() -> tuple[Case, ...]:
 def batches(tier: str) -> tuple[Batch, ...]:
     """Return the batches of a tier: rows of different cases, in different places."""
     two_by_two = {case.id: case.instance for case in _all_cases() if case.id in _BATCHED}
-    certain = _instance("certain", 2, 2, target=lambda c: (1,), draft=lambda c: (1,))
+    certain = _instance("certain", 2, 2, target=lambda _: (1,), draft=lambda _: (1,))
     one, two, three = (two_by_two[name] for name in _BATCHED)
     rows = ((one, ((0, 1),)), (two, ((1, 0),)), (three, ((0, 0),)), (certain, ((1, 1),)))
     pairs = (
@@ -126,7 +126,7 @@ def _generated() -> Iterator[Case]:
         "disjoint",
         "disjoint supports: everything is rejected",
         "quick",
-        _instance("disjoint", 4, 2, target=lambda c: (0, 1), draft=lambda c: (2, 3)),
+        _instance("disjoint", 4, 2, target=lambda _: (0, 1), draft=lambda _: (2, 3)),
     )
     yield Case(
         "disjoint.later",
@@ -144,7 +144,7 @@ def _generated() -> Iterator[Case]:
         "equal",
         "p = q: everything is accepted, every residual is 0/0",
         "quick",
-        _equal("equal", 3, 2, lambda c: True),
+        _equal("equal", 3, 2, lambda _: True),
     )
     yield Case(
         "equal.first",
@@ -186,9 +186,7 @@ def _generated() -> Iterator[Case]:
         "point.both",
         "both are certain: they agree first and differ later",
         "standard",
-        _instance(
-            "point.both", 3, 2, target=lambda c: (1,), draft=lambda c: (2,) if c else (1,)
-        ),
+        _instance("point.both", 3, 2, target=lambda _: (1,), draft=lambda c: (2,) if c else (1,)),
     )
     yield Case(
         "near-one.target",
@@ -243,8 +241,8 @@ def _generated() -> Iterator[Case]:
                 name,
                 vocabulary,
                 length,
-                target=lambda c, n=name, v=vocabulary: _some(f"{n}/p/{c}", v),
-                draft=lambda c, n=name, v=vocabulary: _some(f"{n}/q/{c}", v),
+                target=_random_support(f"{name}/p", vocabulary),
+                draft=_random_support(f"{name}/q", vocabulary),
             ),
         )
 
@@ -336,8 +334,12 @@ def _without(context: Path, vocabulary: int, offset: int = 0) -> tuple[int, ...]
     return tuple(token for token in range(vocabulary) if token != missing)
 
 
-def _some(seed: str, vocabulary: int) -> tuple[int, ...]:
-    """Return a non-empty set of tokens, each kept with probability 3/4."""
-    bytes_ = sha256(f"{seed}/support".encode()).digest()
-    kept = tuple(token for token in range(vocabulary) if bytes_[token] % 4)
-    return kept or (bytes_[-1] % vocabulary,)
+def _random_support(seed: str, vocabulary: int) -> Support:
+    """Return a support that keeps each token with probability 3/4, and at least one."""
+
+    def support(context: Path) -> tuple[int, ...]:
+        digest = sha256(f"{seed}/{context}/support".encode()).digest()
+        kept = tuple(token for token in range(vocabulary) if digest[token] % 4)
+        return kept or (digest[-1] % vocabulary,)
+
+    return support

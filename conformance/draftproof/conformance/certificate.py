@@ -41,7 +41,9 @@ LIMITS = (
 )
 
 
-def statement(report: Report, adapter: Adapter, *, created: datetime | None = None) -> dict[str, Any]:
+def statement(
+    report: Report, adapter: Adapter, *, created: datetime | None = None
+) -> dict[str, Any]:
     """Return the certificate of a report. Raises `MalformedDocument` if it breaks its schema."""
     ids = {
         verdict: [d.requirement.id for d in report.decisions if d.verdict == verdict]

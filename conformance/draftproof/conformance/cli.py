@@ -29,6 +29,7 @@ EXIT_CODES = {
     5: "malformed evidence: a certificate that breaks its schema",
     70: "a defect of draftproof itself",
     130: "interrupted",
+    141: "the reader of the output went away",
 }
 """What the exit codes mean. Of several adapters the gravest counts: 3, then 1, then 4."""
 
@@ -64,9 +65,7 @@ def cli() -> None:
 )
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
 @as_json
-def certify(
-    adapters: tuple[str, ...], tier: str, output: Path, jobs: int, as_json: bool
-) -> None:
+def certify(adapters: tuple[str, ...], tier: str, output: Path, jobs: int, as_json: bool) -> None:
     """Judge adapters and write a certificate for each.
 
     An ADAPTER is a built-in name (see `draftproof list`), package.module:attribute or
@@ -233,9 +232,9 @@ def main() -> NoReturn:
         error.show()
         code = 2
     except BrokenPipeError:
-        # Whoever read the output has seen enough; Python must not complain at exit.
+        # Python must not complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        code = 141
     except Exception:
         traceback.print_exc()
         click.echo("This is a defect of draftproof itself; please report it.", err=True)

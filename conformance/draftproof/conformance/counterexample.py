@@ -10,30 +10,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
+from draftproof.conformance import story
 from draftproof.conformance.adapter import Adapter
 from draftproof.conformance.cases import Batch, Case
-from draftproof.conformance.observe import (
-    Failure,
-    Observation,
-    Outcome,
-    observe,
-    observe_batch,
-)
+from draftproof.conformance.observe import Observation, Outcome, observe, observe_batch
 from draftproof.conformance.requirements import (
     FAIL,
     LAWS,
     NotApplicable,
-    text_law,
+    independent_law,
+    reference_law,
     verdict_of,
 )
 from draftproof.reference.drafting import Drafts
-from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
-from draftproof.reference.model import Instance, Model, Path, Row, context_key
-from draftproof.reference.optimum import stateless
-from draftproof.reference.process import expected_accepted
-from draftproof.reference.rational import Rational, rational, total
-from draftproof.reference.verifiers import emission_law, verification_law
+from draftproof.reference.model import Instance, Model, Row
+from draftproof.reference.rational import Rational, rational
 
 # A counterexample should be seen with the naked eye: shrinking keeps at least this distance,
 # or half of what there was.
@@ -55,7 +47,7 @@ class Counterexample:
     distance: Rational
     drafts: Drafts
     observed: Law[Outcome]
-    expected: Law[Emission] | None
+    expected: Law[Outcome] | None
     words: tuple[str, ...]
 
 
@@ -71,40 +63,24 @@ def explain(adapter: Adapter, requirement: str, failed: Instance) -> Counterexam
     small = next((instance for instance in _simplest() if fails(instance)), None)
     if small is None:
         small = _shrunk(failed, fails)
-    return _told(requirement, small, observe(adapter, _as_case(small)))
+    return _account(requirement, small, observe(adapter, _as_case(small)))
 
 
 def explain_batch(adapter: Adapter, batch: Batch) -> Counterexample:
     """Return the account of a batch whose rows are not independent."""
     seen = observe_batch(adapter, batch.id, batch.rows)
-    rows = max(
-        product(*seen.alone),
-        key=lambda outcome: abs(seen.joint[outcome] - _independent(seen.alone, outcome)),
-    )
-    listed = "; ".join(f"row {i}: {_spoken(outcome)}" for i, outcome in enumerate(rows))
+    independent = independent_law(seen)
+    worst = max(independent, key=lambda rows: abs(seen.joint[rows] - independent[rows]))
     instance, drafts = batch.rows[0]
-    words = (
-        f"batch.invariant fails in a batch of {len(batch.rows)} rows: {listed}",
-        f"happens with probability {_number(seen.joint[rows])}; "
-        f"the rows verified alone give {_number(_independent(seen.alone, rows))}",
-    )
-    single = seen.alone[0]
     return Counterexample(
         "batch.invariant",
         instance,
-        abs(seen.joint[rows] - _independent(seen.alone, rows)),
+        seen.joint.total_variation(independent),
         drafts,
-        single,
+        seen.alone[0],
         None,
-        words,
+        story.of_batch(batch, worst, seen.joint[worst], independent[worst]),
     )
-
-
-def _independent(alone: tuple[Law[Outcome], ...], rows: tuple[Outcome, ...]) -> Rational:
-    probability = rational(1)
-    for law, row in zip(alone, rows, strict=True):
-        probability *= law[row]
-    return probability
 
 
 def _distance(adapter: Adapter, requirement: str, instance: Instance) -> Rational:
@@ -127,10 +103,15 @@ def _as_case(instance: Instance) -> Case:
 
 
 def _simplest() -> Iterator[Instance]:
-    """Yield context-free instances in halves and quarters, the smallest first."""
+    """Yield context-free instances in halves and quarters, the smallest first.
+
+    Beyond two tokens, only drafts with falling probabilities: the others are the same up to names.
+    """
     for vocabulary, length in ((2, 1), (2, 2), (3, 1)):
         rows = _simple_rows(vocabulary)
-        for p, q in sorted(product(rows, rows), key=lambda pair: sum(map(_complexity, pair))):
+        drafts = [q for q in rows if vocabulary == 2 or list(q) == sorted(q, reverse=True)]
+        pairs = product(rows, drafts)
+        for p, q in sorted(pairs, key=lambda pair: _complexity(pair[0]) + _complexity(pair[1])):
             yield Instance(
                 Model("target", vocabulary, {(): p}, context_free=True),
                 Model("draft", vocabulary, {(): q}, context_free=True),
@@ -164,19 +145,24 @@ def _steps(instance: Instance) -> Iterator[Instance]:
         yield replace(instance, length=instance.length - 1)
     if instance.vocabulary > 2:
         for token in range(instance.vocabulary):
-            fewer = [_without_token(model, token) for model in (instance.target, instance.draft)]
-            if None not in fewer:
-                yield replace(instance, target=fewer[0], draft=fewer[1])
-    for name in ("target", "draft"):
-        model: Model = getattr(instance, name)
-        if not model.context_free:
-            free = Model(name, model.vocabulary, {(): model(())}, context_free=True)
-            yield replace(instance, **{name: free})
-        for context, row in model.rows.items():
-            for simpler in _simple_rows(model.vocabulary):
-                if _complexity(simpler) < _complexity(row):
-                    rows = {**model.rows, context: simpler}
-                    yield replace(instance, **{name: replace(model, rows=rows)})
+            target = _without_token(instance.target, token)
+            draft = _without_token(instance.draft, token)
+            if target is not None and draft is not None:
+                yield replace(instance, target=target, draft=draft)
+    for simpler in _simpler(instance.target):
+        yield replace(instance, target=simpler)
+    for simpler in _simpler(instance.draft):
+        yield replace(instance, draft=simpler)
+
+
+def _simpler(model: Model) -> Iterator[Model]:
+    """Yield the model with one row for all contexts, or with one row made simpler."""
+    if not model.context_free:
+        yield Model(model.name, model.vocabulary, {(): model(())}, context_free=True)
+    for context, row in model.rows.items():
+        for simpler in _simple_rows(model.vocabulary):
+            if _complexity(simpler) < _complexity(row):
+                yield replace(model, rows={**model.rows, context: simpler})
 
 
 def _without_token(model: Model, token: int) -> Model | None:
@@ -191,159 +177,24 @@ def _without_token(model: Model, token: int) -> Model | None:
     return Model(model.name, model.vocabulary - 1, rows, model.context_free)
 
 
-# --- words -------------------------------------------------------------------------------
+def _account(requirement: str, nominal: Instance, seen: Observation) -> Counterexample:
+    expected: dict[Drafts, Law[Outcome]] = {}
+    if seen.algorithm is not None:
+        expected = {drafts: reference_law(seen, drafts) for drafts in seen.drafts}
 
+    def discrepancy(drafts: Drafts) -> Rational:
+        if drafts not in expected:
+            return seen.drafts[drafts]
+        return seen.drafts[drafts] * seen.observed[drafts].total_variation(expected[drafts])
 
-def _told(requirement: str, nominal: Instance, seen: Observation) -> Counterexample:
-    expected = _expected(seen)
-    drafts = max(seen.drafts, key=lambda d: seen.drafts[d] * _discrepancy(seen, expected, d))
-    observed, due = seen.observed[drafts], expected.get(drafts)
+    drafts = max(seen.drafts, key=discrepancy)
+    distance = LAWS[requirement](seen)
     return Counterexample(
         requirement,
         nominal,
-        LAWS[requirement](seen),
+        distance,
         drafts,
-        observed,
-        due,
-        tuple(_sentences(requirement, nominal, seen, drafts, due)),
+        seen.observed[drafts],
+        expected.get(drafts),
+        story.of_case(requirement, distance, nominal, seen, drafts, expected.get(drafts)),
     )
-
-
-def _expected(seen: Observation) -> dict[Drafts, Law[Emission]]:
-    if seen.algorithm is None:
-        return {}
-    return {d: verification_law(seen.algorithm, seen.instance, d) for d in seen.drafts}
-
-
-def _discrepancy(
-    seen: Observation, expected: dict[Drafts, Law[Emission]], drafts: Drafts
-) -> Rational:
-    if drafts not in expected:
-        return rational(1)
-    return seen.observed[drafts].total_variation(expected[drafts].map(_as_outcome))
-
-
-def _as_outcome(emission: Emission) -> Outcome:
-    return emission
-
-
-def _sentences(
-    requirement: str,
-    nominal: Instance,
-    seen: Observation,
-    drafts: Drafts,
-    expected: Law[Emission] | None,
-) -> Iterator[str]:
-    yield (
-        f"{requirement} fails at V={nominal.vocabulary}, L={nominal.length}, "
-        f"K={nominal.drafts}, at distance {_number(LAWS[requirement](seen))}."
-    )
-    path = drafts[0]
-    for model, depth in ((nominal.target, nominal.length + 1), (nominal.draft, nominal.length)):
-        contexts = [()] if model.context_free else [path[:i] for i in range(depth)]
-        rows = "; ".join(f"{_context(c, model)} {_row(model(c))}" for c in contexts)
-        yield f"The {model.name} says {rows}."
-    observed = seen.observed[drafts]
-    yield f"The draft is {list(path)}, which comes with probability {seen.drafts[drafts]}."
-    if expected is not None:
-        yield from _differences(observed, expected, seen.algorithm.name)  # type: ignore[union-attr]  # expected only of a known algorithm
-    if requirement == "law.lossless":
-        yield _worst_text(seen)
-    if requirement.startswith("length."):
-        yield from _lengths(seen)
-
-
-def _differences(
-    observed: Law[Outcome], expected: Law[Emission], algorithm: str
-) -> Iterator[str]:
-    due = expected.map(_as_outcome)
-    crashes = [outcome for outcome in observed if isinstance(outcome, Failure)]
-    for crash in crashes:
-        yield f"It {_spoken(crash)}, with probability {_number(observed[crash])}."
-    lengths = {_length(o) for o in (*observed, *due) if isinstance(o, Emission)}
-    wrong = False
-    for length in sorted(lengths):
-        seen, should = (
-            law.probability(lambda o, n=length: _length(o) == n) for law in (observed, due)
-        )
-        if abs(seen - should) > _VISIBLE:
-            wrong = True
-            yield (
-                f"It accepts {length} of them with probability {_number(seen)}; "
-                f"{algorithm} verification with {_number(should)}."
-            )
-    if not wrong and not crashes:
-        yield "The accepted length has the right law; the next token has not:"
-    worst = max({*observed, *due}, key=lambda o: abs(observed[o] - due[o]))
-    yield (
-        f"It {_spoken(worst)} with probability {_number(observed[worst])}; "
-        f"{algorithm} verification with {_number(due[worst])}."
-    )
-
-
-_VISIBLE = rational("1/100000")
-
-
-def _length(outcome: Outcome) -> int:
-    return len(outcome.accepted) if isinstance(outcome, Emission) else -1
-
-
-def _worst_text(seen: Observation) -> str:
-    horizon = seen.instance.length + 1
-    observed = text_law(seen, horizon)
-    target = seen.instance.target.text(horizon)
-    longest = [text for text in observed if isinstance(text, tuple) and len(text) == horizon]
-    # A short prefix that differs says more than a long text.
-    for length in range(1, horizon + 1):
-        prefixes = {text[:length] for text in (*longest, *target)}
-
-        def mass(law: Law[Path], prefix: Path) -> Rational:
-            return total(
-                w
-                for text, w in law.items()
-                if isinstance(text, tuple) and text[: len(prefix)] == prefix
-            )
-
-        def gap(prefix: Path) -> Rational:
-            return abs(mass(observed, prefix) - mass(target, prefix))  # type: ignore[arg-type]  # failures are passed over
-
-        worst = max(sorted(prefixes), key=gap)
-        if gap(worst) > _VISIBLE or length == horizon:
-            break
-    return (
-        f"Over all drafts, the text {list(worst)} comes with probability "
-        f"{_number(mass(observed, worst))}; the target says {_number(mass(target, worst))}."  # type: ignore[arg-type]  # as above
-    )
-
-
-def _lengths(seen: Observation) -> Iterator[str]:
-    observed = seen.emitted().expectation(lambda o: max(_length(o), 0))
-    if seen.algorithm is not None:
-        exact = expected_accepted(emission_law(seen.algorithm, seen.instance))
-        yield f"E[accepted length] is {_number(observed)}; {seen.algorithm.name} has {exact}."
-    optimum = stateless(seen.instance).value
-    if observed > optimum + _VISIBLE:
-        yield f"No lossless verifier exceeds {optimum}: this one cannot be lossless."
-
-
-def _spoken(outcome: Outcome) -> str:
-    if isinstance(outcome, Failure):
-        return outcome.what
-    kept = f"accepts {list(outcome.accepted)}" if outcome.accepted else "accepts nothing"
-    return f"{kept} and says {outcome.next_token}"
-
-
-def _context(context: Path, model: Model) -> str:
-    if model.context_free:
-        return "in every context"
-    return f"after {context_key(context)}" if context else "at first"
-
-
-def _row(row: Row) -> str:
-    return "(" + ", ".join(map(str, row)) + ")"
-
-
-def _number(value: Rational) -> str:
-    """Return an exact fraction if it is a short one, six digits otherwise."""
-    exact = str(value)
-    return exact if len(exact) <= 9 else f"{float(value):.6f}"

@@ -1,4 +1,4 @@
-"""What is observed of an adapter: its law on a case, on a batch, and what it does with bad input."""
+"""What is observed of an adapter: its law on a case and on a batch, and how it meets bad input."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from draftproof.conformance.adapter import (
 )
 from draftproof.conformance.cases import Case
 from draftproof.conformance.lanes.exact import ExactLaw, exact_law
-from draftproof.conformance.precise import exp
+from draftproof.conformance.precise import softmax
 from draftproof.conformance.tolerance import allowed_distance
 from draftproof.reference.drafting import Drafts, draft_law
 from draftproof.reference.emission import Emission
@@ -160,9 +160,10 @@ def _row_as_given(row: Row, declared: Declaration) -> Row:
     if not declared.logits:
         weights = [exactly(weight) for weight in floats.tolist()]
         return tuple(weight / total(weights) for weight in weights)
+    said = [token for token, weight in enumerate(row) if weight != 0]
     logits = floats.log().tolist()
-    weights = [exp(exactly(x)) if w != 0 else w for x, w in zip(logits, row, strict=True)]
-    return _on_grid([weight / total(weights) for weight in weights])
+    shares = dict(zip(said, softmax([exactly(logits[token]) for token in said]), strict=True))
+    return _on_grid([shares.get(token, weight) for token, weight in enumerate(row)])
 
 
 def _on_grid(row: Sequence[Rational]) -> Row:
@@ -233,9 +234,7 @@ def _outcomes(raw: Any, rows: Sequence[tuple[Instance, Drafts]]) -> tuple[Outcom
     )
 
 
-def _outcome(
-    accepted: Any, path: Any, token: Any, instance: Instance, drafts: Drafts
-) -> Outcome:
+def _outcome(accepted: Any, path: Any, token: Any, instance: Instance, drafts: Drafts) -> Outcome:
     if accepted not in range(instance.length + 1):
         return Failure(f"returned accepted length {accepted}, not in 0..{instance.length}")
     if path not in range(instance.drafts):

@@ -6,13 +6,14 @@ the 160th bit: far below every tolerance, and weights that are normalised still 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from math import inf
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from mpmath import mp
 
-from draftproof.reference.rational import ONE, ZERO, Rational, rational
+from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
 
 Extended: TypeAlias = Rational | float
 """An exact number, or a float infinity."""
@@ -20,41 +21,45 @@ Extended: TypeAlias = Rational | float
 _BITS = 160
 
 # Past this logarithm a number is 0 or infinite to every purpose: e**-20000 < 2**-28000.
-_HUGE_LOGARITHM = 20000
+_HUGE = 20000
 
 
-def is_infinite(value: Extended) -> bool:
-    """Return whether an extended number is one of the two infinities."""
-    return isinstance(value, float)
+def softmax(logits: Sequence[Rational]) -> list[Rational]:
+    """Return the probabilities proportional to exp(logit), which sum to exactly 1."""
+    largest = max(logits)
+    weights = [_exp(logit - largest) if logit - largest > -_HUGE else ZERO for logit in logits]
+    return [weight / total(weights) for weight in weights]
 
 
-@lru_cache(maxsize=4096)
 def exp(value: Extended) -> Extended:
-    """Return exp(value); beyond e**20000 it is infinite, below e**-20000 it is 0."""
-    if value > _HUGE_LOGARITHM:
+    """Return e**value; beyond e**20000 it is infinite, below e**-20000 it is 0."""
+    if value > _HUGE:
         return inf
-    if value < -_HUGE_LOGARITHM:
-        return ZERO
-    if value == 0:
-        return ONE
-    with mp.workprec(_BITS):
-        return _from_mp(mp.exp(mp.mpf(int(value.numerator)) / int(value.denominator)))
+    return ZERO if isinstance(value, float) or value < -_HUGE else _exp(value)
 
 
 @lru_cache(maxsize=4096)
 def log(value: Extended) -> Extended:
-    """Return log(value) of a non-negative number."""
+    """Return the natural logarithm of a non-negative number."""
+    if isinstance(value, float):
+        return inf
     if value == 0:
         return -inf
-    if is_infinite(value):
-        return inf
     if value == 1:
         return ZERO
     with mp.workprec(_BITS):
         return _from_mp(mp.log(mp.mpf(int(value.numerator)) / int(value.denominator)))
 
 
-def _from_mp(value: mp.mpf) -> Rational:
+@lru_cache(maxsize=4096)
+def _exp(value: Rational) -> Rational:
+    if value == 0:
+        return ONE
+    with mp.workprec(_BITS):
+        return _from_mp(mp.exp(mp.mpf(int(value.numerator)) / int(value.denominator)))
+
+
+def _from_mp(value: Any) -> Rational:
     sign, mantissa, exponent, _ = value._mpf_
-    whole = rational(int(mantissa)) * rational(2) ** exponent
+    whole: Rational = rational(int(mantissa)) * rational(2) ** exponent
     return -whole if sign else whole

@@ -65,9 +65,8 @@ def lossless(seen: Observation) -> Rational:
 
 def as_reference(seen: Observation) -> Rational:
     """`law.reference`: TV between the joint laws of paths and emission."""
-    reference = _reference_of(seen)
     return total(
-        weight * seen.observed[drafts].total_variation(reference(drafts))
+        weight * seen.observed[drafts].total_variation(reference_law(seen, drafts))
         for drafts, weight in seen.drafts.items()
     )
 
@@ -103,21 +102,13 @@ def optimal_length(seen: Observation) -> Rational:
 
 def batch_invariant(seen: BatchObservation) -> Rational:
     """`batch.invariant`: TV between the joint law and the product of its rows' laws."""
-    independent = Law(
-        {
-            rows: prod((law[row] for law, row in zip(seen.alone, rows, strict=True)), start=ONE)
-            for rows in product(*seen.alone)
-        }
-    )
-    return seen.joint.total_variation(independent)
+    return seen.joint.total_variation(independent_law(seen))
 
 
 def input_rejected(seen: InputObservation) -> tuple[str, ...]:
     """`input.rejected`: the kinds of invalid input met with silence that was not declared."""
     return tuple(
-        kind
-        for kind, error in seen.errors.items()
-        if error is None and kind not in seen.undefined
+        kind for kind, error in seen.errors.items() if error is None and kind not in seen.undefined
     )
 
 
@@ -164,11 +155,30 @@ def verdict_of(distance: Rational, allowed: Rational, slack: Rational) -> str:
     return FAIL if distance - slack > allowed else INCONCLUSIVE
 
 
+def accepted_length(outcome: Outcome) -> int:
+    """Return the accepted length; a failure accepts nothing."""
+    return len(outcome.accepted) if isinstance(outcome, Emission) else 0
+
+
 def expected_accepted(seen: Observation) -> Rational:
-    """Return the observed E[accepted length]; a failure accepts nothing."""
-    return seen.emitted().expectation(
-        lambda outcome: len(outcome.accepted) if isinstance(outcome, Emission) else 0
+    """Return the observed E[accepted length]."""
+    return seen.emitted().expectation(accepted_length)
+
+
+def independent_law(seen: BatchObservation) -> Law[tuple[Outcome, ...]]:
+    """Return the joint law that the rows of a batch would have if each were verified alone."""
+    return Law(
+        {
+            rows: prod((law[row] for law, row in zip(seen.alone, rows, strict=True)), start=ONE)
+            for rows in product(*seen.alone)
+        }
     )
+
+
+def reference_law(seen: Observation, drafts: Drafts) -> Law[Outcome]:
+    """Return the law that the adapter's algorithm has on the drafts."""
+    law = verification_law(_known(seen), seen.instance, drafts)
+    return law.map(_as_outcome)
 
 
 def text_law(seen: Observation, horizon: int) -> Law[Text]:
@@ -213,11 +223,5 @@ def _known(seen: Observation) -> Algorithm:
     return seen.algorithm
 
 
-def _reference_of(seen: Observation) -> Callable[[Drafts], Law[Outcome]]:
-    algorithm = _known(seen)
-
-    def reference(drafts: Drafts) -> Law[Outcome]:
-        return verification_law(algorithm, seen.instance, drafts).map(lambda emission: emission)
-
-    return reference
-
+def _as_outcome(emission: Emission) -> Outcome:
+    return emission

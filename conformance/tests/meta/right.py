@@ -200,7 +200,9 @@ class BlockVectorised(Verifier):
         length = path.shape[1]
         weights = [torch.ones(len(path))]
         for i in range(length):
-            weights.append((weights[-1] * at(p[:, i], path[:, i]) / at(q[:, i], path[:, i])).clamp(max=1))
+            weights.append(
+                (weights[-1] * at(p[:, i], path[:, i]) / at(q[:, i], path[:, i])).clamp(max=1)
+            )
         weight = torch.stack(weights, 1)
         excess = (weight[:, :-1, None] * p[:, :-1] - q).clamp(min=0)
         mass = excess.sum(-1)

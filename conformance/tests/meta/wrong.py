@@ -36,13 +36,17 @@ class Verifier:
         return torch.multinomial(rows, 1)[:, 0]
 
     def verify(self, request: Request) -> Result:
-        path, q, p = request.draft_tokens[:, 0], request.draft_probs[:, 0], request.target_probs[:, 0]
+        path, q, p = (
+            request.draft_tokens[:, 0],
+            request.draft_probs[:, 0],
+            request.target_probs[:, 0],
+        )
         ratio = self.threshold(_at(p[:, :-1], path), _at(q, path))
         coins = self.coins(ratio)
         accepted = self.accepted_length(coins < ratio)
-        rows = torch.cat(
-            [self.residual(p[:, :-1], q, path), self.bonus(p, q)[:, None]], 1
-        )[torch.arange(len(p)), accepted]
+        rows = torch.cat([self.residual(p[:, :-1], q, path), self.bonus(p, q)[:, None]], 1)[
+            torch.arange(len(p)), accepted
+        ]
         token = self.draw(rows, coins, accepted)
         return Result(accepted, torch.zeros_like(accepted), token)
 
@@ -155,7 +159,11 @@ class BlockWithTokenResidual(Verifier):
     weighted = False
 
     def verify(self, request: Request) -> Result:
-        path, q, p = request.draft_tokens[:, 0], request.draft_probs[:, 0], request.target_probs[:, 0]
+        path, q, p = (
+            request.draft_tokens[:, 0],
+            request.draft_probs[:, 0],
+            request.target_probs[:, 0],
+        )
         length = path.shape[1]
         ratio = _at(p[:, :-1], path) / _at(q, path)
         weights = [torch.ones(len(path))]
@@ -170,9 +178,7 @@ class BlockWithTokenResidual(Verifier):
         rows = torch.cat([self.correction(p[:, :-1], q, excess), p[:, -1:]], 1)
         rows = rows[torch.arange(len(p)), accepted]
         rows = torch.where(rows.sum(-1, keepdim=True) > 0, rows, p[torch.arange(len(p)), accepted])
-        return Result(
-            accepted, torch.zeros_like(accepted), torch.multinomial(rows, 1)[:, 0]
-        )
+        return Result(accepted, torch.zeros_like(accepted), torch.multinomial(rows, 1)[:, 0])
 
     def kept(self, chance: Tensor) -> Tensor:
         passed = torch.rand_like(chance) < chance

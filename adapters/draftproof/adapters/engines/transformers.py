@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import version
+from typing import Any, ClassVar
 
 import torch
 
@@ -19,7 +20,7 @@ class SpeculativeSampling:
     algorithm = "token"
     batch = False
     logits = True
-    undefined = {
+    undefined: ClassVar = {
         "nan": "logits are trusted; NaN raises only if it reaches the draw",
         "negative": "it takes logits, which have no negative probabilities",
         "unnormalised": "it takes logits, which need no normalisation",
@@ -31,7 +32,7 @@ class SpeculativeSampling:
 
         self.name = "transformers"
         self.version = version("transformers")
-        self._options = {}
+        self._options: dict[str, Any] = {}
         if assistant_ensemble_weight is not None:
             self.name += f" (assistant_ensemble_weight={assistant_ensemble_weight})"
             self._options["assistant_ensemble_weight"] = assistant_ensemble_weight

@@ -13,6 +13,7 @@ import random
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from inspect import getclosurevars, isfunction
 from threading import Thread, get_ident
 from typing import Any
 
@@ -45,7 +46,8 @@ def generators_untouched(program: Callable[[], Any]) -> Iterator[None]:
     ]
     if used:
         raise ForeignRandomness(
-            f"{used[0]} was drawn from or seeded; the exact lane follows torch's random operators only"
+            f"{used[0]} was drawn from or seeded; "
+            f"the exact lane follows torch's random operators only"
         )
 
 
@@ -60,7 +62,7 @@ def _no_threads() -> Iterator[None]:
             )
         start(thread)
 
-    Thread.start = guarded  # type: ignore[method-assign]  # there is no hook for this
+    Thread.start = guarded  # type: ignore[assignment,method-assign]  # no hook
     try:
         yield
     finally:
@@ -73,8 +75,8 @@ def _text(program: Any) -> Hashable:
         return (_text(program.func), *map(_text, program.args))
     bound = getattr(program, "__self__", None)
     function = getattr(program, "__func__", program)
-    cells = getattr(function, "__closure__", None) or ()
-    parts = (getattr(c.cell_contents, "__code__", type(c.cell_contents)) for c in cells)
+    free = getclosurevars(function).nonlocals.values() if isfunction(function) else ()
+    parts = (getattr(part, "__code__", type(part)) for part in free)
     return (getattr(function, "__code__", type(function)), type(bound), *parts)
 
 
@@ -89,9 +91,10 @@ def _global_states() -> dict[str, object]:
 def _private_generators() -> Iterator[random.Random | numpy.random.BitGenerator]:
     for candidate in gc.get_objects():
         kind = type(candidate)
-        if issubclass(kind, numpy.random.BitGenerator):
-            yield candidate
-        elif issubclass(kind, random.Random) and not issubclass(kind, random.SystemRandom):
+        # The system's generator has no state to look at.
+        if issubclass(kind, (numpy.random.BitGenerator, random.Random)) and not issubclass(
+            kind, random.SystemRandom
+        ):
             yield candidate
 
 

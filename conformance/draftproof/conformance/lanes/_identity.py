@@ -42,7 +42,8 @@ class Identities:
         """Forget the last run: what outlives it may be overwritten, but not read."""
         self._numbers.clear()
         self._ids.clear()
-        self._shadows = {k: s for k, s in self._shadows.items() if not s.storage.expired()}
+        for address in [k for k, s in self._shadows.items() if _is_freed(s.storage)]:
+            del self._shadows[address]
         for shadow in self._shadows.values():
             shadow.ids[shadow.ids != 0] = _STALE
 
@@ -126,19 +127,22 @@ class Identities:
         missing = storage.nbytes() // shadow.item_size - len(shadow.ids)
         if missing > 0:
             # `resize_` made the storage longer; what it held stayed where it was.
-            with torch.inference_mode(False):
+            with torch.inference_mode(mode=False):
                 shadow.ids = torch.cat([shadow.ids, shadow.ids.new_zeros(missing)])
         return shadow.ids
 
     def _new_shadow(self, tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         length = storage.nbytes() // tensor.element_size()
-        with torch.inference_mode(False):
+        with torch.inference_mode(mode=False):
             ids = torch.zeros(length, dtype=torch.int64, device=tensor.device)
-        self._shadows[storage._cdata] = _Shadow(
-            StorageWeakRef(storage), ids, tensor.element_size()
-        )
+        weak = StorageWeakRef(storage)  # type: ignore[no-untyped-call]  # torch is untyped
+        self._shadows[storage._cdata] = _Shadow(weak, ids, tensor.element_size())
         return ids
+
+
+def _is_freed(storage: StorageWeakRef) -> bool:
+    return storage.expired()  # type: ignore[no-any-return,no-untyped-call]  # torch is untyped
 
 
 def _like_view(memory: Tensor, tensor: Tensor) -> Tensor:

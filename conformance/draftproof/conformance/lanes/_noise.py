@@ -18,15 +18,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf, isinf, isnan
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from mpmath import mp
 
 from draftproof.reference.chance import Chance
 from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational
 
-# An exact number, or a float infinity.
-Extended: TypeAlias = Rational | float
+# An exact number, or a float infinity: no type that a checker knows compares the two.
+Extended: TypeAlias = Any
+Range: TypeAlias = tuple[Extended, Extended]
 
 # Irrational numbers (exp, log) enter weights as rationals with this many correct bits:
 # far below every tolerance, and the weights still sum to exactly 1.
@@ -89,11 +90,11 @@ class Affine:
     def rising(self) -> bool:
         return self.scale > 0
 
-    def image(self, low: Extended, high: Extended) -> tuple[Extended, Extended]:
+    def image(self, low: Extended, high: Extended) -> Range:
         ends = self._at(low), self._at(high)
         return ends if self.rising else (ends[1], ends[0])
 
-    def solve(self, relation: str, edge: Extended, domain: tuple[Extended, Extended]) -> _Solved:
+    def solve(self, relation: str, edge: Extended, _domain: Range) -> _Solved:
         inverse = Affine(1 / self.scale, -self.shift / self.scale)
         return (relation if self.rising else _MIRRORED[relation]), inverse._at(edge)
 
@@ -109,13 +110,13 @@ class Log:
 
     rising = True
 
-    def image(self, low: Extended, high: Extended) -> tuple[Extended, Extended]:
+    def image(self, low: Extended, high: Extended) -> Range:
         if low < -_LARGEST_GUARD:
             raise NotUnderstood("takes the logarithm of noise that can be negative")
         # -log(u + 1e-10) is negative with a probability that is the slack of its race.
         return (-inf if low < 0 else log(low)), log(high)
 
-    def solve(self, relation: str, edge: Extended, domain: tuple[Extended, Extended]) -> _Solved:
+    def solve(self, relation: str, edge: Extended, domain: Range) -> _Solved:
         if domain[0] < 0:
             raise NotUnderstood("compares the logarithm of noise that can be negative")
         return relation, exp(edge)
@@ -127,10 +128,10 @@ class Exp:
 
     rising = True
 
-    def image(self, low: Extended, high: Extended) -> tuple[Extended, Extended]:
+    def image(self, low: Extended, high: Extended) -> Range:
         return exp(low), exp(high)
 
-    def solve(self, relation: str, edge: Extended, domain: tuple[Extended, Extended]) -> _Solved:
+    def solve(self, relation: str, edge: Extended, _domain: Range) -> _Solved:
         return relation, -inf if edge <= 0 else log(edge)
 
 
@@ -140,12 +141,12 @@ class Reciprocal:
 
     rising = False
 
-    def image(self, low: Extended, high: Extended) -> tuple[Extended, Extended]:
+    def image(self, low: Extended, high: Extended) -> Range:
         if low < 0 < high:
             raise NotUnderstood("divides by noise of either sign")
         return (-inf if high == 0 else _inverse(high)), (inf if low == 0 else _inverse(low))
 
-    def solve(self, relation: str, edge: Extended, domain: tuple[Extended, Extended]) -> _Solved:
+    def solve(self, relation: str, edge: Extended, domain: Range) -> _Solved:
         positive = domain[0] >= 0
         if positive and edge <= 0:
             return _MIRRORED[relation], inf
@@ -163,37 +164,16 @@ class Clamp:
 
     rising = True
 
-    def image(self, low: Extended, high: Extended) -> tuple[Extended, Extended]:
+    def image(self, low: Extended, high: Extended) -> Range:
         return min(max(low, self.low), self.high), min(max(high, self.low), self.high)
 
-    def solve(self, relation: str, edge: Extended, domain: tuple[Extended, Extended]) -> _Solved:
+    def solve(self, relation: str, edge: Extended, _domain: Range) -> _Solved:
         inclusive = relation in (AT_MOST, MORE)
         if edge > self.high or (inclusive and edge == self.high):
             return relation, inf
         if edge < self.low or (not inclusive and edge == self.low):
             return relation, -inf
         return relation, edge
-
-
-@dataclass(frozen=True)
-class Floor:
-    """x -> the largest multiple of 1/`parts` that is not above x: a generator of few bits."""
-
-    parts: int
-
-    rising = True
-
-    def image(self, low: Extended, high: Extended) -> tuple[Extended, Extended]:
-        return low, high
-
-    def solve(self, relation: str, edge: Extended, domain: tuple[Extended, Extended]) -> _Solved:
-        if is_infinite(edge):
-            return relation, edge
-        scaled = edge * self.parts
-        floor = scaled.numerator // scaled.denominator
-        inclusive = relation in (AT_MOST, MORE)
-        cell = floor + 1 if inclusive or scaled.denominator != 1 else floor
-        return _from(relation, includes=False), rational(int(cell)) / self.parts
 
 
 @dataclass(frozen=True)
@@ -208,10 +188,10 @@ class Rounded:
 
     rising = True
 
-    def image(self, low: Extended, high: Extended) -> tuple[Extended, Extended]:
+    def image(self, low: Extended, high: Extended) -> Range:
         return self._nearest(low), self._nearest(high)
 
-    def solve(self, relation: str, edge: Extended, domain: tuple[Extended, Extended]) -> _Solved:
+    def solve(self, relation: str, edge: Extended, _domain: Range) -> _Solved:
         if is_infinite(edge):
             return relation, edge
         inclusive = relation in (AT_MOST, MORE)
@@ -255,7 +235,7 @@ def _from(relation: str, *, includes: bool) -> str:
 
 
 _Solved: TypeAlias = tuple[str, Extended]
-Step: TypeAlias = Affine | Log | Exp | Reciprocal | Clamp | Floor | Rounded
+Step: TypeAlias = Affine | Log | Exp | Reciprocal | Clamp | Rounded
 
 
 @dataclass(frozen=True)
@@ -269,16 +249,18 @@ class Noise:
         """Return the number after further steps; two affine steps in a row become one."""
         chain = list(self.steps)
         for step in steps:
-            if isinstance(step, Affine) and chain and isinstance(chain[-1], Affine):
-                inner = chain.pop()
-                step = Affine(step.scale * inner.scale, step.scale * inner.shift + step.shift)
-            if step != Affine(ONE, ZERO):
+            last = chain[-1] if chain else None
+            if isinstance(step, Affine) and isinstance(last, Affine):
+                chain[-1] = Affine(step.scale * last.scale, step.scale * last.shift + step.shift)
+            else:
                 chain.append(step)
+            if chain[-1] == Affine(ONE, ZERO):
+                chain.pop()
         changed = Noise(self.uniform, tuple(chain))
         changed.range()
         return changed
 
-    def range(self) -> tuple[Extended, Extended]:
+    def range(self) -> Range:
         """Return an interval that holds the number."""
         low: Extended = ZERO
         high: Extended = ONE
@@ -288,12 +270,12 @@ class Noise:
 
     def can_be(self, value: Extended) -> bool:
         """Return whether the number is this end of its range with positive probability."""
-        is_coarse = any(isinstance(step, (Clamp, Floor, Rounded)) for step in self.steps)
+        is_coarse = any(isinstance(step, (Clamp, Rounded)) for step in self.steps)
         return is_coarse and value in self.range()
 
     def compare(self, relation: str, edge: Extended, chance: Chance) -> bool:
         """Decide `self relation edge`. Events of probability zero do not happen."""
-        domains = [(ZERO, ONE)]
+        domains: list[Range] = [(ZERO, ONE)]
         for step in self.steps:
             domains.append(step.image(*domains[-1]))
         for step, domain in zip(reversed(self.steps), reversed(domains[:-1]), strict=True):
@@ -432,13 +414,10 @@ def _after(form: _Form, step: Step) -> _Form:
     match step:
         case Affine() if kind != "inverse clock" or step.shift == 0:
             return _Form(kind, step.scale * shift + step.shift, step.scale * scale, slack)
-        case Log() if kind == "uniform" and scale > 0:
-            form = form.without_shift(shift)
-            return _Form("clock", log(scale), -ONE, form.slack)
         case Log() if kind == "uniform":
-            # shift + scale * U with scale < 0: 1 - U is as uniform as U.
-            form = form.without_shift(shift + scale)
-            return _Form("clock", log(-scale), -ONE, form.slack)
+            # With scale < 0: 1 - U is as uniform as U.
+            form = form.without_shift(shift if scale > 0 else shift + scale)
+            return _Form("clock", log(abs(scale)), -ONE, form.slack)
         case Log() if kind == "clock" and scale > 0:
             form = form.without_shift(shift)
             return _Form("log clock", log(scale), ONE, form.slack)
@@ -450,18 +429,19 @@ def _after(form: _Form, step: Step) -> _Form:
         case Reciprocal() if kind == "inverse clock":
             return _Form("clock", ZERO, 1 / scale, slack)
         case Clamp() if kind in ("uniform", "clock") and scale > 0:
-            # Each end cuts off at most the mass that it covers, were the number uniform;
-            # a clock has at most density 1 below, and exp(-t) above t.
-            _, low = Affine(scale, shift).solve(AT_LEAST, step.low, (ZERO, inf))
-            _, high = Affine(scale, shift).solve(AT_MOST, step.high, (ZERO, inf))
-            cut = max(low, ZERO)
-            if kind == "uniform":
-                cut += max(-Affine(ONE, -ONE)._at(high), ZERO)
-            else:
-                cut += exp(-high)
+            cut = _mass_cut(form, step)
             if cut <= _LARGEST_GUARD:
                 return _Form(kind, shift, scale, slack + cut)
     raise NotUnderstood("races noise that is neither exponential nor Gumbel")
+
+
+def _mass_cut(form: _Form, clamp: Clamp) -> Rational:
+    """Return a bound on the probability that the clamp changes the number."""
+    inverse = Affine(1 / form.scale, -form.shift / form.scale)
+    low, high = inverse.image(clamp.low, clamp.high)
+    # Either law has at most density 1; a clock rings after t with probability exp(-t).
+    above = exp(-high) if form.kind == "clock" else max(ONE - high, ZERO)
+    return max(low, ZERO) + above  # type: ignore[no-any-return]  # finite, being a mass
 
 
 def is_infinite(value: Extended) -> bool:
@@ -476,7 +456,7 @@ def extended(value: float) -> Extended:
 
 @lru_cache(maxsize=4096)
 def exp(value: Extended) -> Extended:
-    """Return exp(value), rounded at the 160th bit; beyond e**±20000 it is 0 or infinite."""
+    """Return e**value, rounded at the 160th bit; beyond e**±20000 it is 0 or infinite."""
     if value > _HUGE_LOGARITHM:
         return inf
     if value < -_HUGE_LOGARITHM:
@@ -489,7 +469,7 @@ def exp(value: Extended) -> Extended:
 
 @lru_cache(maxsize=4096)
 def log(value: Extended) -> Extended:
-    """Return log(value) of a non-negative number, rounded at the 160th bit."""
+    """Return the logarithm of a non-negative number, rounded at the 160th bit."""
     if value == 0:
         return -inf
     if is_infinite(value):
@@ -503,7 +483,7 @@ def log(value: Extended) -> Extended:
 def _from_mp(value: mp.mpf) -> Rational:
     sign, mantissa, exponent, _ = value._mpf_
     whole = rational(int(mantissa)) * rational(2) ** exponent
-    return -whole if sign else whole
+    return -whole if sign else whole  # type: ignore[no-any-return]  # mpmath is untyped
 
 
 def _inverse(value: Extended) -> Extended:

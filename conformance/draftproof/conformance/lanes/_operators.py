@@ -10,7 +10,7 @@ them ordinary numbers; continuous noise cannot be decided, and raises `NotUnders
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache
 from itertools import pairwise, product
 from math import copysign, inf, isinf, isnan, nan
 from typing import Any
@@ -29,7 +29,6 @@ from draftproof.conformance.lanes._noise import (
     Choice,
     Clamp,
     Exp,
-    Floor,
     Log,
     Noise,
     NotUnderstood,
@@ -197,11 +196,11 @@ class Interpreter:
             raise NotUnderstood("draws noise that is not real")
         if low >= high:
             raise NotUnderstood("draws noise from an empty interval")
-        steps: list[Floor | Affine | Rounded] = [Affine(high - low, low)]
+        steps: list[Affine | Clamp | Rounded] = [Affine(high - low, low)]
         if out.dtype in _NARROW:
-            steps = [Floor(2 ** _NARROW[out.dtype][0]), *steps]
-        if out.dtype in _NARROW and (low, high) != (ZERO, ONE):
-            steps.append(Rounded(*_NARROW[out.dtype]))
+            steps = _narrow_uniform(out.dtype)
+            if (low, high) != (ZERO, ONE):
+                raise NotUnderstood("draws narrow noise from an interval that is not 0..1")
         return self._fresh(out, lambda: Noise(Uniform()).then(*steps))
 
     def _draw_exponential(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
@@ -239,17 +238,16 @@ class Interpreter:
         # The operator itself checks its arguments and shapes the result.
         out: Tensor = func(*args, **{**kwargs, "generator": torch.Generator(weights.device)})
         rows = weights.reshape(-1, weights.shape[-1]).tolist()
+        count, replaced = given["num_samples"], given["replacement"]
         draws = iter(
             draw
             for row in rows
-            for draw in self._picks(
-                [exactly(w) for w in row], given["num_samples"], given["replacement"]
-            )
+            for draw in self._picks([exactly(w) for w in row], count, replaced=replaced)
         )
         return self._fresh(out, lambda: next(draws))
 
-    def _picks(self, weights: list[Rational], count: int, replacement: bool) -> Iterator[Choice]:
-        if replacement:
+    def _picks(self, weights: list[Rational], count: int, *, replaced: bool) -> Iterator[Choice]:
+        if replaced:
             return (Choice(lambda chance: chance.draw(weights)) for _ in range(count))
         ranked = Ranking({i: weight for i, weight in enumerate(weights) if weight > 0})
         if count > len(ranked.rates):
@@ -359,7 +357,7 @@ class Interpreter:
             first = identity > 0
             noise = self.identities.number(abs(identity))
             assert isinstance(noise, Noise)
-            result = function(_Operation(noise, others[place], first, given))
+            result = function(_Operation(noise, others[place], given, first=first))
             if isinstance(result, Noise) and out.dtype in _NARROW:
                 result = result.then(Rounded(*_NARROW[out.dtype]))
             if isinstance(result, Noise):
@@ -382,14 +380,16 @@ class Interpreter:
             ids = self._ids(operands[0])
             return ids, [nan] * ids.numel()
         dtype = torch.result_type(*operands)
-        tensors = [torch.as_tensor(operand) for operand in operands]
-        shape = torch.broadcast_shapes(*(tensor.shape for tensor in tensors))
-        first, second = (self._ids(tensor).expand(shape) for tensor in tensors)
+        tensors = [
+            operand if isinstance(operand, Tensor) else torch.tensor(operand, dtype=torch.float64)
+            for operand in operands
+        ]
+        first, second = torch.broadcast_tensors(*map(self._ids, tensors))  # type: ignore[no-untyped-call]  # torch is
         if ((first != 0) & (second != 0)).any():
             raise NotUnderstood("combines two random numbers")
         if ((first == -1) | (second == -1)).any():
             self.identities.number(-1)
-        left, right = (tensor.to(dtype).double().expand(shape) for tensor in tensors)
+        left, right = (tensor.to(dtype).double().expand(first.shape) for tensor in tensors)
         others = torch.where(first != 0, right, left)
         return first - second, others.flatten().tolist()
 
@@ -443,9 +443,7 @@ class Interpreter:
         if not self.identities.has_noise(values):
             return func(*args, **kwargs)
         name, given = _name(func), _bound(func, args, kwargs)
-        largest = {"argmax": True, "max": True, "topk": given.get("largest")}.get(
-            name, given.get("descending", False)
-        )
+        largest = name in ("argmax", "max") or bool(given.get("largest") or given.get("descending"))
         keep = given.get("keepdim", True)
         dim = given.get("dim")
         if "other" in given or values.dim() == 0:
@@ -466,7 +464,7 @@ class Interpreter:
             strict=True,
         )
         count = indices.shape[dim] if keep and indices.dim() else 1
-        ranked = [self._ranked(row, plain, largest, count) for row, plain in rows]
+        ranked = [self._ranked(row, plain, count, largest=largest) for row, plain in rows]
         shape = [size for axis, size in enumerate(ids.shape) if axis != dim % ids.dim()]
         placed = torch.tensor(ranked, dtype=torch.int64).reshape(*shape, count)
         placed = placed.movedim(-1, dim).reshape(indices.shape)
@@ -475,7 +473,9 @@ class Interpreter:
             self._attach(out[0], _each(placed, lambda _, __: self._spent()))
         return out
 
-    def _ranked(self, ids: list[int], known: list[float], largest: bool, count: int) -> list[int]:
+    def _ranked(
+        self, ids: list[int], known: list[float], count: int, *, largest: bool
+    ) -> list[int]:
         """Return the ids of the first `count` places in a row, all 0 if it holds no noise."""
         if not any(ids):
             return [0] * count
@@ -562,7 +562,7 @@ class Interpreter:
 class _Operation:
     """A random number, the ordinary number that it meets, and the operator's arguments."""
 
-    def __init__(self, noise: Noise, other: float, first: bool, given: dict[str, Any]) -> None:
+    def __init__(self, noise: Noise, other: float, given: dict[str, Any], *, first: bool) -> None:
         self.noise = noise
         self.other = other
         self.first = first
@@ -611,13 +611,18 @@ class _Operation:
         if not self.first and self.other == 0:
             return 0.0 * self.sign(self.noise)
         if not self.first:
-            return self.scaled(self.noise.then(Reciprocal()), self.other)
+            return self.scaled(self.inverse(), self.other)
         if self.other == 0:
             # The zero's own sign counts: x / -0.0 is negative for positive x.
             return copysign(inf, self.other) * self.sign(self.noise)
         if isinf(self.other) or isnan(self.other):
             return 0.0 if isinf(self.other) else nan
         return self.noise.then(Affine(1 / exactly(self.other), ZERO))
+
+    def inverse(self) -> Noise:
+        if self.noise.can_be(ZERO):
+            raise NotUnderstood("divides by noise that may be zero")
+        return self.noise.then(Reciprocal())
 
     def power(self) -> Noise | float:
         low, high = self.noise.range()
@@ -674,7 +679,7 @@ _ARITHMETIC: dict[str, _Function] = {
     "mul": _Operation.multiply,
     "neg": lambda x: x.noise.then(Affine(-ONE, ZERO)),
     "pow": _Operation.power,
-    "reciprocal": lambda x: x.noise.then(Reciprocal()),
+    "reciprocal": _Operation.inverse,
     "rsub": _Operation.subtract_reversed,
     "sqrt": lambda x: x.noise.then(Log(), Affine(rational("1/2"), ZERO), Exp()),
     "sub": lambda x: x.add(-1),
@@ -715,14 +720,14 @@ _LOOKS: dict[str, Callable[..., Any]] = {
 }
 
 
-@lru_cache(maxsize=None)
+@cache
 def _name(func: OpOverload) -> str:
     """Return the operator's name, the same for its in-place form."""
     name = func._schema.name.removeprefix("aten::")
     return name[:-1] if name.endswith("_") and not name.endswith("__") else name
 
 
-@lru_cache(maxsize=None)
+@cache
 def _traits(func: OpOverload) -> tuple[str, bool, bool]:
     """Return the name, whether the operator draws, and whether it reads no element.
 
@@ -734,7 +739,7 @@ def _traits(func: OpOverload) -> tuple[str, bool, bool]:
     return name, torch.Tag.nondeterministic_seeded in func.tags, harmless
 
 
-@lru_cache(maxsize=None)
+@cache
 def _may_write(func: OpOverload) -> tuple[str, ...]:
     """Return the names of the operator's `out=` arguments."""
     arguments = func._schema.arguments
@@ -744,6 +749,28 @@ def _may_write(func: OpOverload) -> tuple[str, ...]:
 def _written(func: OpOverload, kwargs: dict[str, Any]) -> list[str]:
     """Return the names of the `out=` arguments that are given."""
     return [name for name in _may_write(func) if kwargs.get(name) is not None]
+
+
+def _narrow_uniform(dtype: torch.dtype) -> list[Affine | Clamp | Rounded]:
+    """Return the steps from an ideal uniform number to torch's in a narrow type.
+
+    Torch rounds a wide one, and what that makes 1 becomes 0. As laws go, the last half step
+    below 1 may as well lie below 0.
+    """
+    if not _rounds_uniforms(dtype):
+        raise NotUnderstood("draws narrow noise, whose law in this release of torch is not known")
+    digits, _ = _NARROW[dtype]
+    half_step = ONE / 2 ** (digits + 1)
+    return [Affine(ONE, -half_step), Clamp(ZERO, inf), Rounded(*_NARROW[dtype])]
+
+
+@cache
+def _rounds_uniforms(dtype: torch.dtype) -> bool:
+    """Return whether this torch makes narrow uniform numbers as said; older ones did not."""
+    streams = [torch.Generator().manual_seed(1) for _ in range(2)]
+    narrow = torch.rand(10_000, dtype=dtype, generator=streams[0])
+    rounded = torch.rand(10_000, generator=streams[1]).to(dtype)
+    return torch.equal(narrow, rounded.masked_fill(rounded == 1, 0))
 
 
 def _bound(func: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -24,10 +24,18 @@ _PLAIN_WIDTH = 200
 _NARROW = 90
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        # Rich would exit with 1, which is a verdict.
+        raise BrokenPipeError
+
+
 def console(*, stderr: bool = False) -> Console:
     """Return a console: coloured on a terminal, plain and unwrapped elsewhere."""
-    made = Console(stderr=stderr, highlight=False)
-    return made if made.is_terminal else Console(stderr=stderr, highlight=False, width=_PLAIN_WIDTH)
+    made = _Console(stderr=stderr, highlight=False)
+    if not made.is_terminal:
+        made.width = _PLAIN_WIDTH
+    return made
 
 
 def shown_progress(steps: Iterable[Any], count: int, title: str) -> Iterator[Any]:

@@ -12,7 +12,8 @@ from draftproof.reference.rational import ONE, Rational, positive_part, ratio_or
 def block(drafts: Drafts, instance: Instance, chance: Chance) -> Emission:
     """Test every prefix on a coin of its own, keep the longest that passes.
 
-    Law: P(accepted length >= i | path) = weight[i].
+    Law: P(accepted length >= i | path[:i]) = weight[i]. Given the whole path it is another
+    number: whether a prefix is kept depends on the tokens after it.
     Source: arXiv 2403.10444, Algorithm 2.
     """
     (path,) = drafts

@@ -1,0 +1,181 @@
+"""The fast verifiers against the exact reference, and against input that breaks the contract."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from draftproof.adapters.fast.block import TorchBlock, prefix_weights
+from draftproof.adapters.fast.inputs import InvalidRequest
+from draftproof.adapters.fast.token import TorchToken, draw_excess
+from draftproof.conformance.adapter import Request, Result
+from draftproof.conformance.cases import Case
+from draftproof.conformance.lanes.exact import exact_law
+from draftproof.conformance.observe import observe
+from draftproof.conformance.requirements import PASS, SKIPPED, judge
+from draftproof.reference.model import Instance, Model
+from draftproof.reference.rational import rational
+
+VERIFIERS = [TorchToken(), TorchBlock()]
+
+
+def rows(vocabulary: int) -> st.SearchStrategy[tuple[Any, ...]]:
+    """Rows in 8ths, zeros and point masses included."""
+    marks = st.lists(st.integers(0, 8), min_size=vocabulary - 1, max_size=vocabulary - 1)
+    return marks.map(
+        lambda cuts: tuple(
+            rational(b - a) / 8 for a, b in zip([0, *sorted(cuts)], [*sorted(cuts), 8], strict=True)
+        )
+    )
+
+
+@st.composite
+def instances(draw: st.DrawFn) -> Instance:
+    vocabulary, length = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    contexts: list[tuple[int, ...]] = [()]
+    for context in contexts:
+        if len(context) < length:
+            contexts.extend((*context, token) for token in range(vocabulary))
+    return Instance(
+        Model("target", vocabulary, {c: draw(rows(vocabulary)) for c in contexts}),
+        Model("draft", vocabulary, {c: draw(rows(vocabulary)) for c in contexts}),
+        length=length,
+    )
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS, ids=lambda v: v.name)
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(instance=instances())
+def test_every_requirement_holds_on_every_drawn_instance(verifier: Any, instance: Instance) -> None:
+    findings = judge(observe(verifier, Case("drawn", "", "full", instance)))
+    assert {finding.verdict for finding in findings} <= {PASS, SKIPPED}
+
+
+def request(rows: int = 2, length: int = 2, vocabulary: int = 3, **changes: Any) -> Request:
+    torch.manual_seed(0)
+    valid = Request(
+        draft_tokens=torch.randint(vocabulary, (rows, 1, length)),
+        draft_probs=torch.rand(rows, 1, length, vocabulary).softmax(-1),
+        target_probs=torch.rand(rows, 1, length + 1, vocabulary).softmax(-1),
+        generator=torch.Generator(),
+    )
+    return replace(valid, **changes)
+
+
+def spoilt(name: str, place: tuple[int, ...], value: float) -> Request:
+    tensor = getattr(request(), name).clone()
+    tensor[place] = value
+    return request(**{name: tensor})
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS, ids=lambda v: v.name)
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (
+            request(draft_tokens=torch.zeros(2, 1, 2)),
+            r"draft_tokens must be int64 \[B, K, L\], got torch.float32 \[2, 1, 2\]",
+        ),
+        (
+            request(draft_tokens=torch.zeros(2, 2, dtype=torch.int64)),
+            r"draft_tokens must be int64 \[B, K, L\], got torch.int64 \[2, 2\]",
+        ),
+        (
+            request(draft_probs=torch.ones(2, 1, 3, 3) / 3),
+            r"draft_probs must be \[2, 1, 2, V\] to match draft_tokens, got \[2, 1, 3, 3\]",
+        ),
+        (
+            request(target_probs=torch.ones(2, 1, 2, 3) / 3),
+            r"target_probs must be \[2, 1, 3, 3\], one row more than draft_probs, got \[2, 1, 2",
+        ),
+        (
+            Request(
+                torch.zeros(1, 2, 1, dtype=torch.int64),
+                torch.ones(1, 2, 1, 1),
+                torch.ones(1, 2, 2, 1),
+            ),
+            "this verifier takes one path per row, got 2",
+        ),
+        (spoilt("draft_tokens", (1, 0, 0), 3), r"draft_tokens\[1, 0, 0\] is 3, not in 0..2"),
+        (spoilt("draft_tokens", (0, 0, 1), -1), r"draft_tokens\[0, 0, 1\] is -1, not in 0..2"),
+        (
+            spoilt("target_probs", (1, 0, 2, 0), float("nan")),
+            r"target_probs\[1, 0, 2, 0\] is nan, it must be a probability",
+        ),
+        (
+            spoilt("draft_probs", (0, 0, 1, 2), -0.5),
+            r"draft_probs\[0, 0, 1, 2\] is -0.5, it must be a probability",
+        ),
+        (
+            spoilt("draft_probs", (0, 0, 1, 2), 0.0),
+            r"draft_probs\[0, 0, 1\] sums to 0.\d+, it must sum to 1",
+        ),
+        (spoilt("draft_probs", (0, 0, 1, 2), float("inf")), "sums to inf, it must sum to 1"),
+    ],
+)
+def test_a_broken_contract_is_refused_with_its_place(
+    verifier: Any, bad: Request, message: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        verifier.verify(bad)
+
+
+def drawn(verifier: Any, given: Request) -> Result:
+    return verifier.verify(given)  # type: ignore[no-any-return]  # either verifier
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS, ids=lambda v: v.name)
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str
+)
+def test_large_batches_and_vocabularies(verifier: Any, dtype: torch.dtype) -> None:
+    rows, length, vocabulary = 64, 5, 1000
+    big = request(rows, length, vocabulary)
+    big = replace(
+        big, draft_probs=big.draft_probs.to(dtype), target_probs=big.target_probs.to(dtype)
+    )
+    before = [big.draft_tokens.clone(), big.draft_probs.clone(), big.target_probs.clone()]
+    result = drawn(verifier, big)
+    for column, most in (
+        (result.accepted_length, length),
+        (result.path, 0),
+        (result.next_token, vocabulary - 1),
+    ):
+        assert column.shape == (rows,)
+        assert column.dtype == torch.int64
+        assert 0 <= column.min() <= column.max() <= most
+    after = [big.draft_tokens, big.draft_probs, big.target_probs]
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS, ids=lambda v: v.name)
+def test_the_generator_decides(verifier: Any) -> None:
+    one, two = (
+        drawn(verifier, replace(request(64), generator=torch.Generator().manual_seed(7)))
+        for _ in range(2)
+    )
+    assert torch.equal(one.accepted_length, two.accepted_length)
+    assert torch.equal(one.next_token, two.next_token)
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS, ids=lambda v: v.name)
+def test_an_empty_batch_is_an_empty_result(verifier: Any) -> None:
+    result = drawn(verifier, request(rows=0))
+    assert result.accepted_length.shape == result.next_token.shape == (0,)
+
+
+def test_prefix_weights_are_clipped_running_products() -> None:
+    weights = prefix_weights(torch.tensor([[2.0, 0.25, 8.0], [0.5, 0.5, 1.0]]))
+    assert weights.tolist() == [[1.0, 1.0, 0.25, 1.0], [1.0, 0.5, 0.25, 0.25]]
+
+
+def test_a_void_excess_is_no_excuse_to_draw_from_nothing() -> None:
+    """Where p and q differ by rounding alone the correction is the target's own."""
+    target = torch.tensor([[0.25, 0.75]])
+    law = exact_law(lambda: draw_excess(torch.zeros_like(target), target, None)).law
+    assert dict(law.items()) == {(0,): rational("1/4"), (1,): rational("3/4")}

@@ -1,0 +1,633 @@
+"""One draw, or one verification, written in every style: the same law comes out of each."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from bisect import bisect
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from math import log, sqrt
+from typing import Any
+
+import numpy
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, tensor
+
+from draftproof.conformance.lanes import _operators
+from draftproof.conformance.lanes.exact import OpaqueRandomness, TooManyRuns, exact_law
+from draftproof.reference.law import Law
+from draftproof.reference.rational import Rational, exactly, rational, total
+
+Program = Callable[[], Any]
+
+# A theorem has no unlucky seeds, so every run may try the same programs.
+exact = settings(derandomize=True, deadline=None, max_examples=60)
+
+# Weights that floats hold exactly, and whose partial sums they hold exactly.
+WEIGHTS = tensor([0.125, 0.25, 0.625])
+ROW = WEIGHTS[None]
+DRAW = {0: rational("1/8"), 1: rational("1/4"), 2: rational("5/8")}
+
+# float32 logarithms of WEIGHTS are off by at most 2**-24 * log 8 < 2**-22, so are the logarithms
+# of the rates that they stand for, and the law is off by no more than its largest rate.
+LOGARITHM_ERROR = rational("1/4194304")
+
+
+def law(program: Program) -> Law[Any]:
+    return exact_law(program).law
+
+
+def weights_of(program: Program) -> dict[Any, str]:
+    return {outcome: str(weight) for outcome, weight in law(program).items()}
+
+
+def exponential() -> Tensor:
+    return torch.empty_like(WEIGHTS).exponential_()
+
+
+def by_item() -> int:
+    u = torch.rand(1).item()
+    return next(i for i, edge in enumerate(WEIGHTS.cumsum(0).tolist()) if u < edge)
+
+
+def by_tensor_loop() -> int:
+    u, edge = torch.rand(()), torch.zeros(())
+    for token, weight in enumerate(WEIGHTS):
+        edge = edge + weight
+        if u < edge:
+            return token
+    return 2
+
+
+def by_in_place_race() -> Tensor:
+    noise = torch.empty_like(WEIGHTS)
+    noise.exponential_(1)
+    return WEIGHTS.clone().div_(noise).argmax(dim=-1)
+
+
+def by_out_race() -> Tensor:
+    noise = exponential()
+    torch.div(WEIGHTS, noise, out=noise)
+    return noise.argmax()
+
+
+def by_keys() -> Tensor:
+    """Return the largest of u ** (1 / w) (Efraimidis and Spirakis), w being powers of two here."""
+    return (torch.rand(2) ** (1 / tensor([0.25, 0.75]))).argmax()
+
+
+def by_inference() -> Tensor:
+    with torch.inference_mode():
+        return (ROW / torch.empty_like(ROW).exponential_()).argmax(-1)[0]
+
+
+def by_vmap() -> Tensor:
+    drawn: Tensor = torch.vmap(lambda w, u: (w.cumsum(0) < u).sum())(ROW, torch.rand(1))
+    return drawn[0]
+
+
+GENERATOR = torch.Generator()
+
+DRAWS: dict[str, Program] = {
+    "multinomial": lambda: torch.multinomial(WEIGHTS, 1)[0],
+    "multinomial, a row": lambda: torch.multinomial(ROW, 1)[0, 0],
+    "multinomial, not normalised": lambda: torch.multinomial(WEIGHTS * 8, 1)[0],
+    "multinomial, a generator": lambda: torch.multinomial(WEIGHTS, 1, generator=GENERATOR)[0],
+    "multinomial, out=": lambda: torch.multinomial(
+        WEIGHTS, 1, out=torch.empty(0, dtype=torch.int64)
+    )[0],
+    "multinomial, into a list": lambda: torch.LongTensor([torch.multinomial(WEIGHTS, 1)[0]])[0],
+    "categorical": lambda: torch.distributions.Categorical(WEIGHTS).sample(),  # type: ignore[no-untyped-call]  # torch is
+    "race": lambda: (WEIGHTS / exponential()).argmax(),
+    "race, smallest": lambda: (exponential() / WEIGHTS).argmin(),
+    "race, max": lambda: (WEIGHTS / exponential()).max(-1).indices,
+    "race, topk": lambda: (WEIGHTS / exponential()).topk(1).indices[0],
+    "race, argsort": lambda: (WEIGHTS / exponential()).argsort(descending=True)[0],
+    "race, in place": by_in_place_race,
+    "race, out=": by_out_race,
+    "race, another rate": lambda: (WEIGHTS / torch.empty(3).exponential_(0.5)).argmax(),
+    "race, own logarithm": lambda: (WEIGHTS / -torch.rand(3).log()).argmax(),
+    "race, log1p": lambda: (WEIGHTS / -torch.log1p(-torch.rand(3))).argmax(),
+    "race, in inference mode": by_inference,
+    "cdf < u": lambda: (WEIGHTS.cumsum(0) < torch.rand(1)).sum(),
+    "u > cdf": lambda: (torch.rand(1) > WEIGHTS.cumsum(0)).sum(),
+    "cdf <= 1 - u": lambda: (WEIGHTS.cumsum(0) <= 1 - torch.rand(1)).sum(),
+    "cdf, scaled by the mass": lambda: ((WEIGHTS * 4).cumsum(0) <= torch.rand(()) * 4).sum(),
+    "cdf, argmax": lambda: (WEIGHTS.cumsum(0) > torch.rand(1)).int().argmax(),
+    "cdf, nonzero": lambda: (WEIGHTS.cumsum(0) > torch.rand(1)).nonzero()[0, 0],
+    "cdf, vmap": by_vmap,
+    "searchsorted": lambda: torch.searchsorted(WEIGHTS.cumsum(0), torch.rand(())),
+    "searchsorted, right": lambda: torch.searchsorted(ROW.cumsum(-1), torch.rand(1, 1), right=True)[
+        0, 0
+    ],
+    "bucketize": lambda: torch.bucketize(torch.rand(()), WEIGHTS.cumsum(0)),
+    "bisect": lambda: bisect(WEIGHTS.cumsum(0).tolist(), torch.rand(1).item()),
+    "item": by_item,
+    "a loop of tensors": by_tensor_loop,
+}
+
+
+@pytest.mark.parametrize("program", DRAWS.values(), ids=DRAWS)
+def test_a_draw_has_its_exact_law(program: Program) -> None:
+    observed = exact_law(program)
+    assert dict(observed.law.items()) == DRAW
+    assert observed.slack == 0
+
+
+LOGARITHMS: dict[str, Program] = {
+    "gumbel": lambda: (WEIGHTS.log() - torch.log(-torch.log(torch.rand(3)))).argmax(),
+    "gumbel of a clock": lambda: (WEIGHTS.log() - exponential().log()).argmax(),
+    "logarithm of a race": lambda: (WEIGHTS / exponential()).log().argmax(),
+    "both guards": lambda: (
+        WEIGHTS.log() - torch.log(-torch.log(torch.rand(3) + 1e-10) + 1e-10)
+    ).argmax(),
+    "inner guard": lambda: (WEIGHTS.log() - (-(torch.rand(3) + 1e-10).log()).log()).argmax(),
+    "clamp": lambda: (WEIGHTS.log() - (-torch.rand(3).clamp(min=1e-9).log()).log()).argmax(),
+    "distributions": lambda: (
+        (
+            WEIGHTS.log() + torch.distributions.Gumbel(0.0, 1.0).sample((3,))  # type: ignore[no-untyped-call]  # torch is
+        ).argmax()
+    ),
+    "temperature": lambda: ((WEIGHTS.log() - torch.log(-torch.log(torch.rand(3)))) / 0.7).argmax(),
+}
+
+
+@pytest.mark.parametrize("program", LOGARITHMS.values(), ids=LOGARITHMS)
+def test_a_gumbel_draw_has_its_law_up_to_the_rounding_of_the_logits(program: Program) -> None:
+    observed = exact_law(program)
+    assert observed.law.total_variation(Law(DRAW)) < LOGARITHM_ERROR
+    assert observed.slack < rational("1/1000000")
+
+
+def test_keys_are_a_race() -> None:
+    assert law(by_keys).total_variation(Law({0: rational("1/4"), 1: rational("3/4")})) < rational(
+        "1/10000000"
+    )
+
+
+IMPOSSIBLE: dict[str, Program] = {
+    "multinomial": lambda: torch.multinomial(tensor([0.0, 0.25, 0.75]), 1)[0],
+    "race": lambda: (tensor([0.0, 0.25, 0.75]) / exponential()).argmax(),
+    "race, guarded": lambda: (tensor([0.0, 0.25, 0.75]) / exponential().clamp(min=1e-9)).argmax(),
+    "smallest": lambda: (exponential() / tensor([0.0, 0.25, 0.75])).argmin(),
+    "cdf": lambda: (tensor([0.0, 0.25, 1.0]) < torch.rand(1)).sum(),
+}
+
+
+@pytest.mark.parametrize("program", IMPOSSIBLE.values(), ids=IMPOSSIBLE)
+def test_a_weight_of_zero_is_never_drawn(program: Program) -> None:
+    assert weights_of(program) == {1: "1/4", 2: "3/4"}
+
+
+def test_a_logit_of_minus_infinity_is_never_drawn() -> None:
+    logits = tensor([-torch.inf, 0.0, 0.0])
+    assert weights_of(lambda: (logits - exponential().log()).argmax()) == {1: "1/2", 2: "1/2"}
+
+
+# --- verification ------------------------------------------------------------------------
+
+RATIOS = tensor([0.5, 0.25, 0.75])
+ACCEPTED = {0: "1/2", 1: "3/8", 2: "1/32", 3: "3/32"}
+
+
+def by_loop_of_items() -> int:
+    noise = torch.rand(3)
+    for i in range(3):
+        if noise[i].item() >= RATIOS[i].item():
+            return i
+    return 3
+
+
+def by_fresh_noise() -> int:
+    for i in range(3):
+        if torch.rand(1).item() > RATIOS[i]:
+            return i
+    return 3
+
+
+def by_nonzero() -> int:
+    rejected = (torch.rand(3) > RATIOS).nonzero()
+    return int(rejected[0]) if len(rejected) else 3
+
+
+def by_where() -> Tensor:
+    rejected = torch.rand_like(RATIOS) >= RATIOS
+    return torch.where(rejected.any(), rejected.int().argmax(), 3)
+
+
+def by_buffer() -> Tensor:
+    buffer = torch.zeros(2, 5)
+    buffer[1, 1:4] = torch.rand(3)
+    indexed = buffer[tensor([1, 1, 1]), tensor([1, 2, 3])]
+    return (indexed.reshape(1, 3).double()[0] < RATIOS).long().cumprod(0).sum()
+
+
+def by_masked_bonus() -> Tensor:
+    noise = torch.where(tensor([True, True, True, False]), torch.rand(4), 2.0)
+    return (noise < F.pad(RATIOS, (0, 1))).int().argmin()
+
+
+def count_accepted(ratios: Tensor) -> Tensor:
+    return (torch.rand_like(ratios) < ratios).int().cumprod(0).sum()
+
+
+with warnings.catch_warnings():
+    # torch.jit is deprecated, and still in use.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    SCRIPTED = torch.jit.script(count_accepted)
+
+COMPILED = torch.compile(count_accepted, backend="eager")
+
+VERIFICATIONS: dict[str, Program] = {
+    "cumprod": lambda: (torch.rand(3) < RATIOS).int().cumprod(0).sum(),
+    "cumsum": lambda: ((~(torch.rand(3) <= RATIOS)).cumsum(0) < 1).sum(),
+    "logarithms of noise": lambda: (torch.rand(3) ** 2 < RATIOS**2).long().cumprod(0).sum(),
+    "ratio on the left": lambda: (torch.rand(3) / RATIOS <= 1).int().cumprod(0).sum(),
+    "bernoulli": lambda: torch.bernoulli(RATIOS).cumprod(0).sum().int(),
+    "bernoulli in place": lambda: torch.empty(3).bernoulli_(RATIOS).cumprod(0).sum().int(),
+    "nonzero": by_nonzero,
+    "where": by_where,
+    "items": by_loop_of_items,
+    "fresh noise": by_fresh_noise,
+    "a buffer": by_buffer,
+    "a mask": by_masked_bonus,
+    "flip": lambda: (torch.rand(3).flip(0) < RATIOS).int().cumprod(0).sum(),
+    "stack": lambda: (
+        (torch.stack([torch.rand(()) for _ in range(3)]) < RATIOS).int().cumprod(0).sum()
+    ),
+    "script": lambda: SCRIPTED(RATIOS),
+    "compiled": lambda: COMPILED(RATIOS),
+    "bfloat16 thresholds": lambda: (torch.rand(3) < RATIOS.bfloat16()).int().cumprod(0).sum(),
+}
+
+
+@pytest.mark.parametrize("program", VERIFICATIONS.values(), ids=VERIFICATIONS)
+def test_a_verification_has_its_exact_law(program: Program) -> None:
+    assert weights_of(program) == ACCEPTED
+
+
+def test_a_race_that_nobody_looks_at_is_not_run() -> None:
+    def program() -> Tensor:
+        noise = torch.empty(1, 3).exponential_()
+        rows = torch.stack([ROW, ROW.flip(-1)], 1)
+        winners = (rows / noise[:, None]).argmax(-1)
+        return winners.gather(1, (torch.rand(1, 1) < 0.5).long())[0]
+
+    observed = exact_law(program)
+    assert observed.runs == 6
+    assert dict(observed.law.items()) == {
+        (0,): rational("3/8"),
+        (1,): rational("1/4"),
+        (2,): rational("3/8"),
+    }
+
+
+def test_comparisons_of_one_number_agree_with_each_other() -> None:
+    def program() -> tuple[Tensor, ...]:
+        u = torch.rand(2)
+        return u[0] < 0.5, u.view(-1)[0].clone() < 0.25, 1 - u[:1] < 0.25, u[0] == 0.5
+
+    assert weights_of(program) == {
+        (True, True, (False,), False): "1/4",
+        (True, False, (False,), False): "1/4",
+        (False, False, (True,), False): "1/4",
+        (False, False, (False,), False): "1/4",
+    }
+
+
+def test_several_rows_and_draws() -> None:
+    assert weights_of(lambda: torch.multinomial(WEIGHTS, 2)) == {
+        (0, 1): "1/28",
+        (0, 2): "5/56",
+        (1, 0): "1/24",
+        (1, 2): "5/24",
+        (2, 0): "5/24",
+        (2, 1): "5/12",
+    }
+    both = law(lambda: torch.multinomial(ROW.expand(2, 3), 1))
+    again = law(lambda: torch.multinomial(WEIGHTS, 2, replacement=True).reshape(2, 1))
+    assert both == again
+    assert len(law(lambda: torch.randperm(3))) == 6
+    assert weights_of(lambda: torch.randint(2, 4, ())) == {2: "1/2", 3: "1/2"}
+
+
+def test_topk_of_a_race_draws_without_replacement() -> None:
+    raced = law(lambda: (WEIGHTS / exponential()).topk(2).indices)
+    assert raced == law(lambda: torch.multinomial(WEIGHTS, 2))
+
+
+NARROW = [(torch.float16, 0x3C00), (torch.bfloat16, 0x3F80)]
+
+
+def narrow_law(dtype: torch.dtype, one: int) -> dict[float, Rational]:
+    """Return the law of a rounded uniform number that is 0 instead of 1.
+
+    The floats from 0 to 1 are numbered in order by their bits, `one` being those of 1.
+    """
+    floats = torch.arange(one + 1, dtype=torch.int16).view(dtype).double().tolist()
+    points = [exactly(each) for each in floats]
+    middles = [rational(0), *((a + b) / 2 for a, b in pairwise(points)), rational(1)]
+    masses = [high - low for low, high in pairwise(middles)]
+    masses[0] += masses.pop()
+    return dict(zip(floats, masses, strict=False))
+
+
+def test_a_torch_that_makes_narrow_noise_otherwise_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_operators, "_rounds_uniforms", lambda _: False)
+    with pytest.raises(OpaqueRandomness, match="in this release of torch is not known"):
+        exact_law(lambda: torch.rand((), dtype=torch.half) < 0.5)
+
+
+@pytest.mark.parametrize(("dtype", "one"), NARROW, ids=str)
+@pytest.mark.parametrize("edge", [0.0, 1e-6, 0.25, 0.3, 0.5, 0.998046875, 1.0])
+def test_narrow_noise_lies_on_its_grid(dtype: torch.dtype, one: int, edge: float) -> None:
+    seen = float(tensor(edge, dtype=dtype))
+    cells = narrow_law(dtype, one)
+    below = total(mass for value, mass in cells.items() if value < seen)
+    assert law(lambda: torch.rand((), dtype=dtype) < edge)[True] == below
+    assert law(lambda: torch.rand((), dtype=dtype) == edge)[True] == cells.get(seen, 0)
+
+
+@pytest.mark.parametrize(("dtype", "one"), NARROW, ids=str)
+@pytest.mark.parametrize("edge", [0.75, 1.0, 1.0078125, 1.265625, 1.2734375])
+def test_narrow_arithmetic_rounds_half_to_even(dtype: torch.dtype, one: int, edge: float) -> None:
+    cells = narrow_law(dtype, one)
+    sums = (tensor(list(cells), dtype=dtype) + 0.5).tolist()
+    below = total(mass for mass, value in zip(cells.values(), sums, strict=True) if value < edge)
+    assert law(lambda: torch.rand((), dtype=dtype) + 0.5 < edge)[True] == below
+
+
+def test_thresholds_keep_their_precision() -> None:
+    double = exactly(0.1)
+    single = exactly(float(tensor(0.1)))
+    assert law(lambda: torch.rand((), dtype=torch.float64) < 0.1)[True] == double
+    assert law(lambda: torch.rand(1).item() < 0.1)[True] == double
+    assert law(lambda: torch.rand(()) < 0.1)[True] == single
+
+
+@pytest.mark.parametrize(
+    ("edge", "below"), [(-torch.inf, 0), (torch.inf, 1), (torch.nan, 0), (0, 0), (True, 1), (2, 1)]
+)
+def test_thresholds_out_of_range(edge: float, below: int) -> None:
+    assert law(lambda: torch.rand(()) < edge)[True] == below
+    assert law(lambda: torch.rand(1).item() < edge)[True] == below
+
+
+# --- what a program may return -----------------------------------------------------------
+
+
+@dataclass
+class Answer:
+    accepted: Tensor
+    note: str | None
+
+
+RETURNS: dict[str, tuple[Program, Any]] = {
+    "none": (lambda: None, None),
+    "empty": (lambda: torch.rand(0, 3).argmax(-1), ()),
+    "dictionary": (lambda: {"a": torch.rand(1) < 2, "b": [None]}, (("a", (True,)), ("b", (None,)))),
+    "dataclass": (lambda: Answer(torch.rand(1) < 2, "x"), ((True,), "x")),
+    "array": (lambda: (torch.rand(2) < 2).numpy(), (True, True)),
+    "numpy scalar": (lambda: numpy.int64(3), 3),
+    "set": (lambda: {1, 2}, frozenset({1, 2})),
+    "pickled": (lambda: pickle.loads(pickle.dumps(torch.rand(1) < 2)), (True,)),
+    "copied": (lambda: copy.deepcopy([torch.rand(1) < 2]), ((True,),)),
+}
+
+
+@pytest.mark.parametrize(("program", "outcome"), RETURNS.values(), ids=RETURNS)
+def test_returns(program: Program, outcome: Any) -> None:
+    assert law(program) == Law.certain(outcome)
+
+
+def test_nan_is_one_outcome() -> None:
+    observed = law(lambda: torch.where(torch.rand(2) < 0.5, torch.nan, 1.0).sum())
+    assert sorted(map(str, observed)) == ["2.0", "nan"]
+
+
+@pytest.mark.parametrize("value", [object(), lambda: 1, bytearray(b"x")], ids=["object", "f", "b"])
+def test_a_result_without_a_value_is_refused(value: Any) -> None:
+    with pytest.raises(TypeError, match="no value to be compared by"):
+        exact_law(lambda: value)
+
+
+def test_an_exception_of_the_program_is_its_own() -> None:
+    with pytest.raises(ZeroDivisionError):
+        exact_law(lambda: 1 / 0 if torch.rand(()) < 0.5 else 1)
+
+
+def test_the_number_of_runs_is_bounded() -> None:
+    assert exact_law(lambda: torch.rand(2) < 0.5, most_runs=4).runs == 4
+    with pytest.raises(TooManyRuns, match="more than 3"):
+        exact_law(lambda: torch.rand(2) < 0.5, most_runs=3)
+
+
+# --- what cannot be seen through ---------------------------------------------------------
+
+KEPT: dict[str, Tensor] = {}
+
+
+def keep_noise() -> Tensor:
+    KEPT.setdefault("u", torch.rand(2))
+    return KEPT["u"] < 0.5
+
+
+def swallow() -> Any:
+    try:
+        return torch.rand(1).sin().item()
+    except Exception:
+        return 0
+
+
+def race_after_comparison() -> Any:
+    u = torch.rand(2)
+    return (u < 0.5).tolist(), u.argmax()
+
+
+def comparison_after_race() -> Any:
+    u = torch.rand(2)
+    return u.argmax().item(), u < 0.5
+
+
+OPAQUE: dict[str, tuple[Program, str]] = {
+    "normal": (lambda: torch.randn(2), "aten.randn"),
+    "normal_": (lambda: torch.empty(2).normal_(), "aten.normal_"),
+    "random_": (lambda: torch.empty(2).random_(4), "aten.random_"),
+    "sine": (lambda: torch.rand(2).sin() < 0.5, "aten.sin"),
+    "sum": (lambda: torch.rand(2).sum() < 0.5, "aten.sum"),
+    "matmul": (lambda: torch.rand(2) @ torch.ones(2) < 0.5, "aten.dot"),
+    "einsum": (lambda: torch.einsum("i,i->", torch.rand(2), torch.ones(2)) < 1, "aten.bmm"),
+    "scatter_add": (
+        lambda: torch.zeros(2).scatter_add(0, tensor([1]), torch.rand(1)) < 1,
+        "aten.scatter_add",
+    ),
+    "accumulate": (
+        lambda: torch.zeros(2).index_put((tensor([1]),), torch.rand(1), accumulate=True) < 1,
+        "aten.index_put",
+    ),
+    "gumbel softmax": (lambda: F.gumbel_softmax(ROW.log(), hard=True), "aten._softmax"),
+    "two random numbers": (lambda: torch.rand(2) < torch.rand(2), "aten.lt.Tensor"),
+    "bits": (lambda: torch.rand(1).view(torch.int32) < 5, "aten.view.dtype"),
+    "a negative view": (lambda: torch._neg_view(torch.rand(1)) < 0, "aten._neg_view"),
+    "integer part": (lambda: (torch.rand(1) * 3).long(), "aten._to_copy"),
+    "numpy": (lambda: torch.rand(2).numpy() < 0.5, "numpy"),
+    "a list of tensors": (lambda: torch.tensor([torch.rand(())]) < 0.5, "tensor"),
+    "a list of numbers": (lambda: torch.tensor([torch.rand(1).item()]) < 0.5, "tensor"),
+    "the old constructor": (lambda: torch.FloatTensor([torch.rand(())]) < 0.5, "__float__"),
+    "new": (lambda: torch.zeros(1).new([torch.rand(())]) < 0.5, "new"),
+    "float()": (lambda: float(torch.rand(1)) < 0.5, "__float__"),
+    "int() of a number": (lambda: int(torch.rand(1).item() * 4), "__float__"),
+    "text of a number": (lambda: f"{torch.rand(1).item():.2f}", "__float__"),
+    "text of a tensor": (lambda: str(torch.rand(2)), "__repr__"),
+    "a data pointer": (lambda: torch.rand(2).data_ptr(), "data_ptr"),
+    "a copy of noise": (lambda: copy.deepcopy(torch.rand(1)) < 0.5, "__deepcopy__"),
+    "NaN in a minimum": (
+        lambda: (tensor([torch.nan, 1.0]) * torch.rand(2)).argmin(),
+        "aten.argmin",
+    ),
+    "unsorted edges": (
+        lambda: torch.bucketize(torch.rand(1), tensor([0.5, 0.1])),
+        "aten.bucketize",
+    ),
+    "race against a number": (
+        lambda: torch.cat([torch.rand(1), tensor([0.5])]).argmax(),
+        "aten.argmax",
+    ),
+    "a narrow interval": (
+        lambda: torch.empty(1, dtype=torch.half).uniform_(0, 2) < 1,
+        "aten.uniform_",
+    ),
+    "division by zero": (
+        lambda: 1 / torch.rand(1, dtype=torch.bfloat16) < 2,
+        "aten.reciprocal",
+    ),
+    "narrow race": (
+        lambda: (ROW.half() / torch.empty(1, 3, dtype=torch.half).exponential_()).argmax(-1),
+        "aten.div",
+    ),
+    "narrow ties": (lambda: torch.rand(3).half().argmax(), "aten.argmax"),
+    "narrowing move": (
+        lambda: torch.where(tensor([True]), torch.rand(()).double(), tensor([0.0]).half()) < 0.3,
+        "aten.where",
+    ),
+    "too few weights": (lambda: torch.multinomial(tensor([0.0, 1.0]), 2), "aten.multinomial"),
+    "a wide range": (lambda: torch.randint(0, 2**40, ()), "aten.randint"),
+    "its value": (lambda: torch.rand(2), "result"),
+    "the winner's value": (lambda: torch.rand(2).max() < 0.5, "result"),
+    "kept noise": (keep_noise, "aten.lt"),
+    "swallowed": (swallow, "aten.sin"),
+    "race after comparison": (race_after_comparison, "result"),
+    "comparison after race": (comparison_after_race, "result"),
+}
+
+
+@pytest.mark.parametrize(("program", "operator"), OPAQUE.values(), ids=OPAQUE)
+def test_what_cannot_be_seen_through_is_named(program: Program, operator: str) -> None:
+    with pytest.raises(OpaqueRandomness) as failure:
+        exact_law(program)
+    KEPT.clear()
+    assert operator in failure.value.operator
+    assert str(failure.value).startswith(failure.value.operator)
+    assert "test_exact.py:" in failure.value.source
+
+
+def test_the_programs_own_line_is_named() -> None:
+    def program() -> Tensor:
+        noise = torch.rand(2)
+        return F.softmax(noise, dim=0) < 0.5  # the guilty line
+
+    with pytest.raises(OpaqueRandomness, match="looks at continuous noise") as failure:
+        exact_law(program)
+    assert failure.value.source.endswith("return F.softmax(noise, dim=0) < 0.5  # the guilty line")
+
+
+# --- against real randomness -------------------------------------------------------------
+
+SAMPLES = 2000
+FALSE_ALARM = 1e-9
+
+
+@pytest.mark.parametrize(
+    "program",
+    [*DRAWS.values(), *LOGARITHMS.values(), *IMPOSSIBLE.values(), *VERIFICATIONS.values()],
+    ids=[*DRAWS, *LOGARITHMS, *IMPOSSIBLE, *VERIFICATIONS],
+)
+def test_the_law_is_what_is_sampled(program: Program) -> None:
+    """Hoeffding: a frequency is off by `wide` with probability below 2 exp(-2 n wide**2).
+
+    With the union over at most four outcomes, one program fails by chance once in 1e9 times.
+    """
+    observed = law(program)
+    with torch.no_grad():
+        counts = Counter(int(program()) for _ in range(SAMPLES))
+    wide = sqrt(log(2 * 4 / FALSE_ALARM) / (2 * SAMPLES))
+    assert set(counts) <= set(observed)
+    for outcome, weight in observed.items():
+        assert abs(counts[outcome] / SAMPLES - float(weight)) < wide
+
+
+# --- laws --------------------------------------------------------------------------------
+
+shares = st.lists(st.integers(0, 8), min_size=1, max_size=5).filter(any)
+
+
+def normal(parts: list[int]) -> dict[int, Rational]:
+    return {i: rational(part) / sum(parts) for i, part in enumerate(parts) if part}
+
+
+@exact
+@given(parts=shares)
+def test_all_ways_to_draw_agree(parts: list[int]) -> None:
+    weights, mass = tensor(parts, dtype=torch.float64), sum(parts)
+
+    def raced() -> Tensor:
+        return (weights / torch.empty_like(weights).exponential_()).argmax()
+
+    def inverted() -> Tensor:
+        u = torch.rand((), dtype=torch.float64) * mass
+        return (weights.cumsum(0) <= u).sum()
+
+    expected = Law(normal(parts))
+    assert law(lambda: torch.multinomial(weights, 1)[0]) == expected
+    assert law(raced) == expected
+    assert law(inverted) == expected
+
+
+@exact
+@given(parts=shares, thresholds=st.lists(st.integers(-2, 18), max_size=4))
+def test_thresholds_of_one_number_cut_it_into_intervals(
+    parts: list[int], thresholds: list[int]
+) -> None:
+    edges = tensor([edge / 16 for edge in thresholds], dtype=torch.float64)
+
+    def program() -> Tensor:
+        return (torch.rand((), dtype=torch.float64) < edges).sum()
+
+    observed = law(program)
+    cells = sorted(min(max(edge, 0), 16) for edge in thresholds)
+    for count in range(len(cells) + 1):
+        ends = [0, *cells, 16]
+        below = len(cells) - count
+        assert observed[count] == rational(f"{ends[below + 1] - ends[below]}/16")
+
+
+@exact
+@given(chances=st.lists(st.integers(0, 8), min_size=1, max_size=4))
+def test_acceptances_multiply(chances: list[int]) -> None:
+    ratios = tensor([chance / 8 for chance in chances])
+    observed = law(lambda: (torch.rand(len(chances)) < ratios).int().cumprod(0).sum())
+    at_least = rational(1)
+    for length, chance in enumerate(chances):
+        at_least *= rational(f"{chance}/8")
+        reached = (observed[i] for i in range(length + 1, len(chances) + 1))
+        assert total(reached) == at_least

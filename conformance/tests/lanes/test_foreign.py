@@ -1,0 +1,88 @@
+"""Randomness from elsewhere is noticed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Thread
+from typing import Any
+
+import numpy
+import pytest
+import torch
+
+from draftproof.conformance.lanes._foreign import ForeignRandomness
+from draftproof.conformance.lanes.exact import exact_law
+
+PRIVATE = numpy.random.default_rng()
+PYTHONS = random.Random()
+
+
+def in_a_pool() -> list[bool]:
+    u = torch.rand(2)
+    with ThreadPoolExecutor(1) as pool:
+        return list(pool.map(lambda i: bool(u[i] < 0.5), range(2)))
+
+
+def in_a_thread() -> None:
+    Thread(target=print).start()
+
+
+FOREIGN: dict[str, tuple[Callable[[], Any], str]] = {
+    "python": (lambda: random.random() < 2, "Python's random module"),
+    "numpy": (lambda: bool(numpy.random.rand() < 2), "numpy.random"),
+    "a private generator of numpy": (lambda: bool(PRIVATE.random() < 2), "PCG64"),
+    "a private generator of python": (lambda: PYTHONS.random() < 2, "Random object"),
+    "a seed": (lambda: str(torch.manual_seed(1))[:0], "torch's generator"),
+    "a pool": (in_a_pool, "starts a thread"),
+    "a thread": (in_a_thread, "starts a thread"),
+}
+
+
+@pytest.mark.parametrize(("program", "who"), FOREIGN.values(), ids=FOREIGN)
+def test_a_generator_that_is_not_followed_is_named(program: Callable[[], Any], who: str) -> None:
+    with pytest.raises(ForeignRandomness, match=who):
+        exact_law(program)
+
+
+def test_a_program_that_depends_on_its_past_is_noticed() -> None:
+    calls: list[int] = []
+
+    def program() -> int:
+        calls.append(1)
+        return len(calls)
+
+    with pytest.raises(ForeignRandomness, match="two runs with the same random choices"):
+        exact_law(program)
+
+
+def test_every_part_of_a_program_is_searched_once() -> None:
+    """Programs that share a wrapper do not share a search."""
+
+    def honest() -> int:
+        return 0
+
+    def dishonest() -> bool:
+        return bool(PRIVATE.random() < 2)
+
+    def wrapped(inner: Callable[[], Any]) -> Callable[[], Any]:
+        return lambda: inner()
+
+    def call(inner: Callable[[], Any]) -> Any:
+        return inner()
+
+    assert exact_law(wrapped(honest)).runs == 1
+    with pytest.raises(ForeignRandomness):
+        exact_law(wrapped(dishonest))
+    assert exact_law(partial(call, honest)).runs == 1
+    with pytest.raises(ForeignRandomness):
+        exact_law(partial(call, dishonest))
+
+
+def test_threads_may_start_again_afterwards() -> None:
+    exact_law(lambda: 0)
+    thread = Thread(target=list)
+    thread.start()
+    thread.join()

@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from draftproof.conformance.adapter import InvalidAdapter, declaration
+
+
+def adapter(**changes: Any) -> Any:
+    parts = {"name": "mine", "version": "1", "algorithm": "token", "verify": lambda request: None}
+    return SimpleNamespace(**{**parts, **changes})
+
+
+def test_defaults_are_filled_in() -> None:
+    declared = declaration(adapter())
+    assert (declared.dtype, declared.device) == ("float32", "cpu")
+    assert (declared.max_drafts, declared.batch, declared.logits) == (1, True, False)
+    assert declared.undefined == {}
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, "float64", "torch.float64"])
+def test_a_dtype_may_be_an_object_or_a_name(dtype: object) -> None:
+    assert declaration(adapter(dtype=dtype)).dtype == "float64"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": ""}, "an adapter needs 'name', a non-empty string; SimpleNamespace.name is ''"),
+        ({"version": 3}, "an adapter needs 'version', a non-empty string; .* is 3"),
+        ({"algorithm": None}, "an adapter needs 'algorithm'"),
+        ({"verify": "no"}, r"an adapter needs a method verify\(request\)"),
+        (
+            {"dtype": "int8"},
+            "'dtype' must be one of float64, float32, float16, bfloat16, got 'int8'",
+        ),
+        ({"max_drafts": 0}, "'max_drafts' must be a positive int, got 0"),
+        ({"batch": 1}, "'batch' must be True or False"),
+        ({"logits": "yes"}, "'logits' must be True or False"),
+        ({"undefined": {"colour": "?"}}, r"'undefined' must map kinds of invalid input \(nan, "),
+        ({"undefined": ["nan"]}, "'undefined' must map kinds"),
+    ],
+)
+def test_what_breaks_the_protocol_is_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidAdapter, match=message):
+        declaration(adapter(**changes))

@@ -1,0 +1,330 @@
+"""The command line as a user meets it: in a process of its own, through pipes, with bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from draftproof.conformance import campaign, cli
+from draftproof.conformance.cli import EXIT_CODES
+from draftproof.spec import MalformedDocument, validate
+
+MOTIVATING = {
+    "vocabulary": 2,
+    "length": 2,
+    "drafts": 1,
+    "scheme": "iid",
+    "target": ["1/3", "2/3"],
+    "draft": {"": ["2/3", "1/3"], "0": ["2/3", "1/3"], "1": ["2/3", "1/3"]},
+}
+
+META = Path(__file__).parent / "meta"
+
+
+def draftproof(*arguments: str, cwd: Path, stdin: str | None = None, **environment: str) -> Any:
+    return subprocess.run(
+        [sys.executable, "-c", "from draftproof.conformance.cli import main; main()", *arguments],
+        capture_output=True,
+        text=True,
+        input=stdin,
+        cwd=cwd,
+        env={**os.environ, **environment},
+        timeout=300,
+    )
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> str:
+    (tmp_path / "two.json").write_text(json.dumps(MOTIVATING))
+    return "two.json"
+
+
+@pytest.mark.parametrize(("algorithm", "expected"), [("token", "10/9"), ("block", "11/9")])
+def test_law_of_the_motivating_example(
+    tmp_path: Path, two: str, algorithm: str, expected: str
+) -> None:
+    ran = draftproof("law", algorithm, two, "--json", cwd=tmp_path)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    document = json.loads(ran.stdout)
+    validate(document, "law")
+    assert document["algorithm"] == algorithm
+    assert document["lossless"] is True
+    assert document["expected_accepted"] == expected
+    assert sum(Fraction(entry["probability"]) for entry in document["law"]) == 1
+
+
+def test_optimum_has_a_certificate_that_ten_lines_check(tmp_path: Path, two: str) -> None:
+    ran = draftproof("optimum", two, "--json", cwd=tmp_path)
+    document = json.loads(ran.stdout)
+    validate(document, "optimum")
+    found = document["stateless"]
+    assert found["value"] == "11/9"
+
+    # The checker, from the schema's description alone: p and q do not depend on the context here.
+    A, s, t = (
+        {x: Fraction(w) for x, w in found["certificate"][name].items()}
+        for name in ("budget", "target_price", "draft_price")
+    )
+    p, q = [Fraction(1, 3), Fraction(2, 3)], [Fraction(2, 3), Fraction(1, 3)]
+    joint = {"": Fraction(1)}
+    for x in sorted(A, key=len):
+        parent, y = x[:-2] if "," in x else "", int(x[-1])
+        joint[x] = joint[parent] * q[y]
+        assert 0 <= A[x] <= min(A.get(parent, 1) * p[y], joint[x])
+        assert min(s[x], t[x]) >= 0
+        assert s[x] + t[x] >= 1 + sum(s.get(f"{x},{z}", 0) * p[z] for z in (0, 1))
+    charged = sum(t[x] * joint[x] for x in A) + sum(s[str(z)] * p[z] for z in (0, 1))
+    assert sum(A.values()) == charged == Fraction(found["value"])
+
+
+def test_text_is_plain_where_there_is_no_terminal(tmp_path: Path, two: str) -> None:
+    ran = draftproof("law", "block", two, cwd=tmp_path)
+    assert ran.returncode == 0
+    assert "block verification: E[accepted length] = 11/9, lossless" in ran.stdout
+    assert "\x1b" not in ran.stdout
+    assert "1/27" in ran.stdout
+    ran = draftproof("optimum", two, cwd=tmp_path)
+    assert "largest E[accepted length] of a stateless verifier: 11/9, certified" in ran.stdout
+
+
+def test_an_instance_may_come_through_a_pipe(tmp_path: Path) -> None:
+    ran = draftproof("law", "token", "-", "--json", cwd=tmp_path, stdin=json.dumps(MOTIVATING))
+    assert json.loads(ran.stdout)["expected_accepted"] == "10/9"
+
+
+def test_list(tmp_path: Path) -> None:
+    ran = draftproof("list", "--json", cwd=tmp_path)
+    document = json.loads(ran.stdout)
+    validate(document, "list")
+    assert {a["name"] for a in document["algorithms"]} == {"token", "block"}
+    assert {"torch-token", "torch-block", "transformers"} <= {
+        a["name"] for a in document["adapters"]
+    }
+    assert "law.lossless" in draftproof("list", cwd=tmp_path).stdout
+
+
+def test_a_reader_that_stops_early_is_no_verdict(tmp_path: Path) -> None:
+    command = f"{sys.executable} -c 'from draftproof.conformance.cli import main; main()' list"
+    ran = subprocess.run(
+        ["/bin/bash", "-c", f"set -o pipefail; {command} | head -1"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=60,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (141, "algorithms\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("law", "blok", "two.json"), "unknown algorithm 'blok'; known: block, token"),
+        (("law", "block", "none.json"), "cannot read 'none.json': No such file or directory"),
+        (("law", "block", "."), "cannot read '.': Is a directory"),
+        (("law", "block"), "Missing argument 'INSTANCE.json'"),
+        (("prove",), "No such command 'prove'"),
+        (("certify",), "Missing argument 'ADAPTER...'"),
+        (("certify", "torch-blok"), "no built-in adapter is called 'torch-blok'"),
+        (("certify", "./none.py:mine"), "there is no file 'none.py'"),
+        (("certify", "torch-token", "--tier", "huge"), "'huge' is not one of"),
+        (("certify", "torch-token", "--jobs", "0"), "0 is not in the range x>=1"),
+        (("certify", "torch-token", "--output", "two.json"), "is a file"),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_says_why(
+    tmp_path: Path, two: str, arguments: tuple[str, ...], message: str
+) -> None:
+    ran = draftproof(*arguments, cwd=tmp_path)
+    assert ran.returncode == 2
+    assert message in ran.stderr
+    assert ran.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is not JSON: Expecting value: line 1 column 1"),
+        ("{", "is not JSON: Expecting property name"),
+        ("[]", "an instance is a JSON object, got list"),
+        ('{"vocabulary": 2}', "the instance has no 'length'"),
+        (json.dumps({**MOTIVATING, "target": [0.5, 0.5]}), "the target's row at the empty context"),
+        (json.dumps({**MOTIVATING, "target": ["1/2", "1/3"]}), "must sum to 1, it sums to 5/6"),
+        (json.dumps({**MOTIVATING, "target": ["-1", "2"]}), "gives token 0 the negative weight -1"),
+        (json.dumps({**MOTIVATING, "draft": {"": ["1/2", "1/2"]}}), "the draft has no row"),
+        (json.dumps({**MOTIVATING, "length": 0}), "the draft length must be at least 1, got 0"),
+        (json.dumps({**MOTIVATING, "drafts": 2}), "token verifies at most 1 path"),
+        (json.dumps({**MOTIVATING, "scheme": "magic"}), "magic"),
+    ],
+)
+def test_a_bad_instance_exits_with_2_and_says_where(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    (tmp_path / "bad.json").write_text(text)
+    ran = draftproof("law", "token", "bad.json", cwd=tmp_path)
+    assert ran.returncode == 2
+    assert message in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_binary_files_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_bytes(b"\xff\xfe\x00")
+    ran = draftproof("optimum", "bad.json", cwd=tmp_path)
+    assert ran.returncode == 2
+    assert "cannot read 'bad.json': it is not UTF-8 text" in ran.stderr
+
+
+def test_certify_writes_a_certificate_and_exits_with_0(tmp_path: Path) -> None:
+    ran = draftproof("certify", "torch-block", "--tier", "quick", "--json", cwd=tmp_path)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    document = json.loads(ran.stdout)
+    validate(document, "certify")
+    written = json.loads((tmp_path / "certificates" / "torch-block.json").read_text())
+    assert document["certificates"] == [written]
+    assert document["exit_code"] == 0
+    assert written["predicate"]["result"] == "PASSED"
+    assert list((tmp_path / "certificates").iterdir()) == [
+        tmp_path / "certificates" / "torch-block.json"
+    ]
+
+
+def test_certify_prints_a_table_and_the_counterexample(tmp_path: Path) -> None:
+    wrong = f"{META / 'wrong.py'}:BonusFromDraft"
+    ran = draftproof("certify", wrong, "--tier", "quick", "--output", "out", cwd=tmp_path)
+    assert ran.returncode == 1
+    for part in ("law.lossless", "fail", "exact", "drafted: ", "should be", "does not conform"):
+        assert part in ran.stdout
+    assert (tmp_path / "out" / "BonusFromDraft.json").is_file()
+
+
+def test_two_processes_find_the_same(tmp_path: Path) -> None:
+    one, two = (
+        json.loads(
+            draftproof(
+                "certify", "torch-token", "--tier", "quick", "--jobs", jobs, "--json", cwd=tmp_path
+            ).stdout
+        )["certificates"][0]["predicate"]["draftproof"]["requirements"]
+        for jobs in ("1", "2")
+    )
+    assert one == two
+
+
+def test_the_gravest_of_several_adapters_decides_the_exit_code(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("import no_such_engine\n")
+    adapters = (f"{META / 'wrong.py'}:OneHot", "./broken.py:x", "torch-token")
+    ran = draftproof("certify", *adapters, "--tier", "quick", "--json", cwd=tmp_path)
+    assert ran.returncode == 3
+    document = json.loads(ran.stdout)
+    validate(document, "certify")
+    assert len(document["certificates"]) == 2
+    assert "No module named 'no_such_engine'" in document["errors"][0]["message"]
+    assert "could not run" in ran.stderr
+
+
+def test_what_cannot_be_seen_through_exits_with_3(tmp_path: Path) -> None:
+    (tmp_path / "opaque.py").write_text(
+        "import torch\n"
+        "class Opaque:\n"
+        "    name, version, algorithm = 'opaque', '1', 'token'\n"
+        "    def verify(self, request):\n"
+        "        return torch.randn(1) > 0\n"
+    )
+    ran = draftproof("certify", "./opaque.py:Opaque", "--tier", "quick", cwd=tmp_path)
+    assert ran.returncode == 3
+    assert "aten.randn.default" in ran.stdout
+    assert "opaque.py:5: return torch.randn(1) > 0" in ran.stdout
+    assert "could not be judged" in ran.stdout
+
+
+def test_a_malformed_certificate_exits_with_5(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise MalformedDocument("certificate: predicate: it is broken")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("draftproof.conformance.certificate.validate", refuse)
+    ran = CliRunner().invoke(cli.cli, ["certify", "torch-token", "--tier", "quick"])
+    assert ran.exit_code == 5
+    assert "malformed evidence: certificate: predicate: it is broken" in ran.output
+
+
+def test_a_half_precision_adapter_can_be_inconclusive(tmp_path: Path) -> None:
+    """More than 1/1000 off, less than bfloat16 rounding explains: nothing is decided."""
+    (tmp_path / "narrow.py").write_text(
+        "import torch\n"
+        "from draftproof.conformance.adapter import Result\n"
+        "class Narrow:\n"
+        "    name, version, algorithm, dtype = 'narrow', '1', 'token', torch.bfloat16\n"
+        "    def verify(self, request):\n"
+        "        path, q = request.draft_tokens[:, 0], request.draft_probs[:, 0]\n"
+        "        p = request.target_probs[:, 0]\n"
+        "        at = lambda rows: rows.gather(-1, path[..., None])[..., 0]\n"
+        "        ratio = at(p[:, :-1]) / at(q)\n"
+        "        accepted = (torch.rand_like(ratio) < ratio).long().cumprod(-1).sum(-1)\n"
+        "        rows = torch.cat([p[:, :-1] - q, p[:, -1:]], 1)[torch.arange(len(p)), accepted]\n"
+        "        token = torch.multinomial(rows.clamp(min=0).float(), 1)[:, 0]\n"
+        "        return Result(accepted, torch.zeros_like(accepted), token)\n"
+    )
+    ran = draftproof("certify", "./narrow.py:Narrow", cwd=tmp_path)
+    assert ran.returncode == 4
+    assert "inconclusive" in ran.stdout
+
+
+def test_without_torch_the_error_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torch.py").write_text(
+        "raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n"
+    )
+    ran = draftproof("certify", "torch-token", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert ran.returncode == 3
+    assert "it needs PyTorch: pip install 'draftproof[torch]'" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_what_needs_no_torch_runs_without_it(tmp_path: Path, two: str) -> None:
+    (tmp_path / "torch.py").write_text("raise ImportError('not here')\n")
+    for arguments in (("law", "block", two), ("optimum", two), ("list",)):
+        assert draftproof(*arguments, cwd=tmp_path, PYTHONPATH=str(tmp_path)).returncode == 0
+
+
+def test_every_exit_code_is_documented_in_the_help(tmp_path: Path) -> None:
+    shown = " ".join(draftproof("--help", cwd=tmp_path).stdout.split())
+    for code, meaning in EXIT_CODES.items():
+        assert f"{code} {meaning}" in shown
+
+
+def test_a_defect_of_ours_is_not_taken_for_a_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: Any, **__: Any) -> None:
+        raise AssertionError("impossible")
+
+    monkeypatch.setattr(campaign, "certify", broken)
+    monkeypatch.setattr(sys, "argv", ["draftproof", "certify", "torch-token"])
+    with pytest.raises(SystemExit) as exit_:
+        cli.main()
+    assert exit_.value.code == 70
+    assert "a defect of draftproof itself" in capsys.readouterr().err
+
+
+def test_an_interruption_exits_with_130(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(campaign, "certify", interrupted)
+    monkeypatch.setattr(sys, "argv", ["draftproof", "certify", "torch-token"])
+    with pytest.raises(SystemExit) as exit_:
+        cli.main()
+    assert exit_.value.code == 130
+    assert "Interrupted." in capsys.readouterr().err

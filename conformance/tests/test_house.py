@@ -1,0 +1,69 @@
+"""The house stands as it is drawn: imports run one way, and no room is a package of all."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+HOUSE = Path(__file__).parents[2]
+ROOMS = ("spec", "reference", "conformance", "adapters")
+
+# What each room may import of ours; adapters need the protocol types and nothing else.
+MAY_IMPORT = {
+    "spec": ("draftproof.spec",),
+    "reference": ("draftproof.reference",),
+    "conformance": ("draftproof.spec", "draftproof.reference", "draftproof.conformance"),
+    "adapters": ("draftproof.adapters", "draftproof.conformance.adapter"),
+}
+
+
+def imported(file: Path) -> Iterator[str]:
+    """Yield everything of ours that a file imports, as `package.module.name`."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: relative imports hide where a name comes from"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        yield from (name for name in names if name.startswith("draftproof"))
+
+
+def within(name: str, package: str) -> bool:
+    return name == package or name.startswith(f"{package}.")
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_imports_run_one_way(room: str) -> None:
+    files = list((HOUSE / room / "draftproof").rglob("*.py"))
+    assert files
+    for file in files:
+        for name in imported(file):
+            allowed = any(within(name, package) for package in MAY_IMPORT[room])
+            assert allowed, f"{file.relative_to(HOUSE)} imports {name}"
+
+
+def test_the_reference_needs_no_torch() -> None:
+    for room in ("spec", "reference"):
+        for file in (HOUSE / room / "draftproof").rglob("*.py"):
+            assert "import torch" not in file.read_text(encoding="utf-8"), file
+
+
+def test_draftproof_is_a_namespace_package() -> None:
+    for room in ROOMS:
+        assert not (HOUSE / room / "draftproof" / "__init__.py").exists()
+        assert (HOUSE / room / "draftproof" / room / "py.typed").is_file()
+
+
+@pytest.mark.parametrize(
+    "text", ["from draftproof.conformance import cases", "import draftproof.adapters"]
+)
+def test_a_wrong_import_would_be_seen(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "module.py"
+    file.write_text(text)
+    (name,) = imported(file)
+    assert not any(within(name, package) for package in MAY_IMPORT["reference"])

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from draftproof.conformance.adapter import InvalidAdapter
+from draftproof.conformance.loading import BUILT_IN, AdapterFailed, UnknownAdapter, load_adapter
+
+MINE = """
+class Mine:
+    name, version, algorithm = "mine", "1", "token"
+    def verify(self, request): ...
+
+mine = Mine()
+nothing = object()
+
+class Needy(Mine):
+    def __init__(self, weight): ...
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.py"
+    path.write_text(MINE)
+    return path
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_built_in_adapter_loads(name: str) -> None:
+    assert load_adapter(name).name == name
+
+
+@pytest.mark.parametrize("attribute", ["Mine", "mine"])
+def test_a_class_or_an_instance_in_a_file(file: Path, attribute: str) -> None:
+    assert load_adapter(f"{file}:{attribute}").name == "mine"
+
+
+def test_a_module_beside_the_user(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(file.parent)
+    assert load_adapter("mine:mine").name == "mine"
+    assert load_adapter("./mine.py:mine").name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("torch-blok", "no built-in adapter is called 'torch-blok' .there are torch-token, "),
+        ("nowhere.at.all:x", "there is no module 'nowhere'"),
+        ("./nowhere.py:x", "there is no file 'nowhere.py'"),
+        ("json:x", "json has no attribute 'x'"),
+        (":x", "no built-in adapter is called ':x'"),
+        ("json:", "no built-in adapter is called 'json:'"),
+    ],
+)
+def test_a_name_that_leads_nowhere(name: str, message: str) -> None:
+    with pytest.raises(UnknownAdapter, match=message):
+        load_adapter(name)
+
+
+def test_a_class_that_wants_arguments(file: Path) -> None:
+    with pytest.raises(AdapterFailed, match=r"Needy\(\) raised TypeError"):
+        load_adapter(f"{file}:Needy")
+
+
+def test_something_that_is_no_adapter(file: Path) -> None:
+    with pytest.raises(InvalidAdapter, match="an adapter needs 'name'"):
+        load_adapter(f"{file}:nothing")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("import no_such_engine", "ModuleNotFoundError: No module named 'no_such_engine'"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("def (", "SyntaxError: invalid syntax"),
+    ],
+)
+def test_a_file_that_cannot_be_imported(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "broken.py").write_text(text)
+    with pytest.raises(AdapterFailed, match=message):
+        load_adapter(f"{tmp_path / 'broken.py'}:x")

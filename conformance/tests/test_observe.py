@@ -1,0 +1,172 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from draftproof.conformance.adapter import Request, Result, declaration
+from draftproof.conformance.cases import Case, cases
+from draftproof.conformance.lanes.exact import OpaqueRandomness
+from draftproof.conformance.observe import (
+    Failure,
+    as_given,
+    observe,
+    observe_batch,
+    observe_inputs,
+)
+from draftproof.reference.emission import Emission
+from draftproof.reference.rational import rational, total
+
+CASES = {case.id: case for case in cases("standard")}
+
+
+class Scripted:
+    """Answers what it is told to answer."""
+
+    name, version, algorithm = "scripted", "1", "token"
+
+    def __init__(self, answer: Any, **attributes: Any) -> None:
+        self.answer = answer
+        self.__dict__.update(attributes)
+
+    def verify(self, request: Request) -> Result:
+        return self.answer(request)  # type: ignore[no-any-return]
+
+
+def columns(accepted: Any, path: Any, token: Any) -> Result:
+    return Result(*(torch.as_tensor(value) for value in (accepted, path, token)))
+
+
+def only_outcome(answer: Any, case: str = "generic.v2.l1") -> Any:
+    seen = observe(Scripted(answer), CASES[case])
+    outcomes = {outcome for law in seen.observed.values() for outcome in law}
+    assert len(outcomes) == 1
+    return outcomes.pop()
+
+
+def test_every_draft_that_can_be_drafted_is_observed() -> None:
+    seen = observe(Scripted(lambda _: columns([0], [0], [0])), CASES["zeros.draft"])
+    assert set(seen.observed) == set(seen.drafts)
+    assert all(seen.instance.draft.joint(path) > 0 for (path,) in seen.observed)
+    assert seen.runs == len(seen.observed)
+    assert seen.slack == 0
+
+
+def test_an_emission_is_read_from_the_result() -> None:
+    seen = observe(Scripted(lambda _: columns([1], [0], [1])), CASES["generic.v2.l1"])
+    assert dict(seen.observed[((0,),)].items()) == {Emission(0, (0,), 1): 1}
+
+
+@pytest.mark.parametrize(
+    ("answer", "what"),
+    [
+        (lambda _: columns([2], [0], [0]), "returned accepted length 2, not in 0..1"),
+        (lambda _: columns([-1], [0], [0]), "returned accepted length -1, not in 0..1"),
+        (lambda _: columns([0], [1], [0]), "returned path 1, not in 0..0"),
+        (lambda _: columns([0], [0], [2]), "returned next token 2, not in 0..1"),
+        (lambda _: columns([0], [0], [0.5]), "returned next token 0.5, not in 0..1"),
+        (
+            lambda _: columns([[0]], [0], [0]),
+            "raised TypeError: Result.accepted_length must have shape [1], got [1, 1]",
+        ),
+        (lambda _: None, "raised TypeError: verify must return a Result, got NoneType"),
+        (lambda _: 1 / 0, "raised ZeroDivisionError: division by zero"),
+    ],
+)
+def test_what_is_no_emission_is_a_failure_that_says_what(answer: Any, what: str) -> None:
+    assert only_outcome(answer) == Failure(what)
+
+
+def test_a_result_may_be_of_lists_too() -> None:
+    assert isinstance(only_outcome(lambda _: Result([0], [0], [0])), Emission)  # type: ignore[arg-type]
+
+
+def test_blindness_is_never_a_failure_of_the_verifier() -> None:
+    with pytest.raises(OpaqueRandomness, match="randn"):
+        only_outcome(lambda _: columns([0], [0], torch.randn(1) > 0))
+
+
+def test_a_verifier_that_overwrites_its_input_harms_itself_alone() -> None:
+    def spoil(request: Request) -> Result:
+        tokens = request.draft_tokens.clone()
+        request.draft_tokens.zero_()
+        request.target_probs.fill_(0.5)
+        return columns([0], [0], torch.bernoulli(torch.tensor([0.5])).long() * tokens[:, 0, 0])
+
+    seen = observe(Scripted(spoil), CASES["generic.v2.l1"])
+    assert seen.observed[((1,),)][Emission(0, (), 1)] == rational("1/2")
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_rows_come_in_the_declared_dtype(dtype: str) -> None:
+    given = []
+
+    def answer(request: Request) -> Result:
+        given.append((request.draft_probs, request.target_probs, request.draft_tokens))
+        return columns([0], [0], [0])
+
+    observe(Scripted(answer, dtype=dtype), CASES["generic.v3.l2"])
+    q, p, tokens = given[0]
+    assert q.dtype == p.dtype == getattr(torch, dtype)
+    assert tokens.dtype == torch.int64
+    assert (tokens.shape, q.shape, p.shape) == ((1, 1, 2), (1, 1, 2, 3), (1, 1, 3, 3))
+
+
+def test_dyadic_rows_are_given_exactly() -> None:
+    case = CASES["generic.v3.l2"]
+    declared = declaration(Scripted(None, dtype="bfloat16"))
+    assert as_given(case.instance, declared) == case.instance
+
+
+def test_thirds_are_given_as_the_floats_that_they_become() -> None:
+    given = as_given(CASES["motivating"].instance, declaration(Scripted(None)))
+    # 1/3 and 2/3 are rounded alike, so normalising makes the row exact again.
+    assert given.target(()) == (rational("1/3"), rational("2/3"))
+
+
+def test_logits_are_given_as_their_exact_softmax() -> None:
+    case = CASES["zeros.both"]
+    given = as_given(case.instance, declaration(Scripted(None, logits=True)))
+    for context, row in given.target.rows.items():
+        assert total(row) == 1
+        nominal = case.instance.target(context)
+        assert [weight == 0 for weight in row] == [weight == 0 for weight in nominal]
+        gap = max(abs(a - b) for a, b in zip(row, nominal, strict=True))
+        # A logit of size 3 is rounded by at most 2**-23, and moves its weight by that share.
+        assert 0 < gap < rational(2) ** -22
+
+
+def test_a_batch_keeps_rows_apart() -> None:
+    def answer(request: Request) -> Result:
+        first = request.draft_tokens[:, 0, 0]
+        return columns(torch.zeros_like(first), torch.zeros_like(first), first)
+
+    instance = CASES["generic.v2.l2"].instance
+    rows = ((instance, ((0, 1),)), (instance, ((1, 0),)))
+    seen = observe_batch(Scripted(answer), "two", rows)
+    assert dict(seen.joint.items()) == {(Emission(0, (), 0), Emission(0, (), 1)): 1}
+    assert [dict(law.items()) for law in seen.alone] == [
+        {Emission(0, (), 0): 1},
+        {Emission(0, (), 1): 1},
+    ]
+
+
+def test_invalid_inputs_are_told_apart() -> None:
+    def answer(request: Request) -> Result:
+        if torch.isnan(request.draft_probs).any() or torch.isnan(request.target_probs).any():
+            raise ValueError("not a number")
+        if request.draft_probs.shape[2] + 1 != request.target_probs.shape[2]:
+            raise ValueError("shapes do not fit")
+        return columns([0], [0], [0])
+
+    case: Case = CASES["generic.v2.l2"]
+    seen = observe_inputs(Scripted(answer, undefined={"token": "trusted"}), case)
+    assert seen.errors == {
+        "nan": "ValueError: not a number",
+        "negative": None,
+        "unnormalised": None,
+        "shape": "ValueError: shapes do not fit",
+        "token": None,
+    }
+    assert seen.undefined == {"token": "trusted"}

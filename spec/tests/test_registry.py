@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from draftproof.conformance.requirements import LAWS
+from draftproof.spec import chapters, registry, requirements
+
+TEXT = "\n".join(chapter.read_text(encoding="utf-8") for chapter in chapters())
+
+
+def test_every_requirement_is_judged_and_every_judgement_is_required() -> None:
+    assert set(requirements()) == {*LAWS, "batch.invariant", "input.rejected"}
+
+
+def test_ids_are_dotted_lowercase_and_every_link_to_one_resolves() -> None:
+    for identity in requirements():
+        assert re.fullmatch(r"[a-z]+(\.[a-z]+)+", identity)
+    assert set(re.findall(r"\]\(#([^)]+)\)", TEXT)) <= set(requirements())
+
+
+def test_no_heading_with_an_anchor_is_overlooked() -> None:
+    assert len(re.findall(r"\{ #", TEXT)) == len(requirements())
+
+
+def test_every_requirement_uses_its_own_level() -> None:
+    sections = re.split(r"^### ", TEXT, flags=re.M)[1:]
+    for requirement in requirements().values():
+        section = next(s for s in sections if f"#{requirement.id} }}" in s.splitlines()[0])
+        body = section.split("\n", 1)[1].split("\n## ")[0]
+        assert re.search(rf"\b{requirement.level}( NOT)?\b", body), requirement.id
+
+
+def test_an_id_with_two_headings_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "01-a.md").write_text("### A · MUST { #law.a }\n\n### B · SHOULD { #law.a }\n")
+    monkeypatch.setattr(registry, "FOLDER", tmp_path)
+    with pytest.raises(ValueError, match=r"requirement 'law\.a' has two headings"):
+        requirements.__wrapped__()  # type: ignore[attr-defined]  # past the cache

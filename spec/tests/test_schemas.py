@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from draftproof.spec import MalformedDocument, schema, validate
+from draftproof.spec.schemas import names
+
+INSTANCE = {"vocabulary": 2, "length": 1, "target": ["1/2", "1/2"], "draft": {"": ["1", "0"]}}
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_schema_is_a_schema(name: str) -> None:
+    Draft202012Validator.check_schema(schema(name))
+    assert schema(name)["$id"] == f"{name}.schema.json"
+
+
+def test_all_schemas_are_there() -> None:
+    assert names() == ("certificate", "certify", "instance", "law", "list", "optimum")
+    with pytest.raises(KeyError, match="there is no schema 'laws'; known: certificate, "):
+        schema("laws")
+
+
+def test_a_valid_document_passes() -> None:
+    validate(INSTANCE, "instance")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"vocabulary": 0}, "instance: vocabulary: 0 is less than the minimum of 1"),
+        ({"colour": 1}, "instance: the document: Additional properties are not allowed"),
+        ({"scheme": "magic"}, "instance: scheme: 'magic' is not one of"),
+        ({"target": [0.5, 0.5]}, "instance: target: "),
+        ({"draft": {"a": ["1"]}}, "instance: draft: "),
+    ],
+)
+def test_a_malformed_document_is_refused_with_its_place(
+    change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(MalformedDocument, match=message):
+        validate({**INSTANCE, **change}, "instance")
+
+
+def test_schemas_refer_to_each_other() -> None:
+    with pytest.raises(MalformedDocument, match="certify: certificates/0: "):
+        validate({"certificates": [{}], "errors": [], "exit_code": 0}, "certify")
