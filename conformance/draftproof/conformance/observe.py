@@ -124,20 +124,35 @@ def observe_batch(
 
 
 def observe_inputs(adapter: Adapter, case: Case) -> InputObservation:
-    """Give the adapter every kind of invalid input and see what it does."""
+    """Give the adapter every kind of invalid input and see whether it can pass in silence."""
     declared = declaration(adapter)
     paths = next(iter(draft_law(case.instance)))
     valid = _request([(case.instance, paths)], declared)
     errors: dict[str, str | None] = {}
     for kind in INVALID_INPUTS:
         for request in _invalid(kind, valid):
-            try:
-                adapter.verify(request)
-            except Exception as error:
-                errors.setdefault(kind, f"{type(error).__name__}: {error}")
-            else:
+            # Over all outcomes: whether an error comes may depend on what is accepted.
+            outcomes = list(exact_law(lambda r=request: _error(adapter, r)).law)
+            if None in outcomes:
                 errors[kind] = None
+            else:
+                errors.setdefault(kind, outcomes[0])
     return InputObservation(errors, declared.undefined)
+
+
+def _error(adapter: Adapter, request: Request) -> str | None:
+    try:
+        adapter.verify(
+            replace(
+                request,
+                draft_tokens=request.draft_tokens.clone(),
+                draft_probs=request.draft_probs.clone(),
+                target_probs=request.target_probs.clone(),
+            )
+        )
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None
 
 
 def as_given(instance: Instance, declared: Declaration) -> Instance:

@@ -24,6 +24,7 @@ class SpeculativeSampling:
         "nan": "logits are trusted; NaN raises only if it reaches the draw",
         "negative": "it takes logits, which have no negative probabilities",
         "unnormalised": "it takes logits, which need no normalisation",
+        "shape": "a missing row is noticed only if the rows before it are accepted",
         "token": "candidate ids come from its own generator and are trusted",
     }
 
