@@ -39,4 +39,4 @@ def test_an_id_with_two_headings_is_refused(
     (tmp_path / "01-a.md").write_text("### A · MUST { #law.a }\n\n### B · SHOULD { #law.a }\n")
     monkeypatch.setattr(registry, "FOLDER", tmp_path)
     with pytest.raises(ValueError, match=r"requirement 'law\.a' has two headings"):
-        requirements.__wrapped__()  # type: ignore[attr-defined]  # past the cache
+        requirements.__wrapped__()  # past the cache

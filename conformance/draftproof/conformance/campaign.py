@@ -12,8 +12,8 @@ import joblib
 from draftproof.conformance.adapter import Adapter, Declaration, declaration
 from draftproof.conformance.cases import Batch, Case, batches, cases
 from draftproof.conformance.counterexample import Counterexample, explain, explain_batch
-from draftproof.conformance.lanes._foreign import ForeignRandomness
-from draftproof.conformance.lanes.exact import OpaqueRandomness, TooManyRuns
+from draftproof.conformance.lanes.exact import TooManyRuns
+from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.loading import AdapterFailed, load_adapter
 from draftproof.conformance.observe import observe, observe_batch, observe_inputs
 from draftproof.conformance.requirements import (
@@ -77,7 +77,7 @@ def certify(name: str, *, tier: str = "standard", jobs: int = 1, progress: Progr
     try:
         findings = [f for found in progress(work, len(tasks), declared.name) for f in found]
         findings.append(judge_inputs(observe_inputs(adapter, cases("quick")[1])))
-    except (OpaqueRandomness, ForeignRandomness, NondeterministicProgram, TooManyRuns) as error:
+    except (OpaqueRandomness, NondeterministicProgram, TooManyRuns) as error:
         return _blind(declared, tier, error)
     if not declared.batch:
         reason = "it takes one row at a time (batch = False)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -132,7 +133,7 @@ def observe_inputs(adapter: Adapter, case: Case) -> InputObservation:
     for kind in INVALID_INPUTS:
         for request in _invalid(kind, valid):
             # Over all outcomes: whether an error comes may depend on what is accepted.
-            outcomes = list(exact_law(lambda r=request: _error(adapter, r)).law)
+            outcomes = list(exact_law(partial(_error, adapter, request)).law)
             if None in outcomes:
                 errors[kind] = None
             else:

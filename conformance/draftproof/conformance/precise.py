@@ -1,4 +1,4 @@
-"""Irrational numbers as rationals of stated precision.
+"""Irrational and infinite numbers beside exact ones.
 
 exp and log enter a law only where a program takes logarithms or logits. They are rounded at
 the 160th bit: far below every tolerance, and weights that are normalised still sum to exactly 1.
@@ -8,55 +8,62 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import inf
+from math import inf, isinf
 from typing import Any, TypeAlias
 
 from mpmath import mp
 
-from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
+from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational, total
 
-Extended: TypeAlias = Rational | float
-"""An exact number, or a float infinity."""
+# An exact number, or a float infinity: no type that a checker knows compares the two.
+Extended: TypeAlias = Any
 
 _BITS = 160
 
 # Past this logarithm a number is 0 or infinite to every purpose: e**-20000 < 2**-28000.
-_HUGE = 20000
+_HUGE_LOGARITHM = 20000
+
+
+def is_infinite(value: Extended) -> bool:
+    """Return whether an extended number is one of the two infinities."""
+    return isinstance(value, float)
+
+
+def extended(value: float) -> Extended:
+    """Return a float as an exact number, or as the infinity that it is."""
+    return value if isinf(value) else exactly(value)
 
 
 def softmax(logits: Sequence[Rational]) -> list[Rational]:
     """Return the probabilities proportional to exp(logit), which sum to exactly 1."""
-    largest = max(logits)
-    weights = [_exp(logit - largest) if logit - largest > -_HUGE else ZERO for logit in logits]
+    weights = [exp(logit - max(logits)) for logit in logits]
     return [weight / total(weights) for weight in weights]
 
 
+@lru_cache(maxsize=4096)
 def exp(value: Extended) -> Extended:
     """Return e**value; beyond e**20000 it is infinite, below e**-20000 it is 0."""
-    if value > _HUGE:
+    if value > _HUGE_LOGARITHM:
         return inf
-    return ZERO if isinstance(value, float) or value < -_HUGE else _exp(value)
+    if value < -_HUGE_LOGARITHM:
+        return ZERO
+    if value == 0:
+        return ONE
+    with mp.workprec(_BITS):
+        return _from_mp(mp.exp(mp.mpf(int(value.numerator)) / int(value.denominator)))
 
 
 @lru_cache(maxsize=4096)
 def log(value: Extended) -> Extended:
     """Return the natural logarithm of a non-negative number."""
-    if isinstance(value, float):
-        return inf
     if value == 0:
         return -inf
+    if is_infinite(value):
+        return inf
     if value == 1:
         return ZERO
     with mp.workprec(_BITS):
         return _from_mp(mp.log(mp.mpf(int(value.numerator)) / int(value.denominator)))
-
-
-@lru_cache(maxsize=4096)
-def _exp(value: Rational) -> Rational:
-    if value == 0:
-        return ONE
-    with mp.workprec(_BITS):
-        return _from_mp(mp.exp(mp.mpf(int(value.numerator)) / int(value.denominator)))
 
 
 def _from_mp(value: Any) -> Rational:

@@ -13,8 +13,8 @@ import numpy
 import pytest
 import torch
 
-from draftproof.conformance.lanes._foreign import ForeignRandomness
 from draftproof.conformance.lanes.exact import exact_law
+from draftproof.conformance.lanes.opaque import OpaqueRandomness
 
 PRIVATE = numpy.random.default_rng()
 PYTHONS = random.Random()
@@ -36,14 +36,14 @@ FOREIGN: dict[str, tuple[Callable[[], Any], str]] = {
     "a private generator of numpy": (lambda: bool(PRIVATE.random() < 2), "PCG64"),
     "a private generator of python": (lambda: PYTHONS.random() < 2, "Random object"),
     "a seed": (lambda: str(torch.manual_seed(1))[:0], "torch's generator"),
-    "a pool": (in_a_pool, "starts a thread"),
-    "a thread": (in_a_thread, "starts a thread"),
+    "a pool": (in_a_pool, "is a new thread"),
+    "a thread": (in_a_thread, "is a new thread"),
 }
 
 
 @pytest.mark.parametrize(("program", "who"), FOREIGN.values(), ids=FOREIGN)
 def test_a_generator_that_is_not_followed_is_named(program: Callable[[], Any], who: str) -> None:
-    with pytest.raises(ForeignRandomness, match=who):
+    with pytest.raises(OpaqueRandomness, match=who):
         exact_law(program)
 
 
@@ -54,7 +54,7 @@ def test_a_program_that_depends_on_its_past_is_noticed() -> None:
         calls.append(1)
         return len(calls)
 
-    with pytest.raises(ForeignRandomness, match="two runs with the same random choices"):
+    with pytest.raises(OpaqueRandomness, match="in another with the same random choices"):
         exact_law(program)
 
 
@@ -74,10 +74,10 @@ def test_every_part_of_a_program_is_searched_once() -> None:
         return inner()
 
     assert exact_law(wrapped(honest)).runs == 1
-    with pytest.raises(ForeignRandomness):
+    with pytest.raises(OpaqueRandomness):
         exact_law(wrapped(dishonest))
     assert exact_law(partial(call, honest)).runs == 1
-    with pytest.raises(ForeignRandomness):
+    with pytest.raises(OpaqueRandomness):
         exact_law(partial(call, dishonest))
 
 

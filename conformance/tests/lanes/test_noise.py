@@ -21,7 +21,6 @@ from draftproof.conformance.lanes._noise import (
     Affine,
     Clamp,
     Exp,
-    Extended,
     Log,
     Noise,
     NotUnderstood,
@@ -29,10 +28,9 @@ from draftproof.conformance.lanes._noise import (
     Rounded,
     Step,
     Uniform,
-    exp,
-    log,
     ranking,
 )
+from draftproof.conformance.precise import Extended, exp, log
 from draftproof.reference.chance import Chance, enumerate_law
 from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational
 

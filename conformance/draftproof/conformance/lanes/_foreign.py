@@ -20,17 +20,14 @@ from typing import Any
 import numpy
 import torch
 
-
-class ForeignRandomness(RuntimeError):
-    """The program drew random numbers that the exact lane does not see."""
-
+from draftproof.conformance.lanes.opaque import OpaqueRandomness
 
 _searched: set[Hashable] = set()
 
 
 @contextmanager
 def generators_untouched(program: Callable[[], Any]) -> Iterator[None]:
-    """Raise `ForeignRandomness` if a generator that is not followed was used meanwhile."""
+    """Raise `OpaqueRandomness` if a generator that is not followed was used meanwhile."""
     text = _text(program)
     private = [] if text in _searched else list(_private_generators())
     _searched.add(text)
@@ -45,9 +42,8 @@ def generators_untouched(program: Callable[[], Any]) -> Iterator[None]:
         if _state(generator) != state
     ]
     if used:
-        raise ForeignRandomness(
-            f"{used[0]} was drawn from or seeded; "
-            f"the exact lane follows torch's random operators only"
+        raise OpaqueRandomness(
+            used[0], "was drawn from or seeded: the exact lane follows torch's operators only"
         )
 
 
@@ -57,9 +53,7 @@ def _no_threads() -> Iterator[None]:
 
     def guarded(thread: Thread) -> None:
         if get_ident() == ours:
-            raise ForeignRandomness(
-                f"the program starts a thread, {thread.name}, which the exact lane cannot follow"
-            )
+            raise OpaqueRandomness(thread.name, "is a new thread, which cannot be followed")
         start(thread)
 
     Thread.start = guarded  # type: ignore[assignment,method-assign]  # no hook

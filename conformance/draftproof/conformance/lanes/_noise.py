@@ -16,25 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from math import inf, isinf, isnan
-from typing import Any, TypeAlias
+from math import inf, isnan
+from typing import TypeAlias
 
-from mpmath import mp
-
+from draftproof.conformance.precise import Extended, exp, is_infinite, log, softmax
 from draftproof.reference.chance import Chance
-from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational
+from draftproof.reference.rational import ONE, ZERO, Rational, rational
 
-# An exact number, or a float infinity: no type that a checker knows compares the two.
-Extended: TypeAlias = Any
 Range: TypeAlias = tuple[Extended, Extended]
-
-# Irrational numbers (exp, log) enter weights as rationals with this many correct bits:
-# far below every tolerance, and the weights still sum to exactly 1.
-_BITS = 160
-
-# Past this logarithm a number is 0 or infinite to every purpose: e**-20000 < 2**-28000.
-_HUGE_LOGARITHM = 20000
 
 # The largest guard constant that a race may drop; see `slack` above.
 _LARGEST_GUARD = rational("1/100000")
@@ -376,8 +365,7 @@ def _rates(noises: Sequence[Noise], *, largest: bool) -> tuple[list[Rational], R
             return scales, slack
         if kind == "log clock" and len(set(scales)) == 1 and scales[0] < 0:
             sign = 1 if largest else -1
-            logits = [sign * shift / -scales[0] for shift in shifts]
-            return [exp(logit - max(logits)) for logit in logits], slack
+            return softmax([sign * shift / -scales[0] for shift in shifts]), slack
     raise NotUnderstood("races noise that is neither exponential nor Gumbel")
 
 
@@ -442,48 +430,6 @@ def _mass_cut(form: _Form, clamp: Clamp) -> Rational:
     # Either law has at most density 1; a clock rings after t with probability exp(-t).
     above = exp(-high) if form.kind == "clock" else max(ONE - high, ZERO)
     return max(low, ZERO) + above  # type: ignore[no-any-return]  # finite, being a mass
-
-
-def is_infinite(value: Extended) -> bool:
-    """Return whether an extended number is one of the two infinities."""
-    return isinstance(value, float)
-
-
-def extended(value: float) -> Extended:
-    """Return a float as an exact number, or as the infinity that it is."""
-    return value if isinf(value) else exactly(value)
-
-
-@lru_cache(maxsize=4096)
-def exp(value: Extended) -> Extended:
-    """Return e**value, rounded at the 160th bit; beyond e**±20000 it is 0 or infinite."""
-    if value > _HUGE_LOGARITHM:
-        return inf
-    if value < -_HUGE_LOGARITHM:
-        return ZERO
-    if value == 0:
-        return ONE
-    with mp.workprec(_BITS):
-        return _from_mp(mp.exp(mp.mpf(int(value.numerator)) / int(value.denominator)))
-
-
-@lru_cache(maxsize=4096)
-def log(value: Extended) -> Extended:
-    """Return the logarithm of a non-negative number, rounded at the 160th bit."""
-    if value == 0:
-        return -inf
-    if is_infinite(value):
-        return inf
-    if value == 1:
-        return ZERO
-    with mp.workprec(_BITS):
-        return _from_mp(mp.log(mp.mpf(int(value.numerator)) / int(value.denominator)))
-
-
-def _from_mp(value: mp.mpf) -> Rational:
-    sign, mantissa, exponent, _ = value._mpf_
-    whole = rational(int(mantissa)) * rational(2) ** exponent
-    return -whole if sign else whole  # type: ignore[no-any-return]  # mpmath is untyped
 
 
 def _inverse(value: Extended) -> Extended:

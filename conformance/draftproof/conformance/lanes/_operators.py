@@ -36,10 +36,9 @@ from draftproof.conformance.lanes._noise import (
     Reciprocal,
     Rounded,
     Uniform,
-    extended,
-    log,
     ranking,
 )
+from draftproof.conformance.precise import extended, log
 from draftproof.reference.chance import Chance
 from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational
 

@@ -43,24 +43,15 @@ from draftproof.conformance.lanes import _foreign as foreign
 from draftproof.conformance.lanes._identity import Identities
 from draftproof.conformance.lanes._noise import NotUnderstood
 from draftproof.conformance.lanes._operators import Interpreter, tensors_in
+from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.reference import chance
 from draftproof.reference.chance import Chance, enumerate_runs
 from draftproof.reference.law import Law
 from draftproof.reference.rational import ZERO, Rational
 
+__all__ = ["ExactLaw", "OpaqueRandomness", "TooManyRuns", "exact_law"]
+
 Outcome = TypeVar("Outcome", bound=Hashable)
-
-
-class OpaqueRandomness(RuntimeError):
-    """The program used randomness in a way that the exact lane cannot see through.
-
-    `operator` names the operator, `source` the program's own line, as "file:line: text".
-    """
-
-    def __init__(self, operator: str, reason: str, source: str) -> None:
-        super().__init__(f"{operator} {reason}\n  at {source}")
-        self.operator = operator
-        self.source = source
 
 
 class TooManyRuns(RuntimeError):
@@ -101,9 +92,10 @@ def exact_law(
             outcomes.append(outcome)
         repeated, _ = next(enumerate_runs(lane.run))
     if [repeated] != outcomes[:1]:  # in lists, where a NaN equals itself
-        raise foreign.ForeignRandomness(
-            f"two runs with the same random choices returned {outcomes[0]!r} and {repeated!r}: "
-            f"the program drew from, or depends on, something that the exact lane does not see"
+        raise OpaqueRandomness(
+            "the program",
+            f"returned {outcomes[0]!r} in one run and {repeated!r} in another with the same random "
+            f"choices: it drew from, or depends on, something that the exact lane does not see",
         )
     return ExactLaw(Law(weights), len(outcomes), lane.slack)
 
