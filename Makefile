@@ -11,6 +11,7 @@ test: .venv/test ## everything that must hold: style, types, tests
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
+	for room in spec reference conformance adapters; do $(BIN)/mypy $$room/tests || exit; done
 	$(BIN)/pytest -n auto
 
 bench: .venv/test ## the stated speeds, measured
