@@ -328,3 +328,74 @@ def test_an_interruption_exits_with_130(
         cli.main()
     assert exit_.value.code == 130
     assert "Interrupted." in capsys.readouterr().err
+
+
+BROKEN = """
+import sys
+import torch
+from types import SimpleNamespace
+
+class Mine:
+    name, version, algorithm = "mine", "1", "token"
+    def verify(self, request):
+        print("a word from the adapter")
+        path, q = request.draft_tokens[:, 0], request.draft_probs[:, 0]
+        p = request.target_probs[:, 0]
+        ratio = (p[:, :-1] / q).gather(-1, path[..., None])[..., 0]
+        accepted = (torch.rand_like(ratio) < ratio).long().cumprod(-1).sum(-1)
+        rows = torch.cat([(p[:, :-1] - q).clamp(min=0), p[:, -1:]], 1)
+        token = torch.multinomial(rows[torch.arange(len(path)), accepted], 1)[:, 0]
+        return SimpleNamespace(accepted_length=accepted, path=accepted * 0, next_token=token)
+
+class Quitter(Mine):
+    def verify(self, request):
+        sys.exit(0)
+
+class Elsewhere(Mine):
+    device = "cuda:99"
+
+class Unnamed(Mine):
+    algorithm = "my-own"
+"""
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    (tmp_path / "broken.py").write_text(BROKEN)
+    (tmp_path / "quits.py").write_text("import sys\nsys.exit(0)\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("adapter", "message"),
+    [
+        ("./broken.py:Quitter", "it fails on every case: it raised SystemExit: 0"),
+        ("./broken.py:Elsewhere", "its device 'cuda:99' is not there"),
+        ("./quits.py:x", "quits.py could not be imported: SystemExit: 0"),
+    ],
+)
+def test_an_adapter_that_gives_up_is_no_conforming_one(
+    broken: Path, adapter: str, message: str
+) -> None:
+    ran = draftproof("certify", adapter, "--tier", "quick", cwd=broken)
+    assert ran.returncode == 3
+    assert message in ran.stderr
+
+
+def test_adapters_of_one_name_get_a_certificate_each_and_may_print(broken: Path) -> None:
+    ran = draftproof(
+        "certify", "./broken.py:Mine", "./broken.py:Mine", "--tier", "quick", "--json", cwd=broken
+    )
+    assert ran.returncode == 0
+    assert len(json.loads(ran.stdout)["certificates"]) == 2
+    assert "a word from the adapter" in ran.stderr
+    assert {p.name for p in (broken / "certificates").iterdir()} == {"mine.json", "mine-2.json"}
+
+
+def test_an_algorithm_of_ones_own_is_judged_by_its_text(broken: Path) -> None:
+    ran = draftproof("certify", "./broken.py:Unnamed", "--tier", "quick", "--json", cwd=broken)
+    assert ran.returncode == 0
+    found = json.loads(ran.stdout)["certificates"][0]["predicate"]["draftproof"]["requirements"]
+    verdicts = {requirement["id"]: requirement["verdict"] for requirement in found}
+    assert verdicts["law.lossless"] == "pass"
+    assert verdicts["law.reference"] == verdicts["length.expected"] == "skipped"

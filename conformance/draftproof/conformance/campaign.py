@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 import joblib
+import torch
 
 from draftproof.conformance.adapter import Adapter, Declaration, declaration
 from draftproof.conformance.cases import Batch, Case, batches, cases
@@ -70,6 +71,7 @@ def certify(name: str, *, tier: str = "standard", jobs: int = 1, progress: Progr
     """
     adapter = load_adapter(name)
     declared = declaration(adapter)
+    _require_device(declared)
     tasks = [*cases(tier), *(batches(tier) if declared.batch else ())]
     work = joblib.Parallel(n_jobs=jobs, return_as="generator")(
         joblib.delayed(_findings)(name, task) for task in tasks
@@ -79,6 +81,7 @@ def certify(name: str, *, tier: str = "standard", jobs: int = 1, progress: Progr
         findings.append(judge_inputs(observe_inputs(adapter, cases("quick")[1])))
     except (OpaqueRandomness, NondeterministicProgram, TooManyRuns) as error:
         return _blind(declared, tier, error)
+    _require_success(findings)
     if not declared.batch:
         reason = "it takes one row at a time (batch = False)"
         findings.append(Finding("batch.invariant", "batches", SKIPPED, detail=reason))
@@ -86,6 +89,20 @@ def certify(name: str, *, tier: str = "standard", jobs: int = 1, progress: Progr
     verdict = _overall(decisions)
     found = _counterexample(adapter, tier, decisions) if verdict == FAIL else None
     return Report(declared, tier, verdict, decisions, found)
+
+
+def _require_device(declared: Declaration) -> None:
+    try:
+        torch.empty(0, device=declared.device)
+    except Exception as error:
+        raise AdapterFailed(f"its device {declared.device!r} is not there: {error}") from error
+
+
+def _require_success(findings: Iterable[Finding]) -> None:
+    """Raise `AdapterFailed` if no case ever ended in an emission."""
+    prefixes = [finding for finding in findings if finding.requirement == "law.prefix"]
+    if all(finding.distance == 1 for finding in prefixes):
+        raise AdapterFailed(f"it fails on every case: it {prefixes[0].detail}")
 
 
 def _findings(name: str, task: Case | Batch) -> list[Finding]:
@@ -141,6 +158,3 @@ def _counterexample(
             batch = next(b for b in batches(tier) if b.id == decision.worst.case)
             return explain_batch(adapter, batch)
     return None
-
-
-__all__ = ["AdapterFailed", "Decision", "Report", "certify"]

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import platform
 import sys
+from collections.abc import Container
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.metadata import version
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -93,15 +95,18 @@ def statement(
     return document
 
 
-def write(document: dict[str, Any], folder: Path) -> Path:
+def write(document: dict[str, Any], folder: Path, *, taken: Container[Path] = ()) -> Path:
     """Write the certificate into the folder, which is made if need be, and return its path.
 
-    The file appears whole or not at all. Raises `OSError`.
+    It is named for the adapter, and numbered if that name is `taken`. The file appears whole or
+    not at all. Raises `OSError`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     name = document["predicate"]["draftproof"]["adapter"]["name"]
     kept = "".join(c if c.isalnum() or c in "-._" else "-" for c in name).strip("-.")
-    path = folder / f"{kept or 'adapter'}.json"
+    stem = kept or "adapter"
+    numbered = (folder / f"{stem}-{n}.json" for n in count(2))
+    path = next(p for p in chain([folder / f"{stem}.json"], numbered) if p not in taken)
     unfinished = path.with_suffix(".json.part")
     unfinished.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
     unfinished.replace(path)

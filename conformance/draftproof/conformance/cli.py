@@ -6,6 +6,8 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -71,7 +73,10 @@ def certify(adapters: tuple[str, ...], tier: str, output: Path, jobs: int, as_js
     An ADAPTER is a built-in name (see `draftproof list`), package.module:attribute or
     ./file.py:attribute; the attribute is an adapter, or a class that makes one.
     """
-    judged = [_judge(name, tier=tier, output=output, jobs=jobs, quiet=as_json) for name in adapters]
+    judged: list[_Judged] = []
+    for name in adapters:
+        taken = [each.path for each in judged if each.path]
+        judged.append(_judge(name, tier=tier, output=output, jobs=jobs, quiet=as_json, taken=taken))
     code = next((c for c in (5, 3, 1, 4) if c in {each.code for each in judged}), 0)
     if as_json:
         _print_json(
@@ -93,10 +98,13 @@ def certify(adapters: tuple[str, ...], tier: str, output: Path, jobs: int, as_js
 class _Judged:
     code: int
     certificate: dict[str, Any] | None = None
+    path: Path | None = None
     error: str | None = None
 
 
-def _judge(name: str, *, tier: str, output: Path, jobs: int, quiet: bool) -> _Judged:
+def _judge(
+    name: str, *, tier: str, output: Path, jobs: int, quiet: bool, taken: Sequence[Path]
+) -> _Judged:
     """Certify one adapter: print, write, and return what became of it."""
     try:
         from draftproof.conformance import campaign, certificate, loading
@@ -107,9 +115,11 @@ def _judge(name: str, *, tier: str, output: Path, jobs: int, quiet: bool) -> _Ju
             raise
         return _failed(name, "it needs PyTorch: pip install 'draftproof[torch]'")
     try:
-        report = campaign.certify(name, tier=tier, jobs=jobs, progress=terminal.shown_progress)
-        document = certificate.statement(report, loading.load_adapter(name))
-        path = certificate.write(document, output)
+        # What an adapter prints must not end up among what we print.
+        with redirect_stdout(sys.stderr):
+            report = campaign.certify(name, tier=tier, jobs=jobs, progress=terminal.shown_progress)
+            document = certificate.statement(report, loading.load_adapter(name))
+        path = certificate.write(document, output, taken=taken)
     except loading.UnknownAdapter as error:
         raise click.UsageError(str(error)) from None
     except (loading.AdapterFailed, InvalidAdapter) as error:
@@ -121,7 +131,8 @@ def _judge(name: str, *, tier: str, output: Path, jobs: int, quiet: bool) -> _Ju
         raise click.UsageError(f"cannot write the certificate: {error}") from None
     if not quiet:
         terminal.print_certificate(terminal.console(), document, path)
-    return _Judged({"pass": 0, "fail": 1, "inconclusive": 4}.get(report.verdict, 3), document)
+    code = {"pass": 0, "fail": 1, "inconclusive": 4}.get(report.verdict, 3)
+    return _Judged(code, document, path)
 
 
 def _failed(name: str, reason: str) -> _Judged:

@@ -13,6 +13,7 @@ from itertools import product
 from draftproof.conformance import story
 from draftproof.conformance.adapter import Adapter
 from draftproof.conformance.cases import Batch, Case
+from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.observe import Observation, Outcome, observe, observe_batch
 from draftproof.conformance.requirements import (
     FAIL,
@@ -85,10 +86,10 @@ def explain_batch(adapter: Adapter, batch: Batch) -> Counterexample:
 
 def _distance(adapter: Adapter, requirement: str, instance: Instance) -> Rational:
     """Return the distance of a requirement that fails on the instance, zero if it does not."""
-    seen = observe(adapter, _as_case(instance))
     try:
+        seen = observe(adapter, _as_case(instance))
         distance = LAWS[requirement](seen)
-    except NotApplicable:
+    except (NotApplicable, OpaqueRandomness):
         return rational(0)
     scale = instance.length if requirement.startswith("length.") else 1
     failed = verdict_of(distance, scale * seen.allowed, scale * seen.slack) == FAIL

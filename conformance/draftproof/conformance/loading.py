@@ -48,7 +48,7 @@ def load_adapter(name: str) -> Adapter:
     if inspect.isclass(adapter):
         try:
             adapter = adapter()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise AdapterFailed(f"{name}: {attribute}() raised {_told(error)}") from error
     declaration(adapter)
     return adapter  # type: ignore[no-any-return]  # declaration has checked it
@@ -64,7 +64,7 @@ def _from_package(name: str) -> ModuleType:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise UnknownAdapter(f"there is no module {error.name!r}") from error
         raise AdapterFailed(f"{name} could not be imported: {_told(error)}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise AdapterFailed(f"{name} could not be imported: {_told(error)}") from error
 
 
@@ -82,7 +82,7 @@ def _from_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise AdapterFailed(f"{path} could not be imported: {_told(error)}") from error
     return module

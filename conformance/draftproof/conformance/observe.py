@@ -162,7 +162,7 @@ def _error(adapter: Adapter, request: Request) -> str | None:
                 target_probs=request.target_probs.clone(),
             )
         )
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         return f"{type(error).__name__}: {error}"
     return None
 
@@ -233,7 +233,7 @@ def _exact(adapter: Adapter, rows: Sequence[tuple[Instance, Drafts]]) -> ExactLa
         request = _request(rows, declared)
         try:
             return _checked(adapter.verify(request), len(rows))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             return f"raised {type(error).__name__}: {error}"
 
     raw = exact_law(program)

@@ -210,11 +210,18 @@ def _judged(requirement: str, seen: Observation) -> Finding:
     except NotApplicable as reason:
         return Finding(requirement, seen.case, SKIPPED, detail=str(reason))
     verdict = verdict_of(distance, allowed, slack)
-    detail = ""
-    if verdict == FAIL and requirement == "length.optimal":
-        above = expected_accepted(seen) > stateless(seen.instance).value
-        detail = "above the optimum, so it cannot be lossless" if above else "below the optimum"
+    detail = _detail(requirement, seen) if verdict == FAIL else ""
     return Finding(requirement, seen.case, verdict, distance, allowed, "exact", seen.runs, detail)
+
+
+def _detail(requirement: str, seen: Observation) -> str:
+    if requirement == "law.prefix":
+        failures = {o: w for o, w in seen.emitted().items() if isinstance(o, Failure)}
+        return max(failures, key=lambda failure: failures[failure]).what
+    if requirement == "length.optimal":
+        above = expected_accepted(seen) > stateless(seen.instance).value
+        return "above the optimum, so it cannot be lossless" if above else "below the optimum"
+    return ""
 
 
 def _known(seen: Observation) -> Algorithm:
