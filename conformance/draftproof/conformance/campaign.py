@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -12,7 +12,7 @@ import torch
 
 from draftproof.conformance.adapter import Adapter, Declaration, declaration
 from draftproof.conformance.cases import Batch, Case, batches, cases
-from draftproof.conformance.counterexample import Counterexample, explain, explain_batch
+from draftproof.conformance.counterexample import Counterexample, Progress, explain, explain_batch
 from draftproof.conformance.lanes.exact import TooManyRuns
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.loading import AdapterFailed, load_adapter
@@ -59,10 +59,6 @@ class Report:
     counterexample: Counterexample | None
 
 
-Progress = Callable[[Iterable[Any], int, str], Iterable[Any]]
-"""Wraps an iteration over a number of steps with a title, to show how far it is."""
-
-
 def certify(name: str, *, tier: str = "standard", jobs: int = 1, progress: Progress) -> Report:
     """Judge the adapter of this name on all cases of a tier.
 
@@ -87,7 +83,7 @@ def certify(name: str, *, tier: str = "standard", jobs: int = 1, progress: Progr
         findings.append(Finding("batch.invariant", "batches", SKIPPED, detail=reason))
     decisions = tuple(_decisions(findings))
     verdict = _overall(decisions)
-    found = _counterexample(adapter, tier, decisions) if verdict == FAIL else None
+    found = _counterexample(adapter, tier, decisions, progress) if verdict == FAIL else None
     return Report(declared, tier, verdict, decisions, found)
 
 
@@ -147,13 +143,14 @@ def _blind(declared: Declaration, tier: str, error: Exception) -> Report:
 
 
 def _counterexample(
-    adapter: Adapter, tier: str, decisions: Iterable[Decision]
+    adapter: Adapter, tier: str, decisions: Iterable[Decision], progress: Progress
 ) -> Counterexample | None:
     """Return the smallest counterexample found to the first requirement that fails."""
     for decision in decisions:
         if decision.verdict == FAIL and decision.requirement.id in LAWS:
             instances = {case.id: case.instance for case in cases(tier)}
-            return explain(adapter, decision.requirement.id, instances[decision.worst.case])
+            failed = instances[decision.worst.case]
+            return explain(adapter, decision.requirement.id, failed, progress=progress)
         if decision.verdict == FAIL and decision.requirement.id == "batch.invariant":
             batch = next(b for b in batches(tier) if b.id == decision.worst.case)
             return explain_batch(adapter, batch)

@@ -15,11 +15,12 @@ from typing import Any, NoReturn
 
 import click
 
+from draftproof.reference.drafting import draft_law
 from draftproof.reference.errors import InvalidInput
 from draftproof.reference.model import Instance, context_key, instance_from_json
 from draftproof.reference.optimum import StatelessOptimum, stateless
 from draftproof.reference.process import continued, expected_accepted
-from draftproof.reference.verifiers import ALGORITHMS, algorithm_named, emission_law
+from draftproof.reference.verifiers import ALGORITHMS, algorithm_named, verification_law
 from draftproof.spec import MalformedDocument, requirements, validate
 
 EXIT_CODES = {
@@ -150,7 +151,10 @@ def law(algorithm: str, instance_file: str, as_json: bool) -> None:
 
     instance = _read_instance(instance_file)
     try:
-        emitted = emission_law(algorithm_named(algorithm), instance)
+        named, drafts = algorithm_named(algorithm), draft_law(instance)
+        steps = terminal.shown_progress(drafts, len(drafts), f"law of {algorithm}")
+        verified = {paths: verification_law(named, instance, paths) for paths in steps}
+        emitted = drafts.then(verified.__getitem__)
         horizon = instance.length + 1
         text = continued(emitted, instance, horizon)
     except InvalidInput as error:

@@ -6,9 +6,10 @@ on them, the instance on which it failed is made smaller, step by step, as long 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 from draftproof.conformance import story
 from draftproof.conformance.adapter import Adapter
@@ -52,7 +53,13 @@ class Counterexample:
     words: tuple[str, ...]
 
 
-def explain(adapter: Adapter, requirement: str, failed: Instance) -> Counterexample:
+Progress = Callable[[Iterable[Any], int, str], Iterable[Any]]
+"""Wraps an iteration over a number of steps with a title, to show how far it is."""
+
+
+def explain(
+    adapter: Adapter, requirement: str, failed: Instance, *, progress: Progress
+) -> Counterexample:
     """Return a small counterexample to a requirement that fails on `failed`."""
     distance = _distance(adapter, requirement, failed)
     clear = min(_CLEAR, distance / 2)
@@ -61,9 +68,11 @@ def explain(adapter: Adapter, requirement: str, failed: Instance) -> Counterexam
         found = _distance(adapter, requirement, instance)
         return found >= clear
 
-    small = next((instance for instance in _simplest() if fails(instance)), None)
+    simplest = list(_simplest())
+    tried = progress(simplest, len(simplest), "simplest rows")
+    small = next((instance for instance in tried if fails(instance)), None)
     if small is None:
-        small = _shrunk(failed, fails)
+        small = _shrunk(failed, fails, progress)
     return _account(requirement, small, observe(adapter, _as_case(small)))
 
 
@@ -130,9 +139,9 @@ def _complexity(row: Row) -> int:
     return sum(int(weight.numerator + weight.denominator) for weight in row)
 
 
-def _shrunk(instance: Instance, fails: Callable[[Instance], bool]) -> Instance:
+def _shrunk(instance: Instance, fails: Callable[[Instance], bool], progress: Progress) -> Instance:
     """Return a smaller instance that still fails, as small as single steps can make it."""
-    for _ in range(_MOST_STEPS):
+    for _ in progress(range(_MOST_STEPS), _MOST_STEPS, "smaller rows"):
         smaller = next((step for step in _steps(instance) if fails(step)), None)
         if smaller is None:
             return instance

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+from rich.text import Text
+
+from draftproof.conformance.report.terminal import (
+    console,
+    print_catalogue,
+    print_law,
+    shown_progress,
+)
+
+
+def shown(width: int, *, terminal: bool) -> tuple[Console, io.StringIO]:
+    file = io.StringIO()
+    return Console(file=file, width=width, force_terminal=terminal, highlight=False), file
+
+
+LAW = {
+    "algorithm": "block",
+    "lossless": True,
+    "expected_accepted": "11/9",
+    "law": [{"path": 0, "accepted": [0, 1], "next": 1, "probability": "1/27"}],
+}
+
+
+def test_brackets_are_text_and_no_markup() -> None:
+    out, file = shown(80, terminal=False)
+    print_law(out, LAW)
+    assert "E[accepted length] = 11/9, lossless" in file.getvalue()
+    out, file = shown(80, terminal=False)
+    print_catalogue(out, {"things": [{"name": "[red]x[/red]"}]})
+    assert "[red]x[/red]" in file.getvalue()
+
+
+@pytest.mark.parametrize("width", [20, 60, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    out, file = shown(width, terminal=True)
+    print_law(out, LAW)
+    print_catalogue(out, {"things": [{"name": "x" * 50, "reason": "y " * 40}]})
+    lines = Text.from_ansi(file.getvalue()).split()
+    assert max(line.cell_len for line in lines) <= width
+
+
+def test_progress_is_silent_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert list(shown_progress([1, 2, 3], 3, "[title]")) == [1, 2, 3]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_broken_pipe_is_not_a_verdict() -> None:
+    with pytest.raises(BrokenPipeError):
+        console().on_broken_pipe()
