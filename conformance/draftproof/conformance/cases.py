@@ -85,12 +85,7 @@ def _generated() -> Iterator[Case]:
         (4, 3, "standard"),
     ):
         name = f"generic.v{vocabulary}.l{length}"
-        yield Case(
-            name,
-            "rows of every context differ",
-            tier,
-            _instance(name, vocabulary, length),
-        )
+        yield Case(name, "rows of every context differ", tier, _instance(name, vocabulary, length))
 
     yield Case(
         "motivating",
@@ -219,17 +214,9 @@ def _generated() -> Iterator[Case]:
         _by_depth(2, ["64 192", "224 32", "192 64", "32 224"], ["192 64", "64 192", "128 128"]),
     )
     yield Case(
-        "single-token",
-        "V = 1: nothing to choose",
-        "standard",
-        _fixed("256", "256", length=2),
+        "single-token", "V = 1: nothing to choose", "standard", _fixed("256", "256", length=2)
     )
-    yield Case(
-        "single-token.l1",
-        "V = 1 and L = 1",
-        "standard",
-        _fixed("256", "256", length=1),
-    )
+    yield Case("single-token.l1", "V = 1 and L = 1", "standard", _fixed("256", "256", length=1))
     for index in range(24):
         vocabulary, length = 2 + index % 3, 1 + index // 3 % 3
         name = f"random.{index:02d}"
