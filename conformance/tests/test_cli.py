@@ -162,6 +162,10 @@ def test_wrong_usage_exits_with_2_and_says_why(
         (json.dumps({**MOTIVATING, "length": 0}), "the draft length must be at least 1, got 0"),
         (json.dumps({**MOTIVATING, "drafts": 2}), "token verifies at most 1 path"),
         (json.dumps({**MOTIVATING, "scheme": "magic"}), "magic"),
+        (
+            json.dumps({**MOTIVATING, "length": 60, "draft": ["1/2", "1/2"]}),
+            "more than 200000 prefixes can be drafted, too many to enumerate",
+        ),
     ],
 )
 def test_a_bad_instance_exits_with_2_and_says_where(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -35,6 +36,9 @@ EXIT_CODES = {
     141: "the reader of the output went away",
 }
 """What the exit codes mean. Of several adapters the gravest counts: 3, then 1, then 4."""
+
+# About ten minutes of enumeration.
+_MOST_PREFIXES = 200_000
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
@@ -272,6 +276,11 @@ def _read_instance(file: str) -> Instance:
         raise click.UsageError(f"{file} is not JSON: {error}") from None
     except (InvalidInput, MalformedDocument) as error:
         raise click.UsageError(f"{file}: {error}") from None
+    prefixes = instance.draft.reachable(instance.length)
+    if next(islice(prefixes, _MOST_PREFIXES, None), None) is not None:
+        raise click.UsageError(
+            f"{file}: more than {_MOST_PREFIXES} prefixes can be drafted, too many to enumerate"
+        )
     return instance
 
 

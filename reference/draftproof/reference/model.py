@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -146,8 +147,13 @@ class Instance:
             raise WrongShape(f"the draft length must be at least 1, got {self.length}")
         if self.drafts < 1:
             raise WrongShape(f"the number of drafts must be at least 1, got {self.drafts}")
-        for context in (*self.draft.reachable(self.length), *self.target.reachable(self.length)):
-            self.target(context)
+        # One row that serves everywhere is never missing, however many contexts there are.
+        if not self.draft.context_free:
+            deque(self.draft.reachable(self.length), maxlen=0)
+        if not self.target.context_free:
+            for model in (self.draft, self.target):
+                for context in model.reachable(self.length):
+                    self.target(context)
 
     @property
     def vocabulary(self) -> int:

@@ -302,7 +302,9 @@ class Interpreter:
         """Return what stands for a moved argument when ids are moved in its place."""
         if isinstance(moved, Tensor):
             ids = self.identities.of(moved)
-            return torch.zeros(moved.shape, dtype=torch.int64) if ids is None else ids.clone()
+            if ids is None:
+                return torch.zeros(moved.shape, dtype=torch.int64, device=moved.device)
+            return ids.clone()
         if isinstance(moved, (list, tuple)):
             return [self._ids(each) for each in moved]
         return 0
