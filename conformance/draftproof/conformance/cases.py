@@ -3,7 +3,8 @@
 A good toy model depends on its context (a context-free one cannot see a verifier that goes on
 after a rejection) and has what real rows have: zeros, ties, equal rows, disjoint supports, point
 masses, near certainty. Rows are multiples of 1/16 or 1/256, exact in every float dtype, so that an
-observed distance is the adapter's own; `motivating` alone is in thirds, as in its paper.
+observed distance is the adapter's own; `motivating` alone is in thirds, as in its paper, and
+`near-one.sure` needs more bits than bfloat16 has.
 """
 
 from __future__ import annotations
@@ -200,6 +201,16 @@ def _generated() -> Iterator[Case]:
         "both are nearly certain, of the same token",
         "standard",
         _by_depth(2, ["255 1", "254 2", "1 255"], ["254 2", "255 1"]),
+    )
+    yield Case(
+        "near-one.sure",
+        "the draft is certain, and the target certain to 1/2048",
+        "standard",
+        Instance(
+            Model("target", 2, {(): _row("2047 1", 2048)}, context_free=True),
+            Model("draft", 2, {(): _row("1 0")}, context_free=True),
+            length=2,
+        ),
     )
     yield Case(
         "banked",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 import warnings
 from bisect import bisect
@@ -549,6 +550,26 @@ def test_the_programs_own_line_is_named() -> None:
     with pytest.raises(OpaqueRandomness, match="looks at continuous noise") as failure:
         exact_law(program)
     assert failure.value.source.endswith("return F.softmax(noise, dim=0) < 0.5  # the guilty line")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda: float(torch.rand(1)) < 0.5,
+        lambda: math.log(torch.rand(1).item()) < -1,
+        lambda: torch.rand(2).numpy() < 0.5,
+    ],
+    ids=["float", "math.log", "numpy"],
+)
+def test_what_takes_noise_out_of_torch_hears_what_to_do_instead(program: Program) -> None:
+    with pytest.raises(OpaqueRandomness, match="compare it as a tensor, or as its item"):
+        exact_law(program)
+
+
+def test_a_logarithm_that_is_always_nan_is_named() -> None:
+    """The minus belongs inside the clamp: this one takes the log of a negative constant."""
+    with pytest.raises(OpaqueRandomness, match="logarithm of noise that is never positive"):
+        exact_law(lambda: torch.log(-torch.log(torch.rand(2)).clamp(min=1e-20)).argmax())
 
 
 # --- against real randomness -------------------------------------------------------------

@@ -51,6 +51,7 @@ WRONG = {
     "AcceptsEverything": LOSSY | {"law.support", "length.expected"},
     "AcceptsByTargetAlone": LOSSY | {"law.prefix", "length.expected"},
     "AcceptsAboveShortcut": LOSSY | {"length.expected"},
+    "AcceptsNearlySure": LOSSY | {"length.expected"},
     "OneHot": {"law.reference", "length.expected"},
     "BlockWithTokenResidual": LOSSY,
     "BlockStopsAtFirstFailure": LOSSY | {"length.expected", "length.optimal"},
@@ -62,7 +63,7 @@ WRONG = {
 
 
 # What shows on nearly certain or on far apart rows only, which are not among the quick cases.
-NEEDS_STANDARD = ("AcceptsAboveShortcut", "GoesOnAfterRejection")
+NEEDS_STANDARD = ("AcceptsAboveShortcut", "AcceptsNearlySure", "GoesOnAfterRejection")
 
 
 def silent(steps: Iterable[Any], count: int, title: str) -> Iterable[Any]:
@@ -97,7 +98,7 @@ def test_what_is_wrong_fails_by_the_requirement_that_it_breaks(name: str) -> Non
     found = report.counterexample
     assert found is not None
     assert found.requirement in WRONG[name]
-    assert found.distance >= rational("1/1000")
+    assert found.distance >= rational("1/5000")
     assert found.words[0].startswith(f"{found.requirement} fails")
     if found.requirement != "batch.invariant":
         assert found.instance.vocabulary <= 3

@@ -141,6 +141,13 @@ class AcceptsAboveShortcut(Verifier):
         return torch.where(p > 0.99, 2.0, p / q)
 
 
+class AcceptsNearlySure(Verifier):
+    """The same, for a token that is sure to one in a thousand."""
+
+    def threshold(self, p: Tensor, q: Tensor) -> Tensor:
+        return torch.where(p > 0.999, 2.0, p / q)
+
+
 class OneHot(Verifier):
     """The draft's law is ignored: lossless, but not what token verification accepts."""
 

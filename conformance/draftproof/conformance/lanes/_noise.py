@@ -103,6 +103,8 @@ class Log:
         if low < -_LARGEST_GUARD:
             raise NotUnderstood("takes the logarithm of noise that can be negative")
         # -log(u + 1e-10) is negative with a probability that is the slack of its race.
+        if high <= 0:
+            raise NotUnderstood("takes the logarithm of noise that is never positive")
         return (-inf if low < 0 else log(low)), log(high)
 
     def solve(self, relation: str, edge: Extended, domain: Range) -> _Solved:

@@ -210,7 +210,10 @@ class _Python(TorchFunctionMode):
                         return Scalar(tensor.reshape(()))
                     if func is Tensor.tolist and interpreter.identities.has_noise(tensor):
                         return _scalars(tensor)
-                    interpreter.refuse_noise(tensor)
+                    if interpreter.identities.has_noise(tensor):
+                        raise NotUnderstood(
+                            "takes noise out of torch: compare it as a tensor, or as its item()"
+                        )
             except NotUnderstood as reason:
                 raise self._dispatch.blinded(func.__name__, reason) from None
         return func(*args, **kwargs)
