@@ -29,8 +29,12 @@ def test_a_dtype_may_be_an_object_or_a_name(dtype: object) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"name": ""}, "an adapter needs 'name', a non-empty string; SimpleNamespace.name is ''"),
-        ({"version": 3}, "an adapter needs 'version', a non-empty string; .* is 3"),
+        (
+            {"name": ""},
+            "an adapter needs 'name', a non-empty printable string; SimpleNamespace.name is ''",
+        ),
+        ({"name": "a\nb"}, r"an adapter needs 'name', .* is 'a\\nb'"),
+        ({"version": 3}, "an adapter needs 'version', a non-empty printable string; .* is 3"),
         ({"algorithm": None}, "an adapter needs 'algorithm'"),
         ({"verify": "no"}, r"an adapter needs a method verify\(request\)"),
         (

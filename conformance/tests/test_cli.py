@@ -100,6 +100,26 @@ def test_an_instance_may_come_through_a_pipe(tmp_path: Path) -> None:
     assert json.loads(ran.stdout)["expected_accepted"] == "10/9"
 
 
+def test_a_byte_order_mark_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "bom.json").write_text(json.dumps(MOTIVATING), encoding="utf-8-sig")
+    assert draftproof("law", "token", "bom.json", cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("redirection", ["law token - <&-", "list > /dev/full"])
+def test_a_closed_input_and_a_full_disk_are_named(tmp_path: Path, redirection: str) -> None:
+    command = f"{sys.executable} -c 'from draftproof.conformance.cli import main; main()'"
+    ran = subprocess.run(
+        ["/bin/bash", "-c", f"{command} {redirection}"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=60,
+    )
+    assert ran.returncode == 2
+    assert "it is closed" in ran.stderr or "No space left on device" in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
 def test_list(tmp_path: Path) -> None:
     ran = draftproof("list", "--json", cwd=tmp_path)
     document = json.loads(ran.stdout)
@@ -164,8 +184,19 @@ def test_wrong_usage_exits_with_2_and_says_why(
         (json.dumps({**MOTIVATING, "scheme": "magic"}), "magic"),
         (
             json.dumps({**MOTIVATING, "length": 60, "draft": ["1/2", "1/2"]}),
-            "more than 200000 prefixes can be drafted, too many to enumerate",
+            "there are too many texts of 60 tokens of the draft to enumerate",
         ),
+        (
+            '{"vocabulary": 1, "length": 1000000, "target": ["1"], "draft": ["1"]}',
+            "there are too many texts of 1000000 tokens of the draft to enumerate",
+        ),
+        (
+            json.dumps({**MOTIVATING, "length": 30, "draft": ["1", "0"], "target": ["1/2", "1/2"]}),
+            "there are too many texts of 31 tokens of the target to enumerate",
+        ),
+        ('{"vocabulary": 2, "vocabulary": 2}', "the key 'vocabulary' appears twice"),
+        ("[" * 100_000, "bad.json is not JSON: maximum recursion depth exceeded"),
+        ('{"vocabulary": ' + "9" * 5000 + "}", "bad.json is not JSON: Exceeds the limit"),
     ],
 )
 def test_a_bad_instance_exits_with_2_and_says_where(

@@ -47,7 +47,8 @@ class Adapter(Protocol):
 
     Optional attributes:
 
-    * `dtype` (default float32): the dtype of the rows that it is given, a torch dtype or its name;
+    * `dtype` (default float32): the dtype of the rows that it is given, and of the arithmetic that
+      it owes; a torch dtype or its name;
     * `device` (default "cpu");
     * `max_drafts` (default 1): the largest K that it takes;
     * `batch` (default True): False if it takes one row at a time, B = 1;
@@ -94,9 +95,9 @@ def declaration(adapter: Any) -> Declaration:
     """Return what the adapter declares. Raises `InvalidAdapter`."""
     for attribute in ("name", "version", "algorithm"):
         value = getattr(adapter, attribute, None)
-        if not isinstance(value, str) or not value:
+        if not isinstance(value, str) or not value or not value.isprintable():
             raise InvalidAdapter(
-                f"an adapter needs {attribute!r}, a non-empty string; "
+                f"an adapter needs {attribute!r}, a non-empty printable string; "
                 f"{type(adapter).__name__}.{attribute} is {value!r}"
             )
     if not callable(getattr(adapter, "verify", None)):

@@ -104,7 +104,7 @@ def write(document: dict[str, Any], folder: Path, *, taken: Container[Path] = ()
     folder.mkdir(parents=True, exist_ok=True)
     name = document["predicate"]["draftproof"]["adapter"]["name"]
     kept = "".join(c if c.isalnum() or c in "-._" else "-" for c in name).strip("-.")
-    stem = kept or "adapter"
+    stem = kept[:100] or "adapter"
     numbered = (folder / f"{stem}-{n}.json" for n in count(2))
     path = next(p for p in chain([folder / f"{stem}.json"], numbered) if p not in taken)
     unfinished = path.with_suffix(".json.part")

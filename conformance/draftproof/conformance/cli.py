@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from importlib.metadata import version
-from itertools import islice
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
 from draftproof.reference.drafting import draft_law
-from draftproof.reference.errors import InvalidInput
-from draftproof.reference.model import Instance, context_key, instance_from_json
+from draftproof.reference.errors import InvalidInput, WrongShape
+from draftproof.reference.model import Instance, Model, context_key, instance_from_json
 from draftproof.reference.optimum import StatelessOptimum, stateless
 from draftproof.reference.process import continued, expected_accepted
 from draftproof.reference.verifiers import ALGORITHMS, algorithm_named, verification_law
@@ -27,7 +27,7 @@ from draftproof.spec import MalformedDocument, requirements, validate
 EXIT_CODES = {
     0: "every adapter conforms",
     1: "an adapter does not conform",
-    2: "usage: an unknown name, an unreadable or invalid file",
+    2: "usage: an unknown name, an unreadable, unwritable or invalid file",
     3: "an adapter could not run or could not be judged",
     4: "inconclusive: no adapter fails, but not everything could be decided",
     5: "malformed evidence: a certificate that breaks its schema",
@@ -37,8 +37,8 @@ EXIT_CODES = {
 }
 """What the exit codes mean. Of several adapters the gravest counts: 3, then 1, then 4."""
 
-# About ten minutes of enumeration.
-_MOST_PREFIXES = 200_000
+# Minutes of enumeration, not hours: about this many tokens and row entries are visited.
+_MOST_WORK = 4_000_000
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
@@ -78,6 +78,11 @@ def certify(adapters: tuple[str, ...], tier: str, output: Path, jobs: int, as_js
     An ADAPTER is a built-in name (see `draftproof list`), package.module:attribute or
     ./file.py:attribute; the attribute is an adapter, or a class that makes one.
     """
+    _require_names(adapters)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.UsageError(f"cannot write to {str(output)!r}: {error.strerror}") from None
     judged: list[_Judged] = []
     for name in adapters:
         taken = [each.path for each in judged if each.path]
@@ -138,6 +143,19 @@ def _judge(
         terminal.print_certificate(terminal.console(), document, path)
     code = {"pass": 0, "fail": 1, "inconclusive": 4}.get(report.verdict, 3)
     return _Judged(code, document, path)
+
+
+def _require_names(adapters: Sequence[str]) -> None:
+    """Refuse a name that leads nowhere before anything is judged."""
+    from draftproof.conformance import loading
+
+    for name in adapters:
+        try:
+            loading.load_adapter(name)
+        except loading.UnknownAdapter as error:
+            raise click.UsageError(str(error)) from None
+        except Exception:  # noqa: S112  # it exists; what is wrong with it is told in its turn
+            continue
 
 
 def _failed(name: str, reason: str) -> _Judged:
@@ -254,6 +272,9 @@ def main() -> NoReturn:
         # Python must not complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141
+    except OSError as error:
+        click.echo(f"Error: cannot write the output: {error.strerror}", err=True)
+        code = 2
     except Exception:
         traceback.print_exc()
         click.echo("This is a defect of draftproof itself; please report it.", err=True)
@@ -264,24 +285,42 @@ def main() -> NoReturn:
 def _read_instance(file: str) -> Instance:
     """Read an instance file. Every way in which it can be wrong is a usage error."""
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        bytes_ = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        text = bytes_.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError, AttributeError) as error:
+        reason = {UnicodeDecodeError: "it is not UTF-8 text", AttributeError: "it is closed"}.get(
+            type(error), getattr(error, "strerror", "")
+        )
         raise click.UsageError(f"cannot read {file!r}: {reason}") from None
     try:
-        document = json.loads(text)
+        document = json.loads(text, object_pairs_hook=_without_duplicates)
         instance = instance_from_json(document)
         validate(document, "instance")
-    except json.JSONDecodeError as error:
-        raise click.UsageError(f"{file} is not JSON: {error}") from None
     except (InvalidInput, MalformedDocument) as error:
         raise click.UsageError(f"{file}: {error}") from None
-    prefixes = instance.draft.reachable(instance.length)
-    if next(islice(prefixes, _MOST_PREFIXES, None), None) is not None:
-        raise click.UsageError(
-            f"{file}: more than {_MOST_PREFIXES} prefixes can be drafted, too many to enumerate"
-        )
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"{file} is not JSON: {error}") from None
+    _require_small(file, instance.draft, instance.length)
+    _require_small(file, instance.target, instance.length + 1)
     return instance
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise WrongShape(f"the key {twice!r} appears twice")
+    return document
+
+
+def _require_small(file: str, model: Model, depth: int) -> None:
+    """Refuse what would be enumerated for hours: too many prefixes, or too long ones."""
+    work = accumulate(model.vocabulary + len(prefix) for prefix in model.reachable(depth))
+    if any(done > _MOST_WORK for done in work):
+        raise click.UsageError(
+            f"{file}: there are too many texts of {depth} tokens of the {model.name} to enumerate"
+        )
 
 
 def _optimum_document(best: StatelessOptimum) -> dict[str, Any]:

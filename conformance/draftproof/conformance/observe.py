@@ -224,6 +224,10 @@ def _request(rows: Sequence[tuple[Instance, Drafts]], declared: Declaration) -> 
     )
 
 
+# Eager draws at every position of three rows take some 30,000 runs; this is a minute or two.
+_MOST_RUNS = 50_000
+
+
 def _exact(adapter: Adapter, rows: Sequence[tuple[Instance, Drafts]]) -> ExactLaw[Any]:
     """Return the exact law of the outcomes of all rows in one batch."""
     declared = declaration(adapter)
@@ -236,7 +240,7 @@ def _exact(adapter: Adapter, rows: Sequence[tuple[Instance, Drafts]]) -> ExactLa
         except (Exception, SystemExit) as error:
             return f"raised {type(error).__name__}: {error}"
 
-    raw = exact_law(program)
+    raw = exact_law(program, most_runs=_MOST_RUNS)
     return replace(raw, law=raw.law.map(lambda outcome: _outcomes(outcome, rows)))
 
 

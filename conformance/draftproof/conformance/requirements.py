@@ -26,7 +26,7 @@ from draftproof.reference.model import Instance, Path
 from draftproof.reference.optimum import stateless
 from draftproof.reference.process import continued
 from draftproof.reference.rational import ONE, Rational, total
-from draftproof.reference.verifiers import Algorithm, emission_law, verification_law
+from draftproof.reference.verifiers import ALGORITHMS, Algorithm, emission_law, verification_law
 
 PASS, FAIL, INCONCLUSIVE, SKIPPED, ERROR = "pass", "fail", "inconclusive", "skipped", "error"
 """The verdicts. Inconclusive never certifies; a skip carries its reason."""
@@ -226,7 +226,7 @@ def _detail(requirement: str, seen: Observation) -> str:
 
 def _known(seen: Observation) -> Algorithm:
     if seen.algorithm is None:
-        raise NotApplicable("the reference does not know the adapter's algorithm")
+        raise NotApplicable(f"the reference knows the algorithms {', '.join(ALGORITHMS)} only")
     return seen.algorithm
 
 

@@ -572,6 +572,30 @@ def test_a_logarithm_that_is_always_nan_is_named() -> None:
         exact_law(lambda: torch.log(-torch.log(torch.rand(2)).clamp(min=1e-20)).argmax())
 
 
+def test_a_loop_without_an_end_is_not_enumerated() -> None:
+    def program() -> int:
+        tries = 0
+        while torch.rand(()) < 0.5:
+            tries += 1
+        return tries
+
+    with pytest.raises(TooManyRuns, match="more than 10000 random choices"):
+        exact_law(program)
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (lambda: torch.rand(()).clamp(max=0.6) >= 0.6, "3355443/8388608"),
+        (lambda: torch.rand(()).clamp(min=0.7) <= 0.7, "11744051/16777216"),
+        (lambda: torch.rand(()).clamp(min=0.7) < 0.7, "0"),
+    ],
+    ids=["upper", "lower", "below"],
+)
+def test_a_clamp_is_at_its_bound_as_a_float(program: Program, expected: str) -> None:
+    assert str(exact_law(program).law[True]) == expected
+
+
 # --- against real randomness -------------------------------------------------------------
 
 SAMPLES = 2000

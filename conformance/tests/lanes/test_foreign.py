@@ -86,3 +86,34 @@ def test_threads_may_start_again_afterwards() -> None:
     thread = Thread(target=list)
     thread.start()
     thread.join()
+
+
+def test_a_generator_that_the_program_seeds_draws_nothing_random() -> None:
+    def program() -> torch.Tensor:
+        generator = torch.Generator().manual_seed(7)
+        return torch.rand(1, generator=generator) < 0.5
+
+    with pytest.raises(OpaqueRandomness, match="fixes what is drawn") as failure:
+        exact_law(program)
+    assert "Generator().manual_seed(7)" in failure.value.source
+
+
+def test_a_refusal_that_is_caught_is_a_refusal_still() -> None:
+    def program() -> int:
+        try:
+            torch.Generator().manual_seed(7)
+        except RuntimeError:
+            return 0
+        return 1
+
+    with pytest.raises(OpaqueRandomness, match="fixes what is drawn"):
+        exact_law(program)
+
+
+def test_a_generator_from_outside_may_be_of_any_seed() -> None:
+    generator = torch.Generator().manual_seed(7)
+    law = exact_law(lambda: torch.rand(1, generator=generator) < 0.5).law
+    assert {outcome: str(weight) for outcome, weight in law.items()} == {
+        (True,): "1/2",
+        (False,): "1/2",
+    }

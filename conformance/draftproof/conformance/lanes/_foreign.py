@@ -20,7 +20,7 @@ from typing import Any
 import numpy
 import torch
 
-from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
 
 _searched: set[Hashable] = set()
 
@@ -33,8 +33,12 @@ def generators_untouched(program: Callable[[], Any]) -> Iterator[None]:
     _searched.add(text)
     before = _global_states()
     private_before = [_state(generator) for generator in private]
-    with _no_threads():
+    refused: list[OpaqueRandomness] = []
+    with _no_threads(refused), _no_seeding(refused):
         yield
+    if refused:
+        # A program that catches everything must not turn a refusal into a law.
+        raise refused[0]
     used = [name for name, state in _global_states().items() if state != before[name]]
     used += [
         repr(generator)
@@ -48,12 +52,15 @@ def generators_untouched(program: Callable[[], Any]) -> Iterator[None]:
 
 
 @contextmanager
-def _no_threads() -> Iterator[None]:
+def _no_threads(refused: list[OpaqueRandomness]) -> Iterator[None]:
+    """Refuse new threads: the modes that follow the program would not follow them."""
     start, ours = Thread.start, get_ident()
 
     def guarded(thread: Thread) -> None:
         if get_ident() == ours:
-            raise OpaqueRandomness(thread.name, "is a new thread, which cannot be followed")
+            reason = "is a new thread, which cannot be followed"
+            refused.append(OpaqueRandomness(thread.name, reason, program_line()))
+            raise refused[-1]
         start(thread)
 
     Thread.start = guarded  # type: ignore[assignment,method-assign]  # no hook
@@ -61,6 +68,23 @@ def _no_threads() -> Iterator[None]:
         yield
     finally:
         Thread.start = start  # type: ignore[method-assign]  # as above
+
+
+@contextmanager
+def _no_seeding(refused: list[OpaqueRandomness]) -> Iterator[None]:
+    """Refuse generators that the program makes and seeds: it decides what they draw."""
+
+    class Unseeded(torch.Generator):
+        def manual_seed(self, seed: int) -> torch.Generator:
+            reason = f"fixes what is drawn (seed {seed}), which is then not random"
+            refused.append(OpaqueRandomness("Generator.manual_seed", reason, program_line()))
+            raise refused[-1]
+
+    torch.Generator, made = Unseeded, torch.Generator  # type: ignore[misc]  # no other hook
+    try:
+        yield
+    finally:
+        torch.Generator = made  # type: ignore[misc]  # as above
 
 
 def _text(program: Any) -> Hashable:

@@ -46,6 +46,9 @@ from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational
 # Noise of wider floats is taken as ideal: its grid of 2**-24 is below every tolerance.
 _NARROW = {torch.float16: (11, -24), torch.bfloat16: (8, -133)}
 
+# While a program runs, torch's own is a generator that must not be seeded.
+_Generator = torch.Generator
+
 # Operators that move elements without changing them: the arguments whose elements move.
 # A number among them is an ordinary element; all other arguments say where things go.
 _MOVED = {
@@ -638,13 +641,19 @@ class _Operation:
         return self.noise.then(Log(), Affine(exactly(self.other), ZERO), Exp())
 
     def clamp(self) -> Noise | float:
-        low, high = self.given.get("min"), self.given.get("max")
+        low, high = (self.bound(end) for end in ("min", "max"))
         return self.noise.then(
             Clamp(
-                -inf if low is None else extended(float(low)),
-                inf if high is None else extended(float(high)),
+                -inf if low is None else extended(low),
+                inf if high is None else extended(high),
             )
         )
+
+    def bound(self, end: str) -> float | None:
+        """Return the end of a clamp, rounded to the tensor's type as the operator does."""
+        value = self.given.get(end)
+        dtype = self.given["self"].dtype
+        return None if value is None else float(torch.tensor(value, dtype=dtype))
 
     def limit(self, *, above: bool) -> Noise | float:
         if isnan(self.other):
@@ -768,7 +777,7 @@ def _narrow_uniform(dtype: torch.dtype) -> list[Affine | Clamp | Rounded]:
 @cache
 def _rounds_uniforms(dtype: torch.dtype) -> bool:
     """Return whether this torch makes narrow uniform numbers as said; older ones did not."""
-    streams = [torch.Generator().manual_seed(1) for _ in range(2)]
+    streams = [_Generator().manual_seed(1) for _ in range(2)]
     narrow = torch.rand(10_000, dtype=dtype, generator=streams[0])
     rounded = torch.rand(10_000, generator=streams[1]).to(dtype)
     return torch.equal(narrow, rounded.masked_fill(rounded == 1, 0))

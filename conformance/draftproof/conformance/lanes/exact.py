@@ -21,15 +21,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import os
 import sys
-import sysconfig
-import traceback
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import isnan, nan
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy
@@ -43,9 +39,9 @@ from draftproof.conformance.lanes import _foreign as foreign
 from draftproof.conformance.lanes._identity import Identities
 from draftproof.conformance.lanes._noise import NotUnderstood
 from draftproof.conformance.lanes._operators import Interpreter, tensors_in
-from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.reference import chance
+from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
 from draftproof.reference.chance import Chance, enumerate_runs
+from draftproof.reference.errors import InvalidInput
 from draftproof.reference.law import Law
 from draftproof.reference.rational import ZERO, Rational
 
@@ -118,6 +114,26 @@ def _uncompiled() -> contextlib.AbstractContextManager[Any]:
     return torch.compiler.set_stance("force_eager")  # type: ignore[no-any-return]  # torch is untyped here
 
 
+class _Bounded:
+    """Passes a bounded number of choices on: a loop that may go on for ever is not enumerated."""
+
+    def __init__(self, chance: Chance) -> None:
+        self._chance = chance
+        self._left = _MOST_CHOICES
+
+    def draw(self, weights: Sequence[Rational]) -> int:
+        self._left -= 1
+        if self._left < 0:
+            raise TooManyRuns(f"a run of the program made more than {_MOST_CHOICES} random choices")
+        return self._chance.draw(weights)
+
+    def coin(self, probability: Rational) -> bool:
+        return self.draw((probability, 1 - probability)) == 0
+
+
+_MOST_CHOICES = 10_000
+
+
 class _Lane:
     """Runs a program under one chance after another."""
 
@@ -134,7 +150,7 @@ class _Lane:
             raise TooManyRuns(f"the program has more than {self._most_runs} random outcomes")
         self._runs += 1
         self._identities.begin_run()
-        interpreter = Interpreter(self._identities, answers)
+        interpreter = Interpreter(self._identities, _Bounded(answers))
         dispatch = _Dispatch(interpreter)
         try:
             with dispatch:
@@ -147,6 +163,10 @@ class _Lane:
                 raise dispatch.opaque
         self.slack = max(self.slack, interpreter.slack)
         return frozen
+
+
+# What an operator of torch never raises.
+_NEVER_TORCHS = (ArithmeticError, AssertionError, AttributeError, InvalidInput, KeyError)
 
 
 class _Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
@@ -177,10 +197,14 @@ class _Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
                 return self.interpreter.run(func, args, kwargs or {})
             except NotUnderstood as reason:
                 raise self.blinded(str(func), reason) from None
+            except _NEVER_TORCHS as error:
+                # Ours to answer for: the program must not be blamed for it.
+                ours = NotUnderstood(f"could not be followed: {error!r}")
+                raise self.blinded(str(func), ours) from error
 
     def blinded(self, operator: str, reason: NotUnderstood) -> OpaqueRandomness:
         """Return, and remember, the error that names the operator and the program's own line."""
-        self.opaque = OpaqueRandomness(operator, str(reason), _source())
+        self.opaque = OpaqueRandomness(operator, str(reason), program_line())
         return self.opaque
 
     def settle(self, tensor: Tensor) -> None:
@@ -400,23 +424,3 @@ def _comparable(outcome: Any) -> Hashable:
             f"compared by: return tensors, numbers or strings, or nests of them"
         )
     return outcome  # type: ignore[no-any-return]  # whatever the program returned
-
-
-_NOT_THE_PROGRAM = (
-    str(Path(torch.__file__).parent) + os.sep,
-    str(Path(__file__).parent) + os.sep,
-    str(Path(chance.__file__).parent) + os.sep,
-    str(Path(numpy.__file__).parent) + os.sep,
-)
-
-
-def _is_standard(filename: str) -> bool:
-    return filename.startswith(sysconfig.get_path("stdlib")) and "-packages" not in filename
-
-
-def _source() -> str:
-    """Return the innermost line that is neither a library's nor ours, as 'file:line: text'."""
-    for frame in reversed(traceback.extract_stack()):
-        if not frame.filename.startswith(_NOT_THE_PROGRAM) and not _is_standard(frame.filename):
-            return f"{frame.filename}:{frame.lineno}: {frame.line}"
-    return "an unknown line"

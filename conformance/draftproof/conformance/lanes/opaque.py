@@ -1,6 +1,16 @@
-"""What a lane says when it cannot see how a program uses randomness."""
+"""What a lane says when it cannot see how a program uses randomness, and where in the program."""
 
 from __future__ import annotations
+
+import os
+import sysconfig
+import traceback
+from pathlib import Path
+
+import numpy
+import torch
+
+from draftproof.reference import chance
 
 
 class OpaqueRandomness(RuntimeError):
@@ -10,9 +20,7 @@ class OpaqueRandomness(RuntimeError):
     "file:line: text", or says that it was not seen.
     """
 
-    def __init__(
-        self, operator: str, reason: str, source: str = "a line that was not seen"
-    ) -> None:
+    def __init__(self, operator: str, reason: str, source: str = "an unknown line") -> None:
         super().__init__(operator, reason, source)
         self.operator = operator
         self.reason = reason
@@ -20,3 +28,21 @@ class OpaqueRandomness(RuntimeError):
 
     def __str__(self) -> str:
         return f"{self.operator} {self.reason}\n  at {self.source}"
+
+
+def program_line() -> str:
+    """Return the innermost line that is neither a library's nor ours, as 'file:line: text'."""
+    for frame in reversed(traceback.extract_stack()):
+        if not frame.filename.startswith(_NOT_THE_PROGRAM) and not _is_standard(frame.filename):
+            return f"{frame.filename}:{frame.lineno}: {frame.line}"
+    return "an unknown line"
+
+
+_NOT_THE_PROGRAM = tuple(
+    str(Path(module).parent) + os.sep
+    for module in (__file__, str(chance.__file__), str(torch.__file__), str(numpy.__file__))
+)
+
+
+def _is_standard(filename: str) -> bool:
+    return filename.startswith(sysconfig.get_path("stdlib")) and "-packages" not in filename
