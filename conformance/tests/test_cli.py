@@ -389,6 +389,11 @@ class Quitter(Mine):
 class Elsewhere(Mine):
     device = "cuda:99"
 
+class Endless(Mine):
+    def verify(self, request):
+        while torch.rand(()) < 0.5:
+            pass
+
 class Unnamed(Mine):
     algorithm = "my-own"
 """
@@ -425,6 +430,12 @@ def test_adapters_of_one_name_get_a_certificate_each_and_may_print(broken: Path)
     assert len(json.loads(ran.stdout)["certificates"]) == 2
     assert "a word from the adapter" in ran.stderr
     assert {p.name for p in (broken / "certificates").iterdir()} == {"mine.json", "mine-2.json"}
+
+
+def test_an_adapter_without_an_end_is_stopped(broken: Path) -> None:
+    ran = draftproof("certify", "./broken.py:Endless", "--tier", "quick", cwd=broken)
+    assert ran.returncode == 3
+    assert "made more than 10000 random choices" in ran.stdout
 
 
 def test_an_algorithm_of_ones_own_is_judged_by_its_text(broken: Path) -> None:

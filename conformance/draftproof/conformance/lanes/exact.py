@@ -40,7 +40,7 @@ from draftproof.conformance.lanes._identity import Identities
 from draftproof.conformance.lanes._noise import NotUnderstood
 from draftproof.conformance.lanes._operators import Interpreter, tensors_in
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
-from draftproof.reference.chance import Chance, enumerate_runs
+from draftproof.reference.chance import Chance, NondeterministicProgram, enumerate_runs
 from draftproof.reference.errors import InvalidInput
 from draftproof.reference.law import Law
 from draftproof.reference.rational import ZERO, Rational
@@ -114,24 +114,32 @@ def _uncompiled() -> contextlib.AbstractContextManager[Any]:
     return torch.compiler.set_stance("force_eager")  # type: ignore[no-any-return]  # torch is untyped here
 
 
+# More choices than this in one run are a loop that may go on for ever.
+_MOST_CHOICES = 10_000
+
+
 class _Bounded:
-    """Passes a bounded number of choices on: a loop that may go on for ever is not enumerated."""
+    """Passes a bounded number of choices on, and remembers why it stopped."""
 
     def __init__(self, chance: Chance) -> None:
         self._chance = chance
         self._left = _MOST_CHOICES
+        self.stopped: RuntimeError | None = None
 
     def draw(self, weights: Sequence[Rational]) -> int:
         self._left -= 1
-        if self._left < 0:
-            raise TooManyRuns(f"a run of the program made more than {_MOST_CHOICES} random choices")
-        return self._chance.draw(weights)
+        try:
+            if self._left < 0:
+                raise TooManyRuns(
+                    f"a run of the program made more than {_MOST_CHOICES} random choices"
+                )
+            return self._chance.draw(weights)
+        except (TooManyRuns, NondeterministicProgram) as reason:
+            self.stopped = reason
+            raise
 
     def coin(self, probability: Rational) -> bool:
         return self.draw((probability, 1 - probability)) == 0
-
-
-_MOST_CHOICES = 10_000
 
 
 class _Lane:
@@ -150,7 +158,8 @@ class _Lane:
             raise TooManyRuns(f"the program has more than {self._most_runs} random outcomes")
         self._runs += 1
         self._identities.begin_run()
-        interpreter = Interpreter(self._identities, _Bounded(answers))
+        bounded = _Bounded(answers)
+        interpreter = Interpreter(self._identities, bounded)
         dispatch = _Dispatch(interpreter)
         try:
             with dispatch:
@@ -159,8 +168,9 @@ class _Lane:
                 frozen = _frozen(outcome, dispatch)
         finally:
             # A program that catches everything must not turn blindness into a law.
-            if dispatch.opaque is not None:
-                raise dispatch.opaque
+            unseen = dispatch.opaque or bounded.stopped
+            if unseen is not None:
+                raise unseen
         self.slack = max(self.slack, interpreter.slack)
         return frozen
 
