@@ -69,8 +69,10 @@ def certify(name: str, *, tier: str = "standard", jobs: int = 1, progress: Progr
     declared = declaration(adapter)
     _require_device(declared)
     tasks = [*cases(tier), *(batches(tier) if declared.batch else ())]
+    # Other processes load the adapter anew, by its name.
+    known_as = adapter if jobs == 1 else name
     work = joblib.Parallel(n_jobs=jobs, return_as="generator")(
-        joblib.delayed(_findings)(name, task) for task in tasks
+        joblib.delayed(_findings)(known_as, task) for task in tasks
     )
     try:
         findings = [f for found in progress(work, len(tasks), declared.name) for f in found]
@@ -101,8 +103,8 @@ def _require_success(findings: Iterable[Finding]) -> None:
         raise AdapterFailed(f"it fails on every case: it {prefixes[0].detail}")
 
 
-def _findings(name: str, task: Case | Batch) -> list[Finding]:
-    adapter = _loaded(name)
+def _findings(known_as: Adapter | str, task: Case | Batch) -> list[Finding]:
+    adapter = _loaded(known_as) if isinstance(known_as, str) else known_as
     if isinstance(task, Batch):
         return [judge_batch(observe_batch(adapter, task.id, task.rows))]
     return judge(observe(adapter, task))

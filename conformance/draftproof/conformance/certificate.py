@@ -20,7 +20,7 @@ from draftproof.conformance.adapter import Adapter
 from draftproof.conformance.campaign import Decision, Report
 from draftproof.conformance.counterexample import Counterexample
 from draftproof.conformance.observe import Failure, Outcome
-from draftproof.conformance.requirements import FAIL, INCONCLUSIVE, PASS, SKIPPED, Finding
+from draftproof.conformance.requirements import ERROR, FAIL, INCONCLUSIVE, PASS, SKIPPED, Finding
 from draftproof.reference.law import Law
 from draftproof.reference.model import instance_to_json
 from draftproof.spec import chapters, validate
@@ -32,7 +32,7 @@ CONCLUSIONS = {
     PASS: "conforms",
     FAIL: "does not conform",
     INCONCLUSIVE: "inconclusive",
-    "error": "could not be judged",
+    ERROR: "could not be judged",
 }
 """What the verdict over all MUST requirements is called."""
 

@@ -284,14 +284,15 @@ def main() -> NoReturn:
 
 def _read_instance(file: str) -> Instance:
     """Read an instance file. Every way in which it can be wrong is a usage error."""
+    if file == "-" and sys.stdin is None:
+        raise click.UsageError("cannot read '-': it is closed")
     try:
         bytes_ = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
         text = bytes_.decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError, AttributeError) as error:
-        reason = {UnicodeDecodeError: "it is not UTF-8 text", AttributeError: "it is closed"}.get(
-            type(error), getattr(error, "strerror", "")
-        )
-        raise click.UsageError(f"cannot read {file!r}: {reason}") from None
+    except OSError as error:
+        raise click.UsageError(f"cannot read {file!r}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise click.UsageError(f"cannot read {file!r}: it is not UTF-8 text") from None
     try:
         document = json.loads(text, object_pairs_hook=_without_duplicates)
         instance = instance_from_json(document)

@@ -19,15 +19,14 @@ from draftproof.conformance.observe import Observation, Outcome, observe, observ
 from draftproof.conformance.requirements import (
     FAIL,
     LAWS,
-    NotApplicable,
     independent_law,
+    judge_requirement,
     reference_law,
-    verdict_of,
 )
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Model, Row
-from draftproof.reference.rational import Rational, rational
+from draftproof.reference.rational import ZERO, Rational, rational
 
 # A counterexample should be seen with the naked eye: shrinking keeps at least this distance,
 # or half of what there was.
@@ -65,8 +64,7 @@ def explain(
     clear = min(_CLEAR, distance / 2)
 
     def fails(instance: Instance) -> bool:
-        found = _distance(adapter, requirement, instance)
-        return found >= clear
+        return _distance(adapter, requirement, instance) >= clear
 
     simplest = list(_simplest())
     tried = progress(simplest, len(simplest), "simplest rows")
@@ -96,13 +94,12 @@ def explain_batch(adapter: Adapter, batch: Batch) -> Counterexample:
 def _distance(adapter: Adapter, requirement: str, instance: Instance) -> Rational:
     """Return the distance of a requirement that fails on the instance, zero if it does not."""
     try:
-        seen = observe(adapter, _as_case(instance))
-        distance = LAWS[requirement](seen)
-    except (NotApplicable, OpaqueRandomness):
-        return rational(0)
-    scale = instance.length if requirement.startswith("length.") else 1
-    failed = verdict_of(distance, scale * seen.allowed, scale * seen.slack) == FAIL
-    return distance if failed else rational(0)
+        finding = judge_requirement(requirement, observe(adapter, _as_case(instance)))
+    except OpaqueRandomness:
+        return ZERO
+    if finding.verdict != FAIL or finding.distance is None:
+        return ZERO
+    return finding.distance
 
 
 def _as_case(instance: Instance) -> Case:

@@ -125,7 +125,21 @@ LAWS: dict[str, Callable[[Observation], Rational]] = {
 
 def judge(seen: Observation) -> list[Finding]:
     """Return the finding of every requirement of `LAWS` on one observed case."""
-    return [_judged(requirement, seen) for requirement in LAWS]
+    return [judge_requirement(requirement, seen) for requirement in LAWS]
+
+
+def judge_requirement(requirement: str, seen: Observation) -> Finding:
+    """Return the finding of one requirement of `LAWS` on one observed case."""
+    # E[accepted length] moves by at most L times the distance of the laws.
+    scale = seen.instance.length if requirement.startswith("length.") else 1
+    allowed, slack = scale * seen.allowed, scale * seen.slack
+    try:
+        distance = LAWS[requirement](seen)
+    except NotApplicable as reason:
+        return Finding(requirement, seen.case, SKIPPED, detail=str(reason))
+    verdict = verdict_of(distance, allowed, slack)
+    detail = _detail(requirement, seen) if verdict == FAIL else ""
+    return Finding(requirement, seen.case, verdict, distance, allowed, "exact", seen.runs, detail)
 
 
 def judge_batch(seen: BatchObservation) -> Finding:
@@ -199,19 +213,6 @@ def _text(outcome: Outcome, instance: Instance, horizon: int) -> Law[Text]:
 
 def _widened(law: Law[Path]) -> Law[Text]:
     return law.map(lambda text: text)
-
-
-def _judged(requirement: str, seen: Observation) -> Finding:
-    # E[accepted length] moves by at most L times the distance of the laws.
-    scale = seen.instance.length if requirement.startswith("length.") else 1
-    allowed, slack = scale * seen.allowed, scale * seen.slack
-    try:
-        distance = LAWS[requirement](seen)
-    except NotApplicable as reason:
-        return Finding(requirement, seen.case, SKIPPED, detail=str(reason))
-    verdict = verdict_of(distance, allowed, slack)
-    detail = _detail(requirement, seen) if verdict == FAIL else ""
-    return Finding(requirement, seen.case, verdict, distance, allowed, "exact", seen.runs, detail)
 
 
 def _detail(requirement: str, seen: Observation) -> str:

@@ -152,21 +152,25 @@ class Interpreter:
             return func(*args, **kwargs)
         if _written(func, kwargs):
             return self._run_into(func, args, kwargs)
-        return self._follow(name, func, args, kwargs)
+        return self._follow(func, args, kwargs, touched)
 
     def _run_into(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> Any:
         """Run an operator that has `out=` arguments on fresh ones, then copy into the given."""
         given = {name: kwargs[name] for name in _written(func, kwargs)}
         fresh = {name: out.new_empty(0) for name, out in given.items()}
-        self._follow(_name(func), func, args, {**kwargs, **fresh})
+        rerouted = {**kwargs, **fresh}
+        touched = self.identities.among(tensors_in((*args, *rerouted.values())))
+        self._follow(func, args, rerouted, touched)
         for name, out in given.items():
             out.resize_(fresh[name].shape).copy_(fresh[name])
             self._attach(out, self._ids(fresh[name]))
         return tuple(given.values()) if len(given) > 1 else next(iter(given.values()))
 
-    def _follow(self, name: str, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Run an operator that may touch random numbers."""
-        touched = self.identities.among(tensors_in((*args, *kwargs.values())))
+    def _follow(
+        self, func: OpOverload, args: Any, kwargs: dict[str, Any], touched: list[Tensor]
+    ) -> Any:
+        """Run an operator, the tensors among whose arguments are `touched` by randomness."""
+        name = _name(func)
         if name in _MOVED:
             return self._move(func, args, kwargs, _MOVED[name])
         if name in _LOOKS:

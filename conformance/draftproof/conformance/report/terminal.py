@@ -64,7 +64,8 @@ def print_certificate(out: Console, document: Mapping[str, Any], path: Path) -> 
     table = _table(out, *columns, *(() if narrow else ("lane", "runs", "worst case")))
     for decision in found["requirements"]:
         worst = decision["worst"]
-        cells = [decision["id"], _verdict(decision), *map(_figure, _measured(worst))]
+        cells = [decision["id"], _verdict(decision), _figure(worst["distance"])]
+        cells.append(_figure(worst["allowed"]))
         if not narrow:
             cells += [worst["lane"] or "", str(decision["runs"] or "")]
             cells.append(worst["case"] if worst["lane"] else "")
@@ -130,10 +131,6 @@ def _verdict(decision: Mapping[str, Any]) -> str:
     if verdict in _STYLE and verdict != "pass" and decision["level"] == "SHOULD":
         return f"[yellow]{verdict}[/] (SHOULD)"
     return f"[{_STYLE.get(verdict, 'dim')}]{verdict}[/]"
-
-
-def _measured(finding: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    return finding["distance"], finding["allowed"]
 
 
 def _figure(value: float | None) -> str:
