@@ -1,34 +1,305 @@
-"""Draft laws: how the K paths that a verifier is given were drawn."""
+"""Draft laws: how the K paths that a verifier is given were drawn.
+
+A *scheme* says how the tokens after one context, the *siblings*, are drawn together from the
+draft's row there. Everything else is a tree: siblings are drawn after the root, then after every
+drafted token, as many as `Instance.widths` says, until the paths have L tokens.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import combinations
+from math import prod
+from typing import Protocol
+
 from draftproof.reference.chance import Chance, enumerate_law
-from draftproof.reference.errors import Unsupported
+from draftproof.reference.errors import TokenOutOfRange, Unsupported
 from draftproof.reference.law import Law
-from draftproof.reference.model import Instance, Path
+from draftproof.reference.model import Instance, Path, Row
+from draftproof.reference.rational import ONE, ZERO, Rational, total
+from draftproof.reference.rows import mass, without
 
 Drafts = tuple[Path, ...]
+Siblings = tuple[int, ...]
+
+
+def draw_iid(row: Row, width: int, chance: Chance) -> Siblings:
+    """Draw `width` tokens, each from the row: the same token can come twice."""
+    return tuple(chance.draw(row) for _ in range(width))
+
+
+def draw_without_replacement(row: Row, width: int, chance: Chance) -> Siblings:
+    """Draw `width` tokens one after another, each from the row without those drawn before.
+
+    There are fewer of them where the row's support runs out. Source: arXiv 2402.14160; this is
+    also the law of the `width` largest of log q plus Gumbel noise.
+    """
+    siblings: Siblings = ()
+    while len(siblings) < width and any(remaining := without(row, siblings)):
+        siblings = (*siblings, chance.draw(remaining))
+    return siblings
+
+
+def draw_hub(row: Row, width: int, chance: Chance) -> Siblings:
+    """Draw SpecHub's pair: a token and the hub, or the hub and another token.
+
+    The hub a is the most probable token, of equals the smallest. Law: P(i, a) = q(i) and
+    P(a, i) = q(a) q(i) / (1 - q(a)); the hub alone where q(a) = 1. A single token is drawn from q.
+    Source: arXiv 2411.05289.
+    """
+    if width > 2:
+        raise Unsupported(f"the scheme 'hub' draws pairs, the instance asks for {width} siblings")
+    first = chance.draw(row)
+    (hub,) = most_probable(row, 1)
+    if width == 1:
+        return (first,)
+    if first != hub:
+        return (first, hub)
+    others = without(row, (hub,))
+    return (hub, chance.draw(others)) if any(others) else (hub,)
+
+
+def draw_greedy(row: Row, width: int, chance: Chance) -> Siblings:
+    """Take the width - 1 most probable tokens, then draw the last one from the others.
+
+    Equals are taken by token id. Where the others have no mass there is no last token.
+    Source: arXiv 2502.18779.
+    """
+    top = most_probable(row, width - 1)
+    others = without(row, top)
+    return (*top, chance.draw(others)) if any(others) else top
+
+
+def most_probable(row: Row, count: int) -> Siblings:
+    """Return the `count` most probable tokens, the smallest ids of equals first.
+
+    There are fewer where the row's support has fewer: what has no probability is never drafted.
+    """
+    support = [token for token, q in enumerate(row) if q != 0]
+    return tuple(sorted(support, key=lambda token: (-row[token], token))[:count])
+
+
+def _iid_inside(row: Row, width: int, tokens: Collection[int]) -> Rational:
+    return prod((mass(row, tokens) for _ in range(width)), start=ONE)
+
+
+def _without_replacement_inside(row: Row, width: int, tokens: Collection[int]) -> Rational:
+    """Give every token an exponential clock of rate q: the first to ring is drawn first.
+
+    All drafts lie in H unless fewer than `width` clocks of H ring before the first one outside. The
+    chance that exactly S of them do follows by inclusion and exclusion over the parts R of S, since
+    no clock of H - R rings before the first one outside with probability
+    (1 - q(H)) / (1 - q(R)).
+    """
+    outside = ONE - mass(row, tokens)
+    if outside == 0:
+        return ONE
+    inside = [token for token in tokens if row[token] != 0]
+    too_few = total(
+        (-1) ** (size - len(part)) * outside / (1 - mass(row, part))
+        for size in range(min(width, len(inside) + 1))
+        for rung in combinations(inside, size)
+        for part in _subsets(rung)
+    )
+    return ONE - too_few
+
+
+def _greedy_inside(row: Row, width: int, tokens: Collection[int]) -> Rational:
+    top = most_probable(row, width - 1)
+    if not set(top) <= set(tokens):
+        return ZERO
+    others = without(row, top)
+    return mass(others, tokens) / total(others) if any(others) else ONE
+
+
+def _hub_inside(row: Row, width: int, tokens: Collection[int]) -> Rational:
+    """Return the greedy law's: as sets, SpecHub's pairs are the hub and one of the others."""
+    return _greedy_inside(row, width, tokens)
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """How siblings are drawn, and Q(H) = P(all of them lie in H) in closed form."""
+
+    draw: Callable[[Row, int, Chance], Siblings]
+    inside: Callable[[Row, int, Collection[int]], Rational]
+
+
+SCHEMES: Mapping[str, Scheme] = {
+    "iid": Scheme(draw_iid, _iid_inside),
+    "without_replacement": Scheme(draw_without_replacement, _without_replacement_inside),
+    "hub": Scheme(draw_hub, _hub_inside),
+    "greedy": Scheme(draw_greedy, _greedy_inside),
+}
+
+
+def scheme_named(name: str) -> Scheme:
+    """Return the scheme. Raises `Unsupported` for an unknown name."""
+    if name not in SCHEMES:
+        raise Unsupported(f"unknown drafting scheme {name!r}; known: {', '.join(SCHEMES)}")
+    return SCHEMES[name]
+
+
+@lru_cache(maxsize=4096)
+def sibling_law(scheme: str, row: Row, width: int) -> Law[Siblings]:
+    """Return the exact joint law of the tokens drawn after one context, in drawing order."""
+    return enumerate_law(lambda chance: scheme_named(scheme).draw(row, width, chance))
+
+
+class Drafted(Protocol):
+    """The drafted paths as a tree that is asked node by node.
+
+    Paths that share a prefix share its node. A verifier sees no more of the drafts than what
+    it asks for.
+    """
+
+    def siblings(self, node: Path) -> Siblings:
+        """Return the tokens drafted after `node`, in drawing order, a token drawn twice twice."""
+
+    def first(self, node: Path) -> int:
+        """Return the index of the first path that starts with `node`."""
+
+    def paths(self) -> Drafts:
+        """Return all the paths."""
+
+
+class GrowingTree:
+    """Draws siblings when they are asked for, so that only what a verifier looks at is drawn."""
+
+    def __init__(self, instance: Instance, chance: Chance) -> None:
+        self._instance, self._chance = instance, chance
+        self._drawn: dict[Path, Siblings] = {}
+        # I.i.d. siblings repeat tokens: every copy of a node starts a block of paths of its own.
+        self._blocks: dict[Path, list[int]] = {(): [0]}
+
+    def siblings(self, node: Path) -> Siblings:
+        """Draw them when they are asked for the first time."""
+        if node not in self._drawn:
+            self._drawn[node] = self._draw(node) if len(node) < self._instance.length else ()
+        return self._drawn[node]
+
+    def first(self, node: Path) -> int:
+        """Count the paths to the left, of nodes whose prefixes have been asked for."""
+        if self._instance.scheme == "iid":
+            return self._blocks[node][0]
+        left = 0
+        for depth, token in enumerate(node):
+            siblings = self.siblings(node[:depth])
+            for other in siblings[: siblings.index(token)]:
+                left += self._paths_below((*node[:depth], other))
+        return left
+
+    def paths(self) -> Drafts:
+        """Draw whatever has not been drawn yet."""
+        nodes: list[Path] = [()]
+        for _ in range(self._instance.length):
+            nodes = [(*z, token) for z in nodes for token in dict.fromkeys(self.siblings(z))]
+        leaves = {start: leaf for leaf in nodes for start in self._blocks[leaf]}
+        return tuple(leaf for _, leaf in sorted(leaves.items()))
+
+    def _draw(self, node: Path) -> Siblings:
+        instance, depth = self._instance, len(node)
+        width, size = instance.widths[depth], prod(instance.widths[depth + 1 :])
+        blocks = self._blocks.get(node, [0])
+        starts = [block + size * i for block in blocks for i in range(width)]
+        scheme = scheme_named(instance.scheme)
+        tokens = scheme.draw(instance.draft(node), len(starts), self._chance)
+        for start, token in zip(starts, tokens, strict=False):
+            self._blocks.setdefault((*node, token), []).append(start)
+        return tokens
+
+    def _paths_below(self, node: Path) -> int:
+        if set(self._instance.widths[len(node) :]) <= {1}:
+            return 1
+        return sum(self._paths_below((*node, token)) for token in self.siblings(node))
+
+
+class FixedTree:
+    """The tree of paths that have been drawn already."""
+
+    def __init__(self, paths: Drafts, instance: Instance) -> None:
+        self._paths, self._instance = paths, instance
+
+    def siblings(self, node: Path) -> Siblings:
+        """Read them off the paths through `node`."""
+        depth, instance = len(node), self._instance
+        if depth == instance.length:
+            return ()
+        # Only i.i.d. siblings repeat a token, and none of theirs is ever missing.
+        step = prod(instance.widths[depth + 1 :]) if instance.scheme == "iid" else 1
+        tokens = [path[depth] for path in self._paths[::step] if path[:depth] == node]
+        return tuple(tokens if instance.scheme == "iid" else dict.fromkeys(tokens))
+
+    def first(self, node: Path) -> int:
+        """Find it by looking."""
+        return next(i for i, path in enumerate(self._paths) if path[: len(node)] == node)
+
+    def paths(self) -> Drafts:
+        """Return them as they were given."""
+        return self._paths
+
+
+def single_path(drafts: Drafted) -> Path:
+    """Return the one path that was drafted."""
+    (path,) = drafts.paths()
+    return path
 
 
 def draft_paths(instance: Instance, chance: Chance) -> Drafts:
-    """Draw the K paths of length L that `instance.scheme` prescribes.
+    """Draw the K paths of length L, in the order of the tree's leaves from left to right.
 
-    Law: under "iid" the paths are independent, each with probability draft.joint(path).
-    Raises `Unsupported` for a scheme that is not known.
+    There are fewer of them where a scheme runs out of tokens. Law: siblings by `instance.scheme`,
+    independent given the contexts that they follow. Raises `Unsupported` for an unknown scheme.
     """
-    if instance.scheme != "iid":
-        raise Unsupported(f"unknown drafting scheme {instance.scheme!r}; known: iid")
-    return tuple(independent_path(instance, chance) for _ in range(instance.drafts))
+    scheme = scheme_named(instance.scheme)
 
+    def grown(node: Path) -> Drafts:
+        if len(node) == instance.length:
+            return (node,)
+        siblings = scheme.draw(instance.draft(node), instance.widths[len(node)], chance)
+        return tuple(path for token in siblings for path in grown((*node, token)))
 
-def independent_path(instance: Instance, chance: Chance) -> Path:
-    """Draw one path of length L, each token from the draft's row at the path so far."""
-    path: Path = ()
-    while len(path) < instance.length:
-        path = (*path, chance.draw(instance.draft(path)))
-    return path
+    return grown(())
 
 
 def draft_law(instance: Instance) -> Law[Drafts]:
     """Return the exact joint law of the K paths."""
     return enumerate_law(lambda chance: draft_paths(instance, chance))
+
+
+def all_inside(scheme: str, row: Row, width: int, tokens: Collection[int]) -> Rational:
+    """Return Q(H), the probability that all of `width` siblings lie in `tokens`, in closed form.
+
+    Source: arXiv 2502.18779 for i.i.d. tokens and for the greedy law. Raises `Unsupported` for an
+    unknown scheme, `TokenOutOfRange` for a token that is not in the vocabulary.
+    """
+    for token in tokens:
+        if not 0 <= token < len(row):
+            raise TokenOutOfRange(f"token {token} is not in 0..{len(row) - 1}")
+    return scheme_named(scheme).inside(row, width, frozenset(tokens))
+
+
+def all_paths_inside(instance: Instance, paths: Collection[Path]) -> Rational:
+    """Return Q(H), the probability that every drafted path lies in the set `paths`.
+
+    From the leaves up: the paths below a node all lie in H if those below each of its
+    siblings do, and given the siblings these events are independent.
+    """
+    wanted = frozenset(paths)
+
+    @cache
+    def inside(node: Path) -> Rational:
+        if len(node) == instance.length:
+            return ONE if node in wanted else ZERO
+        row = instance.draft(node)
+        below = [inside((*node, token)) if q != 0 else ZERO for token, q in enumerate(row)]
+        law = sibling_law(instance.scheme, row, instance.widths[len(node)])
+        return law.expectation(lambda drawn: prod((below[token] for token in drawn), start=ONE))
+
+    return inside(())
+
+
+def _subsets(items: tuple[int, ...]) -> list[tuple[int, ...]]:
+    return [part for size in range(len(items) + 1) for part in combinations(items, size)]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 from draftproof.reference.errors import (
@@ -12,6 +13,7 @@ from draftproof.reference.errors import (
     MissingContext,
     NotADistribution,
     TokenOutOfRange,
+    Unsupported,
     WrongShape,
 )
 from draftproof.reference.law import Law
@@ -26,7 +28,8 @@ class Model:
     """The law of the next token in every context that the model knows.
 
     `rows` maps a context to its row of V probabilities. A model with `context_free` set
-    has one row, at the empty context, and uses it everywhere. Raises `WrongShape`,
+    has one row, at the empty context, and uses it everywhere. Where `modified` has a row, that
+    one counts: a stateful verifier leaves such rows behind. Raises `WrongShape`,
     `NotRational`, `NotADistribution` or `TokenOutOfRange`, naming the context.
     """
 
@@ -34,16 +37,21 @@ class Model:
     vocabulary: int
     rows: Mapping[Path, Row]
     context_free: bool = False
+    modified: Mapping[Path, Row] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.vocabulary < 1:
             raise WrongShape(f"the vocabulary size must be at least 1, got {self.vocabulary}")
         if self.context_free and set(self.rows) != {()}:
             raise WrongShape(f"a context-free {self.name} has one row, at the empty context")
-        checked = {
-            self._in_range(context): self._row(context, row) for context, row in self.rows.items()
-        }
-        object.__setattr__(self, "rows", checked)
+        for name in ("rows", "modified"):
+            rows: Mapping[Path, Row] = getattr(self, name)
+            checked = {self._in_range(c): self._row(c, row) for c, row in rows.items()}
+            object.__setattr__(self, name, checked)
+
+    def __hash__(self) -> int:
+        rows, modified = frozenset(self.rows.items()), frozenset(self.modified.items())
+        return hash((self.name, self.vocabulary, self.context_free, rows, modified))
 
     def __call__(self, context: Path) -> Row:
         """Return the row at `context`.
@@ -51,6 +59,8 @@ class Model:
         Raises `MissingContext` where there is none, `TokenOutOfRange` where there cannot be.
         """
         self._in_range(context)
+        if context in self.modified:
+            return self.modified[context]
         key = () if self.context_free else context
         if key not in self.rows:
             raise MissingContext(
@@ -71,14 +81,14 @@ class Model:
 
     def after(self, prefix: Path) -> Model:
         """Return the same model with `prefix` already written."""
-        if self.context_free or not prefix:
+        if not prefix:
             return self
-        rows = {
-            context[len(prefix) :]: row
-            for context, row in self.rows.items()
-            if context[: len(prefix)] == prefix
-        }
-        return Model(self.name, self.vocabulary, rows)
+        rows = self.rows if self.context_free else _below(prefix, self.rows)
+        return replace(self, rows=rows, modified=_below(prefix, self.modified))
+
+    def overridden(self, rows: Mapping[Path, Row]) -> Model:
+        """Return the same model with other rows at some contexts."""
+        return replace(self, modified={**self.modified, **rows})
 
     def text(self, length: int) -> Law[Path]:
         """Return the law of the model's first `length` tokens."""
@@ -124,11 +134,17 @@ class Model:
 
 @dataclass(frozen=True)
 class Instance:
-    """A target, a draft, and how much is drafted: `drafts` paths (K) of `length` tokens (L).
+    """A target, a draft, and how much is drafted: K paths of L tokens.
 
-    Raises `MissingContext` at once where a row that one iteration can need is missing: the
-    target's at every context of at most L tokens that the draft or the target can write,
-    the draft's at every context of fewer than L tokens that the draft can write.
+    `scheme` says how the tokens after one context are drawn together (see `drafting`).
+    `drafts` is K. Without `branching`, K tokens are drawn at the root and each goes on as a path of
+    its own; with it, branching[d] tokens are drawn after every context of d drafted
+    tokens, and K is their product.
+
+    Raises `WrongShape` for sizes that do not fit together, and `MissingContext` at once where a row
+    that one iteration can need is missing: the target's at every context of at most
+    L tokens that the draft or the target can write, the draft's at every context of fewer than
+    L tokens that the draft can write.
     """
 
     target: Model
@@ -136,6 +152,7 @@ class Instance:
     length: int
     drafts: int = 1
     scheme: str = "iid"
+    branching: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.target.vocabulary != self.draft.vocabulary:
@@ -147,6 +164,8 @@ class Instance:
             raise WrongShape(f"the draft length must be at least 1, got {self.length}")
         if self.drafts < 1:
             raise WrongShape(f"the number of drafts must be at least 1, got {self.drafts}")
+        if self.branching:
+            self._require_tree()
         # One row that serves everywhere is never missing, however many contexts there are.
         if not self.draft.context_free:
             deque(self.draft.reachable(self.length), maxlen=0)
@@ -154,6 +173,11 @@ class Instance:
             for model in (self.draft, self.target):
                 for context in model.reachable(self.length):
                     self.target(context)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """The number of tokens drawn together after a context, by the context's depth."""
+        return self.branching or (self.drafts, *(1,) * (self.length - 1))
 
     @property
     def vocabulary(self) -> int:
@@ -170,6 +194,20 @@ class Instance:
         except MissingContext as error:
             raise MissingContext(f"after {_shown(prefix)}, {error}") from None
 
+    def _require_tree(self) -> None:
+        if min(self.branching) < 1:
+            raise WrongShape(f"a branching factor is at least 1, got {list(self.branching)}")
+        if len(self.branching) != self.length:
+            raise WrongShape(
+                f"branching must have one factor for each of the {self.length} drafted tokens, "
+                f"got {list(self.branching)}"
+            )
+        if prod(self.branching) != self.drafts:
+            raise WrongShape(
+                f"branching {list(self.branching)} makes {prod(self.branching)} paths, "
+                f"'drafts' says {self.drafts}"
+            )
+
 
 def instance_from_json(document: Any) -> Instance:
     """Read an instance from its JSON form.
@@ -180,39 +218,48 @@ def instance_from_json(document: Any) -> Instance:
          "target": ["1/3", "2/3"], "draft": {"": ["2/3", "1/3"], "0": [...], "1": [...]}}
 
     A model is one row (context-free) or rows by context, a context being its tokens
-    joined by commas. Raises `InvalidInput` of the fitting kind.
+    joined by commas. The scheme "tree" is "iid" with "branching", which every scheme may have; then
+    "drafts" may be left out. Raises `InvalidInput` of the fitting kind.
     """
     if not isinstance(document, dict):
         raise WrongShape(f"an instance is a JSON object, got {type(document).__name__}")
-    known = {"vocabulary", "length", "drafts", "scheme", "target", "draft"}
+    known = {"vocabulary", "length", "drafts", "scheme", "branching", "target", "draft"}
     for key in ("vocabulary", "length", "target", "draft"):
         if key not in document:
             raise WrongShape(f"the instance has no {key!r}")
     if unknown := sorted(set(document) - known, key=str):
         raise WrongShape(f"unknown key {unknown[0]!r}; an instance has {', '.join(sorted(known))}")
-    sizes = {"drafts": 1, **document}
-    for key in ("vocabulary", "length", "drafts"):
-        if type(sizes[key]) is not int:
-            raise WrongShape(f"{key!r} must be a whole number, got {sizes[key]!r}")
     scheme = document.get("scheme", "iid")
     if not isinstance(scheme, str):
         raise WrongShape(f"'scheme' must be a string, got {scheme!r}")
+    branching = document.get("branching", [])
+    if not isinstance(branching, list) or not all(type(width) is int for width in branching):
+        raise WrongShape(f"'branching' must be a list of whole numbers, got {branching!r}")
+    if scheme == "tree" and not branching:
+        raise WrongShape("the scheme 'tree' needs 'branching', one factor for each drafted token")
+    sizes = {"drafts": prod(branching), **document}
+    for key in ("vocabulary", "length", "drafts"):
+        if type(sizes[key]) is not int:
+            raise WrongShape(f"{key!r} must be a whole number, got {sizes[key]!r}")
     return Instance(
         _model_from_json("target", sizes["vocabulary"], document["target"]),
         _model_from_json("draft", sizes["vocabulary"], document["draft"]),
         length=sizes["length"],
         drafts=sizes["drafts"],
-        scheme=scheme,
+        scheme="iid" if scheme == "tree" else scheme,
+        branching=tuple(branching),
     )
 
 
 def instance_to_json(instance: Instance) -> dict[str, Any]:
     """Return the JSON form of an instance."""
+    is_tree = instance.scheme == "iid" and instance.branching
     return {
         "vocabulary": instance.vocabulary,
         "length": instance.length,
         "drafts": instance.drafts,
-        "scheme": instance.scheme,
+        "scheme": "tree" if is_tree else instance.scheme,
+        **({"branching": list(instance.branching)} if instance.branching else {}),
         "target": _model_to_json(instance.target),
         "draft": _model_to_json(instance.draft),
     }
@@ -251,8 +298,15 @@ def _model_from_json(name: str, vocabulary: int, document: Any) -> Model:
 
 
 def _model_to_json(model: Model) -> Any:
+    if model.modified:
+        raise Unsupported(f"the {model.name} carries modified rows, which have no JSON form")
     rows = {context_key(c): [str(weight) for weight in row] for c, row in model.rows.items()}
     return rows[""] if model.context_free else rows
+
+
+def _below(prefix: Path, rows: Mapping[Path, Row]) -> dict[Path, Row]:
+    depth = len(prefix)
+    return {context[depth:]: row for context, row in rows.items() if context[:depth] == prefix}
 
 
 def _shown(context: Path) -> str:

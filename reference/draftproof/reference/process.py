@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
+from math import prod
 
 from draftproof.reference.emission import Emission
+from draftproof.reference.errors import MissingContext
 from draftproof.reference.law import Law
-from draftproof.reference.model import Instance, Path
+from draftproof.reference.model import Instance, Model, Path
 from draftproof.reference.rational import Rational
 from draftproof.reference.verifiers import Algorithm, emission_law
 
@@ -14,28 +17,41 @@ from draftproof.reference.verifiers import Algorithm, emission_law
 def continued(emitted: Law[Emission], instance: Instance, horizon: int) -> Law[Path]:
     """Return the law of the first `horizon` tokens: those emitted, then the target's own.
 
-    A verifier is lossless for an instance if and only if this is `instance.target.text(horizon)`
-    at horizon L+1: one iteration emits at most L+1 tokens, and the law at every shorter
-    horizon is a marginal of this one (arXiv 2403.10444, Definition 1).
+    A stateless verifier is lossless for an instance if and only if this is
+    `instance.target.text(horizon)` at horizon L+1: one iteration emits at most L+1 tokens, and the
+    law at every shorter horizon is a marginal of this one (arXiv 2403.10444, Definition 1). After
+    a stateful one the target goes on with the modified rows that it left.
     """
-    return emitted.then(lambda emission: _completed(emission.tokens, instance, horizon))
+    return emitted.then(
+        lambda emission: _completed(emission.tokens, after(instance.target, emission), horizon)
+    )
 
 
 def decoded(algorithm: Algorithm, instance: Instance, horizon: int) -> Law[Path]:
     """Return the law of the first `horizon` tokens of speculative decoding, iteration by iteration.
 
-    The models must have rows for contexts of up to horizon - 1 + L tokens; `MissingContext`
-    says which one is missing, and after what text.
+    Every iteration drafts L tokens, or as many as the draft and the target have rows for; where
+    they have none, the target writes alone. What a stateful verifier leaves behind is the target of
+    the next iteration. Raises `MissingContext` where the target ends before the horizon.
     """
 
     @cache
-    def after(text: Path) -> Law[Path]:
+    def following(text: Path, target: Model) -> Law[Path]:
         if len(text) >= horizon:
             return Law.certain(text[:horizon])
-        here = instance.after(text)
-        return emission_law(algorithm, here).then(lambda emission: after(text + emission.tokens))
+        here = _drafted(instance, target, instance.draft.after(text))
+        if here is None:
+            return target.text(1).then(lambda one: following(text + one, target.after(one)))
+        return emission_law(algorithm, here).then(
+            lambda emission: following(text + emission.tokens, after(target, emission))
+        )
 
-    return after(())
+    return following((), instance.target)
+
+
+def after(target: Model, emission: Emission) -> Model:
+    """Return the target of what follows an emission, with the modified rows that it left."""
+    return target.after(emission.tokens).overridden(dict(emission.modified))
 
 
 def expected_accepted(emitted: Law[Emission]) -> Rational:
@@ -43,10 +59,25 @@ def expected_accepted(emitted: Law[Emission]) -> Rational:
     return emitted.expectation(lambda emission: len(emission.accepted))
 
 
-def _completed(tokens: Path, instance: Instance, horizon: int) -> Law[Path]:
-    if len(tokens) >= horizon:
-        return Law.certain(tokens[:horizon])
-    row = instance.target(tokens)
-    return Law(dict(enumerate(row))).then(
-        lambda token: _completed((*tokens, token), instance, horizon)
-    )
+def _completed(tokens: Path, target: Model, horizon: int) -> Law[Path]:
+    """Return the law of `tokens` and what the target, having written them, writes next."""
+    return target.text(max(horizon - len(tokens), 0)).map(lambda text: (tokens + text)[:horizon])
+
+
+def _drafted(instance: Instance, target: Model, draft: Model) -> Instance | None:
+    """Return the instance with the longest drafts of at most L tokens that the models allow."""
+    for length in range(instance.length, 0, -1):
+        branching = instance.branching[:length]
+        drafts = prod(branching) if branching else instance.drafts
+        try:
+            return replace(
+                instance,
+                target=target,
+                draft=draft,
+                length=length,
+                drafts=drafts,
+                branching=branching,
+            )
+        except MissingContext:
+            continue
+    return None

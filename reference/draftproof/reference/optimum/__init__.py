@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from draftproof.reference.optimum.stateless import NotOptimal, StatelessOptimum, check, stateless
+from draftproof.reference.optimum.certified import NotOptimal
+from draftproof.reference.optimum.stateless import StatelessOptimum, check, stateless
 
 __all__ = ["NotOptimal", "StatelessOptimum", "check", "stateless"]

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from draftproof.reference.errors import Unsupported
 from draftproof.reference.model import Instance, Path
+from draftproof.reference.optimum.certified import NotOptimal
 from draftproof.reference.rational import ONE, ZERO, Rational, total
 
 
@@ -35,10 +36,6 @@ class StatelessOptimum:
     budget: Mapping[Path, Rational]
     target_price: Mapping[Path, Rational]
     draft_price: Mapping[Path, Rational]
-
-
-class NotOptimal(AssertionError):
-    """A certificate does not prove its value."""
 
 
 def stateless(instance: Instance) -> StatelessOptimum:

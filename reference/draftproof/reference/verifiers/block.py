@@ -2,37 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from draftproof.reference.chance import Chance
-from draftproof.reference.drafting import Drafts
-from draftproof.reference.emission import Emission
-from draftproof.reference.model import Instance
-from draftproof.reference.rational import ONE, Rational, positive_part, ratio_or_one, total
+from draftproof.reference.drafting import Drafted, single_path
+from draftproof.reference.emission import Emission, emission
+from draftproof.reference.model import Instance, Path, Row
+from draftproof.reference.rational import ONE, Rational, ratio_or_one, total
+from draftproof.reference.rows import excess
 
 
-def block(drafts: Drafts, instance: Instance, chance: Chance) -> Emission:
+def block(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
     """Test every prefix on a coin of its own, keep the longest that passes.
 
     Law: P(accepted length >= i | path[:i]) = weight[i]. Given the whole path it is another
     number: whether a prefix is kept depends on the tokens after it.
     Source: arXiv 2403.10444, Algorithm 2.
     """
-    (path,) = drafts
-    target, draft, length = instance.target, instance.draft, len(path)
+    path = single_path(drafts)
+    rows = [instance.draft(path[:i]) for i in range(len(path))]
+    accepted, law = keep(path, rows, instance, chance)
+    return emission(drafts, accepted, chance.draw(law))
+
+
+def keep(
+    path: Path, rows: Sequence[Row], instance: Instance, chance: Chance
+) -> tuple[Path, Sequence[Rational]]:
+    """Return what block verification keeps of a path, and the law of the next token.
+
+    `rows[i]` is the law that path[i] was drawn from, given path[:i].
+    """
+    target, length = instance.target, len(path)
     weight = [ONE]
     for i, drafted in enumerate(path):
-        ratio = target(path[:i])[drafted] / draft(path[:i])[drafted]
-        weight.append(min(ONE, weight[i] * ratio))
-
-    def excess(i: int) -> list[Rational]:
-        rows = zip(target(path[:i]), draft(path[:i]), strict=True)
-        return [positive_part(weight[i] * p - q) for p, q in rows]
+        weight.append(min(ONE, weight[i] * target(path[:i])[drafted] / rows[i][drafted]))
 
     def pass_probability(i: int) -> Rational:
         if i == length:
             return weight[i]
-        mass = total(excess(i))
+        mass = total(excess(target(path[:i]), rows[i], weight[i]))
         return ratio_or_one(mass, mass + 1 - weight[i])
 
     accepted = next((i for i in range(length, 0, -1) if chance.coin(pass_probability(i))), 0)
-    law = target(path) if accepted == length else excess(accepted)
-    return Emission(0, path[:accepted], chance.draw(law))
+    if accepted == length:
+        return path, target(path)
+    return path[:accepted], excess(target(path[:accepted]), rows[accepted], weight[accepted])

@@ -1,0 +1,57 @@
+"""The largest exact flow from sources to sinks along allowed pairs, and the cut that proves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from math import lcm
+from typing import Generic, TypeVar
+
+import networkx
+
+from draftproof.reference.rational import Rational, rational
+
+Source = TypeVar("Source", bound=Hashable)
+Sink = TypeVar("Sink", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Flow(Generic[Source, Sink]):
+    """A largest flow, pair by pair, and the sources that a smallest cut cuts off.
+
+    The cut consists of those sources and of every sink that another source may flow to.
+    """
+
+    value: Rational
+    plan: Mapping[tuple[Source, Sink], Rational]
+    cut: frozenset[Source]
+
+
+def largest_flow(
+    sources: Mapping[Source, Rational],
+    sinks: Mapping[Sink, Rational],
+    allowed: Callable[[Source, Sink], bool],
+) -> Flow[Source, Sink]:
+    """Solve the flow in integers, every weight times the common denominator."""
+    scale = lcm(*(int(w.denominator) for w in (*sources.values(), *sinks.values())))
+    graph: networkx.DiGraph[object] = networkx.DiGraph()
+    graph.add_nodes_from(("start", "end"))
+    for source, weight in sources.items():
+        graph.add_edge("start", (0, source), capacity=int(weight * scale))
+    for sink, weight in sinks.items():
+        graph.add_edge((1, sink), "end", capacity=int(weight * scale))
+        for source in sources:
+            if allowed(source, sink):
+                graph.add_edge((0, source), (1, sink))
+    value, flow = networkx.maximum_flow(graph, "start", "end")
+    _, (_, beyond) = networkx.minimum_cut(graph, "start", "end")
+    return Flow(
+        rational(value) / scale,
+        {
+            (source, sink): rational(amount) / scale
+            for source in sources
+            for (_, sink), amount in flow[(0, source)].items()
+            if amount
+        },
+        frozenset(source for source in sources if (0, source) in beyond),
+    )

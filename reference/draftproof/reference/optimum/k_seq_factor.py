@@ -1,0 +1,49 @@
+"""The least factor with which K-SEQ is lossless."""
+
+from __future__ import annotations
+
+from sympy import QQ, Poly, Symbol
+
+from draftproof.reference.model import Row
+from draftproof.reference.rational import ONE, Rational, rational, total
+from draftproof.reference.rows import overlap
+
+_BITS = 64
+
+
+def least_factor(p: Row, q: Row, drafts: int) -> Rational:
+    """Return rho*, the root of 1 - (1 - b)^K = rho b where b = sum of min(p/rho, q), in 1..K.
+
+    It is algebraic. The exact root is returned where it is rational, otherwise the least multiple
+    of 2^-64 above it: still a valid factor, since K-SEQ is lossless at every factor from rho* on.
+    Source: arXiv 2310.15141.
+    """
+    low, high = 0, (drafts - 1) << _BITS
+    while low < high:
+        middle = (low + high) // 2
+        if _is_valid(1 + rational(middle) / 2**_BITS, p, q, drafts):
+            high = middle
+        else:
+            low = middle + 1
+    above = 1 + rational(high) / 2**_BITS
+    return next((root for root in _rational_roots(p, q, drafts, above)), above)
+
+
+def _is_valid(rho: Rational, p: Row, q: Row, drafts: int) -> bool:
+    each = overlap(q, p, 1 / rho)
+    return ONE - (1 - each) ** drafts <= rho * each
+
+
+def _rational_roots(p: Row, q: Row, drafts: int, above: Rational) -> list[Rational]:
+    """Return the roots within 2^-64 below `above`, b being a/rho + c on their piece."""
+    below = above - rational(1) / 2**_BITS
+    covered = [a <= below * b for a, b in zip(p, q, strict=True)]
+    a = total(x for x, by in zip(p, covered, strict=True) if by)
+    c = total(x for x, by in zip(q, covered, strict=True) if not by)
+    rho = Symbol("rho")
+    equation = Poly(0, rho, domain=QQ)
+    whole, part = Poly([c, a], rho, domain=QQ), Poly([1 - c, -a], rho, domain=QQ)
+    power = Poly(rho, rho, domain=QQ) ** drafts
+    equation = whole * power - power + part**drafts
+    roots = (rational(QQ.from_sympy(root)) for root in equation.ground_roots())
+    return [r for r in roots if below < r <= above and r >= 1 and _is_valid(r, p, q, drafts)]

@@ -1,0 +1,37 @@
+"""Recursive greedy block verification: one path after another, each against what is still owed."""
+
+from __future__ import annotations
+
+from draftproof.reference.chance import Chance
+from draftproof.reference.drafting import Drafted
+from draftproof.reference.emission import Emission, emission
+from draftproof.reference.model import Instance, Model, Path, Row
+from draftproof.reference.rational import Rational, positive_part
+from draftproof.reference.verifiers.greedy_block import kept, modified_rows
+
+
+def recursive_greedy_block(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
+    """Verify each path through the accepted node greedily, with the target that the last one left.
+
+    Law: greedy block verification, composed: a path that does not pass through the accepted node is
+    no news about what lies below it, one that does has the draft's law there. It is stateful;
+    for one path it is greedy block verification. A lossless relative of arXiv 2604.25925, ours.
+    """
+    node: Path = ()
+    target, draft = instance.target, instance.draft
+    rows: dict[Path, Row] = {}
+    for path in drafts.paths():
+        if path[: len(node)] != node:
+            continue
+        step = path[len(node) :][: kept(path[len(node) :], target, draft, chance)]
+        if len(node) + len(step) == instance.length:
+            return emission(drafts, path, chance.draw(target(step)))
+
+        def owed(text: Path, target: Model = target, draft: Model = draft) -> Rational:
+            return positive_part(target.joint(text) - draft.joint(text))
+
+        remaining = modified_rows(owed, step, instance.length - len(node), instance.vocabulary)
+        target, draft = target.overridden(remaining).after(step), draft.after(step)
+        node = (*node, *step)
+        rows = {(*node, *z): row for z, row in target.modified.items()}
+    return emission(drafts, node, chance.draw(rows[node]), rows)
