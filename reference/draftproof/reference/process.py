@@ -54,6 +54,26 @@ def after(target: Model, emission: Emission) -> Model:
     return target.after(emission.tokens).overridden(dict(emission.modified))
 
 
+def is_lossless(emitted: Law[Emission], instance: Instance) -> bool:
+    """Return whether one iteration, continued by what it leaves as target, has the target's law."""
+    horizon = instance.length + 1
+    return continued(emitted, instance, horizon) == instance.target.text(horizon)
+
+
+def is_lossless_over_iterations(algorithm: Algorithm, instance: Instance) -> tuple[int, bool]:
+    """Return (N, whether the first N tokens of speculative decoding have the target's law).
+
+    N is L + 2, which takes two iterations at least, or L + 1 where the target has rows for no more.
+    """
+    for horizon in (instance.length + 2, instance.length + 1):
+        try:
+            text = instance.target.text(horizon)
+            return horizon, decoded(algorithm, instance, horizon) == text
+        except MissingContext:
+            continue
+    raise MissingContext(f"the target has no rows for texts of {instance.length + 1} tokens")
+
+
 def expected_accepted(emitted: Law[Emission]) -> Rational:
     """Return E[accepted length]; block efficiency is one more."""
     return emitted.expectation(lambda emission: len(emission.accepted))

@@ -11,6 +11,14 @@ from draftproof.reference.rows import overlap
 _BITS = 64
 
 
+def is_valid_factor(rho: Rational, p: Row, q: Row, drafts: int) -> bool:
+    """Return whether K-SEQ with this factor leaves every token a residual that is not negative."""
+    if rho < 1:
+        return False
+    each = overlap(q, p, 1 / rho)
+    return ONE - (1 - each) ** drafts <= rho * each
+
+
 def least_factor(p: Row, q: Row, drafts: int) -> Rational:
     """Return rho*, the root of 1 - (1 - b)^K = rho b where b = sum of min(p/rho, q), in 1..K.
 
@@ -21,17 +29,12 @@ def least_factor(p: Row, q: Row, drafts: int) -> Rational:
     low, high = 0, (drafts - 1) << _BITS
     while low < high:
         middle = (low + high) // 2
-        if _is_valid(1 + rational(middle) / 2**_BITS, p, q, drafts):
+        if is_valid_factor(1 + rational(middle) / 2**_BITS, p, q, drafts):
             high = middle
         else:
             low = middle + 1
     above = 1 + rational(high) / 2**_BITS
-    return next((root for root in _rational_roots(p, q, drafts, above)), above)
-
-
-def _is_valid(rho: Rational, p: Row, q: Row, drafts: int) -> bool:
-    each = overlap(q, p, 1 / rho)
-    return ONE - (1 - each) ** drafts <= rho * each
+    return min(_rational_roots(p, q, drafts, above), default=above)
 
 
 def _rational_roots(p: Row, q: Row, drafts: int, above: Rational) -> list[Rational]:
@@ -41,9 +44,10 @@ def _rational_roots(p: Row, q: Row, drafts: int, above: Rational) -> list[Ration
     a = total(x for x, by in zip(p, covered, strict=True) if by)
     c = total(x for x, by in zip(q, covered, strict=True) if not by)
     rho = Symbol("rho")
-    equation = Poly(0, rho, domain=QQ)
     whole, part = Poly([c, a], rho, domain=QQ), Poly([1 - c, -a], rho, domain=QQ)
     power = Poly(rho, rho, domain=QQ) ** drafts
     equation = whole * power - power + part**drafts
+    if equation.is_zero:  # nothing that is drafted can be accepted: every factor will do
+        return [ONE]
     roots = (rational(QQ.from_sympy(root)) for root in equation.ground_roots())
-    return [r for r in roots if below < r <= above and r >= 1 and _is_valid(r, p, q, drafts)]
+    return [r for r in roots if below < r <= above and is_valid_factor(r, p, q, drafts)]

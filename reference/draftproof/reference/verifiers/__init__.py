@@ -29,6 +29,7 @@ from draftproof.reference.verifiers.naive_tree import naive_tree
 from draftproof.reference.verifiers.optimal_transport import optimal_transport
 from draftproof.reference.verifiers.recursive_greedy_block import recursive_greedy_block
 from draftproof.reference.verifiers.recursive_rejection import recursive_rejection
+from draftproof.reference.verifiers.scored_multipath_block import scored_multipath_block
 from draftproof.reference.verifiers.spechub import spechub
 from draftproof.reference.verifiers.spectr_gbv import spectr_gbv
 from draftproof.reference.verifiers.target_first import target_first
@@ -176,6 +177,14 @@ _TABLE = (
         title="Mixed multi-path block verification",
         source="draftproof",
         verify=mixed_multipath_block,
+        schemes=("iid",),
+        trees=False,
+    ),
+    Algorithm(
+        name="scored_multipath_block",
+        title="Scored multi-path block verification",
+        source="draftproof",
+        verify=scored_multipath_block,
         schemes=("iid",),
         trees=False,
     ),

@@ -1,0 +1,196 @@
+"""Scores: how K drafted paths compete, so that the winner's law is known along its own path.
+
+Every drafted path holds a score of its own, uniform on [0, 1], and the path with the smallest one
+is selected. The score may depend on the path. At a prefix z its law is a measure: the probability
+that a drafted path starts with z and has its score in a given place; here a step function, kept
+as *cells*. Among K paths a score u is the smallest with probability (1 - u)^(K-1), so
+
+    Q'(z) = K * integral over the measure at z of (1 - u)^(K-1)
+
+is the law of the selected path: no other path enters. The measures of the children of z may be any
+that add up to that of z and have the masses q(zy): then paths are drawn from q and scores are
+uniform, as they must be. Every law of selection arises so: rank the paths, and give each rank an
+interval of scores.
+
+`split` chooses them. It aims at the row Q'(z.) that keeps most of the next token, the sum of
+min(owed, Q'), and reaches it by *tie classes*: scores are dealt to ranges of tokens, the best ones
+to those that the target wants most, and stay independent of the token inside a range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from draftproof.reference.model import Row
+from draftproof.reference.rational import ONE, ZERO, Rational, total
+
+Rows = dict[int, Rational]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A mass spread evenly over the scores `low`..`high`."""
+
+    low: Rational
+    high: Rational
+    mass: Rational
+
+    def worth(self, drafts: int) -> Rational:
+        """Return the part of the mass that is selected among K paths, a sum of products."""
+        x, y = 1 - self.low, 1 - self.high
+        return self.mass * total(x**a * y ** (drafts - 1 - a) for a in range(drafts))
+
+
+Scores = tuple[Cell, ...]
+
+UNIFORM: Scores = (Cell(ZERO, ONE, ONE),)
+"""The scores at the root: of every path there is."""
+
+
+@dataclass(frozen=True)
+class Split:
+    """What becomes of the scores after a prefix: Q' of every next token, and its scores."""
+
+    law: Row
+    _tokens: Sequence[int]
+    _mass: Sequence[Rational]
+    _hands: Sequence[Scores]
+    _classes: Sequence[tuple[Rational, Sequence[int]]]
+
+    def after(self, token: int) -> Scores:
+        """Return the scores of the paths that go on with `token`."""
+        rank = self._tokens.index(token)
+        weights = [ZERO] * len(self._tokens)
+        for share, marks in self._classes:
+            first, end = next((i, j) for i, j in pairwise(marks) if i <= rank < j)
+            for i in range(first, end):
+                weights[i] += share * self._mass[rank] / total(self._mass[first:end])
+        return tuple(
+            Cell(cell.low, cell.high, cell.mass * weight)
+            for weight, hand in zip(weights, self._hands, strict=True)
+            for cell in hand
+            if weight != 0
+        )
+
+
+def split(scores: Scores, p: Row, q: Row, *, accepted: Rational, drafts: int, left: int) -> Split:
+    """Share out the scores at a prefix among the next tokens.
+
+    `accepted` is the probability that the prefix is selected and accepted, `left` the number of
+    positions to draft after the next one.
+    """
+    # Tokens that the draft cannot write have no path.
+    tokens = sorted((t for t, x in enumerate(q) if x != 0), key=lambda t: (-p[t] / q[t], t))
+    reach = total(cell.mass for cell in scores)
+    mass = [reach * q[token] for token in tokens]
+    hands = list(_dealt(scores, mass))
+    most = [total(cell.worth(drafts) for cell in hand) for hand in hands]
+    aim = _aim([accepted * p[token] for token in tokens], mass, most, left)
+    law = [ZERO] * len(q)
+    for token, x in zip(tokens, aim, strict=True):
+        law[token] = x
+    return Split(tuple(law), tokens, mass, hands, list(_tie_classes(mass, most, aim)))
+
+
+def _dealt(scores: Scores, masses: Sequence[Rational]) -> Iterator[Scores]:
+    """Cut the scores, the smallest first, into hands of the given masses."""
+    stack = sorted(scores, key=lambda cell: cell.low, reverse=True)
+    for mass in masses:
+        hand, needed = [], mass
+        while needed != 0:
+            cell = stack.pop()
+            taken = min(needed, cell.mass)
+            edge = cell.low + (cell.high - cell.low) * taken / cell.mass
+            hand.append(Cell(cell.low, edge, taken))
+            if taken < cell.mass:
+                stack.append(Cell(edge, cell.high, cell.mass - taken))
+            needed -= taken
+        yield tuple(hand)
+
+
+def _aim(
+    owed: Sequence[Rational], mass: Sequence[Rational], most: Sequence[Rational], left: int
+) -> list[Rational]:
+    """Return, by rank, the law within reach that keeps most, sum of min(owed, aim).
+
+    Within reach is what gives no set of ranks more than the smallest scores of its mass are worth;
+    `most` is what the ranks get if they are served in order. The prefix that minimises
+    sum of most - owed binds. Inside it nothing need be wasted (aim <= owed), beyond it nothing
+    need be missed (aim >= owed). Among such laws the flattest leaves later positions most choice,
+    and near the end of the block what is spare is better given where it is owed.
+    """
+    ranks = range(len(owed))
+    surplus = [total(most[:k]) - total(owed[:k]) for k in range(len(owed) + 1)]
+    cut = surplus.index(min(surplus))
+    inside, beyond = list(ranks[:cut]), list(ranks[cut:])
+    aim = _levelled(inside, owed, mass, most, lambda a, level: a <= level)
+    flat = _levelled(beyond[::-1], owed, mass, most, lambda a, level: a >= level)
+    even = _in_proportion(beyond, owed, mass, most)
+    tilt = ONE / left if left else ZERO
+    aim |= {i: (1 - tilt) * flat[i] + tilt * even[i] for i in beyond}
+    return [aim[i] for i in ranks]
+
+
+def _levelled(
+    ranks: list[int],
+    owed: Sequence[Rational],
+    mass: Sequence[Rational],
+    most: Sequence[Rational],
+    fits: Callable[[Rational, Rational], bool],
+) -> Rows:
+    """Give what is owed where it fits one level, and that level times the mass elsewhere."""
+    aim: Rows = {}
+    rest = list(ranks)
+    worth, room = total(most[i] for i in rest), total(mass[i] for i in rest)
+    while len(rest) > 1 and fits(owed[rest[-1]] * room, worth * mass[rest[-1]]):
+        i = rest.pop()
+        aim[i], worth, room = owed[i], worth - owed[i], room - mass[i]
+    return aim | {i: worth * mass[i] / room for i in rest}
+
+
+def _in_proportion(
+    ranks: list[int], owed: Sequence[Rational], mass: Sequence[Rational], most: Sequence[Rational]
+) -> Rows:
+    """Give in proportion to what is owed, as far as it is in reach: pool adjacent violators."""
+    pools: list[tuple[Rational, Rational, list[int]]] = []
+    for i in ranks:
+        worth, wanted, pool = most[i], owed[i], [i]
+        while pools and pools[-1][0] * wanted >= worth * pools[-1][1]:
+            other_worth, other_wanted, other = pools.pop()
+            worth, wanted, pool = worth + other_worth, wanted + other_wanted, other + pool
+        pools.append((worth, wanted, pool))
+    return {
+        i: worth * (owed[i] / wanted if wanted != 0 else mass[i] / total(mass[j] for j in pool))
+        for worth, wanted, pool in pools
+        for i in pool
+    }
+
+
+def _tie_classes(
+    mass: Sequence[Rational], most: Sequence[Rational], aim: Sequence[Rational]
+) -> Iterator[tuple[Rational, list[int]]]:
+    """Write the aim as a mixture of nested tie classes: yield (share, edges of the classes).
+
+    Take as much as possible of the finest classes that the rest still needs: then some edge has
+    its fall of aim/mass served, and goes. What is left stays in reach, and ends with one class.
+    """
+
+    def height(row: Sequence[Rational], first: int, end: int) -> Rational:
+        return total(row[first:end]) / total(mass[first:end])
+
+    size = len(mass)
+    needed = {k: height(aim, k - 1, k) - height(aim, k, k + 1) for k in range(1, size)}
+    left = ONE
+    while left != 0:
+        edges = [0, *(k for k in range(1, size) if needed[k] != 0), size]
+        falls = {
+            k: height(most, i, k) - height(most, k, j)
+            for (i, k), (_, j) in pairwise(pairwise(edges))
+        }
+        share = min([left, *(needed[k] / fall for k, fall in falls.items() if fall != 0)])
+        yield share, edges
+        left -= share
+        for k, fall in falls.items():
+            needed[k] -= share * fall

@@ -1,0 +1,70 @@
+"""Scored multi-path block verification: K paths compete to the end, the winner is verified."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from draftproof.reference.chance import Chance
+from draftproof.reference.drafting import Drafted
+from draftproof.reference.emission import Emission, emission
+from draftproof.reference.model import Instance, Path, Row
+from draftproof.reference.rational import ONE, ZERO, Rational, total
+from draftproof.reference.rows import normalised
+from draftproof.reference.scores import UNIFORM, Scores, split
+from draftproof.reference.verifiers.block import keep
+
+
+def scored_multipath_block(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
+    """Give every path a score that its own rows decide; verify the path with the smallest.
+
+    Law: block verification's against the law of the selected path, which `scores` gives along
+    that path. At one position it reaches the optimum; one path is block verification. It is not
+    optimal: it cannot know what lies off the drafted paths. Ours.
+    """
+    paths = drafts.paths()
+    walks = {path: _walk(path, instance) for path in set(paths)}
+    selected = paths[chance.draw(_smallest([walks[path][1] for path in paths]))]
+    accepted, law = keep(selected, walks[selected][0], instance, chance)
+    return emission(drafts, accepted, chance.draw(law))
+
+
+def _walk(path: Path, instance: Instance) -> tuple[list[Row], Scores]:
+    """Return the rows of the selected path's law along `path`, and the path's scores."""
+    scores, accepted, rows = UNIFORM, ONE, []
+    for i, token in enumerate(path):
+        p, q = instance.target(path[:i]), instance.draft(path[:i])
+        left = instance.length - 1 - i
+        here = split(scores, p, q, accepted=accepted, drafts=instance.drafts, left=left)
+        rows.append(normalised(here.law))
+        accepted = min(accepted * p[token], here.law[token])
+        scores = here.after(token)
+    return rows, scores
+
+
+def _smallest(paths: Sequence[Scores]) -> list[Rational]:
+    """Return the probability with which each of the paths has the smallest score.
+
+    Between two neighbouring edges of cells every score is spread evenly: with the others' chances
+    of lying there (g) and beyond (t), one that lies there is the smallest with the integral over
+    0..1 of the product of t + g s.
+    """
+    edges = sorted({edge for cells in paths for cell in cells for edge in (cell.low, cell.high)})
+    masses = [total(cell.mass for cell in cells) for cells in paths]
+    beyond, chances = [ONE] * len(paths), [ZERO] * len(paths)
+    for low, high in pairwise(edges):
+        here = [
+            total(c.mass / (c.high - c.low) for c in cells if c.low <= low and high <= c.high)
+            * (high - low)
+            / mass
+            for cells, mass in zip(paths, masses, strict=True)
+        ]
+        beyond = [t - g for t, g in zip(beyond, here, strict=True)]
+        for i, own in enumerate(here):
+            polynomial = [ONE]
+            for j, (t, g) in enumerate(zip(beyond, here, strict=True)):
+                if j != i:
+                    shifted = zip([*polynomial, ZERO], [ZERO, *polynomial], strict=True)
+                    polynomial = [t * a + g * b for a, b in shifted]
+            chances[i] += own * total(c / (k + 1) for k, c in enumerate(polynomial))
+    return chances
