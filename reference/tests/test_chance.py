@@ -16,7 +16,7 @@ from draftproof.reference.chance import (
     enumerate_runs,
     sample,
 )
-from draftproof.reference.drafting import independent_path
+from draftproof.reference.drafting import GrowingTree
 from draftproof.reference.errors import NotADistribution, NotRational
 from draftproof.reference.law import Law
 from draftproof.reference.model import instance_from_json
@@ -192,8 +192,8 @@ INSTANCE = instance_from_json(
 
 
 def speculate(chance: Chance) -> tuple[int, ...]:
-    path = independent_path(INSTANCE, chance)
-    return ALGORITHMS["token"].verify((path,), INSTANCE, chance).tokens
+    drafts = GrowingTree(INSTANCE, chance)
+    return ALGORITHMS["token"].verify(drafts, INSTANCE, chance).tokens
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable
 from itertools import product
+from math import prod
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from draftproof.reference.errors import (
     NotADistribution,
     NotRational,
     TokenOutOfRange,
+    Unsupported,
     WrongShape,
 )
 from draftproof.reference.law import Law
@@ -23,6 +25,7 @@ from draftproof.reference.model import (
     Instance,
     Model,
     Path,
+    Row,
     context_from_key,
     context_key,
     instance_from_json,
@@ -31,6 +34,9 @@ from draftproof.reference.model import (
 from draftproof.reference.rational import Rational, rational
 
 exact = settings.get_profile("exact")
+few = settings(exact, max_examples=60)
+
+Drafted = Callable[..., st.SearchStrategy[Instance]]
 
 
 def refused(kind: type[Exception], message: str, call: Callable[[], object]) -> None:
@@ -88,6 +94,79 @@ def test_a_context_free_model_has_one_row_everywhere() -> None:
 
 def test_a_row_is_not_asked_for_where_the_path_has_no_probability() -> None:
     assert Model("draft", 2, {(): ONLY_0}).joint((1, 1, 1)) == 0
+
+
+# What a stateful verifier leaves behind.
+
+
+@few
+@given(instance=..., data=st.data())
+def test_a_modified_row_counts_at_its_context_and_nowhere_else(
+    instance: Instance, data: st.DataObject
+) -> None:
+    target = instance.target
+    contexts = list(target.rows)
+    changed = data.draw(st.sets(st.sampled_from(contexts), min_size=1))
+    other = instance.draft(())
+    modified = target.overridden(dict.fromkeys(changed, other))
+    for context in contexts:
+        assert modified(context) == (other if context in changed else target(context))
+    assert modified.overridden({c: target(c) for c in changed})(contexts[0]) == target(contexts[0])
+    prefix = data.draw(st.sampled_from(contexts))
+    for context in contexts:
+        if context[: len(prefix)] == prefix:
+            assert modified.after(prefix)(context[len(prefix) :]) == modified(context)
+
+
+def test_a_context_free_model_can_be_modified_at_one_context() -> None:
+    free = Model("target", 2, {(): ROW}, context_free=True)
+    modified = free.overridden({(0, 1): ONLY_0})
+    assert list(modified((0, 1))) == [1, 0]
+    assert modified((0, 1)) == modified.after((0,))((1,)) == modified.after((0, 1))(())
+    assert modified((0,)) == modified((1, 1)) == modified((0, 1, 0)) == free(())
+    assert modified.after((1,)) == modified.after((0, 1, 0)) == free
+    assert modified.joint((0, 1, 1)) == 0
+
+
+def test_the_last_modification_counts() -> None:
+    free = Model("target", 2, {(): ROW}, context_free=True)
+    assert free.overridden({(1,): ONLY_0}).overridden({(1,): ONLY_1}) == free.overridden(
+        {(1,): ONLY_1}
+    )
+    both = free.overridden({(1,): ONLY_0}).overridden({(0,): ONLY_1})
+    assert [list(both((1,))), list(both((0,)))] == [[1, 0], [0, 1]]
+
+
+def test_equal_models_have_equal_hashes_whatever_the_order_of_their_rows() -> None:
+    rows: dict[Path, Row] = {(): ROW, (0,): ONLY_0}
+    one, other = Model("target", 2, rows), Model("target", 2, dict(reversed(rows.items())))
+    assert (one, hash(one)) == (other, hash(other))
+    modified = one.overridden({(0,): ONLY_1})
+    assert modified != one
+    assert len({one, other, modified, one.overridden({(0,): ONLY_1})}) == 2
+
+
+def test_what_is_no_modification() -> None:
+    free = Model("target", 2, {(): ROW}, context_free=True)
+    refused(
+        NotADistribution,
+        "the target's row at context '1' must sum to 1, it sums to 2",
+        lambda: free.overridden({(1,): ("1", "1")}),  # type: ignore[dict-item]
+    )
+    refused(
+        TokenOutOfRange,
+        "token 2 of context '2' in the target is not in 0..1",
+        lambda: free.overridden({(2,): ROW}),
+    )
+
+
+def test_a_modified_model_has_no_json_form() -> None:
+    free = Model("target", 2, {(): ROW}, context_free=True).overridden({(0,): ONLY_0})
+    refused(
+        Unsupported,
+        "the target carries modified rows, which have no JSON form",
+        lambda: instance_to_json(Instance(free, FREE, 1)),
+    )
 
 
 # What is no model.
@@ -287,6 +366,37 @@ def test_what_is_no_instance(
     refused(kind, message, lambda: Instance(target, draft, length, drafts))
 
 
+@pytest.mark.parametrize(
+    ("drafts", "branching", "message"),
+    [
+        (4, (2,), "branching must have one factor for each of the 2 drafted tokens, got [2]"),
+        (
+            4,
+            (2, 2, 1),
+            "branching must have one factor for each of the 2 drafted tokens, got [2, 2, 1]",
+        ),
+        (1, (0, 2), "a branching factor is at least 1, got [0, 2]"),
+        (2, (-1, -2), "a branching factor is at least 1, got [-1, -2]"),
+        (3, (2, 2), "branching [2, 2] makes 4 paths, 'drafts' says 3"),
+        (1, (2, 1), "branching [2, 1] makes 2 paths, 'drafts' says 1"),
+    ],
+)
+def test_branching_that_does_not_fit(drafts: int, branching: tuple[int, ...], message: str) -> None:
+    refused(
+        WrongShape, message, lambda: Instance(FREE, FREE, 2, drafts, "iid", branching=branching)
+    )
+
+
+@pytest.mark.parametrize(
+    ("drafts", "branching", "widths"),
+    [(1, (), (1, 1, 1)), (3, (), (3, 1, 1)), (6, (1, 2, 3), (1, 2, 3)), (3, (3, 1, 1), (3, 1, 1))],
+)
+def test_without_branching_the_paths_part_at_the_root(
+    drafts: int, branching: tuple[int, ...], widths: tuple[int, ...]
+) -> None:
+    assert Instance(FREE, FREE, 3, drafts, branching=branching).widths == widths
+
+
 def test_rows_that_no_text_can_reach_may_be_missing() -> None:
     target = Model("target", 2, {(): ONLY_1, (1,): ONLY_1})
     assert Instance(target, Model("draft", 2, {(): ONLY_1}), length=1).vocabulary == 2
@@ -341,6 +451,29 @@ def test_json_of_a_context_free_model_is_its_row() -> None:
     assert instance_to_json(instance) == document
 
 
+@few
+@given(data=st.data())
+def test_json_keeps_every_scheme_and_tree(drafted: Drafted, data: st.DataObject) -> None:
+    instance = data.draw(drafted())
+    document = json.loads(json.dumps(instance_to_json(instance)))
+    assert instance_from_json(document) == instance
+    assert ("branching" in document) == bool(instance.branching)
+    assert (document["scheme"] == "tree") == (instance.scheme == "iid" and bool(instance.branching))
+
+
+def test_a_tree_is_iid_with_branching_and_its_drafts_may_be_left_out() -> None:
+    tree = {**DOCUMENT, "length": 2, "draft": ["1/2", "1/2"], "branching": [2, 3]}
+    del tree["drafts"]
+    instance = instance_from_json({**tree, "scheme": "tree"})
+    assert (instance.scheme, instance.branching, instance.drafts) == ("iid", (2, 3), 6)
+    assert instance == instance_from_json({**tree, "scheme": "iid"})
+    assert instance == instance_from_json({**tree, "scheme": "tree", "drafts": prod((2, 3))})
+    assert instance_to_json(instance)["scheme"] == "tree"
+    greedy = instance_from_json({**tree, "scheme": "greedy"})
+    assert (greedy.scheme, greedy.drafts) == ("greedy", 6)
+    assert instance_to_json(greedy)["scheme"] == "greedy"
+
+
 def test_drafts_and_scheme_have_defaults_and_weights_may_be_whole_numbers() -> None:
     document = {"vocabulary": 1, "length": 1, "target": [1], "draft": {"": ["1"]}}
     instance = instance_from_json(document)
@@ -393,7 +526,7 @@ def test_json_that_is_no_object(document: object, type_name: str) -> None:
     )
 
 
-KNOWN = "an instance has draft, drafts, length, scheme, target, vocabulary"
+KNOWN = "an instance has branching, draft, drafts, length, scheme, target, vocabulary"
 
 
 @pytest.mark.parametrize(
@@ -419,6 +552,44 @@ KNOWN = "an instance has draft, drafts, length, scheme, target, vocabulary"
         ("drafts", 0, WrongShape, "the number of drafts must be at least 1, got 0"),
         ("scheme", None, WrongShape, "'scheme' must be a string, got None"),
         ("scheme", ["iid"], WrongShape, "'scheme' must be a string, got ['iid']"),
+        (
+            "scheme",
+            "tree",
+            WrongShape,
+            "the scheme 'tree' needs 'branching', one factor for each drafted token",
+        ),
+        (
+            "branching",
+            2,
+            WrongShape,
+            "'branching' must be a list of whole numbers, got 2",
+        ),
+        (
+            "branching",
+            [True],
+            WrongShape,
+            "'branching' must be a list of whole numbers, got [True]",
+        ),
+        (
+            "branching",
+            ["1"],
+            WrongShape,
+            "'branching' must be a list of whole numbers, got ['1']",
+        ),
+        (
+            "branching",
+            None,
+            WrongShape,
+            "'branching' must be a list of whole numbers, got None",
+        ),
+        ("branching", [2], WrongShape, "branching [2] makes 2 paths, 'drafts' says 1"),
+        ("branching", [0], WrongShape, "a branching factor is at least 1, got [0]"),
+        (
+            "branching",
+            [1, 1],
+            WrongShape,
+            "branching must have one factor for each of the 1 drafted tokens, got [1, 1]",
+        ),
         (
             "target",
             "1/2",

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -8,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from draftproof.reference.chance import Chance
-from draftproof.reference.drafting import Drafts
-from draftproof.reference.emission import Emission
+from draftproof.reference.drafting import Drafted, single_path
+from draftproof.reference.emission import Emission, emission
 from draftproof.reference.errors import MissingContext
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Model, Path, Row, instance_from_json
-from draftproof.reference.process import continued, decoded, expected_accepted
+from draftproof.reference.process import after, continued, decoded, expected_accepted
 from draftproof.reference.rational import (
     ONE,
     Rational,
@@ -25,9 +26,26 @@ from draftproof.reference.rational import (
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm, Verifier, emission_law
 
 exact = settings.get_profile("exact")
+few = settings(exact, max_examples=30)
+fewer = settings(exact, max_examples=12)
+
+Instances = Callable[..., st.SearchStrategy[Instance]]
+OneRow = Callable[..., Instance]
 
 every_algorithm = pytest.mark.parametrize(
     "algorithm", ALGORITHMS.values(), ids=lambda algorithm: algorithm.name
+)
+STATEFUL = [algorithm for algorithm in ALGORITHMS.values() if algorithm.stateful]
+every_stateful = pytest.mark.parametrize("algorithm", STATEFUL, ids=lambda a: a.name)
+every_several = pytest.mark.parametrize(
+    ("algorithm", "scheme"),
+    [
+        (algorithm, scheme)
+        for algorithm in ALGORITHMS.values()
+        if algorithm.most_drafts is None
+        for scheme in algorithm.schemes
+    ],
+    ids=lambda value: value.name if isinstance(value, Algorithm) else value,
 )
 
 
@@ -40,15 +58,31 @@ def is_lossless(algorithm: Algorithm, instance: Instance) -> bool:
 # What is true of every algorithm.
 
 
-@every_algorithm
+@pytest.mark.parametrize("name", ["token", "block"])
 @exact
 @given(instance=...)
-def test_one_iteration_is_lossless(algorithm: Algorithm, instance: Instance) -> None:
-    assert is_lossless(algorithm, instance)
+def test_one_iteration_with_one_draft_is_lossless(name: str, instance: Instance) -> None:
+    assert is_lossless(ALGORITHMS[name], instance)
 
 
 @every_algorithm
-@exact
+@few
+@given(instance=...)
+def test_one_draft_is_no_special_case(algorithm: Algorithm, instance: Instance) -> None:
+    assert is_lossless(algorithm, replace(instance, scheme=algorithm.schemes[-1]))
+
+
+@every_several
+@few
+@given(data=st.data())
+def test_one_iteration_with_several_drafts_is_lossless(
+    algorithm: Algorithm, scheme: str, drafted: Instances, data: st.DataObject
+) -> None:
+    assert is_lossless(algorithm, data.draw(drafted([scheme], trees=algorithm.trees)))
+
+
+@every_algorithm
+@fewer
 @given(instance=...)
 def test_a_shorter_horizon_is_a_marginal(algorithm: Algorithm, instance: Instance) -> None:
     emitted = emission_law(algorithm, instance)
@@ -58,15 +92,15 @@ def test_a_shorter_horizon_is_a_marginal(algorithm: Algorithm, instance: Instanc
         assert continued(emitted, instance, horizon) == marginal
 
 
-@every_algorithm
 @pytest.mark.parametrize(
     ("vocabulary", "length", "horizon"),
-    [(1, 3, 6), (2, 1, 4), (3, 1, 3), (2, 2, 4), (3, 2, 3), (2, 3, 4)],
+    [(1, 3, 6), (2, 1, 4), (3, 1, 3), (2, 2, 4), (3, 2, 3), (2, 3, 4), (2, 3, 5)],
 )
-@exact
+@pytest.mark.parametrize("name", ["token", "block", "greedy_block"])
+@few
 @given(data=st.data())
-def test_several_iterations_are_lossless(
-    algorithm: Algorithm,
+def test_several_iterations_with_one_draft_are_lossless(
+    name: str,
     vocabulary: int,
     length: int,
     horizon: int,
@@ -74,6 +108,38 @@ def test_several_iterations_are_lossless(
     data: st.DataObject,
 ) -> None:
     instance = data.draw(shaped_instances(vocabulary, length, horizon - 1 + length))
+    assert decoded(ALGORITHMS[name], instance, horizon) == instance.target.text(horizon)
+
+
+SMALL = [(2, (2,)), (3, (2,)), (2, (3,)), (2, (2, 1)), (2, (1, 2))]
+
+
+@every_several
+@fewer
+@given(data=st.data())
+def test_several_iterations_with_several_drafts_are_lossless(
+    algorithm: Algorithm, scheme: str, drafted: Instances, data: st.DataObject
+) -> None:
+    """The models end two tokens after the block: the last drafts are shorter, or none."""
+    instance = data.draw(drafted([scheme], shapes=SMALL, trees=algorithm.trees, beyond=2))
+    for horizon in (instance.length + 1, instance.length + 3):
+        assert decoded(algorithm, instance, horizon) == instance.target.text(horizon)
+
+
+@every_stateful
+@pytest.mark.parametrize("beyond", [0, 1, 3])
+@few
+@given(data=st.data())
+def test_modified_targets_nest(
+    algorithm: Algorithm, beyond: int, drafted: Instances, data: st.DataObject
+) -> None:
+    """Blocks of two and three tokens: what one leaves behind is modified again by the next."""
+    paths = [(1,), (1, 1), (1, 1, 1)]
+    if algorithm.most_drafts is None:
+        paths += [(2, 1), (2, 1), (3, 1)]
+    shapes = [(2, widths) for widths in paths]
+    instance = data.draw(drafted(["iid"], shapes=shapes, beyond=beyond))
+    horizon = instance.length + 1 + beyond
     assert decoded(algorithm, instance, horizon) == instance.target.text(horizon)
 
 
@@ -94,18 +160,110 @@ def test_block_efficiency_is_one_more_than_what_is_accepted() -> None:
     assert emitted.expectation(lambda emission: len(emission.tokens)) == rational("5/2")
 
 
+# What is left where the models end.
+
+EVEN, ONLY_0, ONLY_1 = ["1/2", "1/2"], ["1", "0"], ["0", "1"]
+
+
 @every_algorithm
-def test_a_model_that_ends_too_early_says_after_what_text(algorithm: Algorithm) -> None:
-    rows = {"": ["1/2", "1/2"], "0": ["1/2", "1/2"], "1": ["0", "1"]}
+def test_where_the_draft_ends_the_target_writes_alone(algorithm: Algorithm) -> None:
+    target = dict.fromkeys(("", "0", "1", "0,0", "0,1", "1,0", "1,1"), EVEN)
+    instance = instance_from_json(
+        {"vocabulary": 2, "length": 1, "target": target, "draft": {"": ["1/3", "2/3"]}}
+    )
+    assert decoded(algorithm, instance, 3) == instance.target.text(3)
+
+
+@every_algorithm
+def test_a_target_that_ends_before_the_horizon_says_where(algorithm: Algorithm) -> None:
+    rows = {"": EVEN, "0": EVEN, "1": ONLY_1}
     instance = instance_from_json(
         {"vocabulary": 2, "length": 1, "target": rows, "draft": ["1", "0"]}
     )
+    assert decoded(algorithm, instance, 2) == instance.target.text(2)
     with pytest.raises(MissingContext) as refusal:
-        decoded(algorithm, instance, 2)
+        decoded(algorithm, instance, 3)
     assert str(refusal.value) == (
-        "after context '1', the target has no row for context '0': "
-        "it has rows for 1 contexts of at most 0 tokens"
+        "the target has no row for the empty context: "
+        "it has rows for 0 contexts of at most 0 tokens"
     )
+
+
+def test_drafts_are_as_long_as_the_models_allow() -> None:
+    """A verifier that never accepts sees all of them."""
+    seen: list[tuple[int, int, tuple[int, ...]]] = []
+
+    def looks(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
+        seen.append((instance.length, instance.drafts, instance.branching))
+        return emission(drafts, (), chance.draw(instance.target(())))
+
+    rows = {",".join("0" * size): ONLY_0 for size in range(5)}
+    instance = instance_from_json(
+        {
+            "vocabulary": 2,
+            "length": 3,
+            "scheme": "tree",
+            "branching": [2, 1, 3],
+            "target": rows,
+            "draft": rows,
+        }
+    )
+    looking = Algorithm(name="looks", title="", source="", verify=looks)
+    assert decoded(looking, instance, 5) == Law.certain((0,) * 5)
+    assert seen == [(3, 6, (2, 1, 3)), (3, 6, (2, 1, 3)), (2, 2, (2, 1)), (1, 2, (2,))]
+
+
+# What a stateful verifier leaves behind.
+
+
+def forgetful(algorithm: Algorithm) -> Algorithm:
+    """Return the algorithm without the modification of its target."""
+
+    def verify(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
+        return replace(algorithm.verify(drafts, instance, chance), modified=())
+
+    return replace(algorithm, verify=verify)
+
+
+def leaves_another_target(algorithm: Algorithm, instance: Instance) -> bool:
+    """Return whether some emission leaves a row that is not the target's and can be reached."""
+    for emitted in emission_law(algorithm, instance):
+        target = instance.target.after(emitted.tokens)
+        left = after(instance.target, emitted)
+        if any(left(context) != target(context) for context, _ in emitted.modified):
+            return True
+    return False
+
+
+@every_stateful
+@few
+@given(data=st.data())
+def test_a_modification_that_is_dropped_is_seen(
+    algorithm: Algorithm, drafted: Instances, data: st.DataObject
+) -> None:
+    """Wherever a row is another one than the target's, dropping it biases the text.
+
+    For greedy block verification and SpecTr-GBV the row at a context is the same whatever was
+    emitted, so nothing cancels at the shallowest changed context.
+    """
+    drafts = 1 if algorithm.most_drafts else 2
+    shapes = [(2, (drafts, 1)), (3, (drafts, 1)), (2, (drafts, 1, 1))]
+    instance = data.draw(drafted(["iid"], shapes=shapes))
+    changes = leaves_another_target(algorithm, instance)
+    assert is_lossless(forgetful(algorithm), instance) == (not changes)
+
+
+@every_algorithm
+def test_a_stateless_verifier_leaves_no_target_behind(
+    algorithm: Algorithm, motivating: Instance
+) -> None:
+    instance = (
+        motivating
+        if algorithm.most_drafts
+        else replace(motivating, drafts=2, scheme=algorithm.schemes[0])
+    )
+    left = any(emitted.modified for emitted in emission_law(algorithm, instance))
+    assert left == algorithm.stateful
 
 
 # What is wrong, and must be seen to be wrong.
@@ -137,8 +295,8 @@ def token_with(
 ) -> Verifier:
     """Return token verification with a part of it exchanged."""
 
-    def verify(drafts: Drafts, instance: Instance, chance: Chance) -> Emission:
-        (path,) = drafts
+    def verify(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
+        path = single_path(drafts)
         for i, drafted in enumerate(path):
             p, q = instance.target(path[:i]), instance.draft(path[:i])
             if not chance.coin(min(ONE, ratio(p[drafted], q[drafted]))):
@@ -152,9 +310,9 @@ def one_hot(token: int, vocabulary: int) -> Row:
     return tuple(rational(int(t == token)) for t in range(vocabulary))
 
 
-def keeps_emitting(drafts: Drafts, instance: Instance, chance: Chance) -> Emission:
+def keeps_emitting(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
     """Replace each rejected token in place, and go on with the rest of the draft."""
-    (path,) = drafts
+    path = single_path(drafts)
     text: Path = ()
     for i, drafted in enumerate(path):
         p, q = instance.target(path[:i]), instance.draft(path[:i])
@@ -170,8 +328,8 @@ def block_with(
 ) -> Verifier:
     """Return block verification with a part of it exchanged."""
 
-    def verify(drafts: Drafts, instance: Instance, chance: Chance) -> Emission:
-        (path,) = drafts
+    def verify(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
+        path = single_path(drafts)
         rows = [(instance.target(path[:i]), instance.draft(path[:i])) for i in range(len(path))]
         weight = [ONE]
         for (p, q), drafted in zip(rows, path, strict=True):
@@ -217,7 +375,7 @@ WRONG = {
 
 
 def named(name: str, verify: Verifier) -> Algorithm:
-    return Algorithm(name, name, "", verify, 1, optimal=False)
+    return Algorithm(name=name, title=name, source="", verify=verify, most_drafts=1)
 
 
 @pytest.mark.parametrize("name", WRONG)

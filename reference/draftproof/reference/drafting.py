@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import combinations
+from itertools import combinations, groupby
 from math import prod
 from typing import Protocol
 
 from draftproof.reference.chance import Chance, enumerate_law
-from draftproof.reference.errors import TokenOutOfRange, Unsupported
+from draftproof.reference.errors import TokenOutOfRange, Unsupported, WrongShape
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Path, Row
 from draftproof.reference.rational import ONE, ZERO, Rational, total
@@ -267,6 +267,44 @@ def draft_paths(instance: Instance, chance: Chance) -> Drafts:
 def draft_law(instance: Instance) -> Law[Drafts]:
     """Return the exact joint law of the K paths."""
     return enumerate_law(lambda chance: draft_paths(instance, chance))
+
+
+def require_drawable(drafts: Drafts, instance: Instance) -> None:
+    """Raise `WrongShape` unless the instance's scheme can draw these paths, in this order."""
+    for path in drafts:
+        if len(path) != instance.length:
+            raise WrongShape(f"path {path} must have {instance.length} tokens, has {len(path)}")
+        if instance.draft.joint(path) == 0:
+            raise WrongShape(f"path {path} has probability 0 under the draft: it cannot be drafted")
+    # Only i.i.d. tokens never run out.
+    is_iid = instance.scheme == "iid" or instance.drafts == 1
+    if len(drafts) > instance.drafts or (is_iid and len(drafts) < instance.drafts):
+        raise WrongShape(f"the instance has {instance.drafts} drafts, got {len(drafts)} paths")
+    if not _is_drawn(drafts, (), instance):
+        raise WrongShape(
+            f"the scheme {instance.scheme!r} with {list(instance.widths)} tokens after contexts "
+            f"of each depth cannot draw the paths {list(drafts)}"
+        )
+
+
+def _is_drawn(paths: Drafts, node: Path, instance: Instance) -> bool:
+    """Return whether the paths can be all those that were drawn below a copy of the node."""
+    depth = len(node)
+    if depth == instance.length:
+        return paths == (node,)
+    scheme, row, width = instance.scheme, instance.draft(node), instance.widths[depth]
+    if scheme == "iid":
+        size = prod(instance.widths[depth + 1 :])
+        blocks = [paths[size * i : size * (i + 1)] for i in range(width)]
+    else:
+        blocks = [tuple(below) for _, below in groupby(paths, key=lambda path: path[depth])]
+    if not all(blocks) or any(path[:depth] != node for path in paths):
+        return False
+    siblings = tuple(block[0][depth] for block in blocks)
+    return sibling_law(scheme, row, width)[siblings] != 0 and all(
+        _is_drawn(block, (*node, token), instance)
+        for block, token in zip(blocks, siblings, strict=True)
+    )
 
 
 def all_inside(scheme: str, row: Row, width: int, tokens: Collection[int]) -> Rational:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, Self
 
 from draftproof.reference.errors import (
     InvalidInput,
@@ -49,9 +51,13 @@ class Model:
             checked = {self._in_range(c): self._row(c, row) for c, row in rows.items()}
             object.__setattr__(self, name, checked)
 
-    def __hash__(self) -> int:
+    @cached_property
+    def _hash(self) -> int:
         rows, modified = frozenset(self.rows.items()), frozenset(self.modified.items())
         return hash((self.name, self.vocabulary, self.context_free, rows, modified))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __call__(self, context: Path) -> Row:
         """Return the row at `context`.
@@ -79,16 +85,17 @@ class Model:
                 break
         return product
 
-    def after(self, prefix: Path) -> Model:
+    def after(self, prefix: Path) -> Self:
         """Return the same model with `prefix` already written."""
         if not prefix:
             return self
         rows = self.rows if self.context_free else _below(prefix, self.rows)
-        return replace(self, rows=rows, modified=_below(prefix, self.modified))
+        return self._with(rows, _below(prefix, self.modified))
 
-    def overridden(self, rows: Mapping[Path, Row]) -> Model:
+    def overridden(self, rows: Mapping[Path, Row]) -> Self:
         """Return the same model with other rows at some contexts."""
-        return replace(self, modified={**self.modified, **rows})
+        checked = {self._in_range(c): self._row(c, row) for c, row in rows.items()}
+        return self._with(self.rows, {**self.modified, **checked})
 
     def text(self, length: int) -> Law[Path]:
         """Return the law of the model's first `length` tokens."""
@@ -106,6 +113,13 @@ class Model:
             yield from level
             if size < depth:
                 level = [(*c, t) for c in level for t, w in enumerate(self(c)) if w != 0]
+
+    def _with(self, rows: Mapping[Path, Row], modified: Mapping[Path, Row]) -> Self:
+        """Return the model with rows that have been checked already."""
+        made = copy(self)
+        vars(made).pop("_hash", None)
+        vars(made).update(rows=rows, modified=modified)
+        return made
 
     def _in_range(self, context: Path) -> Path:
         for token in context:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from sympy import QQ, Poly, Symbol
 
 from draftproof.reference.model import Row
@@ -19,6 +21,7 @@ def is_valid_factor(rho: Rational, p: Row, q: Row, drafts: int) -> bool:
     return ONE - (1 - each) ** drafts <= rho * each
 
 
+@lru_cache(maxsize=4096)
 def least_factor(p: Row, q: Row, drafts: int) -> Rational:
     """Return rho*, the root of 1 - (1 - b)^K = rho b where b = sum of min(p/rho, q), in 1..K.
 

@@ -12,10 +12,11 @@ from draftproof.reference.drafting import (
     Drafts,
     FixedTree,
     GrowingTree,
+    require_drawable,
     scheme_named,
 )
 from draftproof.reference.emission import Emission
-from draftproof.reference.errors import Unsupported, WrongShape
+from draftproof.reference.errors import Unsupported
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance
 from draftproof.reference.verifiers.block import block
@@ -212,6 +213,8 @@ def require_fit(algorithm: Algorithm, instance: Instance) -> None:
             f"{algorithm.name} verifies several drafts of the scheme "
             f"{' or '.join(map(repr, algorithm.schemes))}, got {instance.scheme!r}"
         )
+    if instance.scheme == "hub" and max(instance.widths) > 2:
+        raise Unsupported(f"the scheme 'hub' draws pairs, got branching {list(instance.widths)}")
     if not algorithm.trees and max(instance.widths[1:], default=1) > 1:
         raise Unsupported(
             f"{algorithm.name} verifies paths that branch at the root only, "
@@ -222,19 +225,11 @@ def require_fit(algorithm: Algorithm, instance: Instance) -> None:
 def verification_law(algorithm: Algorithm, instance: Instance, drafts: Drafts) -> Law[Emission]:
     """Return the exact law of what `algorithm` emits on the given drafts.
 
-    Raises `Unsupported` for an instance that the algorithm does not take, `WrongShape` for another
-    number of drafts than the instance's, and for a path of the wrong length or of
-    probability zero, on which no verifier is defined.
+    Raises `Unsupported` for an instance that the algorithm does not take, `WrongShape` for drafts
+    that the instance's scheme cannot draw, on which no verifier is defined.
     """
     require_fit(algorithm, instance)
-    # Only i.i.d. tokens never run out.
-    if len(drafts) > instance.drafts or (len(drafts) < instance.drafts and _is_iid(instance)):
-        raise WrongShape(f"the instance has {instance.drafts} drafts, got {len(drafts)} paths")
-    for path in drafts:
-        if len(path) != instance.length:
-            raise WrongShape(f"path {path} must have {instance.length} tokens, has {len(path)}")
-        if instance.draft.joint(path) == 0:
-            raise WrongShape(f"path {path} has probability 0 under the draft: it cannot be drafted")
+    require_drawable(drafts, instance)
     tree = FixedTree(drafts, instance)
     return enumerate_law(lambda chance: algorithm.verify(tree, instance, chance))
 
@@ -248,7 +243,3 @@ def emission_law(algorithm: Algorithm, instance: Instance) -> Law[Emission]:
     return enumerate_law(
         lambda chance: algorithm.verify(GrowingTree(instance, chance), instance, chance)
     )
-
-
-def _is_iid(instance: Instance) -> bool:
-    return instance.scheme == "iid" or instance.drafts == 1

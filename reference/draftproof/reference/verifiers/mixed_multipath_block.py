@@ -65,10 +65,11 @@ def mixed_multipath_block(
         share = mix([accepted * x for x in p], highest, uniform)
         law = [share * h + (1 - share) * u for h, u in zip(highest, uniform, strict=True)]
         siblings = drafts.siblings(path)
-        if chance.coin(share):
-            chosen = max(siblings, key=ranked.index)
-        else:
-            chosen = siblings[chance.draw([ONE] * len(siblings))]
+        best = max(siblings, key=ranked.index)
+        any_of_them = (1 - share) / len(siblings)
+        weights = [any_of_them * siblings.count(token) for token in range(len(q))]
+        weights[best] += share
+        chosen = chance.draw(weights)
         rows.append(normalised(law))
         accepted = min(accepted * p[chosen], law[chosen])
         alive = _sharing(alive, share, q[chosen], lower[chosen])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from draftproof.reference.chance import Chance
@@ -23,12 +23,13 @@ def scored_multipath_block(drafts: Drafted, instance: Instance, chance: Chance) 
     optimal: it cannot know what lies off the drafted paths. Ours.
     """
     paths = drafts.paths()
-    walks = {path: _walk(path, instance) for path in set(paths)}
-    selected = paths[chance.draw(_smallest([walks[path][1] for path in paths]))]
-    accepted, law = keep(selected, walks[selected][0], instance, chance)
+    chances = _smallest(tuple(_walk(path, instance)[1] for path in paths))
+    selected = paths[chance.draw(chances)]
+    accepted, law = keep(selected, _walk(selected, instance)[0], instance, chance)
     return emission(drafts, accepted, chance.draw(law))
 
 
+@lru_cache(maxsize=4096)
 def _walk(path: Path, instance: Instance) -> tuple[list[Row], Scores]:
     """Return the rows of the selected path's law along `path`, and the path's scores."""
     scores, accepted, rows = UNIFORM, ONE, []
@@ -42,7 +43,8 @@ def _walk(path: Path, instance: Instance) -> tuple[list[Row], Scores]:
     return rows, scores
 
 
-def _smallest(paths: Sequence[Scores]) -> list[Rational]:
+@lru_cache(maxsize=4096)
+def _smallest(paths: tuple[Scores, ...]) -> list[Rational]:
     """Return the probability with which each of the paths has the smallest score.
 
     Between two neighbouring edges of cells every score is spread evenly: with the others' chances

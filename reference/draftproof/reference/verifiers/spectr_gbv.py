@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from draftproof.reference.chance import Chance
-from draftproof.reference.drafting import Drafted, draft_law
+from draftproof.reference.drafting import Drafted
 from draftproof.reference.emission import Emission, emission
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Path
@@ -57,7 +57,10 @@ def _stops(instance: Instance) -> dict[Leaves, list[tuple[Path, Rational]]]:
         return accepted(node) - total(accepted((*node, token)) for token in tokens)
 
     demand = {node: stopped(node) for node in instance.draft.reachable(instance.length)}
-    drawn: Law[Leaves] = draft_law(instance).map(frozenset)
+    path = instance.draft.text(instance.length)
+    drawn: Law[Leaves] = Law.certain(frozenset())
+    for _ in range(instance.drafts):
+        drawn = drawn.then(lambda leaves: path.map(lambda leaf: leaves | {leaf}))
     flow = largest_flow(demand, dict(drawn.items()), _passes)
     table: dict[Leaves, list[tuple[Path, Rational]]] = {leaves: [] for leaves in drawn}
     for (node, leaves), mass in flow.plan.items():
