@@ -1,0 +1,64 @@
+"""The ledger: what is claimed of verification, and what exact arithmetic says of it.
+
+`CLAIMS` has every claim by its id. Each is data, a statement with its source, its verdict and its
+figures, and carries the program that derives them again: `check` runs it and compares.
+
+- `single_path`: token, block and greedy block verification of one path.
+- `one_position`: several drafts of one token, and the optimum.
+- `several_paths`: greedy multi-path block verification and traversal.
+- `spectr_gbv`: several paths with a modified target.
+- `mixed`: our own mixed multi-path block verification.
+- `exhibits`: the verifiers that are wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+
+from draftproof.reference.claims import (
+    mixed,
+    one_position,
+    several_paths,
+    single_path,
+    spectr_gbv,
+)
+from draftproof.reference.claims.claim import (
+    Claim,
+    ClaimFailed,
+    Finding,
+    Verdict,
+    check,
+    claim_to_json,
+)
+from draftproof.reference.errors import Unsupported
+
+CLAIMS: Mapping[str, Claim] = {
+    claim.id: claim
+    for claim in chain(
+        single_path.CLAIMS,
+        one_position.CLAIMS,
+        several_paths.CLAIMS,
+        spectr_gbv.CLAIMS,
+        mixed.CLAIMS,
+    )
+}
+
+
+def claim_named(name: str) -> Claim:
+    """Return the claim. Raises `Unsupported` for an unknown id."""
+    if name not in CLAIMS:
+        raise Unsupported(f"unknown claim {name!r}; known: {', '.join(sorted(CLAIMS))}")
+    return CLAIMS[name]
+
+
+__all__ = [
+    "CLAIMS",
+    "Claim",
+    "ClaimFailed",
+    "Finding",
+    "Verdict",
+    "check",
+    "claim_named",
+    "claim_to_json",
+]

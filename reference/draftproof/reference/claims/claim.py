@@ -1,0 +1,150 @@
+"""What a claim is, and how it is held to account.
+
+A claim is recorded as data: what it says, who said it, and what exact arithmetic found. Beside the
+data stands a program, `derive`, that finds the same again from nothing but the verifiers of this
+room. A ledger that is never recomputed is an opinion; so `check` compares the two, figure by
+figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from draftproof.reference.model import Instance, instance_to_json
+from draftproof.reference.rational import Rational
+
+Figures = Mapping[str, str]
+Figure = Rational | int | str
+Refutation = Callable[[Instance], Mapping[str, Figure] | None]
+
+
+class Verdict(StrEnum):
+    """What exact arithmetic says of a claim, or an argument that it illustrates."""
+
+    PROVED = "proved"
+    HOLDS = "holds"
+    REFUTED = "refuted"
+
+
+class ClaimFailed(AssertionError):
+    """What was derived is not what the ledger says."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How many instances were examined, the figures found, and where the claim fails, if it does.
+
+    `figures` are exact numbers by name, as they are printed.
+    """
+
+    instances: int
+    figures: Figures = field(default_factory=dict)
+    counterexample: Instance | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A statement, its source, and what was found.
+
+    `statement` is what is claimed, even where it is false. `scope` says which instances `derive`
+    examines and in which order: a counterexample is the first one in that order. `proof` is an
+    argument for all instances of the shape, where there is a short one; what it says is not
+    taken on trust either: `derive` tries it on the instances.
+    """
+
+    id: str
+    statement: str
+    source: str
+    shape: str
+    scope: str
+    derive: Callable[[], Finding]
+    recorded: Finding
+    proof: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return the verdict, which follows from what is recorded."""
+        if self.recorded.counterexample is not None:
+            return Verdict.REFUTED
+        return Verdict.PROVED if self.proof else Verdict.HOLDS
+
+    @property
+    def evidence(self) -> str:
+        """Return the figures in one line."""
+        return ", ".join(f"{name} {value}" for name, value in self.recorded.figures.items())
+
+    @property
+    def command(self) -> str:
+        """Return the command that derives the claim again."""
+        return f"draftproof claims --check {self.id}"
+
+
+def check(claim: Claim) -> Finding:
+    """Derive the claim again and return what is found.
+
+    Raises `ClaimFailed`, naming the first difference, where that is not what is recorded.
+    """
+    found, recorded = claim.derive(), claim.recorded
+    for name in sorted({*found.figures, *recorded.figures}):
+        derived, written = found.figures.get(name, "nothing"), recorded.figures.get(name, "nothing")
+        if derived != written:
+            raise ClaimFailed(f"{claim.id}: {name} is {derived}, the ledger says {written}")
+    if found.counterexample != recorded.counterexample:
+        raise ClaimFailed(
+            f"{claim.id}: the first counterexample is {_shown(found.counterexample)}, "
+            f"the ledger says {_shown(recorded.counterexample)}"
+        )
+    if found.instances != recorded.instances:
+        raise ClaimFailed(
+            f"{claim.id}: {found.instances} instances were examined, "
+            f"the ledger says {recorded.instances}"
+        )
+    return found
+
+
+def examined(
+    instances: Iterable[Instance],
+    refuted: Refutation,
+    known: Mapping[str, Figure] | None = None,
+) -> Finding:
+    """Examine instances in their order, up to the first that `refuted` has figures for.
+
+    `known` are figures that are wanted in any case.
+    """
+    figures = dict(known or {})
+    examined = 0
+    for instance in instances:
+        examined += 1
+        if (figures_there := refuted(instance)) is not None:
+            return Finding(examined, written({**figures, **figures_there}), instance)
+    return Finding(examined, written(figures))
+
+
+def written(figures: Mapping[str, Figure]) -> Figures:
+    """Return the figures as they are printed."""
+    return {name: str(value) for name, value in figures.items()}
+
+
+def claim_to_json(claim: Claim) -> dict[str, Any]:
+    """Return the JSON form of a claim."""
+    found = claim.recorded.counterexample
+    return {
+        "id": claim.id,
+        "statement": claim.statement,
+        "source": claim.source,
+        "shape": claim.shape,
+        "verdict": claim.verdict.value,
+        "scope": claim.scope,
+        "proof": claim.proof or None,
+        "instances": claim.recorded.instances,
+        "figures": dict(claim.recorded.figures),
+        "counterexample": None if found is None else instance_to_json(found),
+        "command": claim.command,
+    }
+
+
+def _shown(instance: Instance | None) -> str:
+    return "none" if instance is None else str(instance_to_json(instance))

@@ -1,0 +1,492 @@
+"""Our own: mixed multi-path block verification, what is proved of it and what is only observed.
+
+It goes to the highest-ranked sibling with some probability, else to any, and verifies the selected
+path as a block; the probability is chosen so that most of the next token is kept (the *local
+rule*).
+
+What is proved: for one token the local rule accepts at least as much as block verification and
+greedy multi-path block verification, between which it lies; of a vocabulary of two, the optimum.
+What is observed on the instances below: it is lossless; for two tokens of a vocabulary of two it
+is still above both; and if it takes the least of equally good probabilities it is never below block
+verification. What is refuted: that it is above both in general, that it does not fall with K, that
+it is optimal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain, product
+from math import comb
+
+from draftproof.reference.claims.claim import Claim, Figure, Finding, Refutation, examined
+from draftproof.reference.claims.instances import (
+    all_rows,
+    context_free,
+    every_context,
+    example,
+    row,
+    seeded,
+)
+from draftproof.reference.claims.quantities import (
+    Quantity,
+    accepted,
+    any_of,
+    ascending,
+    best_stateless,
+    equal,
+    lossless,
+    optimum,
+    same_law,
+)
+from draftproof.reference.model import Instance, Model, Path, Row
+from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
+from draftproof.reference.verifiers.block import block
+from draftproof.reference.verifiers.mixed_multipath_block import (
+    Mix,
+    mixed_multipath_block,
+    most_kept_next,
+)
+from draftproof.reference.verifiers.multipath_block import by_ratio, multipath_block
+
+PATHS = (
+    "all context-free i.i.d. instances with denominators up to 6 (V = 2, L = 1, K = 2, 3), up to 2 "
+    "(V = 3, L = 1, K = 2) and up to 3 (V = 2, L = 2, K = 2); 40 seeded ones with rows by context "
+    "for V = 2, L = 2, K = 2 and 12 for V = 2, L = 2, K = 3"
+)
+ONE_POSITION = (
+    "all i.i.d. instances with denominators up to 8 (V = 2, K = 2), up to 6 (V = 2, K = 3) and up "
+    "to 3 (V = 3, K = 2); 30 seeded ones for V = 4, K = 2"
+)
+TWO_BY_TWO = (
+    "V = 2, L = 2, K = 2 and 3, by the formula of mixed.value: all context-free i.i.d. instances "
+    "with denominators up to 8, all with rows by context and denominators up to 2, and 400 seeded "
+    "ones"
+)
+SEARCH = (
+    "by the formula of mixed.value: context-free i.i.d. instances by V, L and K (K <= 3), common "
+    "denominator, then lexicographically; denominators up to 8 (V = 2, L = 2 and 3) and 5 (V = 3)"
+)
+
+
+def paths() -> Iterator[Instance]:
+    """Yield the instances of `PATHS`."""
+    return chain(
+        context_free(2, 6, drafts=2),
+        context_free(2, 6, drafts=3),
+        context_free(3, 2, drafts=2),
+        context_free(2, 3, length=2, drafts=2),
+        seeded(40, 2, length=2, drafts=2),
+        seeded(12, 2, length=2, drafts=3),
+    )
+
+
+def one_token() -> Iterator[Instance]:
+    """Yield the instances of `ONE_POSITION`."""
+    return chain(
+        context_free(2, 8, drafts=2),
+        context_free(2, 6, drafts=3),
+        context_free(3, 3, drafts=2),
+        seeded(30, 4, drafts=2),
+    )
+
+
+def two_by_two() -> Iterator[Instance]:
+    """Yield the instances of `TWO_BY_TWO`."""
+    for drafts in (2, 3):
+        yield from context_free(2, 8, length=2, drafts=drafts)
+        yield from every_context(2, 2, length=2, drafts=drafts)
+        yield from seeded(200, 2, length=2, drafts=drafts)
+
+
+def by_size(*shapes: tuple[int, int, int, int]) -> Iterator[Instance]:
+    """Yield context-free instances of shapes (V, L, K, largest denominator)."""
+    return chain.from_iterable(
+        context_free(vocabulary, denominators, length=length, drafts=drafts)
+        for vocabulary, length, drafts, denominators in shapes
+    )
+
+
+def after_a_doubt(denominators: int) -> Iterator[Instance]:
+    """Yield every `doubtful` instance with small denominators."""
+    for denominator in range(1, denominators + 1):
+        for first, *rows in all_rows(2, 7, denominator):
+            yield _doubtful(first, rows[:3], rows[3:])
+
+
+def doubtful(first: str, target: Sequence[str], draft: Sequence[str]) -> Instance:
+    """Return an instance of V = 2, L = 3, K = 2 whose draft is sure of its first token, 0.
+
+    `first` is the target's first row; `target` and `draft` have the rows after 0, 00 and 01.
+    """
+    return _doubtful(row(first), list(map(row, target)), list(map(row, draft)))
+
+
+def _doubtful(first: Row, target: Sequence[Row], draft: Sequence[Row]) -> Instance:
+    contexts = [(0,), (0, 0), (0, 1)]
+    every = [c for size in range(4) for c in product(range(2), repeat=size)]
+    rows = {**dict.fromkeys(every, row("1/2 1/2")), (): first}
+    return Instance(
+        Model("target", 2, {**rows, **dict(zip(contexts, target, strict=True))}),
+        Model("draft", 2, {(): row("1 0"), **dict(zip(contexts, draft, strict=True))}),
+        length=3,
+        drafts=2,
+    )
+
+
+def formula(mix: Mix = most_kept_next, *, fewer: int = 0) -> Callable[[Instance], Rational]:
+    """Return the closed form of E[accepted length], of K paths or fewer.
+
+    `alive[n]` is the probability that a prefix is selected and n paths share it. What is accepted
+    of a prefix is A(zy) = min(A(z) p(y|z), Q'(zy)), Q' being the law of the selected path.
+    """
+
+    def value(instance: Instance) -> Rational:
+        def below(node: Path, kept: Rational, alive: Sequence[Rational]) -> Rational:
+            if len(node) == instance.length or kept == 0:
+                return ZERO
+            p, q = instance.target(node), instance.draft(node)
+            lower, edge = [ZERO] * len(q), ZERO
+            for token in by_ratio(p, q):
+                lower[token], edge = edge, edge + q[token]
+            highest = tuple(
+                total(c * ((f + x) ** n - f**n) for n, c in enumerate(alive))
+                for f, x in zip(lower, q, strict=True)
+            )
+            uniform = tuple(total(alive) * x for x in q)
+            s = mix([kept * x for x in p], highest, uniform)
+            accepted = ZERO
+            for token, (h, u) in enumerate(zip(highest, uniform, strict=True)):
+                here = min(kept * p[token], s * h + (1 - s) * u)
+                if here != 0:
+                    sharing = [ZERO] + [
+                        total(
+                            c * _sharing(n, j, s, q[token], lower[token])
+                            for n, c in enumerate(alive)
+                            if n >= j
+                        )
+                        for j in range(1, len(alive))
+                    ]
+                    accepted += here + below((*node, token), here, sharing)
+            return accepted
+
+        drafts = instance.drafts - fewer
+        return below((), ONE, [ZERO] * drafts + [ONE])
+
+    return value
+
+
+def _sharing(n: int, j: int, s: Rational, q: Rational, lower: Rational) -> Rational:
+    """Return P(the token is chosen and j of the n paths go there)."""
+    highest = comb(n, j) * lower ** (n - j)
+    anyone = comb(n - 1, j - 1) * (1 - q) ** (n - j)
+    return q**j * (s * highest + (1 - s) * anyone)
+
+
+def least_of_equals(owed: Sequence[Rational], highest: Row, uniform: Row) -> Rational:
+    """Return the least share that keeps as much of the next token as the local rule does."""
+
+    def kept(share: Rational) -> Rational:
+        mixed = (share * h + (1 - share) * u for h, u in zip(highest, uniform, strict=True))
+        return total(min(a, x) for a, x in zip(owed, mixed, strict=True))
+
+    breaks = [
+        (u - a) / (u - h)
+        for a, h, u in zip(owed, highest, uniform, strict=True)
+        if u != h and 0 < (u - a) / (u - h) < 1
+    ]
+    return max((ZERO, *sorted(breaks), ONE), key=kept)
+
+
+def share(value: Rational) -> Mix:
+    """Return the rule that goes to the highest-ranked sibling with a fixed probability."""
+
+    def fixed(owed: Sequence[Rational], highest: Row, uniform: Row) -> Rational:
+        del owed, highest, uniform
+        return value
+
+    return fixed
+
+
+always, never, sometimes = (
+    partial(mixed_multipath_block, mix=share(value)) for value in (ONE, ZERO, rational("1/3"))
+)
+careful = partial(mixed_multipath_block, mix=least_of_equals)
+
+MIXED = Quantity("mixed", formula())
+CAREFUL = Quantity("mixed, least share of equals", formula(least_of_equals))
+BLOCK = Quantity("block, K = 1", formula(share(ZERO)))
+MULTIPATH = Quantity("multipath_block", formula(share(ONE)))
+
+
+def run_where(quick: Refutation, *quantities: Quantity) -> Refutation:
+    """Refute what a formula refutes, with the figures of the verifiers, which are run there.
+
+    Should they not refute it too, the figures of the formula stand alone: it is wrong there.
+    """
+
+    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
+        found = quick(instance)
+        return found and (ascending(*quantities)(instance) or found)
+
+    return refuted
+
+
+BY_RUNNING = Quantity("mixed", accepted("mixed_multipath_block"))
+CAREFUL_BY_RUNNING = Quantity("mixed, least share of equals", accepted(careful))
+
+
+CLAIMS = (
+    Claim(
+        id="mixed.ends",
+        statement=(
+            "Mixed multi-path block verification that always takes the highest-ranked path is "
+            "greedy multi-path block verification; taking any, it is block verification of one."
+        ),
+        source="draftproof",
+        shape="any V, L, K; i.i.d. paths",
+        scope=PATHS,
+        derive=lambda: examined(
+            paths(), any_of(same_law(always, multipath_block), same_law(never, block, drafts=1))
+        ),
+        recorded=Finding(303),
+    ),
+    Claim(
+        id="mixed.lossless",
+        statement=(
+            "Mixed multi-path block verification is lossless, with the local rule and with a fixed "
+            "share."
+        ),
+        source="draftproof",
+        shape="any V, L, K; i.i.d. paths",
+        scope=PATHS + "; the local rule, and one third",
+        derive=lambda: examined(
+            paths(), any_of(lossless(mixed_multipath_block), lossless(sometimes))
+        ),
+        recorded=Finding(303),
+    ),
+    Claim(
+        id="mixed.value",
+        statement=(
+            "Mixed multi-path block verification accepts the sum over prefixes of A(zy) = "
+            "min(A(z) p(y|z), Q'(zy)), Q' being the law of the selected path."
+        ),
+        source="draftproof",
+        shape="any V, L, K; i.i.d. paths",
+        scope=PATHS + "; the local rule, and the shares 0 and 1",
+        derive=lambda: examined(
+            paths(),
+            any_of(
+                equal(accepted("mixed_multipath_block"), MIXED),
+                equal(accepted(always), MULTIPATH),
+                equal(accepted(never), BLOCK),
+            ),
+        ),
+        recorded=Finding(303),
+    ),
+    Claim(
+        id="mixed.over_ends.one",
+        statement=(
+            "For one token the local rule accepts at least as much as block verification of one "
+            "path and as greedy multi-path block verification."
+        ),
+        source="draftproof",
+        shape="any V, K; L = 1; i.i.d.",
+        scope=ONE_POSITION,
+        proof=(
+            "For one token, what is accepted is the sum of min(p, law of the selected path), which "
+            "the local rule maximises over shares in 0..1; the two are the shares 0 and 1."
+        ),
+        derive=lambda: examined(
+            one_token(),
+            any_of(
+                ascending(accepted(never), accepted("mixed_multipath_block")),
+                ascending(accepted("multipath_block"), accepted("mixed_multipath_block")),
+            ),
+        ),
+        recorded=Finding(467),
+    ),
+    Claim(
+        id="mixed.optimal.two_tokens",
+        statement="For one token of a vocabulary of two the local rule accepts the optimum.",
+        source="draftproof",
+        shape="V = 2, L = 1, any K; i.i.d.",
+        scope="all instances with denominators up to 10 (K = 2) and up to 6 (K = 3)",
+        proof=(
+            "Let t be the token of the larger p/q, so p(t) >= q(t). Any selection picks t with a "
+            "probability in q(t)^K..1-(1-q(t))^K, and accepts the sum of min(p, selection), "
+            "which grows until it picks t with p(t). The shares reach all of "
+            "q(t)..1-(1-q(t))^K. By the canonical decomposition selection loses nothing."
+        ),
+        derive=lambda: examined(
+            chain(context_free(2, 10, drafts=2), context_free(2, 6, drafts=3)),
+            equal(accepted("mixed_multipath_block"), optimum),
+        ),
+        recorded=Finding(474),
+    ),
+    Claim(
+        id="mixed.optimal",
+        statement="No lossless verifier accepts more than the local rule.",
+        source="draftproof",
+        shape="V = 3, L = 1, K = 2; i.i.d.",
+        scope=(
+            "instances of V = 2 with denominators up to 8, then of V = 3, by common denominator, "
+            "then lexicographically"
+        ),
+        derive=lambda: examined(
+            by_size((2, 1, 2, 8), (3, 1, 2, 5)), equal(accepted("mixed_multipath_block"), optimum)
+        ),
+        recorded=Finding(
+            555,
+            {"mixed_multipath_block": "14/15", "optimum": "24/25"},
+            example("0 1/5 4/5", "1/5 1/5 3/5", drafts=2),
+        ),
+    ),
+    Claim(
+        id="mixed.optimal.two_by_two",
+        statement=(
+            "For two tokens of a vocabulary of two no verifier that leaves the target as it is "
+            "accepts more than the local rule."
+        ),
+        source="draftproof",
+        shape="V = 2, L = 2, K = 2; i.i.d. paths",
+        scope=(
+            "by the formula of mixed.value: context-free instances with denominators up to 6, then "
+            "with rows by context, by common denominator, then lexicographically"
+        ),
+        derive=lambda: examined(
+            chain(context_free(2, 6, length=2, drafts=2), every_context(2, 3, length=2, drafts=2)),
+            run_where(ascending(best_stateless, MIXED), best_stateless, BY_RUNNING),
+        ),
+        recorded=Finding(
+            44,
+            {"stateless optimum": "1219/625", "mixed": "1203/625"},
+            example("1/5 4/5", "2/5 3/5", length=2, drafts=2),
+        ),
+    ),
+    Claim(
+        id="mixed.over_ends.two",
+        statement=(
+            "For two tokens of a vocabulary of two the local rule accepts at least as much as "
+            "block verification of one path and as greedy multi-path block verification."
+        ),
+        source="draftproof",
+        shape="V = 2, L = 2, K = 2 and 3; i.i.d. paths",
+        scope=TWO_BY_TWO,
+        derive=lambda: examined(
+            two_by_two(), any_of(ascending(BLOCK, MIXED), ascending(MULTIPATH, MIXED))
+        ),
+        recorded=Finding(2284),
+    ),
+    Claim(
+        id="mixed.over_multipath",
+        statement=(
+            "For any length the local rule accepts at least as much as greedy multi-path block "
+            "verification."
+        ),
+        source="draftproof",
+        shape="V = 3, L = 2, K = 2; i.i.d. paths",
+        scope=SEARCH,
+        derive=lambda: examined(
+            by_size((2, 2, 2, 8), (2, 2, 3, 8), (2, 3, 2, 8), (2, 3, 3, 8), (3, 2, 2, 5)),
+            run_where(ascending(MULTIPATH, MIXED), accepted("multipath_block"), BY_RUNNING),
+        ),
+        recorded=Finding(
+            1194,
+            {"multipath_block": "219/125", "mixed": "218/125"},
+            example("0 1/5 4/5", "1/5 1/5 3/5", length=2, drafts=2),
+        ),
+    ),
+    Claim(
+        id="mixed.over_block",
+        statement=(
+            "For any length the local rule accepts at least as much as block verification of one "
+            "path."
+        ),
+        source="draftproof",
+        shape="V = 2, L = 3, K = 2; i.i.d. paths",
+        scope=(
+            "by the formula of mixed.value: instances of V = 2, L = 3 whose draft is sure of the "
+            "first token, with rows by context, by common denominator, then lexicographically"
+        ),
+        derive=lambda: examined(
+            after_a_doubt(3),
+            run_where(
+                ascending(BLOCK, MIXED), Quantity("block, K = 1", accepted(never)), BY_RUNNING
+            ),
+        ),
+        recorded=Finding(
+            1049,
+            {"block, K = 1": "3/2", "mixed": "23/16"},
+            doubtful("1/2 1/2", ("1/2 1/2", "0 1", "0 1"), ("1/2 1/2", "1/2 1/2", "0 1")),
+        ),
+    ),
+    Claim(
+        id="mixed.over_block.least_share",
+        statement=(
+            "Taking the least of shares that keep equally much, the local rule accepts at "
+            "least as much as block verification of one path."
+        ),
+        source="draftproof",
+        shape="any V, L, K; i.i.d. paths",
+        scope=(
+            "by the formula of mixed.value: the instances of mixed.over_block with denominators up "
+            "to 2; 300 seeded ones for V = 2, L = 3 and V = 3, L = 2, K = 2 and 3"
+        ),
+        derive=lambda: examined(
+            chain(
+                after_a_doubt(2),
+                seeded(300, 2, length=3, drafts=2),
+                seeded(300, 2, length=3, drafts=3),
+                seeded(300, 3, length=2, drafts=2),
+                seeded(300, 3, length=2, drafts=3),
+            ),
+            ascending(BLOCK, CAREFUL),
+        ),
+        recorded=Finding(3387),
+    ),
+    Claim(
+        id="mixed.over_multipath.least_share",
+        statement=(
+            "Taking the least of shares that keep equally much, the local rule accepts at "
+            "least as much as greedy multi-path block verification."
+        ),
+        source="draftproof",
+        shape="V = 2, L = 3, K = 2; i.i.d. paths",
+        scope=SEARCH,
+        derive=lambda: examined(
+            by_size((2, 2, 2, 8), (2, 2, 3, 8), (2, 3, 2, 8), (2, 3, 3, 8), (3, 2, 2, 5)),
+            run_where(
+                ascending(MULTIPATH, CAREFUL), accepted("multipath_block"), CAREFUL_BY_RUNNING
+            ),
+        ),
+        recorded=Finding(
+            440,
+            {"multipath_block": "1621/729", "mixed, least share of equals": "1615/729"},
+            example("1/3 2/3", "2/3 1/3", length=3, drafts=2),
+        ),
+    ),
+    Claim(
+        id="mixed.monotone",
+        statement="The local rule accepts no less with one more path.",
+        source="draftproof",
+        shape="V = 3, L = 1, K = 3; i.i.d. paths",
+        scope="K against K - 1, " + SEARCH,
+        derive=lambda: examined(
+            by_size((2, 2, 2, 8), (2, 2, 3, 8), (2, 3, 2, 8), (3, 1, 2, 5), (3, 1, 3, 5)),
+            run_where(
+                ascending(Quantity("mixed, K - 1", formula(fewer=1)), MIXED),
+                Quantity(
+                    "mixed, K - 1", lambda here: BY_RUNNING(replace(here, drafts=here.drafts - 1))
+                ),
+                BY_RUNNING,
+            ),
+        ),
+        recorded=Finding(
+            1530,
+            {"mixed, K - 1": "15/16", "mixed": "29/32"},
+            example("0 1/4 3/4", "1/4 1/4 1/2", drafts=3),
+        ),
+    ),
+)

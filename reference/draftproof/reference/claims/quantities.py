@@ -1,0 +1,178 @@
+"""What claims are about: numbers that an instance has, and how they compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain, combinations, pairwise
+
+from draftproof.reference.chance import enumerate_law
+from draftproof.reference.claims.claim import Figure, Refutation
+from draftproof.reference.drafting import GrowingTree, all_inside
+from draftproof.reference.emission import Emission
+from draftproof.reference.law import Law
+from draftproof.reference.model import Instance, Path, Row
+from draftproof.reference.optimum.acceptance_rate import (
+    acceptance_rate,
+    sorted_prefix_rate,
+    subset_rate,
+)
+from draftproof.reference.optimum.stateful import stateful
+from draftproof.reference.optimum.stateless import stateless
+from draftproof.reference.process import continued, expected_accepted
+from draftproof.reference.rational import Rational, total
+from draftproof.reference.verifiers import ALGORITHMS, Algorithm, Verifier
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number that every instance has, under the name that figures give it."""
+
+    name: str
+    value: Callable[[Instance], Rational]
+
+    def __call__(self, instance: Instance) -> Rational:
+        """Return the instance's number."""
+        return self.value(instance)
+
+    def under(self, **changes: object) -> Quantity:
+        """Return the same number of the same models drafted otherwise, such as `drafts=3`."""
+        said = ", ".join(f"{key} {value}" for key, value in changes.items())
+        return Quantity(
+            f"{self.name}, {said}",
+            lambda instance: self.value(replace(instance, **changes)),  # type: ignore[arg-type]  # by name
+        )
+
+
+def accepted(verifier: str | Verifier) -> Quantity:
+    """Return E[accepted length] of a verifier, or of the algorithm of that name."""
+    verify = ALGORITHMS[verifier].verify if isinstance(verifier, str) else verifier
+    return Quantity(name_of(verify), lambda instance: expected_accepted(law(verify, instance)))
+
+
+@lru_cache(maxsize=2048)
+def law(verify: Verifier, instance: Instance) -> Law[Emission]:
+    """Return the exact law of what one iteration emits."""
+    return enumerate_law(lambda chance: verify(GrowingTree(instance, chance), instance, chance))
+
+
+def name_of(verify: Verifier) -> str:
+    """Return the name of a verifier."""
+    return str(getattr(verify, "__name__", "verifier"))
+
+
+def of_one_path(verify: Verifier) -> Algorithm:
+    """Return a verifier of one path as an algorithm, which it need not be listed as."""
+    return Algorithm(
+        name=name_of(verify), title="", source="draftproof", verify=verify, most_drafts=1
+    )
+
+
+def tokens(verify: Verifier, instance: Instance) -> Law[tuple[Path, int]]:
+    """Return the law of what is accepted and what follows it, whichever path it lies on."""
+    return law(verify, instance).map(lambda emission: (emission.accepted, emission.next_token))
+
+
+def kept_tokens(verify: Verifier, instance: Instance) -> Row:
+    """Return P(token i is the accepted one) for every i, at draft length 1."""
+    emitted = law(verify, instance)
+    return tuple(
+        emitted.probability(lambda emission, token=token: emission.accepted == (token,))  # type: ignore[misc]  # bound early
+        for token in range(instance.vocabulary)
+    )
+
+
+optimum = Quantity("optimum", lambda instance: acceptance_rate(instance).value)
+
+best_stateless = Quantity("stateless optimum", lambda instance: stateless(instance).value)
+best_stateful = Quantity("stateful optimum", lambda instance: stateful(instance).value)
+
+sorted_prefix = Quantity(
+    "sorted_prefix",
+    lambda instance: sorted_prefix_rate(
+        instance.scheme, instance.target(()), instance.draft(()), instance.drafts
+    ),
+)
+
+
+def subset_formula(instance: Instance) -> Rational:
+    """Return 1 + the least p(H) - Q(H) of all sets H of tokens, Q in closed form."""
+    q = instance.draft(())
+    return subset_rate(
+        instance.target(()),
+        {
+            frozenset(H): all_inside(instance.scheme, q, instance.drafts, H)
+            for H in subsets(instance.vocabulary)
+        },
+    )
+
+
+def subsets(vocabulary: int) -> list[tuple[int, ...]]:
+    """Return all sets of tokens, smaller ones first."""
+    every = range(vocabulary)
+    return list(chain.from_iterable(combinations(every, n) for n in range(vocabulary + 1)))
+
+
+def variation(p: Row, q: Row) -> Rational:
+    """Return the total variation distance of two rows."""
+    return total(abs(a - b) for a, b in zip(p, q, strict=True)) / 2
+
+
+def lossless(verify: Verifier) -> Refutation:
+    """Refute that one iteration, continued by the target it leaves, has the target's law."""
+
+    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
+        horizon = instance.length + 1
+        text = continued(law(verify, instance), instance, horizon)
+        right = instance.target.text(horizon)
+        return None if text == right else {"total variation": text.total_variation(right)}
+
+    return refuted
+
+
+def ascending(*quantities: Quantity) -> Refutation:
+    """Refute that each quantity is at most the next one."""
+
+    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
+        values = {quantity.name: quantity(instance) for quantity in quantities}
+        falls = any(a > b for a, b in pairwise(values.values()))
+        return values if falls else None
+
+    return refuted
+
+
+def equal(*quantities: Quantity) -> Refutation:
+    """Refute that all quantities are equal."""
+
+    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
+        values = {quantity.name: quantity(instance) for quantity in quantities}
+        return values if len(set(values.values())) > 1 else None
+
+    return refuted
+
+
+def any_of(*refutations: Refutation) -> Refutation:
+    """Refute what the first of several refutations refutes."""
+
+    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
+        return next((found for one in refutations if (found := one(instance))), None)
+
+    return refuted
+
+
+def same_law(one: Verifier, other: Verifier, *, drafts: int | None = None) -> Refutation:
+    """Refute that two verifiers, the other perhaps of fewer drafts, emit tokens of the same law."""
+
+    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
+        there = replace(instance, drafts=instance.drafts if drafts is None else drafts)
+        a, b = tokens(one, instance), tokens(other, there)
+        return None if a == b else {"total variation": a.total_variation(b)}
+
+    return refuted
+
+
+def output(verify: Verifier, instance: Instance) -> str:
+    """Return the law of the first token of the text as it is printed."""
+    text = continued(law(verify, instance), instance, 1)
+    return ", ".join(str(text[(token,)]) for token in range(instance.vocabulary))

@@ -1,0 +1,510 @@
+"""Several paths, the target untouched: greedy multi-path block verification and traversal.
+
+Papers: arXiv 2602.16961 (greedy multi-path block verification), arXiv 2505.12398 (traversal),
+arXiv 2602.16994 (a comparison).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import accumulate, chain, pairwise, permutations
+
+from draftproof.reference.claims.claim import Claim, Figure, Finding, examined
+from draftproof.reference.claims.exhibits import (
+    multipath_block_clamped,
+    multipath_block_first_of_equals,
+)
+from draftproof.reference.claims.instances import context_free, example, seeded
+from draftproof.reference.claims.quantities import (
+    Quantity,
+    accepted,
+    any_of,
+    ascending,
+    best_stateful,
+    best_stateless,
+    equal,
+    lossless,
+    optimum,
+    output,
+    same_law,
+)
+from draftproof.reference.model import Instance, Row
+from draftproof.reference.rational import ZERO, Rational, total
+from draftproof.reference.verifiers import Verifier
+from draftproof.reference.verifiers.block import block
+from draftproof.reference.verifiers.multipath_block import by_ratio, multipath_block
+from draftproof.reference.verifiers.recursive_rejection import recursive_rejection
+from draftproof.reference.verifiers.traversal import traversal
+
+PATHS = (
+    "all context-free i.i.d. instances with denominators up to 6 (V = 2, L = 1, K = 2, 3), up to 3 "
+    "(V = 3, L = 1, K = 2) and up to 4 (V = 2, L = 2, K = 2); seeded ones with rows by context, 60 "
+    "for V = 2, L = 2, K = 2 and 15 for V = 3, L = 2, K = 2"
+)
+SEARCH = (
+    "instances of V = 2 with denominators up to 10, then of V = 3, by common denominator, then "
+    "lexicographically"
+)
+WITHOUT = (
+    "seeded instances without replacement and with rows by context: 40 for V = 3, L = 2, K = 2 and "
+    "12 trees of branching (2, 2) for V = 3"
+)
+
+
+def paths() -> Iterator[Instance]:
+    """Yield the instances of `PATHS`."""
+    return chain(
+        context_free(2, 6, drafts=2),
+        context_free(2, 6, drafts=3),
+        context_free(3, 3, drafts=2),
+        context_free(2, 4, length=2, drafts=2),
+        seeded(60, 2, length=2, drafts=2),
+        seeded(15, 3, length=2, drafts=2),
+    )
+
+
+def by_size(*, drafts: int = 2) -> Iterator[Instance]:
+    """Yield the instances of `SEARCH`."""
+    return chain(context_free(2, 10, drafts=drafts), context_free(3, 5, drafts=drafts))
+
+
+def distinct(instances: Iterator[Instance]) -> Iterator[Instance]:
+    """Yield those in which no two tokens have the same p/q."""
+    for instance in instances:
+        p, q = instance.target(()), instance.draft(())
+        ratios = [a / b for a, b in zip(p, q, strict=True) if b != 0]
+        if len(set(ratios)) == len(ratios):
+            yield instance
+
+
+def without_replacement() -> Iterator[Instance]:
+    """Yield the instances of `WITHOUT`."""
+    scheme = "without_replacement"
+    return chain(
+        seeded(40, 3, length=2, drafts=2, scheme=scheme),
+        seeded(12, 3, length=2, drafts=4, scheme=scheme, branching=(2, 2)),
+    )
+
+
+def ordered(rank: Sequence[int]) -> Verifier:
+    """Return the verifier that ranks tokens in a fixed order, lowest first."""
+
+    def order(p: Row, q: Row) -> Sequence[int]:
+        del p
+        return [token for token in rank if token < len(q) and q[token] != 0]
+
+    return partial(multipath_block, order=order)
+
+
+def reversed_ratio(p: Row, q: Row) -> Sequence[int]:
+    """Rank the tokens that can be drafted, highest p/q first."""
+    return sorted((t for t, x in enumerate(q) if x != 0), key=lambda t: (-p[t] / q[t], t))
+
+
+def other_order(instance: Instance) -> Mapping[str, Figure] | None:
+    """Refute that no fixed order accepts more than the order by p/q, one token being drafted.
+
+    A path's selection law is a difference of powers, so orders are compared without running them;
+    what they accept in a refutation comes from running them.
+    """
+    p, q, drafts = instance.target(()), instance.draft(()), instance.drafts
+
+    def accepts(rank: Sequence[int]) -> Rational:
+        edges = list(accumulate((q[token] for token in rank), initial=ZERO))
+        return total(
+            min(p[token], high**drafts - low**drafts)
+            for token, (low, high) in zip(rank, pairwise(edges), strict=True)
+        )
+
+    best = max(permutations(by_ratio(p, q)), key=accepts)
+    if accepts(best) == accepts(by_ratio(p, q)):
+        return None
+    return {
+        "multipath_block": accepted("multipath_block")(instance),
+        f"lowest first {list(best)}": accepted(ordered(best))(instance),
+    }
+
+
+def one_path(name: str) -> Quantity:
+    """Return a verifier's E[accepted length] on one path."""
+    return Quantity(f"{name}, K = 1", lambda here: accepted(name)(replace(here, drafts=1)))
+
+
+def fewer(quantity: Quantity) -> Quantity:
+    """Return a quantity of one path less."""
+    return Quantity(
+        f"{quantity.name}, K - 1", lambda here: quantity(replace(here, drafts=here.drafts - 1))
+    )
+
+
+def merged() -> Iterator[Instance]:
+    """Yield i.i.d. drafts of one token."""
+    return chain(
+        context_free(2, 6, drafts=2),
+        context_free(2, 6, drafts=3),
+        context_free(3, 4, drafts=2),
+        seeded(40, 4, drafts=2),
+        seeded(40, 3, drafts=3),
+    )
+
+
+def by_k(quantity: Quantity, instance: Instance, most: int) -> str:
+    """Return a quantity for K = 1..most as it is printed."""
+    return ", ".join(str(quantity(replace(instance, drafts=k))) for k in range(1, most + 1))
+
+
+def tied(verify: Verifier, p: str, q: str) -> Finding:
+    """Search for the smallest instance on which ties are broken wrongly."""
+    seen = example(p, q, drafts=2)
+    known: dict[str, Figure] = {f"p = ({p}), q = ({q}) gives": output(verify, seen)}
+
+    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
+        found = lossless(verify)(instance)
+        return found and {**found, "output": output(verify, instance)}
+
+    return examined(by_size(), refuted, known)
+
+
+CLOSE = example("3/5 2/5", "1/2 1/2")
+MOTIVATING = example("1/3 2/3", "2/3 1/3", length=2)
+EXAMPLE = "p = (1/3, 2/3), q = (2/3, 1/3)"
+
+
+CLAIMS = (
+    Claim(
+        id="paths.monotone",
+        statement=(
+            "One more path never lowers the optimum, without or with a modified target; and a "
+            "modified target never lowers it."
+        ),
+        source="arXiv 2602.16961",
+        shape="any V, L, K; i.i.d. paths",
+        scope=PATHS + "; K against K - 1",
+        proof=(
+            "A verifier may ignore the last path: the others have the law of K - 1 paths. And it "
+            "may leave the target as it is."
+        ),
+        derive=lambda: examined(
+            paths(),
+            any_of(
+                ascending(best_stateless, best_stateful),
+                *(ascending(fewer(best), best) for best in (best_stateless, best_stateful)),
+            ),
+        ),
+        recorded=Finding(433),
+    ),
+    Claim(
+        id="multipath.lossless",
+        statement=(
+            "Greedy multi-path block verification is lossless, with tokens ranked by p/q "
+            "and with any other strict order."
+        ),
+        source="arXiv 2602.16961",
+        shape="any V, L, K; i.i.d. paths",
+        scope=PATHS + "; by p/q, by q/p and by token id",
+        derive=lambda: examined(
+            paths(),
+            any_of(
+                lossless(multipath_block),
+                lossless(partial(multipath_block, order=reversed_ratio)),
+                lossless(ordered(range(3))),
+            ),
+        ),
+        recorded=Finding(433),
+    ),
+    Claim(
+        id="multipath.over_block",
+        statement=(
+            "Greedy multi-path block verification of K paths accepts at least as much as block "
+            "verification of one."
+        ),
+        source="arXiv 2602.16961",
+        shape="V = 2, L = 1, K = 2; i.i.d. paths",
+        scope=SEARCH,
+        derive=lambda: examined(
+            by_size(),
+            ascending(one_path("block"), accepted("multipath_block")),
+            {
+                "p = (3/5, 2/5), q = (1/2, 1/2), K = 1..5": by_k(
+                    accepted("multipath_block"), CLOSE, 5
+                ),
+                "optimum, K = 2": optimum(replace(CLOSE, drafts=2)),
+            },
+        ),
+        recorded=Finding(
+            7,
+            {
+                "p = (3/5, 2/5), q = (1/2, 1/2), K = 1..5": "9/10, 17/20, 29/40, 53/80, 101/160",
+                "optimum, K = 2": "1",
+                "block, K = 1": "1",
+                "multipath_block": "3/4",
+            },
+            example("1/2 1/2", "1/2 1/2", drafts=2),
+        ),
+    ),
+    Claim(
+        id="multipath.over_block.distinct",
+        statement=(
+            "Where no two tokens have the same p/q, greedy multi-path block verification of K "
+            "paths accepts at least as much as block verification of one."
+        ),
+        source="arXiv 2602.16961",
+        shape="V = 2, L = 1, K = 2; i.i.d. paths; distinct p/q",
+        scope=SEARCH,
+        derive=lambda: examined(
+            distinct(by_size()),
+            ascending(one_path("block"), accepted("multipath_block")),
+        ),
+        recorded=Finding(
+            219,
+            {"block, K = 1": "8/9", "multipath_block": "70/81"},
+            example("1/3 2/3", "4/9 5/9", drafts=2),
+        ),
+    ),
+    Claim(
+        id="multipath.monotone",
+        statement="Greedy multi-path block verification accepts no less with one more path.",
+        source="arXiv 2602.16961",
+        shape="V = 2, L = 1, K = 3; i.i.d. paths; distinct p/q",
+        scope="K = 3 against K = 2, with distinct ratios p/q: " + SEARCH,
+        derive=lambda: examined(
+            distinct(by_size(drafts=3)),
+            ascending(fewer(accepted("multipath_block")), accepted("multipath_block")),
+            {
+                "p = (3/5, 2/5), q = (1/2, 1/2), K = 1..5": by_k(
+                    accepted("multipath_block"), CLOSE, 5
+                )
+            },
+        ),
+        recorded=Finding(
+            22,
+            {
+                "p = (3/5, 2/5), q = (1/2, 1/2), K = 1..5": "9/10, 17/20, 29/40, 53/80, 101/160",
+                "multipath_block, K - 1": "1",
+                "multipath_block": "7/8",
+            },
+            example("1/4 3/4", "1/2 1/2", drafts=3),
+        ),
+    ),
+    Claim(
+        id="multipath.optimal",
+        statement="No lossless verifier accepts more than greedy multi-path block verification.",
+        source="arXiv 2602.16961, read without its class of verifiers",
+        shape="V = 2, L = 1, K = 2; i.i.d. paths",
+        scope=SEARCH,
+        derive=lambda: examined(
+            by_size(),
+            equal(accepted("multipath_block"), optimum),
+            {
+                f"{EXAMPLE}, L = 2, K = 1..3": by_k(accepted("multipath_block"), MOTIVATING, 3),
+                "its optimum": by_k(best_stateless, MOTIVATING, 3),
+            },
+        ),
+        recorded=Finding(
+            7,
+            {
+                "p = (1/3, 2/3), q = (2/3, 1/3), L = 2, K = 1..3": "11/9, 131/81, 1289/729",
+                "its optimum": "11/9, 131/81, 1351/729",
+                "multipath_block": "3/4",
+                "optimum": "1",
+            },
+            example("1/2 1/2", "1/2 1/2", drafts=2),
+        ),
+    ),
+    Claim(
+        id="multipath.best_order",
+        statement="No other fixed order of tokens accepts more than the order by p/q.",
+        source="arXiv 2602.16961",
+        shape="V = 3, L = 1, K = 2; i.i.d. paths; distinct p/q",
+        scope="with distinct ratios p/q: " + SEARCH,
+        derive=lambda: examined(
+            distinct(chain(context_free(2, 10, drafts=2), context_free(3, 7, drafts=2))),
+            other_order,
+        ),
+        recorded=Finding(
+            1917,
+            {"multipath_block": "25/49", "lowest first [2, 0]": "4/7"},
+            example("1/7 3/7 3/7", "2/7 0 5/7", drafts=2),
+        ),
+    ),
+    Claim(
+        id="multipath.ties",
+        statement=(
+            "Selection may take the first drawn of equally ranked paths while the skewed law ranks "
+            "them by token id."
+        ),
+        source="arXiv 2602.16961, released code",
+        shape="V = 2, L = 1, K = 2; i.i.d. paths",
+        scope=SEARCH,
+        derive=lambda: tied(multipath_block_first_of_equals, "2/5 2/5 1/5", "1/5 1/5 3/5"),
+        recorded=Finding(
+            7,
+            {
+                "p = (2/5 2/5 1/5), q = (1/5 1/5 3/5) gives": "11/25, 9/25, 1/5",
+                "total variation": "1/6",
+                "output": "2/3, 1/3",
+            },
+            example("1/2 1/2", "1/2 1/2", drafts=2),
+        ),
+    ),
+    Claim(
+        id="multipath.ties.clamped",
+        statement=(
+            "With ratios clamped at one, selection may take the first drawn of equally ranked "
+            "paths while the skewed law ranks them by token id."
+        ),
+        source="arXiv 2602.16961, released code",
+        shape="V = 2, L = 1, K = 2; i.i.d. paths",
+        scope=SEARCH,
+        derive=lambda: tied(multipath_block_clamped, "1/2 3/10 1/5", "1/5 1/5 3/5"),
+        recorded=Finding(
+            7,
+            {
+                "p = (1/2 3/10 1/5), q = (1/5 1/5 3/5) gives": "8/15, 4/15, 1/5",
+                "total variation": "1/6",
+                "output": "2/3, 1/3",
+            },
+            example("1/2 1/2", "1/2 1/2", drafts=2),
+        ),
+    ),
+    Claim(
+        id="multipath.over_traversal",
+        statement="Greedy multi-path block verification accepts at least as much as traversal.",
+        source="arXiv 2602.16961",
+        shape="V = 2, L = 1, K = 2; i.i.d. paths; distinct p/q",
+        scope="with distinct ratios p/q: " + SEARCH,
+        derive=lambda: examined(
+            distinct(by_size()),
+            ascending(accepted("traversal"), accepted("multipath_block")),
+        ),
+        recorded=Finding(
+            94,
+            {"traversal": "47/49", "multipath_block": "46/49"},
+            example("1/7 6/7", "2/7 5/7", drafts=2),
+        ),
+    ),
+    Claim(
+        id="traversal.over_multipath",
+        statement="Traversal accepts at least as much as greedy multi-path block verification.",
+        source="arXiv 2602.16994",
+        shape="V = 2, L = 1, K = 2; i.i.d. paths",
+        scope=SEARCH,
+        derive=lambda: examined(
+            by_size(), ascending(accepted("multipath_block"), accepted("traversal"))
+        ),
+        recorded=Finding(
+            14,
+            {"multipath_block": "8/9", "traversal": "7/9"},
+            example("1/3 2/3", "2/3 1/3", drafts=2),
+        ),
+    ),
+    Claim(
+        id="traversal.lossless",
+        statement="Traversal is lossless, on i.i.d. paths and without replacement.",
+        source="arXiv 2505.12398",
+        shape="any V, L, K; trees",
+        scope=f"{PATHS}; {WITHOUT}",
+        derive=lambda: examined(chain(paths(), without_replacement()), lossless(traversal)),
+        recorded=Finding(485),
+    ),
+    Claim(
+        id="traversal.one_path",
+        statement="On one path traversal is block verification: both have the same law.",
+        source="arXiv 2505.12398",
+        shape="any V, L; K = 1",
+        scope=(
+            "all context-free instances with denominators up to 6 (V = 2, L = 2); 100 seeded ones "
+            "with rows by context for V = 2, L = 3 and 60 for V = 3, L = 2"
+        ),
+        derive=lambda: examined(
+            chain(context_free(2, 6, length=2), seeded(100, 2, length=3), seeded(60, 3, length=2)),
+            same_law(traversal, block),
+        ),
+        recorded=Finding(257),
+    ),
+    Claim(
+        id="traversal.is_rejection",
+        statement=(
+            "For one token without replacement traversal is recursive rejection sampling: both "
+            "have the same law."
+        ),
+        source="arXiv 2505.12398",
+        shape="any V, K; L = 1; without replacement",
+        scope=(
+            "all instances with denominators up to 6 (V = 2, K = 2) and up to 3 (V = 3, K = 2, 3); "
+            "60 seeded ones for V = 4, K = 2"
+        ),
+        derive=lambda: examined(
+            chain(
+                context_free(2, 6, drafts=2, scheme="without_replacement"),
+                context_free(3, 3, drafts=2, scheme="without_replacement"),
+                context_free(3, 3, drafts=3, scheme="without_replacement"),
+                seeded(60, 4, drafts=2, scheme="without_replacement"),
+            ),
+            same_law(traversal, recursive_rejection),
+        ),
+        recorded=Finding(411),
+    ),
+    Claim(
+        id="traversal.below_rejection",
+        statement=(
+            "For one token of i.i.d. drafts traversal, which merges duplicates, accepts at most "
+            "what rejection sampling does."
+        ),
+        source="draftproof",
+        shape="any V, K; L = 1; i.i.d.",
+        scope=(
+            "all instances with denominators up to 6 (V = 2, K = 2, 3) and up to 4 (V = 3, K = 2); "
+            "40 seeded ones for V = 4, K = 2 and for V = 3, K = 3"
+        ),
+        derive=lambda: examined(
+            merged(), ascending(accepted("traversal"), accepted("recursive_rejection"))
+        ),
+        recorded=Finding(590),
+    ),
+    Claim(
+        id="traversal.equals_rejection",
+        statement=(
+            "For one token of i.i.d. drafts traversal accepts as much as rejection sampling."
+        ),
+        source="arXiv 2505.12398",
+        shape="V = 3, K = 2, L = 1; i.i.d.",
+        scope=SEARCH,
+        derive=lambda: examined(
+            by_size(), equal(accepted("traversal"), accepted("recursive_rejection"))
+        ),
+        recorded=Finding(
+            428,
+            {"traversal": "4/9", "recursive_rejection": "5/9"},
+            example("0 1/3 2/3", "2/3 0 1/3", drafts=2),
+        ),
+    ),
+    Claim(
+        id="traversal.over_rejection",
+        statement=(
+            "On drafts without replacement traversal accepts at least as much as recursive "
+            "rejection sampling."
+        ),
+        source="arXiv 2505.12398",
+        shape="any V, L, K; trees; without replacement",
+        scope=WITHOUT,
+        derive=lambda: examined(
+            without_replacement(),
+            ascending(accepted("recursive_rejection"), accepted("traversal")),
+        ),
+        recorded=Finding(52),
+    ),
+    Claim(
+        id="traversal.optimal",
+        statement="No lossless verifier accepts more than traversal.",
+        source="arXiv 2505.12398, read without its class of verifiers",
+        shape="V = 2, L = 1, K = 2; i.i.d.",
+        scope=SEARCH,
+        derive=lambda: examined(by_size(), equal(accepted("traversal"), optimum)),
+        recorded=Finding(
+            14, {"traversal": "7/9", "optimum": "8/9"}, example("1/3 2/3", "2/3 1/3", drafts=2)
+        ),
+    ),
+)

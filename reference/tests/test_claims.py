@@ -1,0 +1,375 @@
+"""The ledger: every claim can be derived again, and one that was tampered with is caught."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from itertools import chain
+
+import pytest
+
+from draftproof.reference.chance import Chance
+from draftproof.reference.claims import (
+    CLAIMS,
+    Claim,
+    ClaimFailed,
+    Finding,
+    Verdict,
+    check,
+    claim_named,
+    claim_to_json,
+    exhibits,
+    mixed,
+    one_position,
+    several_paths,
+    single_path,
+    spectr_gbv,
+)
+from draftproof.reference.claims.claim import examined
+from draftproof.reference.claims.instances import (
+    all_rows,
+    context_free,
+    every_context,
+    example,
+    row,
+    rows,
+    seeded,
+)
+from draftproof.reference.claims.iterations import expected_tokens
+from draftproof.reference.claims.quantities import accepted, law, lossless
+from draftproof.reference.drafting import Drafted
+from draftproof.reference.emission import Emission
+from draftproof.reference.errors import Unsupported
+from draftproof.reference.model import Instance, instance_from_json, instance_to_json
+from draftproof.reference.rational import ONE, ZERO, rational
+from draftproof.reference.verifiers import ALGORITHMS, Verifier
+from draftproof.reference.verifiers.token import token
+
+EVERY = [
+    *single_path.CLAIMS,
+    *one_position.CLAIMS,
+    *several_paths.CLAIMS,
+    *spectr_gbv.CLAIMS,
+    *mixed.CLAIMS,
+]
+
+# Every refutation is derived again here, and the positive claims that take least;
+# `draftproof claims --check` derives them all.
+SLOW = {
+    "block.over_token",
+    "block.optimal",
+    "block.lossless",
+    "canonical.optimal",
+    "greedy_block.bound",
+    "greedy_block.lossless",
+    "greedy_block.optimal",
+    "greedy_block.value",
+    "hierarchical.is_block",
+    "mixed.ends",
+    "mixed.lossless",
+    "mixed.optimal.two_tokens",
+    "mixed.over_block.least_share",
+    "mixed.over_ends.one",
+    "mixed.over_ends.two",
+    "multipath.lossless",
+    "optimum.agree",
+    "optimum.convex.without_replacement",
+    "optimum.subsets",
+    "paths.monotone",
+    "recursive_greedy_block.lossless",
+    "rejection.lossless",
+    "spectr_gbv.lossless",
+    "spectr_gbv.one_path",
+    "spectr_gbv.value",
+    "traversal.below_rejection",
+    "traversal.lossless",
+}
+
+every_claim = pytest.mark.parametrize("claim", EVERY, ids=lambda claim: claim.id)
+
+
+@pytest.mark.parametrize(
+    "claim", [claim for claim in EVERY if claim.id not in SLOW], ids=lambda claim: claim.id
+)
+def test_a_claim_is_derived_again(claim: Claim) -> None:
+    assert check(claim) == claim.recorded
+
+
+def test_slow_claims_are_claims() -> None:
+    assert set(CLAIMS) >= SLOW
+
+
+def test_every_id_is_one_claims() -> None:
+    assert len(CLAIMS) == len(EVERY)
+    assert all(claim_named(claim.id) is claim for claim in EVERY)
+    with pytest.raises(Unsupported, match=r"unknown claim 'block'; known: block\.break, "):
+        claim_named("block")
+
+
+def test_the_named_claims_of_the_papers_are_there() -> None:
+    """Each line: what must be in the ledger, and the verdict it must have."""
+    verdicts = {
+        "block.example": "proved",
+        "block.optimal": "proved",
+        "block.optimal.iterations": "refuted",
+        "block.is_token.two": "refuted",
+        "block.is_token.one_hot": "proved",
+        "block.over_token": "proved",
+        "greedy_block.value": "holds",
+        "greedy_block.unmodified": "refuted",
+        "greedy_block.iterations": "refuted",
+        "hierarchical.is_block": "proved",
+        "multipath.over_block": "refuted",
+        "multipath.monotone": "refuted",
+        "multipath.ties": "refuted",
+        "multipath.optimal": "refuted",
+        "paths.levels": "refuted",
+        "paths.monotone": "proved",
+        "greedy_block.optimal": "holds",
+        "k_seq.factor": "refuted",
+        "spectr_gbv.optimal": "refuted",
+        "spectr_gbv.monotone": "proved",
+        "spectr_gbv.released": "refuted",
+        "spectr_gbv.over_rejection": "refuted",
+        "spectr_gbv.released.probability.one": "proved",
+        "spechub.optimal": "proved",
+        "spechub.is_greedy_draft": "proved",
+        "spechub.over_rejection": "refuted",
+        "spechub.over_rejection.condition": "proved",
+        "spechub.over_rejection_without_replacement": "refuted",
+        "spechub.over_rejection_without_replacement.condition": "proved",
+        "optimum.without_replacement": "proved",
+        "optimum.monotone": "proved",
+        "optimum.subsets": "proved",
+        "optimum.prefixes.iid": "proved",
+        "optimum.prefixes.any": "refuted",
+        "rejection.duplicates": "refuted",
+        "rejection.below_k_seq": "proved",
+        "rejection.without_replacement": "holds",
+        "k_seq.guarantee": "proved",
+        "khisti.two_drafts": "proved",
+        "canonical.optimal": "proved",
+        "greedy_draft.optimal": "proved",
+        "target_first.value": "proved",
+        "traversal.one_path": "holds",
+        "traversal.is_rejection": "holds",
+        "traversal.below_rejection": "holds",
+        "mixed.lossless": "holds",
+        "mixed.over_multipath": "refuted",
+        "mixed.over_block": "refuted",
+    }
+    assert {name: CLAIMS[name].verdict.value for name in verdicts} == verdicts
+
+
+@pytest.mark.parametrize(
+    ("name", "figures"),
+    [
+        ("block.example", ["10/9", "11/9", "4/3"]),
+        ("block.optimal.iterations", ["49/8", "25/4", "37/4", "19/2"]),
+        ("greedy_block.iterations", ["7/3, 40/9, 59/9, 26/3, 97/9"]),
+        ("multipath.over_block", ["9/10, 17/20, 29/40, 53/80, 101/160"]),
+        ("multipath.optimal", ["11/9, 131/81, 1289/729", "11/9, 131/81, 1351/729"]),
+        ("multipath.ties", ["11/25, 9/25, 1/5"]),
+        ("multipath.ties.clamped", ["8/15, 4/15, 1/5"]),
+        ("spectr_gbv.optimal", ["37/45", "17/20", "19/12", "131/81", "134/81"]),
+        ("spectr_gbv.over_rejection", ["83/200", "7/16"]),
+        ("spectr_gbv.released", ["69/100"]),
+        ("rejection.duplicates", ["4/11, 147/484, 161/484"]),
+    ],
+)
+def test_the_figures_of_the_literature_are_among_those_derived(
+    name: str, figures: list[str]
+) -> None:
+    assert set(figures) <= set(CLAIMS[name].recorded.figures.values())
+
+
+@every_claim
+def test_a_claim_says_who_makes_it_and_what_was_examined(claim: Claim) -> None:
+    assert re.fullmatch(r"[a-z0-9_]+(\.[a-z0-9_]+)+", claim.id)
+    assert re.fullmatch(
+        r"(arXiv \d{4}\.\d{5}|github\.com/[\w.-]+/[\w.-]+|draftproof)(, .+)?", claim.source
+    )
+    assert claim.statement.endswith(".")
+    assert not claim.proof or claim.proof.endswith(".")
+    assert claim.scope
+    assert claim.shape
+    assert claim.recorded.instances > 0
+    assert claim.command == f"draftproof claims --check {claim.id}"
+    if claim.verdict is Verdict.REFUTED:
+        assert claim.evidence
+        assert not claim.proof
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [claim for claim in EVERY if claim.recorded.counterexample],
+    ids=lambda claim: claim.id,
+)
+def test_a_counterexample_can_be_written_down_and_read_again(claim: Claim) -> None:
+    found = claim.recorded.counterexample
+    assert found is not None
+    assert instance_from_json(json.loads(json.dumps(instance_to_json(found)))) == found
+    assert claim_to_json(claim)["counterexample"] == instance_to_json(found)
+
+
+# --- A ledger that was tampered with ----------------------------------------------------------
+
+HONEST = CLAIMS["block.is_token.two"]
+
+
+@pytest.mark.parametrize(
+    ("claim", "recorded", "message"),
+    [
+        (
+            HONEST,
+            replace(HONEST.recorded, figures={"token": "10/9", "block": "4/3"}),
+            "block.is_token.two: block is 11/9, the ledger says 4/3",
+        ),
+        (
+            HONEST,
+            replace(HONEST.recorded, figures={"token": "10/9"}),
+            "block.is_token.two: block is 11/9, the ledger says nothing",
+        ),
+        (
+            CLAIMS["block.is_token.one"],
+            replace(CLAIMS["block.is_token.one"].recorded, figures={"token": "1"}),
+            "block.is_token.one: token is nothing, the ledger says 1",
+        ),
+        (
+            HONEST,
+            replace(HONEST.recorded, counterexample=None),
+            "block.is_token.two: the first counterexample is {'vocabulary': 2, ",
+        ),
+        (
+            CLAIMS["block.is_token.one"],
+            replace(CLAIMS["block.is_token.one"].recorded, counterexample=example("1", "1")),
+            "block.is_token.one: the first counterexample is none, the ledger says {'vocabulary': ",
+        ),
+        (
+            HONEST,
+            replace(HONEST.recorded, instances=15),
+            "block.is_token.two: 14 instances were examined, the ledger says 15",
+        ),
+    ],
+)
+def test_a_claim_that_was_tampered_with_is_caught(
+    claim: Claim, recorded: Finding, message: str
+) -> None:
+    with pytest.raises(ClaimFailed) as failure:
+        check(replace(claim, recorded=recorded))
+    assert str(failure.value).startswith(message)
+
+
+def test_a_verdict_follows_from_what_is_recorded() -> None:
+    assert HONEST.verdict is Verdict.REFUTED
+    honest = replace(HONEST, recorded=Finding(3))
+    assert honest.verdict is Verdict.HOLDS
+    assert replace(honest, proof="It is so.").verdict is Verdict.PROVED
+
+
+def test_examining_stops_at_the_first_refutation() -> None:
+    instances = list(context_free(2, 2))
+
+    def refuted(instance: Instance) -> dict[str, str] | None:
+        return {"p": "second"} if instance is instances[1] else None
+
+    assert examined(instances, refuted, {"known": ONE}) == Finding(
+        2, {"known": "1", "p": "second"}, instances[1]
+    )
+    assert examined(instances, lambda _: None) == Finding(9)
+
+
+# --- The instances ----------------------------------------------------------------------------
+
+
+def test_small_instances_come_once_each_and_in_order() -> None:
+    assert rows(2, 2) == (row("0 1"), row("1/2 1/2"), row("1 0"))
+    assert list(all_rows(2, 1, 2)) == [(row("1/2 1/2"),)]
+    assert len(list(context_free(2, 6))) == len({*map(str, context_free(2, 6))})
+    # All pairs of rows that are multiples of 1/6, or of 1/5, or of 1/4: overlaps counted once.
+    assert len(list(context_free(2, 6))) == 7**2 + (6**2 - 2**2) + (5**2 - 3**2)
+    # Three contexts in each model, three rows of halves.
+    assert len(list(every_context(2, 2))) == 3**6
+
+
+def test_seeded_instances_are_the_same_in_every_run_and_hard() -> None:
+    first, second = (list(seeded(50, 3, length=2, drafts=2)) for _ in range(2))
+    assert first == second
+    assert len({str(instance) for instance in first}) == 50
+    pairs = [
+        (instance.target(c), instance.draft(c)) for instance in first for c in [(), (0,), (1,)]
+    ]
+    assert any(p == q for p, q in pairs)
+    assert any(a == b == 0 for p, q in pairs for a, b in zip(p, q, strict=True))
+    assert any(a == 0 < b for p, q in pairs for a, b in zip(p, q, strict=True))
+    assert any(b == 0 < a for p, q in pairs for a, b in zip(p, q, strict=True))
+    assert any(max(p) == 1 for p, _ in pairs)
+
+
+# --- Several iterations -----------------------------------------------------------------------
+
+
+def test_tokens_after_several_iterations() -> None:
+    # Token verification forgets nothing from one iteration to the next of a context-free model.
+    motivating = example("1/3 2/3", "2/3 1/3", length=2)
+    for iterations in range(4):
+        expected = iterations * (accepted("token")(motivating) + 1)
+        assert expected_tokens(token, motivating, iterations) == expected
+
+
+# --- The exhibits -----------------------------------------------------------------------------
+
+WRONG: list[tuple[Verifier, Instance]] = [
+    (exhibits.block_then_token_residual, example("1/4 1/4 1/2", "0 3/4 1/4", length=2)),
+    (exhibits.block_with_break, example("1/2 1/2", "0 1", length=2)),
+    (exhibits.greedy_block_without_memory, example("1/3 2/3", "2/3 1/3", length=2)),
+    (exhibits.released_hierarchical, example("1/3 2/3", "2/3 1/3", length=2)),
+    (exhibits.rejection_skipping_duplicates, example("0 1/3 2/3", "2/3 0 1/3", drafts=2)),
+    (exhibits.multipath_block_first_of_equals, example("1/2 1/2", "1/2 1/2", drafts=2)),
+    (exhibits.multipath_block_clamped, example("1/2 3/10 1/5", "1/5 1/5 3/5", drafts=2)),
+    (exhibits.spectr_gbv_loop, example("1/2 1/2", "9/10 1/10", drafts=2)),
+]
+SLOWER: list[Verifier] = [exhibits.block_without_last, exhibits.block_that_waits]
+
+
+def name(verify: object) -> str:
+    return getattr(verify, "__name__", "")
+
+
+@pytest.mark.parametrize(("verify", "instance"), WRONG, ids=name)
+def test_an_exhibit_is_biased(verify: Verifier, instance: Instance) -> None:
+    assert lossless(verify)(instance) is not None
+
+
+@pytest.mark.parametrize("verify", [verify for verify, _ in WRONG], ids=name)
+def test_an_exhibit_that_cannot_be_seen_here_is_right(verify: Verifier) -> None:
+    # One draft of one token leaves no room for any of these faults but one: the break's. At L = 1
+    # there is one prefix, so that one is right as well.
+    for instance in context_free(2, 4):
+        assert lossless(verify)(instance) is None
+
+
+@pytest.mark.parametrize("verify", SLOWER, ids=name)
+def test_leaving_a_token_to_the_next_iteration_is_lossless_and_never_better(
+    verify: Verifier,
+) -> None:
+    for instance in chain(seeded(30, 2, length=2), seeded(15, 2, length=3)):
+        assert lossless(verify)(instance) is None
+        assert accepted(verify)(instance) <= accepted("block")(instance)
+
+
+def test_waiting_waits_only_where_the_target_is_sure() -> None:
+    sure = single_path.banked(3, rational("2/3"))
+    assert accepted(exhibits.block_that_waits)(sure) == accepted("block")(sure) - 1
+    unsure = example("1/3 2/3", "2/3 1/3", length=2)
+    assert law(exhibits.block_that_waits, unsure) == law(ALGORITHMS["block"].verify, unsure)
+
+
+def test_a_quantity_of_a_wrong_verifier_is_named_after_it() -> None:
+    def sure(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
+        return token(drafts, instance, chance)
+
+    assert accepted(sure).name == "sure"
+    assert accepted(sure)(example("1", "1")) == 1
+    assert accepted(sure)(example("1 0", "0 1")) == ZERO
