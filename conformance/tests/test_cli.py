@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from draftproof.conformance import campaign, cli
 from draftproof.conformance.cli import EXIT_CODES
+from draftproof.reference.verifiers import ALGORITHMS
 from draftproof.spec import MalformedDocument, validate
 
 MOTIVATING = {
@@ -59,6 +60,79 @@ def test_law_of_the_motivating_example(
     assert document["lossless"] is True
     assert document["expected_accepted"] == expected
     assert sum(Fraction(entry["probability"]) for entry in document["law"]) == 1
+
+
+MANY = {**MOTIVATING, "drafts": 2}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "algorithm"),
+    [
+        ("iid", "multipath_block"),
+        ("without_replacement", "recursive_rejection"),
+        ("hub", "spechub"),
+        ("greedy", "greedy_draft"),
+    ],
+)
+def test_law_of_several_drafts(tmp_path: Path, scheme: str, algorithm: str) -> None:
+    instance = json.dumps({**MANY, "scheme": scheme})
+    ran = draftproof("law", algorithm, "-", "--json", cwd=tmp_path, stdin=instance)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    document = json.loads(ran.stdout)
+    validate(document, "law")
+    assert document["lossless"] is True
+    assert "process" not in document
+
+
+def test_law_of_a_tree(tmp_path: Path) -> None:
+    del (tree := {**MOTIVATING, "scheme": "tree", "branching": [2, 2]})["drafts"]
+    ran = draftproof("law", "traversal", "-", "--json", cwd=tmp_path, stdin=json.dumps(tree))
+    assert json.loads(ran.stdout)["lossless"] is True
+    assert {entry["path"] for entry in json.loads(ran.stdout)["law"]} <= set(range(4))
+
+
+def test_a_stateful_law_is_judged_by_its_process(tmp_path: Path, two: str) -> None:
+    ran = draftproof("law", "greedy_block", two, "--json", cwd=tmp_path)
+    document = json.loads(ran.stdout)
+    validate(document, "law")
+    assert document["expected_accepted"] == "4/3"
+    assert document["process"] == {"tokens": 4, "lossless": True}
+    shown = [(entry["path"], *entry["accepted"], entry["next"]) for entry in document["law"]]
+    assert len(shown) == len(set(shown))
+    printed = draftproof("law", "greedy_block", two, cwd=tmp_path).stdout
+    assert "over several iterations, the first 4 tokens: lossless" in printed
+
+
+def test_k_seq_takes_a_factor(tmp_path: Path) -> None:
+    ran = draftproof(
+        "law", "k_seq", "-", "--rho", "2", "--json", cwd=tmp_path, stdin=json.dumps(MANY)
+    )
+    document = json.loads(ran.stdout)
+    # One position: b = sum of min(p/2, q) = 1/2, and 1 - (1 - b)^2 = 3/4 is accepted.
+    accepted = sum(Fraction(e["probability"]) for e in document["law"] if e["accepted"])
+    assert (document["lossless"], accepted) == (True, Fraction(3, 4))
+
+
+def test_compare_tables_every_algorithm_that_fits(tmp_path: Path) -> None:
+    instance = json.dumps(MANY)
+    ran = draftproof("compare", "-", "--json", cwd=tmp_path, stdin=instance)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    document = json.loads(ran.stdout)
+    validate(document, "compare")
+    rows = {row["algorithm"]: row for row in document["algorithms"]}
+    assert rows.keys() | {row["algorithm"] for row in document["unfit"]} == ALGORITHMS.keys()
+    assert not rows.keys() & {row["algorithm"] for row in document["unfit"]}
+    assert rows["multipath_block"]["expected_accepted"] == "131/81"
+    assert rows["multipath_block"]["share"] == "1"
+    values = [Fraction(row["expected_accepted"]) for row in document["algorithms"]]
+    assert values == sorted(values, reverse=True)
+    for row in document["algorithms"]:
+        best = document["optimum"]["stateful" if row["stateful"] else "stateless"]
+        assert row["lossless"] is True
+        assert Fraction(row["share"]) == Fraction(row["expected_accepted"]) / Fraction(best) <= 1
+    printed = draftproof("compare", "-", cwd=tmp_path, stdin=instance).stdout
+    assert "131/81 = 1.617284" in printed
+    assert "does not fit: token, block, greedy_block, spechub, greedy_draft" in printed
 
 
 def test_optimum_has_a_certificate_that_ten_lines_check(tmp_path: Path, two: str) -> None:
@@ -124,7 +198,9 @@ def test_list(tmp_path: Path) -> None:
     ran = draftproof("list", "--json", cwd=tmp_path)
     document = json.loads(ran.stdout)
     validate(document, "list")
-    assert {a["name"] for a in document["algorithms"]} == {"token", "block"}
+    assert [a["name"] for a in document["algorithms"]] == list(ALGORITHMS)
+    hub = next(a for a in document["algorithms"] if a["name"] == "spechub")
+    assert (hub["schemes"], hub["stateful"], hub["claims_optimum"]) == (["hub"], False, False)
     assert {"torch-token", "torch-block", "transformers"} <= {
         a["name"] for a in document["adapters"]
     }
@@ -146,11 +222,20 @@ def test_a_reader_that_stops_early_is_no_verdict(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("law", "blok", "two.json"), "unknown algorithm 'blok'; known: block, token"),
+        (
+            ("law", "blok", "two.json"),
+            "unknown algorithm 'blok'; known: block, canonical, greedy_block, greedy_draft",
+        ),
         (("law", "block", "none.json"), "cannot read 'none.json': No such file or directory"),
         (("law", "block", "."), "cannot read '.': Is a directory"),
         (("law", "block"), "Missing argument 'INSTANCE.json'"),
-        (("prove",), "No such command 'prove'"),
+        (
+            ("law", "block", "two.json", "--rho", "2"),
+            "--rho is the factor of k_seq, block has none",
+        ),
+        (("law", "k_seq", "two.json", "--rho", "0.5"), "K-SEQ needs a rho of at least rho* = 1"),
+        (("law", "k_seq", "two.json", "--rho", "x"), "expected a rational number"),
+        (("disprove",), "No such command 'disprove'"),
         (("certify",), "Missing argument 'ADAPTER...'"),
         (("certify", "torch-blok"), "no built-in adapter is called 'torch-blok'"),
         (("certify", "./none.py:mine"), "there is no file 'none.py'"),
@@ -182,6 +267,18 @@ def test_wrong_usage_exits_with_2_and_says_why(
         (json.dumps({**MOTIVATING, "length": 0}), "the draft length must be at least 1, got 0"),
         (json.dumps({**MOTIVATING, "drafts": 2}), "token verifies at most 1 path"),
         (json.dumps({**MOTIVATING, "scheme": "magic"}), "magic"),
+        (
+            json.dumps({**MOTIVATING, "scheme": "tree"}),
+            "the scheme 'tree' needs 'branching', one factor for each drafted token",
+        ),
+        (
+            json.dumps({**MOTIVATING, "drafts": 3, "branching": [2, 1]}),
+            "branching [2, 1] makes 2 paths, 'drafts' says 3",
+        ),
+        (
+            json.dumps({**MOTIVATING, "drafts": 10**9}),
+            "there are too many ways to draw 1000000000 tokens of 2 to enumerate",
+        ),
         (
             json.dumps({**MOTIVATING, "length": 60, "draft": ["1/2", "1/2"]}),
             "there are too many texts of 60 tokens of the draft to enumerate",

@@ -18,7 +18,17 @@ def test_every_schema_is_a_schema(name: str) -> None:
 
 
 def test_all_schemas_are_there() -> None:
-    assert names() == ("certificate", "certify", "instance", "law", "list", "optimum")
+    assert names() == (
+        "certificate",
+        "certify",
+        "claims",
+        "compare",
+        "instance",
+        "law",
+        "list",
+        "optimum",
+        "proof",
+    )
     with pytest.raises(KeyError, match="there is no schema 'laws'; known: certificate, "):
         schema("laws")
 
@@ -33,6 +43,7 @@ def test_a_valid_document_passes() -> None:
         ({"vocabulary": 0}, "instance: vocabulary: 0 is less than the minimum of 1"),
         ({"colour": 1}, "instance: the document: Additional properties are not allowed"),
         ({"scheme": "magic"}, "instance: scheme: 'magic' is not one of"),
+        ({"scheme": "tree"}, "instance: the document: 'branching' is a required property"),
         ({"target": [0.5, 0.5]}, "instance: target: "),
         ({"draft": {"a": ["1"]}}, "instance: draft: "),
     ],

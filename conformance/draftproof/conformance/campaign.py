@@ -10,7 +10,7 @@ from typing import Any
 import joblib
 import torch
 
-from draftproof.conformance.adapter import Adapter, Declaration, declaration
+from draftproof.conformance.adapter import Adapter, Declaration, InvalidAdapter, declaration
 from draftproof.conformance.cases import Batch, Case, batches, cases
 from draftproof.conformance.counterexample import Counterexample, Progress, explain, explain_batch
 from draftproof.conformance.lanes.exact import TooManyRuns
@@ -30,6 +30,7 @@ from draftproof.conformance.requirements import (
     judge_inputs,
 )
 from draftproof.reference.chance import NondeterministicProgram
+from draftproof.reference.verifiers import ALGORITHMS
 from draftproof.spec import Requirement, requirements
 
 
@@ -68,6 +69,7 @@ def certify(name: str, *, tier: str = "standard", jobs: int = 1, progress: Progr
     adapter = load_adapter(name)
     declared = declaration(adapter)
     _require_device(declared)
+    _require_stateless(declared)
     tasks = [*cases(tier), *(batches(tier) if declared.batch else ())]
     # Other processes load the adapter anew, by its name.
     known_as = adapter if jobs == 1 else name
@@ -94,6 +96,15 @@ def _require_device(declared: Declaration) -> None:
         torch.empty(0, device=declared.device)
     except Exception as error:
         raise AdapterFailed(f"its device {declared.device!r} is not there: {error}") from error
+
+
+def _require_stateless(declared: Declaration) -> None:
+    algorithm = ALGORITHMS.get(declared.algorithm)
+    if algorithm is not None and algorithm.stateful:
+        raise InvalidAdapter(
+            f"{declared.algorithm} leaves a modified target behind, for which a Result has no "
+            f"place: only verifiers of stateless algorithms can be judged"
+        )
 
 
 def _require_success(findings: Iterable[Finding]) -> None:

@@ -1,4 +1,4 @@
-"""From the name on a command line to an adapter."""
+"""From the name on a command line to an adapter or an algorithm."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from draftproof.conformance.adapter import Adapter, declaration
+from draftproof.reference.verifiers import Algorithm, algorithm_named
 
 BUILT_IN = {
     "torch-token": "draftproof.adapters.fast.token:TorchToken",
@@ -41,10 +42,7 @@ def load_adapter(name: str) -> Adapter:
             f"no built-in adapter is called {name!r} (there are {', '.join(BUILT_IN)}); "
             f"your own is named package.module:attribute or ./file.py:attribute"
         )
-    module = _from_file(Path(place)) if place.endswith(".py") else _from_package(place)
-    if not hasattr(module, attribute):
-        raise UnknownAdapter(f"{place} has no attribute {attribute!r}")
-    adapter: Any = getattr(module, attribute)
+    adapter = _attribute(place, attribute)
     if inspect.isclass(adapter):
         try:
             adapter = adapter()
@@ -52,6 +50,28 @@ def load_adapter(name: str) -> Adapter:
             raise AdapterFailed(f"{name}: {attribute}() raised {_told(error)}") from error
     declaration(adapter)
     return adapter  # type: ignore[no-any-return]  # declaration has checked it
+
+
+def load_algorithm(name: str) -> Algorithm:
+    """Return a reference algorithm, or the one of a verifier's text at ./file.py:function.
+
+    The function is written like those of `draftproof.reference.verifiers`, and may be run on every
+    draft law. Raises `Unsupported`, `UnknownAdapter` or `AdapterFailed`.
+    """
+    place, separator, attribute = name.rpartition(":")
+    if not separator:
+        return algorithm_named(name)
+    verify = _attribute(place, attribute)
+    if not callable(verify):
+        raise UnknownAdapter(f"{name} is no function verify(drafts, instance, chance)")
+    return Algorithm(name=name, title=attribute, source=place, verify=verify)
+
+
+def _attribute(place: str, attribute: str) -> Any:
+    module = _from_file(Path(place)) if place.endswith(".py") else _from_package(place)
+    if not hasattr(module, attribute):
+        raise UnknownAdapter(f"{place} has no attribute {attribute!r}")
+    return getattr(module, attribute)
 
 
 def _from_package(name: str) -> ModuleType:

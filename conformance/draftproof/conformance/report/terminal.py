@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,25 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from draftproof.reference.model import context_key
-from draftproof.reference.optimum import StatelessOptimum
+_OPTIMA = {
+    "acceptance_rate": "largest acceptance rate",
+    "stateless": "largest E\\[accepted length] of a stateless verifier",
+    "stateful": "largest E\\[accepted length] of a stateful verifier",
+}
+
+_VERDICTS = {
+    "proved": "[green]proved[/]",
+    "holds": "[green]holds[/] on all instances examined",
+    "refuted": "[red]refuted[/]",
+}
 
 _STYLE = {"pass": "green", "fail": "bold red", "inconclusive": "yellow", "error": "bold red"}
 
 # A file or a pipe has no width: lines are as long as they need to be.
 _PLAIN_WIDTH = 200
+
+# A longer fraction says less than its decimals.
+_READABLE = 24
 
 # Below this many columns a table keeps to what decides.
 _NARROW = 90
@@ -89,9 +103,13 @@ def print_law(out: Console, document: Mapping[str, Any]) -> None:
     """Print the law of what one iteration emits, given as the document that --json prints."""
     out.print(
         f"{document['algorithm']} verification: "
-        f"E\\[accepted length] = {document['expected_accepted']}, "
-        f"{'lossless' if document['lossless'] else '[bold red]not lossless[/]'}"
+        f"E\\[accepted length] = {document['expected_accepted']}, {_lossless(document['lossless'])}"
     )
+    if process := document.get("process"):
+        out.print(
+            f"over several iterations, the first {process['tokens']} tokens: "
+            f"{_lossless(process['lossless'])}"
+        )
     table = _table(out, "path", "accepted", "next token", "probability")
     for row in document["law"]:
         accepted = ",".join(map(str, row["accepted"])) or "-"
@@ -99,14 +117,53 @@ def print_law(out: Console, document: Mapping[str, Any]) -> None:
     out.print(table)
 
 
-def print_optimum(out: Console, optimum: StatelessOptimum) -> None:
-    """Print a certified optimum with its certificate."""
-    out.print(f"largest E\\[accepted length] of a stateless verifier: {optimum.value}, certified")
-    table = _table(out, "prefix", "budget", "target price", "draft price")
-    for prefix, budget in optimum.budget.items():
-        prices = optimum.target_price[prefix], optimum.draft_price[prefix]
-        table.add_row(context_key(prefix), str(budget), *map(str, prices))
+def print_optimum(out: Console, document: Mapping[str, Any]) -> None:
+    """Print certified optima, given as the document that --json prints."""
+    for kind, found in document.items():
+        out.print(f"{_OPTIMA[kind]}: {found['value']}, certified")
+        certificate = found["certificate"]
+        if "budget" not in certificate:
+            continue
+        table = _table(out, "prefix", "budget", "target price", "draft price")
+        for prefix, budget in certificate["budget"].items():
+            prices = (certificate[column][prefix] for column in ("target_price", "draft_price"))
+            table.add_row(prefix, budget, *prices)
+        out.print(table)
+
+
+def print_comparison(out: Console, document: Mapping[str, Any]) -> None:
+    """Print how algorithms compare with the optima, given as the document that --json prints."""
+    table = _table(out, "algorithm", "E\\[accepted length]", "share of optimum", "lossless")
+    for row in document["algorithms"]:
+        name = f"{row['algorithm']} (stateful)" if row["stateful"] else row["algorithm"]
+        value = _exact(row["expected_accepted"])
+        table.add_row(name, value, _exact(row["share"]), _lossless(row["lossless"]))
+    for kind, value in document["optimum"].items():
+        table.add_row(f"{kind} optimum", _exact(value), "1", "")
     out.print(table)
+    if unfit := [row["algorithm"] for row in document["unfit"]]:
+        out.print(f"does not fit: {', '.join(unfit)}")
+
+
+def print_claims(out: Console, documents: Iterable[Mapping[str, Any]]) -> None:
+    """Print the ledger of claims, given as the documents that --json prints."""
+    for claim in documents:
+        failed = claim.get("failure")
+        verdict = "[bold red]does not derive[/]" if failed else _VERDICTS[claim["verdict"]]
+        took = f", {claim['seconds']:.1f} s" if "seconds" in claim else ""
+        out.print(f"[bold]{claim['id']}[/]: {verdict}{took}")
+        out.print(f"  {escape(claim['statement'])}")
+        out.print(f"  {escape(claim['source'])}; {escape(claim['shape'])}")
+        if failed:
+            out.print(f"  {escape(failed)}")
+        if claim["figures"]:
+            figures = (f"{name} {value}" for name, value in claim["figures"].items())
+            out.print(f"  {escape(', '.join(figures))}")
+        if claim["counterexample"]:
+            shown = json.dumps(claim["counterexample"])
+            if len(shown) > _PLAIN_WIDTH:
+                shown = f"draftproof claims {claim['id']} --json"
+            out.print(f"  counterexample: {escape(shown)}", soft_wrap=True)
 
 
 def print_catalogue(out: Console, catalogue: Mapping[str, list[dict[str, Any]]]) -> None:
@@ -115,7 +172,7 @@ def print_catalogue(out: Console, catalogue: Mapping[str, list[dict[str, Any]]])
         out.print(f"[bold]{kind}[/]")
         table = _table(out, *entries[0])
         for entry in entries:
-            table.add_row(*(escape(str(value)) for value in entry.values()))
+            table.add_row(*(escape(_listed(value)) for value in entry.values()))
         out.print(table)
 
 
@@ -131,6 +188,22 @@ def _verdict(decision: Mapping[str, Any]) -> str:
     if verdict in _STYLE and verdict != "pass" and decision["level"] == "SHOULD":
         return f"[yellow]{verdict}[/] (SHOULD)"
     return f"[{_STYLE.get(verdict, 'dim')}]{verdict}[/]"
+
+
+def _listed(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _lossless(lossless: bool) -> str:  # noqa: FBT001  # it is what is printed
+    return "lossless" if lossless else "[bold red]not lossless[/]"
+
+
+def _exact(value: str) -> str:
+    """Return a rational and its decimals; only these where it is too long to read."""
+    decimals = f"{float(Fraction(value)):.6f}"
+    if "/" not in value:
+        return value
+    return f"{value} = {decimals}" if len(value) <= _READABLE else decimals
 
 
 def _figure(value: float | None) -> str:

@@ -1,0 +1,93 @@
+"""Reading instances, printing documents: what all commands share."""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import click
+
+from draftproof.reference.errors import InvalidInput, WrongShape
+from draftproof.reference.model import Instance, Model, instance_from_json
+from draftproof.spec import MalformedDocument, validate
+
+# Minutes of enumeration, not hours: about this many tokens and row entries are visited.
+_MOST_WORK = 4_000_000
+
+# And no deeper than a program may recurse.
+_MOST_SIBLINGS = 500
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+
+instance_file = click.argument("instance_file", metavar="INSTANCE.json")
+
+
+def read_json(file: str) -> Any:
+    """Read a JSON file, "-" being standard input. What makes it unreadable is a usage error."""
+    if file == "-" and sys.stdin is None:
+        raise click.UsageError("cannot read '-': it is closed")
+    try:
+        bytes_ = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+        text = bytes_.decode("utf-8-sig")
+    except OSError as error:
+        raise click.UsageError(f"cannot read {file!r}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise click.UsageError(f"cannot read {file!r}: it is not UTF-8 text") from None
+    try:
+        return json.loads(text, object_pairs_hook=_without_duplicates)
+    except InvalidInput as error:
+        raise click.UsageError(f"{file}: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise click.UsageError(f"{file} is not JSON: {error}") from None
+
+
+def read_instance(file: str) -> Instance:
+    """Read an instance file. Every way in which it can be wrong is a usage error."""
+    document = read_json(file)
+    try:
+        instance = instance_from_json(document)
+        validate(document, "instance")
+    except (InvalidInput, MalformedDocument) as error:
+        raise click.UsageError(f"{file}: {error}") from None
+    _require_small(file, instance.draft, instance.length)
+    _require_small(file, instance.target, instance.length + 1)
+    _require_few_drafts(file, instance)
+    return instance
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise WrongShape(f"the key {twice!r} appears twice")
+    return document
+
+
+def _require_small(file: str, model: Model, depth: int) -> None:
+    """Refuse what would be enumerated for hours: too many prefixes, or too long ones."""
+    work = accumulate(model.vocabulary + len(prefix) for prefix in model.reachable(depth))
+    if any(done > _MOST_WORK for done in work):
+        raise click.UsageError(
+            f"{file}: there are too many texts of {depth} tokens of the {model.name} to enumerate"
+        )
+
+
+def _require_few_drafts(file: str, instance: Instance) -> None:
+    """Refuse what would be enumerated for hours: too many ways to draw one context's tokens."""
+    for context in instance.draft.reachable(instance.length - 1):
+        support = sum(q != 0 for q in instance.draft(context))
+        width = instance.widths[len(context)]
+        if width > _MOST_SIBLINGS or support**width > _MOST_WORK:
+            raise click.UsageError(
+                f"{file}: there are too many ways to draw {width} tokens of {support} to enumerate"
+            )
+
+
+def print_json(document: Any, schema: str) -> None:
+    """Print a document that follows a schema."""
+    validate(document, schema)
+    click.echo(json.dumps(document, indent=2))

@@ -1,0 +1,188 @@
+"""Commands that compute: the law of an algorithm, the optima, and how they compare."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import click
+
+from draftproof.conformance.cli.documents import as_json, instance_file, print_json, read_instance
+from draftproof.conformance.loading import AdapterFailed, UnknownAdapter, load_algorithm
+from draftproof.reference.emission import Emission
+from draftproof.reference.errors import InvalidInput, Unsupported
+from draftproof.reference.law import Law
+from draftproof.reference.model import Instance
+from draftproof.reference.optimum import acceptance_rate, stateful, stateless
+from draftproof.reference.process import (
+    expected_accepted,
+    is_lossless,
+    is_lossless_over_iterations,
+)
+from draftproof.reference.rational import Rational, rational
+from draftproof.reference.verifiers import (
+    ALGORITHMS,
+    Algorithm,
+    emission_law,
+    require_fit,
+)
+from draftproof.reference.verifiers.k_seq import k_seq
+
+
+@click.command()
+@click.argument("algorithm")
+@instance_file
+@click.option(
+    "--rho", help="The factor of k_seq, a rational such as 3/2; by default the least one."
+)
+@as_json
+def law(algorithm: str, instance_file: str, rho: str | None, as_json: bool) -> None:
+    """Print the exact law of what ALGORITHM emits on an instance ("-" reads standard input).
+
+    ALGORITHM is one of `draftproof list`, or a verifier's text at ./file.py:function.
+    """
+    from draftproof.conformance.report import terminal
+
+    instance = read_instance(instance_file)
+    try:
+        named = _with_rho(load_algorithm(algorithm), rho)
+        document = _law_document(named, instance)
+    except (InvalidInput, UnknownAdapter) as error:
+        raise click.UsageError(str(error)) from None
+    except AdapterFailed as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(3)
+    if as_json:
+        print_json(document, "law")
+    else:
+        terminal.print_law(terminal.console(), document)
+
+
+@click.command()
+@instance_file
+@as_json
+def optimum(instance_file: str, as_json: bool) -> None:
+    """Print the certified optima on an instance ("-" reads standard input)."""
+    from draftproof.conformance.report import terminal
+
+    instance = read_instance(instance_file)
+    try:
+        document = _optimum_document(instance)
+    except InvalidInput as error:
+        raise click.UsageError(str(error)) from None
+    if as_json:
+        print_json(document, "optimum")
+    else:
+        terminal.print_optimum(terminal.console(), document)
+
+
+@click.command()
+@instance_file
+@as_json
+def compare(instance_file: str, as_json: bool) -> None:
+    """Compare every algorithm that fits an instance with the optima ("-" reads standard input)."""
+    from draftproof.conformance.report import terminal
+
+    instance = read_instance(instance_file)
+    try:
+        optima = {
+            "stateless": stateless(instance).value,
+            "stateful": stateful(instance).value,
+        }
+    except InvalidInput as error:
+        raise click.UsageError(str(error)) from None
+    fitting = [a for a in ALGORITHMS.values() if _misfit(a, instance) is None]
+    rows = [
+        _compared(algorithm, instance, optima)
+        for algorithm in terminal.shown_progress(fitting, len(fitting), "compare")
+    ]
+    document = {
+        "algorithms": sorted(rows, key=lambda row: -rational(row["expected_accepted"])),
+        "optimum": {kind: str(value) for kind, value in optima.items()},
+        "unfit": [
+            {"algorithm": name, "reason": reason}
+            for name, algorithm in ALGORITHMS.items()
+            if (reason := _misfit(algorithm, instance)) is not None
+        ],
+    }
+    if as_json:
+        print_json(document, "compare")
+    else:
+        terminal.print_comparison(terminal.console(), document)
+
+
+def _with_rho(algorithm: Algorithm, rho: str | None) -> Algorithm:
+    if rho is None:
+        return algorithm
+    if algorithm.name != "k_seq":
+        raise Unsupported(f"--rho is the factor of k_seq, {algorithm.name} has none")
+    return replace(algorithm, verify=partial(k_seq, rho=rational(rho)))
+
+
+def _law_document(algorithm: Algorithm, instance: Instance) -> dict[str, Any]:
+    emitted = emission_law(algorithm, instance)
+    document: dict[str, Any] = {
+        "algorithm": algorithm.name,
+        "lossless": is_lossless(emitted, instance),
+        "expected_accepted": str(expected_accepted(emitted)),
+    }
+    if algorithm.stateful:
+        tokens, lossless = is_lossless_over_iterations(algorithm, instance)
+        document["process"] = {"tokens": tokens, "lossless": lossless}
+    # What a stateful verifier leaves behind is no part of what is emitted.
+    shown: Law[Emission] = emitted.map(lambda emission: replace(emission, modified=()))
+    document["law"] = [
+        {
+            "path": emission.path,
+            "accepted": list(emission.accepted),
+            "next": emission.next_token,
+            "probability": str(weight),
+        }
+        for emission, weight in shown.items()
+    ]
+    return document
+
+
+def _optimum_document(instance: Instance) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    if instance.length == 1:
+        rate = acceptance_rate(instance)
+        document["acceptance_rate"] = {
+            "value": str(rate.value),
+            "certificate": {
+                "coupling": [
+                    {"token": token, "drafts": list(siblings), "mass": str(mass)}
+                    for (token, siblings), mass in rate.coupling.items()
+                ],
+                "capped": sorted(rate.capped),
+            },
+        }
+    document["stateless"] = stateless(instance).to_json()
+    document["stateful"] = stateful(instance).to_json()
+    return document
+
+
+def _misfit(algorithm: Algorithm, instance: Instance) -> str | None:
+    try:
+        require_fit(algorithm, instance)
+    except Unsupported as reason:
+        return str(reason)
+    return None
+
+
+def _compared(
+    algorithm: Algorithm, instance: Instance, optima: dict[str, Rational]
+) -> dict[str, Any]:
+    emitted = emission_law(algorithm, instance)
+    value = expected_accepted(emitted)
+    best = optima["stateful" if algorithm.stateful else "stateless"]
+    return {
+        "algorithm": algorithm.name,
+        "stateful": algorithm.stateful,
+        "lossless": is_lossless(emitted, instance),
+        "expected_accepted": str(value),
+        # Where nothing can be accepted, nothing is all of it.
+        "share": str(value / best if best else rational(1)),
+    }

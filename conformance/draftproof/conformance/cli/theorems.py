@@ -1,0 +1,167 @@
+"""Commands that prove: theorems for all p and q of a shape, and the ledger of claims."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from draftproof.conformance.cli.documents import as_json, print_json, read_json
+from draftproof.conformance.loading import AdapterFailed, UnknownAdapter, load_algorithm
+from draftproof.reference import proof
+from draftproof.reference.claims import (
+    CLAIMS,
+    Claim,
+    ClaimFailed,
+    check,
+    claim_named,
+    claim_to_json,
+)
+from draftproof.reference.drafting import SCHEMES
+from draftproof.reference.errors import InvalidInput
+from draftproof.reference.model import instance_to_json
+from draftproof.reference.proof import Counterexample, NotAProof, Theorem, Unproven
+from draftproof.spec import MalformedDocument, validate
+
+
+@click.command()
+@click.argument("algorithm", required=False)
+@click.option("--vocabulary", type=click.IntRange(min=1), help="V.")
+@click.option("--length", type=click.IntRange(min=1), help="L.")
+@click.option("--drafts", type=click.IntRange(min=1), default=1, show_default=True, help="K.")
+@click.option("--scheme", type=click.Choice(tuple(SCHEMES)), default="iid", show_default=True)
+@click.option("--claim", default="lossless", show_default=True, help="What is to be proved.")
+@click.option("--output", type=click.Path(path_type=Path), help="The file for the proof's record.")
+@click.option("--check", "checked", metavar="FILE", help="Check a proof's record instead.")
+@as_json
+def prove(
+    algorithm: str | None,
+    vocabulary: int | None,
+    length: int | None,
+    drafts: int,
+    scheme: str,
+    claim: str,
+    output: Path | None,
+    checked: str | None,
+    as_json: bool,
+) -> None:
+    """Prove a claim about ALGORITHM for all p and q of a shape, or refute it.
+
+    ALGORITHM is one of `draftproof list`, or a verifier's text at ./file.py:function. The text that
+    `draftproof law` enumerates is run on symbols: every comparison splits the space of all p and
+    q, and in every cell what is claimed is an identity of polynomials.
+    """
+    if checked is not None:
+        if algorithm is not None:
+            raise click.UsageError("--check takes a record, and no ALGORITHM")
+        _check_record(checked, as_json=as_json)
+    elif algorithm is None or vocabulary is None or length is None:
+        raise click.UsageError("give an ALGORITHM, --vocabulary and --length; or --check FILE")
+    else:
+        sizes = {"vocabulary": vocabulary, "length": length, "drafts": drafts}
+        found = _found(algorithm, claim=claim, scheme=scheme, **sizes)
+        if isinstance(found, Counterexample):
+            _print_refutation(found, as_json=as_json)
+        _print_theorem(found, output, as_json=as_json)
+
+
+def _found(algorithm: str, **shape: Any) -> Theorem | Counterexample:
+    """Prove or refute; every other ending is told, and exits."""
+    from draftproof.conformance.report import terminal
+
+    try:
+        with terminal.console(stderr=True).status(f"proving {algorithm}") as status:
+
+            def watch(cells: int) -> None:
+                status.update(f"proving {algorithm}: {cells} cells")
+
+            return proof.prove(load_algorithm(algorithm), watch=watch, **shape)
+    except (InvalidInput, UnknownAdapter) as error:
+        raise click.UsageError(str(error)) from None
+    except AdapterFailed as error:
+        click.echo(f"Error: {error}", err=True)
+        sys.exit(3)
+    except Unproven as error:
+        click.echo(f"Neither proved nor refuted: {error}", err=True)
+        sys.exit(4)
+
+
+def _print_refutation(found: Counterexample, *, as_json: bool) -> NoReturn:
+    click.echo(f"Refuted: {found}", err=True)
+    instance = json.dumps(instance_to_json(found.instance), indent=2 if as_json else None)
+    click.echo(instance if as_json else f"counterexample: {instance}")
+    sys.exit(1)
+
+
+def _print_theorem(theorem: Theorem, output: Path | None, *, as_json: bool) -> None:
+    if not as_json:
+        click.echo(f"Proved: {theorem}")
+    if not as_json and output is None:
+        return
+    try:
+        document = proof.record(theorem)
+        validate(document, "proof")
+        if as_json:
+            click.echo(json.dumps(document))
+        if output is not None:
+            output.write_text(json.dumps(document) + "\n", encoding="utf-8")
+    except InvalidInput as error:
+        raise click.UsageError(str(error)) from None
+    except OSError as error:
+        raise click.UsageError(f"cannot write {str(output)!r}: {error.strerror}") from None
+
+
+def _check_record(file: str, *, as_json: bool) -> None:
+    document = read_json(file)
+    try:
+        validate(document, "proof")
+        theorem = proof.check(document)
+    except (MalformedDocument, NotAProof) as error:
+        click.echo(f"Error: {file} is no proof: {error}", err=True)
+        sys.exit(5)
+    if as_json:
+        click.echo(json.dumps({"theorem": str(theorem)}, indent=2))
+    else:
+        click.echo(f"Checked: {theorem}")
+
+
+@click.command()
+@click.argument("ids", nargs=-1, metavar="[CLAIM]...")
+@click.option("--check", "derive", is_flag=True, help="Derive the claims again, and compare.")
+@as_json
+def claims(ids: tuple[str, ...], derive: bool, as_json: bool) -> None:
+    """Print the ledger: what is claimed of verification, and what exact arithmetic says of it.
+
+    With CLAIMs, only these.
+    """
+    from draftproof.conformance.report import terminal
+
+    try:
+        chosen = [claim_named(name) for name in ids] or list(CLAIMS.values())
+    except InvalidInput as error:
+        raise click.UsageError(str(error)) from None
+    documents = [claim_to_json(claim) for claim in chosen]
+    if derive:
+        pairs = list(zip(chosen, documents, strict=True))
+        for claim, document in terminal.shown_progress(pairs, len(pairs), "claims"):
+            document |= _derived_again(claim)
+    if as_json:
+        print_json({"claims": documents}, "claims")
+    else:
+        terminal.print_claims(terminal.console(), documents)
+    if any(document.get("failure") for document in documents):
+        sys.exit(1)
+
+
+def _derived_again(claim: Claim) -> dict[str, Any]:
+    started = time.perf_counter()
+    try:
+        check(claim)
+        failure = None
+    except ClaimFailed as error:
+        failure = str(error)
+    return {"seconds": round(time.perf_counter() - started, 3), "failure": failure}
