@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from fractions import Fraction
 from functools import partial
 from itertools import product
 from typing import Any
@@ -10,76 +8,26 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linprog
 
+from draftproof.reference.drafting import draft_law
 from draftproof.reference.emission import Emission
-from draftproof.reference.errors import Unsupported
-from draftproof.reference.model import Instance, Path, context_key, instance_to_json
-from draftproof.reference.optimum import NotOptimal, StatelessOptimum, check, stateless
+from draftproof.reference.errors import InvalidInput, Unsupported
+from draftproof.reference.model import Instance, Path
+from draftproof.reference.optimum import acceptance_rate, stateful, stateless
 from draftproof.reference.process import expected_accepted
-from draftproof.reference.rational import Rational, rational
-from draftproof.reference.verifiers import ALGORITHMS, emission_law
+from draftproof.reference.rational import rational
+from draftproof.reference.verifiers import ALGORITHMS, emission_law, require_fit
 
 exact = settings.get_profile("exact")
-
-Certificate = dict[str, Any]
-
-
-def written(optimum: StatelessOptimum) -> Certificate:
-    """Return the optimum in strings."""
-
-    def table(entries: Mapping[Path, Rational]) -> dict[str, str]:
-        return {context_key(prefix): str(entry) for prefix, entry in entries.items()}
-
-    return {
-        "value": str(optimum.value),
-        "budget": table(optimum.budget),
-        "target_price": table(optimum.target_price),
-        "draft_price": table(optimum.draft_price),
-    }
+SEVERAL = [(2, (2,)), (3, (2,)), (2, (2, 1)), (2, (2, 2)), (3, (2, 1)), (2, (3, 1))]
 
 
-def proves(document: dict[str, Any], certificate: Certificate) -> bool:
-    """Judge a certificate by the linear program alone, on strings and `Fraction`.
-
-    The program is over all prefixes. One that the certificate leaves out has no budget and, as
-    its draft price multiplies a zero, any price: one suffices.
-    """
-    size, length = document["vocabulary"], document["length"]
-    tree = [x for depth in range(1, length + 1) for x in product(range(size), repeat=depth)]
-
-    def entry(table: str, x: Path, absent: str) -> Fraction:
-        return Fraction(certificate[table].get(",".join(map(str, x)), absent))
-
-    def given_by(model: str, x: Path) -> Fraction:
-        rows = document[model]
-        row = rows if isinstance(rows, list) else rows[",".join(map(str, x[:-1]))]
-        return Fraction(row[x[-1]])
-
-    p = {x: given_by("target", x) for x in tree}
-    q: dict[Path, Fraction] = {(): Fraction(1)}
-    a: dict[Path, Fraction] = {(): Fraction(1)}
-    for x in tree:
-        q[x] = q[x[:-1]] * given_by("draft", x)
-        a[x] = entry("budget", x, "0")
-    u = {x: entry("target_price", x, "0") for x in tree}
-    v = {x: entry("draft_price", x, "1") for x in tree}
-
-    def children(x: Path) -> Fraction:
-        return sum((p[y] * u[y] for y in tree if y[:-1] == x), Fraction(0))
-
-    primal = all(0 <= a[x] <= min(a[x[:-1]] * p[x], q[x]) for x in tree)
-    dual = all(min(u[x], v[x], u[x] + v[x] - 1 - children(x)) >= 0 for x in tree)
-    earned = sum(a[x] for x in tree)
-    charged = children(()) + sum(q[x] * v[x] for x in tree)
-    return primal and dual and earned == charged == Fraction(certificate["value"])
-
-
-@exact
-@given(instance=...)
-def test_the_certificate_convinces_us_and_a_stranger(instance: Instance) -> None:
-    optimum = stateless(instance)
-    check(optimum, instance)
-    assert proves(instance_to_json(instance), written(optimum))
+def test_the_motivating_example(motivating: Instance) -> None:
+    """Its greedy multi-path verifier is optimal for two drafts, not for three: 1289/729."""
+    one, two, three = (stateless(replace(motivating, drafts=drafts)).value for drafts in (1, 2, 3))
+    assert (one, two) == (rational("11/9"), rational("131/81"))
+    assert three > rational("1289/729")
 
 
 @exact
@@ -100,115 +48,104 @@ def first_accepted(size: int, emission: Emission) -> Path:
     return emission.accepted[:size]
 
 
-def test_the_motivating_example(motivating: Instance) -> None:
-    optimum = stateless(motivating)
-    assert optimum.value == rational("11/9")
-    assert proves(instance_to_json(motivating), written(optimum))
+def fits(name: str, instance: Instance) -> bool:
+    try:
+        require_fit(ALGORITHMS[name], instance)
+    except InvalidInput:
+        return False
+    return True
 
 
-def test_more_than_one_draft_is_unsupported(motivating: Instance) -> None:
-    with pytest.raises(Unsupported) as refusal:
-        stateless(replace(motivating, drafts=2))
-    assert str(refusal.value) == (
-        "the stateless optimum is known for one i.i.d. draft, the instance has 2 (iid)"
-    )
-    with pytest.raises(Unsupported) as refusal:
-        stateless(replace(motivating, scheme="hub"))
-    assert str(refusal.value) == (
-        "the stateless optimum is known for one i.i.d. draft, the instance has 1 (hub)"
-    )
+@settings(exact, max_examples=40)
+@given(data=st.data())
+def test_no_stateless_verifier_exceeds_it(drafted: Any, data: st.DataObject) -> None:
+    instance = data.draw(drafted(shapes=SEVERAL))
+    best = stateless(instance).value
+    for name, algorithm in ALGORITHMS.items():
+        if fits(name, instance) and not algorithm.stateful:
+            assert expected_accepted(emission_law(algorithm, instance)) <= best, name
 
 
-# What proves nothing.
-
-A, B = (0,), (1,)
-AA, AB = (0, 0), (0, 1)
-
-
-def with_table(
-    optimum: StatelessOptimum, table: str, entries: Mapping[Path, Rational]
-) -> StatelessOptimum:
-    changed: dict[str, Any] = {table: entries}
-    return replace(optimum, **changed)
+@settings(exact, max_examples=80)
+@given(data=st.data())
+def test_it_is_between_nothing_and_the_stateful_optimum(drafted: Any, data: st.DataObject) -> None:
+    instance = data.draw(drafted())
+    assert 0 <= stateless(instance).value <= stateful(instance).value <= instance.length
 
 
-def with_entry(optimum: StatelessOptimum, table: str, prefix: Path, by: str) -> StatelessOptimum:
-    entries = dict(getattr(optimum, table))
-    entries[prefix] += rational(by)
-    return with_table(optimum, table, entries)
-
-
-@pytest.mark.parametrize(
-    ("table", "prefix", "by", "message"),
-    [
-        ("budget", A, "1/100", "the budget 103/300 at (0,) exceeds its bounds"),
-        ("budget", B, "1/100", "the budget 103/300 at (1,) exceeds its bounds"),
-        ("budget", A, "-1/2", "the budget -1/6 at (0,) exceeds its bounds"),
-        ("budget", AB, "-1/100", "budget 1091/900, prices 11/9 and value 11/9 differ"),
-        ("draft_price", AA, "-2", "a price at (0, 0) is negative"),
-        ("target_price", A, "-5", "a price at (0,) is negative"),
-        ("target_price", A, "-1/9", "the prices at (0,) undercut the objective"),
-        ("draft_price", AB, "1/9", "budget 11/9, prices 101/81 and value 11/9 differ"),
-    ],
-)
-def test_a_certificate_with_one_wrong_entry_is_refused(
-    motivating: Instance, table: str, prefix: Path, by: str, message: str
+@settings(exact, max_examples=80)
+@given(data=st.data())
+def test_at_one_position_it_is_the_acceptance_rate(
+    drafted: Any, one_position: Any, data: st.DataObject
 ) -> None:
-    forged = with_entry(stateless(motivating), table, prefix, by)
-    with pytest.raises(NotOptimal) as refusal:
-        check(forged, motivating)
-    assert str(refusal.value) == message
-    assert not proves(instance_to_json(motivating), written(forged))
+    instance = data.draw(drafted(shapes=one_position))
+    rate = acceptance_rate(instance).value
+    assert stateless(instance).value == stateful(instance).value == rate
 
 
-def test_another_value_is_refused(motivating: Instance) -> None:
-    forged = replace(stateless(motivating), value=rational("12/9"))
-    with pytest.raises(NotOptimal) as refusal:
-        check(forged, motivating)
-    assert str(refusal.value) == "budget 11/9, prices 11/9 and value 4/3 differ"
+@settings(exact, max_examples=60)
+@given(data=st.data())
+def test_more_i_i_d_drafts_never_hurt(shaped_instances: Any, data: st.DataObject) -> None:
+    instance = data.draw(shaped_instances(2, 2, 2))
+    few, more, most = (replace(instance, drafts=drafts) for drafts in (1, 2, 3))
+    for optimum in (stateless, stateful):
+        assert optimum(few).value <= optimum(more).value <= optimum(most).value
 
 
-@pytest.mark.parametrize("table", ["budget", "target_price", "draft_price"])
-@pytest.mark.parametrize("change", ["less", "more"])
-def test_a_certificate_names_every_prefix_and_no_other(
-    motivating: Instance, table: str, change: str
+@settings(exact, max_examples=80)
+@given(data=st.data())
+def test_at_one_position_replacement_never_helps(
+    shaped_instances: Any, data: st.DataObject
 ) -> None:
-    optimum = stateless(motivating)
-    entries = dict(getattr(optimum, table))
-    if change == "less":
-        del entries[AB]
-    else:
-        entries[0, 0, 0] = rational(0)
-    with pytest.raises(NotOptimal) as refusal:
-        check(with_table(optimum, table, entries), motivating)
-    assert str(refusal.value) == (
-        "the certificate must name every prefix that can be drafted, and no other"
+    """Without replacement, the drafts are those of the i.i.d. ones that differ, and more."""
+    instance = data.draw(shaped_instances(data.draw(st.sampled_from((2, 3, 4))), 1, 1))
+    with_it = replace(instance, drafts=2)
+    without_it = replace(with_it, scheme="without_replacement")
+    assert stateless(with_it).value <= stateless(without_it).value
+
+
+@settings(exact, max_examples=40)
+@given(data=st.data())
+def test_it_is_the_best_of_all_ways_to_stop(drafted: Any, data: st.DataObject) -> None:
+    """The linear program over where to stop on every set of drafts, without any theory of those.
+
+    HiGHS answers in floats, to its tolerance of 1e-7 on every constraint and price; with fewer
+    than 100 of either and no value above 3, that is less than 1e-4 in the sum.
+    """
+    instance = data.draw(drafted(shapes=SEVERAL))
+    assert abs(float(stateless(instance).value) - most_stopped(instance)) < 1e-4
+
+
+def most_stopped(instance: Instance) -> float:
+    law = draft_law(instance).map(frozenset)
+    stops = [
+        (paths, x)
+        for paths in law
+        for x in {path[:size] for path in paths for size in range(instance.length + 1)}
+    ]
+    tokens = range(instance.vocabulary)
+    above = []
+    for size in range(instance.length):
+        for x in product(tokens, repeat=size):
+            # Prefixes that the target never says have rows of their own, or none.
+            for y, p in enumerate(instance.target(x) if instance.target.joint(x) else []):
+                xy = (*x, y)
+                share = float(p)
+                above.append(
+                    [
+                        float(stop[: len(xy)] == xy) - share * float(stop[:size] == x)
+                        for _, stop in stops
+                    ]
+                )
+    each = [[float(paths == drawn) for drawn, _ in stops] for paths in law]
+    found = linprog(
+        [-len(stop) for _, stop in stops],
+        A_ub=above + each,
+        b_ub=[0.0] * len(above) + [float(law[paths]) for paths in law],
     )
+    return float(-found.fun)
 
 
-def test_the_certificate_of_another_instance_is_refused(motivating: Instance) -> None:
-    swapped = replace(motivating, target=motivating.draft, draft=motivating.target)
-    with pytest.raises(NotOptimal):
-        check(stateless(motivating), swapped)
-
-
-amounts = st.fractions(-1, 1, max_denominator=100).filter(bool)
-
-
-@exact
-@given(instance=..., amount=amounts, data=st.data())
-def test_no_other_budget_draft_price_or_value_is_accepted(
-    instance: Instance, amount: Fraction, data: st.DataObject
-) -> None:
-    """Each of them enters a total with a positive weight, so one wrong entry cannot hide."""
-    optimum = stateless(instance)
-    prefix = data.draw(st.sampled_from(sorted(optimum.budget)))
-    for forged in (
-        with_entry(optimum, "budget", prefix, str(amount)),
-        with_entry(optimum, "draft_price", prefix, str(amount)),
-        with_entry(optimum, "target_price", prefix, str(-abs(amount))),
-        replace(optimum, value=optimum.value + rational(amount)),
-    ):
-        with pytest.raises(NotOptimal):
-            check(forged, instance)
-        assert not proves(instance_to_json(instance), written(forged))
+def test_an_unknown_scheme_is_unsupported(motivating: Instance) -> None:
+    with pytest.raises(Unsupported, match="unknown drafting scheme 'magic'"):
+        stateless(replace(motivating, scheme="magic"))

@@ -148,17 +148,7 @@ def _law_document(algorithm: Algorithm, instance: Instance) -> dict[str, Any]:
 def _optimum_document(instance: Instance) -> dict[str, Any]:
     document: dict[str, Any] = {}
     if instance.length == 1:
-        rate = acceptance_rate(instance)
-        document["acceptance_rate"] = {
-            "value": str(rate.value),
-            "certificate": {
-                "coupling": [
-                    {"token": token, "drafts": list(siblings), "mass": str(mass)}
-                    for (token, siblings), mass in rate.coupling.items()
-                ],
-                "capped": sorted(rate.capped),
-            },
-        }
+        document["acceptance_rate"] = acceptance_rate(instance).to_json()
     document["stateless"] = stateless(instance).to_json()
     document["stateful"] = stateful(instance).to_json()
     return document

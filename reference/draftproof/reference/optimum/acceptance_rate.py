@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from draftproof.reference.drafting import Siblings, all_inside, sibling_law
 from draftproof.reference.errors import Unsupported
@@ -39,6 +40,15 @@ class AcceptanceRate:
     value: Rational
     coupling: Coupling
     capped: frozenset[int]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form: the value, and the certificate."""
+        coupling = [
+            {"token": token, "drafts": list(siblings), "mass": str(mass)}
+            for (token, siblings), mass in self.coupling.items()
+        ]
+        certificate = {"coupling": coupling, "capped": sorted(self.capped)}
+        return {"value": str(self.value), "certificate": certificate}
 
 
 def acceptance_rate(instance: Instance) -> AcceptanceRate:
