@@ -22,6 +22,7 @@ from draftproof.reference.claims import (
     exhibits,
     mixed,
     one_position,
+    scored,
     several_paths,
     single_path,
     spectr_gbv,
@@ -52,6 +53,7 @@ EVERY = [
     *several_paths.CLAIMS,
     *spectr_gbv.CLAIMS,
     *mixed.CLAIMS,
+    *scored.CLAIMS,
 ]
 
 # Every refutation is derived again here, and the positive claims that take least;
@@ -69,9 +71,13 @@ SLOW = {
     "mixed.ends",
     "mixed.lossless",
     "mixed.optimal.two_tokens",
-    "mixed.over_block.least_share",
     "mixed.over_ends.one",
     "mixed.over_ends.two",
+    "scored.lossless",
+    "scored.monotone",
+    "scored.optimal.one",
+    "scored.over_block.two",
+    "scored.share",
     "multipath.lossless",
     "optimum.agree",
     "optimum.convex.without_replacement",
@@ -158,6 +164,9 @@ def test_the_named_claims_of_the_papers_are_there() -> None:
         "mixed.lossless": "holds",
         "mixed.over_multipath": "refuted",
         "mixed.over_block": "refuted",
+        "scored.lossless": "proved",
+        "scored.over_block": "refuted",
+        "scored.share": "holds",
     }
     assert {name: CLAIMS[name].verdict.value for name in verdicts} == verdicts
 

@@ -75,11 +75,10 @@ class Split:
         )
 
 
-def split(scores: Scores, p: Row, q: Row, *, accepted: Rational, drafts: int, left: int) -> Split:
+def split(scores: Scores, p: Row, q: Row, *, accepted: Rational, drafts: int) -> Split:
     """Share out the scores at a prefix among the next tokens.
 
-    `accepted` is the probability that the prefix is selected and accepted, `left` the number of
-    positions to draft after the next one.
+    `accepted` is the probability that the prefix is selected and accepted.
     """
     # Tokens that the draft cannot write have no path.
     tokens = sorted((t for t, x in enumerate(q) if x != 0), key=lambda t: (-p[t] / q[t], t))
@@ -87,7 +86,7 @@ def split(scores: Scores, p: Row, q: Row, *, accepted: Rational, drafts: int, le
     mass = [reach * q[token] for token in tokens]
     hands = list(_dealt(scores, mass))
     most = [total(cell.worth(drafts) for cell in hand) for hand in hands]
-    aim = _aim([accepted * p[token] for token in tokens], mass, most, left)
+    aim = _aim([accepted * p[token] for token in tokens], mass, most)
     law = [ZERO] * len(q)
     for token, x in zip(tokens, aim, strict=True):
         law[token] = x
@@ -111,25 +110,22 @@ def _dealt(scores: Scores, masses: Sequence[Rational]) -> Iterator[Scores]:
 
 
 def _aim(
-    owed: Sequence[Rational], mass: Sequence[Rational], most: Sequence[Rational], left: int
+    owed: Sequence[Rational], mass: Sequence[Rational], most: Sequence[Rational]
 ) -> list[Rational]:
-    """Return, by rank, the law within reach that keeps most, sum of min(owed, aim).
+    """Return, by rank, the flattest law within reach that keeps most, sum of min(owed, aim).
 
     Within reach is what gives no set of ranks more than the smallest scores of its mass are worth;
     `most` is what the ranks get if they are served in order. The prefix that minimises
     sum of most - owed binds. Inside it nothing need be wasted (aim <= owed), beyond it nothing
-    need be missed (aim >= owed). Among such laws the flattest leaves later positions most choice,
-    and near the end of the block what is spare is better given where it is owed.
+    need be missed (aim >= owed). Among such laws the flattest, the one whose aim/mass differs
+    least, leaves later positions most choice.
     """
     ranks = range(len(owed))
     surplus = [total(most[:k]) - total(owed[:k]) for k in range(len(owed) + 1)]
     cut = surplus.index(min(surplus))
     inside, beyond = list(ranks[:cut]), list(ranks[cut:])
     aim = _levelled(inside, owed, mass, most, lambda a, level: a <= level)
-    flat = _levelled(beyond[::-1], owed, mass, most, lambda a, level: a >= level)
-    even = _in_proportion(beyond, owed, mass, most)
-    tilt = ONE / left if left else ZERO
-    aim |= {i: (1 - tilt) * flat[i] + tilt * even[i] for i in beyond}
+    aim |= _levelled(beyond[::-1], owed, mass, most, lambda a, level: a >= level)
     return [aim[i] for i in ranks]
 
 
@@ -148,24 +144,6 @@ def _levelled(
         i = rest.pop()
         aim[i], worth, room = owed[i], worth - owed[i], room - mass[i]
     return aim | {i: worth * mass[i] / room for i in rest}
-
-
-def _in_proportion(
-    ranks: list[int], owed: Sequence[Rational], mass: Sequence[Rational], most: Sequence[Rational]
-) -> Rows:
-    """Give in proportion to what is owed, as far as it is in reach: pool adjacent violators."""
-    pools: list[tuple[Rational, Rational, list[int]]] = []
-    for i in ranks:
-        worth, wanted, pool = most[i], owed[i], [i]
-        while pools and pools[-1][0] * wanted >= worth * pools[-1][1]:
-            other_worth, other_wanted, other = pools.pop()
-            worth, wanted, pool = worth + other_worth, wanted + other_wanted, other + pool
-        pools.append((worth, wanted, pool))
-    return {
-        i: worth * (owed[i] / wanted if wanted != 0 else mass[i] / total(mass[j] for j in pool))
-        for worth, wanted, pool in pools
-        for i in pool
-    }
 
 
 def _tie_classes(

@@ -7,7 +7,7 @@ figures, and carries the program that derives them again: `check` runs it and co
 - `one_position`: several drafts of one token, and the optimum.
 - `several_paths`: greedy multi-path block verification and traversal.
 - `spectr_gbv`: several paths with a modified target.
-- `mixed`: our own mixed multi-path block verification.
+- `mixed` and `scored`: our own multi-path block verification, of two kinds.
 - `exhibits`: the verifiers that are wrong.
 """
 
@@ -19,6 +19,7 @@ from itertools import chain
 from draftproof.reference.claims import (
     mixed,
     one_position,
+    scored,
     several_paths,
     single_path,
     spectr_gbv,
@@ -41,6 +42,7 @@ CLAIMS: Mapping[str, Claim] = {
         several_paths.CLAIMS,
         spectr_gbv.CLAIMS,
         mixed.CLAIMS,
+        scored.CLAIMS,
     )
 }
 

@@ -21,7 +21,8 @@ def most_kept_next(owed: Sequence[Rational], highest: Row, uniform: Row) -> Rati
     """Return the share of the highest-ranked path that keeps most of the next token.
 
     What is kept is the sum of min(owed, share * highest + (1 - share) * uniform): concave and
-    piecewise linear in the share, so the largest value stands at an end or at a break.
+    piecewise linear in the share, so the largest value stands at an end or at a break. Of equally
+    good shares the smallest is taken, which leaves later positions most choice.
     """
     breaks = [
         (u - a) / (u - h)
@@ -33,7 +34,7 @@ def most_kept_next(owed: Sequence[Rational], highest: Row, uniform: Row) -> Rati
         mixed = (share * h + (1 - share) * u for h, u in zip(highest, uniform, strict=True))
         return total(min(a, x) for a, x in zip(owed, mixed, strict=True))
 
-    return max((ONE, ZERO, *breaks), key=kept)
+    return max((ZERO, *sorted(breaks), ONE), key=kept)
 
 
 def mixed_multipath_block(

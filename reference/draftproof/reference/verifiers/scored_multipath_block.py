@@ -30,21 +30,20 @@ def scored_multipath_block(drafts: Drafted, instance: Instance, chance: Chance) 
 
 
 @lru_cache(maxsize=4096)
-def _walk(path: Path, instance: Instance) -> tuple[list[Row], Scores]:
+def _walk(path: Path, instance: Instance) -> tuple[tuple[Row, ...], Scores]:
     """Return the rows of the selected path's law along `path`, and the path's scores."""
     scores, accepted, rows = UNIFORM, ONE, []
     for i, token in enumerate(path):
         p, q = instance.target(path[:i]), instance.draft(path[:i])
-        left = instance.length - 1 - i
-        here = split(scores, p, q, accepted=accepted, drafts=instance.drafts, left=left)
+        here = split(scores, p, q, accepted=accepted, drafts=instance.drafts)
         rows.append(normalised(here.law))
         accepted = min(accepted * p[token], here.law[token])
         scores = here.after(token)
-    return rows, scores
+    return tuple(rows), scores
 
 
 @lru_cache(maxsize=4096)
-def _smallest(paths: tuple[Scores, ...]) -> list[Rational]:
+def _smallest(paths: tuple[Scores, ...]) -> tuple[Rational, ...]:
     """Return the probability with which each of the paths has the smallest score.
 
     Between two neighbouring edges of cells every score is spread evenly: with the others' chances
@@ -69,4 +68,4 @@ def _smallest(paths: tuple[Scores, ...]) -> list[Rational]:
                     shifted = zip([*polynomial, ZERO], [ZERO, *polynomial], strict=True)
                     polynomial = [t * a + g * b for a, b in shifted]
             chances[i] += own * total(c / (k + 1) for k, c in enumerate(polynomial))
-    return chances
+    return tuple(chances)
