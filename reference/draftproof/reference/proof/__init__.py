@@ -1,0 +1,33 @@
+"""Theorems for every p and q of a shape, from the same verifier text that is enumerated.
+
+    claim -> program on symbols -> splits and certificates -> tree -> check
+
+The text is run on symbols instead of numbers. Where it compares two of them, the space of all p and
+q is split by the sign of their difference; in each of the cells that result its law is a law of
+rational functions, and what is required of it an identity, or an inequality with a certificate.
+Every number has a sign, so the cells cover all there is: zeros, ties and point masses too. A split
+that does not change the law of the runs it occurs in is closed there, so that cells add up where
+they would multiply.
+
+Read `claims` first, then `cells`, `runs` and `checker`; `prover` and `search` only find things.
+"""
+
+from draftproof.reference.proof.checker import NotAProof, establish
+from draftproof.reference.proof.claims import CLAIMS, Claim
+from draftproof.reference.proof.prover import Counterexample, Unproven
+from draftproof.reference.proof.records import Theorem, check, prove, record
+from draftproof.reference.proof.search import SolverMissing
+
+__all__ = [
+    "CLAIMS",
+    "Claim",
+    "Counterexample",
+    "NotAProof",
+    "SolverMissing",
+    "Theorem",
+    "Unproven",
+    "check",
+    "establish",
+    "prove",
+    "record",
+]

@@ -1,0 +1,220 @@
+"""Numbers that stand for every p and q at once, and the models that are made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from operator import add, mul, sub, truediv
+from typing import Any
+
+from draftproof.reference.model import Instance, Model, Path, Row
+from draftproof.reference.proof.cells import (
+    NEGATIVE,
+    NOT_NEGATIVE,
+    POSITIVE,
+    ZERO,
+    Cell,
+    Signs,
+)
+from draftproof.reference.proof.polynomials import Quotient, Ring, field_of, power_of, ring_of
+from draftproof.reference.rational import Rational, rational, total
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes for which a theorem holds, whatever p and q are.
+
+    Every context has rows of its own: the target's has at most `depth` tokens, the draft's fewer.
+    """
+
+    vocabulary: int
+    length: int
+    drafts: int = 1
+    scheme: str = "iid"
+    depth: int = 0
+    has_rho: bool = False
+
+    def contexts(self, size: int) -> list[Path]:
+        """Return the contexts of at most `size` tokens."""
+        tokens = range(self.vocabulary)
+        return [c for length in range(size + 1) for c in product(tokens, repeat=length)]
+
+    def rows(self) -> list[tuple[str, Path]]:
+        """Return the model and the context of every row, in the order of their symbols.
+
+        Target and draft alternate, so that what is compared stands together.
+        """
+        return [
+            (name, context)
+            for context in self.contexts(self.depth)
+            for name in "pq"
+            if name == "p" or len(context) < self.depth
+        ]
+
+
+def everywhere(shape: Shape) -> Cell:
+    """Return the cell of all p and q: each row's weights are not negative, nor is the last one.
+
+    The last weight of a row is one less the others, which have a symbol each. The factor of K-SEQ
+    is one symbol more, of which it is known that it is at least one.
+    """
+    names = [
+        f"{name}({token}|{','.join(map(str, context))})" if context else f"{name}({token})"
+        for name, context in shape.rows()
+        for token in range(shape.vocabulary - 1)
+    ]
+    ring = ring_of([*names, "rho"] if shape.has_rho else names)
+    cell = Cell(ring, {}, {})
+    step = shape.vocabulary - 1
+    for start in range(0, len(names), step or 1):
+        weights = ring.gens[start : start + step]
+        for weight in (*weights, 1 - sum(weights)):
+            cell = cell.where(ring(weight), NOT_NEGATIVE)
+    return cell.where(ring.gens[-1] - 1, NOT_NEGATIVE) if shape.has_rho else cell
+
+
+class Unknown:
+    """A number of which a cell knows what it knows; comparisons ask the cell."""
+
+    __slots__ = ("cell", "value")
+
+    def __init__(self, value: Quotient, cell: Cell) -> None:
+        self.value, self.cell = value, cell
+
+    def __add__(self, other: object) -> Unknown:
+        return self._with(add, self, other)
+
+    def __radd__(self, other: object) -> Unknown:
+        return self._with(add, other, self)
+
+    def __sub__(self, other: object) -> Unknown:
+        return self._with(sub, self, other)
+
+    def __rsub__(self, other: object) -> Unknown:
+        return self._with(sub, other, self)
+
+    def __mul__(self, other: object) -> Unknown:
+        return self._with(mul, self, other)
+
+    def __rmul__(self, other: object) -> Unknown:
+        return self._with(mul, other, self)
+
+    def __truediv__(self, other: object) -> Unknown:
+        if other == 0:
+            raise ZeroDivisionError("division by a number that is zero")
+        return self._with(truediv, self, other)
+
+    def __rtruediv__(self, other: object) -> Unknown:
+        return self._with(mul, other, self**0) / self
+
+    def __pow__(self, power: int) -> Unknown:
+        return Unknown(power_of(self.value, power), self.cell)
+
+    def __neg__(self) -> Unknown:
+        return Unknown(-self.value, self.cell)
+
+    def __lt__(self, other: object) -> bool:
+        return self._compare(other, NEGATIVE)
+
+    def __le__(self, other: object) -> bool:
+        return self._compare(other, NEGATIVE | ZERO)
+
+    def __gt__(self, other: object) -> bool:
+        return self._compare(other, POSITIVE)
+
+    def __ge__(self, other: object) -> bool:
+        return self._compare(other, POSITIVE | ZERO)
+
+    def __eq__(self, other: object) -> bool:
+        return self._compare(other, ZERO)
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def _compare(self, other: object, wanted: Signs) -> bool:
+        return self.cell.ask((self - other).value, wanted)
+
+    def _with(self, operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Unknown:
+        ring = self.cell.ring
+        return Unknown(_computed(operation, quotient(left, ring), quotient(right, ring)), self.cell)
+
+
+def quotient(number: object, ring: Ring) -> Quotient:
+    """Return a number of either kind as an element of the field."""
+    return number.value if isinstance(number, Unknown) else _constant(rational(number), ring)
+
+
+@lru_cache(maxsize=10_000)
+def _constant(number: Rational, ring: Ring) -> Quotient:
+    return field_of(ring)(number)
+
+
+class SymbolicModel(Model):
+    """A model with a row of symbols for every context that is asked of it: none is missing."""
+
+    def __post_init__(self) -> None:
+        """Check nothing: the rows are laws because the cell says so."""
+
+    def _row(self, context: Path, row: Sequence[object]) -> Row:
+        del context
+        return tuple(row)  # type: ignore[arg-type]  # symbols stand for rationals
+
+    def reachable(self, depth: int) -> Iterator[Path]:
+        """Yield nothing: what can be reached is for the program to find out."""
+        del depth
+        yield from ()
+
+    def joint(self, path: Path) -> Rational:
+        """Return the product to the end: there is no early stop for what may or may not be zero."""
+        product = rational(1)
+        for i, token in enumerate(path):
+            product = product * self(path[:i])[token]
+        return product
+
+
+@lru_cache(maxsize=256)
+def symbolic_instance(shape: Shape, cell: Cell) -> tuple[Instance, Any]:
+    """Return the instance whose rows are the cell's symbols, and rho if there is one."""
+    models: dict[str, dict[Path, Row]] = {"p": {}, "q": {}}
+    index, step = 0, shape.vocabulary - 1
+    for name, context in shape.rows():
+        weights = [Unknown(cell.symbol(i), cell) for i in range(index, index + step)]
+        row: Any = (*weights, 1 - total(weights))  # type: ignore[arg-type]  # they add up alike
+        models[name][context] = row
+        index += step
+    rho = Unknown(cell.symbol(index), cell) if shape.has_rho else None
+    return _instance(shape, models, SymbolicModel), rho
+
+
+def instance_at(shape: Shape, point: Sequence[Rational]) -> tuple[Instance, Any]:
+    """Return the instance of one point, and rho if there is one."""
+    models: dict[str, dict[Path, Row]] = {"p": {}, "q": {}}
+    index, step = 0, shape.vocabulary - 1
+    for name, context in shape.rows():
+        weights = tuple(point[index : index + step])
+        models[name][context] = (*weights, 1 - total(weights))
+        index += step
+    return _instance(shape, models, Model), point[index] if shape.has_rho else None
+
+
+def _instance(
+    shape: Shape, models: Mapping[str, Mapping[Path, Row]], kind: type[Model]
+) -> Instance:
+    return Instance(
+        kind("target", shape.vocabulary, models["p"]),
+        kind("draft", shape.vocabulary, models["q"]),
+        shape.length,
+        shape.drafts,
+        shape.scheme,
+    )
+
+
+@lru_cache(maxsize=500_000)
+def _computed(operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+    # The runs of a program share most of what they compute.
+    return operation(left, right)
