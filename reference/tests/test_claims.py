@@ -26,6 +26,7 @@ from draftproof.reference.claims import (
     several_paths,
     single_path,
     spectr_gbv,
+    theorems,
 )
 from draftproof.reference.claims.claim import examined
 from draftproof.reference.claims.instances import (
@@ -54,6 +55,7 @@ EVERY = [
     *spectr_gbv.CLAIMS,
     *mixed.CLAIMS,
     *scored.CLAIMS,
+    *theorems.CLAIMS,
 ]
 
 # Every refutation is derived again here, and the positive claims that take least;
@@ -78,6 +80,11 @@ SLOW = {
     "scored.optimal.one",
     "scored.over_block.two",
     "scored.share",
+    "theorem.rejection",
+    "theorem.rejection.tree",
+    "theorem.rejection.without_replacement",
+    "theorem.greedy_draft",
+    "theorem.block",
     "multipath.lossless",
     "optimum.agree",
     "optimum.convex.without_replacement",

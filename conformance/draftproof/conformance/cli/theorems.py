@@ -6,6 +6,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, NoReturn
 
 import click
@@ -86,7 +87,7 @@ def _found(algorithm: str, **shape: Any) -> Theorem | Counterexample:
         click.echo(f"Error: {error}", err=True)
         sys.exit(3)
     except Unproven as error:
-        click.echo(f"Neither proved nor refuted: {error}", err=True)
+        click.echo(f"Neither proved nor refuted: {shorten(str(error), 600)}", err=True)
         sys.exit(4)
 
 

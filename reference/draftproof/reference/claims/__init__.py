@@ -8,6 +8,7 @@ figures, and carries the program that derives them again: `check` runs it and co
 - `several_paths`: greedy multi-path block verification and traversal.
 - `spectr_gbv`: several paths with a modified target.
 - `mixed` and `scored`: our own multi-path block verification, of two kinds.
+- `theorems`: what is proved for all p and q of a shape.
 - `exhibits`: the verifiers that are wrong.
 """
 
@@ -23,6 +24,7 @@ from draftproof.reference.claims import (
     several_paths,
     single_path,
     spectr_gbv,
+    theorems,
 )
 from draftproof.reference.claims.claim import (
     Claim,
@@ -43,6 +45,7 @@ CLAIMS: Mapping[str, Claim] = {
         spectr_gbv.CLAIMS,
         mixed.CLAIMS,
         scored.CLAIMS,
+        theorems.CLAIMS,
     )
 }
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from math import lcm
 from typing import Generic, TypeVar
 
-import networkx
-
 from draftproof.reference.rational import Rational, rational
 
 Source = TypeVar("Source", bound=Hashable)
@@ -33,6 +31,9 @@ def largest_flow(
     allowed: Callable[[Source, Sink], bool],
 ) -> Flow[Source, Sink]:
     """Solve the flow in integers, every weight times the common denominator."""
+    # Importing it takes a quarter of a second, and most laws need no flow.
+    import networkx
+
     scale = lcm(*(int(w.denominator) for w in (*sources.values(), *sinks.values())))
     graph: networkx.DiGraph[object] = networkx.DiGraph()
     graph.add_nodes_from(("start", "end"))

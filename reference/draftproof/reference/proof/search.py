@@ -13,8 +13,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import coo_array
 from sympy import QQ
 from sympy.polys.matrices import DomainMatrix
 
@@ -64,6 +62,10 @@ def _vanishing_sum(
     products: Sequence[tuple[int, ...]],
 ) -> Certificate | None:
     """Return positive multiples of products that add up to zero, one of them being positive."""
+    # Importing them takes a second, and most commands prove nothing.
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_array
+
     columns = [_product(tuple(generators[i][0] for i in chosen), cell.ring) for chosen in products]
     strict = [all(generators[i][1] for i in chosen) for chosen in products]
     rows: dict[tuple[int, ...], int] = {}

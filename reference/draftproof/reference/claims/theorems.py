@@ -1,0 +1,81 @@
+"""What is proved for all p and q of a shape, by running the verifiers' text on symbols.
+
+Deriving such a claim again proves it again, writes the proof's record and checks that. Larger
+shapes take minutes: `draftproof prove` has them.
+
+A stateful verifier that is lossless for one iteration, whatever p and q are, is lossless for any
+number of them: the modified target that it leaves is one of the p.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from draftproof.reference.claims.claim import Claim, Finding
+from draftproof.reference.proof import Counterexample, check, prove, record
+
+THEOREMS = (
+    ("token", "token", "lossless", 2, 2, 1, "iid"),
+    ("block", "block", "lossless", 2, 2, 1, "iid"),
+    ("block.three_tokens", "block", "lossless", 3, 1, 1, "iid"),
+    ("block.over_token", "block", "at_least_token", 2, 1, 1, "iid"),
+    ("greedy_block", "greedy_block", "lossless", 3, 1, 1, "iid"),
+    ("greedy_block.twice", "greedy_block", "lossless_twice", 2, 1, 1, "iid"),
+    ("rejection", "recursive_rejection", "lossless", 3, 1, 2, "iid"),
+    ("rejection.three_drafts", "recursive_rejection", "lossless", 2, 1, 3, "iid"),
+    ("rejection.tree", "recursive_rejection", "lossless", 2, 2, 2, "iid"),
+    (
+        "rejection.without_replacement",
+        "recursive_rejection",
+        "lossless",
+        3,
+        1,
+        2,
+        "without_replacement",
+    ),
+    ("rejection.below_k_seq", "recursive_rejection", "at_most_k_seq", 2, 1, 2, "iid"),
+    ("spechub", "spechub", "lossless", 2, 1, 2, "hub"),
+    ("spechub.optimal", "spechub", "optimal", 2, 1, 2, "hub"),
+    ("greedy_draft", "greedy_draft", "lossless", 3, 1, 3, "greedy"),
+    ("greedy_draft.optimal", "greedy_draft", "optimal", 2, 1, 2, "greedy"),
+    ("multipath", "multipath_block", "lossless", 2, 1, 2, "iid"),
+    ("multipath.three_drafts", "multipath_block", "lossless", 2, 1, 3, "iid"),
+)
+
+_MEANT = {
+    "lossless": "is lossless",
+    "lossless_twice": "is lossless over two iterations, with the modified target in between",
+    "at_least_token": "accepts at least as much as token verification",
+    "at_most_k_seq": "accepts no more than K-SEQ at its least factor",
+    "optimal": "reaches the optimum of its own draft law",
+}
+
+
+def derived(algorithm: str, claim: str, shape: tuple[int, int, int], scheme: str) -> Finding:
+    """Prove the claim and check the record of the proof."""
+    vocabulary, length, drafts = shape
+    found = prove(
+        algorithm, vocabulary=vocabulary, length=length, drafts=drafts, scheme=scheme, claim=claim
+    )
+    if isinstance(found, Counterexample):
+        return Finding(1, {}, found.instance)
+    check(record(found))
+    return Finding(1)
+
+
+CLAIMS = tuple(
+    Claim(
+        id=f"theorem.{name}",
+        statement=f"{algorithm} {_MEANT[claim]}, for all p and q.",
+        source="draftproof",
+        shape=f"V = {V}, L = {L}, K = {K}; {scheme}",
+        scope="the whole space of p and q, cell by cell: zeros, ties and point masses included",
+        proof=(
+            f"draftproof prove {algorithm} --claim {claim} --vocabulary {V} --length {L} "
+            f"--drafts {K} --scheme {scheme}"
+        ),
+        derive=partial(derived, algorithm, claim, (V, L, K), scheme),
+        recorded=Finding(1),
+    )
+    for name, algorithm, claim, V, L, K, scheme in THEOREMS
+)
