@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from draftproof.conformance.cli import EXIT_CODES
+from click.testing import CliRunner
+
+from draftproof.conformance.cli import EXIT_CODES, cli
 
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
@@ -31,6 +33,21 @@ def test_the_example_fails_as_shown(tmp_path: Path) -> None:
     )
     assert ran.returncode == 1
     assert shown in ran.stdout
+
+
+def test_the_comparison_and_the_theorem_are_as_shown() -> None:
+    (instance, compared, proved) = re.findall(
+        r"\$ echo '(.*?)' \| draftproof compare -\n(.*?)\$ draftproof prove block .*?\n(.*?)```",
+        README,
+        re.S,
+    )[0]
+    printed = CliRunner().invoke(cli, ["compare", "-"], input=instance).stdout.splitlines()
+    lines = [line.rstrip() for line in printed]
+    assert all(line in lines for line in compared.splitlines() if line != "...")
+    arguments = ["prove", "block", "--vocabulary", "2", "--length", "2"]
+    # How many cells there are depends on the certificates that a solver finds.
+    told = CliRunner().invoke(cli, arguments).stdout
+    assert re.sub(r"\d+ cells", "cells", told) == re.sub(r"\d+ cells", "cells", proved)
 
 
 def test_the_exit_codes_are_those_of_the_command() -> None:
