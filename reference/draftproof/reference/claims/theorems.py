@@ -71,8 +71,8 @@ CLAIMS = tuple(
         shape=f"V = {V}, L = {L}, K = {K}; {scheme}",
         scope="the whole space of p and q, cell by cell: zeros, ties and point masses included",
         proof=(
-            f"draftproof prove {algorithm} --claim {claim} --vocabulary {V} --length {L} "
-            f"--drafts {K} --scheme {scheme}"
+            f"Every cell is an identity or an inequality of polynomials: draftproof prove {algorithm} "
+            f"--claim {claim} --vocabulary {V} --length {L} --drafts {K} --scheme {scheme}."
         ),
         derive=partial(derived, algorithm, claim, (V, L, K), scheme),
         recorded=Finding(1),
