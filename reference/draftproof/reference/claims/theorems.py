@@ -71,7 +71,7 @@ CLAIMS = tuple(
         shape=f"V = {V}, L = {L}, K = {K}; {scheme}",
         scope="the whole space of p and q, cell by cell: zeros, ties and point masses included",
         proof=(
-            f"Every cell is an identity or an inequality of polynomials: draftproof prove {algorithm} "
+            f"In every cell it is an identity or an inequality: draftproof prove {algorithm} "
             f"--claim {claim} --vocabulary {V} --length {L} --drafts {K} --scheme {scheme}."
         ),
         derive=partial(derived, algorithm, claim, (V, L, K), scheme),
