@@ -113,6 +113,16 @@ def test_k_seq_takes_a_factor(tmp_path: Path) -> None:
     assert (document["lossless"], accepted) == (True, Fraction(3, 4))
 
 
+def test_too_many_drafts_for_one_algorithm_are_none_of_the_others_business(tmp_path: Path) -> None:
+    instance = json.dumps({**MOTIVATING, "drafts": 10})
+    ran = draftproof("law", "scored_multipath_block", "-", cwd=tmp_path, stdin=instance)
+    reason = "there are too many ways to draw 10 paths of 4 to enumerate"
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert reason in ran.stderr
+    ran = draftproof("law", "target_first", "-", "--json", cwd=tmp_path, stdin=instance)
+    assert json.loads(ran.stdout)["lossless"] is True
+
+
 def test_compare_tables_every_algorithm_that_fits(tmp_path: Path) -> None:
     instance = json.dumps(MANY)
     ran = draftproof("compare", "-", "--json", cwd=tmp_path, stdin=instance)

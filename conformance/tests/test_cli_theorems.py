@@ -61,6 +61,8 @@ def test_a_tampered_record_exits_with_5(here: Path) -> None:
     ran = draftproof("prove", "--check", "proof.json")
     assert ran.exit_code == 5
     assert "proof.json is no proof: " in ran.stderr
+    (here / "proof.json").write_text(json.dumps({**document, "length": 10**9}))
+    assert "no proof of that size would end" in draftproof("prove", "--check", "proof.json").stderr
     (here / "proof.json").write_text("{}")
     assert draftproof("prove", "--check", "proof.json").exit_code == 5
 
@@ -85,6 +87,7 @@ def test_a_wrong_verifier_gets_a_counterexample_that_the_law_command_confirms(he
         (("--check", "x.json"), 2, "cannot read 'x.json': No such file or directory"),
         (("blok", *SMALL), 2, "unknown algorithm 'blok'"),
         (("./no.py:verify", *SMALL), 2, "there is no file 'no.py'"),
+        (("block", "--vocabulary", "9", "--length", "9"), 2, "no proof of that size would end"),
         (("block", *SMALL, "--claim", "magic"), 2, "unknown claim 'magic'; known: lossless"),
         (("block", *SMALL, "--drafts", "2"), 2, "block verifies at most 1 path, got 2"),
         (("block", "--vocabulary", "0", "--length", "1"), 2, "0 is not in the range x>=1"),

@@ -30,6 +30,9 @@ from draftproof.reference.verifiers import (
 )
 from draftproof.reference.verifiers.k_seq import k_seq
 
+# Minutes of enumeration, not hours.
+_MOST_DRAWS = 300_000
+
 
 @click.command()
 @click.argument("algorithm")
@@ -48,7 +51,9 @@ def law(algorithm: str, instance_file: str, rho: str | None, as_json: bool) -> N
     instance = read_instance(instance_file)
     try:
         named = _with_rho(load_algorithm(algorithm), rho)
-        document = _law_document(named, instance)
+        _require_enumerable(named, instance)
+        with terminal.console(stderr=True).status(f"law of {algorithm}"):
+            document = _law_document(named, instance)
     except (InvalidInput, UnknownAdapter) as error:
         raise click.UsageError(str(error)) from None
     except AdapterFailed as error:
@@ -154,9 +159,20 @@ def _optimum_document(instance: Instance) -> dict[str, Any]:
     return document
 
 
+def _require_enumerable(algorithm: Algorithm, instance: Instance) -> None:
+    """Refuse what would be enumerated for hours: every way to draw all the paths."""
+    paths = sum(len(path) == instance.length for path in instance.draft.reachable(instance.length))
+    if algorithm.reads_all and paths**instance.drafts > _MOST_DRAWS:
+        raise Unsupported(
+            f"{algorithm.name} reads all drafts to the end, and there are too many ways to draw "
+            f"{instance.drafts} paths of {paths} to enumerate"
+        )
+
+
 def _misfit(algorithm: Algorithm, instance: Instance) -> str | None:
     try:
         require_fit(algorithm, instance)
+        _require_enumerable(algorithm, instance)
     except Unsupported as reason:
         return str(reason)
     return None

@@ -145,5 +145,5 @@ def _cases(cell: Cell, split: Split) -> list[tuple[Cell, Node]]:
 
 def _children(node: Node, count: int) -> Sequence[Node | None]:
     if isinstance(node, Split | Empty) or len(node.children) != count:
-        raise NotAProof(f"expected {count} parts, got {node}")
+        raise NotAProof(f"a node of {count} parts is expected here, the record has another one")
     return node.children

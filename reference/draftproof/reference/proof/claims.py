@@ -144,7 +144,7 @@ def optimal(algorithm: Algorithm, shape: Shape) -> Claim:
                 cap = 1 + mass(p, chosen) - inside
                 yield Judgement(f"cap by {set(chosen) or '{}'}", cap, accepted, exactly=False)
                 product_of_gaps = product_of_gaps * (cap - accepted)
-        yield Judgement("the least cap", product_of_gaps, ZERO)
+        yield Judgement("the product of what all caps leave", product_of_gaps, ZERO)
 
     return Claim(
         "optimal",

@@ -9,6 +9,7 @@ from itertools import product
 from operator import add, mul, sub, truediv
 from typing import Any
 
+from draftproof.reference.errors import Unsupported
 from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.proof.cells import (
     NEGATIVE,
@@ -20,6 +21,9 @@ from draftproof.reference.proof.cells import (
 )
 from draftproof.reference.proof.polynomials import Quotient, Ring, field_of, power_of, ring_of
 from draftproof.reference.rational import Rational, rational, total
+
+# Proofs of a tenth of this take minutes.
+_MOST_WEIGHTS = 1000
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,16 @@ class Shape:
     scheme: str = "iid"
     depth: int = 0
     has_rho: bool = False
+
+    def __post_init__(self) -> None:
+        contexts, level = 0, 1
+        for _ in range(max(self.depth, self.length) + 1):
+            contexts, level = contexts + level, level * self.vocabulary
+            if contexts * self.vocabulary > _MOST_WEIGHTS:
+                raise Unsupported(
+                    f"V={self.vocabulary}, L={self.length} has more than {_MOST_WEIGHTS} weights "
+                    f"in the target's rows alone: no proof of that size would end"
+                )
 
     def contexts(self, size: int) -> list[Path]:
         """Return the contexts of at most `size` tokens."""

@@ -48,8 +48,9 @@ class Algorithm:
 
     `schemes` are the drafting schemes that it takes for several drafts (one draft is the same under
     all of them), `most_drafts` the largest K, if there is one. `trees` says whether tokens below
-    the root may branch. `stateful` says that it leaves a modified target behind. `optimal` says
-    that it claims the largest E[accepted length] of all verifiers that leave the target untouched.
+    the root may branch. `reads_all` says that it reads every path to the end, whatever it keeps.
+    `stateful` says that it leaves a modified target behind. `optimal` says that it claims the
+    largest E[accepted length] of all verifiers that leave the target untouched.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Algorithm:
     schemes: tuple[str, ...] = EVERY
     most_drafts: int | None = None
     trees: bool = True
+    reads_all: bool = False
     stateful: bool = False
     optimal: bool = False
 
@@ -153,6 +155,7 @@ _TABLE = (
         title="Traversal verification",
         source="arXiv 2505.12398",
         verify=traversal,
+        reads_all=True,
         schemes=("iid", "without_replacement"),
     ),
     Algorithm(
@@ -160,6 +163,7 @@ _TABLE = (
         title="SpecTr-GBV",
         source="arXiv 2604.25925",
         verify=spectr_gbv,
+        reads_all=True,
         schemes=("iid",),
         trees=False,
         stateful=True,
@@ -169,6 +173,7 @@ _TABLE = (
         title="Recursive greedy block verification",
         source="draftproof",
         verify=recursive_greedy_block,
+        reads_all=True,
         schemes=("iid",),
         trees=False,
         stateful=True,
@@ -186,6 +191,7 @@ _TABLE = (
         title="Scored multi-path block verification",
         source="draftproof",
         verify=scored_multipath_block,
+        reads_all=True,
         schemes=("iid",),
         trees=False,
     ),

@@ -19,9 +19,10 @@ def k_seq(
     """Accept a sibling with probability min(1, p / (rho q)); correct by what is left of p.
 
     Law at one position: P(a sibling is accepted) = 1 - (1 - b)^K with b = sum of min(p/rho, q),
-    shared in proportion to min(p/rho, q). What is left of p is a law if rho is at least rho*, and
-    only then where some token has 0 < p <= rho q: a smaller one is refused (`Unsupported`). By
-    default it is rho* itself where that is rational, otherwise the next multiple of 2^-64 above it.
+    shared in proportion to min(p/rho, q); a correction is not accepted, be it a sibling. What is
+    left of p is a law if rho is at least rho*, and only then where some token has 0 < p <= rho q:
+    a smaller one is refused (`Unsupported`). By default it is rho* itself where that is rational,
+    otherwise the next multiple of 2^-64 above it.
     Source: arXiv 2310.15141 (SpecTr), Algorithm 2; arXiv 2602.16994, appendix B.3.
     """
 
