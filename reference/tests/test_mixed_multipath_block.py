@@ -15,15 +15,12 @@ from draftproof.reference.chance import Chance
 from draftproof.reference.drafting import Drafted, Drafts
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
+from draftproof.reference.mixture import Mix, most_kept_next
 from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.process import expected_accepted, is_lossless
 from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm, emission_law
-from draftproof.reference.verifiers.mixed_multipath_block import (
-    Mix,
-    mixed_multipath_block,
-    most_kept_next,
-)
+from draftproof.reference.verifiers.mixed_multipath_block import mixed_multipath_block
 
 exact = settings.get_profile("exact")
 few = settings(exact, max_examples=30)

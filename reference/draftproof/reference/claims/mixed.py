@@ -39,14 +39,11 @@ from draftproof.reference.claims.quantities import (
     optimum,
     same_law,
 )
+from draftproof.reference.mixture import Mix, most_kept_next
 from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
 from draftproof.reference.verifiers.block import block
-from draftproof.reference.verifiers.mixed_multipath_block import (
-    Mix,
-    mixed_multipath_block,
-    most_kept_next,
-)
+from draftproof.reference.verifiers.mixed_multipath_block import mixed_multipath_block
 from draftproof.reference.verifiers.multipath_block import by_ratio, multipath_block
 
 PATHS = (
