@@ -35,7 +35,12 @@ from draftproof.spec import MalformedDocument, validate
 @click.option("--length", type=click.IntRange(min=1), help="L.")
 @click.option("--drafts", type=click.IntRange(min=1), default=1, show_default=True, help="K.")
 @click.option("--scheme", type=click.Choice(tuple(SCHEMES)), default="iid", show_default=True)
-@click.option("--claim", default="lossless", show_default=True, help="What is to be proved.")
+@click.option(
+    "--claim",
+    default="lossless",
+    show_default=True,
+    help=f"What is to be proved: {', '.join(proof.CLAIMS)}.",
+)
 @click.option("--output", type=click.Path(path_type=Path), help="The file for the proof's record.")
 @click.option("--check", "checked", metavar="FILE", help="Check a proof's record instead.")
 @as_json

@@ -134,12 +134,13 @@ def print_optimum(out: Console, document: Mapping[str, Any]) -> None:
 def print_comparison(out: Console, document: Mapping[str, Any]) -> None:
     """Print how algorithms compare with the optima, given as the document that --json prints."""
     table = _table(out, "algorithm", "E\\[accepted length]", "share of optimum", "lossless")
+    shown = _decimals if out.width < _NARROW else _exact
     for row in document["algorithms"]:
         name = f"{row['algorithm']} (stateful)" if row["stateful"] else row["algorithm"]
-        value = _exact(row["expected_accepted"])
-        table.add_row(name, value, _exact(row["share"]), _lossless(row["lossless"]))
+        figures = (shown(row[column]) for column in ("expected_accepted", "share"))
+        table.add_row(name, *figures, _lossless(row["lossless"]))
     for kind, value in document["optimum"].items():
-        table.add_row(f"{kind} optimum", _exact(value), "1", "")
+        table.add_row(f"{kind} optimum", shown(value), "1", "")
     out.print(table)
     if unfit := [row["algorithm"] for row in document["unfit"]]:
         out.print(f"does not fit: {', '.join(unfit)}")
@@ -200,10 +201,12 @@ def _lossless(lossless: bool) -> str:  # noqa: FBT001  # it is what is printed
 
 def _exact(value: str) -> str:
     """Return a rational and its decimals; only these where it is too long to read."""
-    decimals = f"{float(Fraction(value)):.6f}"
-    if "/" not in value:
-        return value
-    return f"{value} = {decimals}" if len(value) <= _READABLE else decimals
+    is_long = len(value) > _READABLE
+    return f"{value} = {_decimals(value)}" if "/" in value and not is_long else _decimals(value)
+
+
+def _decimals(value: str) -> str:
+    return f"{float(Fraction(value)):.6f}" if "/" in value else value
 
 
 def _figure(value: float | None) -> str:
