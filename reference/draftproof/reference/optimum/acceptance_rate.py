@@ -100,11 +100,11 @@ def sorted_prefix_rate(scheme: str, p: Row, q: Row, drafts: int) -> Rational:
     That is the optimum where Q is q-convex (see `convexity_gap`): one sort instead of 2^V sets.
     Source: arXiv 2502.18779.
     """
-    order = sorted(
-        range(len(p)), key=lambda token: p[token] / q[token] if q[token] else p[token] + 2**64
-    )
+    # What is never drafted has an infinite p/q, or none.
+    drafted = [token for token, x in enumerate(q) if x != 0]
+    order = sorted(drafted, key=lambda token: p[token] / q[token])
     gaps = []
-    for size in range(len(p) + 1):
+    for size in range(len(order) + 1):
         prefix = order[:size]
         gaps.append(mass(p, prefix) - all_inside(scheme, q, drafts, prefix))
     return ONE + min(gaps)

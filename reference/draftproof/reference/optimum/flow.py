@@ -44,15 +44,20 @@ def largest_flow(
         for source in sources:
             if allowed(source, sink):
                 graph.add_edge((0, source), (1, sink))
-    value, flow = networkx.maximum_flow(graph, "start", "end")
-    _, (_, beyond) = networkx.minimum_cut(graph, "start", "end")
+    residual = networkx.algorithms.flow.preflow_push(graph, "start", "end")
+    spare = networkx.DiGraph(
+        (u, v) for u, v, edge in residual.edges(data=True) if edge["flow"] < edge["capacity"]
+    )
+    spare.add_node("end")
+    beyond = networkx.ancestors(spare, "end")
     return Flow(
-        rational(value) / scale,
+        rational(residual.graph["flow_value"]) / scale,
         {
             (source, sink): rational(amount) / scale
             for source in sources
-            for (_, sink), amount in flow[(0, source)].items()
-            if amount
+            for sink in sinks
+            if graph.has_edge((0, source), (1, sink))
+            and (amount := residual[(0, source)][(1, sink)]["flow"]) > 0
         },
         frozenset(source for source in sources if (0, source) in beyond),
     )

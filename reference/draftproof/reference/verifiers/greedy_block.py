@@ -24,11 +24,7 @@ def greedy_block(drafts: Drafted, instance: Instance, chance: Chance) -> Emissio
     accepted = path[: kept(path, target, draft, chance)]
     if accepted == path:
         return emission(drafts, path, chance.draw(target(path)))
-
-    def owed(text: Path) -> Rational:
-        return positive_part(target.joint(text) - draft.joint(text))
-
-    rows = modified_rows(owed, accepted, length, instance.vocabulary)
+    rows = modified_rows(uncovered(target, draft), accepted, length, instance.vocabulary)
     return emission(drafts, accepted, chance.draw(rows[accepted]), rows)
 
 
@@ -46,6 +42,11 @@ def kept(path: Path, target: Model, draft: Model, chance: Chance) -> int:
         return ratio_or_one(more, max(more, less))
 
     return next((i for i in range(len(path), 0, -1) if chance.coin(pass_probability(i))), 0)
+
+
+def uncovered(target: Model, draft: Model) -> Callable[[Path], Rational]:
+    """Return (p - q)+ of a text as a function: the mass that no draft can be accepted for."""
+    return lambda text: positive_part(target.joint(text) - draft.joint(text))
 
 
 def modified_rows(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from draftproof.reference.chance import Chance
 from draftproof.reference.drafting import Drafted
 from draftproof.reference.emission import Emission, emission
-from draftproof.reference.model import Instance, Model, Path, Row
-from draftproof.reference.rational import Rational, positive_part
-from draftproof.reference.verifiers.greedy_block import kept, modified_rows
+from draftproof.reference.model import Instance, Path, Row
+from draftproof.reference.verifiers.greedy_block import kept, modified_rows, uncovered
 
 
 def recursive_greedy_block(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
@@ -26,11 +25,8 @@ def recursive_greedy_block(drafts: Drafted, instance: Instance, chance: Chance) 
         step = path[len(node) :][: kept(path[len(node) :], target, draft, chance)]
         if len(node) + len(step) == instance.length:
             return emission(drafts, path, chance.draw(target(step)))
-
-        def owed(text: Path, target: Model = target, draft: Model = draft) -> Rational:
-            return positive_part(target.joint(text) - draft.joint(text))
-
-        remaining = modified_rows(owed, step, instance.length - len(node), instance.vocabulary)
+        owed, left = uncovered(target, draft), instance.length - len(node)
+        remaining = modified_rows(owed, step, left, instance.vocabulary)
         target, draft = target.overridden(remaining).after(step), draft.after(step)
         node = (*node, *step)
         rows = {(*node, *z): row for z, row in target.modified.items()}
