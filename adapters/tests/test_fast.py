@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,9 +16,10 @@ from draftproof.adapters.fast.inputs import InvalidRequest
 from draftproof.adapters.fast.token import TorchToken, draw_excess
 from draftproof.conformance.adapter import Request, Result
 from draftproof.conformance.cases import Case
+from draftproof.conformance.finding import PASS, SKIPPED
 from draftproof.conformance.lanes.exact import exact_law
 from draftproof.conformance.observe import observe
-from draftproof.conformance.requirements import PASS, SKIPPED, judge
+from draftproof.conformance.requirements.laws import judge
 from draftproof.reference.model import Instance, Model
 from draftproof.reference.rational import rational
 
@@ -167,6 +169,125 @@ def test_the_generator_decides(verifier: Any) -> None:
 def test_an_empty_batch_is_an_empty_result(verifier: Any) -> None:
     result = drawn(verifier, request(rows=0))
     assert result.accepted_length.shape == result.next_token.shape == (0,)
+
+
+def ragged(rows: list[int], **changes: Any) -> Request:
+    """Return a request of rows of these lengths, up to three, the rest of each padded."""
+    valid = request(len(rows), 3)
+    own = torch.tensor(rows)
+    inside = torch.arange(4) <= own[:, None, None]
+    padded = Request(
+        draft_tokens=valid.draft_tokens.where(inside[..., 1:], -1),
+        draft_probs=valid.draft_probs.where(inside[..., 1:, None], torch.nan),
+        target_probs=valid.target_probs.where(inside[..., None], torch.nan),
+        lengths=own,
+    )
+    return replace(padded, **changes)
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS, ids=lambda v: v.name)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_no_row_accepts_more_than_it_drafts(verifier: Any, dtype: torch.dtype) -> None:
+    lengths = [0, 1, 2, 3] * 500
+    big = ragged(lengths)
+    given = (big.draft_tokens, big.draft_probs.to(dtype), big.target_probs.to(dtype))
+    before = [each.clone() for each in given]
+    tokens, q, p = given
+    result = drawn(verifier, Request(tokens, q, p, lengths=big.lengths))
+    for length in range(4):
+        accepted = result.accepted_length[length::4]
+        assert accepted.max() == length
+    assert 0 <= result.next_token.min() <= result.next_token.max() < 3
+    assert all(
+        torch.equal(a.nan_to_num(-1), b.nan_to_num(-1)) for a, b in zip(before, given, strict=True)
+    )
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS, ids=lambda v: v.name)
+@pytest.mark.parametrize("lengths", [[3, 1], [0, 0], [2, 3]])
+def test_a_row_has_the_law_that_it_has_without_padding(verifier: Any, lengths: list[int]) -> None:
+    padded = ragged(lengths)
+
+    def emitted(given: Request) -> Any:
+        result = drawn(verifier, given)
+        return result.accepted_length, result.next_token
+
+    def only(row: int, both: Any) -> Any:
+        return tuple((each[row],) for each in both)
+
+    together = exact_law(partial(emitted, padded)).law
+    for row, length in enumerate(lengths):
+        here, own = slice(row, row + 1), max(length, 1)
+        bare = Request(
+            padded.draft_tokens[here, :, :own],
+            padded.draft_probs[here, :, :own],
+            padded.target_probs[here, :, : own + 1],
+            lengths=torch.tensor([length]),
+        )
+        alone = exact_law(partial(emitted, bare)).law
+        marginal = together.map(partial(only, row))
+        # Three tokens and three positions: 2**-24 times the bound of spec chapter 9.
+        assert marginal.total_variation(alone) < rational("1/100000")
+    if lengths[0] == 0:
+        tokens = together.map(lambda both: both[1][0])
+        for token, weight in enumerate(padded.target_probs[0, 0, 0].tolist()):
+            assert abs(float(tokens[token]) - weight) < 1e-6
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS, ids=lambda v: v.name)
+def test_full_lengths_are_no_lengths(verifier: Any) -> None:
+    valid = request(64)
+    results = [
+        drawn(verifier, replace(valid, lengths=lengths, generator=torch.Generator().manual_seed(7)))
+        for lengths in (None, torch.full((64,), 2))
+    ]
+    assert torch.equal(results[0].accepted_length, results[1].accepted_length)
+    assert torch.equal(results[0].next_token, results[1].next_token)
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS, ids=lambda v: v.name)
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (
+            ragged([1, 2], lengths=torch.tensor([1.0, 2.0])),
+            r"lengths must be int64 \[2\], got torch.float32 \[2\]",
+        ),
+        (
+            ragged([1, 2], lengths=torch.tensor([1])),
+            r"lengths must be int64 \[2\], got torch.int64 \[1\]",
+        ),
+        (ragged([1, 2], lengths=torch.tensor([1, 4])), r"lengths\[1\] is 4, not in 0..3"),
+        (ragged([1, 2], lengths=torch.tensor([-1, 2])), r"lengths\[0\] is -1, not in 0..3"),
+        (
+            ragged([1, 2], lengths=torch.tensor([1, 3])),
+            r"draft_tokens\[1, 0, 2\] is -1, not in 0..2",
+        ),
+        (
+            ragged([1, 2], draft_tokens=torch.zeros(2, 1, 3, dtype=torch.int64), lengths=None),
+            r"draft_probs\[0, 0, 1, 0\] is nan, it must be a probability",
+        ),
+    ],
+)
+def test_lengths_that_do_not_fit_are_refused(verifier: Any, bad: Request, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        verifier.verify(bad)
+
+
+@pytest.mark.parametrize("verifier", VERIFIERS, ids=lambda v: v.name)
+def test_what_is_drafted_without_probability_is_accepted_if_the_target_can_say_it(
+    verifier: Any,
+) -> None:
+    sure, half = torch.tensor([1.0, 0.0]), torch.tensor([0.5, 0.5])
+
+    def accepted(target: torch.Tensor) -> set[Any]:
+        given = Request(torch.ones(1, 1, 2, dtype=torch.int64), sure.expand(1, 1, 2, 2), target)
+        law = exact_law(lambda: drawn(verifier, given).accepted_length).law
+        return {length for (length,) in law}
+
+    assert accepted(half.expand(1, 1, 3, 2)) == {2}
+    assert accepted(sure.expand(1, 1, 3, 2)) == {0}
+    assert accepted(torch.stack([sure, half, half]).expand(1, 1, 3, 2)) == {0}
 
 
 def test_prefix_weights_are_clipped_running_products() -> None:

@@ -18,7 +18,23 @@ def test_defaults_are_filled_in() -> None:
     declared = declaration(adapter())
     assert (declared.dtype, declared.device) == ("float32", "cpu")
     assert (declared.max_drafts, declared.batch, declared.logits) == (1, True, False)
-    assert declared.undefined == {}
+    assert (declared.dtypes, declared.scheme) == (("float32",), "iid")
+    assert (declared.ragged, declared.drafts) == (False, False)
+    assert (declared.noise, declared.undefined) == ({}, {})
+
+
+def test_all_dtypes_are_named_the_adapters_own_first() -> None:
+    declared = declaration(adapter(dtype="float16", dtypes=[torch.float32, "float16"]))
+    assert declared.dtypes == ("float16", "float32")
+
+
+def test_a_drafter_is_noticed() -> None:
+    assert declaration(adapter(draft=lambda request: None)).drafts
+
+
+def test_noise_is_asked_for_by_name_law_and_shape() -> None:
+    noise = {"coins": ("uniform", "L"), "race": ("exponential", "K", "V"), "last": ("uniform",)}
+    assert declaration(adapter(noise=noise)).noise == noise
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, "float64", "torch.float64"])
@@ -43,6 +59,23 @@ def test_a_dtype_may_be_an_object_or_a_name(dtype: object) -> None:
         ),
         ({"max_drafts": 0}, "'max_drafts' must be a positive int, got 0"),
         ({"batch": 1}, "'batch' must be True or False"),
+        ({"ragged": None}, "'ragged' must be True or False"),
+        (
+            {"dtypes": "float16"},
+            "'dtypes' must be several dtypes, got 'float16'",
+        ),
+        ({"dtypes": ["int8"]}, "'dtype' must be one of .*, got 'int8'"),
+        (
+            {"scheme": "beam"},
+            "'scheme' must be one of iid, without_replacement, hub, greedy, got 'beam'",
+        ),
+        ({"noise": ["uniform"]}, "'noise' must map names to a law and a shape"),
+        (
+            {"noise": {"coins": ("normal", "L")}},
+            r"noise 'coins' must be one of uniform, exponential, .*, got \('normal', 'L'\)",
+        ),
+        ({"noise": {"coins": ("uniform", 0)}}, "then sides K, L, V or positive ints"),
+        ({"noise": {"coins": ()}}, r"noise 'coins' must be .*, got \(\)"),
         ({"logits": "yes"}, "'logits' must be True or False"),
         ({"undefined": {"colour": "?"}}, r"'undefined' must map kinds of invalid input \(nan, "),
         ({"undefined": ["nan"]}, "'undefined' must map kinds"),

@@ -24,7 +24,7 @@ def silent(steps: Iterable[Any], count: int, title: str) -> Iterable[Any]:
 
 
 def certificate(name: str) -> dict[str, Any]:
-    report = certify(name, tier="quick", progress=silent)
+    report = certify(name, tier="quick", seed=1, progress=silent)
     return statement(report, load_adapter(name), created=NOON)
 
 
@@ -35,7 +35,7 @@ def conforming() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def failing() -> dict[str, Any]:
-    return certificate(f"{META / 'wrong.py'}:BonusFromDraft")
+    return certificate("draftproof.conformance.mutants.token:BonusFromDraft")
 
 
 def test_it_is_an_in_toto_statement_about_the_adapters_file(conforming: dict[str, Any]) -> None:
@@ -71,7 +71,7 @@ def test_what_conforms_passes(conforming: dict[str, Any]) -> None:
 def test_what_fails_carries_its_counterexample(failing: dict[str, Any]) -> None:
     predicate = failing["predicate"]
     assert predicate["result"] == "FAILED"
-    assert {"law.lossless", "law.reference", "law.support"} == set(predicate["failedTests"])
+    assert {"law.lossless", "law.reference", "law.support"} <= set(predicate["failedTests"])
     found = predicate["draftproof"]["counterexample"]
     validate(found["instance"], "instance")
     for law in (found["observed"], found["expected"]):
@@ -81,7 +81,8 @@ def test_what_fails_carries_its_counterexample(failing: dict[str, Any]) -> None:
 def test_a_missed_recommendation_warns() -> None:
     document = certificate(f"{META / 'right.py'}:Batched")
     assert document["predicate"]["result"] == "WARNED"
-    assert document["predicate"]["warnedTests"] == ["input.rejected"]
+    assert "input.rejected" in document["predicate"]["warnedTests"]
+    assert document["predicate"]["failedTests"] == []
     assert document["predicate"]["draftproof"]["verdict"] == "conforms"
 
 

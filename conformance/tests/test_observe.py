@@ -5,18 +5,13 @@ from typing import Any
 import pytest
 import torch
 
-from draftproof.conformance.adapter import Request, Result, declaration
-from draftproof.conformance.cases import Case, cases
+from draftproof.conformance.adapter import Request, Result
+from draftproof.conformance.cases import cases
+from draftproof.conformance.exchange import Failure
 from draftproof.conformance.lanes.exact import OpaqueRandomness
-from draftproof.conformance.observe import (
-    Failure,
-    as_given,
-    observe,
-    observe_batch,
-    observe_inputs,
-)
+from draftproof.conformance.observe import observe
 from draftproof.reference.emission import Emission
-from draftproof.reference.rational import rational, total
+from draftproof.reference.rational import rational
 
 CASES = {case.id: case for case in cases("standard")}
 
@@ -111,62 +106,3 @@ def test_rows_come_in_the_declared_dtype(dtype: str) -> None:
     assert q.dtype == p.dtype == getattr(torch, dtype)
     assert tokens.dtype == torch.int64
     assert (tokens.shape, q.shape, p.shape) == ((1, 1, 2), (1, 1, 2, 3), (1, 1, 3, 3))
-
-
-def test_dyadic_rows_are_given_exactly() -> None:
-    case = CASES["generic.v3.l2"]
-    declared = declaration(Scripted(None, dtype="bfloat16"))
-    assert as_given(case.instance, declared) == case.instance
-
-
-def test_thirds_are_given_as_the_floats_that_they_become() -> None:
-    given = as_given(CASES["motivating"].instance, declaration(Scripted(None)))
-    # 1/3 and 2/3 are rounded alike, so normalising makes the row exact again.
-    assert given.target(()) == (rational("1/3"), rational("2/3"))
-
-
-def test_logits_are_given_as_their_exact_softmax() -> None:
-    case = CASES["zeros.both"]
-    given = as_given(case.instance, declaration(Scripted(None, logits=True)))
-    for context, row in given.target.rows.items():
-        assert total(row) == 1
-        nominal = case.instance.target(context)
-        assert [weight == 0 for weight in row] == [weight == 0 for weight in nominal]
-        gap = max(abs(a - b) for a, b in zip(row, nominal, strict=True))
-        # A logit of size 3 is rounded by at most 2**-23, and moves its weight by that share.
-        assert 0 < gap < rational(2) ** -22
-
-
-def test_a_batch_keeps_rows_apart() -> None:
-    def answer(request: Request) -> Result:
-        first = request.draft_tokens[:, 0, 0]
-        return columns(torch.zeros_like(first), torch.zeros_like(first), first)
-
-    instance = CASES["generic.v2.l2"].instance
-    rows = ((instance, ((0, 1),)), (instance, ((1, 0),)))
-    seen = observe_batch(Scripted(answer), "two", rows)
-    assert dict(seen.joint.items()) == {(Emission(0, (), 0), Emission(0, (), 1)): 1}
-    assert [dict(law.items()) for law in seen.alone] == [
-        {Emission(0, (), 0): 1},
-        {Emission(0, (), 1): 1},
-    ]
-
-
-def test_invalid_inputs_are_told_apart() -> None:
-    def answer(request: Request) -> Result:
-        if torch.isnan(request.draft_probs).any() or torch.isnan(request.target_probs).any():
-            raise ValueError("not a number")
-        if request.draft_probs.shape[2] + 1 != request.target_probs.shape[2]:
-            raise ValueError("shapes do not fit")
-        return columns([0], [0], [0])
-
-    case: Case = CASES["generic.v2.l2"]
-    seen = observe_inputs(Scripted(answer, undefined={"token": "trusted"}), case)
-    assert seen.errors == {
-        "nan": "ValueError: not a number",
-        "negative": None,
-        "unnormalised": None,
-        "shape": "ValueError: shapes do not fit",
-        "token": None,
-    }
-    assert seen.undefined == {"token": "trusted"}

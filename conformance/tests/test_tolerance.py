@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from draftproof.conformance.adapter import Declaration, declaration
-from draftproof.conformance.requirements import FAIL, INCONCLUSIVE, PASS, verdict_of
+from draftproof.conformance.finding import FAIL, INCONCLUSIVE, PASS, verdict_of
 from draftproof.conformance.tolerance import DECISIVE, UNIT_ROUNDOFF, allowed_distance
 from draftproof.reference.rational import rational
 from draftproof.spec import chapters
@@ -27,7 +27,7 @@ def test_by_hand() -> None:
 @pytest.mark.parametrize("logits", [False, True])
 @pytest.mark.parametrize(("vocabulary", "length"), [(1, 1), (2, 1), (3, 2), (4, 3)])
 def test_it_is_the_formula_of_the_specification(vocabulary: int, length: int, logits: bool) -> None:
-    text = next(c for c in chapters() if c.stem == "05-evidence").read_text(encoding="utf-8")
+    text = next(c for c in chapters() if c.stem == "09-evidence").read_text(encoding="utf-8")
     (row,) = re.findall(r"r = (V \+ \d+):", text)
     (weight,) = re.findall(r"\| w = (.*?) \|", text)
     (excess,) = re.findall(r"\| e = (.*?) \|", text)

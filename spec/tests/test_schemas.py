@@ -23,9 +23,11 @@ def test_all_schemas_are_there() -> None:
         "certify",
         "claims",
         "compare",
+        "explain",
         "instance",
         "law",
         "list",
+        "mutants",
         "optimum",
         "proof",
     )

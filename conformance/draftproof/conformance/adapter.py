@@ -6,9 +6,11 @@ ours need be imported to write one. These names are public and stay.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from draftproof.reference.drafting import SCHEMES
 
 if TYPE_CHECKING:
     import torch
@@ -27,6 +29,15 @@ class Request:
     """[B, K, L+1, V]: the target's rows, the last one for the bonus."""
     generator: torch.Generator | None = None
     """The generator to draw from, None for the global one."""
+    lengths: Tensor | None = None
+    """[B] int64: how many tokens each row really drafts, None if all L; given to ragged adapters.
+    What stands beyond is padding: tokens are -1, rows are NaN. The bonus row is row `lengths`."""
+    draft_logits: Tensor | None = None
+    """[B, K, L, V]: the draft's rows as logits; given to adapters that take logits."""
+    target_logits: Tensor | None = None
+    """[B, K, L+1, V]: the target's rows as logits; given to adapters that take logits."""
+    noise: Mapping[str, Tensor] | None = None
+    """The random numbers to use, by the names that the adapter declares in `noise`."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +52,35 @@ class Result:
     """[B]: the correction or the bonus."""
 
 
+@dataclass(frozen=True)
+class DraftRequest:
+    """B rows for which K paths of L tokens are to be drafted from one draft model."""
+
+    next_probs: Callable[[Tensor], Tensor]
+    """The draft model: contexts [N, D] int64, D in 0..L-1, to its raw rows [N, V]."""
+    rows: int
+    drafts: int
+    length: int
+    vocabulary: int
+    temperature: float = 1.0
+    """Rows are raised to 1 / temperature; 0 takes the most probable token for certain."""
+    top_k: int = 0
+    """Only the `top_k` most probable tokens are drafted, 0 for all."""
+    top_p: float = 1.0
+    """Only the most probable tokens that together reach `top_p` are drafted, 1 for all."""
+    generator: torch.Generator | None = None
+
+
+@dataclass(frozen=True)
+class DraftResult:
+    """The paths that were drafted, and the draft law that is declared to the verifier."""
+
+    draft_tokens: Tensor
+    """[B, K, L] int64: the drafted paths."""
+    draft_probs: Tensor
+    """[B, K, L, V]: the law from which each token was drawn, as the verifier is told."""
+
+
 @runtime_checkable
 class Adapter(Protocol):
     """A verifier under test.
@@ -50,9 +90,18 @@ class Adapter(Protocol):
     * `dtype` (default float32): the dtype of the rows that it is given, and of the arithmetic that
       it owes; a torch dtype or its name;
     * `device` (default "cpu");
+    * `dtypes` (default `dtype` alone): all dtypes of rows that it takes;
     * `max_drafts` (default 1): the largest K that it takes;
+    * `scheme` (default "iid"): how the siblings of several drafts are drawn together;
     * `batch` (default True): False if it takes one row at a time, B = 1;
-    * `logits` (default False): True if it turns the rows into logits (their logarithms) first;
+    * `ragged` (default False): True if it takes `Request.lengths`;
+    * `logits` (default False): True if it takes logits: the request's, or its rows' logarithms;
+    * `noise` (default none): the random numbers that it takes from `Request.noise`, by name, each
+      as its law ("uniform" or "exponential") and its shape behind B, in the letters K, L, V and
+      in numbers: `{"coins": ("uniform", "L"), "race": ("exponential", "V")}`;
+    * `same_as` (default none): another adapter, or its name, with which it agrees row by row on the
+      same noise, or on the same seed where neither takes noise;
+    * `draft(request: DraftRequest) -> DraftResult`: the drafter that goes with the verifier;
     * `undefined` (default none): the kinds of invalid input on which its behaviour is undefined
       ("nan", "negative", "unnormalised", "shape", "token"), each with the reason.
     """
@@ -77,15 +126,24 @@ class Declaration:
     version: str
     algorithm: str
     dtype: str
+    dtypes: tuple[str, ...]
     device: str
     max_drafts: int
+    scheme: str
     batch: bool
+    ragged: bool
     logits: bool
-    undefined: Mapping[str, str]
+    drafts: bool
+    """Whether it has a method `draft`."""
+    noise: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
+    undefined: Mapping[str, str] = field(default_factory=dict)
 
 
 INVALID_INPUTS = ("nan", "negative", "unnormalised", "shape", "token")
 """The kinds of invalid input, in the order in which they are tried."""
+
+NOISE_LAWS = ("uniform", "exponential")
+"""The laws of the noise that an adapter can ask for."""
 
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 """The dtypes in which rows can be given."""
@@ -108,21 +166,66 @@ def declaration(adapter: Any) -> Declaration:
         name=adapter.name,
         version=adapter.version,
         algorithm=adapter.algorithm,
-        dtype=str(getattr(adapter, "dtype", "float32")).removeprefix("torch."),
+        dtype=_dtype(getattr(adapter, "dtype", "float32")),
+        dtypes=_dtypes(adapter),
         device=str(getattr(adapter, "device", "cpu")),
         max_drafts=getattr(adapter, "max_drafts", 1),
+        scheme=getattr(adapter, "scheme", "iid"),
         batch=getattr(adapter, "batch", True),
+        ragged=getattr(adapter, "ragged", False),
         logits=getattr(adapter, "logits", False),
+        drafts=callable(getattr(adapter, "draft", None)),
+        noise=_noise(adapter),
         undefined=_undefined(adapter),
     )
-    if declared.dtype not in DTYPES:
-        raise InvalidAdapter(f"'dtype' must be one of {', '.join(DTYPES)}, got {declared.dtype!r}")
     if type(declared.max_drafts) is not int or declared.max_drafts < 1:
         raise InvalidAdapter(f"'max_drafts' must be a positive int, got {declared.max_drafts!r}")
-    for attribute in ("batch", "logits"):
+    if declared.scheme not in SCHEMES:
+        raise InvalidAdapter(
+            f"'scheme' must be one of {', '.join(SCHEMES)}, got {declared.scheme!r}"
+        )
+    for attribute in ("batch", "ragged", "logits"):
         if type(getattr(declared, attribute)) is not bool:
             raise InvalidAdapter(f"{attribute!r} must be True or False")
     return declared
+
+
+def _dtype(given: Any) -> str:
+    name = str(given).removeprefix("torch.")
+    if name not in DTYPES:
+        raise InvalidAdapter(f"'dtype' must be one of {', '.join(DTYPES)}, got {name!r}")
+    return name
+
+
+def _dtypes(adapter: Any) -> tuple[str, ...]:
+    """Return all dtypes that the adapter takes, its own first."""
+    own = _dtype(getattr(adapter, "dtype", "float32"))
+    given = getattr(adapter, "dtypes", ())
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidAdapter(f"'dtypes' must be several dtypes, got {given!r}")
+    return tuple(dict.fromkeys((own, *map(_dtype, given))))
+
+
+def _noise(adapter: Any) -> Mapping[str, tuple[str | int, ...]]:
+    declared = getattr(adapter, "noise", {})
+    if not isinstance(declared, Mapping):
+        raise InvalidAdapter(f"'noise' must map names to a law and a shape, got {declared!r}")
+    for name, form in declared.items():
+        if not _is_noise(form):
+            raise InvalidAdapter(
+                f"noise {name!r} must be one of {', '.join(NOISE_LAWS)}, then sides K, L, V or "
+                f"positive ints, got {form!r}"
+            )
+    return declared
+
+
+def _is_noise(form: Any) -> bool:
+    return (
+        isinstance(form, (tuple, list))
+        and len(form) > 0
+        and form[0] in NOISE_LAWS
+        and all(side in ("K", "L", "V") or (type(side) is int and side > 0) for side in form[1:])
+    )
 
 
 def _undefined(adapter: Any) -> Mapping[str, str]:

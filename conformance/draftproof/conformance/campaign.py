@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from secrets import randbits
 from typing import Any
 
 import joblib
 import torch
 
 from draftproof.conformance.adapter import Adapter, Declaration, InvalidAdapter, declaration
-from draftproof.conformance.cases import Batch, Case, batches, cases
-from draftproof.conformance.counterexample import Counterexample, Progress, explain, explain_batch
+from draftproof.conformance.cases import batches, cases
+from draftproof.conformance.counterexample import (
+    BatchCounterexample,
+    Counterexample,
+    Progress,
+    explain,
+    explain_batch,
+)
+from draftproof.conformance.finding import ERROR, FAIL, INCONCLUSIVE, PASS, SKIPPED, Finding
 from draftproof.conformance.lanes.exact import TooManyRuns
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.loading import AdapterFailed, load_adapter
-from draftproof.conformance.observe import observe, observe_batch, observe_inputs
-from draftproof.conformance.requirements import (
-    ERROR,
-    FAIL,
-    INCONCLUSIVE,
-    LAWS,
-    PASS,
-    SKIPPED,
-    Finding,
-    judge,
-    judge_batch,
-    judge_inputs,
-)
+from draftproof.conformance.loading import BUILT_IN, AdapterFailed, load_adapter
+from draftproof.conformance.observe import EXACT, PROBE, RUN, SAMPLE, observe
+from draftproof.conformance.requirements import plan
+from draftproof.conformance.requirements.laws import LAWS
+from draftproof.conformance.search import CASE as SEARCHED
+from draftproof.conformance.search import Search, failed_instance, search, search_findings
+from draftproof.conformance.task import Task, Terms
 from draftproof.reference.chance import NondeterministicProgram
 from draftproof.reference.verifiers import ALGORITHMS
 from draftproof.spec import Requirement, requirements
+
+LANES = (EXACT, PROBE, SAMPLE)
+
+FALSE_ALARM = 1e-9
+"""The probability with which a campaign may fail a right verifier by chance, all tests together."""
 
 
 @dataclass(frozen=True)
@@ -51,44 +57,122 @@ class Decision:
 
 @dataclass(frozen=True)
 class Report:
-    """The outcome of a campaign; `verdict` is that of its MUST requirements together."""
+    """The outcome of a campaign; `verdict` is that of its MUST requirements together.
+
+    `false_alarm` is the probability with which it may fail a right verifier by chance, `tests` the
+    number of statistical tests that share it. `place` is where the adapter lies. `blind` says of
+    lanes that could not see it why not.
+    """
 
     adapter: Declaration
+    place: str
     tier: str
+    lanes: tuple[str, ...]
+    blind: Mapping[str, str]
+    seed: int
+    false_alarm: float
+    tests: int
     verdict: str
     decisions: tuple[Decision, ...]
-    counterexample: Counterexample | None
+    search: Search | None
+    counterexample: Counterexample | BatchCounterexample | None
 
 
-def certify(name: str, *, tier: str = "standard", jobs: int = 1, progress: Progress) -> Report:
+def certify(
+    name: str,
+    *,
+    tier: str = "standard",
+    lanes: Sequence[str] = LANES,
+    seed: int | None = None,
+    false_alarm: float = FALSE_ALARM,
+    examples: int = 0,
+    jobs: int = 1,
+    progress: Progress,
+) -> Report:
     """Judge the adapter of this name on all cases of a tier.
 
-    `jobs` processes share the cases. Raises what `load_adapter` raises, and `AdapterFailed`
-    if the adapter fails on every case.
+    Every requirement is decided by the strongest of the `lanes` that can see the adapter. `jobs`
+    processes share the cases. `seed` is a fresh one unless it is given. Beyond the cases, as many
+    `examples` as are asked for are searched for the rows that hurt it most. Raises what
+    `load_adapter` raises, `AdapterFailed` if the adapter fails on every case, and
+    `SearchUnavailable`.
     """
     adapter = load_adapter(name)
     declared = declaration(adapter)
     _require_device(declared)
     _require_stateless(declared)
-    tasks = [*cases(tier), *(batches(tier) if declared.batch else ())]
+    seed = randbits(48) if seed is None else seed
+    blind = _blind(adapter, lanes)
+    tasks = [_restricted(task, lanes) for task in plan(declared, tier)]
+    # Whatever decides it in the end, every requirement of every task has its share of the budget.
+    tests = sum(len(task.requirements) for task in tasks)
+    terms = Terms(lane="", tier=tier, seed=seed, false_alarm=false_alarm / max(tests, 1))
     # Other processes load the adapter anew, by its name.
     known_as = adapter if jobs == 1 else name
     work = joblib.Parallel(n_jobs=jobs, return_as="generator")(
-        joblib.delayed(_findings)(known_as, task) for task in tasks
+        joblib.delayed(_findings)(known_as, task, terms, blind) for task in tasks
     )
-    try:
-        findings = [f for found in progress(work, len(tasks), declared.name) for f in found]
-        findings.append(judge_inputs(observe_inputs(adapter, cases("quick")[1])))
-    except (OpaqueRandomness, NondeterministicProgram, TooManyRuns) as error:
-        return _blind(declared, tier, error)
+    findings = [f for found in progress(work, len(tasks), declared.name) for f in found]
     _require_success(findings)
-    if not declared.batch:
-        reason = "it takes one row at a time (batch = False)"
-        findings.append(Finding("batch.invariant", "batches", SKIPPED, detail=reason))
-    decisions = tuple(_decisions(findings))
+    sought = _sought(adapter, examples, lanes, blind, terms, progress)
+    findings += search_findings(sought) if sought else []
+    decisions = tuple(_decisions(findings, declared))
     verdict = _overall(decisions)
-    found = _counterexample(adapter, tier, decisions, progress) if verdict == FAIL else None
-    return Report(declared, tier, verdict, decisions, found)
+    found = _counterexample(adapter, tier, decisions, sought, progress) if verdict == FAIL else None
+    return Report(
+        adapter=declared,
+        place=BUILT_IN.get(name, name),
+        tier=tier,
+        lanes=tuple(lanes),
+        blind=blind,
+        seed=seed,
+        false_alarm=false_alarm,
+        tests=tests,
+        verdict=verdict,
+        decisions=decisions,
+        search=sought,
+        counterexample=found,
+    )
+
+
+def _sought(
+    adapter: Adapter,
+    examples: int,
+    lanes: Sequence[str],
+    blind: Mapping[str, str],
+    terms: Terms,
+    progress: Progress,
+) -> Search | None:
+    """Return what a search came to; None where none was asked for, or no lane computes laws."""
+    computing = [lane for lane in (EXACT, PROBE) if lane in lanes and lane not in blind]
+    if not examples or not computing:
+        return None
+    seed = terms.seed_of(SEARCHED)
+    try:
+        return search(adapter, examples=examples, seed=seed, lanes=computing, progress=progress)
+    except _BLINDNESS:
+        # The cases have said so already.
+        return None
+
+
+def _blind(adapter: Adapter, lanes: Sequence[str]) -> dict[str, str]:
+    """Return the lanes that cannot see the adapter on the smallest case, each with the reason."""
+    blind = {}
+    for lane in (EXACT, PROBE):
+        if lane in lanes:
+            try:
+                observe(adapter, cases("quick")[0], lane=lane)
+            except _BLINDNESS as error:
+                blind[lane] = f"{type(error).__name__}: {error}"
+    return blind
+
+
+_BLINDNESS = (OpaqueRandomness, NondeterministicProgram, TooManyRuns)
+
+
+def _restricted(task: Task, lanes: Sequence[str]) -> Task:
+    """Return the task with those of its lanes that are wanted; single runs always are."""
+    return replace(task, lanes=tuple(lane for lane in task.lanes if lane in (*lanes, RUN)))
 
 
 def _require_device(declared: Declaration) -> None:
@@ -114,11 +198,28 @@ def _require_success(findings: Iterable[Finding]) -> None:
         raise AdapterFailed(f"it fails on every case: it {prefixes[0].detail}")
 
 
-def _findings(known_as: Adapter | str, task: Case | Batch) -> list[Finding]:
+def _findings(
+    known_as: Adapter | str, task: Task, terms: Terms, blind: Mapping[str, str]
+) -> list[Finding]:
     adapter = _loaded(known_as) if isinstance(known_as, str) else known_as
-    if isinstance(task, Batch):
-        return [judge_batch(observe_batch(adapter, task.id, task.rows))]
-    return judge(observe(adapter, task))
+    if not task.lanes:
+        return _undecided(task, SKIPPED, "none of the lanes that were asked for can decide it")
+    reasons = dict(blind)
+    for lane in task.lanes:
+        if lane in blind:
+            continue
+        try:
+            return task.judge(adapter, replace(terms, lane=lane))
+        except _BLINDNESS as error:
+            reasons[lane] = f"{type(error).__name__}: {error}"
+    told = (f"{lane} lane: {reasons[lane]}" for lane in task.lanes)
+    return _undecided(task, ERROR, "; ".join(told))
+
+
+def _undecided(task: Task, verdict: str, reason: str) -> list[Finding]:
+    return [
+        Finding(requirement, task.case, verdict, detail=reason) for requirement in task.requirements
+    ]
 
 
 @lru_cache(maxsize=1)
@@ -129,9 +230,12 @@ def _loaded(name: str) -> Adapter:
 _SEVERITY = (SKIPPED, PASS, INCONCLUSIVE, FAIL, ERROR)
 
 
-def _decisions(findings: list[Finding]) -> Iterator[Decision]:
+def _decisions(findings: list[Finding], declared: Declaration) -> Iterator[Decision]:
     for requirement in requirements().values():
         own = tuple(f for f in findings if f.requirement == requirement.id)
+        if not own:
+            reason = _not_asked(requirement, declared)
+            own = (Finding(requirement.id, "none", SKIPPED, detail=reason),)
 
         def severity(finding: Finding) -> tuple[int, Any]:
             measured = finding.distance is not None and finding.allowed is not None
@@ -141,30 +245,44 @@ def _decisions(findings: list[Finding]) -> Iterator[Decision]:
         yield Decision(requirement, worst.verdict, worst, own)
 
 
+def _not_asked(requirement: Requirement, declared: Declaration) -> str:
+    """Return why no task judges a requirement for this adapter."""
+    if requirement.id.startswith("batch.") and not declared.batch:
+        return "it takes one row at a time (batch = False)"
+    if requirement.id == "batch.ragged":
+        return "it takes rows of one length only (ragged = False)"
+    if requirement.id == "batch.backends":
+        return "it names no other backend to agree with (same_as)"
+    if requirement.id.startswith("draft.") or requirement.id == "random.iterations":
+        return "it has no drafter (draft)"
+    return "no case of this tier asks for it"
+
+
 def _overall(decisions: Iterable[Decision]) -> str:
     binding = [d.verdict for d in decisions if d.requirement.level == "MUST"]
     return next((v for v in (ERROR, FAIL, INCONCLUSIVE) if v in binding), PASS)
 
 
-def _blind(declared: Declaration, tier: str, error: Exception) -> Report:
-    """Return the report of a program that the exact lane cannot see through."""
-    detail = f"{type(error).__name__}: {error}"
-    findings = [
-        Finding(requirement, "every case", ERROR, detail=detail) for requirement in requirements()
-    ]
-    return Report(declared, tier, ERROR, tuple(_decisions(findings)), None)
-
-
 def _counterexample(
-    adapter: Adapter, tier: str, decisions: Iterable[Decision], progress: Progress
-) -> Counterexample | None:
-    """Return the smallest counterexample found to the first requirement that fails."""
+    adapter: Adapter,
+    tier: str,
+    decisions: Iterable[Decision],
+    sought: Search | None,
+    progress: Progress,
+) -> Counterexample | BatchCounterexample | None:
+    """Return the smallest counterexample found to the first requirement that fails on a law."""
     for decision in decisions:
-        if decision.verdict == FAIL and decision.requirement.id in LAWS:
-            instances = {case.id: case.instance for case in cases(tier)}
-            failed = instances[decision.worst.case]
-            return explain(adapter, decision.requirement.id, failed, progress=progress)
-        if decision.verdict == FAIL and decision.requirement.id == "batch.invariant":
-            batch = next(b for b in batches(tier) if b.id == decision.worst.case)
-            return explain_batch(adapter, batch)
+        worst = decision.worst
+        if decision.verdict != FAIL or worst.lane not in (EXACT, PROBE):
+            continue
+        if decision.requirement.id in LAWS:
+            identity = decision.requirement.id
+            if sought is not None and worst.case == SEARCHED:
+                failed = failed_instance(sought, identity)
+            else:
+                failed = next(case.instance for case in cases(tier) if case.id == worst.case)
+            return explain(adapter, identity, failed, lane=worst.lane, progress=progress)
+        if decision.requirement.id == "batch.invariant":
+            batch = next(b for b in batches(tier) if b.id == worst.case)
+            return explain_batch(adapter, batch, lane=worst.lane, progress=progress)
     return None

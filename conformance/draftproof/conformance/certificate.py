@@ -16,13 +16,15 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from draftproof.conformance.adapter import Adapter
+from draftproof.conformance.adapter import Adapter, Declaration
 from draftproof.conformance.campaign import Decision, Report
-from draftproof.conformance.counterexample import Counterexample
-from draftproof.conformance.observe import Failure, Outcome
-from draftproof.conformance.requirements import ERROR, FAIL, INCONCLUSIVE, PASS, SKIPPED, Finding
+from draftproof.conformance.counterexample import BatchCounterexample, Counterexample
+from draftproof.conformance.exchange import Failure, Outcome
+from draftproof.conformance.finding import ERROR, FAIL, INCONCLUSIVE, PASS, SKIPPED, Finding
+from draftproof.conformance.search import search_to_json
+from draftproof.reference.drafting import Drafts
 from draftproof.reference.law import Law
-from draftproof.reference.model import instance_to_json
+from draftproof.reference.model import Instance, instance_to_json
 from draftproof.spec import chapters, validate
 
 STATEMENT = "https://in-toto.io/Statement/v1"
@@ -74,18 +76,14 @@ def statement(
                 "verdict": CONCLUSIONS[report.verdict],
                 "created": (created or datetime.now(UTC)).isoformat(timespec="seconds"),
                 "tier": report.tier,
-                "adapter": {
-                    "name": report.adapter.name,
-                    "version": report.adapter.version,
-                    "algorithm": report.adapter.algorithm,
-                    "dtype": report.adapter.dtype,
-                    "device": report.adapter.device,
-                    "batch": report.adapter.batch,
-                    "logits": report.adapter.logits,
-                    "undefined": dict(report.adapter.undefined),
-                },
+                "lanes": list(report.lanes),
+                "blind": dict(report.blind),
+                "seed": report.seed,
+                "chance": {"false_alarm": report.false_alarm, "tests": report.tests},
+                "adapter": {**_adapter(report.adapter), "place": report.place},
                 "environment": _environment(),
                 "requirements": [_decision(decision) for decision in report.decisions],
+                "search": None if report.search is None else search_to_json(report.search),
                 "counterexample": _counterexample(report.counterexample),
                 "limits": LIMITS,
             },
@@ -120,6 +118,15 @@ def _result(report: Report) -> str:
     return "PASSED" if ok else "WARNED"
 
 
+def _adapter(declared: Declaration) -> dict[str, Any]:
+    return {
+        **vars(declared),
+        "dtypes": list(declared.dtypes),
+        "noise": {name: list(form) for name, form in declared.noise.items()},
+        "undefined": dict(declared.undefined),
+    }
+
+
 def _decision(decision: Decision) -> dict[str, Any]:
     return {
         "id": decision.requirement.id,
@@ -141,34 +148,57 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "lane": finding.lane,
         "runs": finding.runs,
         "detail": finding.detail,
+        "sampled": None if finding.sampled is None else vars(finding.sampled),
+        "share": None if finding.share is None else float(finding.share),
     }
 
 
-def _counterexample(found: Counterexample | None) -> dict[str, Any] | None:
+def _counterexample(found: Counterexample | BatchCounterexample | None) -> dict[str, Any] | None:
     if found is None:
         return None
-    return {
+    told = {
         "requirement": found.requirement,
         "distance": float(found.distance),
-        "instance": instance_to_json(found.instance),
-        "draft": [list(path) for path in found.drafts],
+        "words": list(found.words),
+    }
+    if isinstance(found, BatchCounterexample):
+        return {
+            **told,
+            "rows": [_asked(instance, drafts) for instance, drafts in found.rows],
+            "observed": _joint_law(found.observed),
+            "expected": _joint_law(found.expected),
+        }
+    return {
+        **told,
+        **_asked(found.instance, found.drafts),
         "observed": _law(found.observed),
         "expected": None if found.expected is None else _law(found.expected),
-        "words": list(found.words),
     }
 
 
-def _law(law: Law[Any]) -> list[dict[str, Any]]:
-    def entry(outcome: Outcome) -> dict[str, Any]:
-        if isinstance(outcome, Failure):
-            return {"failure": outcome.what}
-        return {
-            "path": outcome.path,
-            "accepted": list(outcome.accepted),
-            "next": outcome.next_token,
-        }
+def _asked(instance: Instance, drafts: Drafts) -> dict[str, Any]:
+    return {"instance": instance_to_json(instance), "draft": [list(path) for path in drafts]}
 
-    return [{**entry(outcome), "probability": float(weight)} for outcome, weight in law.items()]
+
+def _law(law: Law[Outcome]) -> list[dict[str, Any]]:
+    return [{**_outcome(outcome), "probability": float(weight)} for outcome, weight in law.items()]
+
+
+def _joint_law(law: Law[tuple[Outcome, ...]]) -> list[dict[str, Any]]:
+    return [
+        {"rows": [_outcome(row) for row in rows], "probability": float(weight)}
+        for rows, weight in law.items()
+    ]
+
+
+def _outcome(outcome: Outcome) -> dict[str, Any]:
+    if isinstance(outcome, Failure):
+        return {"failure": outcome.what}
+    return {
+        "path": outcome.path,
+        "accepted": list(outcome.accepted),
+        "next": outcome.next_token,
+    }
 
 
 def _environment() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""How far from exact a verifier that computes in floats may be. Derived in spec chapter 5."""
+"""How far from exact a verifier that computes in floats may be. Derived in spec chapter 9."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DECISIVE = rational("1/1000")
 
 
 def allowed_distance(declared: Declaration, vocabulary: int, length: int) -> Rational:
-    """Return the total variation distance that rounding alone can cause (spec, chapter 5)."""
+    """Return the total variation distance that rounding alone can cause (spec, chapter 9)."""
     row = vocabulary + 20 if declared.logits else 0
     weight = length * (2 * row + 2)
     excess = weight + 2 * row + 2

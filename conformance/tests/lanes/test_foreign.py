@@ -35,7 +35,7 @@ FOREIGN: dict[str, tuple[Callable[[], Any], str]] = {
     "numpy": (lambda: bool(numpy.random.rand() < 2), "numpy.random"),
     "a private generator of numpy": (lambda: bool(PRIVATE.random() < 2), "PCG64"),
     "a private generator of python": (lambda: PYTHONS.random() < 2, "Random object"),
-    "a seed": (lambda: str(torch.manual_seed(1))[:0], "torch's generator"),
+    "a seed": (lambda: str(torch.manual_seed(1))[:0], "torch's global generator"),
     "a pool": (in_a_pool, "is a new thread"),
     "a thread": (in_a_thread, "is a new thread"),
 }

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from importlib.metadata import version
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from draftproof.adapters.fast.inputs import single_path
-from draftproof.adapters.fast.token import draw_excess, path_probability
+from draftproof.adapters.fast.inputs import DTYPES, single_path
+from draftproof.adapters.fast.token import draw_excess
 from draftproof.conformance.adapter import Request, Result
 
 
@@ -21,12 +22,13 @@ class TorchBlock:
     name = "torch-block"
     version = version("draftproof")
     algorithm = "block"
+    dtypes: ClassVar = DTYPES
+    ragged = True
 
     def verify(self, request: Request) -> Result:
         """Verify B single paths. Raises `InvalidRequest`."""
-        path, q, p = single_path(request)
-        rows, length = path.shape
-        weight = prefix_weights(path_probability(p[:, :-1], path) / path_probability(q, path))
+        ratio, q, p = single_path(request)
+        weight = prefix_weights(ratio)
 
         # Row i is what the target still wants after i accepted tokens; row L is the bonus.
         excess = (weight[:, :-1, None] * p[:, :-1] - q).clamp(min=0)
@@ -37,10 +39,10 @@ class TorchBlock:
         coins = torch.rand(
             passing.shape, dtype=p.dtype, device=p.device, generator=request.generator
         )
-        lengths = torch.arange(1, length + 1, device=p.device)
+        lengths = torch.arange(1, ratio.shape[1] + 1, device=p.device)
         accepted = torch.where(coins < passing, lengths, 0).amax(-1)
 
-        last = accepted.view(rows, 1, 1).expand(-1, -1, p.shape[-1])
+        last = accepted.view(-1, 1, 1).expand(-1, -1, p.shape[-1])
         wanted = torch.cat([excess, p[:, -1:]], 1).gather(1, last).squeeze(1)
         target = p.gather(1, last).squeeze(1)
         return Result(

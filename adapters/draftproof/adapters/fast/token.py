@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from importlib.metadata import version
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from draftproof.adapters.fast.inputs import single_path
+from draftproof.adapters.fast.inputs import DTYPES, single_path
 from draftproof.conformance.adapter import Request, Result
 
 
@@ -20,17 +21,17 @@ class TorchToken:
     name = "torch-token"
     version = version("draftproof")
     algorithm = "token"
+    dtypes: ClassVar = DTYPES
+    ragged = True
 
     def verify(self, request: Request) -> Result:
         """Verify B single paths. Raises `InvalidRequest`."""
-        path, q, p = single_path(request)
-        rows = len(path)
-        ratio = path_probability(p[:, :-1], path) / path_probability(q, path)
+        ratio, q, p = single_path(request)
         coins = torch.rand(ratio.shape, dtype=p.dtype, device=p.device, generator=request.generator)
         # Strictly below: a coin of exactly 0 must not accept what the target never says.
         accepted = (coins < ratio).long().cumprod(-1).sum(-1)
 
-        last = accepted.view(rows, 1, 1).expand(-1, -1, p.shape[-1])
+        last = accepted.view(-1, 1, 1).expand(-1, -1, p.shape[-1])
         target = p.gather(1, last).squeeze(1)
         drafted = torch.cat([q, torch.zeros_like(p[:, :1])], 1).gather(1, last).squeeze(1)
         return Result(
@@ -48,8 +49,3 @@ def draw_excess(excess: Tensor, target: Tensor, generator: torch.Generator | Non
     positive = excess.clamp(min=0)
     void = positive.sum(-1, keepdim=True) == 0
     return torch.multinomial(torch.where(void, target, positive), 1, generator=generator)[:, 0]
-
-
-def path_probability(rows: Tensor, path: Tensor) -> Tensor:
-    """Return the probability [B, L] of each path token in its row [B, L, V]."""
-    return rows.gather(-1, path.unsqueeze(-1)).squeeze(-1)

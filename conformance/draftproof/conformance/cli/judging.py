@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,9 +32,35 @@ from draftproof.spec import MalformedDocument, requirements
     show_default=True,
     help="The folder for the certificates.",
 )
+@click.option(
+    "--lane",
+    "lanes",
+    multiple=True,
+    type=click.Choice(("exact", "probe", "sample")),
+    help="Only the lanes named; the strongest that can see the adapter decides. [default: all]",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="Of what is sampled. [default: a fresh one]"
+)
+@click.option(
+    "--search",
+    "examples",
+    metavar="EXAMPLES",
+    type=click.IntRange(min=1),
+    help="Also search as many examples for the rows that hurt most; 200 find most faults.",
+)
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
 @as_json
-def certify(adapters: tuple[str, ...], tier: str, output: Path, jobs: int, as_json: bool) -> None:
+def certify(
+    adapters: tuple[str, ...],
+    tier: str,
+    output: Path,
+    lanes: tuple[str, ...],
+    seed: int | None,
+    examples: int | None,
+    jobs: int,
+    as_json: bool,
+) -> None:
     """Judge adapters and write a certificate for each.
 
     An ADAPTER is a built-in name (see `draftproof list`), package.module:attribute or
@@ -45,10 +71,13 @@ def certify(adapters: tuple[str, ...], tier: str, output: Path, jobs: int, as_js
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise click.UsageError(f"cannot write to {str(output)!r}: {error.strerror}") from None
+    campaign: dict[str, Any] = {"tier": tier, "seed": seed, "examples": examples or 0, "jobs": jobs}
+    if lanes:
+        campaign["lanes"] = lanes
     judged: list[_Judged] = []
     for name in adapters:
         taken = [each.path for each in judged if each.path]
-        judged.append(_judge(name, tier=tier, output=output, jobs=jobs, quiet=as_json, taken=taken))
+        judged.append(_judge(name, campaign, output=output, quiet=as_json, taken=taken))
     code = next((c for c in (5, 3, 1, 4) if c in {each.code for each in judged}), 0)
     if as_json:
         print_json(
@@ -75,13 +104,14 @@ class _Judged:
 
 
 def _judge(
-    name: str, *, tier: str, output: Path, jobs: int, quiet: bool, taken: Sequence[Path]
+    name: str, wanted: Mapping[str, Any], *, output: Path, quiet: bool, taken: Sequence[Path]
 ) -> _Judged:
-    """Certify one adapter: print, write, and return what became of it."""
+    """Certify one adapter as wanted: print, write, and return what became of it."""
     try:
         from draftproof.conformance import campaign, certificate, loading
         from draftproof.conformance.adapter import InvalidAdapter
         from draftproof.conformance.report import terminal
+        from draftproof.conformance.search import SearchUnavailable
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
@@ -89,12 +119,12 @@ def _judge(
     try:
         # What an adapter prints must not end up among what we print.
         with redirect_stdout(sys.stderr):
-            report = campaign.certify(name, tier=tier, jobs=jobs, progress=terminal.shown_progress)
+            report = campaign.certify(name, **wanted, progress=terminal.shown_progress)
             document = certificate.statement(report, loading.load_adapter(name))
         path = certificate.write(document, output, taken=taken)
     except loading.UnknownAdapter as error:
         raise click.UsageError(str(error)) from None
-    except (loading.AdapterFailed, InvalidAdapter) as error:
+    except (loading.AdapterFailed, InvalidAdapter, SearchUnavailable) as error:
         return _failed(name, str(error))
     except MalformedDocument as error:
         click.echo(f"Error: {name}: malformed evidence: {error}", err=True)

@@ -20,6 +20,7 @@ from typing import Any
 import numpy
 import torch
 
+from draftproof.conformance.lanes._streams import states
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
 
 _searched: set[Hashable] = set()
@@ -31,7 +32,7 @@ def generators_untouched(program: Callable[[], Any]) -> Iterator[None]:
     text = _text(program)
     private = [] if text in _searched else list(_private_generators())
     _searched.add(text)
-    before = _global_states()
+    before = states()
     private_before = [_state(generator) for generator in private]
     refused: list[OpaqueRandomness] = []
     with _no_threads(refused), _no_seeding(refused):
@@ -39,7 +40,7 @@ def generators_untouched(program: Callable[[], Any]) -> Iterator[None]:
     if refused:
         # A program that catches everything must not turn a refusal into a law.
         raise refused[0]
-    used = [name for name, state in _global_states().items() if state != before[name]]
+    used = [name for name, state in states().items() if state != before[name]]
     used += [
         repr(generator)
         for generator, state in zip(private, private_before, strict=True)
@@ -47,7 +48,7 @@ def generators_untouched(program: Callable[[], Any]) -> Iterator[None]:
     ]
     if used:
         raise OpaqueRandomness(
-            used[0], "was drawn from or seeded: the exact lane follows torch's operators only"
+            used[0], "was drawn from or seeded: only torch's own operators can be followed"
         )
 
 
@@ -96,14 +97,6 @@ def _text(program: Any) -> Hashable:
     free = getclosurevars(function).nonlocals.values() if isfunction(function) else ()
     parts = (getattr(part, "__code__", type(part)) for part in free)
     return (getattr(function, "__code__", type(function)), type(bound), *parts)
-
-
-def _global_states() -> dict[str, object]:
-    return {
-        "Python's random module": random.getstate(),
-        "numpy.random": numpy.random.get_state(legacy=False)["state"]["key"].tobytes(),
-        "torch's generator, past the dispatcher,": torch.get_rng_state().numpy().tobytes(),
-    }
 
 
 def _private_generators() -> Iterator[random.Random | numpy.random.BitGenerator]:

@@ -78,8 +78,7 @@ def print_certificate(out: Console, document: Mapping[str, Any], path: Path) -> 
     table = _table(out, *columns, *(() if narrow else ("lane", "runs", "worst case")))
     for decision in found["requirements"]:
         worst = decision["worst"]
-        cells = [decision["id"], _verdict(decision), _figure(worst["distance"])]
-        cells.append(_figure(worst["allowed"]))
+        cells = [decision["id"], _verdict(decision), *_distances(worst)]
         if not narrow:
             cells += [worst["lane"] or "", str(decision["runs"] or "")]
             cells.append(worst["case"] if worst["lane"] else "")
@@ -87,6 +86,10 @@ def print_certificate(out: Console, document: Mapping[str, Any], path: Path) -> 
     out.print(table)
     for reason, ids in _reasons(found["requirements"]).items():
         out.print(f"{', '.join(ids)}: {escape(reason)}")
+    for lane, reason in found["blind"].items():
+        out.print(f"the {lane} lane is blind: {escape(reason)}")
+    for sentence in (*_speed(found), *_chance(found)):
+        out.print(sentence)
     if found["counterexample"] is not None:
         out.print("\n[bold]The smallest counterexample found[/]")
         for sentence in found["counterexample"]["words"]:
@@ -184,6 +187,13 @@ def _table(out: Console, *columns: str) -> Table:
     return table
 
 
+def _distances(finding: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what was observed and what is allowed, or what the distance is bounded by."""
+    if finding["sampled"] is not None and finding["verdict"] != "fail":
+        return f"< {_figure(finding['sampled']['bound'])}", ""
+    return _figure(finding["distance"]), _figure(finding["allowed"])
+
+
 def _verdict(decision: Mapping[str, Any]) -> str:
     verdict = decision["verdict"]
     if verdict in _STYLE and verdict != "pass" and decision["level"] == "SHOULD":
@@ -213,6 +223,37 @@ def _figure(value: float | None) -> str:
     if value is None:
         return ""
     return "0" if value == 0 else f"{value:.2e}"
+
+
+def _speed(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how near the accepted length comes to the optimum, where that is known."""
+    findings = [finding for d in found["requirements"] for finding in d["findings"]]
+    shares = {f["case"]: f["share"] for f in findings if f["share"] is not None}
+    if shares:
+        mean, worst = sum(shares.values()) / len(shares), min(shares, key=lambda case: shares[case])
+        yield (
+            f"E\\[accepted length] is {mean:.1%} of the optimum on average over {len(shares)} "
+            f"cases, at worst {shares[worst]:.1%} ({worst})"
+        )
+
+
+def _chance(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what chance may have done, where anything was sampled."""
+    sampled = [d for d in found["requirements"] if d["worst"]["sampled"] is not None]
+    if not sampled:
+        return
+    chance = found["chance"]
+    yield (
+        f"A right verifier fails by chance with probability at most {chance['false_alarm']:.0e}, "
+        f"split over {chance['tests']} tests; seed {found['seed']}."
+    )
+    for decision in sampled:
+        figures = decision["worst"]["sampled"]
+        yield (
+            f"{decision['id']}: the true distance is at most {_figure(figures['bound'])}; one of "
+            f"{_figure(figures['detectable'])} would have failed with probability "
+            f"{figures['power']:.2f}"
+        )
 
 
 def _reasons(decisions: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:

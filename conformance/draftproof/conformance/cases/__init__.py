@@ -1,0 +1,41 @@
+"""The cases: small targets and drafts with stable ids, each there for a reason.
+
+A good toy model depends on its context (a context-free one cannot see a verifier that goes on
+after a rejection) and has what real rows have: zeros, ties, equal rows, disjoint supports, point
+masses, near certainty. Rows are multiples of 1/16 or 1/256, exact in every float dtype, so that an
+observed distance is the adapter's own; `motivating` alone is in thirds, as in its paper, and
+`near-one.sure` needs more bits than bfloat16 has.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from draftproof.conformance.cases.case import TIERS, Batch, Case, tiers_up_to
+from draftproof.conformance.cases.several import several
+from draftproof.conformance.cases.single import single
+from draftproof.conformance.cases.together import together
+
+__all__ = ["TIERS", "Batch", "Case", "batches", "cases"]
+
+
+def cases(tier: str) -> tuple[Case, ...]:
+    """Return the cases of a tier. Raises `Unsupported` for an unknown one."""
+    included = tiers_up_to(tier)
+    return tuple(case for case in _all_cases() if case.tier in included)
+
+
+def batches(tier: str) -> tuple[Batch, ...]:
+    """Return the batches of a tier. Raises `Unsupported` for an unknown one."""
+    included = tiers_up_to(tier)
+    return tuple(batch for batch in _all_batches() if batch.tier in included)
+
+
+@cache
+def _all_cases() -> tuple[Case, ...]:
+    return (*single(), *several())
+
+
+@cache
+def _all_batches() -> tuple[Batch, ...]:
+    return tuple(together())

@@ -1,0 +1,139 @@
+"""The batches: rows of different cases, in different places.
+
+Joint laws grow with every random row, so most rows here are short, or have little to choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from draftproof.conformance.cases.case import Batch, tiers_up_to
+from draftproof.conformance.cases.rows import equal, instance
+from draftproof.conformance.cases.single import single
+from draftproof.reference.drafting import Drafts
+from draftproof.reference.model import Instance, Model
+
+Row = tuple[Instance, Drafts]
+
+
+def together() -> Iterator[Batch]:
+    """Yield the batches of rows of one shape."""
+    one, two, three, certain = _generic(), _banked(), _sure(), _certain()
+    yield Batch("batch.pair", "quick", (one, two))
+    yield Batch("batch.pair.swapped", "quick", (two, one))
+    yield Batch("batch.same", "quick", (one, one))
+    # No coin decides anything in these two: what is left is which row a token is drawn from.
+    yield Batch("batch.all-accepted", "quick", tuple(_accepted(n, 2) for n in range(3)))
+    yield Batch("batch.all-rejected", "quick", tuple(_rejected(n) for n in range(3)))
+    yield Batch("batch.three", "standard", (one, two, three))
+    yield Batch("batch.sparse", "standard", (certain, one, certain, certain, two))
+    yield Batch("batch.short", "standard", tuple(_short(n) for n in range(4)))
+
+
+def reordered(tier: str) -> Iterator[Batch]:
+    """Yield the batches that are also judged in reverse."""
+    chosen = ("batch.pair", "batch.all-accepted", "batch.sparse", "batch.short")
+    yield from (batch for batch in _of(tier, together()) if batch.id in chosen)
+
+
+def mixed(tier: str) -> Iterator[Batch]:
+    """Yield the batches of rows at temperature zero beside random ones, in both orders."""
+    greedy = instance("mixed.greedy", 2, 2, target=lambda _: (1,))
+    agrees, parts, differs = ((greedy, (path,)) for path in ((1, 1), (1, 0), (0, 1)))
+    one, two = _generic(), _banked()
+    yield from _of(
+        tier,
+        (
+            Batch("mixed.agrees", "quick", (agrees, one)),
+            Batch("mixed.agrees.swapped", "quick", (one, agrees)),
+            Batch("mixed.differs", "quick", (differs, two)),
+            Batch("mixed.differs.swapped", "quick", (two, differs)),
+            Batch("mixed.many", "standard", (parts, one, differs, agrees, two)),
+        ),
+    )
+
+
+def ragged(tier: str) -> Iterator[Batch]:
+    """Yield the batches of rows of different lengths."""
+    one, two, short = _generic(), _banked(), _short(0)
+    yield from _of(
+        tier,
+        (
+            Batch("ragged.pair", "quick", (one, short)),
+            Batch("ragged.pair.swapped", "quick", (short, one)),
+            Batch("ragged.none", "quick", (one, _none(0))),
+            # Everything is accepted: whoever takes padding for a rejection loses the bonus.
+            Batch("ragged.accepted", "quick", tuple(_accepted(n, n) for n in (1, 3, 2))),
+            Batch("ragged.first", "standard", (_none(1), two, short)),
+            Batch("ragged.last", "standard", (short, two, _none(1))),
+        ),
+    )
+
+
+def with_padding_rows(tier: str) -> Iterator[Batch]:
+    """Yield batches that an engine has filled up with rows that draft nothing."""
+    yield from _of(
+        tier,
+        (
+            Batch("padding.behind", "quick", (_banked(), _none(0), _none(1))),
+            Batch("padding.around", "standard", (_none(0), _generic(), _none(1), _short(1))),
+        ),
+    )
+
+
+class Undrafted(Instance):
+    """A row that drafts nothing: of length 0, which an instance on its own cannot be."""
+
+    def __post_init__(self) -> None:
+        """Check nothing: the target's first row, which is all that counts, checks itself."""
+
+
+def _of(tier: str, batches: Iterator[Batch] | tuple[Batch, ...]) -> Iterator[Batch]:
+    included = tiers_up_to(tier)
+    yield from (batch for batch in batches if batch.tier in included)
+
+
+def _case(name: str) -> Instance:
+    return next(case.instance for case in single() if case.id == name)
+
+
+def _generic() -> Row:
+    return _case("generic.v2.l2"), ((0, 1),)
+
+
+def _banked() -> Row:
+    return _case("banked"), ((1, 0),)
+
+
+def _sure() -> Row:
+    return _case("near-one.both"), ((0, 0),)
+
+
+def _certain() -> Row:
+    return instance("certain", 2, 2, target=lambda _: (1,), draft=lambda _: (1,)), ((1, 1),)
+
+
+def _short(number: int) -> Row:
+    """Return a row of one drafted token."""
+    return instance(f"together.short.{number}", 2, 1), ((number % 2,),)
+
+
+def _accepted(number: int, length: int) -> Row:
+    """Return a row of which everything is accepted, for p = q; its bonus is random."""
+    path = tuple((number + i) % 2 for i in range(length))
+    return equal(f"together.accepted.{number}", 2, length, lambda _: True), (path,)
+
+
+def _rejected(number: int) -> Row:
+    """Return a row that is rejected at once; its correction is random."""
+    disjoint = instance(
+        f"together.rejected.{number}", 4, 2, target=lambda _: (0, 1), draft=lambda _: (2, 3)
+    )
+    return disjoint, ((2 + number % 2, 3),)
+
+
+def _none(number: int) -> Row:
+    """Return a row that drafts nothing."""
+    shorter = instance(f"together.none.{number}", 2, 1)
+    first = Model("target", 2, {(): shorter.target(())}, context_free=True)
+    return Undrafted(first, shorter.draft, length=0), ((),)

@@ -1,0 +1,100 @@
+"""The command that explains a certificate: what fails, on which rows, and how to see it oneself."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from draftproof.conformance.cli.documents import as_json, print_json, read_json
+from draftproof.conformance.reproduction import (
+    BrokenCounterexample,
+    NotReproducible,
+    asked_rows,
+    script,
+)
+from draftproof.spec import MalformedDocument, validate
+
+
+@click.command()
+@click.argument("certificate", metavar="CERTIFICATE.json")
+@click.option(
+    "--script",
+    "output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file for the reproduction script.",
+)
+@as_json
+def explain(certificate: str, output: Path | None, as_json: bool) -> None:
+    """Explain what a certificate found ("-" reads standard input), and how to see it oneself.
+
+    Prints the smallest counterexample in words, its rows, the observed law beside the expected one,
+    and a script of a dozen lines that needs torch and the adapter alone.
+    """
+    found = _read(certificate)
+    document = _explanation(found, certificate)
+    if output is not None:
+        _write(document, output)
+    if as_json:
+        print_json(document, "explain")
+    else:
+        from draftproof.conformance.report import explanation, terminal
+
+        explanation.print_explanation(terminal.console(), document)
+
+
+def _read(file: str) -> Mapping[str, Any]:
+    """Read a certificate. A missing one is a usage error, a broken one is malformed evidence."""
+    if file != "-" and not Path(file).exists():
+        raise click.UsageError(f"there is no file {file!r}")
+    try:
+        document = read_json(file)
+        validate(document, "certificate")
+        found: Mapping[str, Any] = document["predicate"]["draftproof"]
+        if found["counterexample"] is not None:
+            asked_rows(found["counterexample"])
+    except (click.UsageError, MalformedDocument, BrokenCounterexample) as error:
+        told = error.message if isinstance(error, click.UsageError) else f"{file}: {error}"
+        click.echo(f"Error: malformed evidence: {told}", err=True)
+        sys.exit(5)
+    return found
+
+
+def _explanation(found: Mapping[str, Any], file: str) -> dict[str, Any]:
+    adapter, shown = found["adapter"], found["counterexample"]
+    title = f"by draftproof explain {Path(file).name}"
+    try:
+        if shown is not None:
+            title = f"{adapter['name']}: {shown['requirement']} fails; written {title}"
+        text, reason = script(found, title), ""
+    except NotReproducible as error:
+        text, reason = None, str(error)
+    return {
+        "adapter": f"{adapter['name']} {adapter['version']}",
+        "verdict": found["verdict"],
+        "failures": [
+            {
+                "id": each["id"],
+                "verdict": each["verdict"],
+                "case": each["worst"]["case"],
+                "detail": each["worst"]["detail"],
+            }
+            for each in found["requirements"]
+            if each["verdict"] not in ("pass", "skipped")
+        ],
+        "counterexample": shown,
+        "script": text,
+        "reason": reason,
+    }
+
+
+def _write(document: Mapping[str, Any], output: Path) -> None:
+    if document["script"] is None:
+        raise click.UsageError(f"there is no script to write: {document['reason']}")
+    try:
+        output.write_text(document["script"], encoding="utf-8")
+    except OSError as error:
+        raise click.UsageError(f"cannot write {str(output)!r}: {error.strerror}") from None

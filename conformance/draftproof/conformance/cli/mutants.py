@@ -1,0 +1,207 @@
+"""The command that puts the suite itself on trial: `mutants` prints the kill matrix."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from secrets import randbits
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from draftproof.conformance.cli.documents import as_json, print_json
+
+_LANES = ("exact", "probe", "sample")
+
+
+@click.command()
+@click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option(
+    "--lane",
+    "lanes",
+    multiple=True,
+    type=click.Choice(_LANES),
+    help="The lanes, each judged by itself. [default: exact]",
+)
+@click.option(
+    "--tier",
+    type=click.Choice(("quick", "standard", "full")),
+    default="standard",
+    show_default=True,
+    help="How many cases.",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="Of what is sampled. [default: a fresh one]"
+)
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
+@as_json
+def mutants(
+    ids: tuple[str, ...],
+    lanes: tuple[str, ...],
+    tier: str,
+    seed: int | None,
+    jobs: int,
+    as_json: bool,
+) -> None:
+    """Judge verifiers that are wrong on purpose, each in one way that real engines were.
+
+    Prints what caught each mutant on which lane, and what spared the controls, which are lossless.
+    With IDs, only these. What single runs decide needs no lane.
+    """
+    try:
+        from draftproof.conformance.mutants import EXHIBITS
+        from draftproof.conformance.mutants.matrix import kill_matrix
+        from draftproof.conformance.report import terminal
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        click.echo("Error: it needs PyTorch: pip install 'draftproof[torch]'", err=True)
+        sys.exit(3)
+    for name in ids:
+        if name not in EXHIBITS:
+            raise click.UsageError(f"there is no mutant or control {name!r}")
+    asked = tuple(dict.fromkeys(lanes)) or ("exact",)
+    seed = randbits(48) if seed is None else seed
+    rows = kill_matrix(
+        [EXHIBITS[name] for name in dict.fromkeys(ids) or EXHIBITS],
+        lanes=asked,
+        tier=tier,
+        seed=seed,
+        jobs=jobs,
+        progress=terminal.shown_progress,
+    )
+    document = {
+        "tier": tier,
+        "lanes": list(asked),
+        "seed": seed,
+        "exhibits": [_document(row) for row in rows],
+    }
+    if as_json:
+        print_json(document, "mutants")
+    else:
+        _print(terminal.console(), document, in_full=bool(ids))
+    sys.exit(0 if all(row.caught for row in rows) else 1)
+
+
+def _document(row: Any) -> dict[str, Any]:
+    from draftproof.conformance.mutants import Mutant
+
+    exhibit = row.exhibit
+    is_mutant = isinstance(exhibit, Mutant)
+    return {
+        "id": exhibit.id,
+        "kind": "mutant" if is_mutant else "control",
+        "what": exhibit.what,
+        "why": exhibit.why,
+        "source": list(exhibit.source),
+        "must_fail": [exhibit.breaks, *exhibit.also] if is_mutant else list(exhibit.fails),
+        "as_it_must": row.caught,
+        "cells": [
+            {
+                "requirement": cell.requirement,
+                "lane": cell.lane,
+                "verdict": cell.verdict,
+                "case": cell.finding.case,
+                "distance": _float(cell.finding.distance),
+                "allowed": _float(cell.finding.allowed),
+                "cases": cell.cases,
+                "detail": cell.finding.detail,
+            }
+            for cell in row.cells
+        ],
+    }
+
+
+def _float(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+# --- the terminal --------------------------------------------------------------------------
+
+_KILLED, _SURVIVED = "killed", "survived"
+
+# Below this many columns the sources are left out.
+_NARROW = 120
+
+
+def _print(out: Console, document: Mapping[str, Any], *, in_full: bool) -> None:
+    """Print a table of mutants and one of controls; `in_full`, each in words instead."""
+    shown = document["exhibits"]
+    if in_full:
+        for exhibit in shown:
+            _print_in_full(out, exhibit)
+    else:
+        for kind, columns in (
+            ("mutant", ("mutant", "breaks", "killed by")),
+            ("control", ("control", "must fail", "fails")),
+        ):
+            table = _table(out, *columns, *(("source",) if out.width >= _NARROW else ()))
+            for exhibit in (each for each in shown if each["kind"] == kind):
+                cells = [_name(exhibit), ", ".join(exhibit["must_fail"]) or "nothing"]
+                cells.append("\n".join(_killed(exhibit)))
+                table.add_row(*cells, *([_source(exhibit)] if out.width >= _NARROW else []))
+            if table.row_count:
+                out.print(table)
+    wrong = [exhibit["id"] for exhibit in shown if not exhibit["as_it_must"]]
+    mutants = sum(exhibit["kind"] == "mutant" for exhibit in shown)
+    out.print(
+        f"{mutants} mutants, {len(shown) - mutants} controls, tier {document['tier']}, "
+        f"lanes {', '.join(document['lanes'])}: "
+        + (
+            f"[bold red]not as they must: {', '.join(wrong)}[/]"
+            if wrong
+            else "[green]all as they must[/]"
+        )
+    )
+
+
+def _print_in_full(out: Console, exhibit: Mapping[str, Any]) -> None:
+    out.print(f"{_name(exhibit)}: {escape(exhibit['what'])}")
+    out.print(f"  {escape(exhibit['why'])}")
+    for source in exhibit["source"]:
+        out.print(f"  {escape(source)}", soft_wrap=True)
+    must = ", ".join(exhibit["must_fail"]) or "nothing"
+    out.print(f"  {'breaks' if exhibit['kind'] == 'mutant' else 'must fail'}: {must}")
+    for cell in exhibit["cells"]:
+        reason = f"; {escape(cell['detail'])}" if cell["detail"] else ""
+        out.print(f"  {_cell(cell)}{reason}")
+
+
+def _name(exhibit: Mapping[str, Any]) -> str:
+    name = str(exhibit["id"])
+    return name if exhibit["as_it_must"] else f"[bold red]{name}[/]"
+
+
+def _source(exhibit: Mapping[str, Any]) -> str:
+    first, *others = (source.removeprefix("https://") for source in exhibit["source"])
+    return escape(first) + (f" and {len(others)} more" if others else "")
+
+
+def _killed(exhibit: Mapping[str, Any]) -> list[str]:
+    """Return what killed an exhibit, and what must have and did not."""
+    must = exhibit["must_fail"]
+    return [
+        _cell(cell)
+        for cell in exhibit["cells"]
+        if cell["requirement"] in must or (not must and cell["verdict"] == _KILLED)
+    ] or ["[green]nothing[/]" if exhibit["kind"] == "control" else "[bold red]nothing judged it[/]"]
+
+
+def _cell(cell: Mapping[str, Any]) -> str:
+    where = f"{cell['lane']} {cell['case']}"
+    if cell["verdict"] == _KILLED:
+        measured = "" if cell["distance"] is None else f" by {cell['distance']:.2g}"
+        return f"{cell['requirement']} on {where}{measured}"
+    style = "bold red" if cell["verdict"] == _SURVIVED else "yellow"
+    return f"[{style}]{cell['requirement']} {cell['verdict']}[/] on {where}"
+
+
+def _table(out: Console, *columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table

@@ -1,0 +1,247 @@
+"""The probe lane: the law of a program into which nobody can look, from what it does.
+
+A compiled kernel, numpy in the middle, `u.item()` in Python's arithmetic: the exact lane cannot
+follow them. This lane *feeds* the program: torch's random operators return numbers that were
+chosen, of those that the generator could have given, and the outcome is watched. Which noise
+leads to which outcome is searched for by bisection; the law is the noise's share.
+
+    >>> import torch
+    >>> def verify(batch):
+    ...     u = torch.rand(len(batch), 1)
+    ...     return [int(x) for x in (u.numpy() <= [[0.0, 0.25]]).sum(1)]
+    >>> (found,) = probed_laws(verify, 1, batched=True, vocabulary=2)
+    >>> {outcome: str(weight) for outcome, weight in sorted(found.law.items())}
+    {0: '12582911/16777216', 1: '1/4', 2: '1/16777216'}
+
+**What is exact.** A wall is the last number of the noise before a change and the first after it,
+so a coin's probability is a count of the generator's own numbers, the number 0 included.
+
+**What is assumed**, of each box of noise that is found, after trying some points of it:
+
+* the program is constant there, if it is so at 16 points at random, at 4 of them with each number
+  at its least and at its largest, and with all coins at these ends at once;
+* a wall goes through all of it, if the same one shows in two contexts: other points at random, or,
+  where they do not show it, points half of which are the first's. One will do, if none shows it;
+* V clocks race there, if the rates that duels between them tell foretell 24 outcomes, 12 of them on
+  noise on which all clocks are as likely to ring first.
+
+**What tests it.** 512 points of each subject, from the law of the noise and used for nothing
+else, must have the outcome that the boxes foretell, unless two clocks ring within 2**-19 of each
+other, or closer than duels can tell. Laws that are wrong on a share s of the noise pass with
+probability (1 - s)**512 at most: 6e-3 for s = 1/100, 4e-12 for s = 1/20. A point that its box does
+not foretell is a find: the box is searched again, and 512 new points test what comes of it. One
+point of each outcome is run again, alone, to see that its row is not disturbed by others nor by
+anything that is not fed.
+
+What is smaller than that and at no end of any number stays unseen: so does a fault that waits for
+u in 0.50001..0.50002 and nothing else. The law's `resolution` does not count it.
+
+**What is refused**, with `OpaqueRandomness`: other outcomes with the same numbers, random operators
+that cannot be fed, other generators, and noise that is neither compared nor raced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from draftproof.conformance.lanes import _foreign as foreign
+from draftproof.conformance.lanes._race import Search
+from draftproof.conformance.lanes._search import (
+    Node,
+    Searcher,
+    agrees,
+    error_of,
+    forgetful,
+    law_of,
+    unsteady,
+)
+from draftproof.conformance.lanes._tape import NOWHERE, Block, Playback, Point, RowsMixed, Tape
+from draftproof.conformance.lanes.exact import TooManyRuns, _one_thread, _uncompiled
+from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.reference.law import Law
+from draftproof.reference.rational import Rational
+
+__all__ = ["OpaqueRandomness", "ProbedLaw", "TooManyRuns", "probed_laws"]
+
+Outcome = TypeVar("Outcome", bound=Hashable)
+
+# The most rows of one call, so that a batch fits into memory.
+_MOST_ROWS = 4096
+
+# Points that are run twice before anything else, the second time alone.
+_REPEATED = 8
+
+# Times that a box is searched again because a point in it was not foretold.
+_MOST_FINDS = 20
+
+
+@dataclass(frozen=True)
+class ProbedLaw(Generic[Outcome]):
+    """The law of a program, how far the true one may lie from it, and the rows that were run.
+
+    `resolution` bounds the total variation distance, if what the module assumes is so. Walls of
+    uniform noise are exact. Each race adds, times the probability that it is run, the last gaps of
+    its duels, 2**-19 for clocks so close to each other that rounding decides, and V / 2**23 for the
+    grid of the noise (derived at `Clocks`). Walls of discrete draws and of exponential noise, which
+    are fed by sums and logarithms in double precision, add V / 2**51 each.
+    """
+
+    law: Law[Outcome]
+    resolution: Rational
+    runs: int
+
+
+def probed_laws(
+    verify: Callable[[Sequence[int]], Sequence[Outcome]],
+    subjects: int,
+    *,
+    batched: bool,
+    vocabulary: int,
+    most_runs: int = 200_000,
+    held_back: int = 512,
+) -> tuple[ProbedLaw[Outcome], ...]:
+    """Return the law of the outcome of each of the subjects 0..`subjects` - 1.
+
+    `verify` runs the program once, on rows that are named by their subjects, and returns a
+    hashable outcome for each. It is called with one row only, unless `batched`, and if a row of a
+    batch does not behave as it does alone. `vocabulary` is the number of clocks in a race;
+    `most_runs` bounds the rows that are run for one subject, `held_back` of which test the law.
+
+    Outcomes are told apart by `==`. Raises `OpaqueRandomness`, `TooManyRuns`, and whatever the
+    program raises.
+    """
+    with foreign.generators_untouched(partial(verify, (0,))), _one_thread(), _uncompiled():
+        try:
+            program = _Program(verify, vocabulary, most_runs, held_back, [0] * subjects)
+            if batched and subjects > 0:
+                with contextlib.suppress(RowsMixed):
+                    return _Lane(program, alone=False).laws()
+            return _Lane(program, alone=True).laws()
+        except OpaqueRandomness as reason:
+            # A generator that was touched says more, and is told of on the way out.
+            refusal = reason
+    raise refusal
+
+
+@dataclass(frozen=True)
+class _Program:
+    """The program, what is known of it, and the rows that were run for each of its subjects."""
+
+    verify: Callable[[Sequence[int]], Sequence[Any]]
+    vocabulary: int
+    most_runs: int
+    held_back: int
+    runs: list[int]
+
+
+class _Lane:
+    """Runs a program for all of its subjects, together or each alone."""
+
+    def __init__(self, program: _Program, *, alone: bool) -> None:
+        self._program = program
+        self._alone = alone
+        # In a batch all rows draw alike; alone, each subject may draw as it likes.
+        shared = Tape(program.vocabulary)
+        self._tapes = [Tape(program.vocabulary) if alone else shared for _ in program.runs]
+
+    def laws(self) -> tuple[ProbedLaw[Any], ...]:
+        subjects = range(len(self._tapes))
+        for subject in subjects if self._alone else subjects[:1]:
+            (first, drawn), (second, again) = (self._played([(subject, NOWHERE)]) for _ in range(2))
+            if drawn != again:
+                raise forgetful(drawn, again)
+            if list(first) != list(second):
+                raise unsteady(first[0], second[0])
+        if not self._alone:
+            self._tapes[0].is_sealed = True
+        try:
+            trees = self._answered([self._law(subject) for subject in subjects])
+        except OpaqueRandomness as refusal:
+            if not self._alone:
+                # Rows that disturb each other look like noise that is not understood.
+                raise RowsMixed("rows of a batch are not understood") from refusal
+            raise
+        return tuple(
+            ProbedLaw(Law(law_of(tree)), error_of(tree), runs)
+            for tree, runs in zip(trees, self._program.runs, strict=True)
+        )
+
+    def _law(self, subject: int) -> Search[Node]:
+        """Find the boxes of one subject, and hold them against points that were held back."""
+        searcher = Searcher(self._tapes[subject], (subject, 0))
+        yield from self._steady(subject, searcher.points(searcher.everything(), _REPEATED))
+        tree = yield from searcher.explored(searcher.everything(), [])
+        for _ in range(_MOST_FINDS):
+            points = searcher.points(searcher.everything(), self._program.held_back)
+            outcomes = yield points
+            seen = list(zip(points, outcomes, strict=True))
+            wrong = next((each for each in seen if not agrees(tree, *each)), None)
+            if wrong is None:
+                one_of_each = dict(zip(outcomes, points, strict=True)).values()
+                yield from self._steady(subject, list(one_of_each))
+                return tree
+            tree = yield from searcher.corrected(tree, *wrong)
+        raise TooManyRuns(f"{_MOST_FINDS} times a point was not foretold by what was found so far")
+
+    def _steady(self, subject: int, points: list[Point]) -> Search[None]:
+        """Raise unless points have the same outcomes twice, in a batch and alone."""
+        first = yield points
+        again = [self._run([(subject, point)])[0] for point in points]
+        for one, other in zip(first, again, strict=True):
+            if one != other:
+                if not self._alone:
+                    raise RowsMixed(f"a row is {one!r} in a batch and {other!r} alone")
+                raise unsteady(one, other)
+
+    def _answered(self, searches: list[Search[Node]]) -> list[Node]:
+        """Return what the searches find, all of which are asked for points at once."""
+        found: dict[int, Node] = {}
+        answers: dict[int, list[Any] | None] = dict.fromkeys(range(len(searches)))
+        while answers:
+            asked = []
+            for subject, answer in answers.items():
+                try:
+                    search = searches[subject]
+                    points = next(search) if answer is None else search.send(answer)
+                    asked += [(subject, point) for point in points]
+                except StopIteration as end:
+                    found[subject] = end.value
+            answers = {subject: [] for subject in answers if subject not in found}
+            for rows in _portions(asked, 1 if self._alone else _MOST_ROWS):
+                for (subject, _), outcome in zip(rows, self._run(rows), strict=True):
+                    answers[subject].append(outcome)  # type: ignore[union-attr]  # made above
+        return [found[subject] for subject in range(len(searches))]
+
+    def _run(self, rows: Sequence[tuple[int, Point]]) -> Sequence[Any]:
+        return self._played(rows)[0]
+
+    def _played(self, rows: Sequence[tuple[int, Point]]) -> tuple[Sequence[Any], list[Block]]:
+        """Run the program once and return the outcomes of its rows, and what it drew."""
+        program = self._program
+        for subject, _ in rows:
+            program.runs[subject] += 1
+            if program.runs[subject] > program.most_runs:
+                raise TooManyRuns(
+                    f"subject {subject} needs more than {program.most_runs} rows of the program"
+                )
+        playback = Playback(self._tapes[rows[0][0]], [point for _, point in rows])
+        try:
+            with playback:
+                outcomes = program.verify([subject for subject, _ in rows])
+        finally:
+            # A program that catches everything must not turn a refusal into a law.
+            playback.finish()
+        if len(outcomes) != len(rows):
+            raise ValueError(f"verify returned {len(outcomes)} outcomes for {len(rows)} rows")
+        return outcomes, playback.drawn
+
+
+def _portions(
+    rows: Sequence[tuple[int, Point]], size: int
+) -> Iterator[Sequence[tuple[int, Point]]]:
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]

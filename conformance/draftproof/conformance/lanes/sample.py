@@ -1,0 +1,720 @@
+"""The sample lane: what a verifier that cannot be seen through emits, counted.
+
+It needs nothing but `verify`, with its real randomness. Drafts are drawn from their exact law, what
+is emitted is counted, and the counts are held against the exact law of the case by tests that may
+be looked at after every batch. A run ends as soon as it shows that a requirement fails, or that
+every distance is below the smallest one of interest, or with its budget: then what is still open
+is *inconclusive*. Nothing is tried again.
+
+What it takes for granted is that rows are independent: `sample_pairs` asks for that. A verifier
+whose rows share a coin, or take their neighbours' rows, fails here, too, unless it is given one row
+at a time, `alone`. What is judged is the law of the emission with the drafts averaged out. What a
+verifier makes of drafted tokens that it does not accept, and what it does with a probability below
+`Tested.detectable`, is out of sight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from math import expm1, inf, log
+
+import numpy
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from draftproof.conformance.adapter import Adapter, Declaration, Request, declaration
+from draftproof.conformance.exchange import as_given, columns, request, with_noise
+from draftproof.conformance.finding import FAIL, INCONCLUSIVE, PASS
+from draftproof.conformance.statistics import (
+    MISSED,
+    SMALLEST,
+    Budget,
+    Evidence,
+    Floats,
+    Null,
+    Outlook,
+    batch_sizes,
+    detectable,
+    distance,
+    hardest,
+    log_evidence,
+    log_evidence_above,
+    log_evidence_off,
+    mean_outlook,
+    no_evidence,
+    null,
+    outlook,
+    shifted,
+    tally,
+    updated,
+    upper_bound,
+)
+from draftproof.conformance.tolerance import allowed_distance
+from draftproof.reference.drafting import Drafts, draft_law
+from draftproof.reference.emission import Emission
+from draftproof.reference.errors import Unsupported
+from draftproof.reference.law import Law
+from draftproof.reference.model import Instance, Path
+from draftproof.reference.optimum import stateless
+from draftproof.reference.verifiers import ALGORITHMS, Algorithm, emission_law, require_fit
+
+Integers = NDArray[numpy.int64]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many emissions one instance is worth, and the smallest bias of interest."""
+
+    emissions: int
+    bias: float
+
+
+EFFORTS = {
+    "quick": Effort(2**17, 0.03),
+    "standard": Effort(2**20, 0.01),
+    "full": Effort(2**23, 0.0035),
+}
+"""The effort of each tier: with it, right verifiers pass on all instances of one draft up to V = 4,
+L = 3. The bound falls below the bias near n = (0.4 s + 3.4)**2 / bias**2 emissions, s being the sum
+of the square roots of a law's weights: at most the root of the number of its cells, 15 for the 256
+texts of V = 4, L = 3. V = 8, L = 3 has 4096 (s = 58) and ends inconclusive on every tier: it takes
+0.8, 7 and 58 million emissions."""
+
+TESTS = 5
+"""The tests of one run that can raise a false alarm: two laws, and three bets on the length."""
+
+POWER = 0.9
+"""What is called detectable is rejected with this probability."""
+
+
+@dataclass(frozen=True)
+class Tested:
+    """What one requirement came to.
+
+    `distance` is the distance that the counts have, `bound` one that the true distance exceeds with
+    probability at most 1e-6. A right verifier reaches the `threshold` with the probability of a
+    false alarm that its budget allows. With these emissions, a distance of `detectable`, in the
+    direction that is hardest to see, is found with the probability `power`, which is computed, and
+    right to a few hundredths.
+    """
+
+    verdict: str
+    """"pass", "fail" or "inconclusive"."""
+    emissions: int
+    distance: float
+    bound: float
+    log_evidence: float
+    threshold: float
+    what: str
+    """What decided it."""
+    detectable: float = inf
+    power: float = POWER
+
+
+def sample(
+    adapter: Adapter,
+    instance: Instance,
+    *,
+    seed: int,
+    effort: Effort = EFFORTS["quick"],
+    budget: Budget | None = None,
+    alone: bool = False,
+    to_the_end: bool = False,
+) -> dict[str, Tested]:
+    """Return what each requirement came to that can be judged on this instance.
+
+    A requirement passes if its distance is below the bias of interest, L times that for lengths.
+    The budget of false alarms is for `TESTS` tests if it is not given. `alone` gives the verifier
+    one row at a time; `to_the_end` goes on after a failure, until everything is decided.
+    `law.reference`, `length.expected` and `length.optimal` are asked only where the reference knows
+    the algorithm, and it takes the instance; the last one only where it claims the optimum.
+
+    Raises `InvalidAdapter`.
+    """
+    declared = declaration(adapter)
+    if alone:
+        declared = replace(declared, batch=False)
+    given = as_given(instance, declared)
+    cells = _cells(given)
+    terms = _Terms((budget or Budget(tests=TESTS)).threshold, effort.bias)
+    asked = _asked(given, declared.algorithm, _allowed(given, declared))
+    seen = _nothing(asked)
+    failed: dict[str, Tested] = {}
+    random = numpy.random.default_rng(seed)
+    with _verifying(adapter, instance, cells, declared, random) as verify:
+        for look, size in enumerate(batch_sizes(effort.emissions), 1):
+            seen = _counted(asked, seen, verify(size), random)
+            judged = {**_judged(asked, seen, terms, look), **failed}
+            failed = {each: found for each, found in judged.items() if found.verdict == FAIL}
+            is_open = any(found.verdict == INCONCLUSIVE for found in judged.values())
+            if not is_open or (failed and not to_the_end):
+                break
+    return _with_sight(asked, judged, terms)
+
+
+def sample_pairs(
+    adapter: Adapter,
+    instance: Instance,
+    *,
+    seed: int,
+    effort: Effort = EFFORTS["quick"],
+    budget: Budget | None = None,
+) -> dict[str, Tested]:
+    """Return what `batch.invariant` and `random.calls` came to on this instance.
+
+    Pairs are neighbouring rows of one batch, and the same row in two consecutive calls. The joint
+    law of their accepted lengths and next tokens is held against the product of the exact laws,
+    so what `sample` finds wrong with single emissions fails here, too. `Tested.emissions` counts
+    pairs. `batch.invariant` is not asked of a verifier that takes one row at a time.
+
+    Raises `Unsupported` where the reference does not know the algorithm, or the algorithm does not
+    take the instance; `InvalidAdapter`.
+    """
+    declared = declaration(adapter)
+    algorithm = ALGORITHMS.get(declared.algorithm)
+    if algorithm is None:
+        raise Unsupported(
+            f"pairs of emissions are held against the law of an algorithm, and the reference does "
+            f"not know {declared.algorithm!r}; it knows {', '.join(ALGORITHMS)}"
+        )
+    given = as_given(instance, declared)
+    cells = _cells(given)
+    terms = _Terms((budget or Budget(tests=2)).threshold, effort.bias)
+    law = tally(cells.kind, _emission_law(cells, algorithm), 0)
+    both = null(numpy.outer(law, law).ravel(), tolerance=min(2 * _allowed(given, declared), 1.0))
+    tests = {"random.calls": "pairs of consecutive calls"}
+    if declared.batch:
+        tests = {"batch.invariant": "pairs of neighbouring rows", **tests}
+    counts = {each: numpy.zeros(len(both.law)) for each in tests}
+    evidence = dict.fromkeys(tests, no_evidence(both))
+    random = numpy.random.default_rng(seed)
+    with _verifying(adapter, instance, cells, declared, random) as verify:
+        for look, size in enumerate(batch_sizes(effort.emissions, smallest=2 * SMALLEST), 1):
+            calls = [cells.kind[verify(max(size // 4 * 2, 2))[0]] for _ in range(2)]
+            pairs = {
+                "batch.invariant": numpy.concatenate([call.reshape(-1, 2) for call in calls]),
+                "random.calls": numpy.stack(calls, 1),
+            }
+            for each in tests:
+                cell = pairs[each] @ numpy.array([len(law), 1])
+                fresh = numpy.bincount(cell, minlength=len(both.law)).astype(float)
+                counts[each] = counts[each] + fresh
+                evidence[each] = updated(both, evidence[each], fresh)
+            judged = {
+                each: _judged_law(both, evidence[each], counts[each], terms, look, what)
+                for each, what in tests.items()
+            }
+            verdicts = {found.verdict for found in judged.values()}
+            if INCONCLUSIVE not in verdicts or FAIL in verdicts:
+                break
+    return {
+        each: replace(found, detectable=_smallest_bias(both, found.emissions, terms))
+        for each, found in judged.items()
+    }
+
+
+# --- what is emitted, as numbers --------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """The numbering of all that can be emitted on an instance.
+
+    A *node* is what can be accepted: a prefix and the first path that has it. Cell node * V + token
+    is an emission, the last cell is for what is no result.
+    """
+
+    instance: Instance
+    drafts: tuple[Drafts, ...]
+    chances: Floats
+    """[drafts]: the probabilities of the drafts, summed up."""
+    node: tuple[Integers, ...]
+    """[K, L+1] for every draft: the node of a path and an accepted length."""
+    emissions: tuple[Emission, ...]
+    accepted: Integers
+    """[cells]: the accepted length; 0 for no result."""
+    unsaid: Integers
+    """The cells of emissions that the target never says."""
+    kind: Integers
+    """[cells]: accepted length * V + next token, and one more for no result."""
+
+    @property
+    def size(self) -> int:
+        """The number of cells."""
+        return len(self.accepted)
+
+
+@lru_cache(maxsize=8)
+def _cells(instance: Instance) -> _Cells:
+    law = draft_law(instance)
+    vocabulary = instance.vocabulary
+    numbers: dict[tuple[int, Path], int] = {}
+    node = []
+    for drafts in law:
+        first: dict[Path, int] = {}
+        for index, path in enumerate(drafts):
+            for accepted in range(len(path) + 1):
+                first.setdefault(path[:accepted], index)
+        prefixes = [[path[:a] for a in range(len(path) + 1)] for path in drafts]
+        node.append(
+            numpy.array(
+                [[numbers.setdefault((first[x], x), len(numbers)) for x in row] for row in prefixes]
+            )
+        )
+    emissions = tuple(
+        Emission(path, prefix, token) for path, prefix in numbers for token in range(vocabulary)
+    )
+    target = instance.target
+    return _Cells(
+        instance=instance,
+        drafts=tuple(law),
+        chances=numpy.cumsum([float(weight) for _, weight in law.items()]),
+        node=tuple(node),
+        emissions=emissions,
+        accepted=numpy.array([len(e.accepted) for e in emissions] + [0]),
+        unsaid=numpy.array(
+            [i for i, e in enumerate(emissions) if target.joint(e.tokens) == 0], dtype=int
+        ),
+        kind=numpy.array(
+            [len(e.accepted) * vocabulary + e.next_token for e in emissions]
+            + [(instance.length + 1) * vocabulary]
+        ),
+    )
+
+
+def _emission_law(cells: _Cells, algorithm: Algorithm) -> Floats:
+    law = emission_law(algorithm, cells.instance)
+    return numpy.array([float(law[emission]) for emission in cells.emissions] + [0.0])
+
+
+def _allowed(instance: Instance, declared: Declaration) -> float:
+    return min(float(allowed_distance(declared, instance.vocabulary, instance.length)), 1.0)
+
+
+@dataclass(frozen=True)
+class _Table:
+    """Every draft of one number of paths as a row of a request, to gather batches from."""
+
+    row: Integers
+    """[drafts]: which row a draft has."""
+    request: Request
+    node: Tensor
+    """[rows, K, L+1]"""
+
+
+_Verify = Callable[[int], tuple[Integers, str]]
+"""Drafts and verifies a number of rows: their cells, and the words of what is no result."""
+
+
+@contextmanager
+def _verifying(
+    adapter: Adapter,
+    instance: Instance,
+    cells: _Cells,
+    declared: Declaration,
+    random: numpy.random.Generator,
+) -> Iterator[_Verify]:
+    """Seed the global generator of torch and the request's from `random`, until the end."""
+    # A scheme that runs out of tokens drafts fewer paths, and requests have one K.
+    sizes = numpy.array([len(drafts) for drafts in cells.drafts])
+    tables = {}
+    for size in numpy.unique(sizes):
+        members = numpy.flatnonzero(sizes == size)
+        row = numpy.zeros(len(sizes), dtype=int)
+        row[members] = numpy.arange(len(members))
+        asked = request([(instance, cells.drafts[i]) for i in members], declared)
+        node = torch.from_numpy(numpy.array([cells.node[i] for i in members]))
+        tables[size] = _Table(row, asked, node)
+
+    def verify(rows: int) -> tuple[Integers, str]:
+        drawn = cells.chances.searchsorted(random.random(rows) * cells.chances[-1], side="right")
+        found, words = numpy.empty(rows, dtype=int), ""
+        for size, table in tables.items():
+            here = numpy.flatnonzero(sizes[drawn] == size)
+            # A verifier that takes one row at a time is given one row at a time.
+            for part in [here] if declared.batch and len(here) else here[:, None]:
+                chosen = torch.from_numpy(table.row[drawn[part]])
+                found[part], failed = _verified(adapter, declared, cells, table, chosen, generator)
+                words = words or failed
+        return found, words
+
+    threads = torch.get_num_threads()
+    try:
+        # Threads that wait for each other are ten times slower where cases run in parallel.
+        torch.set_num_threads(1)
+        with torch.random.fork_rng():
+            torch.manual_seed(int(random.integers(2**63)))
+            generator = torch.Generator(declared.device)
+            generator.manual_seed(int(random.integers(2**63)))
+            yield verify
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _verified(
+    adapter: Adapter,
+    declared: Declaration,
+    cells: _Cells,
+    table: _Table,
+    chosen: Tensor,
+    generator: torch.Generator,
+) -> tuple[Integers, str]:
+    asked = with_noise(_gathered(table.request, chosen, generator), declared)
+    try:
+        result = columns(adapter.verify(asked), len(chosen))
+        accepted, path, token = (_whole(column) for column in result)
+    except (Exception, SystemExit) as error:
+        return numpy.full(len(chosen), cells.size - 1), f"raised {type(error).__name__}: {error}"
+    (_, drafts, lengths), vocabulary = table.node.shape, cells.instance.vocabulary
+    valid = (accepted >= 0) & (accepted < lengths) & (path >= 0) & (path < drafts)
+    valid &= (token >= 0) & (token < vocabulary)
+    place = torch.where(valid, (chosen * drafts + path) * lengths + accepted, 0)
+    cell = torch.where(valid, table.node.view(-1)[place] * vocabulary + token, cells.size - 1)
+    if valid.all():
+        return cell.numpy(), ""
+    bad = int(valid.logical_not().nonzero()[0])
+    found = [column[bad].item() for column in result]
+    return cell.numpy(), "returned accepted length {}, path {}, next token {}".format(*found)
+
+
+def _gathered(table: Request, chosen: Tensor, generator: torch.Generator) -> Request:
+    """Return the request of the chosen rows, all of its tensors fresh."""
+    rows = {
+        field.name: getattr(table, field.name).index_select(0, chosen.to(table.draft_probs.device))
+        for field in fields(Request)
+        if isinstance(getattr(table, field.name), Tensor)
+    }
+    return replace(table, **rows, generator=generator)
+
+
+def _whole(column: Tensor) -> Tensor:
+    """Return a column as int64 on the CPU, -1 for what is no whole number."""
+    whole = column.detach().to("cpu", torch.int64)
+    return whole if whole.dtype == column.dtype else torch.where(whole == column.cpu(), whole, -1)
+
+
+# --- what is asked of it ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Terms:
+    threshold: float
+    bias: float
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the counts of one instance are held against.
+
+    `emission` and `length` are None where the reference does not know the algorithm, `optimum`
+    where it is not known; `claimed` says that the algorithm claims it.
+    """
+
+    cells: _Cells
+    allowed: float
+    text: Null
+    continuations: tuple[tuple[Integers, Integers, Floats], ...]
+    """For 1..L+1 tokens: the cells of so many, the number of each one's text, and the target's law
+    of the texts that go on from each number."""
+    emission: Null | None
+    length: Floats | None
+    """[L+1]: the exact law of the accepted length."""
+    optimum: float | None
+    claimed: bool
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What was counted, and what was won by it."""
+
+    counts: Floats
+    texts: Floats
+    emission: Evidence | None
+    text: Evidence
+    words: str
+
+
+@lru_cache(maxsize=8)
+def _asked(instance: Instance, name: str, allowed: float) -> _Asked:
+    cells, algorithm = _cells(instance), _fitting(name, instance)
+    emission = length = None
+    no_result = cells.size - 1
+    if algorithm is not None:
+        law = _emission_law(cells, algorithm)
+        emission = null(law, tolerance=allowed, forbidden=[*cells.unsaid, no_result])
+        length = tally(cells.accepted, law, instance.length + 1)
+    try:
+        optimum = float(stateless(instance).value)
+    except Unsupported:
+        optimum = None
+    texts = _text_law(instance.target.text(instance.length + 1), instance)
+    return _Asked(
+        cells=cells,
+        allowed=allowed,
+        text=null(
+            numpy.append(texts, 0.0),  # what the target never says, and what is no result
+            tolerance=allowed,
+            forbidden=[len(texts)],
+        ),
+        continuations=tuple(_continuations(cells, texts)),
+        emission=emission,
+        length=length,
+        optimum=optimum,
+        claimed=algorithm is not None and algorithm.optimal,
+    )
+
+
+def _fitting(name: str, instance: Instance) -> Algorithm | None:
+    """Return the algorithm of this name, if the reference has one that takes the instance."""
+    algorithm = ALGORITHMS.get(name)
+    if algorithm is None:
+        return None
+    try:
+        require_fit(algorithm, instance)
+    except Unsupported:
+        return None
+    return algorithm
+
+
+def _text_law(law: Law[Path], instance: Instance) -> Floats:
+    """Return the law of texts by number: their tokens as digits in base V."""
+    shares = numpy.zeros((instance.vocabulary,) * (instance.length + 1))
+    for text, weight in law.items():
+        shares[text] = float(weight)
+    return shares.ravel()
+
+
+def _continuations(cells: _Cells, texts: Floats) -> Iterator[tuple[Integers, Integers, Floats]]:
+    vocabulary = cells.instance.vocabulary
+    said = numpy.setdiff1d(numpy.arange(len(cells.emissions)), cells.unsaid)
+    for size in range(1, cells.instance.length + 2):
+        own = numpy.array([i for i in said if len(cells.emissions[i].tokens) == size], dtype=int)
+        digits = vocabulary ** numpy.arange(size - 1, -1, -1)
+        number = numpy.array([digits @ cells.emissions[i].tokens for i in own], dtype=int)
+        block = texts.reshape(vocabulary**size, -1)
+        mass = block.sum(1, keepdims=True)
+        yield own, number, numpy.divide(block, mass, out=numpy.zeros_like(block), where=mass > 0)
+
+
+def _nothing(asked: _Asked) -> _Seen:
+    return _Seen(
+        numpy.zeros(asked.cells.size),
+        numpy.zeros(len(asked.text.law)),
+        no_evidence(asked.emission) if asked.emission else None,
+        no_evidence(asked.text),
+        "",
+    )
+
+
+def _counted(
+    asked: _Asked, seen: _Seen, found: tuple[Integers, str], random: numpy.random.Generator
+) -> _Seen:
+    """Return what is seen after one more batch."""
+    cells, words = found
+    counts = tally(cells, numpy.ones(len(cells)), asked.cells.size)
+    texts = _texts(asked, counts, random)
+    emission = seen.emission
+    if asked.emission is not None and emission is not None:
+        emission = updated(asked.emission, emission, counts)
+    return _Seen(
+        seen.counts + counts,
+        seen.texts + texts,
+        emission,
+        updated(asked.text, seen.text, texts),
+        seen.words or words,
+    )
+
+
+def _texts(asked: _Asked, counts: Floats, random: numpy.random.Generator) -> Floats:
+    """Return how often each text was written, the emissions continued by the target at random."""
+    texts = numpy.zeros(len(asked.text.law))
+    for own, number, following in asked.continuations:
+        started = tally(number, counts[own], len(following))
+        texts[:-1] += random.multinomial(started.astype(int), following).ravel()
+    texts[-1] = counts[asked.cells.unsaid].sum() + counts[-1]
+    return texts
+
+
+# --- verdicts -------------------------------------------------------------------------------
+
+
+def _judged(asked: _Asked, seen: _Seen, terms: _Terms, look: int) -> dict[str, Tested]:
+    """Return what each requirement comes to as things stand."""
+    cells, counts = asked.cells, seen.counts
+    span = cells.instance.length
+    lengths = tally(cells.accepted, counts, span + 1)
+    text = _judged_law(asked.text, seen.text, seen.texts, terms, look, "law of the text")
+    judged = {"law.lossless": text}
+    if asked.optimum is not None:
+        above = _judged_above(lengths, asked.optimum, asked.allowed, terms, look)
+        judged["length.bounded"] = above
+        if above.verdict == FAIL and text.verdict != FAIL:
+            proof = replace(text, verdict=FAIL, log_evidence=above.log_evidence, what=above.what)
+            judged["law.lossless"] = proof
+    if asked.emission is not None and seen.emission is not None:
+        judged["law.reference"] = _judged_law(
+            asked.emission, seen.emission, counts, terms, look, "law of the emission"
+        )
+    never = "what the target never says"
+    judged["law.support"] = _judged_never(counts[cells.unsaid].sum(), counts, terms, look, never)
+    words = seen.words or "what is no result"
+    judged["law.prefix"] = _judged_never(counts[-1], counts, terms, look, words)
+    if asked.length is not None:
+        mean = float(asked.length @ numpy.arange(span + 1))
+        judged["length.expected"] = _judged_length(lengths, mean, asked.allowed, terms, look)
+        if asked.claimed and asked.optimum is not None:
+            judged["length.optimal"] = _judged_length(
+                lengths, asked.optimum, asked.allowed, terms, look
+            )
+    return judged
+
+
+def _judged_law(
+    null: Null, evidence: Evidence, counts: Floats, terms: _Terms, look: int, what: str
+) -> Tested:
+    emissions, observed = int(counts.sum()), distance(null.law, counts)
+    bound = upper_bound(observed, emissions, look=look)
+    won = log_evidence(null, evidence)
+    if evidence.forbidden:
+        what = "a forbidden outcome in the " + what
+    return Tested(
+        _verdict(won, bound, terms.bias, terms),
+        emissions,
+        observed,
+        bound,
+        won,
+        terms.threshold,
+        what,
+    )
+
+
+def _judged_never(times: float, counts: Floats, terms: _Terms, look: int, what: str) -> Tested:
+    """Judge what must not happen even once: no rounding excuses it."""
+    emissions = int(counts.sum())
+    observed = float(times / emissions)
+    # Never seen in n emissions: (1 - bound)**n is the look's share of the error.
+    bound = (
+        upper_bound(observed, emissions, look=look)
+        if times
+        else log(look * (look + 1) / MISSED) / emissions
+    )
+    won = inf if times else 0.0
+    what = f"a forbidden outcome: {what}" if times else f"no outcome is {what}"
+    return Tested(
+        _verdict(won, bound, terms.bias, terms),
+        emissions,
+        observed,
+        bound,
+        won,
+        terms.threshold,
+        what,
+    )
+
+
+def _judged_length(
+    lengths: Floats, mean: float, allowed: float, terms: _Terms, look: int
+) -> Tested:
+    emissions, span = int(lengths.sum()), len(lengths) - 1
+    observed = abs(float(lengths @ numpy.arange(span + 1)) / emissions - mean)
+    bound = upper_bound(observed, emissions, look=look, span=span)
+    won = log_evidence_off(lengths, mean, span * allowed)
+    return Tested(
+        _verdict(won, bound, span * terms.bias, terms),
+        emissions,
+        observed,
+        bound,
+        won,
+        terms.threshold,
+        "mean of the accepted length",
+    )
+
+
+def _judged_above(
+    lengths: Floats, optimum: float, allowed: float, terms: _Terms, look: int
+) -> Tested:
+    emissions, span = int(lengths.sum()), len(lengths) - 1
+    observed = max(float(lengths @ numpy.arange(span + 1)) / emissions - optimum, 0.0)
+    bound = upper_bound(observed, emissions, look=look, span=span)
+    won = log_evidence_above(lengths, optimum + span * allowed)
+    return Tested(
+        _verdict(won, bound, span * terms.bias, terms),
+        emissions,
+        observed,
+        bound,
+        won,
+        terms.threshold,
+        "accepted length above the optimum",
+    )
+
+
+def _verdict(won: float, bound: float, bias: float, terms: _Terms) -> str:
+    if won >= terms.threshold:
+        return FAIL
+    return PASS if bound <= bias else INCONCLUSIVE
+
+
+# --- what could have been seen ------------------------------------------------------------------
+
+
+def _with_sight(asked: _Asked, judged: dict[str, Tested], terms: _Terms) -> dict[str, Tested]:
+    """Return the findings with the smallest distances that they could have seen."""
+    nulls = {"law.lossless": asked.text, "law.reference": asked.emission}
+    sighted = {}
+    for requirement, found in judged.items():
+        law = nulls.get(requirement)
+        if law is not None:
+            smallest = _smallest_bias(law, found.emissions, terms)
+        elif requirement.startswith("law."):
+            smallest = -expm1(log(1 - POWER) / found.emissions)
+        elif requirement == "length.bounded":
+            smallest = _smallest_excess(asked, found.emissions, terms)
+        else:
+            assert asked.length is not None
+            smallest = _smallest_shift(asked.length, asked.allowed, found.emissions, terms)
+        sighted[requirement] = replace(found, detectable=smallest)
+    return sighted
+
+
+def _smallest_bias(law: Null, emissions: int, terms: _Terms) -> float:
+    def after(bias: float) -> Outlook:
+        return outlook(law, hardest(law.law, bias), emissions)
+
+    return detectable(after, terms.threshold, power=POWER)
+
+
+def _smallest_excess(asked: _Asked, emissions: int, terms: _Terms) -> float:
+    """Return it for the law that varies most at the optimum: all tokens accepted, or none."""
+    span = asked.cells.instance.length
+    assert asked.optimum is not None
+    room, bound = span - asked.optimum, asked.optimum + span * asked.allowed
+    if room <= 0:
+        return 0.0
+    all_or_none = numpy.zeros(span + 1)
+    all_or_none[[0, span]] = room / span, asked.optimum / span
+
+    def after(shift: float) -> Outlook:
+        return mean_outlook(shifted(all_or_none, shift), bound, emissions)
+
+    return min(detectable(after, terms.threshold, power=POWER, largest=room), room)
+
+
+def _smallest_shift(length: Floats, allowed: float, emissions: int, terms: _Terms) -> float:
+    span = len(length) - 1
+
+    def either_way(upwards: Floats) -> float:
+        mean = float(upwards @ numpy.arange(span + 1))
+        if mean >= span:
+            return 0.0
+
+        def after(shift: float) -> Outlook:
+            return mean_outlook(shifted(upwards, shift), mean + span * allowed, emissions)
+
+        # One of two sides has half of the wealth.
+        smallest = detectable(after, terms.threshold + log(2), power=POWER, largest=span - mean)
+        return min(smallest, span - mean)  # no mean is further off on this side
+
+    return max(either_way(length), either_way(length[::-1]))

@@ -1,0 +1,212 @@
+"""The right verifiers that mutants are made from: every step is a method that can be got wrong."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from draftproof.conformance.adapter import INVALID_INPUTS, Request, Result
+
+
+class Token:
+    """Token verification of one path. Rows of different lengths are not asked of it."""
+
+    name = "token"
+    version = "1"
+    algorithm = "token"
+    undefined: ClassVar = dict.fromkeys(INVALID_INPUTS, "it trusts its caller")
+
+    def verify(self, request: Request) -> Result:
+        """Verify B single paths."""
+        path, q, p = self.rows(request)
+        ratio = self.ratio(p[:, :-1], q, path)
+        accepted = self.accepted(self.passed(self.coins(ratio, request), ratio))
+        owed = torch.cat([self.residual(p[:, :-1], q, path), self.bonus(p, q)], 1)
+        return self.emitted(accepted, owed, p, request)
+
+    def rows(self, request: Request) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the path [B, L] and its rows q [B, L, V] and p [B, L+1, V]."""
+        wide = torch.promote_types(request.target_probs.dtype, torch.float32)
+        rows = request.draft_probs[:, 0].to(wide), request.target_probs[:, 0].to(wide)
+        return request.draft_tokens[:, 0], *rows
+
+    def ratio(self, p: Tensor, q: Tensor, path: Tensor) -> Tensor:
+        """Return how much more the target wants each drafted token than the draft: [B, L]."""
+        return at(p, path) / at(q, path)
+
+    def coins(self, ratio: Tensor, request: Request) -> Tensor:
+        """Return a uniform number for each ratio."""
+        return torch.rand(ratio.shape, dtype=ratio.dtype, generator=request.generator)
+
+    def passed(self, coins: Tensor, ratio: Tensor) -> Tensor:
+        """Return which positions pass."""
+        return coins < ratio
+
+    def accepted(self, passed: Tensor) -> Tensor:
+        """Return how many tokens [B] pass before the first that does not."""
+        return passed.long().cumprod(-1).sum(-1)
+
+    def residual(self, p: Tensor, q: Tensor, path: Tensor) -> Tensor:
+        """Return what corrections are drawn from, not normalised: [B, L, V]."""
+        return (p - q).clamp(min=0)
+
+    def bonus(self, p: Tensor, q: Tensor) -> Tensor:
+        """Return what the bonus is drawn from: [B, 1, V]."""
+        return p[:, -1:]
+
+    def emitted(self, accepted: Tensor, owed: Tensor, p: Tensor, request: Request) -> Result:
+        """Draw the next token from the row of `owed` [B, L+1, V] after what is accepted."""
+        row = torch.arange(len(p))
+        last = owed[row, accepted]
+        # Only rounding leaves nothing to draw from.
+        last = torch.where(last.sum(-1, keepdim=True) > 0, last, p[row, accepted])
+        return Result(accepted, torch.zeros_like(accepted), self.draw(last, request))
+
+    def draw(self, rows: Tensor, request: Request) -> Tensor:
+        """Draw a token [B] from rows [B, V] that need not be normalised."""
+        return torch.multinomial(rows, 1, generator=request.generator)[:, 0]
+
+
+class Block(Token):
+    """Block verification of one path."""
+
+    name = "block"
+    algorithm = "block"
+
+    def verify(self, request: Request) -> Result:
+        """Verify B single paths."""
+        path, q, p = self.rows(request)
+        weight = self.weights(self.ratio(p[:, :-1], q, path))
+        excess = (weight[:, :-1, None] * p[:, :-1] - q).clamp(min=0)
+        passing = self.passing(excess.sum(-1), weight)
+        accepted = self.kept(self.coins(passing, request) < passing)
+        owed = torch.cat([self.correction(excess, p[:, :-1], q), self.bonus(p, q)], 1)
+        return self.emitted(accepted, owed, p, request)
+
+    def weights(self, ratio: Tensor) -> Tensor:
+        """Return w [B, L+1] of w_0 = 1, w_i = min(1, w_{i-1} ratio_i)."""
+        weight = [torch.ones_like(ratio[:, 0])]
+        for column in ratio.unbind(1):
+            # 0 / 0 is no number: what neither can say has no weight.
+            weight.append((weight[-1] * column).nan_to_num(0.0).clamp(max=1))
+        return torch.stack(weight, 1)
+
+    def passing(self, mass: Tensor, weight: Tensor) -> Tensor:
+        """Return the probability [B, L] that the test of each prefix is passed."""
+        against = mass[:, 1:] + 1 - weight[:, 1:-1]
+        shorter = torch.where(against > 0, mass[:, 1:] / against, 1.0)
+        return torch.cat([shorter, weight[:, -1:]], 1)
+
+    def kept(self, passed: Tensor) -> Tensor:
+        """Return the length [B] of the longest prefix that passes."""
+        return (passed * torch.arange(1, passed.shape[1] + 1)).amax(1)
+
+    def correction(self, excess: Tensor, p: Tensor, q: Tensor) -> Tensor:
+        """Return what corrections are drawn from, not normalised: [B, L, V]."""
+        return excess
+
+
+class Ragged(Token):
+    """Token verification of rows of different lengths."""
+
+    name = "ragged"
+    ragged = True
+
+    def rows(self, request: Request) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the path, -1 where a row has ended, and its rows."""
+        path, q, p = super().rows(request)
+        if request.lengths is not None:
+            ended = torch.arange(path.shape[1]) >= request.lengths[:, None]
+            path = path.masked_fill(ended, -1)
+        return path, q, p
+
+    def ratio(self, p: Tensor, q: Tensor, path: Tensor) -> Tensor:
+        """Return 0 where a row has ended: there is nothing to accept."""
+        return torch.where(path >= 0, super().ratio(p, q, path.clamp(min=0)), 0.0)
+
+    def residual(self, p: Tensor, q: Tensor, path: Tensor) -> Tensor:
+        """Return the bonus row where a row has ended: nothing is taken out of it."""
+        return torch.where((path >= 0)[..., None], super().residual(p, q, path), p)
+
+
+class Supplied(Token):
+    """Token verification on random numbers that the caller supplies."""
+
+    name = "supplied"
+    noise: ClassVar = {"coins": ("uniform", "L"), "race": ("exponential", "V")}
+
+    def coins(self, ratio: Tensor, request: Request) -> Tensor:
+        """Return the caller's."""
+        return request.noise["coins"]  # type: ignore[index]  # it is declared
+
+    def draw(self, rows: Tensor, request: Request) -> Tensor:
+        """Let the tokens race: the one with the most probability per time wins."""
+        clocks = request.noise["race"]  # type: ignore[index]  # it is declared
+        return (rows / clocks.clamp(min=torch.finfo(clocks.dtype).tiny)).argmax(-1)
+
+
+class Logits(Token):
+    """Token verification of rows that are given as logits."""
+
+    name = "logits"
+    logits = True
+
+    def rows(self, request: Request) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the path and the softmax of its rows."""
+        q, p = request.draft_logits, request.target_logits
+        return request.draft_tokens[:, 0], q[:, 0].softmax(-1), p[:, 0].softmax(-1)  # type: ignore[index]  # they are declared
+
+
+class Checked(Token):
+    """Token verification that refuses what breaks its contract."""
+
+    name = "checked"
+    undefined: ClassVar = {}
+
+    def rows(self, request: Request) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the path and its rows, checked. Raises `ValueError`."""
+        tokens, vocabulary = request.draft_tokens, request.draft_probs.shape[-1]
+        count, drafts, length = tokens.shape
+        if request.draft_probs.shape != (count, 1, length, vocabulary) or drafts != 1:
+            raise ValueError("there must be a row of the draft for every token of one path")
+        if request.target_probs.shape != (count, 1, length + 1, vocabulary):
+            raise ValueError("there must be a row of the target for every token and the bonus")
+        path, q, p = super().rows(request)
+        if ((path < 0) | (path >= p.shape[-1])).any():
+            raise ValueError("a drafted token is not in the vocabulary")
+        if self.is_invalid(q) or self.is_invalid(p):
+            raise ValueError("a row is no probability distribution")
+        return path, q, p
+
+    def is_invalid(self, rows: Tensor) -> bool:
+        """Return whether one of the rows is no distribution."""
+        sums = rows.sum(-1)
+        return not ((rows >= 0).all() and ((sums - 1).abs() < 1e-2).all())
+
+
+def at(rows: Tensor, path: Tensor) -> Tensor:
+    """Return the entry [B, L] of each path token in its row [B, L, V]."""
+    return rows.gather(-1, path[..., None])[..., 0]
+
+
+def one_hot(token: Tensor, rows: Tensor) -> Tensor:
+    """Return rows like `rows` [..., V] that are certain of a token [...]."""
+    return torch.zeros_like(rows).scatter(-1, token[..., None], 1.0)
+
+
+def without(rows: Tensor, token: Tensor) -> Tensor:
+    """Return the rows [..., V] with a zero at a token [...], not normalised."""
+    return rows.scatter(-1, token[..., None], 0.0)
+
+
+def tempered(rows: Tensor, temperature: float) -> Tensor:
+    """Return the rows [..., V] at another temperature."""
+    return (rows.log() / temperature).softmax(-1)
+
+
+def reached(rows: Tensor, mark: Tensor) -> Tensor:
+    """Return the first token [B] at which the share of a row [B, V] exceeds `mark` [B, 1]."""
+    shares = rows.cumsum(-1) / rows.sum(-1, keepdim=True)
+    return (shares <= mark).sum(-1).clamp(max=rows.shape[-1] - 1)

@@ -1,0 +1,91 @@
+"""An explanation on a terminal: a counterexample in words and tables, and a script to see it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from draftproof.conformance.reproduction import compared
+
+# Rounding is not part of the story.
+_VISIBLE = 1e-5
+
+_MOST_OUTCOMES = 20
+
+
+def print_explanation(out: Console, document: Mapping[str, Any]) -> None:
+    """Print an explanation, given as the document that --json prints."""
+    out.print(f"[bold]{escape(document['adapter'])}[/] {document['verdict']}")
+    if not document["failures"]:
+        out.print("nothing to explain: nothing that was judged fails")
+        return
+    for failure in document["failures"]:
+        detail = f": {failure['detail']}" if failure["detail"] else ""
+        told = f"{failure['id']} {failure['verdict']} on {failure['case']}{detail}"
+        out.print(escape(told), soft_wrap=not out.is_terminal)
+    shown = document["counterexample"]
+    if shown is None:
+        out.print("no counterexample: what fails is told above")
+        return
+    out.print("\n[bold]The smallest counterexample found[/]")
+    for sentence in shown["words"]:
+        out.print(f"  {escape(sentence)}", soft_wrap=not out.is_terminal)
+    for number, row in enumerate(shown.get("rows", [shown])):
+        out.print(f"\n[bold]The rows[/]{f' of row {number}' if 'rows' in shown else ''}")
+        out.print(_rows(out, row["instance"]))
+    out.print("\n[bold]What is emitted[/]")
+    out.print(_laws(out, shown))
+    if document["script"] is None:
+        out.print(f"\nno script: {escape(document['reason'])}")
+        return
+    out.print("\n[bold]A script that shows it[/]\n")
+    # It is to be copied: nothing is wrapped or marked.
+    out.print(document["script"], markup=False, soft_wrap=True, end="")
+
+
+def _rows(out: Console, instance: Mapping[str, Any]) -> Table:
+    """Return the rows of both models, by context."""
+    table = _table(out, "after", "target", "draft")
+    models = [instance[name] for name in ("target", "draft")]
+    contexts = [model for model in models if isinstance(model, dict)]
+    for context in dict.fromkeys(key for model in contexts for key in model) or ["anything"]:
+        rows = (model.get(context, []) if isinstance(model, dict) else model for model in models)
+        table.add_row(context or "nothing", *(", ".join(row) for row in rows))
+    return table
+
+
+def _laws(out: Console, shown: Mapping[str, Any]) -> Table:
+    """Return the observed law beside the expected one, what is most wrong first."""
+    known = shown["expected"] is not None
+    table = _table(out, "emitted", "observed", *(["expected"] if known else []))
+    outcomes = compared(shown)
+    for text, observed, expected in outcomes[:_MOST_OUTCOMES]:
+        wrong = known and abs(observed - expected) > _VISIBLE
+        seen = f"[bold red]{observed:.6g}[/]" if wrong else f"{observed:.6g}"
+        table.add_row(escape(_spoken(text)), seen, *([f"{expected:.6g}"] if known else []))
+    if (more := len(outcomes) - _MOST_OUTCOMES) > 0:
+        table.add_row(f"and {more} less wrong", "")
+    return table
+
+
+def _spoken(text: Any) -> str:
+    """Return an emission in words; those of the rows of a batch side by side."""
+    if isinstance(text, str):
+        return text
+    if text and not isinstance(text[0], int):
+        return " | ".join(_spoken(row) for row in text)
+    *accepted, token = text
+    return f"{json.dumps(accepted)} then {token}" if accepted else f"nothing, then {token}"
+
+
+def _table(out: Console, *columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table

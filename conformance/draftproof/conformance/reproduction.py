@@ -1,0 +1,242 @@
+"""A counterexample as a script of a dozen lines, which needs torch and the adapter alone.
+
+The script asks the adapter for the failing rows many times, counts what it emits, and prints how
+often that came beside how often it should.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from math import ceil
+from typing import Any
+
+from draftproof.reference.errors import InvalidInput, WrongShape
+from draftproof.reference.model import Instance, Model, Path, instance_from_json
+from draftproof.reference.rational import Rational
+
+RUNS = 100_000
+"""How often an adapter that takes batches is asked."""
+
+LOOPED_RUNS = 5_000
+"""How often one that is asked in a loop is."""
+
+# Only what is most wrong is worth watching.
+_MOST_TEXTS = 6
+
+_WIDTH = 100
+
+# The probabilities of a law are written as floats.
+_ROUNDED = 1e-9
+
+# A failure of this many expected occurrences stays away with probability exp(-20) = 2e-9.
+_SURE = 20
+
+
+AskedRow = tuple[Instance, list[Path]]
+"""An instance, and the paths that were drafted from it."""
+
+Text = tuple[Any, ...] | str
+"""What is emitted: tokens, those of every row, or the words of a failure."""
+
+
+class NotReproducible(ValueError):
+    """No script can be written from a certificate; the message says why."""
+
+
+class BrokenCounterexample(ValueError):
+    """A counterexample contradicts itself; the message says where."""
+
+
+def script(found: Mapping[str, Any], title: str) -> str:
+    """Return the script that shows the counterexample of a certificate's `draftproof` part.
+
+    Raises `NotReproducible` where the certificate does not say enough, and
+    `BrokenCounterexample` where it contradicts itself.
+    """
+    shown = found["counterexample"]
+    if shown is None:
+        raise NotReproducible("the certificate has no counterexample")
+    rows = asked_rows(shown)
+    if len({(instance.length, len(paths)) for instance, paths in rows}) > 1:
+        raise NotReproducible("the rows of the batch draft different numbers of tokens or paths")
+    lines = [f"# {title}", *_body(found["adapter"], shown, rows)]
+    # A row is as long as it is.
+    fit = (line if len(line) <= _WIDTH else f"{line}  # noqa: E501" for line in lines)
+    return "\n".join(fit) + "\n"
+
+
+def asked_rows(shown: Mapping[str, Any]) -> list[AskedRow]:
+    """Return the rows of a counterexample: instances with the paths that were drafted.
+
+    Raises `BrokenCounterexample`.
+    """
+    for name in ("observed", "expected"):
+        mass = sum(entry["probability"] for entry in shown[name] or ())
+        if shown[name] is not None and abs(mass - 1) > _ROUNDED:
+            raise BrokenCounterexample(f"the {name} law of its counterexample sums to {mass}")
+    return [_asked(row) for row in shown.get("rows", [shown])]
+
+
+def _asked(row: Mapping[str, Any]) -> AskedRow:
+    paths = [tuple(path) for path in row["draft"]]
+    try:
+        instance = instance_from_json(row["instance"])
+        for path in paths:
+            if len(path) != instance.length:
+                raise WrongShape(f"the draft {list(path)} has not {instance.length} tokens")
+            if instance.draft.joint(path) == 0:
+                raise WrongShape(f"the draft {list(path)} has probability 0")
+        if len(paths) > instance.drafts:
+            raise WrongShape(f"{len(paths)} paths are drafted where K is {instance.drafts}")
+    except InvalidInput as error:
+        raise BrokenCounterexample(f"its counterexample: {error}") from None
+    return instance, paths
+
+
+def emitted(entry: Mapping[str, Any]) -> Text:
+    """Return what an entry of a law emits: its tokens, those of every row, or what failed.
+
+    The accepted length is one less than the number of tokens, and what is accepted says on which
+    path it lies, so tokens are all that need be told apart.
+    """
+    if "rows" in entry:
+        return tuple(emitted(row) for row in entry["rows"])
+    if "failure" in entry:
+        return str(entry["failure"])
+    return (*entry["accepted"], entry["next"])
+
+
+# --- the lines ---------------------------------------------------------------------------
+
+
+def _body(
+    adapter: Mapping[str, Any], shown: Mapping[str, Any], rows: Sequence[AskedRow]
+) -> Iterator[str]:
+    raised = sum(entry["probability"] for entry in shown["observed"] if _says(entry, "raised"))
+    # A row that raises takes all others with it, and a batch is what it is.
+    batched = adapter["batch"] and "rows" not in shown and not raised
+    runs = ceil(_SURE / raised) if raised else RUNS if batched else LOOPED_RUNS
+    yield from _found(adapter["place"])
+    yield f"n, drafts = {runs:_}, {[[list(path) for path in paths] for _, paths in rows]}"
+    yield _tensors(adapter, rows, " * n" if batched else "")
+    request = f"Given({_given(adapter)})"
+    if batched:
+        yield f"request = {request}"
+        yield "r = (found() if isinstance(found, type) else found).verify(request)"
+        columns = "(r.path, r.accepted_length, r.next_token)"
+        yield f"columns = (torch.as_tensor(column).tolist() for column in {columns})"
+        yield f"texts = [{_text(shown)} for d, k, m, t in zip(drafts * n, *columns, strict=True)]"
+        yield from _counting(shown)
+        return
+    # Noise is for one call.
+    requests = f"({request} for _ in range(n))" if adapter.get("noise") else f"[{request}] * n"
+    yield f"requests = {requests}"
+    yield "results = map((found() if isinstance(found, type) else found).verify, requests)"
+    if raised:
+        yield 'print("nothing is raised; the last result:", list(results)[-1])'
+        return
+    yield "runs = [zip(drafts, r.path, r.accepted_length, r.next_token) for r in results]"
+    if "rows" in shown:
+        yield f"texts = [tuple({_text(shown)} for d, k, m, t in rows) for rows in runs]"
+    else:
+        yield f"texts = [{_text(shown)} for rows in runs for d, k, m, t in rows]"
+    yield from _counting(shown)
+
+
+def _found(place: str) -> Iterator[str]:
+    """Yield the imports, and what leads to the adapter."""
+    where, _, attribute = place.rpartition(":")
+    in_file = where.endswith(".py")
+    yield "import runpy" if in_file else "import pkgutil"
+    yield from ("from types import SimpleNamespace as Given", "", "import torch", "")
+    if in_file:
+        yield f"found = runpy.run_path({json.dumps(where)})[{json.dumps(attribute)}]"
+    else:
+        yield f"found = pkgutil.resolve_name({json.dumps(place)})"
+
+
+def _tensors(adapter: Mapping[str, Any], rows: Sequence[AskedRow], repeated: str) -> str:
+    kind = "" if adapter["dtype"] == "float32" else f", dtype=torch.{adapter['dtype']}"
+    if adapter["device"] != "cpu":
+        kind += f", device={json.dumps(adapter['device'])}"
+
+    def written(which: str, extra: int) -> str:
+        models = [(getattr(i, which), paths, i.length + extra) for i, paths in rows]
+        return _list([_list([_along(m, path, n) for path in paths]) for m, paths, n in models])
+
+    q, p = written("draft", 0), written("target", 1)
+    return f"t, q, p = (torch.tensor(x{repeated}{kind}) for x in (drafts, {q}, {p}))"
+
+
+def _given(adapter: Mapping[str, Any]) -> str:
+    """Return what the request has; a field that the adapter does not ask for is not missed."""
+    given = "draft_tokens=t.long(), draft_probs=q, target_probs=p, generator=None, lengths=None"
+    if adapter["logits"]:
+        given += ", draft_logits=q.log(), target_logits=p.log()"
+    if adapter.get("noise"):
+        noise = [f"{json.dumps(name)}: {_noise(form)}" for name, form in adapter["noise"].items()]
+        given += f", noise={{{', '.join(noise)}}}"
+    return given
+
+
+def _noise(form: Sequence[Any]) -> str:
+    law, *sides = form
+    known = {"K": "q.shape[1]", "L": "q.shape[2]", "V": "q.shape[3]"}
+    shape = ", ".join(["len(q)", *(known.get(side, str(side)) for side in sides)])
+    return f"torch.empty({shape}, device=q.device).{law}_()"
+
+
+def _text(shown: Mapping[str, Any]) -> str:
+    """Return what stands for one emission: its tokens, or the raw result if it can be none."""
+    if any(_says(entry, "returned") for entry in shown["observed"]):
+        return "(float(k), float(m), float(t))"
+    return "(*d[int(k)][: int(m)], int(t))"
+
+
+def _counting(shown: Mapping[str, Any]) -> Iterator[str]:
+    if any(_says(entry, "returned") for entry in shown["observed"]):
+        yield "for text in sorted(set(texts)):"
+        yield '    print("path, accepted length, next token:", text, texts.count(text) / n)'
+        return
+    gaps = compared(shown)
+    exact = "exactly" if shown["expected"] is None else "should be"
+    wanted = [f"{text}: {o if shown['expected'] is None else e:.6g}" for text, o, e in gaps]
+    yield f"for text, probability in {{{', '.join(wanted[:_MOST_TEXTS])}}}.items():"
+    yield f'    print(text, texts.count(text) / n, "{exact}", probability)'
+
+
+def compared(shown: Mapping[str, Any]) -> list[tuple[Text, float, float]]:
+    """Return every outcome with its observed and expected probability, the most wrong first.
+
+    Where nothing is expected, the most probable first, and 0 for what is expected.
+    """
+    observed = {emitted(entry): entry["probability"] for entry in shown["observed"]}
+    expected = {emitted(entry): entry["probability"] for entry in shown["expected"] or ()}
+    outcomes = [(o, observed.get(o, 0), expected.get(o, 0)) for o in {**observed, **expected}]
+    return sorted(outcomes, key=lambda each: abs(each[1] - each[2]), reverse=True)
+
+
+def _says(entry: Mapping[str, Any], what: str) -> bool:
+    """Return whether an outcome, or that of a row of it, is a failure of the kind."""
+    return any(row.get("failure", "").startswith(what) for row in entry.get("rows", [entry]))
+
+
+def _along(model: Model, path: Path, depth: int) -> str:
+    """Return the rows along a path, as they would be written in Python."""
+    return _list([_list([_number(w) for w in model(path[:i])]) for i in range(depth)])
+
+
+def _list(items: Sequence[str]) -> str:
+    """Return a list as it would be written in Python, short where all items are one."""
+    alike = len(items) > 1 and len(set(items)) == 1 and len(items[0]) > 4
+    return f"[{items[0]}] * {len(items)}" if alike else f"[{', '.join(items)}]"
+
+
+def _number(weight: Rational) -> str:
+    """Return a weight as a float or a quotient, to the last digit."""
+    numerator, denominator = int(weight.numerator), int(weight.denominator)
+    # Quotients of numbers that floats hold are rounded once.
+    if denominator & (denominator - 1) == 0:
+        return repr(numerator / denominator)
+    return f"{numerator} / {denominator}"

@@ -1,0 +1,25 @@
+"""The requirements, a module for every chapter of the specification that states some.
+
+`plan` says which tasks judge them for an adapter; how each is measured stands in the modules.
+"""
+
+from __future__ import annotations
+
+from draftproof.conformance.adapter import Declaration
+from draftproof.conformance.requirements import (
+    batches,
+    drafting,
+    inputs,
+    laws,
+    numerics,
+    randomness,
+)
+from draftproof.conformance.task import Task
+
+CHAPTERS = (laws, drafting, batches, randomness, numerics, inputs)
+"""The modules, in the order of the chapters."""
+
+
+def plan(declared: Declaration, tier: str) -> tuple[Task, ...]:
+    """Return the tasks of a tier for an adapter, in the order of the chapters."""
+    return tuple(task for chapter in CHAPTERS for task in chapter.tasks(declared, tier))

@@ -1,0 +1,146 @@
+"""`random.boundary` and `random.one`: noise at the ends of its range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+import torch
+
+from draftproof.conformance.adapter import Adapter, Declaration, declaration
+from draftproof.conformance.cases import Case, cases
+from draftproof.conformance.exchange import (
+    Asked,
+    Failure,
+    Outcome,
+    as_given,
+    as_loaded,
+    outcomes,
+)
+from draftproof.conformance.finding import FAIL, PASS, SKIPPED, Finding
+from draftproof.conformance.lanes._edges import Ends, Put, attainable, exactly_one, runs_at
+from draftproof.conformance.lanes._tape import RowsMixed
+from draftproof.conformance.lanes.exact import TooManyRuns
+from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.conformance.observe import EXACT, PROBE, joint_laws
+from draftproof.conformance.requirements._programs import answer, seeded_request, told
+from draftproof.conformance.requirements.laws import fits
+from draftproof.conformance.task import Task, Terms
+from draftproof.conformance.tolerance import allowed_distance
+from draftproof.reference.chance import NondeterministicProgram
+from draftproof.reference.drafting import draft_law
+from draftproof.reference.model import Model
+from draftproof.reference.rational import Rational
+
+ENDS: dict[str, Ends] = {"random.boundary": attainable, "random.one": exactly_one}
+"""Where noise is put, by requirement."""
+
+# Zeros in either row and in both, equal rows, certain ones; the first has a choice everywhere.
+_CASES = (
+    "generic.v3.l2",
+    "zeros.both",
+    "disjoint",
+    "equal",
+    "zeros.target",
+    "point.target",
+    "point.draft",
+    "point.both",
+)
+
+
+def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
+    """Yield what judges noise at the ends of its range: a task for every case."""
+    for case in _cases(declared, tier):
+        yield Task(case.id, tuple(ENDS), (PROBE,), partial(judge_ends, case))
+
+
+def _cases(declared: Declaration, tier: str) -> Iterator[Case]:
+    for case in cases(tier):
+        if case.id in _CASES:
+            yield case
+        if case.id == "zeros.both" and declared.max_drafts > 1:
+            pair = replace(case.instance, drafts=2, length=1, scheme=declared.scheme)
+            two = replace(case, id=f"{case.id}.k2", instance=pair)
+            yield from [two] if fits(two, declared) else []
+
+
+def judge_ends(case: Case, adapter: Adapter, terms: Terms) -> list[Finding]:
+    """Return the findings of `random.boundary` and `random.one` on one case."""
+    return [_judged(requirement, case, adapter, terms) for requirement in ENDS]
+
+
+def _judged(requirement: str, case: Case, adapter: Adapter, terms: Terms) -> Finding:
+    """Put the noise at its ends, for every draft, and look for what the target cannot say.
+
+    What ordinary noise leads to as well, so that the laws of chapter 2 fail, is left out.
+    """
+    declared = declaration(adapter)
+    target = as_given(case.instance, declared).target
+    law = draft_law(case.instance)
+    rows = [(case.instance, drafts) for drafts in law]
+    found = list(_found(ENDS[requirement], adapter, rows, declared, terms.seed_of(case.id)))
+    if not any(put for _, _, put in found):
+        reason = "it draws no such noise by torch's operators, and takes none"
+        return Finding(requirement, case.id, SKIPPED, lane=PROBE, runs=len(found), detail=reason)
+    ordinary = {(row, outcome) for row, outcome, put in found if not put}
+    wrong = [each for each in found if not _can_be(each[1], target) and each[:2] not in ordinary]
+    for row in dict.fromkeys(row for row, _, _ in wrong):
+        ordinary |= {(row, each) for each in _ordinary(adapter, row, law[row[1]], declared)}
+    faults = [
+        (sum(each.moved for each in put), f"{' and '.join(map(str, put))}: {told(row[1], outcome)}")
+        for row, outcome, put in wrong
+        if (row, outcome) not in ordinary
+    ]
+    simplest = min(faults)[1] if faults else ""
+    verdict = FAIL if faults else PASS
+    return Finding(requirement, case.id, verdict, lane=PROBE, runs=len(found), detail=simplest)
+
+
+def _found(
+    ends: Ends, adapter: Adapter, rows: Sequence[Asked], declared: Declaration, seed: int
+) -> Iterator[tuple[Asked, Outcome, tuple[Put, ...]]]:
+    """Yield every row with what came of it, and what noise was where."""
+    try:
+        together = [rows] if declared.batch else [[row] for row in rows]
+        yield from _of_requests(ends, adapter, together, declared, seed)
+    except RowsMixed:
+        yield from _of_requests(ends, adapter, [[row] for row in rows], declared, seed)
+
+
+def _of_requests(
+    ends: Ends,
+    adapter: Adapter,
+    requests: Sequence[Sequence[Asked]],
+    declared: Declaration,
+    seed: int,
+) -> Iterator[tuple[Asked, Outcome, tuple[Put, ...]]]:
+    for rows in requests:
+        program = partial(_emitted, adapter, rows, declared, seed)
+        for emitted, put in runs_at(ends, program, rows=len(rows), seed=seed):
+            yield from ((row, each, put) for row, each in zip(rows, emitted, strict=True))
+
+
+def _emitted(
+    adapter: Adapter, rows: Sequence[Asked], declared: Declaration, seed: int
+) -> tuple[Outcome, ...]:
+    generator = torch.Generator(declared.device).manual_seed(seed)
+    asked = seeded_request(rows, declared, generator)
+    return outcomes(answer(as_loaded(adapter), asked), rows)
+
+
+def _can_be(outcome: Outcome, target: Model) -> bool:
+    return not isinstance(outcome, Failure) and target.joint(outcome.tokens) > 0
+
+
+def _ordinary(adapter: Adapter, row: Asked, drawn: Rational, declared: Declaration) -> set[Outcome]:
+    """Return what noise at none of its ends leads to, more often than rounding can explain.
+
+    As far as the exact lane can see; the row's drafts are drawn with probability `drawn`.
+    """
+    try:
+        (found,) = joint_laws(adapter, [[row]], declared, lane=EXACT)
+    except (OpaqueRandomness, NondeterministicProgram, TooManyRuns):
+        return set()
+    allowed = allowed_distance(declared, row[0].vocabulary, row[0].length)
+    return {outcome for outcome, weight in found.of_row(0).items() if drawn * weight > allowed}

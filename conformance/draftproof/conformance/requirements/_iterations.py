@@ -1,0 +1,268 @@
+"""`random.iterations`: drafting and verifying in one program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from math import inf
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from draftproof.conformance import statistics
+from draftproof.conformance.adapter import (
+    Adapter,
+    Declaration,
+    DraftRequest,
+    DraftResult,
+    Request,
+    declaration,
+)
+from draftproof.conformance.cases import Case
+from draftproof.conformance.cases.rows import fixed, instance
+from draftproof.conformance.exchange import (
+    Failure,
+    Outcome,
+    as_given,
+    as_loaded,
+    outcomes,
+    request,
+    with_noise,
+)
+from draftproof.conformance.finding import (
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    SKIPPED,
+    Finding,
+    Sampled,
+    verdict_of,
+)
+from draftproof.conformance.lanes._streams import seeded
+from draftproof.conformance.lanes.sample import EFFORTS
+from draftproof.conformance.observe import EXACT, PROBE, SAMPLE
+from draftproof.conformance.requirements._programs import Observed, answer, observed
+from draftproof.conformance.requirements.laws import fits
+from draftproof.conformance.task import Task, Terms
+from draftproof.conformance.tolerance import allowed_distance
+from draftproof.reference.drafting import Drafts, draft_law
+from draftproof.reference.law import Law
+from draftproof.reference.model import Instance
+from draftproof.reference.rational import ZERO, exactly
+from draftproof.reference.verifiers import ALGORITHMS, verification_law
+
+
+def tasks(declared: Declaration) -> Iterator[Task]:
+    """Yield what judges drafting and verifying in one program, if the adapter drafts."""
+    for case in _cases(declared) if declared.drafts else ():
+        judged = partial(judge_iterations, case)
+        lanes = (EXACT, PROBE, SAMPLE)
+        yield Task(f"iterations.{case.id}", ("random.iterations",), lanes, judged)
+
+
+def _cases(declared: Declaration) -> Iterator[Case]:
+    """Yield the cases. A residual of one token, as with V = 2, shows coins that are used again."""
+    three = fixed("64 144 48", "192 32 32", length=2)
+    yield Case("three-tokens", "a residual of two tokens", "quick", three)
+    two = instance("iterations.two-tokens", 2, 2)
+    yield Case("two-tokens", "rows of every context differ", "quick", two)
+    pair = replace(fixed("64 144 48", "128 64 64", length=1), drafts=2, scheme=declared.scheme)
+    several = Case("two-drafts", "two drafts of one token", "quick", pair)
+    if declared.max_drafts > 1 and fits(several, declared):
+        yield several
+
+
+Drafted = tuple[Drafts, tuple[Any, ...]] | Failure
+"""What was drafted: the paths, and the rows [K][L][V] that were declared for them."""
+
+
+def judge_iterations(case: Case, adapter: Adapter, terms: Terms) -> list[Finding]:
+    """Return the finding of `random.iterations` on one case."""
+    if terms.lane == SAMPLE:
+        return [_sampled(case, adapter, terms)]
+    declared, given = declaration(adapter), case.instance
+
+    def seen(program: Any, read: Any) -> Observed:
+        return observed(program, read, vocabulary=given.vocabulary, lane=terms.lane)
+
+    def iteration() -> Any:
+        """Draft and verify with one adapter object."""
+        fresh = as_loaded(adapter)
+        drafted = _drafted(fresh, given, declared)
+        if isinstance(drafted, str):
+            return drafted, drafted
+        return drafted, answer(fresh, _request(given, drafted, declared))
+
+    def read(raw: Any) -> tuple[Drafted, Outcome]:
+        drafted = _read(raw[0])
+        if isinstance(drafted, Failure):
+            return drafted, drafted
+        return drafted, outcomes(raw[1], [(given, drafted[0])])[0]
+
+    def verified(drafted: Drafted) -> Observed:
+        """Observe what is emitted for drafts that came from elsewhere."""
+        if isinstance(drafted, Failure):
+            return Observed(Law.certain(drafted), 0, ZERO)
+        rows = [(given, drafted[0])]
+        return seen(
+            lambda: answer(as_loaded(adapter), _request(given, drafted, declared)),
+            lambda raw: outcomes(raw, rows)[0],
+        )
+
+    together = seen(iteration, read)
+    drafts = seen(lambda: _drafted(as_loaded(adapter), given, declared), _read)
+    apart = {drafted: verified(drafted) for drafted in drafts.law}
+    product = drafts.law.then(lambda d: apart[d].law.map(lambda outcome: (d, outcome)))
+    distance = together.law.total_variation(product)
+    # Drafts and emission may each be off by rounding, together and apart.
+    allowed = 4 * allowed_distance(declared, given.vocabulary, given.length)
+    # Of the laws apart, each counts as often as its drafts are drawn.
+    slack = together.slack + drafts.slack + max(each.slack for each in apart.values())
+    runs = together.runs + drafts.runs + sum(each.runs for each in apart.values())
+    verdict = verdict_of(distance, allowed, slack)
+    name = f"iterations.{case.id}"
+    return [Finding("random.iterations", name, verdict, distance, allowed, terms.lane, runs)]
+
+
+def _drafted(adapter: Adapter, given: Instance, declared: Declaration) -> Any:
+    """Return the paths and rows that the adapter drafts for one row, or the words of an error."""
+    try:
+        drafted = _draft(adapter, given, declared, 1, torch.Generator(declared.device))
+        # What is drafted is decided here, as it is before a target can be asked about it.
+        return drafted.draft_tokens.tolist()[0], drafted.draft_probs.tolist()[0]
+    except (Exception, SystemExit) as error:
+        return f"raised {type(error).__name__}: {error}"
+
+
+def _draft(
+    adapter: Any, given: Instance, declared: Declaration, rows: int, generator: torch.Generator
+) -> DraftResult:
+    """Return what the adapter drafts for a number of rows, from the raw rows of the instance.
+
+    Raises `TypeError` for what are no drafts, and whatever the adapter raises.
+    """
+    dtype, device = getattr(torch, declared.dtype), declared.device
+
+    def next_probs(contexts: Tensor) -> Tensor:
+        found = [[float(w) for w in given.draft(tuple(c))] for c in contexts.tolist()]
+        return torch.tensor(found, dtype=dtype, device=device)
+
+    asked = DraftRequest(
+        next_probs=next_probs,
+        rows=rows,
+        drafts=given.drafts,
+        length=given.length,
+        vocabulary=given.vocabulary,
+        generator=generator,
+    )
+    drafted = adapter.draft(asked)
+    tokens, declared_rows = drafted.draft_tokens, drafted.draft_probs
+    shape = [rows, given.drafts, given.length]
+    if list(tokens.shape) != shape or list(declared_rows.shape) != [*shape, given.vocabulary]:
+        raise TypeError(
+            f"draft must return paths {shape} and rows {[*shape, given.vocabulary]}, "
+            f"got {list(tokens.shape)} and {list(declared_rows.shape)}"
+        )
+    if not all(token in range(given.vocabulary) for token in tokens.flatten().tolist()):
+        raise TypeError(f"draft must return tokens in 0..{given.vocabulary - 1}")
+    return DraftResult(tokens, declared_rows)
+
+
+def _read(raw: Any) -> Drafted:
+    if isinstance(raw, str):
+        return Failure(raw)
+    paths, rows = raw
+    return tuple(map(tuple, paths)), tuple(tuple(map(tuple, path)) for path in rows)
+
+
+def _request(given: Instance, drafted: Any, declared: Declaration) -> Request:
+    """Return the request for the drafted paths, with the rows that the drafter declared."""
+    paths, rows = drafted
+    asked = request([(given, tuple(map(tuple, paths)))], declared)
+    nested = [[[list(row) for row in path] for path in rows]]
+    declared_rows = asked.draft_probs.new_tensor(nested)
+    return with_noise(_with_draft(asked, declared_rows, declared), declared)
+
+
+def _with_draft(asked: Request, rows: Tensor, declared: Declaration) -> Request:
+    return replace(asked, draft_probs=rows, draft_logits=rows.log() if declared.logits else None)
+
+
+# --- where nothing can be seen but what comes out -----------------------------------------------
+
+
+def _sampled(case: Case, adapter: Adapter, terms: Terms) -> Finding:
+    """Hold counts of (drafts, emission) against the draft law and the algorithm's own law.
+
+    So a draft that is not from its declared row, and an emission that is not its algorithm's, fail
+    here, too.
+    """
+    import numpy
+
+    declared, name = declaration(adapter), f"iterations.{case.id}"
+    algorithm = ALGORITHMS.get(declared.algorithm)
+    if algorithm is None:
+        reason = f"what is counted is held against an algorithm; {declared.algorithm!r} is unknown"
+        return Finding("random.iterations", name, SKIPPED, detail=reason)
+    given = as_given(case.instance, declared)
+    law = draft_law(given).then(
+        lambda d: verification_law(algorithm, given, d).map(lambda emission: (d, emission))
+    )
+    cells: dict[Any, int] = {pair: cell for cell, pair in enumerate(law)}
+    weights = numpy.array([*(float(weight) for weight in law.weights.values()), 0.0])
+    allowed = 2 * allowed_distance(declared, given.vocabulary, given.length)
+    null = statistics.null(weights, tolerance=float(allowed))
+    threshold = statistics.Budget(terms.false_alarm).threshold
+    effort = EFFORTS["quick"]
+    counts, evidence = numpy.zeros(len(weights)), statistics.no_evidence(null)
+    fresh = as_loaded(adapter)
+    generator = torch.Generator(declared.device).manual_seed(terms.seed_of(name))
+    found = Finding("random.iterations", name, INCONCLUSIVE, lane=SAMPLE)
+    with seeded(terms.seed_of(name)):
+        for look, size in enumerate(statistics.batch_sizes(effort.emissions), 1):
+            pairs = _drawn(fresh, case.instance, declared, size, generator)
+            numbers = [cells.get(pair, len(cells)) for pair in pairs]
+            now = numpy.bincount(numbers, minlength=len(weights)).astype(float)
+            counts, evidence = counts + now, statistics.updated(null, evidence, now)
+            won, seen = statistics.log_evidence(null, evidence), int(counts.sum())
+            distance = statistics.distance(weights, counts)
+            bound = statistics.upper_bound(distance, seen, look=look)
+            sight = Sampled(terms.false_alarm, won, bound, inf, 0.0)
+            verdict = FAIL if won >= threshold else PASS if bound <= effort.bias else INCONCLUSIVE
+            found = replace(
+                found,
+                verdict=verdict,
+                distance=exactly(distance),
+                allowed=allowed,
+                runs=seen,
+                sampled=sight,
+            )
+            if verdict != INCONCLUSIVE:
+                break
+    return found
+
+
+def _drawn(
+    adapter: Adapter, given: Instance, declared: Declaration, rows: int, generator: torch.Generator
+) -> Iterator[tuple[Drafts, Outcome]]:
+    """Yield what is drafted, and what then is emitted, for a number of rows."""
+    known = {drafts: row for row, drafts in enumerate(draft_law(given))}
+    table = request([(given, drafts) for drafts in known], declared)
+    tensors = {name: each for name, each in vars(table).items() if isinstance(each, Tensor)}
+    at_once = rows if declared.batch else 1
+    for _ in range(0, rows, at_once):
+        try:
+            drafted = _draft(adapter, given, declared, at_once, generator)
+            paths = [tuple(map(tuple, each)) for each in drafted.draft_tokens.tolist()]
+            chosen = torch.tensor([known[each] for each in paths], device=declared.device)
+        except (Exception, SystemExit) as error:
+            # Drafts that the draft model never writes have no row in the table either.
+            yield from [((), Failure(f"raised {type(error).__name__}: {error}"))] * at_once
+            continue
+        gathered: dict[str, Any] = {name: each[chosen] for name, each in tensors.items()}
+        asked = replace(table, **gathered, generator=generator)
+        asked = _with_draft(asked, drafted.draft_probs, declared)
+        raw = answer(adapter, with_noise(asked, declared))
+        yield from zip(paths, outcomes(raw, [(given, each) for each in paths]), strict=True)

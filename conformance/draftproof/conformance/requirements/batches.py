@@ -1,0 +1,507 @@
+"""Requirements on batches: rows that are verified together must not know of each other.
+
+Ids, levels and wording are those of the specification's chapter 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from itertools import product
+from math import prod
+from typing import Any
+
+import torch
+from scipy.stats import binom
+from torch import Tensor
+
+from draftproof.conformance.adapter import (
+    Adapter,
+    Declaration,
+    InvalidAdapter,
+    Request,
+    declaration,
+)
+from draftproof.conformance.cases import Batch, Case, batches, cases
+from draftproof.conformance.cases.together import (
+    Undrafted,
+    mixed,
+    ragged,
+    reordered,
+    with_padding_rows,
+)
+from draftproof.conformance.exchange import (
+    Asked,
+    Outcome,
+    as_given,
+    columns,
+    outcomes,
+    request,
+    with_noise,
+)
+from draftproof.conformance.finding import ERROR, FAIL, PASS, SKIPPED, Finding, verdict_of
+from draftproof.conformance.loading import AdapterFailed, UnknownAdapter, load_adapter
+from draftproof.conformance.observe import (
+    EXACT,
+    PROBE,
+    RUN,
+    BatchObservation,
+    JointLaw,
+    joint_laws,
+    observe_batch,
+)
+from draftproof.conformance.requirements.laws import fits
+from draftproof.conformance.task import Task, Terms
+from draftproof.conformance.tolerance import UNIT_ROUNDOFF, allowed_distance
+from draftproof.reference.drafting import draft_law
+from draftproof.reference.emission import Emission
+from draftproof.reference.law import Law
+from draftproof.reference.model import Instance, Model, Path
+from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
+
+
+def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
+    """Yield what judges batches; of one row at a time, only its padding and its caller's tensors.
+
+    The sample lane judges none of them: a joint law has too many outcomes to be counted.
+    """
+    if declared.batch:
+        yield from _independence_tasks(declared, tier)
+    for case in _padded_cases(tier):
+        judged = partial(judge_padded_vocabulary, case)
+        yield Task(f"{case.id}.padded", ("batch.padding",), (EXACT, PROBE), judged)
+    yield Task("tensors", ("input.unchanged",), (RUN,), partial(judge_unchanged, tier))
+    yield Task("backends", ("batch.backends",), (RUN,), partial(judge_backends, tier))
+
+
+def _independence_tasks(declared: Declaration, tier: str) -> Iterator[Task]:
+    judged: list[tuple[str, Iterable[Batch], Judge]] = [
+        ("batch.invariant", batches(tier), judge_case),
+        ("batch.mixed", mixed(tier), judge_mixed),
+        ("batch.order", reordered(tier), judge_order),
+    ]
+    if declared.ragged:
+        judged.append(("batch.ragged", ragged(tier), judge_ragged))
+        judged.append(("batch.padding", with_padding_rows(tier), judge_padding_rows))
+    for requirement, judged_on, judge in judged:
+        for batch in judged_on:
+            yield Task(batch.id, (requirement,), (EXACT, PROBE), partial(judge, batch))
+
+
+Judge = Callable[[Batch, Adapter, Terms], list[Finding]]
+
+
+# --- independence ------------------------------------------------------------------------
+
+
+def batch_invariant(seen: BatchObservation) -> Rational:
+    """`batch.invariant`: TV between the joint law and the product of its rows' laws."""
+    return seen.joint.total_variation(independent_law(seen))
+
+
+def judge_case(batch: Batch, adapter: Adapter, terms: Terms) -> list[Finding]:
+    """Return the finding of `batch.invariant` on a batch."""
+    return [judge_batch(observe_batch(adapter, batch.id, batch.rows, lane=terms.lane))]
+
+
+def judge_batch(seen: BatchObservation, requirement: str = "batch.invariant") -> Finding:
+    """Return the finding of a requirement that rows be independent, on one observed batch."""
+    return _finding(requirement, seen, batch_invariant(seen))
+
+
+def independent_law(seen: BatchObservation) -> Law[tuple[Outcome, ...]]:
+    """Return the joint law that the rows of a batch would have if each were verified alone."""
+    return Law(
+        {
+            rows: prod((law[row] for law, row in zip(seen.alone, rows, strict=True)), start=ONE)
+            for rows in product(*seen.alone)
+        }
+    )
+
+
+def judge_mixed(batch: Batch, adapter: Adapter, terms: Terms) -> list[Finding]:
+    """Return the finding of `batch.mixed` on a batch of certain rows beside random ones."""
+    seen = observe_batch(adapter, batch.id, batch.rows, lane=terms.lane)
+    # A certain target can say one text, so whatever else its row emits lies outside its support.
+    astray = max(
+        law.probability(partial(_outside, instance))
+        for law, (instance, _) in zip(seen.alone, batch.rows, strict=True)
+    )
+    return [_finding("batch.mixed", seen, max(batch_invariant(seen), astray))]
+
+
+def _outside(instance: Instance, outcome: Outcome) -> bool:
+    return not isinstance(outcome, Emission) or instance.target.joint(outcome.tokens) == 0
+
+
+def judge_order(batch: Batch, adapter: Adapter, terms: Terms) -> list[Finding]:
+    """Return the finding of `batch.order` on a batch and on the same batch in reverse."""
+    declared = declaration(adapter)
+    moved = batch.rows[::-1]
+    first, second = joint_laws(adapter, [batch.rows, moved], declared, lane=terms.lane)
+    back = second.law.map(lambda rows: rows[::-1])
+    allowed = 2 * len(moved) * _largest_allowed(declared, moved)
+    distance = first.law.total_variation(back)
+    return [_measured("batch.order", batch.id, distance, allowed, terms, first, second)]
+
+
+# --- padding -----------------------------------------------------------------------------
+
+
+def judge_ragged(batch: Batch, adapter: Adapter, terms: Terms) -> list[Finding]:
+    """Return the finding of `batch.ragged` on a batch of rows of different lengths."""
+    return [judge_batch(observe_ragged(adapter, batch, lane=terms.lane), "batch.ragged")]
+
+
+def observe_ragged(adapter: Adapter, batch: Batch, *, lane: str) -> BatchObservation:
+    """Observe the joint law of a ragged batch, and the law of every row alone, without padding.
+
+    A row that drafts nothing has no request of its own: its law alone is its target's row.
+    """
+    declared = declaration(adapter)
+    drafting = [(index, row) for index, row in enumerate(batch.rows) if row[0].length > 0]
+    together, *apart = joint_laws(
+        adapter, [batch.rows, *([row] for _, row in drafting)], declared, lane=lane
+    )
+    observed = {index: law.of_row(0) for (index, _), law in zip(drafting, apart, strict=True)}
+    return BatchObservation(
+        case=batch.id,
+        joint=together.law,
+        alone=tuple(
+            observed[index] if index in observed else _first_token(as_given(instance, declared))
+            for index, (instance, _) in enumerate(batch.rows)
+        ),
+        runs=together.runs + sum(law.runs for law in apart),
+        slack=together.slack + total(law.slack for law in apart),
+        allowed=2 * len(batch.rows) * _largest_allowed(declared, batch.rows),
+        lane=lane,
+    )
+
+
+def _first_token(instance: Instance) -> Law[Outcome]:
+    row = instance.target(())
+    return Law({Emission(0, (), token): weight for token, weight in enumerate(row)})
+
+
+def judge_padding_rows(batch: Batch, adapter: Adapter, terms: Terms) -> list[Finding]:
+    """Return the finding of `batch.padding` on a batch that is filled up with empty rows."""
+    declared = declaration(adapter)
+    kept = [i for i, (instance, _) in enumerate(batch.rows) if not isinstance(instance, Undrafted)]
+    without = [batch.rows[index] for index in kept]
+    filled, bare = joint_laws(adapter, [batch.rows, without], declared, lane=terms.lane)
+    marginal = filled.law.map(lambda rows: tuple(rows[index] for index in kept))
+    allowed = 2 * len(kept) * _largest_allowed(declared, without)
+    distance = marginal.total_variation(bare.law)
+    return [_measured("batch.padding", batch.id, distance, allowed, terms, filled, bare)]
+
+
+_PADDED = ("generic.v2.l2", "zeros.both", "equal.first", "generic.v3.l2")
+"""The cases whose vocabulary is padded."""
+
+
+def _padded_cases(tier: str) -> Iterator[Case]:
+    chosen = _PADDED[:2] if tier == "quick" else _PADDED
+    yield from (case for case in cases(tier) if case.id in chosen)
+
+
+def judge_padded_vocabulary(case: Case, adapter: Adapter, terms: Terms) -> list[Finding]:
+    """Return the finding of `batch.padding` on a case whose vocabulary is padded."""
+    declared = declaration(adapter)
+    vocabulary = case.instance.vocabulary
+    # Two tokens of padding before each, two behind all: no multiple of a block's size.
+    places = range(2, 3 * vocabulary, 3)
+    padded = padded_vocabulary(case.instance, places, 3 * vocabulary + 2)
+    drafts = draft_law(as_given(case.instance, declared))
+    bare = joint_laws(adapter, [[(case.instance, d)] for d in drafts], declared, lane=terms.lane)
+    wide = [[(padded, tuple(renamed(path, places) for path in paths))] for paths in drafts]
+    seen = joint_laws(adapter, wide, declared, lane=terms.lane)
+    distance = total(
+        weight
+        * one.of_row(0).map(partial(_as_padded, places=places)).total_variation(other.of_row(0))
+        for weight, one, other in zip(drafts.weights.values(), bare, seen, strict=True)
+    )
+    allowed = _largest_allowed(declared, [(case.instance, ((),)), (padded, ((),))]) * 2
+    return [_measured("batch.padding", f"{case.id}.padded", distance, allowed, terms, *bare, *seen)]
+
+
+def padded_vocabulary(instance: Instance, places: Sequence[int], width: int) -> Instance:
+    """Return the instance over `width` tokens, of which those at `places` alone are ever said."""
+
+    def padded(model: Model) -> Model:
+        rows = {}
+        for context, row in model.rows.items():
+            said = dict(zip(places, row, strict=True))
+            rows[renamed(context, places)] = tuple(said.get(t, ZERO) for t in range(width))
+        return Model(model.name, width, rows, model.context_free)
+
+    return replace(instance, target=padded(instance.target), draft=padded(instance.draft))
+
+
+def renamed(path: Path, places: Sequence[int]) -> Path:
+    """Return the path in the tokens of a padded vocabulary."""
+    return tuple(places[token] for token in path)
+
+
+def _as_padded(outcome: Outcome, places: Sequence[int]) -> Outcome:
+    if not isinstance(outcome, Emission):
+        return outcome
+    accepted, token = renamed(outcome.accepted, places), places[outcome.next_token]
+    return Emission(outcome.path, accepted, token)
+
+
+# --- the caller's tensors ----------------------------------------------------------------
+
+_WATCHED = ("generic.v2.l2", "zeros.both", "disjoint", "equal", "banked")
+"""The cases whose tensors are watched: tokens are accepted, rejected, masked and void in them."""
+
+_SEEDS = 8
+
+
+def judge_unchanged(tier: str, adapter: Adapter, terms: Terms) -> list[Finding]:
+    """Return the finding of `input.unchanged`: every tensor is compared bit for bit, NaN included.
+
+    All drafts of some cases, with several seeds, in tensors that are parts of larger ones, and in
+    rows that all lie in the same memory (stride 0). Tensors are compared when all is over, so that
+    what a verifier keeps, and writes later, counts as well. Not seen: a write that is undone before
+    then. A verifier that raises where rows share memory has written nothing, and passes.
+    """
+    declared = declaration(adapter)
+    watched: list[tuple[str, list[_Watched]]] = []
+    for case, rows in _watched_rows(tier, declared):
+        layouts = {"": 1, " in shared memory": 4} if declared.batch and len(rows) == 1 else {"": 1}
+        for (layout, times), seed in product(layouts.items(), range(_SEEDS)):
+            asked = with_noise(request(rows, declared), declared)
+            given = {name: _Watched(name, tensor, times) for name, tensor in _tensors(asked)}
+            put = _with_tensors(asked, {name: each.tensor for name, each in given.items()})
+            emitted(adapter, put, terms.seed_of(f"unchanged/{case}/{seed}"))
+            watched.append((f"{case}{layout}", list(given.values())))
+    written = [
+        f"Request.{each.name} was changed on {where}"
+        for where, tensors in watched
+        for each in tensors
+        if each.is_changed()
+    ]
+    verdict = FAIL if written else PASS
+    detail = written[0] if written else ""
+    return [
+        Finding("input.unchanged", "tensors", verdict, lane=RUN, runs=len(watched), detail=detail)
+    ]
+
+
+def _watched_rows(tier: str, declared: Declaration) -> Iterator[tuple[str, Sequence[Asked]]]:
+    for case in cases("quick"):
+        if case.id in _WATCHED:
+            rows = [(case.instance, paths) for paths in draft_law(case.instance)]
+            yield from ((case.id, [row]) for row in rows)
+            if declared.batch:
+                yield case.id, rows
+    if declared.ragged:
+        yield from ((batch.id, batch.rows) for batch in ragged(tier))
+
+
+class _Watched:
+    """A tensor of a request, as a part of a larger memory, and what it was before."""
+
+    def __init__(self, name: str, tensor: Tensor, times: int) -> None:
+        self.name = name
+        size = tensor.numel()
+        # As much again on both sides: what writes beside its tensor is caught, not crashed.
+        self._memory = tensor.new_full((3 * size * times,), 1)
+        part = self._memory[size * times :][:size].view(tensor.shape)
+        part.copy_(tensor)
+        self.tensor = part.expand(times * len(part), *part.shape[1:]) if times > 1 else part
+        self._before = self._state()
+
+    def is_changed(self) -> bool:
+        return self._state() != self._before
+
+    def _state(self) -> tuple[object, ...]:
+        seen, memory = (
+            each.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+            for each in (self.tensor, self._memory)
+        )
+        return self.tensor.shape, self.tensor.stride(), seen, memory
+
+
+def _tensors(asked: Request) -> Iterator[tuple[str, Tensor]]:
+    for field in fields(asked):
+        value = getattr(asked, field.name)
+        if isinstance(value, Tensor):
+            yield field.name, value
+    for name, noise in (asked.noise or {}).items():
+        yield f"noise[{name!r}]", noise
+
+
+def _with_tensors(asked: Request, tensors: Mapping[str, Tensor]) -> Request:
+    """Return the request with other tensors, named as `_tensors` names them."""
+    noise = {name: tensors[f"noise[{name!r}]"] for name in asked.noise or {}}
+    own: dict[str, Any] = {name: tensors[name] for name in tensors if hasattr(asked, name)}
+    return replace(asked, noise=noise or None, **own)
+
+
+# --- two backends ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How often two backends returned different emissions of the same row on the same noise."""
+
+    case: str
+    rows: int
+    different: int
+    legal: Rational
+    """A bound on the probability that rounding alone makes a row differ."""
+
+
+def judge_backends(tier: str, adapter: Adapter, terms: Terms) -> list[Finding]:
+    """Return the finding of `batch.backends` on every case of one draft."""
+    other = getattr(adapter, "same_as", None)
+    if other is None:
+        reason = "it names no other backend to agree with (same_as)"
+        return [Finding("batch.backends", "none", SKIPPED, detail=reason)]
+    try:
+        other = load_adapter(other) if isinstance(other, str) else other
+        kinds = declaration(adapter), declaration(other)
+    except (UnknownAdapter, AdapterFailed, InvalidAdapter) as error:
+        return [Finding("batch.backends", "none", ERROR, detail=f"same_as: {error}")]
+    if _noise(kinds[0]) != _noise(kinds[1]):
+        reason = f"{kinds[0].name} and {kinds[1].name} take different noise: none can be shared"
+        return [Finding("batch.backends", "none", ERROR, detail=reason)]
+    shared = [case for case in cases(tier) if all(fits(case, declared) for declared in kinds)]
+    return [
+        judge_agreement(
+            observe_agreement((adapter, other), case, terms.seed_of(f"backends/{case.id}")),
+            terms.false_alarm / len(shared),
+        )
+        for case in shared
+    ]
+
+
+def judge_agreement(seen: Agreement, false_alarm: float) -> Finding:
+    """Return the finding of `batch.backends` on one case.
+
+    Right backends differ by more than is allowed with probability `false_alarm` at most.
+    """
+    distance = rational(seen.different) / seen.rows
+    allowed = largest_share(seen.rows, seen.legal, false_alarm)
+    verdict = verdict_of(distance, allowed, ZERO)
+    return Finding("batch.backends", seen.case, verdict, distance, allowed, RUN, seen.rows)
+
+
+def largest_share(rows: int, chance: Rational, false_alarm: float) -> Rational:
+    """Return the share of rows that something rare happens to, at most, but for a false alarm.
+
+    To each row it happens with probability `chance` at most, independently: a binomial tail.
+    """
+    if chance >= 1:
+        return ONE
+    return rational(int(binom.isf(false_alarm, rows, float(chance)))) / rows
+
+
+_ROWS_TOGETHER, _ROWS_APART = 2048, 128
+"""How many rows two backends are compared on: verified together, and one at a time."""
+
+
+def observe_agreement(backends: tuple[Adapter, Adapter], case: Case, seed: int) -> Agreement:
+    """Compare two backends on every draft of a case, on noise or on a seed that they share."""
+    kinds = tuple(map(declaration, backends))
+    rows: list[Asked] = [(case.instance, d) for d in draft_law(as_given(case.instance, kinds[0]))]
+    together = all(declared.batch for declared in kinds)
+    times = -(-(_ROWS_TOGETHER if together else _ROWS_APART) // len(rows))
+    groups = [rows] if together else [[row] for row in rows for _ in range(times)]
+    different = 0
+    for number, group in enumerate(groups):
+        different += _different(backends, group, times if together else 1, seed + number)
+    size = case.instance.vocabulary, case.instance.length
+    return Agreement(
+        case.id, len(rows) * times, different, total(_legal(kind, *size) for kind in kinds)
+    )
+
+
+def _legal(declared: Declaration, vocabulary: int, length: int) -> Rational:
+    """Return a bound on the probability that rounding changes an emission on given noise.
+
+    Rounding moves the thresholds of coins, and the law of what is drawn, by `allowed_distance` in
+    all. A coin changes its side as often as its threshold moves; a race changes its winner at most
+    twice as often as its law moves, a running sum V - 1 times at most (spec, chapter 5). In each
+    of the L + 1 decisions one number of the noise's grid may lie between two thresholds.
+    """
+    grid = (length + 1) * UNIT_ROUNDOFF["float32"]
+    return max(2, vocabulary - 1) * (allowed_distance(declared, vocabulary, length) + grid)
+
+
+def _different(
+    backends: tuple[Adapter, Adapter], rows: Sequence[Asked], times: int, seed: int
+) -> int:
+    """Return how many rows, each repeated, end differently on shared noise or a shared seed."""
+    found, noise = [], None
+    for adapter in backends:
+        declared = declaration(adapter)
+        asked = request(rows, declared)
+        repeated = {name: each.repeat_interleave(times, 0) for name, each in _tensors(asked)}
+        asked = _with_tensors(asked, repeated)
+        if noise is None:
+            _seeded(asked.generator, seed)
+            noise = with_noise(asked, declared).noise
+        if noise is not None:
+            device = asked.draft_probs.device
+            asked = replace(asked, noise={n: each.clone().to(device) for n, each in noise.items()})
+        found.append(emitted(adapter, asked, seed))
+    first, second = found
+    if first == second:
+        return 0
+    # Columns can differ in what counts for the same: two paths share what was accepted.
+    every = [row for row in rows for _ in range(times)]
+    return sum(a != b for a, b in zip(outcomes(first, every), outcomes(second, every), strict=True))
+
+
+def _noise(declared: Declaration) -> dict[str, tuple[str | int, ...]]:
+    return {name: tuple(form) for name, form in declared.noise.items()}
+
+
+# --- runs and findings -------------------------------------------------------------------
+
+
+def emitted(adapter: Adapter, asked: Request, seed: int) -> list[list[object]] | str:
+    """Return the columns of one run on a seed, or the words of its error."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        _seeded(asked.generator, seed)
+        try:
+            result = columns(copy(adapter).verify(asked), len(asked.draft_tokens))
+        except (Exception, SystemExit) as error:
+            return f"raised {type(error).__name__}: {error}"
+    return [column.tolist() for column in result]
+
+
+def _seeded(generator: torch.Generator | None, seed: int) -> None:
+    if generator is not None:
+        generator.manual_seed(seed)
+
+
+def _largest_allowed(declared: Declaration, rows: Sequence[Asked]) -> Rational:
+    return max(
+        allowed_distance(declared, instance.vocabulary, max(instance.length, 1))
+        for instance, _ in rows
+    )
+
+
+def _finding(requirement: str, seen: BatchObservation, distance: Rational) -> Finding:
+    verdict = verdict_of(distance, seen.allowed, seen.slack)
+    return Finding(requirement, seen.case, verdict, distance, seen.allowed, seen.lane, seen.runs)
+
+
+def _measured(
+    requirement: str,
+    case: str,
+    distance: Rational,
+    allowed: Rational,
+    terms: Terms,
+    *laws: JointLaw,
+) -> Finding:
+    """Return the finding of a distance between laws, each of which is known up to its slack."""
+    verdict = verdict_of(distance, allowed, total(law.slack for law in laws))
+    runs = sum(law.runs for law in laws)
+    return Finding(requirement, case, verdict, distance, allowed, terms.lane, runs)

@@ -1,0 +1,428 @@
+"""Requirements on what a drafter declares.
+
+Ids, levels and wording are those of the specification's chapter 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
+from math import isfinite, prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from draftproof.conformance.adapter import Adapter, Declaration, DraftRequest, declaration
+from draftproof.conformance.cases.case import tiers_up_to
+from draftproof.conformance.cases.rows import instance, without
+from draftproof.conformance.exchange import Failure
+from draftproof.conformance.finding import FAIL, Finding, verdict_of
+from draftproof.conformance.lanes.exact import exact_law
+from draftproof.conformance.lanes.probe import probed_laws
+from draftproof.conformance.observe import EXACT, PROBE
+from draftproof.conformance.task import Task, Terms
+from draftproof.conformance.tolerance import UNIT_ROUNDOFF
+from draftproof.reference.drafting import Drafts, sibling_law
+from draftproof.reference.law import Law
+from draftproof.reference.model import Model, Path, Row
+from draftproof.reference.rational import ONE, ZERO, Rational, exactly, total
+from draftproof.reference.rows import normalised
+
+Siblings = tuple[int, ...]
+Level = tuple[tuple[Row, ...], Siblings]
+"""What happens at one depth: a row is declared for each path, and a token of each is drawn."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a drafter is asked for: a toy draft model, K paths of L tokens, and the options."""
+
+    id: str
+    tier: str
+    model: Model
+    length: int
+    drafts: int
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """What was drafted for one row, depth by depth."""
+
+    levels: tuple[Level, ...]
+
+    def of_path(self, path: int) -> Drafted:
+        """Return one of the paths, with the rows declared along it."""
+        return Drafted(tuple(((rows[path],), (tokens[path],)) for rows, tokens in self.levels))
+
+    @property
+    def paths(self) -> Drafts:
+        """The K paths."""
+        return tuple(zip(*(tokens for _, tokens in self.levels), strict=True))
+
+
+@dataclass(frozen=True)
+class DraftObservation:
+    """The joint law of what a drafter draws and declares, beside what it is judged by.
+
+    `scheme` is the one that it names. The law is known up to `slack` in total variation.
+    """
+
+    case: str
+    scheme: str
+    drafts: int
+    length: int
+    law: Law[Drafted | Failure]
+    runs: int
+    slack: Rational
+    allowed: Rational
+    lane: str = EXACT
+
+
+# --- what is required ----------------------------------------------------------------------
+
+
+def draft_declared(seen: DraftObservation) -> Rational:
+    """`draft.declared`: TV between the law of a path and that of its rows, of the worst path."""
+    return max(law.total_variation(declared_law(law, first)) for law, first in _paths_of(seen))
+
+
+def draft_joint(seen: DraftObservation) -> Rational:
+    """`draft.joint`: TV between the joint law of the paths and the scheme's for their rows."""
+    return seen.law.total_variation(declared_law(seen.law, _scheme_of(seen)))
+
+
+REQUIREMENTS = {"draft.declared": draft_declared, "draft.joint": draft_joint}
+"""The requirements on a drafter, each with the distance that it measures."""
+
+FirstTokens = Callable[[Row], Law[Siblings]]
+"""The law of the first tokens, by the row that was declared for all of them."""
+
+
+def _scheme_of(seen: DraftObservation) -> FirstTokens:
+    return lambda row: sibling_law(seen.scheme, row, seen.drafts)
+
+
+def _paths_of(seen: DraftObservation) -> Iterator[tuple[Law[Drafted | Failure], FirstTokens]]:
+    """Yield the law of each path by itself, and of its first token: the scheme's n-th sibling."""
+
+    def first(path: int, row: Row) -> Law[Siblings]:
+        return _scheme_of(seen)(row).map(lambda siblings: siblings[path : path + 1])
+
+    def own(path: int, drafted: Drafted | Failure) -> Drafted | Failure:
+        return drafted.of_path(path) if isinstance(drafted, Drafted) else drafted
+
+    for path in range(seen.drafts):
+        yield seen.law.map(partial(own, path)), partial(first, path)
+
+
+def declared_law(law: Law[Drafted | Failure], first: FirstTokens) -> Law[Drafted | Failure]:
+    """Return the law that drafts would have if they were drawn from what is declared for them.
+
+    Depth by depth: the row of each node is declared as it is, given what was drawn and declared on
+    the way to it; the tokens then have the law of these rows, be it one that they never had. So a
+    row may depend on chance, but on no token that is drawn from it, and on no other path: paths
+    that share their tokens share the row after them, and others do not know of each other.
+    """
+    drafted = {each: weight for each, weight in law.items() if isinstance(each, Drafted)}
+    reached = _reached(drafted)
+    declared: dict[Drafted | Failure, Rational] = {}
+
+    def follow(same: dict[Drafted, Rational], before: tuple[Level, ...], mass: Rational) -> None:
+        left = mass
+        groups: dict[Level, dict[Drafted, Rational]] = {}
+        for each, share in same.items():
+            groups.setdefault(each.levels[len(before)], {})[each] = share
+        for level, those in groups.items():
+            after = (*before, level)
+            weight = mass * _declared_share(after, reached) * _drawn_share(after, first)
+            left -= weight
+            if Drafted(after) in those:
+                declared[Drafted(after)] = weight
+            else:
+                follow(those, after, weight)
+        declared[_NEVER_DRAWN] = declared.get(_NEVER_DRAWN, ZERO) + left
+
+    follow(drafted, (), ONE)
+    return Law(declared)
+
+
+_NEVER_DRAWN = Failure("is declared, but never drawn")
+
+Way = tuple[Any, ...]
+"""What was declared and drawn on the way to a node: rows and tokens in turn."""
+
+
+def _reached(drafted: dict[Drafted, Rational]) -> dict[tuple[int, Way], Rational]:
+    """Return the probability of every way that a path starts with, by path."""
+    reached: dict[tuple[int, Way], Rational] = {}
+    for each, weight in drafted.items():
+        for path in range(len(each.levels[0][1])):
+            way = _way(each.levels, path)
+            for size in range(len(way) + 1):
+                key = path, way[:size]
+                reached[key] = reached.get(key, ZERO) + weight
+    return reached
+
+
+def _declared_share(
+    levels: tuple[Level, ...], reached: dict[tuple[int, Way], Rational]
+) -> Rational:
+    """Return the probability of the last level's rows, given the ways to their nodes."""
+    rows, _ = levels[-1]
+    nodes: dict[Way, int] = {}
+    for path, row in enumerate(rows):
+        other = nodes.setdefault(_way(levels[:-1], path), path)
+        if rows[other] != row:
+            return ZERO
+    return prod(
+        (reached[path, (*way, rows[path])] / reached[path, way] for way, path in nodes.items()),
+        start=ONE,
+    )
+
+
+def _drawn_share(levels: tuple[Level, ...], first: FirstTokens) -> Rational:
+    """Return the probability of the last level's tokens, given its rows."""
+    rows, tokens = levels[-1]
+    if len(levels) == 1:
+        return first(rows[0])[tokens]
+    return prod((row[token] for row, token in zip(rows, tokens, strict=True)), start=ONE)
+
+
+def _way(levels: tuple[Level, ...], path: int) -> Way:
+    return tuple(side[path] for level in levels for side in level)
+
+
+# --- how it is judged ----------------------------------------------------------------------
+
+
+def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
+    """Yield what judges what a drafter declares: a task for every setting, none without one."""
+    if declared.drafts:
+        for setting in settings(declared):
+            if setting.tier in tiers_up_to(tier):
+                judged = partial(judge_setting, setting)
+                yield Task(setting.id, tuple(REQUIREMENTS), (EXACT, PROBE), judged)
+
+
+def settings(declared: Declaration) -> Iterator[Setting]:
+    """Yield the settings that the drafter says that it takes.
+
+    Options leave every row as many tokens as are drawn from it, unless they may be equal.
+    """
+    for vocabulary, length, drafts, tier in _SHAPES:
+        if drafts > declared.max_drafts or (declared.scheme, drafts) == ("hub", 3):
+            continue
+        repeats = declared.scheme == "iid" or drafts == 1
+        shape = f"draft.v{vocabulary}.l{length}"
+        model = instance(shape, vocabulary, length).draft
+        for name, left, options in _OPTIONS:
+            if repeats or min(left, vocabulary) >= drafts:
+                case = f"{shape}.k{drafts}.{name}"
+                yield Setting(case, tier, model, length, drafts, **options)
+    zeros = instance("draft.zeros", 4, 2, draft=lambda c: without(c, 4)).draft
+    yield Setting("draft.zeros", "standard", zeros, 2, 1, temperature=2.0)
+
+
+_SHAPES = (
+    (3, 2, 1, "quick"),
+    (3, 1, 2, "quick"),
+    (2, 3, 1, "standard"),
+    (3, 2, 2, "standard"),
+    (4, 1, 3, "standard"),
+)
+"""V, L and K, and the tier."""
+
+_ALL = 1_000
+_OPTIONS: tuple[tuple[str, int, dict[str, Any]], ...] = (
+    ("plain", _ALL, {}),
+    ("cold", _ALL, {"temperature": 0.5}),
+    ("hot", _ALL, {"temperature": 2.0}),
+    ("greedy", 1, {"temperature": 0.0}),
+    ("top-k", 2, {"top_k": 2}),
+    ("top-p", 1, {"top_p": 0.7}),
+    ("hot-top-p", 1, {"temperature": 2.0, "top_p": 0.8}),
+    ("all", 1, {"temperature": 2.0, "top_k": 2, "top_p": 0.9}),
+)
+"""Options by name, with the fewest tokens that they leave of a row."""
+
+
+def judge_setting(setting: Setting, adapter: Adapter, terms: Terms) -> list[Finding]:
+    """Return the findings of `REQUIREMENTS` on one setting."""
+    return judge(observe_drafting(adapter, setting, lane=terms.lane))
+
+
+def judge(seen: DraftObservation) -> list[Finding]:
+    """Return the findings of `REQUIREMENTS` on what one setting came to."""
+    return [_finding(requirement, seen) for requirement in REQUIREMENTS]
+
+
+def _finding(requirement: str, seen: DraftObservation) -> Finding:
+    distance = REQUIREMENTS[requirement](seen)
+    # Beside the law, what is declared given what was drawn before may move twice at each depth.
+    slack = (1 + 2 * seen.length) * seen.slack
+    verdict = verdict_of(distance, seen.allowed, slack)
+    detail = _told(requirement, seen) if verdict == FAIL else ""
+    return Finding(
+        requirement, seen.case, verdict, distance, seen.allowed, seen.lane, seen.runs, detail
+    )
+
+
+def _told(requirement: str, seen: DraftObservation) -> str:
+    """Say what is drafted most wrongly."""
+    laws = list(_paths_of(seen)) if requirement == "draft.declared" else []
+    law, first = max(
+        laws or [(seen.law, _scheme_of(seen))],
+        key=lambda pair: pair[0].total_variation(declared_law(*pair)),
+    )
+    should = declared_law(law, first)
+    # What is drawn too often says more than what is drawn too rarely, or never.
+    worst = max(law, key=lambda each: law[each] - should[each])
+    if isinstance(worst, Failure):
+        return worst.what
+    paths = " and ".join(str(list(path)) for path in worst.paths)
+    rows = "; ".join(
+        ", ".join(dict.fromkeys(f"({', '.join(f'{float(x):.4g}' for x in row)})" for row in rows))
+        for rows, _ in worst.levels
+    )
+    return (
+        f"drafts {paths} with probability {float(law[worst]):.6g}, the declared rows {rows} "
+        f"say {float(should[worst]):.6g}"
+    )
+
+
+# --- what is observed ----------------------------------------------------------------------
+
+# Three paths of one token of four, or two of two tokens of three: some 100 runs each.
+_MOST_RUNS = 50_000
+
+
+def observe_drafting(adapter: Adapter, setting: Setting, *, lane: str = EXACT) -> DraftObservation:
+    """Observe the joint law of what a drafter draws and declares.
+
+    Raises `OpaqueRandomness`, `TooManyRuns` or `NondeterministicProgram` where the lane is blind.
+    """
+    declared = declaration(adapter)
+    rounding = _row_rounding(setting, declared)
+    program = partial(drafted, adapter, setting, declared)
+    law: Law[Any]
+    if lane == PROBE:
+        (probed,) = probed_laws(
+            lambda _: [program()], 1, batched=False, vocabulary=setting.model.vocabulary
+        )
+        law, runs, slack = probed.law, probed.runs, probed.resolution
+    else:
+        exact = exact_law(program, most_runs=_MOST_RUNS)
+        law, runs, slack = exact.law, exact.runs, exact.slack
+    return DraftObservation(
+        case=setting.id,
+        scheme=declared.scheme,
+        drafts=setting.drafts,
+        length=setting.length,
+        law=law.map(lambda raw: _drafted(raw, setting, rounding)),
+        runs=runs,
+        slack=slack,
+        allowed=_allowed(setting, declared),
+        lane=lane,
+    )
+
+
+def drafted(adapter: Adapter, setting: Setting, declared: Declaration) -> Any:
+    """Return the tokens [K][L] and rows [K][L][V] drafted for one row, or the words of an error."""
+    shape = [1, setting.drafts, setting.length]
+    try:
+        result = copy(adapter).draft(draft_request(setting, declared))  # type: ignore[attr-defined]  # it is declared
+        for name, wanted in (
+            ("draft_tokens", shape),
+            ("draft_probs", [*shape, setting.model.vocabulary]),
+        ):
+            if list(getattr(result, name).shape) != wanted:
+                raise TypeError(
+                    f"DraftResult.{name} must have shape {wanted}, "
+                    f"got {list(getattr(result, name).shape)}"
+                )
+        return _frozen(result.draft_tokens.tolist()[0]), _frozen(result.draft_probs.tolist()[0])
+    except (Exception, SystemExit) as error:
+        return f"raised {type(error).__name__}: {error}"
+
+
+def draft_request(setting: Setting, declared: Declaration) -> DraftRequest:
+    """Return the request that asks for one row of a setting."""
+    dtype, device = getattr(torch, declared.dtype), declared.device
+
+    def next_probs(contexts: Tensor) -> Tensor:
+        rows = [list(map(float, setting.model(tuple(context)))) for context in contexts.tolist()]
+        return torch.tensor(rows, dtype=dtype, device=device)
+
+    return DraftRequest(
+        next_probs=next_probs,
+        rows=1,
+        drafts=setting.drafts,
+        length=setting.length,
+        vocabulary=setting.model.vocabulary,
+        temperature=setting.temperature,
+        top_k=setting.top_k,
+        top_p=setting.top_p,
+        generator=torch.Generator(device),
+    )
+
+
+def _frozen(nested: Any) -> Any:
+    return tuple(map(_frozen, nested)) if isinstance(nested, list) else nested
+
+
+def _drafted(raw: Any, setting: Setting, rounding: Rational) -> Drafted | Failure:
+    """Return what was drafted, from nested numbers or the words of an error."""
+    if isinstance(raw, str):
+        return Failure(raw)
+    paths, probs = raw
+    known: dict[Path, Row] = {}
+    rows: list[list[Row]] = []
+    for path, along in zip(paths, probs, strict=True):
+        rows.append([])
+        for depth, (token, row) in enumerate(zip(path, along, strict=True)):
+            if token not in range(setting.model.vocabulary):
+                return Failure(f"drafts token {token}, not in 0..{setting.model.vocabulary - 1}")
+            if not all(isfinite(weight) and weight >= 0 for weight in row):
+                return Failure(f"declares the row {list(row)}, which is no law")
+            weights = [exactly(weight) for weight in row]
+            if abs(total(weights) - 1) > rounding:
+                return Failure(f"declares a row that sums to {float(total(weights)):.6g}")
+            exact = normalised(weights)
+            shared = known.setdefault(path[:depth], exact)
+            # The same row, computed for two paths, may differ by rounding.
+            alike = all(abs(a - b) <= rounding for a, b in zip(exact, shared, strict=True))
+            rows[-1].append(shared if alike else exact)
+    return Drafted(
+        tuple(
+            (tuple(row[depth] for row in rows), tuple(path[depth] for path in paths))
+            for depth in range(setting.length)
+        )
+    )
+
+
+def _row_rounding(setting: Setting, declared: Declaration) -> Rational:
+    """Return the largest relative error of an entry of a declared row, and of the row's sum.
+
+    A logarithm of a weight of 1/16 or more (2.8, off by 6 units in the last place), divided by 1/2
+    or more (5.6, off by 17), less the largest (23) and exponentiated (25); numerator and sum alike,
+    V terms: V + 50. Cut and normalised anew, which does the same to both once more: 3V + 101.
+    """
+    unit = max(UNIT_ROUNDOFF[declared.dtype], UNIT_ROUNDOFF["float32"])
+    return (3 * setting.model.vocabulary + 101) * unit
+
+
+def _allowed(setting: Setting, declared: Declaration) -> Rational:
+    """Return the distance that rounding alone can cause.
+
+    Every one of the K L tokens is drawn from a row of its own: that and the declared one may each
+    carry the error of a row, which is half as much in TV, and a running sum is off by 2V units.
+    """
+    unit = max(UNIT_ROUNDOFF[declared.dtype], UNIT_ROUNDOFF["float32"])
+    drawn = _row_rounding(setting, declared) + 2 * setting.model.vocabulary * unit
+    return setting.drafts * setting.length * drawn

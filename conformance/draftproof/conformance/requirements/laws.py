@@ -1,0 +1,356 @@
+"""Requirements on the law of one row: each measures one distance from what must be.
+
+Ids, levels and wording are those of the specification's chapters 2, 3 and 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache, partial
+
+from draftproof.conformance.adapter import Adapter, Declaration, declaration
+from draftproof.conformance.cases import Case, cases
+from draftproof.conformance.exchange import Failure, Outcome
+from draftproof.conformance.finding import FAIL, SKIPPED, Finding, Sampled, verdict_of
+from draftproof.conformance.lanes.sample import EFFORTS, TESTS, sample
+from draftproof.conformance.observe import EXACT, PROBE, SAMPLE, Observation, observe
+from draftproof.conformance.statistics import Budget
+from draftproof.conformance.task import Task, Terms
+from draftproof.conformance.tolerance import allowed_distance
+from draftproof.reference.drafting import Drafts
+from draftproof.reference.emission import Emission
+from draftproof.reference.errors import Unsupported
+from draftproof.reference.law import Law
+from draftproof.reference.model import Instance, Path
+from draftproof.reference.optimum import stateless
+from draftproof.reference.process import continued
+from draftproof.reference.rational import ZERO, Rational, exactly, ratio_or_one, total
+from draftproof.reference.verifiers import ALGORITHMS, Algorithm, require_fit, verification_law
+
+Text = Path | Failure
+
+
+class NotApplicable(Exception):
+    """A requirement does not ask anything of this adapter; the message says why."""
+
+
+# --- what is required ----------------------------------------------------------------------
+
+
+def lossless(seen: Observation) -> Rational:
+    """`law.lossless`: TV between the first L + 1 tokens of the text and the target's."""
+    horizon = seen.instance.length + 1
+    return text_law(seen, horizon).total_variation(_as_text(seen.instance.target.text(horizon)))
+
+
+def as_reference(seen: Observation) -> Rational:
+    """`law.reference`: TV between the joint laws of paths and emission."""
+    return total(
+        weight * seen.observed[drafts].total_variation(reference_law(seen, drafts))
+        for drafts, weight in seen.drafts.items()
+    )
+
+
+def within_support(seen: Observation) -> Rational:
+    """`law.support`: the probability of emitting what the target never says."""
+    return seen.emitted().probability(partial(is_excluded, seen.instance))
+
+
+def prefix_accepted(seen: Observation) -> Rational:
+    """`law.prefix`: the probability that the result is no prefix, path or token, or no result."""
+    return seen.emitted().probability(lambda outcome: isinstance(outcome, Failure))
+
+
+def expected_length(seen: Observation) -> Rational:
+    """`length.expected`: |E[accepted length] - the algorithm's value|."""
+    return abs(expected_accepted(seen) - reference_expectation(seen))
+
+
+def bounded_length(seen: Observation) -> Rational:
+    """`length.bounded`: how far E[accepted length] lies above the certified optimum."""
+    return max(expected_accepted(seen) - optimum(seen.instance), ZERO)
+
+
+def optimal_length(seen: Observation) -> Rational:
+    """`length.optimal`: |E[accepted length] - certified optimum|."""
+    algorithm = reference_algorithm(seen)
+    if not algorithm.optimal:
+        raise NotApplicable(f"{algorithm.name} claims no optimum")
+    return abs(expected_accepted(seen) - optimum(seen.instance))
+
+
+def fresh_noise(seen: Observation) -> Rational:
+    """`random.fresh`: TV between the laws of the next token given what was accepted, on average."""
+    return total(
+        weight * _given_accepted(seen.observed[drafts], reference_law(seen, drafts))
+        for drafts, weight in seen.drafts.items()
+    )
+
+
+LAWS: Mapping[str, Callable[[Observation], Rational]] = {
+    "law.lossless": lossless,
+    "law.reference": as_reference,
+    "law.support": within_support,
+    "law.prefix": prefix_accepted,
+    "length.expected": expected_length,
+    "length.bounded": bounded_length,
+    "length.optimal": optimal_length,
+    "random.fresh": fresh_noise,
+}
+"""The requirements that are judged case by case, on the law of one row."""
+
+
+# --- how it is judged ----------------------------------------------------------------------
+
+
+def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
+    """Yield what judges the laws of one row: a task for every case that fits the adapter."""
+    for case in cases(tier):
+        if fits(case, declared):
+            yield Task(case.id, tuple(LAWS), (EXACT, PROBE, SAMPLE), partial(judge_case, case))
+
+
+def fits(case: Case, declared: Declaration) -> bool:
+    """Return whether the adapter says that it takes the case's drafts."""
+    instance = case.instance
+    drawn = instance.scheme == declared.scheme and instance.drafts <= declared.max_drafts
+    return instance.drafts == 1 or drawn
+
+
+def judge_case(case: Case, adapter: Adapter, terms: Terms) -> list[Finding]:
+    """Return the finding of every requirement of `LAWS` on one case."""
+    if terms.lane == SAMPLE:
+        return list(_sampled(case, adapter, terms))
+    return judge(observe(adapter, case, lane=terms.lane))
+
+
+def judge(seen: Observation) -> list[Finding]:
+    """Return the finding of every requirement of `LAWS` on one observed case."""
+    return [judge_requirement(requirement, seen) for requirement in LAWS]
+
+
+def judge_requirement(requirement: str, seen: Observation) -> Finding:
+    """Return the finding of one requirement of `LAWS` on one observed case."""
+    try:
+        distance = LAWS[requirement](seen)
+    except NotApplicable as reason:
+        return Finding(requirement, seen.case, SKIPPED, detail=str(reason))
+    moved = _moved_by_law(requirement, seen.instance)
+    verdict = verdict_of(distance, moved * seen.allowed, moved * seen.slack)
+    return Finding(
+        requirement,
+        seen.case,
+        verdict,
+        distance,
+        moved * seen.allowed,
+        seen.lane,
+        seen.runs,
+        _detail(requirement, seen) if verdict == FAIL else "",
+        share=share_of_optimum(seen) if requirement == "length.bounded" else None,
+    )
+
+
+def _sampled(case: Case, adapter: Adapter, terms: Terms) -> Iterator[Finding]:
+    """Yield the findings of the sample lane: one run of emissions decides them all."""
+    declared = declaration(adapter)
+    allowed = allowed_distance(declared, case.instance.vocabulary, case.instance.length)
+    tested = sample(
+        adapter,
+        case.instance,
+        seed=terms.seed_of(case.id),
+        effort=EFFORTS[terms.tier],
+        budget=Budget(TESTS * terms.false_alarm, TESTS),
+    )
+    for requirement in LAWS:
+        if requirement not in tested:
+            reason = _not_sampled(requirement, declared.algorithm)
+            yield Finding(requirement, case.id, SKIPPED, detail=reason)
+            continue
+        found = tested[requirement]
+        yield Finding(
+            requirement,
+            case.id,
+            found.verdict,
+            exactly(found.distance),
+            _moved_by_law(requirement, case.instance) * allowed,
+            SAMPLE,
+            found.emissions,
+            found.what if found.verdict == FAIL else "",
+            Sampled(
+                terms.false_alarm,
+                found.log_evidence,
+                found.bound,
+                found.detectable,
+                found.power,
+            ),
+        )
+
+
+def _not_sampled(requirement: str, algorithm: str) -> str:
+    """Return why the sample lane has nothing to say of a requirement."""
+    if requirement == "length.bounded":
+        return "the optimum is out of reach for an instance of this size"
+    if algorithm not in ALGORITHMS:
+        return _UNKNOWN
+    if requirement in ("law.reference", "length.expected"):
+        return f"{algorithm} does not take the drafts of this case"
+    if requirement == "random.fresh":
+        return "on the sample lane it follows from law.reference"
+    return f"{algorithm} claims no optimum"
+
+
+_UNKNOWN = f"the reference knows the algorithms {', '.join(ALGORITHMS)} only"
+
+
+def _moved_by_law(requirement: str, instance: Instance) -> int:
+    """Return by how much at most the distance moves when the law moves by one in TV.
+
+    An accepted length lies in 0..L. In `random.fresh` the law of what is emitted is divided by that
+    of what is accepted, which moves by as much again.
+    """
+    if requirement.startswith("length."):
+        return instance.length
+    return 2 if requirement == "random.fresh" else 1
+
+
+def _detail(requirement: str, seen: Observation) -> str:
+    """Say more about a failure, where there is more to say."""
+    if requirement == "law.prefix":
+        failures = {o: w for o, w in seen.emitted().items() if isinstance(o, Failure)}
+        return max(failures, key=lambda failure: failures[failure]).what
+    if requirement in ("length.bounded", "length.optimal"):
+        above = expected_accepted(seen) > optimum(seen.instance)
+        return "above the optimum, so it cannot be lossless" if above else "below the optimum"
+    return ""
+
+
+# --- what was observed ---------------------------------------------------------------------
+
+
+def text_law(seen: Observation, horizon: int) -> Law[Text]:
+    """Return the law of the first `horizon` tokens, emitted and then continued by the target.
+
+    What the target never says cannot be continued by it and stays as it is.
+    """
+    return seen.emitted().then(lambda outcome: _continued(outcome, seen.instance, horizon))
+
+
+def is_excluded(instance: Instance, outcome: Outcome) -> bool:
+    """Return whether the outcome is an emission that the target never says."""
+    return isinstance(outcome, Emission) and instance.target.joint(outcome.tokens) == 0
+
+
+def accepted_length(outcome: Outcome) -> int:
+    """Return the accepted length; a failure accepts nothing."""
+    return len(outcome.accepted) if isinstance(outcome, Emission) else 0
+
+
+def expected_accepted(seen: Observation) -> Rational:
+    """Return the observed E[accepted length]."""
+    return seen.emitted().expectation(accepted_length)
+
+
+def share_of_optimum(seen: Observation) -> Rational:
+    """Return the observed E[accepted length] divided by the certified optimum, 1 where that is 0.
+
+    A lossless verifier has 1 at most; what it has less is speed. Raises `NotApplicable`.
+    """
+    return ratio_or_one(expected_accepted(seen), optimum(seen.instance))
+
+
+def _continued(outcome: Outcome, instance: Instance, horizon: int) -> Law[Text]:
+    if isinstance(outcome, Failure):
+        return Law.certain(outcome)
+    if is_excluded(instance, outcome):
+        return Law.certain(outcome.tokens)
+    return _as_text(continued(Law.certain(outcome), instance, horizon))
+
+
+def _given_accepted(observed: Law[Outcome], expected: Law[Outcome]) -> Rational:
+    """Return the TV of the next tokens' laws given what was accepted, on average over that.
+
+    What the algorithm never accepts has no law of a next token, and is not counted.
+    """
+    seen, should = observed.map(_accepted), expected.map(_accepted)
+    return total(
+        abs(observed[outcome] / seen[kept] - expected[outcome] / should[kept]) * seen[kept] / 2
+        for outcome in {**observed.weights, **expected.weights}
+        if (kept := _accepted(outcome)) is not None and seen[kept] > 0 and should[kept] > 0
+    )
+
+
+def _accepted(outcome: Outcome) -> tuple[int, Path] | None:
+    return (outcome.path, outcome.accepted) if isinstance(outcome, Emission) else None
+
+
+# --- what it is compared with --------------------------------------------------------------
+
+
+def reference_law(seen: Observation, drafts: Drafts) -> Law[Outcome]:
+    """Return the law that the adapter's algorithm has on the drafts. Raises `NotApplicable`."""
+    return _reference_law(reference_algorithm(seen), seen.instance, drafts)
+
+
+def reference_expectation(seen: Observation) -> Rational:
+    """Return E[accepted length] of the adapter's algorithm. Raises `NotApplicable`."""
+    return total(
+        weight * reference_law(seen, drafts).expectation(accepted_length)
+        for drafts, weight in seen.drafts.items()
+    )
+
+
+@lru_cache(maxsize=4096)
+def _reference_law(algorithm: Algorithm, instance: Instance, drafts: Drafts) -> Law[Outcome]:
+    return verification_law(algorithm, instance, drafts).map(_as_outcome)
+
+
+@lru_cache(maxsize=256)
+def optimum(instance: Instance) -> Rational:
+    """Return the certified optimum of stateless verifiers.
+
+    Raises `NotApplicable` for more drafts or paths than can be solved.
+    """
+    if instance.drafts > 1:
+        _require_solvable(instance)
+    try:
+        return stateless(instance).value
+    except Unsupported as error:
+        raise NotApplicable(str(error)) from None
+
+
+# A linear program over the paths, solved exactly: 64 paths of which 2 are drawn take 3 s.
+_MOST_PATHS = 64
+_MOST_SIBLINGS = 10_000
+
+
+def _require_solvable(instance: Instance) -> None:
+    paths = sum(len(z) == instance.length for z in instance.draft.reachable(instance.length))
+    siblings = sum(q != 0 for q in instance.draft(())) ** instance.widths[0]
+    for count, most, what in (
+        (paths, _MOST_PATHS, "paths that can be drafted"),
+        (siblings, _MOST_SIBLINGS, "ways to draw the first tokens"),
+    ):
+        if count > most:
+            raise NotApplicable(f"no optimum is computed for {count} {what}, more than {most}")
+
+
+def reference_algorithm(seen: Observation) -> Algorithm:
+    """Return the algorithm that the adapter names.
+
+    Raises `NotApplicable` where the reference does not know it, or not for these drafts.
+    """
+    if seen.algorithm is None:
+        raise NotApplicable(_UNKNOWN)
+    try:
+        require_fit(seen.algorithm, seen.instance)
+    except Unsupported as error:
+        raise NotApplicable(str(error)) from None
+    return seen.algorithm
+
+
+def _as_outcome(emission: Emission) -> Outcome:
+    return emission
+
+
+def _as_text(law: Law[Path]) -> Law[Text]:
+    return law.map(lambda text: text)

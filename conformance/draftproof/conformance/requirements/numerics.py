@@ -1,0 +1,418 @@
+"""Requirements on floating-point arithmetic.
+
+Ids, levels and wording are those of the specification's chapter 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from draftproof.conformance.adapter import (
+    Adapter,
+    Declaration,
+    Request,
+    Result,
+    declaration,
+)
+from draftproof.conformance.cases import Case, cases
+from draftproof.conformance.cases.rows import instance, row
+from draftproof.conformance.exchange import Asked, Failure, as_given, columns, request, with_noise
+from draftproof.conformance.finding import FAIL, Finding, Sampled, verdict_of
+from draftproof.conformance.lanes.sample import TESTS, Effort, sample
+from draftproof.conformance.observe import (
+    EXACT,
+    PROBE,
+    RUN,
+    SAMPLE,
+    Observation,
+    joint_laws,
+)
+from draftproof.conformance.requirements.batches import emitted, largest_share, padded_vocabulary
+from draftproof.conformance.requirements.laws import as_reference, lossless
+from draftproof.conformance.statistics import Budget
+from draftproof.conformance.task import Task, Terms
+from draftproof.conformance.tolerance import allowed_distance
+from draftproof.reference.drafting import draft_law
+from draftproof.reference.model import Instance, Model, Path, Row
+from draftproof.reference.rational import ZERO, Rational, exactly, rational
+from draftproof.reference.verifiers import ALGORITHMS, emission_law
+
+
+def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
+    """Yield what judges floating-point arithmetic."""
+    for requirement, cases_of in (
+        ("number.dtypes", _in_every_dtype),
+        ("number.extreme", _extreme),
+        ("number.masked", _masked),
+    ):
+        for given in cases_of(declared, tier):
+            judged = partial(judge_given, requirement, given)
+            yield Task(given.case.id, (requirement,), (EXACT, PROBE), judged)
+    if accepts_what_is_equal(declared):
+        yield Task("extreme.products", ("number.extreme",), (RUN,), judge_products)
+    for vocabulary in _VOCABULARIES[tier]:
+        judged = partial(judge_vocabulary, vocabulary)
+        yield Task(f"vocabulary.{vocabulary}", ("number.vocabulary",), (SAMPLE,), judged)
+
+
+@dataclass(frozen=True)
+class Given:
+    """A case, the dtype in which it is given, and what its logits are changed by."""
+
+    case: Case
+    dtype: str
+    logits: Callable[[Tensor], Tensor] | None = None
+
+
+# --- laws on one row ---------------------------------------------------------------------
+
+
+def judge_given(requirement: str, given: Given, adapter: Adapter, terms: Terms) -> list[Finding]:
+    """Return the finding of a requirement on the law of a case that is given in some way."""
+    seen = observe_given(adapter, given, lane=terms.lane)
+    distance, failure = law_distance(seen), likeliest_failure(seen)
+    verdict = verdict_of(distance, seen.allowed, seen.slack)
+    detail = failure.what if verdict == FAIL and failure is not None else ""
+    found = Finding(
+        requirement, seen.case, verdict, distance, seen.allowed, seen.lane, seen.runs, detail
+    )
+    return [found]
+
+
+def observe_given(adapter: Adapter, given: Given, *, lane: str) -> Observation:
+    """Observe the adapter's law on a case that is given in some way. Raises as `observe` does."""
+    declared = replace(declaration(adapter), dtype=given.dtype)
+    nominal = given.case.instance
+    drafts = draft_law(as_given(nominal, declared))
+    asked = [[(nominal, paths)] for paths in drafts]
+    changed = adapter if given.logits is None else OtherLogits(adapter, given.logits)
+    laws = joint_laws(changed, asked, declared, lane=lane)
+    return Observation(
+        case=given.case.id,
+        instance=as_given(nominal, declared),
+        algorithm=ALGORITHMS.get(declared.algorithm),
+        drafts=drafts,
+        observed={paths: law.of_row(0) for paths, law in zip(drafts, laws, strict=True)},
+        runs=sum(law.runs for law in laws),
+        slack=max(law.slack for law in laws),
+        allowed=allowed_distance(declared, nominal.vocabulary, nominal.length),
+        lane=lane,
+    )
+
+
+def law_distance(seen: Observation) -> Rational:
+    """Return the TV to the algorithm's law, or of the text where the algorithm is not known.
+
+    What is no result counts with its probability given the drafts, however unlikely they are: an
+    error takes a whole batch with it.
+    """
+    law = lossless(seen) if seen.algorithm is None else as_reference(seen)
+    return max(law, *(of.probability(_is_failure) for of in seen.observed.values()))
+
+
+def likeliest_failure(seen: Observation) -> Failure | None:
+    """Return what most often stands in place of a result, None if there is always one."""
+    found = {o: w for law in seen.observed.values() for o, w in law.items() if _is_failure(o)}
+    return max(found, key=lambda failure: found[failure], default=None)  # type: ignore[return-value]
+
+
+def _is_failure(outcome: object) -> bool:
+    return isinstance(outcome, Failure)
+
+
+class OtherLogits:
+    """An adapter to which other logits are given than those that were asked for."""
+
+    def __init__(self, adapter: Adapter, change: Callable[[Tensor], Tensor]) -> None:
+        self.name, self.version, self.algorithm = adapter.name, adapter.version, adapter.algorithm
+        self._adapter = adapter
+        self._change = change
+
+    def verify(self, request: Request) -> Result:
+        """Verify the request with its logits changed."""
+        p, q = request.target_logits, request.draft_logits
+        assert p is not None  # noqa: S101  # given to adapters that take logits
+        assert q is not None  # noqa: S101
+        changed = replace(request, target_logits=self._change(p), draft_logits=self._change(q))
+        # Every run meets the adapter as it was loaded.
+        return copy(self._adapter).verify(changed)
+
+
+def _plus(shift: float, logits: Tensor) -> Tensor:
+    return logits + shift
+
+
+def _masked_by(value: float, logits: Tensor) -> Tensor:
+    return logits.masked_fill(logits.isneginf(), value)
+
+
+# --- dtypes ------------------------------------------------------------------------------
+
+_IN_DTYPES = {
+    "quick": ("generic.v2.l2", "zeros.both"),
+    "standard": ("generic.v2.l2", "zeros.both", "generic.v3.l2"),
+}
+
+
+def _in_every_dtype(declared: Declaration, tier: str) -> Iterator[Given]:
+    chosen = _IN_DTYPES.get(tier, _IN_DTYPES["standard"])
+    chosen_cases = [case for case in cases(tier) if case.id in chosen]
+    for dtype in declared.dtypes:
+        for case in (all_bits(dtype), *chosen_cases):
+            yield Given(replace(case, id=f"{case.id}.{dtype}"), dtype)
+
+
+def all_bits(dtype: str) -> Case:
+    """Return a case whose rows, a third and three fifths cut short, need all bits of the dtype.
+
+    Rows in 16ths are exact in every dtype, and so is much of what is made of them.
+    """
+    grid = exactly(torch.finfo(getattr(torch, dtype)).eps) / 2
+    third, fifths = (int(rational(share) / grid) * grid for share in ("1/3", "3/5"))
+    given = _context_free((third, 1 - third), (fifths, 1 - fifths), 2)
+    return Case("all-bits", "rows need every bit", "quick", given)
+
+
+# --- extreme rows ------------------------------------------------------------------------
+
+FAR = 1e4
+"""How far logits are shifted, and how far apart they lie."""
+
+
+def _extreme(declared: Declaration, tier: str) -> Iterator[Given]:
+    for case in extreme_cases(declared.dtype):
+        yield Given(case, declared.dtype)
+    if not declared.logits:
+        return
+    chosen = ("generic.v2.l2", "zeros.both")
+    for case in (case for case in cases(tier) if case.id in chosen):
+        for shift in (FAR, -FAR):
+            # Logits are coarser when they are shifted. Rows that have been through it once are
+            # not changed by it again: the grid that all are moved to is the same.
+            coarse = as_given(case.instance, declared, shift=shift)
+            shifted = replace(case, id=f"{case.id}.shifted.{shift:+.0f}", instance=coarse)
+            yield Given(shifted, declared.dtype, partial(_plus, shift))
+    apart = next(case for case in cases(tier) if case.id == "zeros.both")
+    far = replace(apart, id="zeros.both.far-apart")
+    yield Given(far, declared.dtype, partial(_masked_by, -FAR))
+
+
+def extreme_cases(dtype: str) -> Iterator[Case]:
+    """Yield cases with probabilities down to the smallest normal number of the dtype."""
+    limits = torch.finfo(getattr(torch, dtype))
+    tiny, ulp = exactly(limits.tiny), exactly(limits.eps) / 2
+    half = rational("1/2")
+    even, sure, unlike = (half, half), (1 - tiny, tiny), (tiny, 1 - tiny)
+    one_up = (half + ulp, half - ulp)
+    three = (half, half - tiny, tiny), (tiny, half, half - tiny)
+
+    def case(name: str, reason: str, length: int, target: Row, draft: Row) -> Case:
+        return Case(f"extreme.{name}", reason, "quick", _context_free(target, draft, length))
+
+    yield case("ratios-down", "ratios whose products underflow", 3, sure, even)
+    yield case("ratios-up", "ratios whose products overflow", 3, even, sure)
+    yield case(
+        "opposed", "what the draft nearly always says, the target hardly ever", 2, sure, unlike
+    )
+    yield case("scattered", "every token is rare in p or in q", 2, *three)
+    yield case("last-bit", "p and q differ by their last bit: residuals cancel", 2, one_up, even)
+
+
+def _context_free(target: Row, draft: Row, length: int) -> Instance:
+    models = (("target", target), ("draft", draft))
+    p, q = (Model(name, len(row), {(): row}, context_free=True) for name, row in models)
+    return Instance(p, q, length=length)
+
+
+def accepts_what_is_equal(declared: Declaration) -> bool:
+    """Return whether the adapter's algorithm accepts everything where p = q."""
+    algorithm = ALGORITHMS.get(declared.algorithm)
+    if algorithm is None:
+        return False
+    even = (rational("1/2"), rational("1/2"))
+    law = emission_law(algorithm, _context_free(even, even, 2))
+    return law.expectation(lambda emission: len(emission.accepted)) == 2
+
+
+_PRODUCT = 32
+"""V and L of the products: V**-L = 2**-160 is zero in float32 and in all shorter floats."""
+
+_PRODUCT_ROWS = 64
+
+
+def judge_products(adapter: Adapter, terms: Terms) -> list[Finding]:
+    """Return the finding of `number.extreme` where p = q, and a path's probability underflows.
+
+    Everything is accepted, but for rounding: more is lost with probability `false_alarm` at most.
+    """
+    declared = declaration(adapter)
+    even = (rational(1) / _PRODUCT,) * _PRODUCT
+    flat = _context_free(even, even, _PRODUCT)
+    seed = terms.seed_of("extreme.products")
+    drawn = torch.Generator().manual_seed(seed)
+    paths = torch.randint(_PRODUCT, (_PRODUCT_ROWS, _PRODUCT), generator=drawn).tolist()
+    rows: list[Asked] = [(flat, (tuple(path),)) for path in paths]
+    lost, words = 0, ""
+    for number, part in enumerate([rows] if declared.batch else [[each] for each in rows]):
+        raw = emitted(adapter, with_noise(request(part, declared), declared), seed + number)
+        if isinstance(raw, str):
+            lost, words = lost + len(part), raw
+        else:
+            lost += sum(accepted != _PRODUCT for accepted in raw[0])
+    rounding = allowed_distance(declared, _PRODUCT, _PRODUCT)
+    distance, allowed = (
+        rational(lost) / len(rows),
+        largest_share(len(rows), rounding, terms.false_alarm),
+    )
+    verdict = verdict_of(distance, allowed, ZERO)
+    found = Finding(
+        "number.extreme", "extreme.products", verdict, distance, allowed, RUN, len(rows), words
+    )
+    return [found]
+
+
+# --- masked rows -------------------------------------------------------------------------
+
+_MASKED = {
+    "quick": ("zeros.both", "disjoint"),
+    "standard": ("zeros.both", "disjoint", "zeros.target", "zeros.draft", "point.both"),
+}
+
+
+def _masked(declared: Declaration, tier: str) -> Iterator[Given]:
+    chosen = _MASKED.get(tier, _MASKED["standard"])
+    narrow = [case for case in cases(tier) if case.id in chosen]
+    for case in (*narrow, *masked_cases()):
+        yield Given(replace(case, id=f"{case.id}.masked"), declared.dtype)
+        if declared.logits:
+            # Engines mask with the lowest finite number, too.
+            lowest = torch.finfo(getattr(torch, declared.dtype)).min
+            finite = replace(case, id=f"{case.id}.masked.finite")
+            yield Given(finite, declared.dtype, partial(_masked_by, lowest))
+
+
+def masked_cases() -> Iterator[Case]:
+    """Yield cases of 96 tokens, nearly all masked: whole blocks of the vocabulary are empty."""
+    for name, places, few in (
+        ("behind", (70, 77, 95), instance("masked.behind", 3, 2)),
+        ("in-front", (0, 1, 31), instance("masked.in-front", 3, 2)),
+        ("but-one", (40, 90), instance("masked.but-one", 2, 2, target=lambda _: (1,))),
+        (
+            "apart",
+            (5, 64),
+            instance("masked.apart", 2, 2, target=lambda _: (0,), draft=lambda _: (1,)),
+        ),
+    ):
+        yield Case(
+            f"wide.{name}", "most tokens are masked", "quick", padded_vocabulary(few, places, 96)
+        )
+
+
+# --- large vocabularies ------------------------------------------------------------------
+
+_SIZES = (8191, 8192, 8193, 32_000, 50_257, 128_256, 151_936, 262_144)
+"""Real vocabularies, and a power of two with its neighbours, where blocks break."""
+
+_VOCABULARIES = {"quick": (8193, 50_257), "standard": _SIZES, "full": _SIZES}
+
+_EFFORTS = {"quick": (256, 0.4), "standard": (256, 0.4), "full": (4096, 0.1)}
+"""Emissions, and the smallest bias of interest: a fault of size misplaces a token altogether."""
+
+
+def judge_vocabulary(vocabulary: int, adapter: Adapter, terms: Terms) -> list[Finding]:
+    """Return the finding of `number.vocabulary` at one size, by counting what is emitted."""
+    name = f"vocabulary.{vocabulary}"
+    few = few_tokens()
+    sampled = sample(
+        Scattered(adapter, vocabulary),
+        few,
+        seed=terms.seed_of(name),
+        effort=Effort(*_EFFORTS[terms.tier]),
+        budget=Budget(terms.false_alarm, TESTS),
+    )
+    law = "law.reference" if "law.reference" in sampled else "law.lossless"
+    # The first that fails decides; where none does, the law of what is emitted.
+    asked = ("law.prefix", "law.support", law, "law.lossless")
+    failed = (sampled[each] for each in asked if sampled[each].verdict == FAIL)
+    tested = next(failed, sampled[law])
+    found = Finding(
+        "number.vocabulary",
+        name,
+        tested.verdict,
+        exactly(tested.distance),
+        # Zeros add up without rounding: it is that of the tokens which are said.
+        allowed_distance(declaration(adapter), few.vocabulary, few.length),
+        SAMPLE,
+        tested.emissions,
+        tested.what if tested.verdict == FAIL else "",
+        Sampled(
+            terms.false_alarm, tested.log_evidence, tested.bound, tested.detectable, tested.power
+        ),
+    )
+    return [found]
+
+
+def few_tokens() -> Instance:
+    """Return an instance of four tokens in which no fault of size is small.
+
+    The last token is drafted half of the time, and is three bonuses of four; the third is two
+    corrections of three. Who loses one of them moves more than 3/10.
+    """
+    first, second = row("2 2 4 8", 16), row("1 1 2 12", 16)
+    target: dict[Path, Row] = {(): first, **{(token,): second for token in range(4)}}
+    draft: dict[Path, Row] = {(): row("0 1 0 1", 2)}
+    return Instance(Model("target", 4, target), Model("draft", 4, draft), length=1)
+
+
+class Scattered:
+    """An adapter whose four tokens are scattered over a large vocabulary, and found again in it.
+
+    They stand at both ends, at the end of one block of 4096 tokens and at the start of another:
+    the first that 16 bits cannot count, where there is one.
+    """
+
+    _ROWS = 4
+
+    def __init__(self, adapter: Adapter, vocabulary: int) -> None:
+        self._adapter = adapter
+        self._declared = declared = declaration(adapter)
+        self._vocabulary = vocabulary
+        self.name, self.version, self.algorithm = adapter.name, adapter.version, adapter.algorithm
+        self.dtype, self.device = declared.dtype, declared.device
+        self.batch, self.logits = declared.batch, declared.logits
+        behind = 2**16 if vocabulary > 2**16 + 1 else 4096
+        self.places = torch.tensor([0, 4095, behind, vocabulary - 1], device=declared.device)
+
+    def verify(self, request: Request) -> Result:
+        """Verify the rows, a few at a time: four of 262,144 tokens take 12 megabytes."""
+        parts = [self._verified(part) for part in self._parts(request)]
+        accepted, path, token = (torch.cat(columns) for columns in zip(*parts, strict=True))
+        found = token[:, None] == self.places
+        # What is said nowhere is no token.
+        return Result(accepted, path, torch.where(found.any(-1), found.long().argmax(-1), -1))
+
+    def _parts(self, request: Request) -> Iterator[Request]:
+        for start in range(0, len(request.draft_tokens), self._ROWS):
+            here = slice(start, start + self._ROWS)
+            changed: dict[str, Any] = {
+                name: self._spread(rows[here], float("-inf") if "logits" in name else 0.0)
+                for name in ("draft_probs", "target_probs", "draft_logits", "target_logits")
+                if (rows := getattr(request, name)) is not None
+            }
+            yield replace(request, draft_tokens=self.places[request.draft_tokens[here]], **changed)
+
+    def _spread(self, rows: Tensor, padding: float) -> Tensor:
+        wide = rows.new_full((*rows.shape[:-1], self._vocabulary), padding)
+        wide[..., self.places] = rows
+        return wide
+
+    def _verified(self, part: Request) -> tuple[Tensor, Tensor, Tensor]:
+        result = self._adapter.verify(with_noise(part, self._declared))
+        return columns(result, len(part.draft_tokens))

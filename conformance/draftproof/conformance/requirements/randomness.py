@@ -1,0 +1,218 @@
+"""Requirements on how randomness is used.
+
+Ids, levels and wording are those of the specification's chapter 6. `random.fresh` is judged on the
+law of one row, with the laws of chapter 2; drafting and verifying in one program, and noise
+at the ends of its range, have modules of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+
+from draftproof.conformance.adapter import Adapter, Declaration, declaration
+from draftproof.conformance.cases import Case, cases
+from draftproof.conformance.exchange import Asked, Outcome, as_loaded, outcomes, request, with_noise
+from draftproof.conformance.finding import FAIL, PASS, SKIPPED, Finding, Sampled, verdict_of
+from draftproof.conformance.lanes._streams import seeded, states
+from draftproof.conformance.lanes.sample import sample_pairs
+from draftproof.conformance.observe import EXACT, PROBE, RUN, SAMPLE
+from draftproof.conformance.requirements import _ends, _iterations
+from draftproof.conformance.requirements._programs import (
+    Observed,
+    answer,
+    did,
+    observed,
+    seeded_request,
+    told,
+)
+from draftproof.conformance.statistics import Budget
+from draftproof.conformance.task import Task, Terms
+from draftproof.conformance.tolerance import allowed_distance
+from draftproof.reference.drafting import draft_law
+from draftproof.reference.errors import Unsupported
+from draftproof.reference.model import Instance
+from draftproof.reference.rational import exactly, total
+
+
+def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
+    """Yield what judges how randomness is used."""
+    yield Task("runs", ("random.reproducible", "random.generator"), (RUN,), judge_runs)
+    for name, rows in _consecutive().items():
+        lanes = (EXACT, PROBE, SAMPLE) if name == "same" else (EXACT, PROBE)
+        judged = partial(judge_calls, name, rows)
+        yield Task(f"calls.{name}", ("random.calls",), lanes, judged)
+    yield from _iterations.tasks(declared)
+    yield from _ends.tasks(declared, tier)
+
+
+# --- single runs ------------------------------------------------------------------------------
+
+# All drafts of each: 22 rows, of which 19 can end in several ways.
+_RUN_CASES = ("generic.v3.l2", "banked", "zeros.both")
+
+_SEEDS = 4
+"""The seeds of single runs. See `judge_runs` for what they can miss."""
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What a verifier made of the rows, and which generators it moved."""
+
+    outcomes: tuple[Outcome, ...]
+    others_moved: tuple[str, ...]
+    own_moved: bool
+
+
+def judge_runs(adapter: Adapter, terms: Terms) -> list[Finding]:
+    """Return the findings of `random.reproducible` and `random.generator`.
+
+    One adapter object, after a first call that is not counted, verifies every draft of three cases
+    with four seeds: twice with all generators seeded alike, once with the request's alone. A
+    verifier that draws its results afresh each time ends all 88 pairs of rows alike with a
+    probability below 1e-30, under token and under block verification. Not seen is what does not
+    change the result: a generator that is drawn from but has no say, randomness that decides less
+    than one row in a hundred, and whatever only another process, thread or device would show.
+    """
+    declared = declaration(adapter)
+    same = as_loaded(adapter)
+    differ: list[str] = []
+    depends: list[str] = []
+    moved: dict[str, None] = {}
+    own_moved, runs = bool(declared.noise), 0
+    for case in (case for case in cases("quick") if case.id in _RUN_CASES):
+        first = terms.seed_of(f"runs/{case.id}")
+        for rows in _requests(case.instance, declared):
+            _answered(same, rows, declared, own=first, others=first)
+            for seed in range(first, first + _SEEDS):
+                one = _answered(same, rows, declared, own=seed, others=seed)
+                again = _answered(same, rows, declared, own=seed, others=seed)
+                other = _answered(same, rows, declared, own=seed, others=seed + _SEEDS)
+                differ += _differences(case, rows, one, again)
+                depends += _differences(case, rows, one, other)
+                moved.update(dict.fromkeys(one.others_moved))
+                own_moved |= one.own_moved
+                runs += 3 * len(rows)
+    generator = ""
+    if moved:
+        generator = f"moves {', '.join(moved)}"
+    elif not own_moved:
+        generator = "never draws from the request's generator"
+    elif depends:
+        generator = f"depends on more than the request's generator: {depends[0]}"
+    faults = {"random.reproducible": "".join(differ[:1]), "random.generator": generator}
+    return [
+        Finding(each, "runs", FAIL if fault else PASS, lane=RUN, runs=runs, detail=fault)
+        for each, fault in faults.items()
+    ]
+
+
+def _requests(instance: Instance, declared: Declaration) -> Iterator[list[Asked]]:
+    """Yield all drafts of an instance, in one request if the adapter takes several rows."""
+    rows = [(instance, drafts) for drafts in draft_law(instance)]
+    yield from [rows] if declared.batch else ([row] for row in rows)
+
+
+def _answered(
+    adapter: Adapter, rows: Sequence[Asked], declared: Declaration, *, own: int, others: int
+) -> _Answer:
+    """Verify with the request's generator seeded by `own`, and all global ones by `others`."""
+    with seeded(others):
+        generator = torch.Generator(declared.device).manual_seed(own)
+        asked = seeded_request(rows, declared, generator)
+        before, own_before = states(), generator.get_state()
+        raw = answer(adapter, asked)
+        after, own_after = states(), generator.get_state()
+    return _Answer(
+        outcomes(raw, rows),
+        tuple(name for name, state in after.items() if state != before[name]),
+        not torch.equal(own_before, own_after),
+    )
+
+
+def _differences(case: Case, rows: Sequence[Asked], one: _Answer, two: _Answer) -> Iterator[str]:
+    for (_, drafts), first, second in zip(rows, one.outcomes, two.outcomes, strict=True):
+        if first != second:
+            yield f"{case.id}, {told(drafts, first)}, then {did(second)}"
+
+
+# --- consecutive calls ------------------------------------------------------------------------
+
+
+def _consecutive() -> dict[str, tuple[Asked, Asked]]:
+    """Return pairs of rows for one call after the other: alike, different, of another length."""
+    known = {case.id: case.instance for case in cases("quick")}
+    short, first, second = (known[n] for n in ("generic.v2.l1", "generic.v2.l2", "banked"))
+    return {
+        "same": ((first, ((0, 1),)), (first, ((0, 1),))),
+        "different": ((first, ((0, 1),)), (second, ((1, 0),))),
+        "longer": ((short, ((1,),)), (first, ((1, 0),))),
+    }
+
+
+def judge_calls(
+    name: str, rows: tuple[Asked, Asked], adapter: Adapter, terms: Terms
+) -> list[Finding]:
+    """Return the finding of `random.calls` on two consecutive calls of one adapter object."""
+    declared, case = declaration(adapter), f"calls.{name}"
+    if terms.lane == SAMPLE:
+        return [_sampled_calls(case, rows[0][0], adapter, terms)]
+
+    def called(*asked: Asked) -> Observed:
+        """Observe calls one after the other. Every run meets a copy that has no past."""
+
+        def program(copies: int = 1) -> Any:
+            fresh = as_loaded(adapter)
+            requests = (request([row] * copies, declared) for row in asked)
+            return tuple(answer(fresh, with_noise(each, declared)) for each in requests)
+
+        def read(raw: Any, copies: int = 1) -> Sequence[Any]:
+            each = (outcomes(r, [row] * copies) for r, row in zip(raw, asked, strict=True))
+            return list(zip(*each, strict=True))
+
+        return observed(
+            program,
+            lambda raw: read(raw)[0],
+            vocabulary=rows[0][0].vocabulary,
+            lane=terms.lane,
+            copies=(lambda n: read(program(n), n)) if declared.batch else None,
+        )
+
+    together, one, two = called(*rows), called(rows[0]), called(rows[1])
+    product = one.law.then(lambda first: two.law.map(lambda second: (*first, *second)))
+    distance = together.law.total_variation(product)
+    # Both calls may be off by the rounding of one law, together and alone.
+    allowed = 2 * total(allowed_distance(declared, i.vocabulary, i.length) for i, _ in rows)
+    verdict = verdict_of(distance, allowed, together.slack + one.slack + two.slack)
+    runs = together.runs + one.runs + two.runs
+    return [Finding("random.calls", case, verdict, distance, allowed, terms.lane, runs)]
+
+
+def _sampled_calls(case: str, instance: Instance, adapter: Adapter, terms: Terms) -> Finding:
+    """Return what pairs of consecutive calls come to, with drafts and noise as they are drawn."""
+    try:
+        found = sample_pairs(
+            as_loaded(adapter),
+            instance,
+            seed=terms.seed_of(case),
+            budget=Budget(terms.false_alarm),
+        )["random.calls"]
+    except Unsupported as reason:
+        return Finding("random.calls", case, SKIPPED, detail=str(reason))
+    declared = declaration(adapter)
+    return Finding(
+        "random.calls",
+        case,
+        found.verdict,
+        exactly(found.distance),
+        2 * allowed_distance(declared, instance.vocabulary, instance.length),
+        SAMPLE,
+        found.emissions,
+        sampled=Sampled(
+            terms.false_alarm, found.log_evidence, found.bound, found.detectable, found.power
+        ),
+    )

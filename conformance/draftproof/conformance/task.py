@@ -1,0 +1,43 @@
+"""Tasks: the parts of a campaign, each of which judges some requirements on one case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+
+from draftproof.conformance.adapter import Adapter
+from draftproof.conformance.finding import Finding
+
+
+@dataclass(frozen=True)
+class Terms:
+    """On which terms a task is judged: by which lane, and what chance may cost.
+
+    `seed` is the campaign's; `false_alarm` the probability with which each statistical test may
+    fail a right verifier.
+    """
+
+    lane: str
+    tier: str
+    seed: int = 0
+    false_alarm: float = 1e-9
+
+    def seed_of(self, case: str) -> int:
+        """Return the seed of a case: the same for the same campaign, different for every case."""
+        return int.from_bytes(sha256(f"{self.seed}/{case}".encode()).digest()[:7], "big")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What decides some requirements on one case, by one of the lanes that can, strongest first.
+
+    `judge` returns a finding for each of the requirements; it raises `OpaqueRandomness`,
+    `TooManyRuns` or `NondeterministicProgram` where the lane of its terms is blind. It can be
+    sent to another process.
+    """
+
+    case: str
+    requirements: tuple[str, ...]
+    lanes: tuple[str, ...]
+    judge: Callable[[Adapter, Terms], list[Finding]]

@@ -1,0 +1,84 @@
+"""`draftproof mutants`: the kill matrix on a terminal, in a pipe, as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from draftproof.conformance.cli.mutants import mutants
+from draftproof.conformance.mutants import EXHIBITS, Mutant
+from draftproof.conformance.mutants.verifiers import Token
+from draftproof.spec import MalformedDocument, validate
+
+
+def run(*arguments: str) -> Any:
+    return CliRunner().invoke(mutants, [*arguments, "--tier", "quick", "--seed", "0"])
+
+
+@pytest.fixture
+def survivor(monkeypatch: pytest.MonkeyPatch) -> str:
+    survives = Mutant(
+        "survives", "Is right.", "it is not", ("draftproof",), "law.lossless", (), Token
+    )
+    monkeypatch.setitem(EXHIBITS, "survives", survives)
+    return "survives"
+
+
+def test_one_is_told_in_words() -> None:
+    ran = run("accepts-everything")
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    lines = ran.stdout.splitlines()
+    assert lines[0] == "accepts-everything: Accepts every drafted token."
+    assert "  https://github.com/huggingface/transformers/issues/28508" in lines
+    assert "  breaks: law.lossless, length.bounded" in lines
+    assert "  law.lossless on exact generic.v2.l1 by 0.12" in lines
+    assert lines[-1] == "1 mutants, 0 controls, tier quick, lanes exact: all as they must"
+
+
+def test_json_follows_its_schema() -> None:
+    ran = run("accepts-everything", "one-hot-under-the-name-token", "--json")
+    assert ran.exit_code == 0
+    document = json.loads(ran.stdout)
+    validate(document, "mutants")
+    mutant, control = document["exhibits"]
+    assert (mutant["kind"], control["kind"]) == ("mutant", "control")
+    assert mutant["must_fail"][0] == "law.lossless"
+    assert control["must_fail"] == ["law.reference", "length.expected"]
+    assert {c["verdict"] for c in control["cells"] if c["requirement"] == "law.lossless"} == {
+        "survived"
+    }
+    assert document["seed"] == 0
+    del mutant["cells"][0]["lane"]
+    with pytest.raises(MalformedDocument, match="mutants: exhibits/0/cells/0: 'lane' is a"):
+        validate(document, "mutants")
+
+
+def test_a_survivor_is_told_and_exits_with_1(survivor: str) -> None:
+    ran = run(survivor)
+    assert ran.exit_code == 1
+    assert "  law.lossless survived on exact generic.v2.l1" in ran.stdout.splitlines()
+    assert ran.stdout.splitlines()[-1].endswith("not as they must: survives")
+    assert json.loads(run(survivor, "--json").stdout)["exhibits"][0]["as_it_must"] is False
+
+
+def test_all_are_tabled(monkeypatch: pytest.MonkeyPatch, survivor: str) -> None:
+    kept = ("corrects-from-target", "sample-match", survivor)
+    for name in list(EXHIBITS):
+        if name not in kept:
+            monkeypatch.delitem(EXHIBITS, name)
+    ran = run()
+    assert ran.exit_code == 1
+    header, *rows = (line.split() for line in ran.stdout.splitlines() if line.strip())
+    assert header == ["mutant", "breaks", "killed", "by", "source"]
+    assert rows[0][:4] == ["corrects-from-target", "law.lossless,", "random.fresh", "law.lossless"]
+    assert ["control", "must", "fail", "fails", "source"] in rows
+    assert any(row[:3] == ["sample-match", "nothing", "nothing"] for row in rows)
+
+
+def test_an_unknown_name_is_a_usage_error() -> None:
+    ran = run("nobody")
+    assert ran.exit_code == 2
+    assert "there is no mutant or control 'nobody'" in ran.stderr

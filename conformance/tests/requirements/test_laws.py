@@ -1,0 +1,469 @@
+"""Each requirement on laws that are made by hand, and on verifiers of several drafts in torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from draftproof.conformance.adapter import Request, Result, declaration
+from draftproof.conformance.cases import cases
+from draftproof.conformance.exchange import Failure, Outcome
+from draftproof.conformance.finding import FAIL, PASS, SKIPPED, Finding
+from draftproof.conformance.observe import Observation, observe
+from draftproof.conformance.requirements.laws import (
+    LAWS,
+    NotApplicable,
+    fits,
+    judge,
+    judge_case,
+    optimum,
+    reference_law,
+    share_of_optimum,
+    tasks,
+)
+from draftproof.conformance.task import Terms
+from draftproof.reference.drafting import Drafts, draft_law
+from draftproof.reference.emission import Emission
+from draftproof.reference.law import Law
+from draftproof.reference.model import Instance, Model
+from draftproof.reference.rational import Rational, rational
+from draftproof.reference.verifiers import ALGORITHMS, Algorithm
+
+HALF = rational("1/2")
+
+
+def instance(target: str, draft: str, length: int = 1, **sizes: Any) -> Instance:
+    p, q = (tuple(map(rational, row.split())) for row in (target, draft))
+    return Instance(
+        Model("target", len(p), {(): p}, context_free=True),
+        Model("draft", len(q), {(): q}, context_free=True),
+        length=length,
+        **sizes,
+    )
+
+
+def seen(of: Instance, law: Any = None, algorithm: str | None = "token") -> Observation:
+    """Return an observation of `law(drafts)` for all drafts, the reference's own by default."""
+    drafts = draft_law(of)
+    blank = Observation(
+        case="made",
+        instance=of,
+        algorithm=ALGORITHMS.get(algorithm or ""),
+        drafts=drafts,
+        observed={},
+        runs=1,
+        slack=rational(0),
+        allowed=rational("1/1000000"),
+    )
+    return replace(blank, observed={d: law(d) if law else reference_law(blank, d) for d in drafts})
+
+
+def findings(of: Observation) -> dict[str, Finding]:
+    return {finding.requirement: finding for finding in judge(of)}
+
+
+def distances(of: Observation) -> dict[str, Rational | None]:
+    return {finding.requirement: finding.distance for finding in judge(of)}
+
+
+def sure(outcome: Outcome) -> Law[Outcome]:
+    return Law.certain(outcome)
+
+
+def bonus(of: Instance, drafts: Drafts, mass: Rational) -> dict[Outcome, Rational]:
+    """Return what accepts the first draft, with a probability in all, and goes on rightly."""
+    return {Emission(0, drafts[0], t): w * mass for t, w in enumerate(of.target(()))}
+
+
+# --- laws made by hand ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("algorithm", [a for a in ALGORITHMS.values() if not a.stateful])
+@pytest.mark.parametrize("drafts", [1, 2])
+def test_the_reference_is_at_distance_zero_of_itself(algorithm: Algorithm, drafts: int) -> None:
+    most = algorithm.most_drafts or drafts
+    for scheme in algorithm.schemes:
+        of = instance("1/4 3/4", "2/3 1/3", 2, drafts=min(drafts, most), scheme=scheme)
+        found = findings(seen(of, algorithm=algorithm.name))
+        for requirement, finding in found.items():
+            if requirement == "length.optimal" and not algorithm.optimal:
+                assert finding.verdict == SKIPPED
+            else:
+                assert finding.verdict == PASS
+                assert finding.distance == 0
+
+
+def test_accepting_everything_has_the_drafts_law() -> None:
+    found = distances(seen(instance("1/4 3/4", "1/2 1/2"), lambda d: sure(Emission(0, d[0], 0))))
+    # The text is (draft token, 0): 1/2 each, where the target says 1/16 and 3/16 for these two.
+    assert found["law.lossless"] == rational("3/4")
+    assert found["length.expected"] == rational("1/4")
+    assert found["length.bounded"] == rational("1/4")
+    assert found["law.support"] == 0
+    assert found["law.prefix"] == 0
+
+
+def test_accepting_one_of_two_drafts_has_the_law_of_the_drafts_choice() -> None:
+    of = instance("1/4 3/4", "1/2 1/2", drafts=2)
+    found = distances(seen(of, lambda d: sure(Emission(0, max(d), 1)), "recursive_rejection"))
+    # The larger of two tokens is 1 with probability 3/4, as the target has it; but then comes a 1.
+    assert found["law.lossless"] == rational("1/4")
+    # It accepts all, and so do the best lossless verifiers: the larger token has the target's law.
+    assert found["length.bounded"] == 0
+    # Recursive rejection accepts 1/2 (1 + 1/2) of the 0s and all of the rest: E = 1 - 1/4 + 1/8.
+    assert found["length.expected"] == 1 - rational("7/8")
+
+
+def test_what_the_target_never_says_counts_wherever_it_stands() -> None:
+    of = instance("1 0", "1/2 1/2")
+    accepted = distances(seen(of, lambda d: sure(Emission(0, d[0], 0))))
+    assert accepted["law.support"] == HALF
+    said = distances(seen(of, lambda d: sure(Emission(0, (), 1))))
+    assert said["law.support"] == 1
+    assert said["law.lossless"] == 1
+
+
+def test_a_failure_is_no_text_and_no_prefix() -> None:
+    found = findings(seen(instance("1/2 1/2", "1/2 1/2"), lambda d: sure(Failure("raised X"))))
+    assert found["law.prefix"].distance == 1
+    assert found["law.prefix"].detail == "raised X"
+    assert found["law.lossless"].distance == 1
+    assert found["law.support"].distance == 0
+
+
+def test_the_joint_law_with_the_drafts_is_compared() -> None:
+    """Swapping what two paths lead to keeps the text's law, and is still another algorithm."""
+    of = instance("1/2 1/2", "1/2 1/2", length=1)
+    found = distances(seen(of, lambda d: sure(Emission(0, (), 1 - d[0][0]))))
+    assert found["law.lossless"] == 0
+    assert found["law.reference"] == 1
+    assert found["length.expected"] == 1
+
+
+def test_the_path_is_part_of_the_law() -> None:
+    of = instance("1/2 1/2", "1/2 1/2", drafts=2, scheme="without_replacement")
+
+    def second(drafts: Drafts) -> Law[Outcome]:
+        return Law({Emission(1, drafts[1], 0): HALF, Emission(1, drafts[1], 1): HALF})
+
+    found = distances(seen(of, second, "recursive_rejection"))
+    assert found["law.lossless"] == 0
+    assert found["length.expected"] == 0
+    assert found["law.reference"] == 1
+
+
+def test_the_next_token_is_judged_given_what_was_accepted() -> None:
+    """A correction that is always 0 is right for one half of it, after every rejection."""
+    of = instance("1/4 1/4 1/2", "1/2 1/2 0")
+
+    def wrong(drafts: Drafts) -> Law[Outcome]:
+        return Law({**bonus(of, drafts, HALF), Emission(0, (), 0): HALF})
+
+    found = distances(seen(of, wrong))
+    # The residual is token 2 for certain; half of the time something is rejected.
+    assert found["random.fresh"] == HALF
+    assert found["length.expected"] == 0
+
+
+def test_a_wrong_accepted_length_is_not_a_stale_next_token() -> None:
+    of = instance("1/4 3/4", "1/2 1/2")
+
+    def rarely(drafts: Drafts) -> Law[Outcome]:
+        return Law({**bonus(of, drafts, HALF / 2), Emission(0, (), 1): rational("3/4")})
+
+    found = distances(seen(of, rarely))
+    assert found["random.fresh"] == 0
+    assert found["law.reference"] == HALF
+
+
+def test_a_length_above_the_optimum_is_called_impossible() -> None:
+    of = instance("1/4 3/4", "1/2 1/2")
+    found = findings(seen(of, lambda d: sure(Emission(0, d[0], 0)), algorithm="block"))
+    for requirement in ("length.optimal", "length.bounded"):
+        assert found[requirement].verdict == FAIL
+        assert found[requirement].detail == "above the optimum, so it cannot be lossless"
+    found = findings(seen(of, lambda d: sure(Emission(0, (), 0)), algorithm="block"))
+    assert found["length.optimal"].detail == "below the optimum"
+    assert found["length.bounded"].verdict == PASS
+
+
+def test_what_does_not_apply_is_skipped_with_its_reason() -> None:
+    of = instance("1/4 3/4", "1/2 1/2")
+    assert findings(seen(of))["length.optimal"].detail == "token claims no optimum"
+    unknown = findings(seen(of, lambda d: sure(Emission(0, (), 0)), algorithm=None))
+    for requirement in ("law.reference", "length.expected", "length.optimal", "random.fresh"):
+        assert unknown[requirement].verdict == SKIPPED
+        assert unknown[requirement].detail == (
+            f"the reference knows the algorithms {', '.join(ALGORITHMS)} only"
+        )
+    assert unknown["law.lossless"].verdict == FAIL
+    assert unknown["length.bounded"].verdict == PASS
+
+
+def test_an_algorithm_is_not_compared_on_drafts_that_it_does_not_take() -> None:
+    of = instance("1/4 3/4", "1/2 1/2", drafts=2)
+    found = findings(seen(of, lambda d: sure(Emission(0, (), 0)), algorithm="token"))
+    assert found["law.reference"].detail == "token verifies at most 1 path, got 2"
+    assert found["law.lossless"].verdict == FAIL
+
+
+def test_distances_are_allowed_as_much_as_the_law_can_move_them() -> None:
+    found = findings(seen(instance("1/4 3/4", "2/3 1/3", length=2)))
+    assert found["length.expected"].allowed == 2 * rational("1/1000000")
+    assert found["random.fresh"].allowed == 2 * rational("1/1000000")
+    assert found["law.lossless"].allowed == rational("1/1000000")
+    assert set(found) == set(LAWS)
+
+
+def test_lossless_and_slow_is_told_from_lossy() -> None:
+    """Keeping a drafted token only if a fresh sample of the target says it loses speed alone."""
+    of = instance("1/4 3/4", "1/2 1/2", drafts=2)
+    slow = seen(of, algorithm="target_first")
+    found = findings(replace(slow, algorithm=None))
+    assert found["law.lossless"].verdict == found["length.bounded"].verdict == PASS
+    # E[accepted length] is 1 - (1 - 1/2)^2, where the best verifiers accept all.
+    assert share_of_optimum(slow) == rational("3/4")
+    named = findings(replace(slow, algorithm=ALGORITHMS["recursive_rejection"]))
+    assert named["law.lossless"].verdict == PASS
+    assert named["length.expected"].distance == rational("1/8")
+    assert named["law.reference"].verdict == FAIL
+
+
+def test_where_nothing_can_be_accepted_the_share_is_one() -> None:
+    assert share_of_optimum(seen(instance("0 1", "1 0"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("sizes", "reason"),
+    [
+        (
+            {"length": 7, "drafts": 2},
+            "no optimum is computed for 128 paths that can be drafted, more than 64",
+        ),
+        (
+            {"drafts": 14},
+            "no optimum is computed for 16384 ways to draw the first tokens, more than 10000",
+        ),
+    ],
+)
+def test_an_optimum_that_takes_too_long_is_not_asked_for(sizes: Any, reason: str) -> None:
+    with pytest.raises(NotApplicable, match=reason):
+        optimum(instance("1/4 3/4", "1/2 1/2", **sizes))
+
+
+# --- which cases ---------------------------------------------------------------------------
+
+
+class Declared:
+    name, version, algorithm = "declared", "1", "recursive_rejection"
+
+    def __init__(self, **attributes: Any) -> None:
+        self.__dict__.update(attributes)
+
+    def verify(self, request: Request) -> Result:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("declared", "schemes", "most"),
+    [
+        ({}, {"iid"}, 1),
+        ({"max_drafts": 2}, {"iid"}, 2),
+        ({"max_drafts": 3}, {"iid"}, 3),
+        ({"max_drafts": 9, "scheme": "greedy"}, {"iid", "greedy"}, 3),
+        ({"max_drafts": 9, "scheme": "hub"}, {"iid", "hub"}, 2),
+    ],
+)
+def test_a_case_is_asked_of_who_declares_its_drafts(
+    declared: Any, schemes: set[str], most: int
+) -> None:
+    adapter = declaration(Declared(**declared))
+    fitting = [case.instance for case in cases("standard") if fits(case, adapter)]
+    assert {i.scheme for i in fitting} == schemes
+    assert max(i.drafts for i in fitting) == most
+    assert all(i.scheme == adapter.scheme for i in fitting if i.drafts > 1)
+    assert len(list(tasks(adapter, "standard"))) == len(fitting)
+
+
+def test_the_sample_lane_is_asked_for_the_same_requirements() -> None:
+    """One seed of a right verifier: it fails with probability 5e-9 at most."""
+    case = next(case for case in cases("quick") if case.id == "generic.v2.l1")
+    terms = Terms("sample", "quick", seed=1)
+    found = {f.requirement: f for f in judge_case(case, OneDraft(), terms)}
+    assert set(found) == set(LAWS)
+    for requirement in ("law.lossless", "law.reference", "law.support", "length.expected"):
+        assert found[requirement].verdict == PASS
+        assert found[requirement].lane == "sample"
+        assert found[requirement].sampled is not None
+    assert found["length.expected"].allowed == found["law.lossless"].allowed
+    assert found["length.optimal"].detail == "token claims no optimum"
+    assert found["random.fresh"].detail == "on the sample lane it follows from law.reference"
+
+
+class OneDraft:
+    name, version, algorithm = "one", "1", "token"
+
+    def verify(self, request: Request) -> Result:
+        path, q, p = (
+            request.draft_tokens[:, 0],
+            request.draft_probs[:, 0],
+            request.target_probs[:, 0],
+        )
+        ratio = (p[:, :-1] / q).gather(-1, path[..., None])[..., 0]
+        accepted = (torch.rand_like(ratio) < ratio).long().cumprod(-1).sum(-1)
+        rows = torch.cat([(p[:, :-1] - q).clamp(min=0), p[:, -1:]], 1)
+        token = torch.multinomial(rows[torch.arange(len(path)), accepted], 1)[:, 0]
+        return Result(accepted, torch.zeros_like(accepted), token)
+
+
+# --- verifiers of several drafts, as people write them -------------------------------------
+
+
+class Several:
+    """Recursive rejection of i.i.d. paths, row by row, with every step open to be got wrong."""
+
+    version, algorithm = "1", "recursive_rejection"
+    max_drafts = 3
+
+    def __init__(self) -> None:
+        self.name = type(self).__name__
+
+    def verify(self, request: Request) -> Result:
+        emitted = [
+            self.emitted(paths.tolist(), q, p)
+            for paths, q, p in zip(
+                request.draft_tokens, request.draft_probs, request.target_probs, strict=True
+            )
+        ]
+        return Result(*(torch.tensor(column) for column in zip(*emitted, strict=True)))
+
+    def emitted(self, paths: list[list[int]], q: Tensor, p: Tensor) -> tuple[int, int, int]:
+        alive, kept = list(range(len(paths))), 0
+        while kept < len(paths[0]):
+            here = alive[0]
+            target, chosen = p[here, kept], None
+            for path in self.order(alive, [paths[k][kept] for k in alive]):
+                token = paths[path][kept]
+                if self.accepts(target[token] / q[path, kept, token]):
+                    chosen = path
+                    break
+                target = self.residual(target, q[path, kept])
+            if chosen is None:
+                return kept, here, self.draw(self.correction(target, p[here, kept]))
+            token = paths[chosen][kept]
+            alive = [k for k in alive if paths[k][kept] == token]
+            kept += 1
+        return kept, alive[0], self.draw(self.bonus(p, alive[0]))
+
+    def order(self, alive: Sequence[int], tokens: Sequence[int]) -> Sequence[int]:
+        return alive
+
+    def accepts(self, ratio: Tensor) -> bool:
+        return bool(torch.rand(()) < ratio)
+
+    def residual(self, target: Tensor, q: Tensor) -> Tensor:
+        left = (target - q).clamp(min=0)
+        return left / left.sum()
+
+    def correction(self, residual: Tensor, target: Tensor) -> Tensor:
+        return residual
+
+    def bonus(self, p: Tensor, path: int) -> Tensor:
+        return p[path, -1]
+
+    def draw(self, row: Tensor) -> int:
+        return int(torch.multinomial(row, 1))
+
+
+class SkipsRepeated(Several):
+    """A sibling that repeats a token is skipped: it was rejected already."""
+
+    def order(self, alive: Sequence[int], tokens: Sequence[int]) -> Sequence[int]:
+        return [k for i, k in enumerate(alive) if tokens[i] not in tokens[:i]]
+
+
+class ResidualOnce(Several):
+    """The residual is not normalised before the next sibling is tried."""
+
+    def residual(self, target: Tensor, q: Tensor) -> Tensor:
+        return (target - q).clamp(min=0)
+
+    def correction(self, residual: Tensor, target: Tensor) -> Tensor:
+        return residual if residual.sum() > 0 else target
+
+
+class CorrectsFromTarget(Several):
+    def correction(self, residual: Tensor, target: Tensor) -> Tensor:
+        return target
+
+
+class BonusOfFirstPath(Several):
+    """The bonus row is always that of the first path, whichever was accepted."""
+
+    def bonus(self, p: Tensor, path: int) -> Tensor:
+        return p[0, -1]
+
+
+class HighestFirst(Several):
+    """Siblings are tried by token, the highest first: it no longer has the draft's law."""
+
+    def order(self, alive: Sequence[int], tokens: Sequence[int]) -> Sequence[int]:
+        return sorted(alive, key=lambda k: -tokens[alive.index(k)])
+
+
+CHOSEN = ("v2.l2.k2", "v3.l1.k3", "concentrated.k2", "zeros.k2")
+QUICK = [
+    case
+    for case in cases("quick")
+    if case.id in ("generic.v2.l2", *(f"several.iid.{name}" for name in CHOSEN))
+]
+
+
+def failed(adapter: Any) -> dict[str, set[int]]:
+    """Return, for every requirement that fails on a few cases, the numbers of drafts."""
+    found: dict[str, set[int]] = {}
+    for case in QUICK:
+        for finding in judge(observe(adapter, case)):
+            assert finding.verdict in (PASS, FAIL, SKIPPED)
+            if finding.verdict == FAIL:
+                found.setdefault(finding.requirement, set()).add(case.instance.drafts)
+    return found
+
+
+def test_recursive_rejection_in_torch_conforms() -> None:
+    assert failed(Several()) == {}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "requirements"),
+    [
+        (SkipsRepeated, {"law.lossless", "law.reference", "random.fresh"}),
+        (ResidualOnce, {"law.lossless", "law.reference", "length.expected", "random.fresh"}),
+        (
+            HighestFirst,
+            {"law.lossless", "law.reference", "length.expected", "length.bounded"},
+        ),
+        (
+            BonusOfFirstPath,
+            {"law.lossless", "law.reference", "law.support", "random.fresh"},
+        ),
+    ],
+)
+def test_what_is_wrong_with_several_drafts_only_fails_there(
+    wrong: type[Several], requirements: set[str]
+) -> None:
+    found = failed(wrong())
+    assert set(found) == requirements
+    # With one draft they are right.
+    assert all(numbers <= {2, 3} for numbers in found.values())
+
+
+def test_a_correction_from_the_target_fails_with_one_draft_as_well() -> None:
+    found = failed(CorrectsFromTarget())
+    assert found["random.fresh"] == {1, 2, 3}
+    assert "length.expected" not in found

@@ -1,0 +1,284 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from rich.console import Console
+
+from draftproof.conformance.adapter import declaration
+from draftproof.conformance.campaign import Decision, Report
+from draftproof.conformance.certificate import statement
+from draftproof.conformance.cli.explaining import explain
+from draftproof.conformance.finding import FAIL, PASS, Finding
+from draftproof.conformance.observe import EXACT
+from draftproof.conformance.report.explanation import print_explanation
+from draftproof.reference.rational import ZERO
+from draftproof.spec import requirements, validate
+
+INSTANCE = {"vocabulary": 2, "length": 1, "target": ["0", "1"], "draft": ["1/2", "1/2"]}
+
+BONUS: dict[str, Any] = {
+    "requirement": "law.lossless",
+    "distance": 0.25,
+    "instance": INSTANCE,
+    "draft": [[1]],
+    "observed": [
+        {"path": 0, "accepted": [1], "next": 0, "probability": 0.5},
+        {"path": 0, "accepted": [1], "next": 1, "probability": 0.5},
+    ],
+    "expected": [{"path": 0, "accepted": [1], "next": 1, "probability": 1.0}],
+    "words": ["law.lossless fails at V=2, L=1, K=1: distance 1/4", "drafted: [1]"],
+}
+
+
+class Mine:
+    name, version, algorithm = "mine", "1", "token"
+
+    def verify(self, request: Any) -> Any:
+        raise NotImplementedError
+
+
+def certificate(
+    counterexample: Any = BONUS, *, verdict: str = FAIL, detail: str = ""
+) -> dict[str, Any]:
+    """Return a certificate with one requirement, as a campaign would write it."""
+    finding = Finding("law.lossless", "generic.v2.l1", verdict, ZERO, ZERO, EXACT, 5, detail)
+    requirement = requirements()["law.lossless"]
+    report = Report(
+        adapter=declaration(Mine()),
+        place="./mine.py:Mine",
+        tier="quick",
+        lanes=(EXACT,),
+        blind={},
+        seed=1,
+        false_alarm=1e-9,
+        tests=0,
+        verdict=verdict,
+        decisions=(Decision(requirement, verdict, finding, (finding,)),),
+        search=None,
+        counterexample=None,
+    )
+    document = statement(report, Mine())
+    found = document["predicate"]["draftproof"]
+    found["counterexample"] = counterexample
+    validate(document, "certificate")
+    return document
+
+
+FILE = "mine.json"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def explained(document: Any, *options: str) -> Result:
+    Path(FILE).write_text(document if isinstance(document, str) else json.dumps(document))
+    return CliRunner().invoke(explain, [FILE, *options])
+
+
+def test_a_failure_is_explained() -> None:
+    ran = explained(certificate(BONUS, detail="it is slow"))
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    lines = ran.stdout.splitlines()
+    assert lines[:2] == [
+        "mine 1 does not conform",
+        "law.lossless fail on generic.v2.l1: it is slow",
+    ]
+    assert "  law.lossless fails at V=2, L=1, K=1: distance 1/4" in lines
+    assert [line.split() for line in lines if line.startswith("anything")] == [
+        ["anything", "0,", "1", "1/2,", "1/2"]
+    ]
+    assert [line.split() for line in lines if "then" in line] == [
+        ["[1]", "then", "0", "0.5", "0"],
+        ["[1]", "then", "1", "0.5", "1"],
+    ]
+    assert "# mine: law.lossless fails; written by draftproof explain mine.json" in lines
+    assert lines[-1] == '    print(text, texts.count(text) / n, "should be", probability)'
+
+
+def test_json_follows_its_schema() -> None:
+    ran = explained(certificate(BONUS), "--json")
+    document = json.loads(ran.stdout)
+    validate(document, "explain")
+    assert document["counterexample"] == BONUS
+    assert document["failures"][0]["id"] == "law.lossless"
+    assert document["reason"] == ""
+    assert document["script"].startswith("# mine: law.lossless fails; written by draftproof")
+
+
+def test_the_script_is_written_and_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.py").write_text(
+        "from types import SimpleNamespace\n"
+        "class Mine:\n"
+        "    def verify(self, request):\n"
+        "        one = request.draft_tokens[:, 0, 0]\n"
+        "        return SimpleNamespace(path=one * 0, accepted_length=one, next_token=one * 0)\n"
+    )
+    assert explained(certificate(BONUS), "--script", "shown.py").exit_code == 0
+    runpy.run_path("shown.py")
+    assert capsys.readouterr().out.splitlines() == [
+        "(1, 0) 1.0 should be 0",
+        "(1, 1) 0.0 should be 1",
+    ]
+
+
+def test_a_conforming_certificate_has_nothing_to_explain() -> None:
+    document = certificate(None, verdict=PASS)
+    ran = explained(document)
+    assert ran.exit_code == 0
+    assert ran.stdout == "mine 1 conforms\nnothing to explain: nothing that was judged fails\n"
+    ran = explained(document, "--json")
+    assert ran.exit_code == 0
+    assert json.loads(ran.stdout)["reason"] == "the certificate has no counterexample"
+    ran = explained(document, "--script", "shown.py")
+    assert ran.exit_code == 2
+    assert "there is no script to write: the certificate has no counterexample" in ran.stderr
+
+
+def test_a_failure_without_a_counterexample_is_told() -> None:
+    ran = explained(certificate(None, detail="it drew from another generator"))
+    assert ran.exit_code == 0
+    assert "law.lossless fail on generic.v2.l1: it drew from another generator" in ran.stdout
+    assert "no counterexample: what fails is told above" in ran.stdout
+
+
+def test_a_batch_is_explained() -> None:
+    outcomes = [
+        {"path": 0, "accepted": [0], "next": 0},
+        {"failure": "raised IndexError: [index 7]"},
+    ]
+    pair = {
+        "requirement": "batch.invariant",
+        "distance": 0.5,
+        "rows": [
+            {"instance": {**INSTANCE, "draft": {"": ["1", "0"]}}, "draft": [[0]]},
+            {"instance": INSTANCE, "draft": [[1]]},
+        ],
+        "observed": [{"rows": outcomes, "probability": 1.0}],
+        "expected": [{"rows": outcomes[:1] * 2, "probability": 1.0}],
+        "words": [],
+    }
+    ran = explained(certificate(pair))
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    assert "The rows of row 0" in ran.stdout
+    assert "nothing  0, 1    1, 0" in ran.stdout
+    assert "The rows of row 1" in ran.stdout
+    assert "[0] then 0 | raised IndexError: [index 7]  1         0" in ran.stdout
+    assert "[0] then 0 | [0] then 0                    0         1" in ran.stdout
+    ran = explained(certificate(pair), "--json")
+    validate(json.loads(ran.stdout), "explain")
+
+
+def test_standard_input_is_read() -> None:
+    ran = CliRunner().invoke(explain, ["-"], input=json.dumps(certificate(BONUS)))
+    assert ran.exit_code == 0
+    assert "mine 1 does not conform" in ran.stdout
+
+
+def test_a_missing_file_exits_with_2() -> None:
+    ran = CliRunner().invoke(explain, ["nowhere.json"])
+    assert ran.exit_code == 2
+    assert "there is no file 'nowhere.json'" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "mine.json is not JSON: Expecting value: line 1 column 1"),
+        ('{"_type": "https://in-toto.io/Statement/v1", "subject": [', "mine.json is not JSON: "),
+        ("[]", "mine.json: certificate: the document: [] is not of type 'object'"),
+        ("{}", "mine.json: certificate: the document: '_type' is a required property"),
+    ],
+)
+def test_broken_evidence_exits_with_5(text: str, message: str) -> None:
+    refused(text, message)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"draft": [[1, 0]]}, "its counterexample: the draft [1, 0] has not 1 tokens"),
+        (
+            {"expected": BONUS["observed"][:1]},
+            "the expected law of its counterexample sums to 0.5",
+        ),
+    ],
+)
+def test_evidence_that_contradicts_itself_exits_with_5(
+    change: dict[str, Any], message: str
+) -> None:
+    refused(json.dumps(certificate({**BONUS, **change})), f"mine.json: {message}")
+
+
+def refused(text: str, message: str) -> None:
+    for options in ([], ["--json"]):
+        ran = explained(text, *options)
+        assert ran.exit_code == 5
+        assert f"Error: malformed evidence: {message}" in ran.stderr
+        assert ran.stdout == ""
+
+
+def test_binary_files_and_folders_exit_with_5(here: Path) -> None:
+    (here / "binary.json").write_bytes(b"\xff\xfe\x00")
+    (here / "folder.json").mkdir()
+    for file, message in (
+        ("binary.json", "cannot read 'binary.json': it is not UTF-8 text"),
+        ("folder.json", "cannot read 'folder.json': Is a directory"),
+    ):
+        ran = CliRunner().invoke(explain, [file])
+        assert ran.exit_code == 5
+        assert message in ran.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_an_unwritable_script_exits_with_2(here: Path) -> None:
+    (here / "closed").mkdir(mode=0o500)
+    ran = explained(certificate(BONUS), "--script", "closed/shown.py")
+    assert ran.exit_code == 2
+    assert "cannot write 'closed/shown.py'" in ran.stderr
+
+
+def test_a_script_in_no_folder_exits_with_2() -> None:
+    ran = explained(certificate(BONUS), "--script", "nowhere/shown.py")
+    assert ran.exit_code == 2
+    assert "cannot write 'nowhere/shown.py': No such file or directory" in ran.stderr
+
+
+LONG = {
+    **BONUS,
+    "instance": {"vocabulary": 60, "length": 1, "target": ["1/60"] * 60, "draft": ["1/60"] * 60},
+}
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+@pytest.mark.parametrize("counterexample", [BONUS, LONG])
+def test_tables_keep_to_the_width_of_a_terminal_and_the_script_does_not(
+    width: int, counterexample: Any
+) -> None:
+    document = json.loads(explained(certificate(counterexample), "--json").stdout)
+    out = Console(
+        file=io.StringIO(), width=width, force_terminal=True, color_system=None, highlight=False
+    )
+    print_explanation(out, document)
+    assert isinstance(out.file, io.StringIO)
+    told, script = out.file.getvalue().split("A script that shows it\n\n")
+    assert max(map(len, told.splitlines())) <= width
+    assert told.count("1/60") == (120 if counterexample is LONG else 0)
+    assert script == document["script"]
+    compile(script, "script", "exec")
+
+
+def test_of_many_outcomes_the_most_wrong_are_shown() -> None:
+    entries = [{"path": 0, "accepted": [1], "next": n, "probability": 1 / 60} for n in range(60)]
+    ran = explained(certificate({**LONG, "observed": entries, "expected": None}))
+    assert "and 40 less wrong" in ran.stdout
+    assert "expected" not in ran.stdout
