@@ -39,8 +39,9 @@ CONCLUSIONS = {
 """What the verdict over all MUST requirements is called."""
 
 LIMITS = (
-    "The law of this version of this verifier was computed on the cases named here, with ideal "
-    "noise, and compared with what is required. This says nothing about other inputs, the "
+    "The law of this version of this verifier was computed, probed or sampled on the cases named "
+    "here, by the lanes named, and compared with what is required. This says nothing about other "
+    "inputs, the "
     "model's own numerics, the generator of random numbers, or the engine around the verifier."
 )
 
