@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import triton  # type: ignore[import-untyped]  # it is
-import triton.language as tl  # type: ignore[import-untyped]  # it is
+import triton
+import triton.language as tl
 
 from draftproof.adapters.fast.token import TorchToken
 from draftproof.conformance.adapter import Adapter, Request, Result, declaration
