@@ -110,7 +110,7 @@ def certify(
     # Other processes load the adapter anew, by its name.
     known_as = adapter if jobs == 1 else name
     work = joblib.Parallel(n_jobs=jobs, return_as="generator")(
-        joblib.delayed(_findings)(known_as, task, terms, blind) for task in tasks
+        joblib.delayed(_findings)(known_as, task, terms, blind, SAMPLE in lanes) for task in tasks
     )
     findings = [f for found in progress(work, len(tasks), declared.name) for f in found]
     _require_success(findings)
@@ -199,7 +199,11 @@ def _require_success(findings: Iterable[Finding]) -> None:
 
 
 def _findings(
-    known_as: Adapter | str, task: Task, terms: Terms, blind: Mapping[str, str]
+    known_as: Adapter | str,
+    task: Task,
+    terms: Terms,
+    blind: Mapping[str, str],
+    sampled: bool,  # noqa: FBT001  # joblib passes it on
 ) -> list[Finding]:
     adapter = _loaded(known_as) if isinstance(known_as, str) else known_as
     if not task.lanes:
@@ -212,6 +216,8 @@ def _findings(
             return task.judge(adapter, replace(terms, lane=lane))
         except _BLINDNESS as error:
             reasons[lane] = f"{type(error).__name__}: {error}"
+    if sampled and SAMPLE not in task.lanes and blind.keys() >= set(task.lanes):
+        return _undecided(task, SKIPPED, "samples cannot decide it, and no other lane sees it")
     told = (f"{lane} lane: {reasons[lane]}" for lane in task.lanes)
     return _undecided(task, ERROR, "; ".join(told))
 

@@ -28,7 +28,7 @@ from torch import Tensor
 
 from draftproof.conformance.adapter import Adapter, Declaration, Request, declaration
 from draftproof.conformance.exchange import as_given, columns, request, with_noise
-from draftproof.conformance.finding import FAIL, INCONCLUSIVE, PASS
+from draftproof.conformance.finding import FAIL, INCONCLUSIVE, PASS, Finding, Sampled
 from draftproof.conformance.statistics import (
     MISSED,
     SMALLEST,
@@ -60,6 +60,7 @@ from draftproof.reference.errors import Unsupported
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Path
 from draftproof.reference.optimum import stateless
+from draftproof.reference.rational import Rational, exactly
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm, emission_law, require_fit
 
 Integers = NDArray[numpy.int64]
@@ -215,6 +216,23 @@ def sample_pairs(
         each: replace(found, detectable=_smallest_bias(both, found.emissions, terms))
         for each, found in judged.items()
     }
+
+
+def finding(
+    requirement: str, case: str, tested: Tested, *, allowed: Rational, false_alarm: float
+) -> Finding:
+    """Return what a test came to as a finding; `allowed` is what rounding explains."""
+    return Finding(
+        requirement,
+        case,
+        tested.verdict,
+        exactly(tested.distance),
+        allowed,
+        "sample",
+        tested.emissions,
+        tested.what if tested.verdict == FAIL else "",
+        Sampled(false_alarm, tested.log_evidence, tested.bound, tested.detectable, tested.power),
+    )
 
 
 # --- what is emitted, as numbers --------------------------------------------------------------

@@ -36,27 +36,32 @@ from draftproof.conformance.exchange import (
     Asked,
     Outcome,
     as_given,
+    as_loaded,
     columns,
     outcomes,
     request,
     with_noise,
 )
 from draftproof.conformance.finding import ERROR, FAIL, PASS, SKIPPED, Finding, verdict_of
+from draftproof.conformance.lanes.sample import finding, sample_pairs
 from draftproof.conformance.loading import AdapterFailed, UnknownAdapter, load_adapter
 from draftproof.conformance.observe import (
     EXACT,
     PROBE,
     RUN,
+    SAMPLE,
     BatchObservation,
     JointLaw,
     joint_laws,
     observe_batch,
 )
 from draftproof.conformance.requirements.laws import fits
+from draftproof.conformance.statistics import Budget
 from draftproof.conformance.task import Task, Terms
 from draftproof.conformance.tolerance import UNIT_ROUNDOFF, allowed_distance
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.emission import Emission
+from draftproof.reference.errors import Unsupported
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Model, Path
 from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
@@ -65,7 +70,8 @@ from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
 def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
     """Yield what judges batches; of one row at a time, only its padding and its caller's tensors.
 
-    The sample lane judges none of them: a joint law has too many outcomes to be counted.
+    Of them the sample lane judges neighbours in a batch of equal rows: larger joint laws have too
+    many outcomes to be counted.
     """
     if declared.batch:
         yield from _independence_tasks(declared, tier)
@@ -87,10 +93,17 @@ def _independence_tasks(declared: Declaration, tier: str) -> Iterator[Task]:
         judged.append(("batch.padding", with_padding_rows(tier), judge_padding_rows))
     for requirement, judged_on, judge in judged:
         for batch in judged_on:
-            yield Task(batch.id, (requirement,), (EXACT, PROBE), partial(judge, batch))
+            lanes = (EXACT, PROBE, SAMPLE) if batch.id == _SAMPLED else (EXACT, PROBE)
+            yield Task(batch.id, (requirement,), lanes, partial(judge, batch))
 
 
 Judge = Callable[[Batch, Adapter, Terms], list[Finding]]
+
+_SAMPLED = "batch.same"
+"""The batch that stands for all on the sample lane."""
+
+_NEIGHBOURS = "generic.v3.l2"
+"""The case whose rows are neighbours there: two tokens would not show a neighbour's bonus."""
 
 
 # --- independence ------------------------------------------------------------------------
@@ -103,7 +116,25 @@ def batch_invariant(seen: BatchObservation) -> Rational:
 
 def judge_case(batch: Batch, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.invariant` on a batch."""
+    if terms.lane == SAMPLE:
+        return [_sampled_neighbours(batch.id, adapter, terms)]
     return [judge_batch(observe_batch(adapter, batch.id, batch.rows, lane=terms.lane))]
+
+
+def _sampled_neighbours(case: str, adapter: Adapter, terms: Terms) -> Finding:
+    """Return what pairs of neighbouring rows come to, with drafts and noise as they are drawn."""
+    (instance,) = (each.instance for each in cases("quick") if each.id == _NEIGHBOURS)
+    try:
+        tested = sample_pairs(
+            as_loaded(adapter),
+            instance,
+            seed=terms.seed_of(case),
+            budget=Budget(terms.false_alarm),
+        )["batch.invariant"]
+    except Unsupported as reason:
+        return Finding("batch.invariant", case, SKIPPED, detail=str(reason))
+    allowed = 2 * allowed_distance(declaration(adapter), instance.vocabulary, instance.length)
+    return finding("batch.invariant", case, tested, allowed=allowed, false_alarm=terms.false_alarm)
 
 
 def judge_batch(seen: BatchObservation, requirement: str = "batch.invariant") -> Finding:

@@ -11,8 +11,8 @@ from functools import lru_cache, partial
 from draftproof.conformance.adapter import Adapter, Declaration, declaration
 from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.exchange import Failure, Outcome
-from draftproof.conformance.finding import FAIL, SKIPPED, Finding, Sampled, verdict_of
-from draftproof.conformance.lanes.sample import EFFORTS, TESTS, sample
+from draftproof.conformance.finding import FAIL, SKIPPED, Finding, verdict_of
+from draftproof.conformance.lanes.sample import EFFORTS, TESTS, finding, sample
 from draftproof.conformance.observe import EXACT, PROBE, SAMPLE, Observation, observe
 from draftproof.conformance.statistics import Budget
 from draftproof.conformance.task import Task, Terms
@@ -24,7 +24,7 @@ from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Path
 from draftproof.reference.optimum import stateless
 from draftproof.reference.process import continued
-from draftproof.reference.rational import ZERO, Rational, exactly, ratio_or_one, total
+from draftproof.reference.rational import ZERO, Rational, ratio_or_one, total
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm, require_fit, verification_law
 
 Text = Path | Failure
@@ -166,23 +166,12 @@ def _sampled(case: Case, adapter: Adapter, terms: Terms) -> Iterator[Finding]:
             reason = _not_sampled(requirement, declared.algorithm)
             yield Finding(requirement, case.id, SKIPPED, detail=reason)
             continue
-        found = tested[requirement]
-        yield Finding(
+        yield finding(
             requirement,
             case.id,
-            found.verdict,
-            exactly(found.distance),
-            _moved_by_law(requirement, case.instance) * allowed,
-            SAMPLE,
-            found.emissions,
-            found.what if found.verdict == FAIL else "",
-            Sampled(
-                terms.false_alarm,
-                found.log_evidence,
-                found.bound,
-                found.detectable,
-                found.power,
-            ),
+            tested[requirement],
+            allowed=_moved_by_law(requirement, case.instance) * allowed,
+            false_alarm=terms.false_alarm,
         )
 
 

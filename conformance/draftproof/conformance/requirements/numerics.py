@@ -24,8 +24,8 @@ from draftproof.conformance.adapter import (
 from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.cases.rows import instance, row
 from draftproof.conformance.exchange import Asked, Failure, as_given, columns, request, with_noise
-from draftproof.conformance.finding import FAIL, Finding, Sampled, verdict_of
-from draftproof.conformance.lanes.sample import TESTS, Effort, sample
+from draftproof.conformance.finding import FAIL, Finding, verdict_of
+from draftproof.conformance.lanes.sample import TESTS, Effort, finding, sample
 from draftproof.conformance.observe import (
     EXACT,
     PROBE,
@@ -342,19 +342,10 @@ def judge_vocabulary(vocabulary: int, adapter: Adapter, terms: Terms) -> list[Fi
     asked = ("law.prefix", "law.support", law, "law.lossless")
     failed = (sampled[each] for each in asked if sampled[each].verdict == FAIL)
     tested = next(failed, sampled[law])
-    found = Finding(
-        "number.vocabulary",
-        name,
-        tested.verdict,
-        exactly(tested.distance),
-        # Zeros add up without rounding: it is that of the tokens which are said.
-        allowed_distance(declaration(adapter), few.vocabulary, few.length),
-        SAMPLE,
-        tested.emissions,
-        tested.what if tested.verdict == FAIL else "",
-        Sampled(
-            terms.false_alarm, tested.log_evidence, tested.bound, tested.detectable, tested.power
-        ),
+    # Zeros add up without rounding: what is allowed is for the tokens that are said.
+    allowed = allowed_distance(declaration(adapter), few.vocabulary, few.length)
+    found = finding(
+        "number.vocabulary", name, tested, allowed=allowed, false_alarm=terms.false_alarm
     )
     return [found]
 

@@ -17,9 +17,9 @@ import torch
 from draftproof.conformance.adapter import Adapter, Declaration, declaration
 from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.exchange import Asked, Outcome, as_loaded, outcomes, request, with_noise
-from draftproof.conformance.finding import FAIL, PASS, SKIPPED, Finding, Sampled, verdict_of
+from draftproof.conformance.finding import FAIL, PASS, SKIPPED, Finding, verdict_of
 from draftproof.conformance.lanes._streams import seeded, states
-from draftproof.conformance.lanes.sample import sample_pairs
+from draftproof.conformance.lanes.sample import finding, sample_pairs
 from draftproof.conformance.observe import EXACT, PROBE, RUN, SAMPLE
 from draftproof.conformance.requirements import _ends, _iterations
 from draftproof.conformance.requirements._programs import (
@@ -36,7 +36,7 @@ from draftproof.conformance.tolerance import allowed_distance
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.errors import Unsupported
 from draftproof.reference.model import Instance
-from draftproof.reference.rational import exactly, total
+from draftproof.reference.rational import total
 
 
 def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
@@ -203,16 +203,5 @@ def _sampled_calls(case: str, instance: Instance, adapter: Adapter, terms: Terms
         )["random.calls"]
     except Unsupported as reason:
         return Finding("random.calls", case, SKIPPED, detail=str(reason))
-    declared = declaration(adapter)
-    return Finding(
-        "random.calls",
-        case,
-        found.verdict,
-        exactly(found.distance),
-        2 * allowed_distance(declared, instance.vocabulary, instance.length),
-        SAMPLE,
-        found.emissions,
-        sampled=Sampled(
-            terms.false_alarm, found.log_evidence, found.bound, found.detectable, found.power
-        ),
-    )
+    allowed = 2 * allowed_distance(declaration(adapter), instance.vocabulary, instance.length)
+    return finding("random.calls", case, found, allowed=allowed, false_alarm=terms.false_alarm)
