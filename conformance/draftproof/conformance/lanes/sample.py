@@ -596,17 +596,10 @@ def _judged_law(
 ) -> Tested:
     emissions, observed = int(counts.sum()), distance(null.law, counts)
     bound = upper_bound(observed, emissions, look=look)
-    won = log_evidence(null, evidence)
     if evidence.forbidden:
         what = "a forbidden outcome in the " + what
-    return Tested(
-        _verdict(won, bound, terms.bias, terms),
-        emissions,
-        observed,
-        bound,
-        won,
-        terms.threshold,
-        what,
+    return _tested(
+        emissions, observed, bound, log_evidence(null, evidence), terms.bias, terms, what
     )
 
 
@@ -620,59 +613,53 @@ def _judged_never(times: float, counts: Floats, terms: _Terms, look: int, what: 
         if times
         else log(look * (look + 1) / MISSED) / emissions
     )
-    won = inf if times else 0.0
     what = f"a forbidden outcome: {what}" if times else f"no outcome is {what}"
-    return Tested(
-        _verdict(won, bound, terms.bias, terms),
-        emissions,
-        observed,
-        bound,
-        won,
-        terms.threshold,
-        what,
-    )
+    won = inf if times else 0.0
+    return _tested(emissions, observed, bound, won, terms.bias, terms, what)
 
 
 def _judged_length(
     lengths: Floats, mean: float, allowed: float, terms: _Terms, look: int
 ) -> Tested:
-    emissions, span = int(lengths.sum()), len(lengths) - 1
-    observed = abs(float(lengths @ numpy.arange(span + 1)) / emissions - mean)
-    bound = upper_bound(observed, emissions, look=look, span=span)
+    off, span = _mean(lengths) - mean, len(lengths) - 1
     won = log_evidence_off(lengths, mean, span * allowed)
-    return Tested(
-        _verdict(won, bound, span * terms.bias, terms),
-        emissions,
-        observed,
-        bound,
-        won,
-        terms.threshold,
-        "mean of the accepted length",
-    )
+    return _judged_mean(lengths, abs(off), won, terms, look, "mean of the accepted length")
 
 
 def _judged_above(
     lengths: Floats, optimum: float, allowed: float, terms: _Terms, look: int
 ) -> Tested:
-    emissions, span = int(lengths.sum()), len(lengths) - 1
-    observed = max(float(lengths @ numpy.arange(span + 1)) / emissions - optimum, 0.0)
-    bound = upper_bound(observed, emissions, look=look, span=span)
+    above, span = max(_mean(lengths) - optimum, 0.0), len(lengths) - 1
     won = log_evidence_above(lengths, optimum + span * allowed)
-    return Tested(
-        _verdict(won, bound, span * terms.bias, terms),
-        emissions,
-        observed,
-        bound,
-        won,
-        terms.threshold,
-        "accepted length above the optimum",
-    )
+    return _judged_mean(lengths, above, won, terms, look, "accepted length above the optimum")
 
 
-def _verdict(won: float, bound: float, bias: float, terms: _Terms) -> str:
+def _judged_mean(
+    lengths: Floats, observed: float, won: float, terms: _Terms, look: int, what: str
+) -> Tested:
+    emissions, span = int(lengths.sum()), len(lengths) - 1
+    bound = upper_bound(observed, emissions, look=look, span=span)
+    return _tested(emissions, observed, bound, won, span * terms.bias, terms, what)
+
+
+def _mean(lengths: Floats) -> float:
+    return float(lengths @ numpy.arange(len(lengths))) / int(lengths.sum())
+
+
+def _tested(
+    emissions: int,
+    observed: float,
+    bound: float,
+    won: float,
+    bias: float,
+    terms: _Terms,
+    what: str,
+) -> Tested:
+    """Return what a test came to whose distance passes below `bias`."""
+    verdict = PASS if bound <= bias else INCONCLUSIVE
     if won >= terms.threshold:
-        return FAIL
-    return PASS if bound <= bias else INCONCLUSIVE
+        verdict = FAIL
+    return Tested(verdict, emissions, observed, bound, won, terms.threshold, what)
 
 
 # --- what could have been seen ------------------------------------------------------------------

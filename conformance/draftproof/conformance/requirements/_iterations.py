@@ -8,6 +8,7 @@ from functools import partial
 from math import inf
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -15,7 +16,6 @@ from draftproof.conformance import statistics
 from draftproof.conformance.adapter import (
     Adapter,
     Declaration,
-    DraftRequest,
     DraftResult,
     Request,
     declaration,
@@ -44,6 +44,7 @@ from draftproof.conformance.lanes._streams import seeded
 from draftproof.conformance.lanes.sample import EFFORTS
 from draftproof.conformance.observe import EXACT, PROBE, SAMPLE
 from draftproof.conformance.requirements._programs import Observed, answer, observed
+from draftproof.conformance.requirements.drafting import Setting, draft_request
 from draftproof.conformance.requirements.laws import fits
 from draftproof.conformance.task import Task, Terms
 from draftproof.conformance.tolerance import allowed_distance
@@ -143,20 +144,8 @@ def _draft(
 
     Raises `TypeError` for what are no drafts, and whatever the adapter raises.
     """
-    dtype, device = getattr(torch, declared.dtype), declared.device
-
-    def next_probs(contexts: Tensor) -> Tensor:
-        found = [[float(w) for w in given.draft(tuple(c))] for c in contexts.tolist()]
-        return torch.tensor(found, dtype=dtype, device=device)
-
-    asked = DraftRequest(
-        next_probs=next_probs,
-        rows=rows,
-        drafts=given.drafts,
-        length=given.length,
-        vocabulary=given.vocabulary,
-        generator=generator,
-    )
+    setting = Setting("iterations", "quick", given.draft, given.length, given.drafts)
+    asked = draft_request(setting, declared, rows=rows, generator=generator)
     drafted = adapter.draft(asked)
     tokens, declared_rows = drafted.draft_tokens, drafted.draft_probs
     shape = [rows, given.drafts, given.length]
@@ -199,8 +188,6 @@ def _sampled(case: Case, adapter: Adapter, terms: Terms) -> Finding:
     So a draft that is not from its declared row, and an emission that is not its algorithm's, fail
     here, too.
     """
-    import numpy
-
     declared, name = declaration(adapter), f"iterations.{case.id}"
     algorithm = ALGORITHMS.get(declared.algorithm)
     if algorithm is None:

@@ -6,7 +6,6 @@ Ids, levels and wording are those of the specification's chapter 4.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite, prod
@@ -18,7 +17,7 @@ from torch import Tensor
 from draftproof.conformance.adapter import Adapter, Declaration, DraftRequest, declaration
 from draftproof.conformance.cases.case import tiers_up_to
 from draftproof.conformance.cases.rows import instance, without
-from draftproof.conformance.exchange import Failure
+from draftproof.conformance.exchange import Failure, as_loaded
 from draftproof.conformance.finding import FAIL, Finding, verdict_of
 from draftproof.conformance.lanes.exact import exact_law
 from draftproof.conformance.lanes.probe import probed_laws
@@ -336,7 +335,7 @@ def drafted(adapter: Adapter, setting: Setting, declared: Declaration) -> Any:
     """Return the tokens [K][L] and rows [K][L][V] drafted for one row, or the words of an error."""
     shape = [1, setting.drafts, setting.length]
     try:
-        result = copy(adapter).draft(draft_request(setting, declared))  # type: ignore[attr-defined]  # it is declared
+        result = as_loaded(adapter).draft(draft_request(setting, declared))  # type: ignore[attr-defined]  # it is declared
         for name, wanted in (
             ("draft_tokens", shape),
             ("draft_probs", [*shape, setting.model.vocabulary]),
@@ -351,24 +350,30 @@ def drafted(adapter: Adapter, setting: Setting, declared: Declaration) -> Any:
         return f"raised {type(error).__name__}: {error}"
 
 
-def draft_request(setting: Setting, declared: Declaration) -> DraftRequest:
-    """Return the request that asks for one row of a setting."""
+def draft_request(
+    setting: Setting,
+    declared: Declaration,
+    *,
+    rows: int = 1,
+    generator: torch.Generator | None = None,
+) -> DraftRequest:
+    """Return the request that asks for rows of a setting, drawn from a fresh generator if none."""
     dtype, device = getattr(torch, declared.dtype), declared.device
 
     def next_probs(contexts: Tensor) -> Tensor:
-        rows = [list(map(float, setting.model(tuple(context)))) for context in contexts.tolist()]
-        return torch.tensor(rows, dtype=dtype, device=device)
+        found = [list(map(float, setting.model(tuple(context)))) for context in contexts.tolist()]
+        return torch.tensor(found, dtype=dtype, device=device)
 
     return DraftRequest(
         next_probs=next_probs,
-        rows=1,
+        rows=rows,
         drafts=setting.drafts,
         length=setting.length,
         vocabulary=setting.model.vocabulary,
         temperature=setting.temperature,
         top_k=setting.top_k,
         top_p=setting.top_p,
-        generator=torch.Generator(device),
+        generator=generator or torch.Generator(device),
     )
 
 

@@ -6,7 +6,6 @@ Ids, levels and wording are those of the specification's chapter 8.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf, nan
@@ -24,7 +23,14 @@ from draftproof.conformance.adapter import (
 )
 from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.cases.rows import instance, without
-from draftproof.conformance.exchange import Failure, Outcome, as_given, request, with_noise
+from draftproof.conformance.exchange import (
+    Failure,
+    Outcome,
+    as_given,
+    as_loaded,
+    request,
+    with_noise,
+)
 from draftproof.conformance.finding import FAIL, PASS, Finding, verdict_of
 from draftproof.conformance.lanes._streams import seeded
 from draftproof.conformance.lanes.exact import TooManyRuns, exact_law
@@ -151,7 +157,7 @@ def _error(adapter: Adapter, invalid: Request, declared: Declaration) -> str | N
     clones: dict[str, Any] = {name: each.clone() for name, each in tensors.items()}
     fresh = replace(invalid, **clones)
     try:
-        copy(adapter).verify(with_noise(fresh, declared))
+        as_loaded(adapter).verify(with_noise(fresh, declared))
     except (Exception, SystemExit) as error:
         return f"{type(error).__name__}: {error}"
     return None
