@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -10,22 +8,37 @@ from typing import Any
 import pytest
 
 from draftproof.adapters.fast import token
-from draftproof.conformance.campaign import certify
-from draftproof.conformance.certificate import statement, write
-from draftproof.conformance.loading import load_adapter
+from draftproof.conformance.campaign import Campaign, run
+from draftproof.conformance.certificate import (
+    checked,
+    exit_code,
+    no_longer_known,
+    parsed_certificate,
+    place_for,
+    read_certificate,
+    sealed,
+    statement,
+    write,
+)
+from draftproof.conformance.evidence import (
+    EditedEvidence,
+    EmptyEvidence,
+    MalformedEvidence,
+    MissingEvidence,
+    Record,
+    written,
+)
 from draftproof.spec import MalformedDocument, requirements, validate
 
 META = Path(__file__).parent / "meta"
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+BONUS = "draftproof.conformance.mutants.token:BonusFromDraft"
+NOON = "2026-01-01T12:00:00+00:00"
 
 
-def silent(steps: Iterable[Any], count: int, title: str) -> Iterable[Any]:
-    return steps
-
-
-def certificate(name: str) -> dict[str, Any]:
-    report = certify(name, tier="quick", seed=1, progress=silent)
-    return statement(report, load_adapter(name), created=NOON)
+def certificate(name: str, **terms: Any) -> dict[str, Any]:
+    records: list[Record] = []
+    run(Campaign(name, mode="quick", seed=1, created=NOON, **terms), keep=records.append)
+    return statement(records, evidence="mine.jsonl", digest="0" * 64)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +48,7 @@ def conforming() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def failing() -> dict[str, Any]:
-    return certificate("draftproof.conformance.mutants.token:BonusFromDraft")
+    return certificate(BONUS)
 
 
 def test_it_is_an_in_toto_statement_about_the_adapters_file(conforming: dict[str, Any]) -> None:
@@ -43,7 +56,17 @@ def test_it_is_an_in_toto_statement_about_the_adapters_file(conforming: dict[str
     assert conforming["predicateType"].endswith("/test-result/v0.1")
     (subject,) = conforming["subject"]
     source = Path(token.__file__).read_bytes()
+    assert subject["name"] == "torch-token"
+    assert subject["annotations"] == {"version": token.TorchToken.version}
     assert subject["digest"] == {"sha256": sha256(source).hexdigest()}
+
+
+def test_it_says_what_it_was_judged_by(conforming: dict[str, Any]) -> None:
+    specification, suite, evidence = conforming["predicate"]["configuration"]
+    assert (specification["name"], suite["name"]) == ("specification", "suite")
+    assert specification["digest"] != suite["digest"]
+    assert (evidence["name"], evidence["digest"]["sha256"]) == ("mine.jsonl", "0" * 64)
+    assert evidence["annotations"]["records"] > 100
 
 
 def test_every_requirement_is_accounted_for_once(
@@ -94,15 +117,82 @@ def test_a_broken_certificate_is_refused(conforming: dict[str, Any]) -> None:
     broken = json.loads(json.dumps(conforming))
     broken["predicate"]["result"] = "SPLENDID"
     with pytest.raises(MalformedDocument, match="certificate: predicate/result: 'SPLENDID'"):
-        validate(broken, "certificate")
+        sealed(broken)
 
 
-def test_it_is_written_whole_under_a_safe_name(tmp_path: Path, conforming: dict[str, Any]) -> None:
-    strange = json.loads(json.dumps(conforming))
-    strange["predicate"]["draftproof"]["adapter"]["name"] = "../../mine (v=1)"
-    first = write(strange, tmp_path / "new")
-    assert first == tmp_path / "new" / "mine--v-1.json"
-    assert json.loads(first.read_text()) == strange
-    assert write(strange, tmp_path / "new") == first
-    assert write(strange, tmp_path / "new", taken=[first]).name == "mine--v-1-2.json"
-    assert not list(tmp_path.rglob("*.part"))
+def test_it_goes_by_the_adapters_name(tmp_path: Path) -> None:
+    first = place_for("../../mine (v=1)", tmp_path)
+    assert first == tmp_path / "mine--v-1.json"
+    assert place_for("../../mine (v=1)", tmp_path, taken=[first]) == tmp_path / "mine--v-1-2.json"
+    assert place_for("...", tmp_path) == tmp_path / "adapter.json"
+
+
+def test_it_is_written_whole_and_read_again(tmp_path: Path, failing: dict[str, Any]) -> None:
+    write(failing, tmp_path / "mine.json")
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.json"]
+    assert read_certificate(tmp_path / "mine.json") == failing
+
+
+def test_no_byte_of_it_can_be_changed(tmp_path: Path, conforming: dict[str, Any]) -> None:
+    """Every 97th byte, which meets every kind of character that a certificate is made of."""
+    write(conforming, tmp_path / "mine.json")
+    content = bytearray((tmp_path / "mine.json").read_bytes())
+    for place in range(0, len(content), 97):
+        changed = content.copy()
+        changed[place] ^= 1
+        with pytest.raises((EditedEvidence, MalformedEvidence)):
+            parsed_certificate(bytes(changed), "mine.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "message"),
+    [
+        (b"", EmptyEvidence, "mine.json: the file is empty"),
+        (b"{", EditedEvidence, "mine.json is not the JSON that was written: Expecting"),
+        (b"\xff", EditedEvidence, "mine.json is not the JSON that was written: 'utf-8' codec"),
+        (b"[]", MalformedEvidence, "mine.json: certificate: the document"),
+    ],
+)
+def test_what_is_no_certificate_is_refused(content: bytes, error: Any, message: str) -> None:
+    with pytest.raises(error, match=message):
+        parsed_certificate(content, "mine.json")
+
+
+def test_it_follows_from_its_evidence(tmp_path: Path, conforming: dict[str, Any]) -> None:
+    path, evidence = tmp_path / "mine.json", tmp_path / "mine.jsonl"
+    write(conforming, path)
+    with pytest.raises(MissingEvidence, match=r"mine.jsonl': No such file"):
+        checked(path)
+    with written(evidence) as sink:
+        run(Campaign("torch-token", mode="quick", seed=1, created=NOON), keep=sink.keep)
+    with pytest.raises(EditedEvidence, match=r"is not the evidence of .*: its digest is another"):
+        checked(path)
+    digest = sha256(evidence.read_bytes()).hexdigest()
+    mine = json.loads(json.dumps(conforming))
+    mine["predicate"]["configuration"][2]["digest"]["sha256"] = digest
+    write(sealed(mine), path)
+    document, records = checked(path)
+    assert document["predicate"]["draftproof"] != conforming["predicate"]["draftproof"]
+    assert records.is_finished
+    mine["predicate"]["draftproof"]["limits"] = "none"
+    write(sealed(mine), path)
+    with pytest.raises(EditedEvidence, match="does not follow from its evidence"):
+        checked(path)
+
+
+def test_a_known_failure_is_excused_and_stays_one(failing: dict[str, Any]) -> None:
+    failed = failing["predicate"]["failedTests"]
+    issues = dict.fromkeys(failed, "https://example.org/1")
+    document = certificate(BONUS, known_failures=issues)
+    assert (exit_code(failing), exit_code(document)) == (1, 0)
+    assert document["predicate"]["failedTests"] == failed
+    assert document["predicate"]["result"] == "FAILED"
+    assert document["predicate"]["draftproof"]["verdict"] == "does not conform"
+    assert no_longer_known([document]) == []
+    one = certificate(BONUS, known_failures={failed[0]: "https://example.org/1"})
+    assert exit_code(one) == 1
+
+
+def test_a_known_failure_that_does_not_fail_matches_nothing(failing: dict[str, Any]) -> None:
+    document = certificate("torch-token", known_failures={"law.support": "https://example.org/1"})
+    assert no_longer_known([document]) == ["law.support"]

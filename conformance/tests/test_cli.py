@@ -244,10 +244,14 @@ def test_a_reader_that_stops_early_is_no_verdict(tmp_path: Path) -> None:
         (("law", "k_seq", "two.json", "--rho", "0.5"), "K-SEQ needs a rho of at least rho* = 1"),
         (("law", "k_seq", "two.json", "--rho", "x"), "expected a rational number"),
         (("disprove",), "No such command 'disprove'"),
-        (("certify",), "Missing argument 'ADAPTER...'"),
+        (("certify",), "name an ADAPTER, or a --harness"),
+        (("certify", "torch-token", "--mode", "certify", "--seed", "1"), "draws a fresh seed: it"),
+        (("certify", "torch-token", "--mode", "certify", "--lane", "probe"), "uses every lane"),
+        (("certify", "torch-token", "--address", "tcp://x"), "name its --backend"),
+        (("certify", "torch-token", "--backend", "dask", "--jobs", "2"), "a cluster has its own"),
         (("certify", "torch-blok"), "no built-in adapter is called 'torch-blok'"),
         (("certify", "./none.py:mine"), "there is no file 'none.py'"),
-        (("certify", "torch-token", "--tier", "huge"), "'huge' is not one of"),
+        (("certify", "torch-token", "--mode", "huge"), "'huge' is not one of"),
         (("certify", "torch-token", "--jobs", "0"), "0 is not in the range x>=1"),
         (("certify", "torch-token", "--output", "two.json"), "is a file"),
     ],
@@ -322,7 +326,7 @@ def test_binary_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_certify_writes_a_certificate_and_exits_with_0(tmp_path: Path) -> None:
-    ran = draftproof("certify", "torch-block", "--tier", "quick", "--json", cwd=tmp_path)
+    ran = draftproof("certify", "torch-block", "--mode", "quick", "--json", cwd=tmp_path)
     assert (ran.returncode, ran.stderr) == (0, "")
     document = json.loads(ran.stdout)
     validate(document, "certify")
@@ -330,14 +334,16 @@ def test_certify_writes_a_certificate_and_exits_with_0(tmp_path: Path) -> None:
     assert document["certificates"] == [written]
     assert document["exit_code"] == 0
     assert written["predicate"]["result"] == "PASSED"
-    assert list((tmp_path / "certificates").iterdir()) == [
-        tmp_path / "certificates" / "torch-block.json"
-    ]
+    assert {file.name for file in (tmp_path / "certificates").iterdir()} == {
+        "torch-block.json",
+        "torch-block.jsonl",
+        "torch-block.badge.json",
+    }
 
 
 def test_certify_prints_a_table_and_the_counterexample(tmp_path: Path) -> None:
     wrong = "draftproof.conformance.mutants.token:BonusFromDraft"
-    ran = draftproof("certify", wrong, "--tier", "quick", "--output", "out", cwd=tmp_path)
+    ran = draftproof("certify", wrong, "--mode", "quick", "--output", "out", cwd=tmp_path)
     assert ran.returncode == 1
     for part in ("law.lossless", "fail", "exact", "drafted: ", "should be", "does not conform"):
         assert part in ran.stdout
@@ -345,7 +351,7 @@ def test_certify_prints_a_table_and_the_counterexample(tmp_path: Path) -> None:
 
 
 def test_two_processes_find_the_same(tmp_path: Path) -> None:
-    same = ("torch-token", "--tier", "quick", "--seed", "1")
+    same = ("torch-token", "--mode", "quick", "--seed", "1")
     one, two = (
         json.loads(draftproof("certify", *same, "--jobs", jobs, "--json", cwd=tmp_path).stdout)[
             "certificates"
@@ -362,7 +368,7 @@ def test_the_gravest_of_several_adapters_decides_the_exit_code(tmp_path: Path) -
         "./broken.py:x",
         "torch-token",
     )
-    ran = draftproof("certify", *adapters, "--tier", "quick", "--json", cwd=tmp_path)
+    ran = draftproof("certify", *adapters, "--mode", "quick", "--json", cwd=tmp_path)
     assert ran.returncode == 3
     document = json.loads(ran.stdout)
     validate(document, "certify")
@@ -380,7 +386,7 @@ def test_what_cannot_be_seen_through_exits_with_3(tmp_path: Path) -> None:
         "        return torch.randn(1) > 0\n"
     )
     ran = draftproof(
-        "certify", "./opaque.py:Opaque", "--tier", "quick", "--lane", "exact", cwd=tmp_path
+        "certify", "./opaque.py:Opaque", "--mode", "quick", "--lane", "exact", cwd=tmp_path
     )
     assert ran.returncode == 3
     assert "aten.randn.default" in ran.stdout
@@ -395,10 +401,10 @@ def test_a_malformed_certificate_exits_with_5(
         raise MalformedDocument("certificate: predicate: it is broken")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("draftproof.conformance.certificate.validate", refuse)
-    ran = CliRunner().invoke(cli.cli, ["certify", "torch-token", "--tier", "quick"])
+    monkeypatch.setattr("draftproof.conformance.certificate.sealed", refuse)
+    ran = CliRunner().invoke(cli.cli, ["certify", "torch-token", "--mode", "quick"])
     assert ran.exit_code == 5
-    assert "malformed evidence: certificate: predicate: it is broken" in ran.output
+    assert "MalformedDocument: certificate: predicate: it is broken" in ran.output
 
 
 def test_a_half_precision_adapter_can_be_inconclusive(tmp_path: Path) -> None:
@@ -453,7 +459,8 @@ def test_a_defect_of_ours_is_not_taken_for_a_verdict(
     def broken(*_: Any, **__: Any) -> None:
         raise AssertionError("impossible")
 
-    monkeypatch.setattr(campaign, "certify", broken)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(campaign, "run", broken)
     monkeypatch.setattr(sys, "argv", ["draftproof", "certify", "torch-token"])
     with pytest.raises(SystemExit) as exit_:
         cli.main()
@@ -461,18 +468,21 @@ def test_a_defect_of_ours_is_not_taken_for_a_verdict(
     assert "a defect of draftproof itself" in capsys.readouterr().err
 
 
-def test_an_interruption_exits_with_130(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_an_interruption_exits_with_130_and_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(campaign, "certify", interrupted)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(campaign, "run", interrupted)
     monkeypatch.setattr(sys, "argv", ["draftproof", "certify", "torch-token"])
     with pytest.raises(SystemExit) as exit_:
         cli.main()
     assert exit_.value.code == 130
-    assert "Interrupted." in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "The evidence so far is kept: go on with --resume." in told
+    assert "Interrupted." in told
 
 
 BROKEN = """
@@ -527,30 +537,31 @@ def broken(tmp_path: Path) -> Path:
 def test_an_adapter_that_gives_up_is_no_conforming_one(
     broken: Path, adapter: str, message: str
 ) -> None:
-    ran = draftproof("certify", adapter, "--tier", "quick", cwd=broken)
+    ran = draftproof("certify", adapter, "--mode", "quick", cwd=broken)
     assert ran.returncode == 3
     assert message in ran.stderr
 
 
 def test_adapters_of_one_name_get_a_certificate_each_and_may_print(broken: Path) -> None:
     ran = draftproof(
-        "certify", "./broken.py:Mine", "./broken.py:Mine", "--tier", "quick", "--json", cwd=broken
+        "certify", "./broken.py:Mine", "./broken.py:Mine", "--mode", "quick", "--json", cwd=broken
     )
     assert ran.returncode == 0
     assert len(json.loads(ran.stdout)["certificates"]) == 2
     assert "a word from the adapter" in ran.stderr
-    assert {p.name for p in (broken / "certificates").iterdir()} == {"mine.json", "mine-2.json"}
+    names = {file.name for file in (broken / "certificates").iterdir()}
+    assert {"mine.json", "mine.jsonl", "mine-2.json", "mine-2.jsonl"} <= names
 
 
 def test_an_adapter_without_an_end_is_stopped(broken: Path) -> None:
-    endless = ("./broken.py:Endless", "--tier", "quick", "--lane", "exact")
+    endless = ("./broken.py:Endless", "--mode", "quick", "--lane", "exact")
     ran = draftproof("certify", *endless, cwd=broken)
     assert ran.returncode == 3
     assert "made more than 10000 random choices" in ran.stdout
 
 
 def test_an_algorithm_of_ones_own_is_judged_by_its_text(broken: Path) -> None:
-    ran = draftproof("certify", "./broken.py:Unnamed", "--tier", "quick", "--json", cwd=broken)
+    ran = draftproof("certify", "./broken.py:Unnamed", "--mode", "quick", "--json", cwd=broken)
     assert ran.returncode == 0
     found = json.loads(ran.stdout)["certificates"][0]["predicate"]["draftproof"]["requirements"]
     verdicts = {requirement["id"]: requirement["verdict"] for requirement in found}

@@ -12,14 +12,13 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from draftproof.conformance.adapter import declaration
-from draftproof.conformance.campaign import Decision, Report
-from draftproof.conformance.certificate import statement
+from draftproof.conformance.certificate import statement, write
 from draftproof.conformance.cli.explaining import explain
-from draftproof.conformance.finding import FAIL, PASS, Finding
+from draftproof.conformance.finding import FAIL, PASS, Finding, finding_to_json
 from draftproof.conformance.observe import EXACT
 from draftproof.conformance.report.explanation import print_explanation
 from draftproof.reference.rational import ZERO
-from draftproof.spec import requirements, validate
+from draftproof.spec import validate
 
 INSTANCE = {"vocabulary": 2, "length": 1, "target": ["0", "1"], "draft": ["1/2", "1/2"]}
 
@@ -49,26 +48,37 @@ def certificate(
 ) -> dict[str, Any]:
     """Return a certificate with one requirement, as a campaign would write it."""
     finding = Finding("law.lossless", "generic.v2.l1", verdict, ZERO, ZERO, EXACT, 5, detail)
-    requirement = requirements()["law.lossless"]
-    report = Report(
-        adapter=declaration(Mine()),
-        place="./mine.py:Mine",
-        tier="quick",
-        lanes=(EXACT,),
-        blind={},
-        seed=1,
-        false_alarm=1e-9,
-        tests=0,
-        verdict=verdict,
-        decisions=(Decision(requirement, verdict, finding, (finding,)),),
-        search=None,
-        counterexample=None,
-    )
-    document = statement(report, Mine())
-    found = document["predicate"]["draftproof"]
-    found["counterexample"] = counterexample
-    validate(document, "certificate")
-    return document
+    identity = {"version": "1", "sha256": "0" * 64}
+    told = {"requirement": "law.lossless", **finding_to_json(finding)}
+    records = [
+        {
+            "record": "header",
+            "created": "2026-01-01T12:00:00+00:00",
+            "subject": {"name": "mine", **identity},
+            "specification": identity,
+            "suite": identity,
+            "environment": {},
+            "campaign": {
+                "mode": "quick",
+                "tier": "quick",
+                "lanes": [EXACT],
+                "blind": {},
+                "seed": 1,
+                "false_alarm": 1e-9,
+                "tests": 0,
+                "only": ["law.lossless"],
+            },
+            "adapter": {
+                **vars(declaration(Mine())),
+                "dtypes": ["float32"],
+                "place": "./mine.py:Mine",
+            },
+            "known_failures": [],
+        },
+        {"record": "result", "findings": [told]},
+        {"record": "counterexample", "counterexample": counterexample},
+    ]
+    return statement(records, evidence="mine.jsonl", digest="0" * 64)
 
 
 FILE = "mine.json"
@@ -81,7 +91,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def explained(document: Any, *options: str) -> Result:
-    Path(FILE).write_text(document if isinstance(document, str) else json.dumps(document))
+    if isinstance(document, str):
+        Path(FILE).write_text(document)
+    else:
+        write(document, Path(FILE))
     return CliRunner().invoke(explain, [FILE, *options])
 
 
@@ -179,7 +192,8 @@ def test_a_batch_is_explained() -> None:
 
 
 def test_standard_input_is_read() -> None:
-    ran = CliRunner().invoke(explain, ["-"], input=json.dumps(certificate(BONUS)))
+    write(certificate(BONUS), Path(FILE))
+    ran = CliRunner().invoke(explain, ["-"], input=Path(FILE).read_text())
     assert ran.exit_code == 0
     assert "mine 1 does not conform" in ran.stdout
 
@@ -193,14 +207,20 @@ def test_a_missing_file_exits_with_2() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "mine.json is not JSON: Expecting value: line 1 column 1"),
-        ('{"_type": "https://in-toto.io/Statement/v1", "subject": [', "mine.json is not JSON: "),
-        ("[]", "mine.json: certificate: the document: [] is not of type 'object'"),
-        ("{}", "mine.json: certificate: the document: '_type' is a required property"),
+        ("", "EmptyEvidence: mine.json: the file is empty"),
+        ('{"_type": "https', "EditedEvidence: mine.json is not the JSON that was written: "),
+        ("[]", "MalformedEvidence: mine.json: certificate: the document: [] is not of type"),
+        ("{}", "MalformedEvidence: mine.json: certificate: the document: '_type' is a required"),
     ],
 )
 def test_broken_evidence_exits_with_5(text: str, message: str) -> None:
     refused(text, message)
+
+
+def test_an_edited_certificate_exits_with_5() -> None:
+    write(certificate(BONUS), Path(FILE))
+    kinder = Path(FILE).read_text().replace('"does not conform"', '"conforms"')
+    refused(kinder, "EditedEvidence: mine.json is not what was written: its digest does not follow")
 
 
 @pytest.mark.parametrize(
@@ -216,14 +236,14 @@ def test_broken_evidence_exits_with_5(text: str, message: str) -> None:
 def test_evidence_that_contradicts_itself_exits_with_5(
     change: dict[str, Any], message: str
 ) -> None:
-    refused(json.dumps(certificate({**BONUS, **change})), f"mine.json: {message}")
+    refused(certificate({**BONUS, **change}), f"malformed evidence: mine.json: {message}")
 
 
-def refused(text: str, message: str) -> None:
+def refused(document: Any, message: str) -> None:
     for options in ([], ["--json"]):
-        ran = explained(text, *options)
+        ran = explained(document, *options)
         assert ran.exit_code == 5
-        assert f"Error: malformed evidence: {message}" in ran.stderr
+        assert f"Error: {message}" in ran.stderr
         assert ran.stdout == ""
 
 
@@ -231,7 +251,7 @@ def test_binary_files_and_folders_exit_with_5(here: Path) -> None:
     (here / "binary.json").write_bytes(b"\xff\xfe\x00")
     (here / "folder.json").mkdir()
     for file, message in (
-        ("binary.json", "cannot read 'binary.json': it is not UTF-8 text"),
+        ("binary.json", "EditedEvidence: binary.json is not the JSON that was written: "),
         ("folder.json", "cannot read 'folder.json': Is a directory"),
     ):
         ran = CliRunner().invoke(explain, [file])

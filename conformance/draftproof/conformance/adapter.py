@@ -103,7 +103,9 @@ class Adapter(Protocol):
       same noise, or on the same seed where neither takes noise;
     * `draft(request: DraftRequest) -> DraftResult`: the drafter that goes with the verifier;
     * `undefined` (default none): the kinds of invalid input on which its behaviour is undefined
-      ("nan", "negative", "unnormalised", "shape", "token"), each with the reason.
+      ("nan", "negative", "unnormalised", "shape", "token"), each with the reason;
+    * `files` (default: the file that defines it): the paths of the files that make it up, for the
+      certificate's digest.
     """
 
     name: str
@@ -112,6 +114,13 @@ class Adapter(Protocol):
 
     def verify(self, request: Request) -> Result:
         """Verify B rows of drafts."""
+
+
+class AdapterLost(BaseException):
+    """The adapter cannot be asked any more: its process ended, hangs, or breaks the protocol.
+
+    The message says why. It is no `Exception`, so that no lane takes it for an outcome.
+    """
 
 
 class InvalidAdapter(TypeError):
@@ -135,8 +144,8 @@ class Declaration:
     logits: bool
     drafts: bool
     """Whether it has a method `draft`."""
-    noise: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
-    undefined: Mapping[str, str] = field(default_factory=dict)
+    noise: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict, hash=False)
+    undefined: Mapping[str, str] = field(default_factory=dict, hash=False)
 
 
 INVALID_INPUTS = ("nan", "negative", "unnormalised", "shape", "token")

@@ -1,158 +1,265 @@
-"""A campaign: every requirement, on every case of a tier, for one adapter."""
+"""A campaign: every requirement, on every case of a tier, for one adapter.
+
+It leaves a record of every step, in an order that depends on nothing but what is judged: the same
+seed gives the same records on one process, on many, or on a cluster; a run that was killed goes on
+behind its last record; and who doubts a record does it again.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
 from secrets import randbits
 from typing import Any
 
-import joblib
 import torch
 
 from draftproof.conformance.adapter import Adapter, Declaration, InvalidAdapter, declaration
 from draftproof.conformance.cases import batches, cases
 from draftproof.conformance.counterexample import (
-    BatchCounterexample,
-    Counterexample,
     Progress,
+    counterexample_to_json,
     explain,
     explain_batch,
+    silently,
 )
-from draftproof.conformance.finding import ERROR, FAIL, INCONCLUSIVE, PASS, SKIPPED, Finding
-from draftproof.conformance.lanes.exact import TooManyRuns
-from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.loading import BUILT_IN, AdapterFailed, load_adapter
+from draftproof.conformance.decision import Report, report
+from draftproof.conformance.evidence import (
+    NOTHING,
+    Evidence,
+    Record,
+    StaleEvidence,
+    differences,
+)
+from draftproof.conformance.execution import BLINDNESS, Work, judged
+from draftproof.conformance.finding import FAIL, Finding, finding_to_json
+from draftproof.conformance.identity import environment, specification, subject, suite
+from draftproof.conformance.loading import (
+    BUILT_IN,
+    AdapterFailed,
+    load_adapter,
+)
 from draftproof.conformance.observe import EXACT, PROBE, RUN, SAMPLE, observe
 from draftproof.conformance.requirements import plan
 from draftproof.conformance.requirements.laws import LAWS
 from draftproof.conformance.search import CASE as SEARCHED
-from draftproof.conformance.search import Search, failed_instance, search, search_findings
+from draftproof.conformance.search import failed_instance, search, search_findings, search_to_json
 from draftproof.conformance.task import Task, Terms
-from draftproof.reference.chance import NondeterministicProgram
+from draftproof.conformance.workers import Workers, working
 from draftproof.reference.verifiers import ALGORITHMS
-from draftproof.spec import Requirement, requirements
 
 LANES = (EXACT, PROBE, SAMPLE)
+
+MODES = {"quick": "quick", "standard": "standard", "certify": "full"}
+"""The modes, and the tier of cases that each has. What can be asked, certify does not skip."""
 
 FALSE_ALARM = 1e-9
 """The probability with which a campaign may fail a right verifier by chance, all tests together."""
 
 
-@dataclass(frozen=True)
-class Decision:
-    """What one requirement came to over all cases: the worst verdict, and the finding behind it."""
+def _now() -> str:
+    """Return the time, or the one that SOURCE_DATE_EPOCH gives, for files that can be repeated."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    now = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdecimal() else datetime.now(UTC)
+    return now.isoformat(timespec="seconds")
 
-    requirement: Requirement
-    verdict: str
-    worst: Finding
-    findings: tuple[Finding, ...]
+
+@dataclass(frozen=True)
+class Campaign:
+    """What is judged, and on which terms.
+
+    `name` leads to the adapter. Every requirement is decided by the strongest of the `lanes` that
+    can see it. Beyond the cases, as many `examples` as are asked for are searched for the rows that
+    hurt most. `known_failures` has the issue of every requirement that is known to fail. `only`
+    names the requirements that are asked; an empty one stands for all.
+    """
+
+    name: str
+    mode: str = "standard"
+    lanes: Sequence[str] = LANES
+    seed: int = field(default_factory=lambda: randbits(48))
+    false_alarm: float = FALSE_ALARM
+    examples: int = 0
+    known_failures: Mapping[str, str] = field(default_factory=dict)
+    only: Collection[str] = ()
+    created: str = field(default_factory=_now)
 
     @property
-    def runs(self) -> int:
-        """The runs of the program under test behind all findings."""
-        return sum(finding.runs for finding in self.findings)
+    def tier(self) -> str:
+        """How many cases there are."""
+        return MODES[self.mode]
 
 
-@dataclass(frozen=True)
-class Report:
-    """The outcome of a campaign; `verdict` is that of its MUST requirements together.
+def certify(name: str, *, jobs: int = 1, progress: Progress = silently, **terms: Any) -> Report:
+    """Judge the adapter of this name on the terms of a `Campaign`, and keep no evidence.
 
-    `false_alarm` is the probability with which it may fail a right verifier by chance, `tests` the
-    number of statistical tests that share it. `place` is where the adapter lies. `blind` says of
-    lanes that could not see it why not.
+    Raises what `run` raises.
     """
-
-    adapter: Declaration
-    place: str
-    tier: str
-    lanes: tuple[str, ...]
-    blind: Mapping[str, str]
-    seed: int
-    false_alarm: float
-    tests: int
-    verdict: str
-    decisions: tuple[Decision, ...]
-    search: Search | None
-    counterexample: Counterexample | BatchCounterexample | None
+    records: list[Record] = []
+    campaign = Campaign(name, **terms)
+    run(campaign, keep=records.append, workers=Workers(jobs=jobs), progress=progress)
+    return report(records)
 
 
-def certify(
-    name: str,
+def campaign_of(header: Mapping[str, Any]) -> Campaign:
+    """Return the campaign that left a header."""
+    terms = header["campaign"]
+    return Campaign(
+        header["adapter"]["place"],
+        mode=terms["mode"],
+        lanes=terms["lanes"],
+        seed=terms["seed"],
+        false_alarm=terms["false_alarm"],
+        examples=terms["examples"],
+        known_failures={each["id"]: each["issue"] for each in header["known_failures"]},
+        only=terms["only"],
+        created=header["created"],
+    )
+
+
+def run(
+    campaign: Campaign,
     *,
-    tier: str = "standard",
-    lanes: Sequence[str] = LANES,
-    seed: int | None = None,
-    false_alarm: float = FALSE_ALARM,
-    examples: int = 0,
-    jobs: int = 1,
-    progress: Progress,
-) -> Report:
-    """Judge the adapter of this name on all cases of a tier.
+    keep: Callable[[Record], None],
+    adapter: Adapter | None = None,
+    known: Evidence = NOTHING,
+    workers: Workers = Workers(),  # noqa: B008  # it is frozen
+    progress: Progress = silently,
+) -> None:
+    """Judge an adapter, and `keep` a record of every step that is not `known` already.
 
-    Every requirement is decided by the strongest of the `lanes` that can see the adapter. `jobs`
-    processes share the cases. `seed` is a fresh one unless it is given. Beyond the cases, as many
-    `examples` as are asked for are searched for the rows that hurt it most. Raises what
-    `load_adapter` raises, `AdapterFailed` if the adapter fails on every case, and
-    `SearchUnavailable`.
+    The `adapter` is loaded by its name, if it is not yet. Raises what `load_adapter` raises, `AdapterFailed` if the adapter fails on every case,
+    `StaleEvidence` if what is known is of something else, `SearchUnavailable` and `WorkersFailed`.
     """
-    adapter = load_adapter(name)
+    adapter = adapter or load_adapter(campaign.name)
     declared = declaration(adapter)
     _require_device(declared)
     _require_stateless(declared)
-    seed = randbits(48) if seed is None else seed
-    blind = _blind(adapter, lanes)
-    tasks = [_restricted(task, lanes) for task in plan(declared, tier)]
-    # Whatever decides it in the end, every requirement of every task has its share of the budget.
-    tests = sum(len(task.requirements) for task in tasks)
-    terms = Terms(lane="", tier=tier, seed=seed, false_alarm=false_alarm / max(tests, 1))
-    # Other processes load the adapter anew, by its name.
-    known_as = adapter if jobs == 1 else name
-    work = joblib.Parallel(n_jobs=jobs, return_as="generator")(
-        joblib.delayed(_findings)(known_as, task, terms, blind, SAMPLE in lanes) for task in tasks
-    )
-    findings = [f for found in progress(work, len(tasks), declared.name) for f in found]
-    _require_success(findings)
-    sought = _sought(adapter, examples, lanes, blind, terms, progress)
-    findings += search_findings(sought) if sought else []
-    decisions = tuple(_decisions(findings, declared))
-    verdict = _overall(decisions)
-    found = _counterexample(adapter, tier, decisions, sought, progress) if verdict == FAIL else None
-    return Report(
-        adapter=declared,
-        place=BUILT_IN.get(name, name),
-        tier=tier,
-        lanes=tuple(lanes),
+    blind = _blind(adapter, campaign.lanes)
+    tasks = tasks_of(campaign, declared)
+    terms = terms_of(campaign, tasks)
+
+    def kept(record: Record) -> None:
+        records.append(record)
+        keep(record)
+
+    opening = [_header(campaign, adapter, declared, blind, _tests(tasks)), *_cases(tasks)]
+    _require_same(known.records, opening)
+    records = list(known.records)
+    for record in opening[len(records) :]:
+        kept(record)
+    work = Work(
+        adapter=adapter,
+        name=None if workers.are_here else _anywhere(campaign.name),
+        declared=declared,
+        tasks=tasks,
+        terms=terms,
         blind=blind,
-        seed=seed,
-        false_alarm=false_alarm,
-        tests=tests,
-        verdict=verdict,
-        decisions=decisions,
-        search=sought,
-        counterexample=found,
+        sampled=SAMPLE in campaign.lanes,
     )
+    done = [record for record in records[len(opening) :] if record["record"] in ("share", "result")]
+    with working(workers) as over:
+        steps = judged(work, known=done, keep=kept, over=over)
+        findings = [f for found in progress(steps, len(tasks), declared.name) for f in found]
+    _require_success(findings)
+    last = {record["record"] for record in records}
+    if "search" not in last and (sought := _search(campaign, adapter, blind, terms, progress)):
+        kept(sought)
+    if "counterexample" not in last:
+        kept(_counterexample(campaign, adapter, records, progress))
+    if "footer" not in last:
+        kept({"record": "footer", "records": len(records) + 1})
 
 
-def _sought(
+def _header(
+    campaign: Campaign,
     adapter: Adapter,
-    examples: int,
-    lanes: Sequence[str],
+    declared: Declaration,
     blind: Mapping[str, str],
-    terms: Terms,
-    progress: Progress,
-) -> Search | None:
-    """Return what a search came to; None where none was asked for, or no lane computes laws."""
-    computing = [lane for lane in (EXACT, PROBE) if lane in lanes and lane not in blind]
-    if not examples or not computing:
-        return None
-    seed = terms.seed_of(SEARCHED)
-    try:
-        return search(adapter, examples=examples, seed=seed, lanes=computing, progress=progress)
-    except _BLINDNESS:
-        # The cases have said so already.
-        return None
+    tests: int,
+) -> Record:
+    return {
+        "record": "header",
+        "format": 1,
+        "created": campaign.created,
+        "subject": subject(adapter, declared),
+        "specification": specification(),
+        "suite": suite(),
+        "environment": environment(),
+        "campaign": {
+            "mode": campaign.mode,
+            "tier": campaign.tier,
+            "lanes": list(campaign.lanes),
+            "blind": dict(blind),
+            "seed": campaign.seed,
+            "false_alarm": campaign.false_alarm,
+            "tests": tests,
+            "examples": campaign.examples,
+            "only": sorted(campaign.only),
+        },
+        "adapter": {
+            **asdict(replace(declared, noise={}, undefined={})),
+            "dtypes": list(declared.dtypes),
+            "noise": {name: list(form) for name, form in declared.noise.items()},
+            "undefined": dict(declared.undefined),
+            "place": BUILT_IN.get(campaign.name, campaign.name),
+        },
+        "known_failures": [
+            {"id": identity, "issue": issue}
+            for identity, issue in sorted(campaign.known_failures.items())
+        ],
+    }
+
+
+def _cases(tasks: Sequence[Task]) -> Iterator[Record]:
+    for index, task in enumerate(tasks):
+        yield {
+            "record": "case",
+            "task": index,
+            "case": task.case,
+            "requirements": list(task.requirements),
+            "lanes": list(task.lanes),
+        }
+
+
+def _require_same(known: Sequence[Record], opening: Sequence[Record]) -> None:
+    """Refuse to go on with evidence of something else."""
+    for then, now in zip(known, opening, strict=False):
+        for where, was, is_now in differences(then, now):
+            raise StaleEvidence(
+                f"the evidence is of another campaign: {where} was {was}, and is {is_now} now; "
+                f"start anew without --resume"
+            )
+
+
+def tasks_of(campaign: Campaign, declared: Declaration) -> list[Task]:
+    """Return what is judged, by those of its lanes that are wanted; single runs always are."""
+    wanted = (*campaign.lanes, RUN)
+    return [
+        replace(task, lanes=tuple(lane for lane in task.lanes if lane in wanted))
+        for task in plan(declared, campaign.tier)
+        if not campaign.only or not set(campaign.only).isdisjoint(task.requirements)
+    ]
+
+
+def terms_of(campaign: Campaign, tasks: Sequence[Task]) -> Terms:
+    """Return the terms of a campaign, which leave the lane open."""
+    each = campaign.false_alarm / max(_tests(tasks), 1)
+    return Terms("", campaign.tier, campaign.seed, each)
+
+
+def _tests(tasks: Sequence[Task]) -> int:
+    """Return among how many tests the budget of false alarms is split.
+
+    Whatever decides it in the end, every requirement of every task has its share.
+    """
+    return sum(len(task.requirements) for task in tasks)
+
+
+# --- before and after the cases ---------------------------------------------------------------
 
 
 def _blind(adapter: Adapter, lanes: Sequence[str]) -> dict[str, str]:
@@ -162,17 +269,9 @@ def _blind(adapter: Adapter, lanes: Sequence[str]) -> dict[str, str]:
         if lane in lanes:
             try:
                 observe(adapter, cases("quick")[0], lane=lane)
-            except _BLINDNESS as error:
+            except BLINDNESS as error:
                 blind[lane] = f"{type(error).__name__}: {error}"
     return blind
-
-
-_BLINDNESS = (OpaqueRandomness, NondeterministicProgram, TooManyRuns)
-
-
-def _restricted(task: Task, lanes: Sequence[str]) -> Task:
-    """Return the task with those of its lanes that are wanted; single runs always are."""
-    return replace(task, lanes=tuple(lane for lane in task.lanes if lane in (*lanes, RUN)))
 
 
 def _require_device(declared: Declaration) -> None:
@@ -194,101 +293,64 @@ def _require_stateless(declared: Declaration) -> None:
 def _require_success(findings: Iterable[Finding]) -> None:
     """Raise `AdapterFailed` if no case ever ended in an emission."""
     prefixes = [finding for finding in findings if finding.requirement == "law.prefix"]
-    if all(finding.distance == 1 for finding in prefixes):
+    if prefixes and all(finding.distance == 1 for finding in prefixes):
         raise AdapterFailed(f"it fails on every case: it {prefixes[0].detail}")
 
 
-def _findings(
-    known_as: Adapter | str,
-    task: Task,
-    terms: Terms,
+def _search(
+    campaign: Campaign,
+    adapter: Adapter,
     blind: Mapping[str, str],
-    sampled: bool,  # noqa: FBT001  # joblib passes it on
-) -> list[Finding]:
-    adapter = _loaded(known_as) if isinstance(known_as, str) else known_as
-    if not task.lanes:
-        return _undecided(task, SKIPPED, "none of the lanes that were asked for can decide it")
-    reasons = dict(blind)
-    for lane in task.lanes:
-        if lane in blind:
-            continue
-        try:
-            return task.judge(adapter, replace(terms, lane=lane))
-        except _BLINDNESS as error:
-            reasons[lane] = f"{type(error).__name__}: {error}"
-    if sampled and SAMPLE not in task.lanes and blind.keys() >= set(task.lanes):
-        return _undecided(task, SKIPPED, "samples cannot decide it, and no other lane sees it")
-    told = (f"{lane} lane: {reasons[lane]}" for lane in task.lanes)
-    return _undecided(task, ERROR, "; ".join(told))
-
-
-def _undecided(task: Task, verdict: str, reason: str) -> list[Finding]:
-    return [
-        Finding(requirement, task.case, verdict, detail=reason) for requirement in task.requirements
-    ]
-
-
-@lru_cache(maxsize=1)
-def _loaded(name: str) -> Adapter:
-    return load_adapter(name)
-
-
-_SEVERITY = (SKIPPED, PASS, INCONCLUSIVE, FAIL, ERROR)
-
-
-def _decisions(findings: list[Finding], declared: Declaration) -> Iterator[Decision]:
-    for requirement in requirements().values():
-        own = tuple(f for f in findings if f.requirement == requirement.id)
-        if not own:
-            reason = _not_asked(requirement, declared)
-            own = (Finding(requirement.id, "none", SKIPPED, detail=reason),)
-
-        def severity(finding: Finding) -> tuple[int, Any]:
-            measured = finding.distance is not None and finding.allowed is not None
-            return _SEVERITY.index(finding.verdict), finding.distance if measured else -1
-
-        worst = max(own, key=severity)
-        yield Decision(requirement, worst.verdict, worst, own)
-
-
-def _not_asked(requirement: Requirement, declared: Declaration) -> str:
-    """Return why no task judges a requirement for this adapter."""
-    if requirement.id.startswith("batch.") and not declared.batch:
-        return "it takes one row at a time (batch = False)"
-    if requirement.id == "batch.ragged":
-        return "it takes rows of one length only (ragged = False)"
-    if requirement.id == "batch.backends":
-        return "it names no other backend to agree with (same_as)"
-    if requirement.id.startswith("draft.") or requirement.id == "random.iterations":
-        return "it has no drafter (draft)"
-    return "no case of this tier asks for it"
-
-
-def _overall(decisions: Iterable[Decision]) -> str:
-    binding = [d.verdict for d in decisions if d.requirement.level == "MUST"]
-    return next((v for v in (ERROR, FAIL, INCONCLUSIVE) if v in binding), PASS)
+    terms: Terms,
+    progress: Progress,
+) -> Record | None:
+    """Return what a search came to; None where none was asked for, or no lane computes laws."""
+    computing = [lane for lane in (EXACT, PROBE) if lane in campaign.lanes and lane not in blind]
+    if not campaign.examples or not computing:
+        return None
+    seed = terms.seed_of(SEARCHED)
+    try:
+        found = search(
+            adapter, examples=campaign.examples, seed=seed, lanes=computing, progress=progress
+        )
+    except BLINDNESS:
+        # The cases have said so already.
+        return None
+    told = search_findings(found)
+    return {
+        "record": "search",
+        "search": search_to_json(found),
+        "findings": [{"requirement": each.requirement, **finding_to_json(each)} for each in told],
+    }
 
 
 def _counterexample(
-    adapter: Adapter,
-    tier: str,
-    decisions: Iterable[Decision],
-    sought: Search | None,
-    progress: Progress,
-) -> Counterexample | BatchCounterexample | None:
+    campaign: Campaign, adapter: Adapter, records: Sequence[Record], progress: Progress
+) -> Record:
     """Return the smallest counterexample found to the first requirement that fails on a law."""
-    for decision in decisions:
-        worst = decision.worst
+    nothing: Record = {"record": "counterexample", "counterexample": None}
+    decided = report([*records, nothing])
+    if decided.verdict != FAIL:
+        return nothing
+    for decision in decided.decisions:
+        worst, identity = decision.worst, decision.requirement.id
         if decision.verdict != FAIL or worst.lane not in (EXACT, PROBE):
             continue
-        if decision.requirement.id in LAWS:
-            identity = decision.requirement.id
-            if sought is not None and worst.case == SEARCHED:
-                failed = failed_instance(sought, identity)
+        if identity in LAWS:
+            if decided.search is not None and worst.case == SEARCHED:
+                failed = failed_instance(decided.search, identity)
             else:
-                failed = next(case.instance for case in cases(tier) if case.id == worst.case)
-            return explain(adapter, identity, failed, lane=worst.lane, progress=progress)
-        if decision.requirement.id == "batch.invariant":
-            batch = next(b for b in batches(tier) if b.id == worst.case)
-            return explain_batch(adapter, batch, lane=worst.lane, progress=progress)
-    return None
+                failed = next(c.instance for c in cases(campaign.tier) if c.id == worst.case)
+            found = explain(adapter, identity, failed, lane=worst.lane, progress=progress)
+            return {**nothing, "counterexample": counterexample_to_json(found)}
+        if identity == "batch.invariant":
+            batch = next(b for b in batches(campaign.tier) if b.id == worst.case)
+            several = explain_batch(adapter, batch, lane=worst.lane, progress=progress)
+            return {**nothing, "counterexample": counterexample_to_json(several)}
+    return nothing
+
+
+def _anywhere(name: str) -> str:
+    """Return a name that leads to the adapter from other folders, too."""
+    place, _, attribute = name.rpartition(":")
+    return f"{Path(place).resolve()}:{attribute}" if place.endswith(".py") else name

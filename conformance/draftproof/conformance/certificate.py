@@ -1,31 +1,40 @@
 """Certificates: what a campaign found, as an in-toto statement that a machine can read.
 
 The envelope is in-toto's test-result predicate; what only we know stands in it under "draftproof".
+A certificate follows from its evidence, word for word, and is written in one way only.
 """
 
 from __future__ import annotations
 
 import json
-import platform
-import sys
-from collections.abc import Container
-from datetime import UTC, datetime
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
-from importlib.metadata import version
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-from draftproof.conformance.adapter import Adapter, Declaration
-from draftproof.conformance.campaign import Decision, Report
-from draftproof.conformance.counterexample import BatchCounterexample, Counterexample
-from draftproof.conformance.exchange import Failure, Outcome
-from draftproof.conformance.finding import ERROR, FAIL, INCONCLUSIVE, PASS, SKIPPED, Finding
-from draftproof.conformance.search import search_to_json
-from draftproof.reference.drafting import Drafts
-from draftproof.reference.law import Law
-from draftproof.reference.model import Instance, instance_to_json
-from draftproof.spec import chapters, validate
+from draftproof.conformance.decision import Decision, Report, report
+from draftproof.conformance.evidence import (
+    EditedEvidence,
+    EmptyEvidence,
+    Evidence,
+    MalformedEvidence,
+    MissingEvidence,
+    Record,
+    canonical,
+    read_finished,
+)
+from draftproof.conformance.finding import (
+    ERROR,
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    SKIPPED,
+    Finding,
+    finding_to_json,
+)
+from draftproof.spec import MalformedDocument, validate
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
@@ -46,85 +55,171 @@ LIMITS = (
 )
 
 
-def statement(
-    report: Report, adapter: Adapter, *, created: datetime | None = None
-) -> dict[str, Any]:
-    """Return the certificate of a report. Raises `MalformedDocument` if it breaks its schema."""
+def statement(records: Sequence[Record], *, evidence: str, digest: str) -> dict[str, Any]:
+    """Return the certificate that follows from the records of a finished campaign.
+
+    `evidence` is the name of the file that has them, `digest` its SHA-256. Raises
+    `MalformedDocument` if the certificate breaks its schema.
+    """
+    found = report(records)
+    header = found.header
     ids = {
-        verdict: [d.requirement.id for d in report.decisions if d.verdict == verdict]
+        verdict: [d.requirement.id for d in found.decisions if d.verdict == verdict]
         for verdict in (PASS, SKIPPED)
     }
-    missed = [d for d in report.decisions if d.verdict not in ids]
-    document = {
+    missed = [d for d in found.decisions if d.verdict not in ids]
+    campaign = header["campaign"]
+    document: dict[str, Any] = {
         "_type": STATEMENT,
-        "subject": [
-            {
-                "name": f"{report.adapter.name} {report.adapter.version}",
-                "digest": {"sha256": _source_digest(adapter)},
-            }
-        ],
+        "subject": [_descriptor(header["subject"]["name"], header["subject"])],
         "predicateType": PREDICATE,
         "predicate": {
-            "result": _result(report),
+            "result": _result(found),
             "configuration": [
-                {"name": "specification", "digest": {"sha256": _specification_digest()}},
-                {"name": "draftproof", "annotations": {"version": version("draftproof")}},
+                _descriptor("specification", header["specification"]),
+                _descriptor("suite", header["suite"]),
+                {
+                    "name": evidence,
+                    "digest": {"sha256": digest},
+                    "annotations": {"records": len(records)},
+                },
             ],
             "passedTests": ids[PASS],
             "warnedTests": [d.requirement.id for d in missed if d.requirement.level != "MUST"],
             "failedTests": [d.requirement.id for d in missed if d.requirement.level == "MUST"],
             "draftproof": {
-                "verdict": CONCLUSIONS[report.verdict],
-                "created": (created or datetime.now(UTC)).isoformat(timespec="seconds"),
-                "tier": report.tier,
-                "lanes": list(report.lanes),
-                "blind": dict(report.blind),
-                "seed": report.seed,
-                "chance": {"false_alarm": report.false_alarm, "tests": report.tests},
-                "adapter": {**_adapter(report.adapter), "place": report.place},
-                "environment": _environment(),
-                "requirements": [_decision(decision) for decision in report.decisions],
-                "search": None if report.search is None else search_to_json(report.search),
-                "counterexample": _counterexample(report.counterexample),
+                "verdict": CONCLUSIONS[found.verdict],
+                "created": header["created"],
+                **{key: campaign[key] for key in ("mode", "tier", "lanes", "blind", "seed")},
+                "chance": {key: campaign[key] for key in ("false_alarm", "tests")},
+                "adapter": header["adapter"],
+                "environment": header["environment"],
+                "requirements": [_decision(decision) for decision in found.decisions],
+                "search": found.search,
+                "counterexample": found.counterexample,
+                "known_failures": header["known_failures"],
                 "limits": LIMITS,
             },
         },
     }
-    validate(document, "certificate")
-    return document
+    return sealed(document)
 
 
-def write(document: dict[str, Any], folder: Path, *, taken: Container[Path] = ()) -> Path:
-    """Write the certificate into the folder, which is made if need be, and return its path.
+def sealed(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a certificate with its digest. Raises `MalformedDocument`."""
+    predicate = document["predicate"]
+    said = {key: value for key, value in predicate["draftproof"].items() if key != "digest"}
+    bare = {**document, "predicate": {**predicate, "draftproof": said}}
+    digest = sha256(canonical(bare).encode()).hexdigest()
+    whole = {**bare, "predicate": {**predicate, "draftproof": {**said, "digest": digest}}}
+    validate(whole, "certificate")
+    return whole
 
-    It is named for the adapter, and numbered if that name is `taken`. The file appears whole or
-    not at all. Raises `OSError`.
+
+def exit_code(document: Mapping[str, Any]) -> int:
+    """Return what a command says of a certificate: 0 is right, 1 wrong, 3 unjudged, 4 unsure.
+
+    A requirement that is known to fail is not asked, however it fails.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    name = document["predicate"]["draftproof"]["adapter"]["name"]
+    found = document["predicate"]["draftproof"]
+    known = {each["id"] for each in found["known_failures"]}
+    verdicts = {
+        each["verdict"]
+        for each in found["requirements"]
+        if each["level"] == "MUST" and not (each["verdict"] == FAIL and each["id"] in known)
+    }
+    if found["verdict"] == CONCLUSIONS[INCONCLUSIVE]:
+        # It may be what was not asked that leaves it open.
+        verdicts.add(INCONCLUSIVE)
+    return next((code for verdict, code in _CODES.items() if verdict in verdicts), 0)
+
+
+_CODES = {ERROR: 3, FAIL: 1, INCONCLUSIVE: 4}
+
+
+def no_longer_known(documents: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the known failures that fail in none of the certificates."""
+    said = [document["predicate"]["draftproof"] for document in documents]
+    known = {each["id"] for found in said for each in found["known_failures"]}
+    failing = {
+        each["id"] for found in said for each in found["requirements"] if each["verdict"] == FAIL
+    }
+    return sorted(known - failing)
+
+
+def place_for(name: str, folder: Path, *, taken: Container[Path] = ()) -> Path:
+    """Return the file for the certificate of an adapter, numbered if its name is `taken`."""
     kept = "".join(c if c.isalnum() or c in "-._" else "-" for c in name).strip("-.")
     stem = kept[:100] or "adapter"
     numbered = (folder / f"{stem}-{n}.json" for n in count(2))
-    path = next(p for p in chain([folder / f"{stem}.json"], numbered) if p not in taken)
-    unfinished = path.with_suffix(".json.part")
-    unfinished.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    return next(p for p in chain([folder / f"{stem}.json"], numbered) if p not in taken)
+
+
+def write(document: dict[str, Any], path: Path) -> None:
+    """Write the certificate. The file appears whole or not at all. Raises `OSError`."""
+    unfinished = path.with_name(path.name + ".part")
+    unfinished.write_text(_text(document), encoding="utf-8")
     unfinished.replace(path)
-    return path
 
 
-def _result(report: Report) -> str:
-    if report.verdict != PASS:
+def read_certificate(path: Path | str) -> dict[str, Any]:
+    """Return the certificate in a file. Raises `EvidenceError` if it is not as it was written."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise MissingEvidence(f"cannot read {str(path)!r}: {error.strerror}") from None
+    return parsed_certificate(content, str(path))
+
+
+def parsed_certificate(content: bytes, name: str) -> dict[str, Any]:
+    """Return the certificate that is written. Raises `EvidenceError` as `read_certificate` does."""
+    if not content.strip():
+        raise EmptyEvidence(f"{name}: the file is empty")
+    try:
+        document: dict[str, Any] = json.loads(content.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise EditedEvidence(f"{name} is not the JSON that was written: {error}") from None
+    try:
+        validate(document, "certificate")
+    except MalformedDocument as error:
+        raise MalformedEvidence(f"{name}: {error}") from None
+    if _text(sealed(document)).encode() != content:
+        raise EditedEvidence(f"{name} is not what was written: its digest does not follow from it")
+    return document
+
+
+def checked(path: Path) -> tuple[dict[str, Any], Evidence]:
+    """Return a certificate and its evidence, which lies beside it, if one follows from the other.
+
+    Raises `EvidenceError` where it does not.
+    """
+    document = read_certificate(path)
+    named = document["predicate"]["configuration"][2]
+    file = path.with_name(named["name"])
+    evidence, digest = read_finished(file)
+    if digest != named["digest"]["sha256"]:
+        raise EditedEvidence(f"{file} is not the evidence of {path}: its digest is another one")
+    if statement(evidence.records, evidence=file.name, digest=digest) != document:
+        raise EditedEvidence(f"{path} does not follow from its evidence {file}")
+    return document, evidence
+
+
+def _text(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _result(found: Report) -> str:
+    if found.verdict != PASS:
         return "FAILED"
-    ok = all(d.verdict in (PASS, SKIPPED) for d in report.decisions)
+    ok = all(d.verdict in (PASS, SKIPPED) for d in found.decisions)
     return "PASSED" if ok else "WARNED"
 
 
-def _adapter(declared: Declaration) -> dict[str, Any]:
+def _descriptor(name: str, identity: dict[str, str]) -> dict[str, Any]:
     return {
-        **vars(declared),
-        "dtypes": list(declared.dtypes),
-        "noise": {name: list(form) for name, form in declared.noise.items()},
-        "undefined": dict(declared.undefined),
+        "name": name,
+        "digest": {"sha256": identity["sha256"]},
+        "annotations": {"version": identity["version"]},
     }
 
 
@@ -135,93 +230,12 @@ def _decision(decision: Decision) -> dict[str, Any]:
         "title": decision.requirement.title,
         "verdict": decision.verdict,
         "runs": decision.runs,
-        "worst": _finding(decision.worst),
-        "findings": [_finding(finding) for finding in decision.findings],
+        "worst": finding_to_json(decision.worst),
+        "findings": [finding_to_json(_in_short(finding)) for finding in decision.findings],
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
-    return {
-        "case": finding.case,
-        "verdict": finding.verdict,
-        "distance": None if finding.distance is None else float(finding.distance),
-        "allowed": None if finding.allowed is None else float(finding.allowed),
-        "lane": finding.lane,
-        "runs": finding.runs,
-        "detail": finding.detail,
-        "sampled": None if finding.sampled is None else vars(finding.sampled),
-        "share": None if finding.share is None else float(finding.share),
-    }
-
-
-def _counterexample(found: Counterexample | BatchCounterexample | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    told = {
-        "requirement": found.requirement,
-        "distance": float(found.distance),
-        "words": list(found.words),
-    }
-    if isinstance(found, BatchCounterexample):
-        return {
-            **told,
-            "rows": [_asked(instance, drafts) for instance, drafts in found.rows],
-            "observed": _joint_law(found.observed),
-            "expected": _joint_law(found.expected),
-        }
-    return {
-        **told,
-        **_asked(found.instance, found.drafts),
-        "observed": _law(found.observed),
-        "expected": None if found.expected is None else _law(found.expected),
-    }
-
-
-def _asked(instance: Instance, drafts: Drafts) -> dict[str, Any]:
-    return {"instance": instance_to_json(instance), "draft": [list(path) for path in drafts]}
-
-
-def _law(law: Law[Outcome]) -> list[dict[str, Any]]:
-    return [{**_outcome(outcome), "probability": float(weight)} for outcome, weight in law.items()]
-
-
-def _joint_law(law: Law[tuple[Outcome, ...]]) -> list[dict[str, Any]]:
-    return [
-        {"rows": [_outcome(row) for row in rows], "probability": float(weight)}
-        for rows, weight in law.items()
-    ]
-
-
-def _outcome(outcome: Outcome) -> dict[str, Any]:
-    if isinstance(outcome, Failure):
-        return {"failure": outcome.what}
-    return {
-        "path": outcome.path,
-        "accepted": list(outcome.accepted),
-        "next": outcome.next_token,
-    }
-
-
-def _environment() -> dict[str, str]:
-    import torch
-
-    return {
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "torch": str(torch.__version__),
-        "sympy": version("sympy"),
-    }
-
-
-def _source_digest(adapter: Adapter) -> str:
-    """Return the digest of the file that defines the adapter."""
-    file = getattr(sys.modules.get(type(adapter).__module__), "__file__", None)
-    source = Path(file).read_bytes() if file else repr(type(adapter)).encode()
-    return sha256(source).hexdigest()
-
-
-def _specification_digest() -> str:
-    digest = sha256()
-    for chapter in chapters():
-        digest.update(chapter.read_bytes())
-    return digest.hexdigest()
+def _in_short(finding: Finding) -> Finding:
+    """Leave the law of every case, and the way to its evidence, to the evidence itself."""
+    sampled = finding.sampled and replace(finding.sampled, path=finding.sampled.path[-1:])
+    return replace(finding, law=None, sampled=sampled)

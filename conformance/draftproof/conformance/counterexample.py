@@ -32,7 +32,7 @@ from draftproof.conformance.requirements.laws import (
 from draftproof.reference.chance import NondeterministicProgram
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.law import Law
-from draftproof.reference.model import Instance, Model, Path, Row
+from draftproof.reference.model import Instance, Model, Path, Row, instance_to_json
 from draftproof.reference.rational import ZERO, Rational, rational
 
 # A counterexample should be seen with the naked eye: shrinking keeps at least this distance,
@@ -361,3 +361,60 @@ def _expected(seen: Observation, drafts: Drafts) -> Law[Outcome] | None:
         return reference_law(seen, drafts)
     except NotApplicable:
         return None
+
+
+# --- as documents ------------------------------------------------------------------------
+
+
+def counterexample_to_json(
+    found: Counterexample | BatchCounterexample | None,
+) -> dict[str, Any] | None:
+    """Return the `counterexample` part of a certificate."""
+    if found is None:
+        return None
+    told = {
+        "requirement": found.requirement,
+        "distance": float(found.distance),
+        "words": list(found.words),
+    }
+    if isinstance(found, BatchCounterexample):
+        return {
+            **told,
+            "rows": [_asked_to_json(instance, drafts) for instance, drafts in found.rows],
+            "observed": _joint_law_to_json(found.observed),
+            "expected": _joint_law_to_json(found.expected),
+        }
+    return {
+        **told,
+        **_asked_to_json(found.instance, found.drafts),
+        "observed": _law_to_json(found.observed),
+        "expected": None if found.expected is None else _law_to_json(found.expected),
+    }
+
+
+def _asked_to_json(instance: Instance, drafts: Drafts) -> dict[str, Any]:
+    return {"instance": instance_to_json(instance), "draft": [list(path) for path in drafts]}
+
+
+def _law_to_json(law: Law[Outcome]) -> list[dict[str, Any]]:
+    return [
+        {**_outcome_to_json(outcome), "probability": float(weight)}
+        for outcome, weight in law.items()
+    ]
+
+
+def _joint_law_to_json(law: Law[tuple[Outcome, ...]]) -> list[dict[str, Any]]:
+    return [
+        {"rows": [_outcome_to_json(row) for row in rows], "probability": float(weight)}
+        for rows, weight in law.items()
+    ]
+
+
+def _outcome_to_json(outcome: Outcome) -> dict[str, Any]:
+    if isinstance(outcome, Failure):
+        return {"failure": outcome.what}
+    return {
+        "path": outcome.path,
+        "accepted": list(outcome.accepted),
+        "next": outcome.next_token,
+    }

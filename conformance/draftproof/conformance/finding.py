@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
+from typing import Any
 
 from draftproof.conformance.tolerance import DECISIVE
-from draftproof.reference.rational import Rational
+from draftproof.reference.model import Path
+from draftproof.reference.rational import Rational, exactly
 
 PASS, FAIL, INCONCLUSIVE, SKIPPED, ERROR = "pass", "fail", "inconclusive", "skipped", "error"
 """The verdicts. Inconclusive never certifies; a skip carries its reason."""
@@ -17,7 +21,8 @@ class Sampled:
 
     The true distance is at most `bound`. The test fails a right verifier with probability at most
     `false_alarm`: where `log_evidence` reaches log(1 / false_alarm). Had the distance been
-    `detectable`, it would have failed with probability `power`.
+    `detectable`, it would have failed with probability `power`. `path` has the emissions and the
+    log evidence at every look; `stream` is the SHA-256 of all that was emitted, in order.
     """
 
     false_alarm: float
@@ -25,6 +30,26 @@ class Sampled:
     bound: float
     detectable: float
     power: float
+    path: tuple[tuple[int, float], ...]
+    stream: str
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """E[accepted length] as observed, and its certified optimum."""
+
+    observed: float
+    optimum: float
+
+
+@dataclass(frozen=True)
+class TextWeight:
+    """The probability of a text, as observed and as the target has it."""
+
+    text: Path
+    """Its first L + 1 tokens; what cannot be continued is shorter, a failure is empty."""
+    observed: float
+    expected: float
 
 
 @dataclass(frozen=True)
@@ -33,8 +58,9 @@ class Finding:
 
     `distance` is what was observed, `allowed` what rounding explains; both None where nothing was
     measured. `lane` says what decided it, `runs` how many runs or emissions that took. `detail` is
-    the reason of a skip or an error, or says more about a failure. `share` is E[accepted length]
-    as a share of the certified optimum.
+    the reason of a skip or an error, or says more about a failure. `applies` is False where the
+    requirement asks nothing of this adapter, by what it declares. `lengths` and `law` show what a
+    length or a law looked like.
     """
 
     requirement: str
@@ -45,8 +71,10 @@ class Finding:
     lane: str | None = None
     runs: int = 0
     detail: str = ""
+    applies: bool = True
     sampled: Sampled | None = None
-    share: Rational | None = None
+    lengths: Lengths | None = None
+    law: tuple[TextWeight, ...] | None = None
 
 
 def verdict_of(distance: Rational, allowed: Rational, slack: Rational) -> str:
@@ -54,3 +82,69 @@ def verdict_of(distance: Rational, allowed: Rational, slack: Rational) -> str:
     if distance + slack <= min(allowed, DECISIVE):
         return PASS
     return FAIL if distance - slack > allowed else INCONCLUSIVE
+
+
+def finding_to_json(finding: Finding) -> dict[str, Any]:
+    """Return the finding as certificates and evidence have it; its requirement is not in it."""
+    return {
+        "case": finding.case,
+        "verdict": finding.verdict,
+        "distance": None if finding.distance is None else float(finding.distance),
+        "allowed": None if finding.allowed is None else float(finding.allowed),
+        "lane": finding.lane,
+        "runs": finding.runs,
+        "detail": finding.detail,
+        "applies": finding.applies,
+        "sampled": None if finding.sampled is None else _sampled_to_json(finding.sampled),
+        "lengths": None if finding.lengths is None else vars(finding.lengths),
+        "law": finding.law and [{**vars(each), "text": list(each.text)} for each in finding.law],
+    }
+
+
+def finding_from_json(requirement: str, document: Mapping[str, Any]) -> Finding:
+    """Return the finding that stands in a document; distances are as near as floats are."""
+    distance, allowed, law = (document[key] for key in ("distance", "allowed", "law"))
+    sampled, lengths = document["sampled"], document["lengths"]
+    return Finding(
+        requirement,
+        document["case"],
+        document["verdict"],
+        None if distance is None else exactly(float(distance)),
+        None if allowed is None else exactly(float(allowed)),
+        document["lane"],
+        document["runs"],
+        document["detail"],
+        document["applies"],
+        None if sampled is None else _sampled_from_json(sampled),
+        None if lengths is None else Lengths(**lengths),
+        law and tuple(TextWeight(**{**each, "text": tuple(each["text"])}) for each in law),
+    )
+
+
+def _sampled_to_json(sampled: Sampled) -> dict[str, Any]:
+    return {
+        **vars(sampled),
+        "log_evidence": _finite(sampled.log_evidence),
+        "detectable": _finite(sampled.detectable),
+        "path": [[emissions, _finite(won)] for emissions, won in sampled.path],
+    }
+
+
+def _sampled_from_json(document: Mapping[str, Any]) -> Sampled:
+    return Sampled(
+        **{
+            **document,
+            "log_evidence": _number(document["log_evidence"]),
+            "detectable": _number(document["detectable"]),
+            "path": tuple((emissions, _number(won)) for emissions, won in document["path"]),
+        }
+    )
+
+
+def _finite(number: float) -> float | None:
+    """Return the number as JSON has it, which knows no infinity."""
+    return None if number == inf else number
+
+
+def _number(written: float | None) -> float:
+    return inf if written is None else written

@@ -6,11 +6,14 @@ import importlib
 import importlib.util
 import inspect
 import sys
+from collections.abc import Iterable
+from hashlib import sha256
+from os import PathLike
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from draftproof.conformance.adapter import Adapter, declaration
+from draftproof.conformance.adapter import Adapter, InvalidAdapter, declaration
 from draftproof.reference.verifiers import Algorithm, algorithm_named
 
 BUILT_IN = {
@@ -19,6 +22,9 @@ BUILT_IN = {
     "transformers": "draftproof.adapters.engines.transformers:SpeculativeSampling",
 }
 """The built-in adapters: name and where it is."""
+
+HARNESS = "harness:"
+"""What the name of a program begins with, which is asked over its stdin and stdout."""
 
 
 class UnknownAdapter(LookupError):
@@ -32,15 +38,24 @@ class AdapterFailed(RuntimeError):
 def load_adapter(name: str) -> Adapter:
     """Return the adapter of a built-in name, "package.module:attribute" or "./file.py:attribute".
 
-    The attribute is an adapter, or a class that makes one without arguments. Raises
-    `UnknownAdapter` if there is none, `AdapterFailed` if it cannot be imported or
-    made, `InvalidAdapter` if it does not follow the protocol.
+    The attribute is an adapter, or a class that makes one without arguments. "harness:COMMAND" is a
+    program of any language, which is started (`draftproof.conformance.harness`). Raises
+    `UnknownAdapter` if there is none, `AdapterFailed` if it cannot be imported, made or started,
+    `InvalidAdapter` if it does not follow the protocol.
     """
+    if name.startswith(HARNESS):
+        # It needs torch, which a reader of names does without.
+        from draftproof.conformance.harness import started
+
+        program = started(name.removeprefix(HARNESS))
+        declaration(program)
+        return program
     place, separator, attribute = BUILT_IN.get(name, name).rpartition(":")
     if not separator or not place or not attribute:
         raise UnknownAdapter(
             f"no built-in adapter is called {name!r} (there are {', '.join(BUILT_IN)}); "
-            f"your own is named package.module:attribute or ./file.py:attribute"
+            f"your own is named package.module:attribute or ./file.py:attribute, and a program of "
+            f"any language harness:COMMAND"
         )
     adapter = _attribute(place, attribute)
     if inspect.isclass(adapter):
@@ -50,6 +65,43 @@ def load_adapter(name: str) -> Adapter:
             raise AdapterFailed(f"{name}: {attribute}() raised {_told(error)}") from error
     declaration(adapter)
     return adapter  # type: ignore[no-any-return]  # declaration has checked it
+
+
+def source_digest(adapter: Adapter) -> str:
+    """Return the SHA-256, in hex, of the files that make the adapter up; of one, of its bytes.
+
+    Of several, it is that of each file's name and digest, one after the other. Raises
+    `InvalidAdapter` if its `files` are no paths, `AdapterFailed` if one of them cannot be read.
+    """
+    files = _files(adapter)
+    try:
+        contents = [file.read_bytes() for file in files]
+    except OSError as error:
+        raise AdapterFailed(f"{error.filename} is part of it, but: {error.strerror}") from error
+    if len(files) == 1:
+        return sha256(contents[0]).hexdigest()
+    whole = sha256()
+    for file, content in zip(files, contents, strict=True):
+        # A digest has a length of its own, and a name has no zero byte: nothing runs together.
+        whole.update(file.name.encode() + b"\0" + sha256(content).digest())
+    # What no file defines, as in an interactive session, is known by the name of its type alone.
+    return (whole if files else sha256(repr(type(adapter)).encode())).hexdigest()
+
+
+def _files(adapter: Any) -> tuple[Path, ...]:
+    """Return the files that the adapter declares, or the one that defines it, if there is one."""
+    given = getattr(adapter, "files", None)
+    if given is None:
+        defined = getattr(sys.modules.get(type(adapter).__module__), "__file__", None)
+        return (Path(defined),) if defined else ()
+    if (
+        isinstance(given, str)
+        or not isinstance(given, Iterable)
+        or not all(isinstance(each, (str, PathLike)) for each in given)
+        or not given
+    ):
+        raise InvalidAdapter(f"'files' must be one or more paths, got {given!r}")
+    return tuple(map(Path, given))
 
 
 def load_algorithm(name: str) -> Algorithm:

@@ -24,7 +24,14 @@ from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.observe import EXACT, PROBE, observe
 from draftproof.conformance.requirements.laws import LAWS, fits, judge
 from draftproof.reference.chance import NondeterministicProgram
-from draftproof.reference.model import Instance, Model, Path, Row, instance_to_json
+from draftproof.reference.model import (
+    Instance,
+    Model,
+    Path,
+    Row,
+    instance_from_json,
+    instance_to_json,
+)
 from draftproof.reference.rational import ZERO, rational
 
 if TYPE_CHECKING:
@@ -117,14 +124,6 @@ def search_findings(found: Search) -> list[Finding]:
     return [finding(requirement) for requirement in LAWS]
 
 
-def failed_instance(found: Search, requirement: str) -> Instance:
-    """Return the simplest instance that is known to fail a requirement that failed."""
-    simplest = found.failed
-    if simplest is not None and simplest.finding.requirement == requirement:
-        return simplest.instance
-    return found.worst[requirement].instance
-
-
 def search_to_json(found: Search) -> dict[str, Any]:
     """Return the `search` part of a certificate."""
     return {
@@ -143,7 +142,25 @@ def search_to_json(found: Search) -> dict[str, Any]:
             }
             for requirement, sought in found.worst.items()
         ],
+        "failed": None
+        if found.failed is None
+        else {
+            "requirement": found.failed.finding.requirement,
+            "instance": instance_to_json(found.failed.instance),
+        },
     }
+
+
+def failed_instance(document: Mapping[str, Any], requirement: str) -> Instance:
+    """Return the simplest instance that is known to fail a requirement that failed.
+
+    `document` is the `search` part of a certificate.
+    """
+    simplest = document["failed"]
+    if simplest is not None and simplest["requirement"] == requirement:
+        return instance_from_json(simplest["instance"])
+    worst = (each["instance"] for each in document["worst"] if each["requirement"] == requirement)
+    return instance_from_json(next(worst))
 
 
 # --- climbing ----------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from draftproof.conformance.exchange import Asked, Failure, Outcome
 from draftproof.conformance.observe import Observation
 from draftproof.conformance.requirements.laws import (
     NotApplicable,
+    OutOfReach,
     Text,
     accepted_length,
     expected_accepted,
@@ -187,7 +188,7 @@ def _expectation(seen: Observation) -> Iterator[str]:
         exact = _number(reference_expectation(seen))
         told += f", {reference_algorithm(seen).name} verification has {exact}"
     yield told
-    with suppress(NotApplicable):
+    with suppress(OutOfReach):
         best = optimum(seen.instance)
         if observed > best + _VISIBLE:
             yield f"no lossless verifier exceeds {_number(best)}, so this one cannot be lossless"

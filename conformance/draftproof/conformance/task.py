@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 
-from draftproof.conformance.adapter import Adapter
+from draftproof.conformance.adapter import Adapter, Declaration
 from draftproof.conformance.finding import Finding
+from draftproof.conformance.lanes.sample import Course, Standing
 
 
 @dataclass(frozen=True)
@@ -29,15 +30,27 @@ class Terms:
 
 
 @dataclass(frozen=True)
+class Sampling:
+    """How a task is judged by samples that many machines draw.
+
+    They draw shares of the `course`, a sequential test; `findings` says what it came to.
+    """
+
+    course: Course
+    findings: Callable[[Standing], list[Finding]]
+
+
+@dataclass(frozen=True)
 class Task:
     """What decides some requirements on one case, by one of the lanes that can, strongest first.
 
     `judge` returns a finding for each of the requirements; it raises `OpaqueRandomness`,
     `TooManyRuns` or `NondeterministicProgram` where the lane of its terms is blind. It can be
-    sent to another process.
+    sent to another process. Where `sampling` is there, samples can judge it in shares.
     """
 
     case: str
     requirements: tuple[str, ...]
     lanes: tuple[str, ...]
     judge: Callable[[Adapter, Terms], list[Finding]]
+    sampling: Callable[[Declaration, Terms], Sampling] | None = None

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from draftproof.conformance.campaign import Report, certify
+from draftproof.conformance.campaign import certify
+from draftproof.conformance.decision import Report
 from draftproof.conformance.loading import load_adapter
 from draftproof.conformance.mutants import EXHIBITS, texts, verifiers
 from draftproof.conformance.mutants.drafting import Drafting, DraftingSeveral
@@ -66,7 +67,7 @@ def test_no_mutant_survives_and_every_control_is_spared(name: str) -> None:
 
 @pytest.mark.parametrize("name", STYLES)
 def test_what_is_right_conforms_in_every_style(name: str) -> None:
-    report = certify(f"{RIGHT}:{name}", tier="quick", lanes=("exact", "probe"), progress=silent)
+    report = certify(f"{RIGHT}:{name}", mode="quick", lanes=("exact", "probe"), progress=silent)
     assert missed(report, "MUST") == {}
     assert report.verdict == "pass"
     assert report.counterexample is None
@@ -79,7 +80,7 @@ def test_what_is_right_conforms_in_every_style(name: str) -> None:
 @pytest.mark.parametrize("name", MADE_FROM)
 def test_what_mutants_are_made_from_conforms_to_all(name: str) -> None:
     """A mutant differs in one place; all other places must be right."""
-    report = certify(name, tier="quick", lanes=("exact", "probe"), progress=silent)
+    report = certify(name, mode="quick", lanes=("exact", "probe"), progress=silent)
     assert missed(report, "MUST", "SHOULD") == {}
 
 

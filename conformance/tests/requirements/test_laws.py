@@ -13,17 +13,17 @@ from torch import Tensor
 from draftproof.conformance.adapter import Request, Result, declaration
 from draftproof.conformance.cases import cases
 from draftproof.conformance.exchange import Failure, Outcome
-from draftproof.conformance.finding import FAIL, PASS, SKIPPED, Finding
+from draftproof.conformance.finding import FAIL, PASS, SKIPPED, Finding, Lengths
 from draftproof.conformance.observe import Observation, observe
 from draftproof.conformance.requirements.laws import (
     LAWS,
-    NotApplicable,
+    OutOfReach,
     fits,
     judge,
     judge_case,
+    lengths_of,
     optimum,
     reference_law,
-    share_of_optimum,
     tasks,
 )
 from draftproof.conformance.task import Terms
@@ -227,15 +227,20 @@ def test_lossless_and_slow_is_told_from_lossy() -> None:
     found = findings(replace(slow, algorithm=None))
     assert found["law.lossless"].verdict == found["length.bounded"].verdict == PASS
     # E[accepted length] is 1 - (1 - 1/2)^2, where the best verifiers accept all.
-    assert share_of_optimum(slow) == rational("3/4")
+    assert lengths_of(slow) == Lengths(observed=0.75, optimum=1.0)
     named = findings(replace(slow, algorithm=ALGORITHMS["recursive_rejection"]))
     assert named["law.lossless"].verdict == PASS
     assert named["length.expected"].distance == rational("1/8")
     assert named["law.reference"].verdict == FAIL
 
 
-def test_where_nothing_can_be_accepted_the_share_is_one() -> None:
-    assert share_of_optimum(seen(instance("0 1", "1 0"))) == 1
+def test_the_text_is_shown_beside_the_targets() -> None:
+    """Whatever is drafted, this verifier says the target's text: of two tokens, with q = p."""
+    law = findings(seen(instance("1/4 3/4", "1/4 3/4")))["law.lossless"].law
+    assert law is not None
+    shown = {each.text: (each.observed, each.expected) for each in law}
+    quarters = {(a, b): (1, 3)[a] * (1, 3)[b] / 16 for a in (0, 1) for b in (0, 1)}
+    assert shown == {text: (weight, weight) for text, weight in quarters.items()}
 
 
 @pytest.mark.parametrize(
@@ -252,7 +257,7 @@ def test_where_nothing_can_be_accepted_the_share_is_one() -> None:
     ],
 )
 def test_an_optimum_that_takes_too_long_is_not_asked_for(sizes: Any, reason: str) -> None:
-    with pytest.raises(NotApplicable, match=reason):
+    with pytest.raises(OutOfReach, match=reason):
         optimum(instance("1/4 3/4", "1/2 1/2", **sizes))
 
 

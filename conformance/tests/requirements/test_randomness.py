@@ -591,7 +591,7 @@ CERTIFIED: dict[str, set[str]] = {
 
 @pytest.mark.parametrize("name", CERTIFIED)
 def test_a_campaign_finds_what_is_wrong_and_nothing_else(name: str) -> None:
-    report = certify(f"{HERE}:{name}", tier="quick", seed=0, progress=silent)
+    report = certify(f"{HERE}:{name}", mode="quick", seed=0, progress=silent)
     failed = {
         each.requirement.id for each in report.decisions if each.verdict not in ("pass", "skipped")
     }

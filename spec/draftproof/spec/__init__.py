@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from draftproof.spec.registry import Requirement, chapters, requirements
-from draftproof.spec.schemas import MalformedDocument, schema, validate
+from draftproof.spec.schemas import MalformedDocument, schema, schema_files, validate
 
-__all__ = ["MalformedDocument", "Requirement", "chapters", "requirements", "schema", "validate"]
+__all__ = [
+    "MalformedDocument",
+    "Requirement",
+    "chapters",
+    "requirements",
+    "schema",
+    "schema_files",
+    "validate",
+]

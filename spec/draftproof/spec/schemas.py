@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from jsonschema import Draft202012Validator
@@ -29,8 +30,12 @@ def schema(name: str) -> dict[str, Any]:
 @cache
 def names() -> tuple[str, ...]:
     """Return the names of all schemas."""
-    files = (FOLDER / "schemas").glob("*.schema.json")
-    return tuple(sorted(file.name.removesuffix(".schema.json") for file in files))
+    return tuple(file.name.removesuffix(".schema.json") for file in schema_files())
+
+
+def schema_files() -> tuple[Path, ...]:
+    """Return the files of all schemas, in the order of their names."""
+    return tuple(sorted((FOLDER / "schemas").glob("*.schema.json")))
 
 
 def validate(document: Any, name: str) -> None:

@@ -10,14 +10,17 @@ from typing import NoReturn
 
 import click
 
+from draftproof.conformance.cli.checking import check_certificate
 from draftproof.conformance.cli.exact import compare, law, optimum
 from draftproof.conformance.cli.explaining import explain
 from draftproof.conformance.cli.judging import certify, list_
 from draftproof.conformance.cli.mutants import mutants
+from draftproof.conformance.cli.reporting import report
+from draftproof.conformance.cli.starting import init
 from draftproof.conformance.cli.theorems import claims, prove
 
 EXIT_CODES = {
-    0: "every adapter conforms",
+    0: "every adapter conforms, or fails only in what is known to",
     1: "an adapter does not conform, a mutant survives, or a claim or a theorem does not hold",
     2: "usage: an unknown name, an unreadable, unwritable or invalid file",
     3: "an adapter could not run or could not be judged",
@@ -39,7 +42,20 @@ def cli() -> None:
     """Certify that a speculative-decoding verifier is lossless and as fast as it claims."""
 
 
-for command in (certify, explain, mutants, law, optimum, compare, prove, claims, list_):
+for command in (
+    init,
+    certify,
+    check_certificate,
+    report,
+    explain,
+    mutants,
+    law,
+    optimum,
+    compare,
+    prove,
+    claims,
+    list_,
+):
     cli.add_command(command)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from draftproof.conformance.evidence import EvidenceError
 from draftproof.reference.errors import InvalidInput, WrongShape
 from draftproof.reference.model import Instance, Model, instance_from_json
 from draftproof.spec import MalformedDocument, validate
@@ -27,13 +28,8 @@ instance_file = click.argument("instance_file", metavar="INSTANCE.json")
 
 def read_json(file: str) -> Any:
     """Read a JSON file, "-" being standard input. What makes it unreadable is a usage error."""
-    if file == "-" and sys.stdin is None:
-        raise click.UsageError("cannot read '-': it is closed")
     try:
-        bytes_ = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        text = bytes_.decode("utf-8-sig")
-    except OSError as error:
-        raise click.UsageError(f"cannot read {file!r}: {error.strerror}") from None
+        text = _content(file).decode("utf-8-sig")
     except UnicodeDecodeError:
         raise click.UsageError(f"cannot read {file!r}: it is not UTF-8 text") from None
     try:
@@ -42,6 +38,24 @@ def read_json(file: str) -> Any:
         raise click.UsageError(f"{file}: {error}") from None
     except (ValueError, RecursionError) as error:
         raise click.UsageError(f"{file} is not JSON: {error}") from None
+
+
+def read_certificate(file: str) -> dict[str, Any]:
+    """Read a certificate, "-" being standard input.
+
+    A missing one is a usage error; one that is not as it was written ends the command with 5.
+    """
+    from draftproof.conformance.certificate import parsed_certificate
+
+    if file != "-" and not Path(file).exists():
+        raise click.UsageError(f"there is no file {file!r}")
+    try:
+        return parsed_certificate(_content(file), file)
+    except EvidenceError as error:
+        click.echo(f"Error: {type(error).__name__}: {error}", err=True)
+    except click.UsageError as error:
+        click.echo(f"Error: {error.message}", err=True)
+    sys.exit(5)
 
 
 def read_instance(file: str) -> Instance:
@@ -56,6 +70,16 @@ def read_instance(file: str) -> Instance:
     _require_small(file, instance.target, instance.length + 1)
     _require_few_drafts(file, instance)
     return instance
+
+
+def _content(file: str) -> bytes:
+    """Return the bytes of a file, "-" being standard input. What prevents it is a usage error."""
+    if file == "-" and sys.stdin is None:
+        raise click.UsageError("cannot read '-': it is closed")
+    try:
+        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise click.UsageError(f"cannot read {file!r}: {error.strerror}") from None
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

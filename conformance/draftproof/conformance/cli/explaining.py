@@ -9,14 +9,13 @@ from typing import Any
 
 import click
 
-from draftproof.conformance.cli.documents import as_json, print_json, read_json
+from draftproof.conformance.cli.documents import as_json, print_json, read_certificate
 from draftproof.conformance.reproduction import (
     BrokenCounterexample,
     NotReproducible,
     asked_rows,
     script,
 )
-from draftproof.spec import MalformedDocument, validate
 
 
 @click.command()
@@ -47,18 +46,13 @@ def explain(certificate: str, output: Path | None, as_json: bool) -> None:
 
 
 def _read(file: str) -> Mapping[str, Any]:
-    """Read a certificate. A missing one is a usage error, a broken one is malformed evidence."""
-    if file != "-" and not Path(file).exists():
-        raise click.UsageError(f"there is no file {file!r}")
+    """Read a certificate whose counterexample makes sense."""
+    found: Mapping[str, Any] = read_certificate(file)["predicate"]["draftproof"]
     try:
-        document = read_json(file)
-        validate(document, "certificate")
-        found: Mapping[str, Any] = document["predicate"]["draftproof"]
         if found["counterexample"] is not None:
             asked_rows(found["counterexample"])
-    except (click.UsageError, MalformedDocument, BrokenCounterexample) as error:
-        told = error.message if isinstance(error, click.UsageError) else f"{file}: {error}"
-        click.echo(f"Error: malformed evidence: {told}", err=True)
+    except BrokenCounterexample as error:
+        click.echo(f"Error: malformed evidence: {file}: {error}", err=True)
         sys.exit(5)
     return found
 

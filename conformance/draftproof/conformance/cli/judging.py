@@ -12,25 +12,50 @@ from typing import Any
 import click
 
 from draftproof.conformance.cli.documents import as_json, print_json
+from draftproof.conformance.cli.working import worked_by
 from draftproof.reference.verifiers import ALGORITHMS
 from draftproof.spec import MalformedDocument, requirements
 
+_FORMATS = ("terminal", "markdown", "html", "junit", "json")
+
 
 @click.command()
-@click.argument("adapters", nargs=-1, required=True, metavar="ADAPTER...")
+@click.argument("adapters", nargs=-1, metavar="ADAPTER...")
 @click.option(
-    "--tier",
-    type=click.Choice(("quick", "standard", "full")),
+    "--harness",
+    "harnesses",
+    multiple=True,
+    metavar="COMMAND",
+    help="Judge a program of any language, over its stdin and stdout.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(("quick", "standard", "certify")),
     default="standard",
     show_default=True,
-    help="How many cases.",
+    help="How many cases; certify has all, skips nothing and excuses nothing.",
 )
 @click.option(
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("certificates"),
     show_default=True,
-    help="The folder for the certificates.",
+    help="The folder for certificates and their evidence.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(_FORMATS),
+    default="terminal",
+    show_default=True,
+    help="What is printed.",
+)
+@click.option("--resume", is_flag=True, help="Go on where a run that was killed has stopped.")
+@click.option(
+    "--known-failures",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Requirements that are known to fail: on each line an id and the link to its issue.",
 )
 @click.option(
     "--lane",
@@ -49,50 +74,97 @@ from draftproof.spec import MalformedDocument, requirements
     type=click.IntRange(min=1),
     help="Also search as many examples for the rows that hurt most; 200 find most faults.",
 )
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
+@worked_by
 @as_json
 def certify(
     adapters: tuple[str, ...],
-    tier: str,
+    harnesses: tuple[str, ...],
+    mode: str,
     output: Path,
+    form: str,
+    resume: bool,
+    known_failures: Path | None,
     lanes: tuple[str, ...],
     seed: int | None,
     examples: int | None,
-    jobs: int,
     as_json: bool,
+    **working: Any,
 ) -> None:
-    """Judge adapters and write a certificate for each.
+    """Judge adapters and write a certificate for each, its evidence and a badge.
 
     An ADAPTER is a built-in name (see `draftproof list`), package.module:attribute or
     ./file.py:attribute; the attribute is an adapter, or a class that makes one.
     """
-    _require_names(adapters)
+    names = (*adapters, *(f"harness:{command}" for command in harnesses))
+    form = "json" if as_json else form
+    if not names:
+        raise click.UsageError("name an ADAPTER, or a --harness")
+    if mode == "certify" and (lanes or known_failures or seed is not None):
+        raise click.UsageError(
+            "--mode certify uses every lane, excuses no failure and draws a fresh seed: it takes "
+            "no --lane, no --known-failures and no --seed"
+        )
+    terms: dict[str, Any] = {"mode": mode, "examples": examples or 0}
+    terms |= {"lanes": lanes} if lanes else {}
+    terms |= {"seed": seed} if seed is not None else {}
+    if known_failures is not None:
+        terms["known_failures"] = _known(known_failures)
+    loaded = {name: _loaded(name) for name in dict.fromkeys(names)}
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise click.UsageError(f"cannot write to {str(output)!r}: {error.strerror}") from None
-    campaign: dict[str, Any] = {"tier": tier, "seed": seed, "examples": examples or 0, "jobs": jobs}
-    if lanes:
-        campaign["lanes"] = lanes
     judged: list[_Judged] = []
-    for name in adapters:
+    for name in names:
         taken = [each.path for each in judged if each.path]
-        judged.append(_judge(name, campaign, output=output, quiet=as_json, taken=taken))
+        place = _Place(output, tuple(taken), resume=resume)
+        judged.append(_judge(loaded[name], terms, place, working, shown=form == "terminal"))
     code = next((c for c in (5, 3, 1, 4) if c in {each.code for each in judged}), 0)
-    if as_json:
-        print_json(
-            {
-                "certificates": [each.certificate for each in judged if each.certificate],
-                "errors": [
-                    {"adapter": name, "message": each.error}
-                    for name, each in zip(adapters, judged, strict=True)
-                    if each.error
-                ],
-                "exit_code": code,
-            },
-            "certify",
-        )
+    documents = [each.certificate for each in judged if each.certificate]
+    if form == "json":
+        errors = [
+            {"adapter": name, "message": each.error}
+            for name, each in zip(names, judged, strict=True)
+            if each.error
+        ]
+        outcome = {"certificates": documents, "errors": errors, "exit_code": code}
+        print_json(outcome, "certify")
+    elif form != "terminal" and documents:
+        _print(documents, form)
+    _require_still_known(documents, known_failures)
     sys.exit(code)
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """What a name led to: an adapter, or why there is none."""
+
+    name: str
+    adapter: Any = None
+    error: str = ""
+
+
+def _loaded(name: str) -> _Loaded:
+    """Load an adapter. A name that leads nowhere is a usage error, before anything is judged."""
+    from draftproof.conformance import loading
+    from draftproof.conformance.adapter import AdapterLost, InvalidAdapter
+
+    try:
+        with redirect_stdout(sys.stderr):
+            return _Loaded(name, loading.load_adapter(name))
+    except loading.UnknownAdapter as error:
+        raise click.UsageError(str(error)) from None
+    except (loading.AdapterFailed, InvalidAdapter, AdapterLost) as error:
+        return _Loaded(name, error=str(error))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where certificates go, which names are taken, and whether to go on with what lies there."""
+
+    folder: Path
+    taken: tuple[Path, ...]
+    resume: bool
 
 
 @dataclass(frozen=True)
@@ -104,50 +176,146 @@ class _Judged:
 
 
 def _judge(
-    name: str, wanted: Mapping[str, Any], *, output: Path, quiet: bool, taken: Sequence[Path]
+    loaded: _Loaded,
+    terms: Mapping[str, Any],
+    place: _Place,
+    working: Mapping[str, Any],
+    *,
+    shown: bool,
 ) -> _Judged:
-    """Certify one adapter as wanted: print, write, and return what became of it."""
+    """Certify one adapter on these terms: print, write, and return what became of it."""
+    name = loaded.name
     try:
-        from draftproof.conformance import campaign, certificate, loading
-        from draftproof.conformance.adapter import InvalidAdapter
+        from draftproof.conformance import campaign, certificate, evidence, loading
+        from draftproof.conformance.adapter import AdapterLost, InvalidAdapter, declaration
         from draftproof.conformance.report import terminal
         from draftproof.conformance.search import SearchUnavailable
+        from draftproof.conformance.workers import Workers, WorkersFailed
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         return _failed(name, "it needs PyTorch: pip install 'draftproof[torch]'")
+    if loaded.error:
+        return _failed(name, loaded.error)
     try:
         # What an adapter prints must not end up among what we print.
         with redirect_stdout(sys.stderr):
-            report = campaign.certify(name, **wanted, progress=terminal.shown_progress)
-            document = certificate.statement(report, loading.load_adapter(name))
-        path = certificate.write(document, output, taken=taken)
-    except loading.UnknownAdapter as error:
-        raise click.UsageError(str(error)) from None
-    except (loading.AdapterFailed, InvalidAdapter, SearchUnavailable) as error:
+            called = declaration(loaded.adapter).name
+            path = certificate.place_for(called, place.folder, taken=place.taken)
+            records = path.with_suffix(".jsonl")
+            known, asked = evidence.NOTHING, campaign.Campaign(name, **terms)
+            if place.resume and (known := _unfinished(path, records)).records:
+                header = known.header
+                # A seed that was not given was drawn, as the time was taken, when it began.
+                then = {"created": header["created"], "seed": header["campaign"]["seed"]}
+                asked = campaign.Campaign(name, **{**then, **terms})
+            _tell_of(place, records, known)
+            with evidence.written(records, known) as sink:
+                campaign.run(
+                    asked,
+                    adapter=loaded.adapter,
+                    keep=sink.keep,
+                    known=known,
+                    workers=Workers(**working),
+                    progress=terminal.shown_progress,
+                )
+            finished, digest = evidence.read_finished(records)
+            document = certificate.statement(finished.records, evidence=records.name, digest=digest)
+        certificate.write(document, path)
+        _write_badge(document, path.with_suffix(".badge.json"))
+    except (
+        loading.AdapterFailed,
+        InvalidAdapter,
+        SearchUnavailable,
+        WorkersFailed,
+        AdapterLost,
+    ) as error:
         return _failed(name, str(error))
-    except MalformedDocument as error:
-        click.echo(f"Error: {name}: malformed evidence: {error}", err=True)
+    except (MalformedDocument, evidence.EvidenceError) as error:
+        click.echo(f"Error: {name}: {type(error).__name__}: {error}", err=True)
         return _Judged(5, error=str(error))
     except OSError as error:
         raise click.UsageError(f"cannot write the certificate: {error}") from None
-    if not quiet:
+    except KeyboardInterrupt:
+        click.echo("The evidence so far is kept: go on with --resume.", err=True)
+        raise
+    if shown:
         terminal.print_certificate(terminal.console(), document, path)
-    code = {"pass": 0, "fail": 1, "inconclusive": 4}.get(report.verdict, 3)
-    return _Judged(code, document, path)
+    return _Judged(certificate.exit_code(document), document, path)
 
 
-def _require_names(adapters: Sequence[str]) -> None:
-    """Refuse a name that leads nowhere before anything is judged."""
-    from draftproof.conformance import loading
+def _unfinished(path: Path, records: Path) -> Any:
+    """Return the evidence that a killed run left behind, if there is any."""
+    from draftproof.conformance import certificate, evidence
 
-    for name in adapters:
-        try:
-            loading.load_adapter(name)
-        except loading.UnknownAdapter as error:
-            raise click.UsageError(str(error)) from None
-        except Exception:  # noqa: S112  # it exists; what is wrong with it is told in its turn
-            continue
+    part = evidence.unfinished(records)
+    if part.exists():
+        return evidence.read_unfinished(part)
+    if not records.exists():
+        return evidence.NOTHING
+    finished, digest = evidence.read_finished(records)
+    try:
+        named = certificate.read_certificate(path)["predicate"]["configuration"][2]
+    except evidence.EvidenceError:
+        return finished
+    # It was killed when all was judged, and the certificate not written yet.
+    return evidence.NOTHING if named["digest"]["sha256"] == digest else finished
+
+
+def _tell_of(place: _Place, records: Path, known: Any) -> None:
+    """Say what becomes of evidence that is there."""
+    from draftproof.conformance import evidence
+
+    if place.resume and known.records:
+        click.echo(f"Going on behind {len(known.records)} records of {records}", err=True)
+    elif place.resume:
+        click.echo(f"There is nothing to go on with at {records}: starting anew", err=True)
+    elif evidence.unfinished(records).exists():
+        click.echo(
+            f"The evidence of a killed run at {evidence.unfinished(records)} is replaced; "
+            f"--resume goes on with it",
+            err=True,
+        )
+
+
+def _write_badge(document: Mapping[str, Any], path: Path) -> None:
+    import json
+
+    from draftproof.conformance.report.badge import badge
+
+    path.write_text(json.dumps(badge(document), indent=2) + "\n", encoding="utf-8")
+
+
+def _print(documents: Sequence[Mapping[str, Any]], form: str) -> None:
+    from draftproof.conformance.report import ReportUnavailable, rendered
+
+    try:
+        click.echo(rendered(documents, form), nl=False)
+    except ReportUnavailable as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _known(path: Path) -> dict[str, str]:
+    from draftproof.conformance.known_failures import InvalidKnownFailures, read_known_failures
+
+    try:
+        return read_known_failures(path)
+    except OSError as error:
+        raise click.UsageError(f"cannot read {str(path)!r}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise click.UsageError(f"cannot read {str(path)!r}: it is not UTF-8 text") from None
+    except InvalidKnownFailures as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _require_still_known(documents: Sequence[Mapping[str, Any]], path: Path | None) -> None:
+    """Refuse a known failure that matches nothing."""
+    if path is None or not documents:
+        return
+    from draftproof.conformance.certificate import no_longer_known
+
+    if fixed := no_longer_known(documents):
+        raise click.UsageError(f"{path}: {', '.join(fixed)} does not fail any more: remove it")
 
 
 def _failed(name: str, reason: str) -> _Judged:

@@ -15,10 +15,11 @@ verifier makes of drafted tokens that it does not accept, and what it does with 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from hashlib import sha256
 from math import expm1, inf, log
 
 import numpy
@@ -28,8 +29,17 @@ from torch import Tensor
 
 from draftproof.conformance.adapter import Adapter, Declaration, Request, declaration
 from draftproof.conformance.exchange import as_given, columns, request, with_noise
-from draftproof.conformance.finding import FAIL, INCONCLUSIVE, PASS, Finding, Sampled
+from draftproof.conformance.finding import (
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    Finding,
+    Lengths,
+    Sampled,
+    TextWeight,
+)
 from draftproof.conformance.statistics import (
+    LARGEST,
     MISSED,
     SMALLEST,
     Budget,
@@ -114,6 +124,67 @@ class Tested:
     """What decided it."""
     detectable: float = inf
     power: float = POWER
+    path: tuple[tuple[int, float], ...] = ()
+    """The emissions and the log evidence at every look."""
+    stream: str = ""
+    """The SHA-256 of all that was emitted, in order."""
+
+
+@dataclass(frozen=True)
+class Course:
+    """A sequential test of one adapter on one instance, cut into shares.
+
+    Shares are drawn anywhere, in any order, each from a seed of its own, and judged in order: so
+    what they come to is the same wherever they were drawn. `alone` gives the verifier one row at a
+    time.
+    """
+
+    declared: Declaration
+    instance: Instance
+    seed: int
+    effort: Effort
+    budget: Budget
+    alone: bool = False
+
+    @property
+    def shares(self) -> tuple[tuple[int, ...], ...]:
+        """The sizes of the batches of every share, which ends where four times as much is drawn."""
+        return _shares(self.effort.emissions)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What one batch came to: how often each cell was emitted, and a digest of the order.
+
+    Cells are numbered by what was accepted, on which path, and the next token; the last one is for
+    what is no result, of which `words` tells the first.
+    """
+
+    counts: Integers
+    """[cells]"""
+    words: str
+    stream: str
+    """The SHA-256 of the cells in order, as 32-bit little-endian integers."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a course stands after some looks."""
+
+    looks: int
+    seen: _Seen
+    failed: Mapping[str, Tested]
+    tested: Mapping[str, Tested]
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether more emissions can decide something."""
+        return not self.tested or INCONCLUSIVE in {t.verdict for t in self.tested.values()}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more emissions can decide something, and nothing has failed."""
+        return self.is_undecided and not self.failed
 
 
 def sample(
@@ -136,25 +207,107 @@ def sample(
 
     Raises `InvalidAdapter`.
     """
-    declared = declaration(adapter)
-    if alone:
-        declared = replace(declared, batch=False)
-    given = as_given(instance, declared)
-    cells = _cells(given)
-    terms = _Terms((budget or Budget(tests=TESTS)).threshold, effort.bias)
-    asked = _asked(given, declared.algorithm, _allowed(given, declared))
-    seen = _nothing(asked)
-    failed: dict[str, Tested] = {}
-    random = numpy.random.default_rng(seed)
-    with _verifying(adapter, instance, cells, declared, random) as verify:
-        for look, size in enumerate(batch_sizes(effort.emissions), 1):
-            seen = _counted(asked, seen, verify(size), random)
-            judged = {**_judged(asked, seen, terms, look), **failed}
-            failed = {each: found for each, found in judged.items() if found.verdict == FAIL}
-            is_open = any(found.verdict == INCONCLUSIVE for found in judged.values())
-            if not is_open or (failed and not to_the_end):
-                break
-    return _with_sight(asked, judged, terms)
+    budget = budget or Budget(tests=TESTS)
+    course = Course(declaration(adapter), instance, seed, effort, budget, alone)
+    return outcome(course, followed(course, adapter, to_the_end=to_the_end))
+
+
+def followed(course: Course, adapter: Adapter, *, to_the_end: bool = False) -> Standing:
+    """Return how the course stands when it ends, drawn here, as far as it takes."""
+    standing = started(course)
+    for share in range(len(course.shares)):
+        for look in drawn(course, adapter, share):
+            standing = after(course, standing, look)
+            if not (standing.is_undecided if to_the_end else standing.is_open):
+                return standing
+    return standing
+
+
+def started(course: Course) -> Standing:
+    """Return how the course stands before the first look."""
+    return Standing(0, _nothing(_asked_of(course)), {}, {})
+
+
+def drawn(course: Course, adapter: Adapter, share: int) -> Iterator[Look]:
+    """Draw one share of the course, look by look."""
+    declared = replace(course.declared, batch=course.declared.batch and not course.alone)
+    cells = _cells(as_given(course.instance, course.declared))
+    random = numpy.random.default_rng((course.seed, _DRAWN, share))
+    with _verifying(adapter, course.instance, cells, declared, random) as verify:
+        for size in course.shares[share]:
+            found, words = verify(size)
+            counts = numpy.bincount(found, minlength=cells.size)
+            yield Look(counts, words, _digest(found))
+
+
+def after(course: Course, standing: Standing, look: Look) -> Standing:
+    """Return how the course stands after one more look."""
+    asked, looks = _asked_of(course), standing.looks + 1
+    random = numpy.random.default_rng((course.seed, _CONTINUED, looks))
+    seen = _counted(asked, standing.seen, look, random)
+    terms = _Terms(course.budget.threshold, course.effort.bias)
+    judged = _judged(asked, seen, terms, looks)
+    for each, found in judged.items():
+        before = standing.tested[each].path if standing.tested else ()
+        path = (*before, (found.emissions, found.log_evidence))
+        judged[each] = replace(found, path=path, stream=seen.stream)
+    judged = {**judged, **standing.failed}
+    failed = {each: found for each, found in judged.items() if found.verdict == FAIL}
+    return Standing(looks, seen, failed, judged)
+
+
+def outcome(course: Course, standing: Standing) -> dict[str, Tested]:
+    """Return what each requirement came to, with the smallest distances that could be seen."""
+    terms = _Terms(course.budget.threshold, course.effort.bias)
+    return _with_sight(_asked_of(course), dict(standing.tested), terms)
+
+
+def observed_text(course: Course, standing: Standing) -> tuple[TextWeight, ...]:
+    """Return the law of the text as it was counted, and the target's."""
+    asked = _asked_of(course)
+    span = asked.cells.instance.length + 1
+    shape = (asked.cells.instance.vocabulary,) * span
+    shares = standing.seen.texts / standing.seen.texts.sum()
+    texts = [tuple(map(int, text)) for text in numpy.ndindex(*shape)]
+    weights = zip([*texts, ()], shares, asked.text.law, strict=True)
+    return tuple(TextWeight(t, float(seen), float(p)) for t, seen, p in weights if seen or p)
+
+
+def observed_lengths(course: Course, standing: Standing) -> Lengths | None:
+    """Return the mean accepted length and its optimum; None where no optimum is known."""
+    asked = _asked_of(course)
+    if asked.optimum is None:
+        return None
+    lengths = tally(asked.cells.accepted, standing.seen.counts, asked.cells.instance.length + 1)
+    return Lengths(_mean(lengths), asked.optimum)
+
+
+# Seeds of different purposes never meet.
+_DRAWN, _CONTINUED = 0, 1
+
+
+@lru_cache
+def _shares(emissions: int) -> tuple[tuple[int, ...], ...]:
+    shares: list[tuple[int, ...]] = []
+    share: list[int] = []
+    drawn, most = 0, 4 * SMALLEST
+    for size in batch_sizes(emissions):
+        share.append(size)
+        drawn += size
+        if drawn >= most:
+            shares.append(tuple(share))
+            # Large enough to be worth a journey, small enough to be lost.
+            share, most = [], drawn + min(3 * drawn, LARGEST)
+    return (*shares, *([tuple(share)] if share else []))
+
+
+def _asked_of(course: Course) -> _Asked:
+    given = as_given(course.instance, course.declared)
+    return _asked(given, course.declared.algorithm, _allowed(given, course.declared))
+
+
+def _digest(cells: Integers) -> str:
+    return sha256(cells.astype("<i4").tobytes()).hexdigest()
 
 
 def sample_pairs(
@@ -192,6 +345,8 @@ def sample_pairs(
         tests = {"batch.invariant": "pairs of neighbouring rows", **tests}
     counts = {each: numpy.zeros(len(both.law)) for each in tests}
     evidence = dict.fromkeys(tests, no_evidence(both))
+    paths: dict[str, tuple[tuple[int, float], ...]] = dict.fromkeys(tests, ())
+    stream = sha256()
     random = numpy.random.default_rng(seed)
     with _verifying(adapter, instance, cells, declared, random) as verify:
         for look, size in enumerate(batch_sizes(effort.emissions, smallest=2 * SMALLEST), 1):
@@ -209,11 +364,19 @@ def sample_pairs(
                 each: _judged_law(both, evidence[each], counts[each], terms, look, what)
                 for each, what in tests.items()
             }
+            stream.update(numpy.stack(calls).astype("<i4").tobytes())
+            for each, found in judged.items():
+                paths[each] = (*paths[each], (found.emissions, found.log_evidence))
             verdicts = {found.verdict for found in judged.values()}
             if INCONCLUSIVE not in verdicts or FAIL in verdicts:
                 break
     return {
-        each: replace(found, detectable=_smallest_bias(both, found.emissions, terms))
+        each: replace(
+            found,
+            detectable=_smallest_bias(both, found.emissions, terms),
+            path=paths[each],
+            stream=stream.hexdigest(),
+        )
         for each, found in judged.items()
     }
 
@@ -231,7 +394,15 @@ def finding(
         "sample",
         tested.emissions,
         tested.what if tested.verdict == FAIL else "",
-        Sampled(false_alarm, tested.log_evidence, tested.bound, tested.detectable, tested.power),
+        sampled=Sampled(
+            false_alarm,
+            tested.log_evidence,
+            tested.bound,
+            tested.detectable,
+            tested.power,
+            tested.path,
+            tested.stream,
+        ),
     )
 
 
@@ -337,16 +508,8 @@ def _verifying(
     random: numpy.random.Generator,
 ) -> Iterator[_Verify]:
     """Seed the global generator of torch and the request's from `random`, until the end."""
-    # A scheme that runs out of tokens drafts fewer paths, and requests have one K.
     sizes = numpy.array([len(drafts) for drafts in cells.drafts])
-    tables = {}
-    for size in numpy.unique(sizes):
-        members = numpy.flatnonzero(sizes == size)
-        row = numpy.zeros(len(sizes), dtype=int)
-        row[members] = numpy.arange(len(members))
-        asked = request([(instance, cells.drafts[i]) for i in members], declared)
-        node = torch.from_numpy(numpy.array([cells.node[i] for i in members]))
-        tables[size] = _Table(row, asked, node)
+    tables = _tables(instance, cells.instance, declared)
 
     def verify(rows: int) -> tuple[Integers, str]:
         drawn = cells.chances.searchsorted(random.random(rows) * cells.chances[-1], side="right")
@@ -371,6 +534,25 @@ def _verifying(
             yield verify
     finally:
         torch.set_num_threads(threads)
+
+
+@lru_cache(maxsize=8)
+def _tables(instance: Instance, given: Instance, declared: Declaration) -> dict[int, _Table]:
+    """Return a table for every number of paths that are drafted from an instance.
+
+    A scheme that runs out of tokens drafts fewer paths, and requests have one K.
+    """
+    cells = _cells(given)
+    sizes = numpy.array([len(drafts) for drafts in cells.drafts])
+    tables = {}
+    for size in numpy.unique(sizes):
+        members = numpy.flatnonzero(sizes == size)
+        row = numpy.zeros(len(sizes), dtype=int)
+        row[members] = numpy.arange(len(members))
+        asked = request([(instance, cells.drafts[i]) for i in members], declared)
+        node = torch.from_numpy(numpy.array([cells.node[i] for i in members]))
+        tables[int(size)] = _Table(row, asked, node)
+    return tables
 
 
 def _verified(
@@ -454,6 +636,8 @@ class _Seen:
     emission: Evidence | None
     text: Evidence
     words: str
+    stream: str
+    """A digest of the digests of all looks, in order."""
 
 
 @lru_cache(maxsize=8)
@@ -525,15 +709,13 @@ def _nothing(asked: _Asked) -> _Seen:
         no_evidence(asked.emission) if asked.emission else None,
         no_evidence(asked.text),
         "",
+        "",
     )
 
 
-def _counted(
-    asked: _Asked, seen: _Seen, found: tuple[Integers, str], random: numpy.random.Generator
-) -> _Seen:
+def _counted(asked: _Asked, seen: _Seen, look: Look, random: numpy.random.Generator) -> _Seen:
     """Return what is seen after one more batch."""
-    cells, words = found
-    counts = tally(cells, numpy.ones(len(cells)), asked.cells.size)
+    counts = look.counts.astype(numpy.float64)
     texts = _texts(asked, counts, random)
     emission = seen.emission
     if asked.emission is not None and emission is not None:
@@ -543,7 +725,8 @@ def _counted(
         seen.texts + texts,
         emission,
         updated(asked.text, seen.text, texts),
-        seen.words or words,
+        seen.words or look.words,
+        sha256(f"{seen.stream}{look.stream}".encode()).hexdigest(),
     )
 
 

@@ -1,1 +1,51 @@
-"""Reports for people."""
+"""Reports for people: what certificates say, in every form that is looked at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+FORMATS = ("terminal", "markdown", "html", "junit", "json")
+"""The forms of a report: for a terminal, a pull request, a browser, a test runner, a program."""
+
+# Of the exit codes of several certificates.
+_GRAVEST_FIRST = (3, 1, 4)
+
+
+class ReportUnavailable(RuntimeError):
+    """What a form of the report is made with is not installed; the message says what."""
+
+
+def rendered(
+    documents: Sequence[Mapping[str, Any]],
+    form: str,
+    *,
+    kill_matrix: Mapping[str, Any] | None = None,
+) -> str:
+    """Return certificates in one of the `FORMATS`, "terminal" excepted, which needs a console.
+
+    The documents follow the schema "certificate". The `kill_matrix` follows the schema "mutants"
+    and is shown in html alone; None is the one that the suite ships with. Raises
+    `ReportUnavailable`, and `ValueError` for another form.
+    """
+    from draftproof.conformance.report import html, junit, markdown, words
+
+    if form == "json":
+        # Programs get what there is, to the last character.
+        from draftproof.conformance.certificate import exit_code
+
+        codes = {exit_code(document) for document in documents}
+        code = next((each for each in _GRAVEST_FIRST if each in codes), 0)
+        outcome = {"certificates": list(documents), "errors": [], "exit_code": code}
+        return json.dumps(outcome, indent=2) + "\n"
+    shown = words.plain(documents)
+    if form == "markdown":
+        return markdown.markdown(shown)
+    if form == "junit":
+        return junit.junit(shown)
+    if form == "html":
+        return html.page(
+            shown, kill_matrix=None if kill_matrix is None else words.plain(kill_matrix)
+        )
+    raise ValueError(f"the form is one of {', '.join(FORMATS[1:])}, got {form!r}")

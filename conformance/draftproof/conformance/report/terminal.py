@@ -6,13 +6,15 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+
+from draftproof.conformance.report import words
 
 _OPTIMA = {
     "acceptance_rate": "largest acceptance rate",
@@ -44,9 +46,9 @@ class _Console(Console):
         raise BrokenPipeError
 
 
-def console(*, stderr: bool = False) -> Console:
-    """Return a console: coloured on a terminal, plain and unwrapped elsewhere."""
-    made = _Console(stderr=stderr, highlight=False)
+def console(*, stderr: bool = False, file: IO[str] | None = None) -> Console:
+    """Return a console: coloured on a terminal, plain and unwrapped elsewhere, as in a `file`."""
+    made = _Console(stderr=stderr, file=file, highlight=False)
     if not made.is_terminal:
         made.width = _PLAIN_WIDTH
     return made
@@ -67,37 +69,35 @@ def shown_progress(steps: Iterable[Any], count: int, title: str) -> Iterator[Any
 
 def print_certificate(out: Console, document: Mapping[str, Any], path: Path) -> None:
     """Print what a certificate says, and where it is."""
+    document = words.plain(document)
     found = document["predicate"]["draftproof"]
-    adapter = found["adapter"]
-    out.print(
-        f"[bold]{escape(adapter['name'])}[/] {escape(adapter['version'])}, "
-        f"{escape(adapter['algorithm'])} verification, {adapter['dtype']}, tier {found['tier']}"
-    )
+    name, version = (escape(found["adapter"][key]) for key in ("name", "version"))
+    out.print(f"[bold]{name}[/] {version}, {escape(words.terms(found))}")
     narrow = out.width < _NARROW
     columns = ["requirement", "verdict", "observed", "allowed"]
     table = _table(out, *columns, *(() if narrow else ("lane", "runs", "worst case")))
     for decision in found["requirements"]:
         worst = decision["worst"]
-        cells = [decision["id"], _verdict(decision), *_distances(worst)]
+        cells = [escape(decision["id"]), _verdict(decision), *words.distances(worst)]
         if not narrow:
             cells += [worst["lane"] or "", str(decision["runs"] or "")]
-            cells.append(worst["case"] if worst["lane"] else "")
+            cells.append(escape(worst["case"]) if worst["lane"] else "")
         table.add_row(*cells)
     out.print(table)
-    for reason, ids in _reasons(found["requirements"]).items():
-        out.print(f"{', '.join(ids)}: {escape(reason)}")
-    for lane, reason in found["blind"].items():
-        out.print(f"the {lane} lane is blind: {escape(reason)}")
-    for sentence in (*_speed(found), *_chance(found)):
-        out.print(sentence)
+    for reason, ids in words.reasons(found["requirements"]).items():
+        out.print(escape(f"{', '.join(ids)}: {reason}"))
+    for known in found["known_failures"]:
+        out.print(escape(f"{known['id']} fails as is known: {known['issue']}"), soft_wrap=True)
+    for told in (words.owing, words.blindness, words.speed, words.chance):
+        for sentence in told(found):
+            out.print(escape(sentence))
     if found["counterexample"] is not None:
         out.print("\n[bold]The smallest counterexample found[/]")
         for sentence in found["counterexample"]["words"]:
             out.print(f"  {escape(sentence)}")
     style = "green" if found["verdict"] == "conforms" else "bold red"
     out.print(
-        f"[{style}]{escape(adapter['name'])} {found['verdict']}[/]; "
-        f"certificate: {escape(str(path))}\n",
+        f"[{style}]{name} {found['verdict']}[/]; certificate: {escape(words.plain(str(path)))}\n",
         soft_wrap=True,
     )
 
@@ -187,16 +187,9 @@ def _table(out: Console, *columns: str) -> Table:
     return table
 
 
-def _distances(finding: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what was observed and what is allowed, or what the distance is bounded by."""
-    if finding["sampled"] is not None and finding["verdict"] != "fail":
-        return f"< {_figure(finding['sampled']['bound'])}", ""
-    return _figure(finding["distance"]), _figure(finding["allowed"])
-
-
 def _verdict(decision: Mapping[str, Any]) -> str:
-    verdict = decision["verdict"]
-    if verdict in _STYLE and verdict != "pass" and decision["level"] == "SHOULD":
+    verdict = words.verdict(decision)
+    if words.warns(decision):
         return f"[yellow]{verdict}[/] (SHOULD)"
     return f"[{_STYLE.get(verdict, 'dim')}]{verdict}[/]"
 
@@ -217,50 +210,3 @@ def _exact(value: str) -> str:
 
 def _decimals(value: str) -> str:
     return f"{float(Fraction(value)):.6f}" if "/" in value else value
-
-
-def _figure(value: float | None) -> str:
-    if value is None:
-        return ""
-    return "0" if value == 0 else f"{value:.2e}"
-
-
-def _speed(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how near the accepted length comes to the optimum, where that is known."""
-    findings = [finding for d in found["requirements"] for finding in d["findings"]]
-    shares = {f["case"]: f["share"] for f in findings if f["share"] is not None}
-    if shares:
-        mean, worst = sum(shares.values()) / len(shares), min(shares, key=lambda case: shares[case])
-        yield (
-            f"E\\[accepted length] is {mean:.1%} of the optimum on average over {len(shares)} "
-            f"cases, at worst {shares[worst]:.1%} ({worst})"
-        )
-
-
-def _chance(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what chance may have done, where anything was sampled."""
-    sampled = [d for d in found["requirements"] if d["worst"]["sampled"] is not None]
-    if not sampled:
-        return
-    chance = found["chance"]
-    yield (
-        f"A right verifier fails by chance with probability at most {chance['false_alarm']:.0e}, "
-        f"split over {chance['tests']} tests; seed {found['seed']}."
-    )
-    for decision in sampled:
-        figures = decision["worst"]["sampled"]
-        yield (
-            f"{decision['id']}: the true distance is at most {_figure(figures['bound'])}; one of "
-            f"{_figure(figures['detectable'])} would have failed with probability "
-            f"{figures['power']:.2f}"
-        )
-
-
-def _reasons(decisions: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return the reasons of skips, errors and failures, each with the requirements it is of."""
-    reasons: dict[str, list[str]] = {}
-    for decision in decisions:
-        if decision["worst"]["detail"]:
-            reason = f"{decision['verdict']}: {decision['worst']['detail']}"
-            reasons.setdefault(reason, []).append(decision["id"])
-    return reasons

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from math import inf
 from typing import Any
 
@@ -192,7 +193,7 @@ def _sampled(case: Case, adapter: Adapter, terms: Terms) -> Finding:
     algorithm = ALGORITHMS.get(declared.algorithm)
     if algorithm is None:
         reason = f"what is counted is held against an algorithm; {declared.algorithm!r} is unknown"
-        return Finding("random.iterations", name, SKIPPED, detail=reason)
+        return Finding("random.iterations", name, SKIPPED, detail=reason, applies=False)
     given = as_given(case.instance, declared)
     law = draft_law(given).then(
         lambda d: verification_law(algorithm, given, d).map(lambda emission: (d, emission))
@@ -207,16 +208,20 @@ def _sampled(case: Case, adapter: Adapter, terms: Terms) -> Finding:
     fresh = as_loaded(adapter)
     generator = torch.Generator(declared.device).manual_seed(terms.seed_of(name))
     found = Finding("random.iterations", name, INCONCLUSIVE, lane=SAMPLE)
+    path: tuple[tuple[int, float], ...] = ()
+    stream = sha256()
     with seeded(terms.seed_of(name)):
         for look, size in enumerate(statistics.batch_sizes(effort.emissions), 1):
             pairs = _drawn(fresh, case.instance, declared, size, generator)
             numbers = [cells.get(pair, len(cells)) for pair in pairs]
+            stream.update(numpy.array(numbers, dtype="<i4").tobytes())
             now = numpy.bincount(numbers, minlength=len(weights)).astype(float)
             counts, evidence = counts + now, statistics.updated(null, evidence, now)
             won, seen = statistics.log_evidence(null, evidence), int(counts.sum())
             distance = statistics.distance(weights, counts)
             bound = statistics.upper_bound(distance, seen, look=look)
-            sight = Sampled(terms.false_alarm, won, bound, inf, 0.0)
+            path = (*path, (seen, won))
+            sight = Sampled(terms.false_alarm, won, bound, inf, 0.0, path, stream.hexdigest())
             verdict = FAIL if won >= threshold else PASS if bound <= effort.bias else INCONCLUSIVE
             found = replace(
                 found,

@@ -132,7 +132,7 @@ def _sampled_neighbours(case: str, adapter: Adapter, terms: Terms) -> Finding:
             budget=Budget(terms.false_alarm),
         )["batch.invariant"]
     except Unsupported as reason:
-        return Finding("batch.invariant", case, SKIPPED, detail=str(reason))
+        return Finding("batch.invariant", case, SKIPPED, detail=str(reason), applies=False)
     allowed = 2 * allowed_distance(declaration(adapter), instance.vocabulary, instance.length)
     return finding("batch.invariant", case, tested, allowed=allowed, false_alarm=terms.false_alarm)
 
@@ -391,7 +391,7 @@ def judge_backends(tier: str, adapter: Adapter, terms: Terms) -> list[Finding]:
     other = getattr(adapter, "same_as", None)
     if other is None:
         reason = "it names no other backend to agree with (same_as)"
-        return [Finding("batch.backends", "none", SKIPPED, detail=reason)]
+        return [Finding("batch.backends", "none", SKIPPED, detail=reason, applies=False)]
     try:
         other = load_adapter(other) if isinstance(other, str) else other
         kinds = declaration(adapter), declaration(other)

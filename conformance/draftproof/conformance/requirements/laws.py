@@ -6,16 +6,34 @@ Ids, levels and wording are those of the specification's chapters 2, 3 and 6.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache, partial
 
 from draftproof.conformance.adapter import Adapter, Declaration, declaration
 from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.exchange import Failure, Outcome
-from draftproof.conformance.finding import FAIL, SKIPPED, Finding, verdict_of
-from draftproof.conformance.lanes.sample import EFFORTS, TESTS, finding, sample
+from draftproof.conformance.finding import (
+    FAIL,
+    SKIPPED,
+    Finding,
+    Lengths,
+    TextWeight,
+    verdict_of,
+)
+from draftproof.conformance.lanes.sample import (
+    EFFORTS,
+    TESTS,
+    Course,
+    Standing,
+    finding,
+    followed,
+    observed_lengths,
+    observed_text,
+    outcome,
+)
 from draftproof.conformance.observe import EXACT, PROBE, SAMPLE, Observation, observe
 from draftproof.conformance.statistics import Budget
-from draftproof.conformance.task import Task, Terms
+from draftproof.conformance.task import Sampling, Task, Terms
 from draftproof.conformance.tolerance import allowed_distance
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.emission import Emission
@@ -24,7 +42,7 @@ from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Path
 from draftproof.reference.optimum import stateless
 from draftproof.reference.process import continued
-from draftproof.reference.rational import ZERO, Rational, ratio_or_one, total
+from draftproof.reference.rational import ZERO, Rational, total
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm, require_fit, verification_law
 
 Text = Path | Failure
@@ -32,6 +50,10 @@ Text = Path | Failure
 
 class NotApplicable(Exception):
     """A requirement does not ask anything of this adapter; the message says why."""
+
+
+class OutOfReach(Exception):
+    """What a requirement asks cannot be computed for this case; the message says why."""
 
 
 # --- what is required ----------------------------------------------------------------------
@@ -107,7 +129,13 @@ def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
     """Yield what judges the laws of one row: a task for every case that fits the adapter."""
     for case in cases(tier):
         if fits(case, declared):
-            yield Task(case.id, tuple(LAWS), (EXACT, PROBE, SAMPLE), partial(judge_case, case))
+            yield Task(
+                case.id,
+                tuple(LAWS),
+                (EXACT, PROBE, SAMPLE),
+                partial(judge_case, case),
+                partial(sampling, case),
+            )
 
 
 def fits(case: Case, declared: Declaration) -> bool:
@@ -120,7 +148,8 @@ def fits(case: Case, declared: Declaration) -> bool:
 def judge_case(case: Case, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the finding of every requirement of `LAWS` on one case."""
     if terms.lane == SAMPLE:
-        return list(_sampled(case, adapter, terms))
+        sampled = sampling(case, declaration(adapter), terms)
+        return sampled.findings(followed(sampled.course, adapter))
     return judge(observe(adapter, case, lane=terms.lane))
 
 
@@ -133,8 +162,9 @@ def judge_requirement(requirement: str, seen: Observation) -> Finding:
     """Return the finding of one requirement of `LAWS` on one observed case."""
     try:
         distance = LAWS[requirement](seen)
-    except NotApplicable as reason:
-        return Finding(requirement, seen.case, SKIPPED, detail=str(reason))
+    except (NotApplicable, OutOfReach) as reason:
+        applies = isinstance(reason, OutOfReach)
+        return Finding(requirement, seen.case, SKIPPED, detail=str(reason), applies=applies)
     moved = _moved_by_law(requirement, seen.instance)
     verdict = verdict_of(distance, moved * seen.allowed, moved * seen.slack)
     return Finding(
@@ -146,46 +176,59 @@ def judge_requirement(requirement: str, seen: Observation) -> Finding:
         seen.lane,
         seen.runs,
         _detail(requirement, seen) if verdict == FAIL else "",
-        share=share_of_optimum(seen) if requirement == "length.bounded" else None,
+        lengths=lengths_of(seen) if requirement == "length.bounded" else None,
+        law=_shown_text(seen) if requirement == "law.lossless" else None,
     )
 
 
-def _sampled(case: Case, adapter: Adapter, terms: Terms) -> Iterator[Finding]:
-    """Yield the findings of the sample lane: one run of emissions decides them all."""
-    declared = declaration(adapter)
-    allowed = allowed_distance(declared, case.instance.vocabulary, case.instance.length)
-    tested = sample(
-        adapter,
+def sampling(case: Case, declared: Declaration, terms: Terms) -> Sampling:
+    """Return how a case is judged by samples: one run of emissions decides them all."""
+    course = Course(
+        declared,
         case.instance,
         seed=terms.seed_of(case.id),
         effort=EFFORTS[terms.tier],
         budget=Budget(TESTS * terms.false_alarm, TESTS),
     )
-    for requirement in LAWS:
+    return Sampling(course, partial(_judge_course, case, course))
+
+
+def _judge_course(case: Case, course: Course, standing: Standing) -> list[Finding]:
+    declared, instance = course.declared, case.instance
+    allowed = allowed_distance(declared, instance.vocabulary, instance.length)
+    tested = outcome(course, standing)
+
+    def judged(requirement: str) -> Finding:
         if requirement not in tested:
-            reason = _not_sampled(requirement, declared.algorithm)
-            yield Finding(requirement, case.id, SKIPPED, detail=reason)
-            continue
-        yield finding(
+            return _not_sampled(requirement, case.id, declared.algorithm)
+        found = finding(
             requirement,
             case.id,
             tested[requirement],
-            allowed=_moved_by_law(requirement, case.instance) * allowed,
-            false_alarm=terms.false_alarm,
+            allowed=_moved_by_law(requirement, instance) * allowed,
+            false_alarm=course.budget.each,
         )
+        if requirement == "length.bounded":
+            return replace(found, lengths=observed_lengths(course, standing))
+        if requirement == "law.lossless":
+            return replace(found, law=observed_text(course, standing))
+        return found
+
+    return [judged(requirement) for requirement in LAWS]
 
 
-def _not_sampled(requirement: str, algorithm: str) -> str:
-    """Return why the sample lane has nothing to say of a requirement."""
+def _not_sampled(requirement: str, case: str, algorithm: str) -> Finding:
+    """Return the finding that says why the sample lane has nothing to say of a requirement."""
+    reason, applies = f"{algorithm} claims no optimum", False
     if requirement == "length.bounded":
-        return "the optimum is out of reach for an instance of this size"
-    if algorithm not in ALGORITHMS:
-        return _UNKNOWN
-    if requirement in ("law.reference", "length.expected"):
-        return f"{algorithm} does not take the drafts of this case"
-    if requirement == "random.fresh":
-        return "on the sample lane it follows from law.reference"
-    return f"{algorithm} claims no optimum"
+        reason, applies = "the optimum is out of reach for an instance of this size", True
+    elif algorithm not in ALGORITHMS:
+        reason = _UNKNOWN
+    elif requirement in ("law.reference", "length.expected"):
+        reason = f"{algorithm} does not take the drafts of this case"
+    elif requirement == "random.fresh":
+        reason = "on the sample lane it follows from law.reference"
+    return Finding(requirement, case, SKIPPED, detail=reason, applies=applies)
 
 
 _UNKNOWN = f"the reference knows the algorithms {', '.join(ALGORITHMS)} only"
@@ -239,12 +282,27 @@ def expected_accepted(seen: Observation) -> Rational:
     return seen.emitted().expectation(accepted_length)
 
 
-def share_of_optimum(seen: Observation) -> Rational:
-    """Return the observed E[accepted length] divided by the certified optimum, 1 where that is 0.
+def lengths_of(seen: Observation) -> Lengths:
+    """Return the observed E[accepted length] beside the certified optimum.
 
-    A lossless verifier has 1 at most; what it has less is speed. Raises `NotApplicable`.
+    A lossless verifier is at the optimum at most; what it has less is speed. Raises `OutOfReach`.
     """
-    return ratio_or_one(expected_accepted(seen), optimum(seen.instance))
+    return Lengths(float(expected_accepted(seen)), float(optimum(seen.instance)))
+
+
+def _shown_text(seen: Observation) -> tuple[TextWeight, ...]:
+    """Return the observed law of the first L + 1 tokens of the text beside the target's."""
+    horizon = seen.instance.length + 1
+    observed, target = text_law(seen, horizon), _as_text(seen.instance.target.text(horizon))
+    return tuple(
+        TextWeight(
+            () if isinstance(text, Failure) else text, float(observed[text]), float(target[text])
+        )
+        for text in sorted(
+            {**target.weights, **observed.weights},
+            key=lambda text: (isinstance(text, Failure), str(text)),
+        )
+    )
 
 
 def _continued(outcome: Outcome, instance: Instance, horizon: int) -> Law[Text]:
@@ -297,14 +355,14 @@ def _reference_law(algorithm: Algorithm, instance: Instance, drafts: Drafts) -> 
 def optimum(instance: Instance) -> Rational:
     """Return the certified optimum of stateless verifiers.
 
-    Raises `NotApplicable` for more drafts or paths than can be solved.
+    Raises `OutOfReach` for more drafts or paths than can be solved.
     """
     if instance.drafts > 1:
         _require_solvable(instance)
     try:
         return stateless(instance).value
     except Unsupported as error:
-        raise NotApplicable(str(error)) from None
+        raise OutOfReach(str(error)) from None
 
 
 # A linear program over the paths, solved exactly: 64 paths of which 2 are drawn take 3 s.
@@ -320,7 +378,7 @@ def _require_solvable(instance: Instance) -> None:
         (siblings, _MOST_SIBLINGS, "ways to draw the first tokens"),
     ):
         if count > most:
-            raise NotApplicable(f"no optimum is computed for {count} {what}, more than {most}")
+            raise OutOfReach(f"no optimum is computed for {count} {what}, more than {most}")
 
 
 def reference_algorithm(seen: Observation) -> Algorithm:

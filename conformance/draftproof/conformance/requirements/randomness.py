@@ -202,6 +202,6 @@ def _sampled_calls(case: str, instance: Instance, adapter: Adapter, terms: Terms
             budget=Budget(terms.false_alarm),
         )["random.calls"]
     except Unsupported as reason:
-        return Finding("random.calls", case, SKIPPED, detail=str(reason))
+        return Finding("random.calls", case, SKIPPED, detail=str(reason), applies=False)
     allowed = 2 * allowed_distance(declaration(adapter), instance.vocabulary, instance.length)
     return finding("random.calls", case, found, allowed=allowed, false_alarm=terms.false_alarm)

@@ -1,0 +1,111 @@
+"""The example harnesses conform, and are as careful as they say."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from draftproof.conformance.adapter import Request
+from draftproof.conformance.campaign import certify
+from draftproof.conformance.harness import HarnessError
+from draftproof.conformance.loading import load_adapter
+
+EXAMPLES = Path(__file__).parents[1] / "harnesses"
+
+
+@pytest.fixture(scope="module")
+def c(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The C example, which must compile without a warning."""
+    if shutil.which("cc") is None or shutil.which("make") is None:
+        pytest.skip("there is no C compiler (cc, make)")
+    folder = tmp_path_factory.mktemp("c")
+    for file in ("Makefile", "token.c"):
+        shutil.copy(EXAMPLES / "c" / file, folder)
+    flags = "CFLAGS=-O2 -Wall -Wextra -Wpedantic -Wconversion -Werror"
+    subprocess.run(["make", "CC=cc", flags], cwd=folder, check=True, timeout=60)
+    return f"harness:{shlex.quote(str(folder / 'token'))}"
+
+
+@pytest.fixture(scope="module")
+def javascript() -> str:
+    if shutil.which("node") is None:
+        pytest.skip("there is no Node.js (node)")
+    return f"harness:node {shlex.quote(str(EXAMPLES / 'javascript' / 'block.mjs'))}"
+
+
+@pytest.fixture
+def example(request: pytest.FixtureRequest) -> str:
+    return str(request.getfixturevalue(request.param))
+
+
+both = pytest.mark.parametrize("example", ["c", "javascript"], indirect=True)
+
+
+def missed(report: Any) -> dict[str, str]:
+    return {
+        decision.requirement.id: f"{decision.verdict} on {decision.worst.case}"
+        for decision in report.decisions
+        if decision.verdict not in ("pass", "skipped")
+    }
+
+
+@both
+def test_an_example_conforms_on_the_probe_lane(example: str) -> None:
+    """Recommendations included; `number.vocabulary` is sampled, with a false alarm of 1e-9."""
+    report = certify(example, mode="quick")
+    assert missed(report) == {}
+    (law,) = (each for each in report.decisions if each.requirement.id == "law.reference")
+    assert (law.verdict, law.worst.lane) == ("pass", "probe")
+
+
+def test_the_c_example_conforms_on_the_sample_lane(c: str) -> None:
+    """A false alarm has probability 1e-9."""
+    report = certify(f"{c} --seeded", mode="quick", lanes=("sample",))
+    assert missed(report) == {}
+    (law,) = (each for each in report.decisions if each.requirement.id == "law.reference")
+    assert (law.verdict, law.worst.lane) == ("pass", "sample")
+
+
+def asked(**changes: Any) -> Request:
+    p = torch.tensor([[0.75, 0.25], [0.5, 0.5]], dtype=torch.float64)
+    given = {
+        "draft_tokens": torch.ones(1, 1, 1, dtype=torch.int64),
+        "draft_probs": torch.full((1, 1, 1, 2), 0.5, dtype=torch.float64),
+        "target_probs": p.reshape(1, 1, 2, 2),
+        "noise": {
+            "coins": torch.full((1, 1), 0.8125, dtype=torch.float64),
+            "token": torch.full((1,), 0.25, dtype=torch.float64),
+        },
+    }
+    return Request(**{**given, **changes})
+
+
+@both
+def test_an_example_answers_as_the_chapter_shows(example: str) -> None:
+    result = load_adapter(example).verify(asked())
+    columns = (result.accepted_length, result.path, result.next_token)
+    assert [column.tolist() for column in columns] == [[0], [0], [0]]
+
+
+@both
+def test_an_example_refuses_what_is_invalid_and_goes_on(example: str) -> None:
+    adapter = load_adapter(example)
+    half = torch.full((1, 1, 1, 2), 0.5, dtype=torch.float64)
+    for change, message in (
+        ({"draft_tokens": torch.full((1, 1, 1), 2)}, r"token 2 is not in 0\.\.1"),
+        ({"draft_probs": half * torch.nan}, "is no probability"),
+        ({"draft_probs": half * torch.inf}, "sums to"),
+        ({"draft_probs": half / 2}, r"sums to 0\.5, not to 1"),
+        ({"draft_probs": half * torch.tensor([2.0, 0.0])}, "token 1 has probability 0"),
+        ({"target_probs": half}, "target_probs"),
+        ({"draft_probs": half.repeat(1, 2, 1, 1)}, "draft_probs"),
+    ):
+        with pytest.raises(HarnessError, match=message):
+            adapter.verify(asked(**change))
+    assert adapter.verify(asked()).next_token.tolist() == [0]

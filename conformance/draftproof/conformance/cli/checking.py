@@ -1,0 +1,157 @@
+"""The command that does not believe a certificate: `check-certificate`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import click
+
+from draftproof.conformance.cli.documents import as_json, print_json
+from draftproof.conformance.cli.working import worked_by
+
+
+@click.command("check-certificate")
+@click.argument(
+    "certificates",
+    nargs=-1,
+    required=True,
+    metavar="CERTIFICATE.json...",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
+@click.option("--rerun", is_flag=True, help="Judge again, with the same seeds, and compare.")
+@click.option(
+    "--adapter",
+    "name",
+    help="Where the adapter lies, if not where it did.",
+)
+@worked_by
+@as_json
+def check_certificate(
+    certificates: tuple[Path, ...],
+    rerun: bool,
+    name: str | None,
+    as_json: bool,
+    **working: Any,
+) -> None:
+    """Check that certificates are as they were written, and follow from their evidence.
+
+    The evidence lies beside its certificate. With --rerun everything is judged again: on the same
+    platform all must come out the same, to the bit; elsewhere, as near as rounding has it.
+    """
+    if name is not None and not rerun:
+        raise click.UsageError("--adapter is for --rerun")
+    checked = [_check(path, name, working, rerun=rerun) for path in certificates]
+    codes = {code for _, code in checked}
+    code = next((each for each in (5, 3) if each in codes), 0)
+    if as_json:
+        found = [document for document, _ in checked]
+        print_json({"certificates": found, "exit_code": code}, "check")
+    else:
+        for document, _ in checked:
+            _print(document)
+    sys.exit(code)
+
+
+def _check(
+    path: Path, name: str | None, working: Mapping[str, Any], *, rerun: bool
+) -> tuple[dict[str, Any], int]:
+    """Return what became of one certificate, and the exit code that this is."""
+    from draftproof.conformance import certificate
+    from draftproof.conformance.evidence import EvidenceError
+
+    told: dict[str, Any] = {"file": str(path), "error": None, "recounted": None, "rerun": None}
+    try:
+        document, evidence = certificate.checked(path)
+        told["verdict"] = document["predicate"]["draftproof"]["verdict"]
+        told["records"] = len(evidence.records)
+        told["recounted"] = _recounted(evidence)
+        if rerun:
+            told["rerun"] = _repeated(evidence, name, working)
+            if told["rerun"]["different"]:
+                return told, 5
+    except EvidenceError as error:
+        return {**told, "error": f"{type(error).__name__}: {error}"}, 5
+    except _NotRun as error:
+        return {**told, "error": str(error)}, 3
+    return told, 0
+
+
+class _NotRun(Exception):
+    """It could not be judged again."""
+
+
+def _recounted(evidence: Any) -> int | None:
+    """Return how many verdicts follow from their counts; None where that cannot be seen."""
+    try:
+        from draftproof.conformance.repetition import recounted
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        return None
+    return recounted(evidence)
+
+
+def _repeated(evidence: Any, name: str | None, working: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        from draftproof.conformance import loading
+        from draftproof.conformance.adapter import AdapterLost, InvalidAdapter
+        from draftproof.conformance.repetition import repeat
+        from draftproof.conformance.report import terminal
+        from draftproof.conformance.search import SearchUnavailable
+        from draftproof.conformance.workers import Workers, WorkersFailed
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise _NotRun("it needs PyTorch: pip install 'draftproof[torch]'") from None
+    try:
+        with redirect_stdout(sys.stderr):
+            found = repeat(
+                evidence,
+                name=name,
+                workers=Workers(**working),
+                progress=terminal.shown_progress,
+            )
+    except loading.UnknownAdapter as error:
+        raise _NotRun(f"{error}; say with --adapter where it lies") from None
+    except (
+        loading.AdapterFailed,
+        InvalidAdapter,
+        SearchUnavailable,
+        WorkersFailed,
+        AdapterLost,
+    ) as error:
+        raise _NotRun(str(error)) from None
+    return {
+        "same": found.same,
+        "near": found.near,
+        "different": list(found.different),
+        "elsewhere": list(found.elsewhere),
+    }
+
+
+def _print(told: Mapping[str, Any]) -> None:
+    file = told["file"]
+    if told["error"] is not None:
+        click.echo(f"Error: {told['error']}", err=True)
+        return
+    click.echo(f"{file}: {told['verdict']}, as it was written and as its evidence has it")
+    click.echo(f"  {told['records']} records, none lost, added or changed")
+    if told["recounted"]:
+        click.echo(f"  {told['recounted']} verdicts on samples follow from their counts")
+    if told["rerun"] is not None:
+        _print_rerun(told["rerun"])
+
+
+def _print_rerun(rerun: Mapping[str, Any]) -> None:
+    click.echo(f"  judged again: {rerun['same']} parts the same to the bit")
+    if rerun["elsewhere"]:
+        click.echo(f"  elsewhere: {'; '.join(rerun['elsewhere'])}")
+        click.echo(f"  {rerun['near']} parts the same but for rounding")
+    for part in rerun["different"]:
+        click.echo(f"  DIFFERENT: {part}")
+    if rerun["different"]:
+        click.echo("Error: judging again does not leave this evidence", err=True)

@@ -1,0 +1,87 @@
+"""The command that shows certificates again, in every form that people look at."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import click
+
+from draftproof.conformance.cli.documents import read_certificate, read_json
+from draftproof.conformance.report import FORMATS, ReportUnavailable, rendered
+from draftproof.spec import MalformedDocument, validate
+
+
+@click.command()
+@click.argument("certificates", nargs=-1, required=True, metavar="CERTIFICATE.json...")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="terminal",
+    show_default=True,
+    help="What it is for: html is a page, markdown is for pull requests, junit for test runners.",
+)
+@click.option(
+    "--output", type=click.Path(dir_okay=False, path_type=Path), help="The file for the report."
+)
+@click.option(
+    "--kill-matrix",
+    "mutants",
+    metavar="MUTANTS.json",
+    help="What `draftproof mutants --json` printed, for the page. [default: the suite's own]",
+)
+def report(
+    certificates: tuple[str, ...], form: str, output: Path | None, mutants: str | None
+) -> None:
+    """Show what certificates say ("-" reads standard input); nothing is judged again.
+
+    Exits with 0 whatever they say.
+    """
+    if mutants is not None and form != "html":
+        raise click.UsageError("--kill-matrix is shown by --format html alone")
+    if (*certificates, mutants).count("-") > 1:
+        raise click.UsageError("standard input can be read once")
+    documents = [read_certificate(file) for file in certificates]
+    kill_matrix = None if mutants is None else _read_kill_matrix(mutants)
+    try:
+        if form == "terminal":
+            text = _on_terminal(documents, certificates, output)
+        else:
+            text = rendered(documents, form, kill_matrix=kill_matrix)
+    except ReportUnavailable as error:
+        click.echo(f"Error: cannot make {form}: {error}", err=True)
+        sys.exit(3)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.UsageError(f"cannot write {str(output)!r}: {error.strerror}") from None
+
+
+def _on_terminal(
+    documents: Sequence[Mapping[str, Any]], files: Sequence[str], output: Path | None
+) -> str:
+    """Print certificates on the terminal; return what is to be written where that is a file."""
+    from draftproof.conformance.report import terminal
+
+    written = StringIO()
+    out = terminal.console() if output is None else terminal.console(file=written)
+    for document, file in zip(documents, files, strict=True):
+        terminal.print_certificate(out, document, Path(file))
+    return written.getvalue()
+
+
+def _read_kill_matrix(file: str) -> Mapping[str, Any]:
+    """Read a kill matrix. Every way in which it can be wrong is a usage error."""
+    document: dict[str, Any] = read_json(file)
+    try:
+        validate(document, "mutants")
+    except MalformedDocument as error:
+        raise click.UsageError(f"{file} is no kill matrix: {error}") from None
+    return document

@@ -1,0 +1,147 @@
+"""The command that makes a start: `init` writes an adapter, its test and a workflow."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from importlib.metadata import distribution, version
+from importlib.resources import files
+from importlib.util import find_spec
+from keyword import iskeyword
+from pathlib import Path
+from string import Template
+
+import click
+
+from draftproof.conformance.cli.documents import as_json, print_json
+
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*([-_][A-Za-z0-9]+)*")
+
+# What adapters import, and what pytest and pip take files of these names for.
+_TAKEN = frozenset({"conftest", "setup", "torch"})
+
+_GITHUB = re.compile(r"(?:https://|ssh://git@)github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?")
+
+_PLACEHOLDER = "OWNER/draftproof@COMMIT"
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(),
+    show_default=True,
+    help="The folder for the files: the root of your repository.",
+)
+@as_json
+def init(name: str, folder: Path, as_json: bool) -> None:
+    """Write an adapter called NAME, its test, and a workflow that certifies it on every push.
+
+    The adapter runs as it stands, on a verifier of tokens that is right; the place to call your own
+    is marked. No file is ever overwritten.
+    """
+    module, adapter = _named(name)
+    action = _action()
+    words = {
+        "name": name,
+        "module": module,
+        "adapter": adapter,
+        "action": action or _PLACEHOLDER,
+        "version": version("draftproof"),
+    }
+    own, test = folder / f"{module}.py", folder / f"test_{module}.py"
+    workflow = folder / ".github" / "workflows" / "draftproof.yml"
+    _write(
+        {
+            own: _filled("adapter.py.template", words),
+            test: _filled("test_adapter.py.template", words),
+            workflow: _filled("workflow.yml.template", words),
+        }
+    )
+    place = f"{own if own.is_absolute() else f'./{own.as_posix()}'}:{adapter}"
+    commands = [
+        shlex.join(command) for command in (["draftproof", "certify", place], ["pytest", str(test)])
+    ]
+    if as_json:
+        written = [str(path) for path in (own, test, workflow)]
+        document = {"adapter": place, "files": written, "commands": commands, "action": action}
+        print_json(document, "init")
+        return
+    click.echo(f"{own}: an adapter that is right; the place for your verifier is marked")
+    click.echo(f"{test}: judges it with pytest")
+    click.echo(f"{workflow}: certifies it on every push")
+    if action is None:
+        click.echo(f"  put in for {_PLACEHOLDER} where on GitHub your draftproof lies")
+    click.echo("\nNow run")
+    for command in commands:
+        click.echo(f"  {command}")
+
+
+def _named(name: str) -> tuple[str, str]:
+    """Return the module and the class of an adapter. A name that cannot be one is a usage error."""
+    if not _NAME.fullmatch(name):
+        raise click.UsageError(
+            f"an adapter's name is letters, digits, single - and _, and begins with a letter, "
+            f"such as 'my-verifier'; got {name!r}"
+        )
+    module = name.replace("-", "_").lower()
+    adapter = "".join(part[0].upper() + part[1:] for part in re.split("[-_]", name))
+    right = f"call it '{name}-verifier', for example"
+    if iskeyword(module) or iskeyword(adapter):
+        raise click.UsageError(f"{name!r} is a word of Python's own; {right}")
+    if module.startswith("test_") or module.endswith("_test"):
+        raise click.UsageError(
+            f"pytest takes {module}.py for tests; take a name without 'test' at either end"
+        )
+    if module in sys.stdlib_module_names or module in _TAKEN or find_spec(module):
+        raise click.UsageError(f"{module}.py would hide another module {module!r}; {right}")
+    return module, adapter
+
+
+def _action() -> str | None:
+    """Return our action on GitHub, at the commit that was installed; None where nothing tells."""
+    # What pip was given, where it was not the name of a package: PEP 610.
+    origin = json.loads(distribution("draftproof").read_text("direct_url.json") or "{}")
+    commit = origin.get("vcs_info", {}).get("commit_id")
+    place = _GITHUB.fullmatch(origin.get("url", ""))
+    return f"{place[1]}@{commit}" if place and commit else None
+
+
+def _filled(template: str, words: Mapping[str, str]) -> str:
+    text = files("draftproof.conformance").joinpath("templates", template).read_text("utf-8")
+    return Template(text).substitute(words)
+
+
+def _write(texts: Mapping[Path, str]) -> None:
+    """Write all of the files or none, over nothing. Whatever prevents it is a usage error."""
+    there = [str(path) for path in texts if os.path.lexists(path)]
+    if there:
+        raise click.UsageError(
+            f"already there: {', '.join(there)}. Nothing is written; take another name or another "
+            f"--folder, or move them away"
+        )
+    with ExitStack() as undo:
+        for path, text in texts.items():
+            try:
+                _write_new(path, text, undo)
+            except OSError as error:
+                raise click.UsageError(
+                    f"cannot write {str(path)!r}: {error.strerror}. Nothing is written"
+                ) from None
+        undo.pop_all()
+
+
+def _write_new(path: Path, text: str, undo: ExitStack) -> None:
+    """Write a file that is not there, and the folders to it; `undo` takes them away again."""
+    for folder in reversed([each for each in path.parents if not os.path.lexists(each)]):
+        folder.mkdir()
+        undo.callback(folder.rmdir)
+    with path.open("x", encoding="utf-8", newline="\n") as file:
+        undo.callback(path.unlink)
+        file.write(text)

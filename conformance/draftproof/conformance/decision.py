@@ -1,0 +1,128 @@
+"""Decisions: what the requirements came to over all cases, and the report of them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from draftproof.conformance.evidence import Record
+from draftproof.conformance.finding import (
+    ERROR,
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    SKIPPED,
+    Finding,
+    finding_from_json,
+)
+from draftproof.spec import Requirement, requirements
+
+_SEVERITY = (SKIPPED, PASS, INCONCLUSIVE, FAIL, ERROR)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What one requirement came to over all cases: the worst verdict, and the finding behind it."""
+
+    requirement: Requirement
+    verdict: str
+    worst: Finding
+    findings: tuple[Finding, ...]
+
+    @property
+    def runs(self) -> int:
+        """The runs of the program under test behind all findings."""
+        return sum(finding.runs for finding in self.findings)
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether it was skipped although it asks something of the adapter."""
+        return self.verdict == SKIPPED and self.worst.applies
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a campaign came to; `verdict` is that of its MUST requirements together.
+
+    `header` says what was judged and how, as in the evidence; `search` and `counterexample` are as
+    in the certificate.
+    """
+
+    header: Mapping[str, Any]
+    verdict: str
+    decisions: tuple[Decision, ...]
+    search: Mapping[str, Any] | None
+    counterexample: Mapping[str, Any] | None
+
+
+def report(records: Sequence[Record]) -> Report:
+    """Return what the records of a campaign come to; it has left the counterexample behind it."""
+    header = records[0]
+    only = header["campaign"]["only"]
+    decided = tuple(
+        decision
+        for decision in decisions(list(_findings(records)), header["adapter"])
+        if not only or decision.requirement.id in only
+    )
+    by_kind = {record["record"]: record for record in records}
+    return Report(
+        header=header,
+        verdict=overall(decided, strict=header["campaign"]["mode"] == "certify"),
+        decisions=decided,
+        search=by_kind["search"]["search"] if "search" in by_kind else None,
+        counterexample=by_kind["counterexample"]["counterexample"],
+    )
+
+
+def decisions(findings: Sequence[Finding], declared: Mapping[str, Any]) -> tuple[Decision, ...]:
+    """Return the decision on every requirement, in the order of the chapters.
+
+    `declared` has what the adapter declares, which says why some are not asked.
+    """
+    return tuple(_decisions(findings, declared))
+
+
+def overall(decided: Iterable[Decision], *, strict: bool) -> str:
+    """Return the verdict over all MUST requirements; `strict` leaves none of them undecided."""
+    binding = [d for d in decided if d.requirement.level == "MUST"]
+    verdicts = {
+        INCONCLUSIVE if strict and decision.is_owed else decision.verdict for decision in binding
+    }
+    return next((v for v in (ERROR, FAIL, INCONCLUSIVE) if v in verdicts), PASS)
+
+
+def _decisions(findings: Sequence[Finding], declared: Mapping[str, Any]) -> Iterator[Decision]:
+    for requirement in requirements().values():
+        own = tuple(f for f in findings if f.requirement == requirement.id)
+        if not own:
+            own = (_not_asked(requirement, declared),)
+        worst = max(own, key=_severity)
+        yield Decision(requirement, worst.verdict, worst, own)
+
+
+def _severity(finding: Finding) -> tuple[Any, ...]:
+    measured = finding.distance is not None and finding.allowed is not None
+    distance = finding.distance if measured else -1
+    return _SEVERITY.index(finding.verdict), finding.applies, distance
+
+
+def _not_asked(requirement: Requirement, declared: Mapping[str, Any]) -> Finding:
+    """Return the finding that says why no task judges a requirement for this adapter."""
+    reason = "no case of this tier asks for it"
+    if requirement.id.startswith("batch.") and not declared["batch"]:
+        reason = "it takes one row at a time (batch = False)"
+    elif requirement.id == "batch.ragged":
+        reason = "it takes rows of one length only (ragged = False)"
+    elif requirement.id == "batch.backends":
+        reason = "it names no other backend to agree with (same_as)"
+    elif requirement.id.startswith("draft.") or requirement.id == "random.iterations":
+        reason = "it has no drafter (draft)"
+    applies = reason.startswith("no case")
+    return Finding(requirement.id, "none", SKIPPED, detail=reason, applies=applies)
+
+
+def _findings(records: Iterable[Record]) -> Iterator[Finding]:
+    for record in records:
+        for each in record.get("findings", ()):
+            yield finding_from_json(each["requirement"], each)

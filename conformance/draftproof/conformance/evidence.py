@@ -1,0 +1,256 @@
+"""Evidence: what a campaign leaves behind, step by step, so that nothing is lost or done twice.
+
+A file of JSON lines, each written as soon as it is known:
+
+    header          what is judged, by what, on which terms
+    case            one for every task: what will be judged
+    share, result   what samples were counted; what the requirements came to; task by task
+    search          the worst that an adversarial search met, if one was asked for
+    counterexample  the smallest failure found, or none
+    footer          how many records there are: it is complete
+
+Every line ends with a digest of itself and of all lines before it, and is written in one way only,
+so no byte can be changed, and no line be lost or put elsewhere, without being noticed. This guards
+against accidents and carelessness. Who writes all digests anew is found out by doing it again
+(`draftproof check-certificate --rerun`), or by a signature over the certificate.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from draftproof.spec import MalformedDocument, validate
+
+Record = dict[str, Any]
+
+UNFINISHED = ".part"
+"""What the name of the file ends with until its footer is there."""
+
+
+class EvidenceError(ValueError):
+    """Evidence, or a certificate, that cannot be trusted."""
+
+
+class MissingEvidence(EvidenceError):
+    """There is no evidence where it should be."""
+
+
+class EmptyEvidence(EvidenceError):
+    """There is nothing in the file."""
+
+
+class EditedEvidence(EvidenceError):
+    """A line is not what was written there."""
+
+
+class MalformedEvidence(EvidenceError):
+    """A line does not follow its schema, or is not where it may be."""
+
+
+class MissingFooter(EvidenceError):
+    """The file ends before the evidence does: the run was killed, or the file cut off."""
+
+
+class StaleEvidence(EvidenceError):
+    """The evidence is of something else than what is judged now."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The records of a file, as far as they are complete."""
+
+    records: tuple[Record, ...]
+    size: int
+    """The bytes that the records take; what comes after them was being written."""
+    digest: str
+    """The digest of the last line."""
+
+    @property
+    def header(self) -> Mapping[str, Any]:
+        """The first record."""
+        return self.records[0]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the footer is there."""
+        return bool(self.records) and self.records[-1]["record"] == "footer"
+
+
+NOTHING = Evidence((), 0, "")
+
+
+def canonical(document: Any) -> str:
+    """Return the one way in which a document is written: no spaces, keys as they come."""
+    return json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def read_finished(path: Path) -> tuple[Evidence, str]:
+    """Return finished evidence and the SHA-256 of its file. Raises `EvidenceError`."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise MissingEvidence(f"cannot read {str(path)!r}: {error.strerror}") from None
+    evidence = parsed(content, str(path))
+    if not evidence.is_finished or evidence.size != len(content):
+        raise MissingFooter(
+            f"{path}: it ends after {len(evidence.records)} records, without a footer"
+        )
+    return evidence, sha256(content).hexdigest()
+
+
+def read_unfinished(path: Path) -> Evidence:
+    """Return the evidence that a killed run left, nothing if there is none.
+
+    A last line that has no end was being written, and is left out. Raises `EvidenceError`.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return NOTHING
+    except OSError as error:
+        raise MissingEvidence(f"cannot read {str(path)!r}: {error.strerror}") from None
+    return parsed(content, str(path)) if content else NOTHING
+
+
+def parsed(content: bytes, name: str) -> Evidence:
+    """Return the evidence in the lines that are complete. Raises `EvidenceError`."""
+    if not content:
+        raise EmptyEvidence(f"{name}: the file is empty")
+    records: list[Record] = []
+    kinds: Counter[str] = Counter()
+    size, digest = 0, ""
+    *lines, _ = content.split(b"\n")
+    for number, line in enumerate(lines, start=1):
+        where = f"{name}, line {number}"
+        record, digest = _unsealed(line, digest, where)
+        _require_place(record, records[-1] if records else {"record": "nothing"}, kinds, where)
+        records.append(record)
+        kinds[record["record"]] += 1
+        size += len(line) + 1
+    return Evidence(tuple(records), size, digest)
+
+
+class Sink:
+    """Evidence that is being written."""
+
+    def __init__(self, file: BinaryIO, digest: str) -> None:
+        self._file = file
+        self._digest = digest
+
+    def keep(self, record: Record) -> None:
+        """Write one record; when this returns, it outlives the process and the machine."""
+        line, self._digest = _sealed(record, self._digest)
+        self._file.write(line)
+        self._file.flush()
+        os.fsync(self._file.fileno())
+
+
+@contextmanager
+def written(path: Path, known: Evidence = NOTHING) -> Iterator[Sink]:
+    """Write evidence to a file, after what is known of it; give it its name when all is there.
+
+    Until then it has `UNFINISHED` behind its name. Raises `OSError`.
+    """
+    part = unfinished(path)
+    # What a run that was killed just before its certificate left has its name already.
+    place = path if known.is_finished and not part.exists() else part
+    with place.open("r+b" if known.records else "wb") as file:
+        file.truncate(known.size)
+        file.seek(known.size)
+        yield Sink(file, known.digest)
+    place.replace(path)
+
+
+def unfinished(path: Path) -> Path:
+    """Return where evidence is while it is being written."""
+    return path.with_name(path.name + UNFINISHED)
+
+
+def differences(then: Any, now: Any, where: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield where two documents differ, and what stands there."""
+    if isinstance(then, Mapping) and isinstance(now, Mapping):
+        for key in dict.fromkeys((*then, *now)):
+            yield from differences(then.get(key), now.get(key), f"{where}/{key}".strip("/"))
+    elif isinstance(then, list) and isinstance(now, list) and len(then) == len(now):
+        for index, (was, is_now) in enumerate(zip(then, now, strict=True)):
+            yield from differences(was, is_now, f"{where}/{index}".strip("/"))
+    elif then != now:
+        yield where, then, now
+
+
+def _sealed(record: Record, before: str) -> tuple[bytes, str]:
+    """Return the line of a record, and its digest, which follows on the one before."""
+    body = canonical(record)
+    digest = sha256(f"{before}\n{body}".encode()).hexdigest()
+    return f'{body[:-1]},"digest":"{digest}"}}\n'.encode(), digest
+
+
+def _unsealed(line: bytes, before: str, where: str) -> tuple[Record, str]:
+    try:
+        record = json.loads(line.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise EditedEvidence(f"{where}: it is not the JSON that was written: {error}") from None
+    if not isinstance(record, dict) or "digest" not in record:
+        raise EditedEvidence(f"{where}: it has no digest")
+    del record["digest"]
+    try:
+        again, digest = _sealed(record, before)
+    except ValueError:
+        again, digest = b"", ""
+    if again != line + b"\n":
+        raise EditedEvidence(
+            f"{where}: its digest does not follow from it and from the lines before it"
+        )
+    try:
+        validate(record, "evidence")
+    except MalformedDocument as error:
+        raise MalformedEvidence(f"{where}: {error}") from None
+    return record, digest
+
+
+def _require_place(record: Record, last: Record, kinds: Counter[str], where: str) -> None:
+    """Refuse a record that may not follow the last one, and so many of each kind."""
+    kind = record["record"]
+    expected = _expected(last["record"], kinds)
+    if kind not in expected:
+        raise MalformedEvidence(f"{where}: a {kind} where {' or '.join(expected)} is expected")
+    if kind == "case":
+        _require_number(record["task"], kinds["case"], "task", where)
+    elif kind in ("share", "result"):
+        _require_number(record["task"], kinds["result"], "task", where)
+    elif kind == "footer":
+        _require_number(record["records"], kinds.total() + 1, "count of records", where)
+    if kind == "share":
+        next_one = last["share"] + 1 if last["record"] == "share" else 0
+        _require_number(record["share"], next_one, "share", where)
+
+
+def _require_number(found: int, expected: int, what: str, where: str) -> None:
+    if found != expected:
+        raise MalformedEvidence(f"{where}: {what} {found} where {expected} is expected")
+
+
+def _expected(last: str, kinds: Counter[str]) -> tuple[str, ...]:
+    """Return the kinds of record that may come next."""
+    if last in _FOLLOWS:
+        return _FOLLOWS[last]
+    planned = ("case",) if not kinds["result"] and last != "share" else ()
+    if kinds["result"] < kinds["case"]:
+        return (*planned, "share", "result")
+    return (*planned, "search", "counterexample") if kinds["case"] else planned
+
+
+_FOLLOWS = {
+    "nothing": ("header",),
+    "search": ("counterexample",),
+    "counterexample": ("footer",),
+    "footer": ("nothing",),
+}

@@ -1,0 +1,43 @@
+"""Known failures: which requirements an adapter is known to miss, each with the issue about it."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+
+from draftproof.spec import requirements
+
+
+class InvalidKnownFailures(ValueError):
+    """A file of known failures has a line that is none; the message says which, and why."""
+
+
+def read_known_failures(path: Path) -> dict[str, str]:
+    """Return the issue of every requirement that a file names.
+
+    A line has the id of a requirement and a link to its issue; what follows a "#" of its own is a
+    comment. Raises `InvalidKnownFailures`, and `OSError` and `UnicodeDecodeError` for a file that
+    cannot be read.
+    """
+    known: dict[str, str] = {}
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+        words = line.split()
+        if "#" in words:
+            words = words[: words.index("#")]
+        if not words or words[0].startswith("#"):
+            continue
+        where = f"{path}, line {number}"
+        if len(words) != 2 or not words[1].startswith(("https://", "http://")):
+            raise InvalidKnownFailures(
+                f"{where}: expected the id of a requirement and the link to its issue, such as "
+                f"'law.support https://example.org/issues/1', got {line.strip()!r}"
+            )
+        identity, issue = words
+        if identity not in requirements():
+            near = get_close_matches(identity, requirements(), n=1)
+            meant = f", did you mean {near[0]!r}?" if near else ""
+            raise InvalidKnownFailures(f"{where}: there is no requirement {identity!r}{meant}")
+        if identity in known:
+            raise InvalidKnownFailures(f"{where}: {identity!r} is there twice")
+        known[identity] = issue
+    return known

@@ -1,0 +1,439 @@
+"""The plugin for pytest: `pytest --draftproof ADAPTER` runs a test for every requirement.
+
+They are collected beside the other tests, as draftproof::ADAPTER::REQUIREMENT, and are selected,
+reported and distributed as these are. What is judged together is judged once in a process, when
+the first of its tests runs. Nothing is imported or collected where no adapter is named.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from draftproof.conformance.campaign import Campaign
+    from draftproof.conformance.decision import Decision, Report
+    from draftproof.conformance.task import Task
+
+ROOT = "draftproof"
+"""What the ids of all tests begin with, where others have their file."""
+
+_MODES = ("quick", "standard", "certify")
+
+
+class MissedShould(pytest.PytestWarning):
+    """A requirement is missed that does not bind; the message says how."""
+
+
+# --- what is asked for ---------------------------------------------------------------------------
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options, and the settings that stand for them."""
+    group = parser.getgroup("draftproof", "verifiers of speculative decoding")
+    group.addoption(
+        "--draftproof",
+        action="append",
+        metavar="ADAPTER",
+        help="Judge an adapter, a test for every requirement: a built-in name, "
+        "package.module:attribute, ./file.py:attribute or harness:COMMAND. May be given again.",
+    )
+    group.addoption(
+        "--draftproof-mode",
+        choices=_MODES,
+        help="How many cases; certify has all, skips nothing and excuses nothing. "
+        "[default: standard]",
+    )
+    group.addoption(
+        "--draftproof-seed",
+        type=int,
+        metavar="SEED",
+        help="Of what is sampled. [default: a fresh one]",
+    )
+    group.addoption(
+        "--draftproof-known-failures",
+        metavar="FILE",
+        help="Requirements that every adapter is known to fail: on each line an id and the link "
+        "to its issue.",
+    )
+    parser.addini("draftproof_adapters", "As --draftproof, one on each line.", type="linelist")
+    parser.addini("draftproof_mode", "As --draftproof-mode.", default="standard")
+    parser.addini("draftproof_known_failures", "As --draftproof-known-failures.", default="")
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a test asks: a requirement, of the adapter that a name leads to.
+
+    `label` is the adapter in ids. The requirements that are judged `together` have their share of
+    the campaign's `false_alarm`.
+    """
+
+    name: str
+    label: str
+    requirement: str
+    together: tuple[str, ...]
+    false_alarm: float
+
+    @property
+    def id(self) -> str:
+        return f"{ROOT}::{self.label}::{self.requirement}"
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """All that is asked, and on which terms. It is made once, and sent to every worker."""
+
+    mode: str
+    seed: int
+    known_failures: Mapping[str, str]
+    asked: tuple[_Asked, ...]
+
+
+_PLAN = pytest.StashKey[_Plan]()
+_REPORTS = pytest.StashKey[dict[tuple[str, ...], "Report | str"]]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the tests known to `-m`."""
+    config.addinivalue_line("markers", "draftproof: a requirement, judged for an adapter.")
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Find out what is asked, before a worker starts. Raises `pytest.UsageError`."""
+    config = session.config
+    if hasattr(config, "workerinput"):
+        if (plan := config.workerinput.get("draftproof")) is not None:
+            asked = tuple(_Asked(**each) for each in plan["asked"])
+            config.stash[_PLAN] = _selected(config, _Plan(**{**plan, "asked": asked}))
+    elif names := _names(config):
+        config.stash[_PLAN] = _selected(config, _planned(config, names))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Send a worker of pytest-xdist what is asked."""
+    if (plan := node.config.stash.get(_PLAN, None)) is not None:
+        node.workerinput["draftproof"] = asdict(plan)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Say what is judged, and with which seed."""
+    if (plan := config.stash.get(_PLAN, None)) is None:
+        return None
+    labels = ", ".join(dict.fromkeys(each.label for each in plan.asked))
+    return f"draftproof: {labels}; mode {plan.mode}, seed {plan.seed}"
+
+
+def _names(config: pytest.Config) -> list[str]:
+    """Return the adapters, each by a name that leads to it from every folder."""
+    given, folder = config.getoption("draftproof"), config.invocation_params.dir
+    if not given:
+        given, folder = config.getini("draftproof_adapters"), _home(config)
+    return [_from(folder, name) for name in dict.fromkeys(given)]
+
+
+def _from(folder: Path, name: str) -> str:
+    place, _, attribute = name.rpartition(":")
+    return f"{folder / place}:{attribute}" if place.endswith(".py") else name
+
+
+def _home(config: pytest.Config) -> Path:
+    """Return the folder that paths among the settings start from."""
+    return config.rootpath if config.inipath is None else config.inipath.parent
+
+
+def _planned(config: pytest.Config, names: Sequence[str]) -> _Plan:
+    mode = config.getoption("draftproof_mode") or config.getini("draftproof_mode")
+    if mode not in _MODES:
+        raise pytest.UsageError(f"draftproof_mode is one of {', '.join(_MODES)}, got {mode!r}")
+    seed = config.getoption("draftproof_seed")
+    if seed is not None and seed < 0:
+        raise pytest.UsageError(f"--draftproof-seed must not be negative, got {seed}")
+    file = _known_failures_file(config)
+    if mode == "certify" and (file is not None or seed is not None):
+        raise pytest.UsageError(
+            "mode certify excuses no failure and draws a fresh seed: it takes no known failures, "
+            "be they an option or a setting, and no --draftproof-seed"
+        )
+    known = {} if file is None else _known_failures(file)
+    try:
+        from draftproof.conformance.campaign import Campaign
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise pytest.UsageError(
+            "--draftproof needs PyTorch: pip install 'draftproof[torch]'"
+        ) from None
+    campaigns = [Campaign(name, mode=mode) for name in names]
+    # One that is given no seed draws one; all adapters have the same.
+    seed = campaigns[0].seed if seed is None else seed
+    taken: list[Path] = []
+    asked = [each for campaign in campaigns for each in _asked(campaign, taken)]
+    # With --runxfail nothing is excused, as pytest has it.
+    return _Plan(mode, seed, {} if config.getoption("runxfail") else known, tuple(asked))
+
+
+def _known_failures_file(config: pytest.Config) -> Path | None:
+    given, folder = config.getoption("draftproof_known_failures"), config.invocation_params.dir
+    if not given:
+        given, folder = config.getini("draftproof_known_failures"), _home(config)
+    return folder / given if given else None
+
+
+def _known_failures(file: Path) -> dict[str, str]:
+    from draftproof.conformance.known_failures import InvalidKnownFailures, read_known_failures
+
+    try:
+        return read_known_failures(file)
+    except OSError as error:
+        raise pytest.UsageError(f"cannot read {str(file)!r}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise pytest.UsageError(f"cannot read {str(file)!r}: it is not UTF-8 text") from None
+    except InvalidKnownFailures as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+def _asked(campaign: Campaign, taken: list[Path]) -> Iterator[_Asked]:
+    """Yield what is asked of an adapter, whose label is none of those `taken`."""
+    from draftproof.conformance.adapter import AdapterLost, InvalidAdapter, declaration
+    from draftproof.conformance.campaign import tasks_of, terms_of
+    from draftproof.conformance.certificate import place_for
+    from draftproof.conformance.loading import AdapterFailed, UnknownAdapter, load_adapter
+    from draftproof.spec import requirements
+
+    try:
+        declared = declaration(load_adapter(campaign.name))
+    except (UnknownAdapter, AdapterFailed, InvalidAdapter, AdapterLost) as error:
+        raise pytest.UsageError(f"--draftproof {campaign.name}: {error}") from None
+    # What is a name of a file is a part of an id.
+    taken.append(place_for(declared.name, Path(), taken=taken))
+    tasks = tasks_of(campaign, declared)
+    each = terms_of(campaign, tasks).false_alarm
+    groups = _groups(tasks)
+    for requirement in requirements():
+        together = next(group for group in groups if requirement in group)
+        own = [task for task in tasks if task.requirements[0] in together]
+        # Every test is to have the share that it has if all is judged in one campaign.
+        share = campaign.false_alarm * each / terms_of(campaign, own).false_alarm
+        yield _Asked(campaign.name, taken[-1].stem, requirement, together, share)
+
+
+def _groups(tasks: Iterable[Task]) -> list[tuple[str, ...]]:
+    """Return the requirements, those that some task judges together side by side."""
+    import networkx
+
+    from draftproof.spec import requirements
+
+    graph: networkx.Graph[str] = networkx.Graph()
+    for task in tasks:
+        networkx.add_path(graph, task.requirements)
+    # What no task judges is answered together.
+    networkx.add_path(graph, [each for each in requirements() if each not in graph])
+    return [
+        tuple(each for each in requirements() if each in group)
+        for group in networkx.connected_components(graph)
+    ]
+
+
+def _selected(config: pytest.Config, plan: _Plan) -> _Plan:
+    """Return what the ids on the command line leave of a plan, and take these from pytest."""
+    ids = {argument: _own_id(config, argument) for argument in config.args}
+    wanted = {argument: own for argument, own in ids.items() if own}
+    if not wanted:
+        return plan
+    config.args = [argument for argument in config.args if argument not in wanted]
+    for argument, own in wanted.items():
+        if not any(_leads_to(own, each) for each in plan.asked):
+            near = get_close_matches(own, [each.id for each in plan.asked], n=1)
+            meant = f", did you mean {near[0]}?" if near else ""
+            raise pytest.UsageError(f"not found: {argument}{meant}")
+    kept = [each for each in plan.asked if any(_leads_to(own, each) for own in wanted.values())]
+    return replace(plan, asked=tuple(kept))
+
+
+def _own_id(config: pytest.Config, argument: str) -> str | None:
+    """Return the id that an argument names, seen from the root; None for what is not ours."""
+    place, separator, rest = argument.partition("::")
+    # In other folders than the root, pytest shows it with the way there.
+    seen = os.path.normpath(config.invocation_params.dir / place)
+    ours = place == ROOT or seen == os.path.normpath(config.rootpath / ROOT)
+    return f"{ROOT}::{rest}" if separator and ours else None
+
+
+def _leads_to(own: str, asked: _Asked) -> bool:
+    return asked.id == own or asked.id.startswith(f"{own}::")
+
+
+# --- the tests -------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Collect what is asked behind all that is collected otherwise."""
+    report = yield
+    plan = collector.config.stash.get(_PLAN, None)
+    if plan is not None and isinstance(collector, pytest.Session) and report.passed:
+        for label in dict.fromkeys(each.label for each in plan.asked):
+            own = AdapterCollector.from_parent(
+                collector,
+                name=f"{ROOT}::{label}",
+                nodeid=f"{ROOT}::{label}",
+                asked=[each for each in plan.asked if each.label == label],
+            )
+            report.result.append(own)
+    return report
+
+
+class AdapterCollector(pytest.Collector):
+    """An adapter, of which requirements are asked."""
+
+    def __init__(self, *, asked: Sequence[_Asked], **node: Any) -> None:
+        super().__init__(**node)
+        self._asked = asked
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """Yield a test for every requirement."""
+        for each in self._asked:
+            yield RequirementItem.from_parent(self, name=each.requirement, asked=each)
+
+
+class RequirementItem(pytest.Item):
+    """A requirement, judged for an adapter."""
+
+    def __init__(self, *, asked: _Asked, **node: Any) -> None:
+        super().__init__(**node)
+        self._asked = asked
+        self.add_marker("draftproof")
+        if self.config.pluginmanager.hasplugin("xdist"):
+            self.add_marker(pytest.mark.xdist_group(f"{asked.label}.{asked.together[0]}"))
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """Return what stands for its file, no line, and its name in the head of a failure."""
+        return self.config.rootpath / ROOT, None, f"{self.name} of {self._asked.label}"
+
+    def runtest(self) -> None:
+        """Judge the requirement, with all that is judged together with it, or recall it."""
+        plan = self.config.stash[_PLAN]
+        self.user_properties.append(("seed", plan.seed))
+        report = _report(self.config, plan, self._asked)
+        if isinstance(report, str):
+            pytest.fail(f"{self._asked.label} could not run: {report}", pytrace=False)
+        decision = next(d for d in report.decisions if d.requirement.id == self.name)
+        self.user_properties += _properties(decision)
+        self._conclude(plan, report, decision)
+
+    def _conclude(self, plan: _Plan, report: Report, decision: Decision) -> None:
+        """Fail, skip, warn or pass."""
+        from draftproof.conformance.decision import overall
+        from draftproof.conformance.finding import FAIL, PASS, SKIPPED
+
+        told = _told(plan, report, decision)
+        issue = plan.known_failures.get(self.name)
+        if issue and decision.verdict == FAIL:
+            pytest.xfail(issue)
+        if overall([decision], strict=plan.mode == "certify") != PASS:
+            pytest.fail(told, pytrace=False)
+        if issue:
+            pytest.fail(f"{told}\nit is known to fail, and does not: {issue}", pytrace=False)
+        if decision.verdict == SKIPPED:
+            pytest.skip(_reason(decision))
+        if decision.verdict != PASS:
+            with suppress(MissedShould):
+                # There is no line of a file to point to, as `self.warn` would.
+                warnings.warn_explicit(MissedShould(told), None, self.nodeid, 1)
+                return
+            # The user's filters make it an error.
+            pytest.fail(told, pytrace=False)
+
+
+def _report(config: pytest.Config, plan: _Plan, asked: _Asked) -> Report | str:
+    """Return the report on what is judged together with a requirement, or why there is none."""
+    reports = config.stash.setdefault(_REPORTS, {})
+    key = (asked.label, *asked.together)
+    if key not in reports:
+        reports[key] = _judged(plan, asked)
+    return reports[key]
+
+
+def _judged(plan: _Plan, asked: _Asked) -> Report | str:
+    # A warning must not become an outcome of the verifier: here the user's filters, which may make
+    # it an error, do not hold.
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")
+        from draftproof.conformance.adapter import AdapterLost, InvalidAdapter
+        from draftproof.conformance.campaign import certify
+        from draftproof.conformance.loading import AdapterFailed, UnknownAdapter
+
+        try:
+            return certify(
+                asked.name,
+                mode=plan.mode,
+                seed=plan.seed,
+                false_alarm=asked.false_alarm,
+                only=asked.together,
+            )
+        except (UnknownAdapter, AdapterFailed, InvalidAdapter, AdapterLost) as error:
+            return _plain(str(error))
+
+
+def _properties(decision: Decision) -> Iterator[tuple[str, str | float]]:
+    """Yield what was found, for junit and for logs; what was not measured is not there."""
+    from draftproof.conformance.finding import finding_to_json
+
+    worst = finding_to_json(decision.worst)
+    yield "verdict", _verdict(decision)
+    yield "case", worst["case"]
+    figures = {"lane": worst["lane"], "observed": worst["distance"], "allowed": worst["allowed"]}
+    yield from ((name, value) for name, value in figures.items() if value is not None)
+    yield "runs", decision.runs
+
+
+def _told(plan: _Plan, report: Report, decision: Decision) -> str:
+    """Return in words what a requirement came to: first in a line, then with all that is known."""
+    from draftproof.conformance.finding import FAIL, finding_to_json
+    from draftproof.conformance.report import words
+
+    requirement, worst = decision.requirement, decision.worst
+    observed, allowed = words.distances(finding_to_json(worst))
+    figures = {"observed": observed, "allowed": allowed}
+    said = [f"{name} {value}" for name, value in figures.items() if value]
+    said += [worst.detail] if worst.detail else []
+    lane = [f"{worst.lane} lane", f"{decision.runs} runs"] if worst.lane else []
+    lines = [
+        f"{requirement.id}: {_verdict(decision)}: {', '.join(said)}",
+        f"  what: {requirement.title}, a {requirement.level} of chapter {requirement.chapter}",
+        f"  where: {', '.join([f'case {worst.case}', *lane, f'seed {plan.seed}'])}",
+    ]
+    if decision.verdict == FAIL and report.counterexample is not None:
+        lines += ["", "The smallest counterexample found"]
+        lines += [f"  {sentence}" for sentence in report.counterexample["words"]]
+    return "\n".join(map(_plain, lines))
+
+
+def _reason(decision: Decision) -> str:
+    return _plain(f"{_verdict(decision)}: {decision.worst.detail}")
+
+
+def _verdict(decision: Decision) -> str:
+    from draftproof.conformance.report import words
+
+    return words.verdict(
+        {"verdict": decision.verdict, "worst": {"applies": decision.worst.applies}}
+    )
+
+
+def _plain(text: str) -> str:
+    from draftproof.conformance.report import words
+
+    return str(words.plain(text))

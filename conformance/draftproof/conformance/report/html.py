@@ -1,0 +1,152 @@
+"""A page for a browser: one file, without a script, that asks nobody for anything.
+
+What stands in a certificate is text and stays text: the template escapes all of it, only addresses
+of the web become links, and the page's own policy forbids the browser to load or to run anything.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from draftproof.conformance.report import ReportUnavailable, words
+from draftproof.conformance.report.plots import Plot, plots
+from draftproof.conformance.reproduction import compared
+from draftproof.spec import requirements
+
+FOLDER = Path(__file__).parent
+
+# What is less wrong than these teaches nothing more.
+_MOST_OUTCOMES = 20
+
+# Rounding is not part of a counterexample's story.
+_VISIBLE = 1e-5
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What may be emitted, in words, and how probable it is; None where that is not known."""
+
+    spoken: str
+    observed: float
+    expected: float | None
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether it is off by more than rounding."""
+        return self.expected is not None and abs(self.observed - self.expected) > _VISIBLE
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A kill matrix as a table: a column for a requirement, a row for a mutant or a control."""
+
+    source: str
+    told: str
+    columns: tuple[str, ...]
+    rows: tuple[Mapping[str, Any], ...]
+
+
+def page(
+    documents: Sequence[Mapping[str, Any]], *, kill_matrix: Mapping[str, Any] | None = None
+) -> str:
+    """Return certificates as one page of HTML; every string is `plain`.
+
+    The page is a file of its own, the same for the same documents. `kill_matrix` is the one that
+    the suite ships with unless it is given. Raises `ReportUnavailable` without jinja2 or
+    matplotlib.
+    """
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    except ModuleNotFoundError as error:
+        if error.name != "jinja2":
+            raise
+        raise ReportUnavailable("it needs jinja2: pip install 'draftproof[report]'") from None
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    style = (FOLDER / "page.css").read_text(encoding="utf-8")
+    environment.globals.update(words=words, models=_models, outcomes=_outcomes, style=style)
+    return environment.get_template("page.html.jinja").render(
+        articles=[_article(each, f"a{n}") for n, each in enumerate(documents, 1)],
+        trial=_trial(kill_matrix),
+    )
+
+
+def _article(document: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return what the template needs to know of a certificate; `name` is its anchor."""
+    found = document["predicate"]["draftproof"]
+    drawn: tuple[Plot, ...] = plots(found, name=name)
+    return {
+        "name": name,
+        "document": document,
+        "found": found,
+        "plots": drawn,
+        "issues": {known["id"]: known["issue"] for known in found["known_failures"]},
+    }
+
+
+# --- the counterexample ------------------------------------------------------------------
+
+
+def _models(instance: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return the rows of the target and of the draft, by what they stand after."""
+    target, draft = instance["target"], instance["draft"]
+    by_context = [model for model in (target, draft) if isinstance(model, Mapping)]
+    contexts = dict.fromkeys(key for model in by_context for key in model) or ["anything"]
+    return [(each or "nothing", _after(target, each), _after(draft, each)) for each in contexts]
+
+
+def _after(model: Any, context: str) -> str:
+    row = model.get(context, []) if isinstance(model, Mapping) else model
+    return ", ".join(row)
+
+
+def _outcomes(shown: Mapping[str, Any]) -> tuple[list[Outcome], int]:
+    """Return the outcomes that are most wrong, and how many more there are."""
+    known = shown["expected"] is not None
+    all_of_them = [
+        Outcome(words.spoken(text), observed, expected if known else None)
+        for text, observed, expected in compared(shown)
+    ]
+    return all_of_them[:_MOST_OUTCOMES], max(len(all_of_them) - _MOST_OUTCOMES, 0)
+
+
+# --- the kill matrix ---------------------------------------------------------------------
+
+
+def _trial(kill_matrix: Mapping[str, Any] | None) -> Trial:
+    source = "As it was given to this report"
+    if kill_matrix is None:
+        kill_matrix = json.loads((FOLDER / "kill_matrix.json").read_text(encoding="utf-8"))
+        source = f"The suite's own trial, as draftproof {version('draftproof')} ships it"
+    exhibits = sorted(kill_matrix["exhibits"], key=lambda each: each["kind"] == "control")
+    met = {cell["requirement"] for each in exhibits for cell in each["cells"]}
+    mutants = sum(each["kind"] == "mutant" for each in exhibits)
+    wrong = [each["id"] for each in exhibits if not each["as_it_must"]]
+    told = (
+        f"{mutants} mutants, {len(exhibits) - mutants} controls, tier {kill_matrix['tier']}, lanes "
+        f"{', '.join(kill_matrix['lanes'])}: "
+        + (f"not as they must: {', '.join(wrong)}" if wrong else "all as they must")
+    )
+    ordered = [each for each in requirements() if each in met]
+    columns = (*ordered, *sorted(met - set(ordered)))
+    return Trial(source, told, columns, tuple(_row(each) for each in exhibits))
+
+
+def _row(exhibit: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an exhibit with its gravest cell for each requirement."""
+    gravest = ("killed", "survived", "undecided", "blind")
+    cells: dict[str, Mapping[str, Any]] = {}
+    for cell in sorted(exhibit["cells"], key=lambda each: gravest.index(each["verdict"])):
+        cells.setdefault(cell["requirement"], cell)
+    return {**exhibit, "cells": cells}

@@ -1,0 +1,81 @@
+"""Markdown, for pull requests and the summary of a GitHub job: the verdict first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from draftproof.conformance.report import words
+
+_COLUMNS = ("requirement", "verdict", "lane", "observed", "allowed", "worst case")
+
+# What Markdown, the mathematics in it, or HTML gives a meaning.
+_MARKS = re.compile(r"([\\`*_{}\[\]<>|~&$#])")
+
+
+def markdown(documents: Sequence[Mapping[str, Any]]) -> str:
+    """Return certificates as GitHub's Markdown, one after the other; every string is `plain`."""
+    return "\n".join(line for document in documents for line in _certificate(document))
+
+
+def _certificate(document: Mapping[str, Any]) -> Iterator[str]:
+    found = document["predicate"]["draftproof"]
+    decisions = found["requirements"]
+    adapter = found["adapter"]
+    yield f"## {_text(adapter['name'])} {_text(adapter['version'])}: {found['verdict']}\n"
+    yield f"{_text(words.terms(found))}: {words.counted(decisions)}.\n"
+    yield _row(_COLUMNS)
+    yield "|---|---|---|--:|--:|---|"
+    for decision in words.worst_first(decisions):
+        yield _row(_cells(decision))
+    if said := words.reasons(decisions):
+        yield "\n### Reasons\n"
+        for reason, ids in said.items():
+            yield f"- **{_text(', '.join(ids))}**: {_text(reason)}"
+    if found["counterexample"] is not None:
+        yield "\n### The smallest counterexample found\n"
+        yield from _code("\n".join(found["counterexample"]["words"]), "text")
+    if found["known_failures"]:
+        yield "\n### Known failures\n"
+        for known in found["known_failures"]:
+            issue = known["issue"]
+            where = f"<{issue}>" if words.is_link(issue) else _text(issue)
+            yield f"- **{_text(known['id'])}** fails as is known: {where}"
+    telling = (words.owing, words.blindness, words.speed, words.chance)
+    if sentences := [sentence for told in telling for sentence in told(found)]:
+        yield "\n### Sight, speed and chance\n"
+        yield from (f"- {_text(sentence)}" for sentence in sentences)
+    yield "\n### What this does not say\n"
+    yield _text(found["limits"])
+    yield "\n### How to repeat it\n"
+    yield from _code(words.REPEAT, "sh")
+    yield ""
+
+
+def _cells(decision: Mapping[str, Any]) -> tuple[str, ...]:
+    worst = decision["worst"]
+    verdict = words.leveled(decision)
+    bold = words.missed(decision) and not words.warns(decision)
+    return (
+        _text(decision["id"]),
+        f"**{verdict}**" if bold else verdict,
+        worst["lane"] or "",
+        *map(_text, words.distances(worst)),
+        _text(worst["case"]) if worst["lane"] else "",
+    )
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _text(text: str) -> str:
+    """Return text that Markdown shows as it is, on one line; a name after @ calls nobody."""
+    return _MARKS.sub(r"\\\1", text).replace("@", "@&#8203;")
+
+
+def _code(text: str, language: str) -> Iterator[str]:
+    """Yield a block of code, whose fence is longer than any in it."""
+    fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text) or [""]))
+    yield f"{fence}{language}\n{text}\n{fence}"

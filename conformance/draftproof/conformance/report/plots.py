@@ -1,0 +1,386 @@
+"""Plots of what a certificate found, as SVG that a page holds inline.
+
+Lines and letters take their colours from variables of the page's style, so that one drawing serves
+a light page and a dark one. Letters stay letters: they are read aloud, searched, and set in the
+page's own font. The same figures give the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import floor, inf, isfinite, log, log10
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from draftproof.conformance.finding import FAIL
+from draftproof.conformance.report import ReportUnavailable, words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_SVG = "http://www.w3.org/2000/svg"
+
+# Colours that nothing else has: each stands for a variable of the page's style.
+_INK, _MUTED, _LINE, _ACCENT, _BAD = (f"#01020{n}" for n in range(5))
+_VARIABLES = {
+    _INK: "var(--ink)",
+    _MUTED: "var(--muted)",
+    _LINE: "var(--line)",
+    _ACCENT: "var(--accent)",
+    _BAD: "var(--bad)",
+}
+
+# Inches of 72 units: as wide as a phone, so that letters keep their size on it.
+_WIDTH = 4.75
+
+# More points than this are a megabyte, and no clearer.
+_MOST_TEXTS = 400
+
+# Evidence above this multiple of the threshold is only pointed at.
+_HEADROOM = 1.25
+
+# Documents may hold NaN, and numbers that no margin can be added to.
+_LARGEST = 1e100
+_SMALLEST = 1e-100
+
+# Decades nearer than these many are written over each other.
+_APART = 3
+
+# From the first and the last look to the edge, as a factor.
+_MARGIN = 1.2
+
+# From this range on, only powers of ten are ticked.
+_MANY = 100
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+_STYLE = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "draftproof",
+    "text.parse_math": False,
+    "font.size": 11,
+    "axes.labelsize": 11,
+    "xtick.labelsize": 10,
+    "ytick.labelsize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": _LINE,
+    "axes.labelcolor": _MUTED,
+    "axes.facecolor": "none",
+    "text.color": _INK,
+    "xtick.color": _LINE,
+    "ytick.color": _LINE,
+    "xtick.labelcolor": _MUTED,
+    "ytick.labelcolor": _MUTED,
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+    "savefig.transparent": False,
+}
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A drawing, and what is said under it; without a drawing, why there is none."""
+
+    title: str
+    told: str
+    svg: str | None = None
+
+
+def plots(found: Mapping[str, Any], *, name: str) -> tuple[Plot, ...]:
+    """Return the plots of a certificate's `draftproof` part: of its law, its lengths, its chance.
+
+    `name` tells the drawings of one page apart. Raises `ReportUnavailable` without matplotlib.
+    """
+    return (
+        _law(found, f"{name}-law"),
+        _lengths(found, f"{name}-lengths"),
+        _evidence(found, f"{name}-evidence"),
+    )
+
+
+# --- the law of the text -----------------------------------------------------------------
+
+
+def _law(found: Mapping[str, Any], name: str) -> Plot:
+    title = "The law of the text, observed and exact"
+    findings = [f for f in _findings(found, "law.lossless") if f["law"] is not None]
+    if not findings:
+        return Plot(title, "None is recorded: law.lossless was not decided by a law.")
+    (finding, *_) = findings
+    texts = sorted(finding["law"], key=_gap, reverse=True)
+    # What is sampled differs by chance, too. And no two laws are further apart than 1.
+    allowed = 0.0 if finding["sampled"] else min(finding["allowed"] or 0.0, 1.0)
+    beyond = sum(allowed > 0 and _gap(text) > allowed for text in texts)
+    shown = [t for t in texts if _can_draw(t["observed"], t["expected"])][:_MOST_TEXTS]
+    if not shown:
+        return Plot(title, "The law of the text has no figures to draw.")
+    x = [text["expected"] for text in shown]
+    y = [text["observed"] for text in shown]
+    gaps = [after - before for before, after in zip(x, y, strict=True)]
+    colors = [_BAD if allowed and abs(gap) > allowed else _ACCENT for gap in gaps]
+
+    def draw(figure: Figure) -> None:
+        upper, lower = _stacked(figure)
+        end = max(*x, *y) * 1.05
+        upper.plot([0, end], [0, end], color=_LINE, zorder=0)
+        upper.scatter(x, y, s=12, c=colors, linewidths=0)
+        upper.set_ylabel("observed")
+        lower.axhspan(-allowed, allowed, color=_LINE, alpha=0.5, linewidth=0, zorder=0)
+        lower.axhline(0, color=_LINE, linewidth=0.8, zorder=0)
+        lower.scatter(x, gaps, s=12, c=colors, linewidths=0)
+        if allowed:
+            _scale_decades(lower, allowed, max(map(abs, gaps)))
+        lower.set_ylabel("difference")
+        lower.set_xlabel("probability that the target says")
+
+    told = (
+        f"Every point is a text, on the case {finding['case']}, the worst of law.lossless, seen by "
+        f"the {finding['lane']} lane. On the diagonal it is as probable as the target says."
+    )
+    if allowed:
+        told += (
+            f" No text may differ by more than rounding explains, {words.figure(allowed)}: the "
+            f"band. {beyond or 'None'} of {len(texts)} {'does' if beyond < 2 else 'do'}."
+        )
+    if finding["sampled"]:
+        bound = words.figure(finding["sampled"]["bound"])
+        told += f" What was counted differs by chance, too; the true distance is at most {bound}."
+    if len(shown) < len(texts):
+        told += f" The {len(shown)} that differ most are shown."
+    return Plot(title, told, _drawn(draw, name=name, title=title, told=told, height=4.4))
+
+
+def _gap(text: Mapping[str, Any]) -> float:
+    return abs(float(text["observed"] - text["expected"]))
+
+
+# --- lengths -----------------------------------------------------------------------------
+
+
+def _lengths(found: Mapping[str, Any], name: str) -> Plot:
+    title = "E[accepted length] against the optimum"
+    known = [f for f in _findings(found, "length.bounded") if f["lengths"] is not None]
+    cases = [f for f in known if _can_draw(*f["lengths"].values(), _share(f["lengths"]))]
+    if not cases:
+        return Plot(title, "None is recorded: no length was measured where an optimum is known.")
+    x = [finding["lengths"]["optimum"] for finding in cases]
+    y = [finding["lengths"]["observed"] for finding in cases]
+    colors = [_BAD if finding["verdict"] == FAIL else _ACCENT for finding in cases]
+    part = [100 * _share(finding["lengths"]) for finding in cases]
+
+    def draw(figure: Figure) -> None:
+        upper, lower = _stacked(figure)
+        end = max(*x, *y, 1e-9) * 1.05
+        upper.plot([0, end], [0, end], color=_LINE, zorder=0)
+        upper.scatter(x, y, s=12, c=colors, linewidths=0)
+        upper.set_ylabel("observed")
+        lower.axhline(100, color=_LINE, zorder=0)
+        lower.scatter(x, part, s=12, c=colors, linewidths=0)
+        lowest, highest = min(part), max(*part, 100.0)
+        room = max(highest - lowest, 1) / 8
+        lower.set_ylim(lowest - room, highest + room)
+        lower.set_ylabel("% of optimum")
+        lower.set_xlabel("optimum, in tokens")
+
+    above = colors.count(_BAD)
+    told = (
+        f"Every point is one of {len(cases)} cases. On the diagonal a verifier is as fast as any "
+        f"stateless one can be; above it, none that is lossless gets. "
+        f"{above or 'None'} {'is' if above < 2 else 'are'} above it by more than is allowed."
+    )
+    return Plot(title, told, _drawn(draw, name=name, title=title, told=told, height=4.4))
+
+
+def _share(lengths: Mapping[str, float]) -> float:
+    """Return which part of the optimum is reached: all of one that is 0."""
+    return lengths["observed"] / lengths["optimum"] if lengths["optimum"] else 1.0
+
+
+# --- evidence ----------------------------------------------------------------------------
+
+
+def _evidence(found: Mapping[str, Any], name: str) -> Plot:
+    title = "The evidence against each requirement that was sampled"
+    sampled = [d for d in found["requirements"] if d["worst"]["sampled"] is not None]
+    if not sampled:
+        return Plot(title, "Nothing was sampled: no evidence had to be gathered.")
+    threshold = max(_threshold(decision["worst"]["sampled"]) for decision in sampled)
+    if not isfinite(threshold):
+        return Plot(title, "A test that may raise no false alarm at all has no threshold.")
+    top = _HEADROOM * max(threshold, 1)
+    walks = [(decision, list(_walk(decision["worst"]["sampled"], top))) for decision in sampled]
+    lowest = min((won for _, walk in walks for _, won in walk), default=0.0)
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        axes.axhline(threshold, color=_BAD, linewidth=1, linestyle=(0, (4, 3)), zorder=0)
+        for decision, walk in walks:
+            if not walk:
+                continue
+            failed = decision["worst"]["verdict"] == FAIL
+            color = _BAD if failed else _ACCENT
+            emissions, won = zip(*walk, strict=True)
+            width = 1.5 if failed else 0.8
+            axes.plot(emissions, won, color=color, linewidth=width, marker="o", markersize=2.5)
+            if won[-1] == top:
+                axes.plot(emissions[-1:], won[-1:], marker="^", color=color, clip_on=False)
+        axes.set_ylim(min(lowest, 0) - 0.05 * top, top)
+        beside = axes.get_yaxis_transform()
+        axes.text(0.99, threshold, "fails", transform=beside, ha="right", va="bottom", color=_BAD)
+        if looks := [emissions for _, walk in walks for emissions, _ in walk]:
+            _tick_emissions(axes, looks)
+        axes.yaxis.set_label_coords(-0.12, 0.5)
+        axes.set_xlabel("emissions")
+        axes.set_ylabel("log evidence")
+
+    failed = [d["id"] for d in sampled if d["worst"]["verdict"] == FAIL]
+    told = (
+        f"Every line is the worst case of a requirement, as it was looked at. At {threshold:.1f}, "
+        f"the logarithm of one over the test's share of the false alarms, it fails: "
+        f"{', '.join(failed) or 'none does'}. A triangle is evidence beyond the drawing."
+    )
+    return Plot(title, told, _drawn(draw, name=name, title=title, told=told, height=3.2))
+
+
+def _threshold(sampled: Mapping[str, Any]) -> float:
+    return -log(sampled["false_alarm"]) if sampled["false_alarm"] > 0 else inf
+
+
+def _walk(sampled: Mapping[str, Any], top: float) -> Iterator[tuple[float, float]]:
+    """Yield the evidence at every look, up to the first that is off the drawing."""
+    for emissions, written in sampled["path"]:
+        # Null is infinite.
+        won = inf if written is None else written
+        if _can_draw(emissions, min(won, top)):
+            yield float(emissions), min(won, top)
+            if won >= top:
+                return
+
+
+# --- drawing -----------------------------------------------------------------------------
+
+
+def _findings(found: Mapping[str, Any], requirement: str) -> list[Mapping[str, Any]]:
+    """Return the findings of a requirement, the worst one first."""
+    decisions = [d for d in found["requirements"] if d["id"] == requirement]
+    return [
+        finding
+        for decision in decisions
+        for finding in (
+            decision["worst"],
+            *(f for f in decision["findings"] if f["case"] != decision["worst"]["case"]),
+        )
+    ]
+
+
+def _can_draw(*values: float) -> bool:
+    """Return whether all are numbers, of a size that an axis can have."""
+    return all(abs(value) < _LARGEST for value in values)
+
+
+def _stacked(figure: Figure) -> tuple[Axes, Axes]:
+    """Return what is observed above what is left to say of it, over one axis."""
+    layout = {"height_ratios": (3, 2), "hspace": 0.08}
+    upper, lower = figure.subplots(2, sharex=True, gridspec_kw=layout)
+    upper.tick_params(axis="x", length=0)
+    for axes in (upper, lower):
+        axes.yaxis.set_label_coords(-0.17, 0.5)
+    return upper, lower
+
+
+def _scale_decades(axes: Axes, allowed: float, largest: float) -> None:
+    """Show what is allowed and what is largest, both near and far from 0, on one axis."""
+    axes.set_yscale("symlog", linthresh=max(allowed / 100, _SMALLEST))
+    top = 3 * max(allowed, largest)
+    axes.set_ylim(-top, top)
+    powers = sorted({floor(log10(size)) for size in (allowed, largest) if size > 0})
+    if len(powers) > 1 and powers[1] - powers[0] < _APART:
+        del powers[0]
+    ticks = {0.0: "0"}
+    for power in powers:
+        written = f"10{str(power).translate(_RAISED)}"
+        ticks |= {10.0**power: written, -(10.0**power): f"−{written}"}
+    axes.set_yticks(list(ticks), list(ticks.values()))
+    axes.minorticks_off()
+
+
+def _tick_emissions(axes: Axes, emissions: Sequence[float]) -> None:
+    """Tick numbers that people count in, fewer where there are many decades."""
+    axes.set_xscale("log")
+    low, high = min(emissions) / _MARGIN, max(emissions) * _MARGIN
+    steps = (1,) if high / low > _MANY else (1, 2, 5)
+    powers = range(floor(log10(high)) + 1)
+    numbers = (step * 10.0**power for power in powers for step in steps)
+    ticks = [number for number in numbers if low <= number <= high] or [max(emissions)]
+    axes.set_xticks(ticks, [f"{number:,.0f}" for number in ticks])
+    axes.set_xlim(low, high)
+    axes.minorticks_off()
+
+
+def _drawn(
+    draw: Callable[[Figure], None], *, name: str, title: str, told: str, height: float
+) -> str:
+    """Return a drawing as SVG of the page's colours and font, with a title and a description."""
+    try:
+        from matplotlib import style
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        raise ReportUnavailable(
+            "its plots need matplotlib: pip install 'draftproof[report]'"
+        ) from None
+    written = io.StringIO()
+    # A style of the user's own stays out of it.
+    with style.context(["default", _STYLE], after_reset=True):
+        figure = Figure(figsize=(_WIDTH, height))
+        # A layout that measures its letters takes twice the time, and they are not the page's.
+        edge = 1 / height
+        figure.subplots_adjust(left=0.17, right=0.98, bottom=0.5 * edge, top=1 - 0.1 * edge)
+        draw(figure)
+        figure.savefig(written, format="svg")
+    return _adapted(written.getvalue(), name=name, title=title, told=told)
+
+
+def _adapted(text: str, *, name: str, title: str, told: str) -> str:
+    """Return the SVG as a page holds it: with ids of its own, and words to be read aloud."""
+    ElementTree.register_namespace("", _SVG)
+    ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
+    root = ElementTree.fromstring(text)  # noqa: S314  # matplotlib has just written it
+    for parent in list(root.iter()):
+        for child in list(parent):
+            # A style would be the whole page's.
+            if child.tag in (f"{{{_SVG}}}style", f"{{{_SVG}}}metadata"):
+                parent.remove(child)
+    for element in root.iter():
+        for key, value in element.attrib.items():
+            element.set(key, _adapted_attribute(key, value, name))
+    for size in ("width", "height"):
+        root.attrib.pop(size, None)
+    root.set("role", "img")
+    root.set("aria-labelledby", f"{name}-title {name}-told")
+    for tag, content in (("desc", told), ("title", title)):
+        element = ElementTree.Element(
+            f"{{{_SVG}}}{tag}", id=f"{name}-{tag.replace('desc', 'told')}"
+        )
+        element.text = content
+        root.insert(0, element)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _adapted_attribute(key: str, value: str, name: str) -> str:
+    if key == "id":
+        return f"{name}-{value}"
+    if key.endswith("href"):
+        return value.replace("#", f"#{name}-")
+    value = value.replace("url(#", f"url(#{name}-")
+    for color, variable in _VARIABLES.items():
+        value = value.replace(color, variable)
+    # The size is the drawing's, the font is the page's.
+    value = re.sub(r"font: ([\d.]+px)[^;]*", r"font-size: \1", value)
+    return re.sub(r"font-family: [^;]*;?", "", value)

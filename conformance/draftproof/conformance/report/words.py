@@ -1,0 +1,193 @@
+"""What a certificate says, in the words and figures that all its forms share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from draftproof.conformance.finding import ERROR, FAIL, INCONCLUSIVE, PASS, SKIPPED
+
+REPEAT = "draftproof check-certificate CERTIFICATE.json --rerun"
+"""The command that judges again what a certificate has judged, and compares."""
+
+INAPPLICABLE = "inapplicable"
+"""What a requirement is called that asks nothing of an adapter, by what it declares."""
+
+_GRAVEST_FIRST = (ERROR, FAIL, INCONCLUSIVE, PASS, SKIPPED, INAPPLICABLE)
+
+
+def plain(value: Any) -> Any:
+    """Return a document in which every string can be shown.
+
+    White space becomes spaces; what else cannot be printed, such as the control characters of a
+    terminal, what turns the direction of writing, and halves of surrogate pairs, becomes U+FFFD.
+    """
+    if isinstance(value, str):
+        return "".join(
+            c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}"
+            for c in value
+        )
+    if isinstance(value, Mapping):
+        return {plain(key): plain(each) for key, each in value.items()}
+    return [plain(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def terms(found: Mapping[str, Any]) -> str:
+    """Return as what an adapter was judged, and how, from a certificate's `draftproof` part."""
+    adapter = found["adapter"]
+    return (
+        f"{adapter['algorithm']} verification, {adapter['dtype']}, "
+        f"mode {found['mode']}, tier {found['tier']}"
+    )
+
+
+# --- requirements ------------------------------------------------------------------------
+
+
+def verdict(decision: Mapping[str, Any]) -> str:
+    """Return what a requirement came to, without its level."""
+    unasked = decision["verdict"] == SKIPPED and not decision["worst"]["applies"]
+    return INAPPLICABLE if unasked else str(decision["verdict"])
+
+
+def missed(decision: Mapping[str, Any]) -> bool:
+    """Return whether a requirement was decided, and not for the adapter."""
+    return decision["verdict"] in (ERROR, FAIL, INCONCLUSIVE)
+
+
+def is_owed(decision: Mapping[str, Any], mode: str) -> bool:
+    """Return whether a requirement was skipped although the mode allows no skip."""
+    binds = decision["level"] == "MUST" and verdict(decision) == SKIPPED
+    return binds and mode == "certify"
+
+
+def warns(decision: Mapping[str, Any]) -> bool:
+    """Return whether a requirement is missed that does not bind."""
+    return missed(decision) and decision["level"] == "SHOULD"
+
+
+def leveled(decision: Mapping[str, Any]) -> str:
+    """Return what a requirement came to, with its level where that is what spares it."""
+    return f"{verdict(decision)} (SHOULD)" if warns(decision) else verdict(decision)
+
+
+def worst_first(decisions: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the requirements, those that bind and are missed first, those not asked last."""
+    return sorted(decisions, key=lambda d: (not _binds(d), _GRAVEST_FIRST.index(verdict(d))))
+
+
+def counted(decisions: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many requirements came to what: "20 pass, 1 fail (SHOULD), 8 inapplicable"."""
+    kinds = [leveled(decision) for decision in worst_first(decisions)]
+    return ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+
+
+def reasons(decisions: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the reasons of skips, errors and failures, each with the requirements it is of."""
+    found: dict[str, list[str]] = {}
+    for decision in decisions:
+        if decision["worst"]["detail"]:
+            reason = f"{verdict(decision)}: {decision['worst']['detail']}"
+            found.setdefault(reason, []).append(decision["id"])
+    return found
+
+
+def _binds(decision: Mapping[str, Any]) -> bool:
+    return missed(decision) and decision["level"] == "MUST"
+
+
+# --- figures -----------------------------------------------------------------------------
+
+
+def figure(value: float | None) -> str:
+    """Return a distance with three digits; nothing for what is not measured."""
+    if value is None:
+        return ""
+    return "0" if value == 0 else f"{value:.2e}"
+
+
+def distances(finding: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what was observed and what is allowed, or what the distance is bounded by."""
+    if finding["sampled"] is not None and finding["verdict"] != FAIL:
+        return f"< {figure(finding['sampled']['bound'])}", ""
+    return figure(finding["distance"]), figure(finding["allowed"])
+
+
+def shares(found: Mapping[str, Any]) -> dict[str, float]:
+    """Return E[accepted length] as a share of its certified optimum, by case.
+
+    A case whose optimum is 0 has no share.
+    """
+    findings = (finding for d in found["requirements"] for finding in d["findings"])
+    return {
+        finding["case"]: finding["lengths"]["observed"] / finding["lengths"]["optimum"]
+        for finding in findings
+        if finding["lengths"] is not None and finding["lengths"]["optimum"] > 0
+    }
+
+
+# --- sentences ---------------------------------------------------------------------------
+
+
+def speed(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how near the accepted length comes to the optimum, where that is known."""
+    if known := shares(found):
+        mean, worst = sum(known.values()) / len(known), min(known, key=lambda case: known[case])
+        yield (
+            f"E[accepted length] is {mean:.1%} of the optimum on average over {len(known)} "
+            f"cases, at worst {known[worst]:.1%} ({worst})"
+        )
+
+
+def chance(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what chance may have done, where anything was sampled."""
+    sampled = [d for d in found["requirements"] if d["worst"]["sampled"] is not None]
+    if not sampled:
+        return
+    budget = found["chance"]
+    yield (
+        f"A right verifier fails by chance with probability at most {budget['false_alarm']:.0e}, "
+        f"split over {budget['tests']} tests; seed {found['seed']}."
+    )
+    for decision in sampled:
+        figures = decision["worst"]["sampled"]
+        bias = figures["detectable"]
+        which = "no bias" if bias is None else f"one of {figure(bias)}"
+        yield (
+            f"{decision['id']}: the true distance is at most {figure(figures['bound'])}; {which} "
+            f"would have failed with probability {figures['power']:.2f}"
+        )
+
+
+def owing(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what leaves a verdict open though nothing fails: what mode certify may not skip."""
+    if owed := [d["id"] for d in found["requirements"] if is_owed(d, found["mode"])]:
+        yield f"mode certify skips nothing that binds and can be asked: {', '.join(owed)} is open"
+
+
+def blindness(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why each of the lanes that could not see the adapter could not."""
+    for lane, reason in found["blind"].items():
+        yield f"the {lane} lane is blind: {reason}"
+
+
+def is_link(text: str) -> bool:
+    """Return whether a text is an address of the web, and nothing else: what may become a link."""
+    try:
+        address = urlsplit(text)
+    except ValueError:
+        return False
+    odd = any(c.isspace() or c in "<>\"'`\\" for c in text)
+    return address.scheme in ("http", "https") and bool(address.hostname) and not odd
+
+
+def spoken(emitted: Any) -> str:
+    """Return what is emitted, as `reproduction.emitted` has it, in words; a batch side by side."""
+    if isinstance(emitted, str):
+        return emitted
+    if emitted and not isinstance(emitted[0], int):
+        return " | ".join(spoken(row) for row in emitted)
+    *accepted, token = emitted
+    return f"{json.dumps(accepted)} then {token}" if accepted else f"nothing, then {token}"

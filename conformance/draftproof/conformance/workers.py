@@ -1,0 +1,105 @@
+"""Where the work is done: processes of this machine, or a cluster that Dask or Ray runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import joblib
+from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+BACKENDS = ("processes", "dask", "ray")
+"""Processes are started here; the others are clusters that run already."""
+
+Over = Callable[[Iterable[Any]], Iterator[Any]]
+"""Takes calls, made by `joblib.delayed`, and yields what they return, in order."""
+
+
+class WorkersFailed(RuntimeError):
+    """The workers cannot be reached, or do not survive what they are given."""
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Who does the work: `jobs` processes of this machine, or the cluster at an address."""
+
+    jobs: int = 1
+    backend: str = "processes"
+    address: str | None = None
+
+    @property
+    def are_here(self) -> bool:
+        """Whether the work is done in this very process."""
+        return self.backend == "processes" and self.jobs == 1
+
+
+@contextmanager
+def working(workers: Workers) -> Iterator[Over]:
+    """Reach the workers. They take calls one by one, and not many more than they can do.
+
+    A worker that is lost does not lose its share: a cluster gives it to another; here, what it
+    raises is `WorkersFailed`, and who asks again has new ones. Raises `WorkersFailed`.
+    """
+    with ExitStack() as stack:
+        if workers.backend != "processes":
+            stack.enter_context(_cluster(workers))
+
+        def over(calls: Iterable[Any]) -> Iterator[Any]:
+            jobs = workers.jobs if workers.backend == "processes" else -1
+            try:
+                yield from joblib.Parallel(n_jobs=jobs, return_as="generator", batch_size=1)(calls)
+            except TerminatedWorkerError as error:
+                raise WorkersFailed(
+                    "a worker process ended without a word: the program under test crashed, or "
+                    "the memory was not enough"
+                ) from error
+
+        yield over
+
+
+@contextmanager
+def _cluster(workers: Workers) -> Iterator[None]:
+    package = "distributed" if workers.backend == "dask" else "ray"
+    try:
+        reached = _dask if workers.backend == "dask" else _ray
+        with reached(workers.address):
+            yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in ("dask", package):
+            raise
+        raise WorkersFailed(
+            f"--backend {workers.backend} needs it: pip install 'draftproof[{workers.backend}]'"
+        ) from None
+
+
+@contextmanager
+def _dask(address: str | None) -> Iterator[None]:
+    from distributed import Client
+
+    if address is None:
+        raise WorkersFailed("--backend dask needs the --address of its scheduler: tcp://HOST:8786")
+    try:
+        client = Client(address, timeout=10, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise WorkersFailed(f"no Dask scheduler answers at {address!r}: {error}") from None
+    with client, joblib.parallel_config(backend="dask", client=client):
+        yield
+
+
+@contextmanager
+def _ray(address: str | None) -> Iterator[None]:
+    import ray
+    from ray.util.joblib import register_ray
+
+    try:
+        ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
+    except (ConnectionError, ValueError) as error:
+        raise WorkersFailed(f"no Ray cluster answers at {address!r}: {error}") from None
+    register_ray()
+    try:
+        with joblib.parallel_config(backend="ray"):
+            yield
+    finally:
+        ray.shutdown()

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from draftproof.conformance.report import words
+
+Make = Any
+
+
+def found(document: dict[str, Any]) -> Any:
+    return document["predicate"]["draftproof"]
+
+
+def test_plain_text_has_nothing_that_acts_on_who_shows_it() -> None:
+    given = {"\x1b[2J": ["a\tb\nc", 1, None, "\u202e\ud800\x00\ufffe"], "é×": True}
+    shown = words.plain(given)
+    assert shown == {"�[2J": ["a b c", 1, None, "����"], "é×": True}
+    # Every form can be written to a file.
+    assert str(shown).encode()
+
+
+def test_the_worst_comes_first_and_what_is_not_asked_last(
+    conforming: dict[str, Any], failing: dict[str, Any]
+) -> None:
+    shown = [each["id"] for each in words.worst_first(found(failing)["requirements"])]
+    assert shown == [
+        "number.dtypes",
+        "law.lossless",
+        "law.support",
+        "random.reproducible",
+        "law.prefix",
+    ]
+    shown = [each["id"] for each in words.worst_first(found(conforming)["requirements"])]
+    assert shown[0] == "random.boundary"
+    assert shown[-1] == "batch.ragged"
+    told = words.counted(found(conforming)["requirements"])
+    assert told == "1 fail (SHOULD), 3 pass, 1 inapplicable"
+
+
+def test_what_binds_and_is_missed_is_worse_than_any_should(decision: Make) -> None:
+    should = decision("a", verdict="error", level="SHOULD")
+    must = decision("b", verdict="inconclusive")
+    assert words.worst_first([should, must]) == [must, should]
+
+
+def test_a_skip_is_told_from_what_is_not_asked(decision: Make) -> None:
+    assert words.verdict(decision(verdict="skipped", applies=True)) == "skipped"
+    assert words.verdict(decision(verdict="skipped", applies=False)) == "inapplicable"
+
+
+def test_the_speed_is_told_where_an_optimum_is_known(
+    conforming: dict[str, Any], failing: dict[str, Any]
+) -> None:
+    (told,) = words.speed(found(conforming))
+    assert "95.0% of the optimum on average over 2 cases, at worst 90.0% (case.0)" in told
+    assert not list(words.speed(found(failing)))
+
+
+def test_an_optimum_of_zero_has_no_share(certificate: Make, decision: Make) -> None:
+    document = certificate(decision(lengths={"observed": 0.0, "optimum": 0.0}))
+    assert words.shares(found(document)) == {}
+
+
+def test_chance_is_told_with_what_would_have_been_seen(
+    conforming: dict[str, Any], failing: dict[str, Any]
+) -> None:
+    budget, told = words.chance(found(conforming))
+    assert "at most 1e-09, split over 100 tests; seed 7" in budget
+    assert told.endswith("2.00e-02; one of 3.00e-02 would have failed with probability 0.90")
+    _, told, _ = words.chance(found(failing))
+    assert told.endswith("; no bias would have failed with probability 0.90")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("https://example.org/a?b=c#d", True),
+        ("http://localhost:8000", True),
+        ("javascript:alert(1)", False),
+        ("data:text/html,x", False),
+        ("https://", False),
+        ("https://x.org/ y", False),
+        ('https://x.org/"onclick="', False),
+        ("see https://x.org", False),
+        ("https://[x", False),
+        ("", False),
+    ],
+)
+def test_only_addresses_of_the_web_become_links(text: str, expected: bool) -> None:
+    assert words.is_link(text) is expected
+
+
+def test_what_certify_may_not_skip_is_told(certificate: Make, decision: Make) -> None:
+    skips = [
+        decision("law.lossless", verdict="skipped"),
+        decision("law.prefix", verdict="skipped", level="SHOULD"),
+        decision("batch.ragged", verdict="skipped", applies=False),
+    ]
+    (told,) = words.owing(found(certificate(*skips, mode="certify", verdict="inconclusive")))
+    assert told.endswith("can be asked: law.lossless is open")
+    assert not list(words.owing(found(certificate(*skips))))
+
+
+def test_what_is_emitted_is_spoken() -> None:
+    assert words.spoken((0, 1, 2)) == "[0, 1] then 2"
+    assert words.spoken((2,)) == "nothing, then 2"
+    assert words.spoken(((0, 1), "raised x")) == "[0] then 1 | raised x"
