@@ -30,7 +30,7 @@ echo '# a report'
 echo 'a word of warning' >&2
 mkdir -p "$FAKE_OUTPUT"
 sleep 0.05 # a file system's clock may tick as seldom as every 10 ms
-touch "$FAKE_OUTPUT"/{mine.jsonl,mine.badge.json}
+mkdir -p "$FAKE_OUTPUT"/badges; touch "$FAKE_OUTPUT"/{mine.jsonl,badges/mine.json}
 echo '{"predicate": {"draftproof": {"verdict": "it is fine"}}}' > "$FAKE_OUTPUT"/mine.json
 exit "$FAKE_CODE"
 """

@@ -337,7 +337,7 @@ def test_certify_writes_a_certificate_and_exits_with_0(tmp_path: Path) -> None:
     assert {file.name for file in (tmp_path / "certificates").iterdir()} == {
         "torch-block.json",
         "torch-block.jsonl",
-        "torch-block.badge.json",
+        "badges",
     }
 
 

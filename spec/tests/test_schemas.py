@@ -21,9 +21,13 @@ def test_all_schemas_are_there() -> None:
     assert names() == (
         "certificate",
         "certify",
+        "check",
         "claims",
         "compare",
+        "evidence",
         "explain",
+        "harness",
+        "init",
         "instance",
         "law",
         "list",

@@ -131,8 +131,9 @@ def run(
 ) -> None:
     """Judge an adapter, and `keep` a record of every step that is not `known` already.
 
-    The `adapter` is loaded by its name, if it is not yet. Raises what `load_adapter` raises, `AdapterFailed` if the adapter fails on every case,
-    `StaleEvidence` if what is known is of something else, `SearchUnavailable` and `WorkersFailed`.
+    The `adapter` is loaded by its name, if it is not yet. Raises what `load_adapter` raises,
+    `AdapterFailed` if the adapter fails on every case, `StaleEvidence` if what is known is of
+    something else, `SearchUnavailable` and `WorkersFailed`.
     """
     adapter = adapter or load_adapter(campaign.name)
     declared = declaration(adapter)

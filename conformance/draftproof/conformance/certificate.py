@@ -205,7 +205,7 @@ def checked(path: Path) -> tuple[dict[str, Any], Evidence]:
 
 
 def _text(document: dict[str, Any]) -> str:
-    return json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
 def _result(found: Report) -> str:

@@ -89,7 +89,7 @@ NOTHING = Evidence((), 0, "")
 
 def canonical(document: Any) -> str:
     """Return the one way in which a document is written: no spaces, keys as they come."""
-    return json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return json.dumps(document, allow_nan=False, separators=(",", ":"))
 
 
 def read_finished(path: Path) -> tuple[Evidence, str]:

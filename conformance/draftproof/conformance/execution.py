@@ -38,7 +38,7 @@ from draftproof.conformance.lanes.sample import Course, Look, Standing, after, d
 from draftproof.conformance.loading import load_adapter, source_digest
 from draftproof.conformance.observe import SAMPLE
 from draftproof.conformance.task import Sampling, Task, Terms
-from draftproof.conformance.workers import Over, WorkersFailed
+from draftproof.conformance.workers import Over, WorkersFailed, keep_apart
 from draftproof.reference.chance import NondeterministicProgram
 
 BLINDNESS = (OpaqueRandomness, NondeterministicProgram, TooManyRuns)
@@ -294,6 +294,7 @@ def _loaded(known_as: Adapter | _Named) -> Adapter:
     """Return the adapter. Raises `WorkersFailed` if what is here is not what is to be judged."""
     if not isinstance(known_as, _Named):
         return known_as
+    keep_apart()
     adapter, identity = _by_name(known_as.name)
     for where, there, here in differences(known_as.identity, identity):
         raise WorkersFailed(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -57,6 +59,25 @@ def working(workers: Workers) -> Iterator[Over]:
                 ) from error
 
         yield over
+
+
+def keep_apart() -> None:
+    """Give the threads of a cluster's worker, where this is one, a generator of their own.
+
+    They draw from Python's while a program is watched, which must not draw from it.
+    """
+    own = random.SystemRandom()
+    instead: dict[int, Any] = {id(random): own}
+    for name in set(random.__all__) & set(dir(own)):
+        instead[id(getattr(random, name))] = getattr(own, name)
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] in _CLUSTERS:
+            for attribute, value in list(vars(module).items()):
+                if id(value) in instead:
+                    setattr(module, attribute, instead[id(value)])
+
+
+_CLUSTERS = ("dask", "distributed", "tornado", "ray")
 
 
 @contextmanager

@@ -75,7 +75,18 @@ def serve(
             return
         if kind == "start":
             say("declaration", declaration)
-        elif (result := verify(body)) is not None:
+        else:
+            answer(verify, body)
+
+
+def answer(verify: Callable[[Message], Message | None], asked: Message) -> None:
+    try:
+        result = verify(asked)
+    except (ArithmeticError, LookupError, TypeError) as error:
+        # Invalid input is asked of everybody, and is no reason to die.
+        say("error", {"sequence": asked["sequence"], "message": repr(error)})
+    else:
+        if result is not None:
             say("result", result)
 
 

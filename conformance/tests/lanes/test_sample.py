@@ -194,7 +194,7 @@ def test_what_decided_is_said() -> None:
 
     never = "a forbidden outcome: what the target never says"
     assert what("BonusFromDraft", "zeros.both", "law.support") == never
-    text = "a forbidden outcome in the law of the text"
+    text = "the law of the text is another one: it has a forbidden outcome"
     assert what("BonusFromDraft", "zeros.both", "law.lossless") == text
     told = "correct() takes 2 positional arguments but 3 were given"
     raised = f"a forbidden outcome: raised TypeError: {told}"
@@ -203,7 +203,10 @@ def test_what_decided_is_said() -> None:
     assert re.fullmatch(
         "a forbidden outcome: returned accepted length [01], path 0, next token [23]", returned
     )
-    assert what("BlockFlagIgnored", "generic.v3.l2", "law.lossless") == "law of the text"
+    assert (
+        what("BlockFlagIgnored", "generic.v3.l2", "law.lossless")
+        == "the law of the text is another one"
+    )
 
 
 def test_a_run_may_go_on_after_a_failure() -> None:
@@ -425,7 +428,7 @@ def test_pairs_of_what_is_right_pass() -> None:
 def test_calls_that_depend_on_each_other_fail(kind: type) -> None:
     tested = sample_pairs(kind(), instance("generic.v3.l2"), seed=1)
     assert tested["random.calls"].verdict == "fail"
-    assert tested["random.calls"].what == "pairs of consecutive calls"
+    assert tested["random.calls"].what == "consecutive calls depend on each other"
     assert tested["batch.invariant"].verdict != "fail"
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import click
 
 from draftproof.conformance.cli.documents import as_json, print_json
 from draftproof.conformance.cli.working import worked_by
+from draftproof.conformance.report import FORMATS, ReportUnavailable, rendered
+from draftproof.conformance.report.badge import badge
+from draftproof.conformance.report.words import plain
 from draftproof.reference.verifiers import ALGORITHMS
 from draftproof.spec import MalformedDocument, requirements
-
-_FORMATS = ("terminal", "markdown", "html", "junit", "json")
 
 
 @click.command()
@@ -45,7 +48,7 @@ _FORMATS = ("terminal", "markdown", "html", "junit", "json")
 @click.option(
     "--format",
     "form",
-    type=click.Choice(_FORMATS),
+    type=click.Choice(FORMATS),
     default="terminal",
     show_default=True,
     help="What is printed.",
@@ -109,6 +112,7 @@ def certify(
     terms |= {"seed": seed} if seed is not None else {}
     if known_failures is not None:
         terms["known_failures"] = _known(known_failures)
+    _require_form(form)
     loaded = {name: _loaded(name) for name in dict.fromkeys(names)}
     try:
         output.mkdir(parents=True, exist_ok=True)
@@ -121,16 +125,21 @@ def certify(
         judged.append(_judge(loaded[name], terms, place, working, shown=form == "terminal"))
     code = next((c for c in (5, 3, 1, 4) if c in {each.code for each in judged}), 0)
     documents = [each.certificate for each in judged if each.certificate]
+    errors = [
+        {"adapter": name, "message": each.error}
+        for name, each in zip(names, judged, strict=True)
+        if each.error
+    ]
     if form == "json":
-        errors = [
-            {"adapter": name, "message": each.error}
-            for name, each in zip(names, judged, strict=True)
-            if each.error
-        ]
         outcome = {"certificates": documents, "errors": errors, "exit_code": code}
         print_json(outcome, "certify")
     elif form != "terminal" and documents:
-        _print(documents, form)
+        click.echo(rendered(documents, form), nl=False)
+    if form == "markdown":
+        for each in errors:
+            click.echo(
+                f"## {each['adapter']} could not run\n\n{indent(plain(each['message']), ' ' * 4)}\n"
+            )
     _require_still_known(documents, known_failures)
     sys.exit(code)
 
@@ -222,7 +231,7 @@ def _judge(
             finished, digest = evidence.read_finished(records)
             document = certificate.statement(finished.records, evidence=records.name, digest=digest)
         certificate.write(document, path)
-        _write_badge(document, path.with_suffix(".badge.json"))
+        _write_badge(document, path)
     except (
         loading.AdapterFailed,
         InvalidAdapter,
@@ -279,20 +288,20 @@ def _tell_of(place: _Place, records: Path, known: Any) -> None:
 
 
 def _write_badge(document: Mapping[str, Any], path: Path) -> None:
-    import json
+    """Write the badge of a certificate, in a folder of its own: it is none itself."""
+    place = path.parent / "badges" / path.name
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(json.dumps(badge(document), indent=2) + "\n", encoding="utf-8")
 
-    from draftproof.conformance.report.badge import badge
 
-    path.write_text(json.dumps(badge(document), indent=2) + "\n", encoding="utf-8")
-
-
-def _print(documents: Sequence[Mapping[str, Any]], form: str) -> None:
-    from draftproof.conformance.report import ReportUnavailable, rendered
-
+def _require_form(form: str) -> None:
+    """Find out before anything is judged whether it can be shown as is wanted."""
     try:
-        click.echo(rendered(documents, form), nl=False)
+        if form != "terminal":
+            rendered([], form)
     except ReportUnavailable as error:
-        raise click.UsageError(str(error)) from None
+        click.echo(f"Error: cannot make {form}: {error}", err=True)
+        sys.exit(3)
 
 
 def _known(path: Path) -> dict[str, str]:

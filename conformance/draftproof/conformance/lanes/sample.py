@@ -340,9 +340,9 @@ def sample_pairs(
     terms = _Terms((budget or Budget(tests=2)).threshold, effort.bias)
     law = tally(cells.kind, _emission_law(cells, algorithm), 0)
     both = null(numpy.outer(law, law).ravel(), tolerance=min(2 * _allowed(given, declared), 1.0))
-    tests = {"random.calls": "pairs of consecutive calls"}
+    tests = {"random.calls": "consecutive calls depend on each other"}
     if declared.batch:
-        tests = {"batch.invariant": "pairs of neighbouring rows", **tests}
+        tests = {"batch.invariant": "neighbouring rows depend on each other", **tests}
     counts = {each: numpy.zeros(len(both.law)) for each in tests}
     evidence = dict.fromkeys(tests, no_evidence(both))
     paths: dict[str, tuple[tuple[int, float], ...]] = dict.fromkeys(tests, ())
@@ -748,7 +748,9 @@ def _judged(asked: _Asked, seen: _Seen, terms: _Terms, look: int) -> dict[str, T
     cells, counts = asked.cells, seen.counts
     span = cells.instance.length
     lengths = tally(cells.accepted, counts, span + 1)
-    text = _judged_law(asked.text, seen.text, seen.texts, terms, look, "law of the text")
+    text = _judged_law(
+        asked.text, seen.text, seen.texts, terms, look, "the law of the text is another one"
+    )
     judged = {"law.lossless": text}
     if asked.optimum is not None:
         above = _judged_above(lengths, asked.optimum, asked.allowed, terms, look)
@@ -758,7 +760,12 @@ def _judged(asked: _Asked, seen: _Seen, terms: _Terms, look: int) -> dict[str, T
             judged["law.lossless"] = proof
     if asked.emission is not None and seen.emission is not None:
         judged["law.reference"] = _judged_law(
-            asked.emission, seen.emission, counts, terms, look, "law of the emission"
+            asked.emission,
+            seen.emission,
+            counts,
+            terms,
+            look,
+            "the law of the emission is another one",
         )
     never = "what the target never says"
     judged["law.support"] = _judged_never(counts[cells.unsaid].sum(), counts, terms, look, never)
@@ -780,7 +787,7 @@ def _judged_law(
     emissions, observed = int(counts.sum()), distance(null.law, counts)
     bound = upper_bound(observed, emissions, look=look)
     if evidence.forbidden:
-        what = "a forbidden outcome in the " + what
+        what = f"{what}: it has a forbidden outcome"
     return _tested(
         emissions, observed, bound, log_evidence(null, evidence), terms.bias, terms, what
     )
@@ -806,7 +813,9 @@ def _judged_length(
 ) -> Tested:
     off, span = _mean(lengths) - mean, len(lengths) - 1
     won = log_evidence_off(lengths, mean, span * allowed)
-    return _judged_mean(lengths, abs(off), won, terms, look, "mean of the accepted length")
+    return _judged_mean(
+        lengths, abs(off), won, terms, look, "the mean of the accepted length is another one"
+    )
 
 
 def _judged_above(
@@ -814,7 +823,9 @@ def _judged_above(
 ) -> Tested:
     above, span = max(_mean(lengths) - optimum, 0.0), len(lengths) - 1
     won = log_evidence_above(lengths, optimum + span * allowed)
-    return _judged_mean(lengths, above, won, terms, look, "accepted length above the optimum")
+    return _judged_mean(
+        lengths, above, won, terms, look, "the accepted length is above the optimum"
+    )
 
 
 def _judged_mean(

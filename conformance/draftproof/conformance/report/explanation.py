@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,16 +10,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from draftproof.conformance.report import words
 from draftproof.conformance.reproduction import compared
-
-# Rounding is not part of the story.
-_VISIBLE = 1e-5
-
-_MOST_OUTCOMES = 20
 
 
 def print_explanation(out: Console, document: Mapping[str, Any]) -> None:
     """Print an explanation, given as the document that --json prints."""
+    script = document["script"]
+    document = words.plain({**document, "script": None})
     out.print(f"[bold]{escape(document['adapter'])}[/] {document['verdict']}")
     if not document["failures"]:
         out.print("nothing to explain: nothing that was judged fails")
@@ -41,12 +38,12 @@ def print_explanation(out: Console, document: Mapping[str, Any]) -> None:
         out.print(_rows(out, row["instance"]))
     out.print("\n[bold]What is emitted[/]")
     out.print(_laws(out, shown))
-    if document["script"] is None:
+    if script is None:
         out.print(f"\nno script: {escape(document['reason'])}")
         return
     out.print("\n[bold]A script that shows it[/]\n")
     # It is to be copied: nothing is wrapped or marked.
-    out.print(document["script"], markup=False, soft_wrap=True, end="")
+    out.print(script, markup=False, soft_wrap=True, end="")
 
 
 def _rows(out: Console, instance: Mapping[str, Any]) -> Table:
@@ -65,23 +62,13 @@ def _laws(out: Console, shown: Mapping[str, Any]) -> Table:
     known = shown["expected"] is not None
     table = _table(out, "emitted", "observed", *(["expected"] if known else []))
     outcomes = compared(shown)
-    for text, observed, expected in outcomes[:_MOST_OUTCOMES]:
-        wrong = known and abs(observed - expected) > _VISIBLE
+    for text, observed, expected in outcomes[: words.MOST_OUTCOMES]:
+        wrong = known and abs(observed - expected) > words.VISIBLE
         seen = f"[bold red]{observed:.6g}[/]" if wrong else f"{observed:.6g}"
-        table.add_row(escape(_spoken(text)), seen, *([f"{expected:.6g}"] if known else []))
-    if (more := len(outcomes) - _MOST_OUTCOMES) > 0:
+        table.add_row(escape(words.spoken(text)), seen, *([f"{expected:.6g}"] if known else []))
+    if (more := len(outcomes) - words.MOST_OUTCOMES) > 0:
         table.add_row(f"and {more} less wrong", "")
     return table
-
-
-def _spoken(text: Any) -> str:
-    """Return an emission in words; those of the rows of a batch side by side."""
-    if isinstance(text, str):
-        return text
-    if text and not isinstance(text[0], int):
-        return " | ".join(_spoken(row) for row in text)
-    *accepted, token = text
-    return f"{json.dumps(accepted)} then {token}" if accepted else f"nothing, then {token}"
 
 
 def _table(out: Console, *columns: str) -> Table:

@@ -20,12 +20,6 @@ from draftproof.spec import requirements
 
 FOLDER = Path(__file__).parent
 
-# What is less wrong than these teaches nothing more.
-_MOST_OUTCOMES = 20
-
-# Rounding is not part of a counterexample's story.
-_VISIBLE = 1e-5
-
 
 @dataclass(frozen=True)
 class Outcome:
@@ -38,7 +32,7 @@ class Outcome:
     @property
     def is_wrong(self) -> bool:
         """Whether it is off by more than rounding."""
-        return self.expected is not None and abs(self.observed - self.expected) > _VISIBLE
+        return self.expected is not None and abs(self.observed - self.expected) > words.VISIBLE
 
 
 @dataclass(frozen=True)
@@ -118,7 +112,7 @@ def _outcomes(shown: Mapping[str, Any]) -> tuple[list[Outcome], int]:
         Outcome(words.spoken(text), observed, expected if known else None)
         for text, observed, expected in compared(shown)
     ]
-    return all_of_them[:_MOST_OUTCOMES], max(len(all_of_them) - _MOST_OUTCOMES, 0)
+    return all_of_them[: words.MOST_OUTCOMES], max(len(all_of_them) - words.MOST_OUTCOMES, 0)
 
 
 # --- the kill matrix ---------------------------------------------------------------------

@@ -9,6 +9,12 @@ from urllib.parse import urlsplit
 
 from draftproof.conformance.finding import ERROR, FAIL, INCONCLUSIVE, PASS, SKIPPED
 
+VISIBLE = 1e-5
+"""What is less than this off is rounding, and no part of a counterexample's story."""
+
+MOST_OUTCOMES = 20
+"""So many outcomes are shown; what is less wrong than these teaches nothing more."""
+
 REPEAT = "draftproof check-certificate CERTIFICATE.json --rerun"
 """The command that judges again what a certificate has judged, and compares."""
 
