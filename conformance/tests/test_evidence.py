@@ -289,9 +289,9 @@ def reordered(line: bytes) -> bytes:
     [
         lambda line: line.replace(b"\n", b"\r\n"),
         lambda line: line.replace(b":", b": ", 1),
-        lambda line: line.replace("ü".encode(), b"\\u00fc"),
-        lambda line: line.replace("ü".encode(), "u\u0308".encode()),
-        lambda line: line.replace("ü".encode(), b"\\ud800"),
+        lambda line: line.replace(b"\\u00fc", "ü".encode()),
+        lambda line: line.replace(b"\\u00fc", b"\\u00FC"),
+        lambda line: line.replace(b"\\u00fc", b"\\ud800"),
         lambda line: line.replace(b"1e-09", b"1E-9"),
         lambda line: line.replace(b"1e-09", b"0.000000001"),
         lambda line: line.replace(b"1e-09", b"1e-9"),

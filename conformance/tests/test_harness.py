@@ -53,7 +53,7 @@ from draftproof.conformance.requirements import plan
 from draftproof.conformance.requirements.laws import judge
 from draftproof.conformance.task import Task
 from draftproof.reference.drafting import draft_law
-from draftproof.spec import MalformedDocument, validate
+from draftproof.spec import MalformedDocument, chapters, validate
 
 MINIATURE = Path(__file__).parent / "harnesses" / "miniature.py"
 
@@ -564,6 +564,20 @@ def test_what_the_command_line_makes_of_it(
     ran = CliRunner().invoke(cli, ["certify", name, "--output", str(tmp_path)])
     assert ran.exit_code == code, ran.output
     assert message in " ".join(ran.output.split())
+
+
+def test_the_chapter_shows_messages_as_they_are() -> None:
+    text = chapters()[-1].read_text(encoding="utf-8")
+    shown = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    assert [next(iter(message)) for message in shown] == [
+        "start",
+        "declaration",
+        "verify",
+        "result",
+        "stop",
+    ]
+    for message in shown:
+        validate(message, "harness")
 
 
 def test_the_protocol_that_is_spoken_is_the_schemas() -> None:

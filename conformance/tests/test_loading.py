@@ -1,11 +1,19 @@
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from draftproof.conformance.adapter import InvalidAdapter
-from draftproof.conformance.loading import BUILT_IN, AdapterFailed, UnknownAdapter, load_adapter
+from draftproof.conformance.loading import (
+    BUILT_IN,
+    AdapterFailed,
+    UnknownAdapter,
+    load_adapter,
+    source_digest,
+)
 
 MINE = """
 class Mine:
@@ -81,3 +89,37 @@ def test_a_file_that_cannot_be_imported(tmp_path: Path, text: str, message: str)
     (tmp_path / "broken.py").write_text(text)
     with pytest.raises(AdapterFailed, match=message):
         load_adapter(f"{tmp_path / 'broken.py'}:x")
+
+
+def test_the_digest_of_one_file_is_that_of_its_bytes(file: Path) -> None:
+    assert source_digest(load_adapter(f"{file}:Mine")) == sha256(file.read_bytes()).hexdigest()
+
+
+def test_the_digest_of_several_files_is_of_their_names_and_bytes(file: Path) -> None:
+    adapter: Any = load_adapter(f"{file}:mine")
+
+    def digest(**texts: str) -> str:
+        for name, text in texts.items():
+            (file.parent / name).write_text(text)
+        adapter.files = [file.parent / name for name in texts]
+        return source_digest(adapter)
+
+    different = {digest(a="1"), digest(a="1", b="2"), digest(a="2", b="1"), digest(a="12", b="")}
+    assert len(different) == 4
+    assert digest(a="1", b="2") == digest(a="1", b="2")
+    assert digest(a="1", b="2") not in {digest(a="1", c="2"), digest(b="2", a="1")}
+
+
+@pytest.mark.parametrize("files", ["kernel.cu", (), [1], 1])
+def test_files_that_are_no_paths(file: Path, files: Any) -> None:
+    adapter: Any = load_adapter(f"{file}:mine")
+    adapter.files = files
+    with pytest.raises(InvalidAdapter, match="'files' must be one or more paths, got "):
+        source_digest(adapter)
+
+
+def test_a_file_that_is_not_there(file: Path) -> None:
+    adapter: Any = load_adapter(f"{file}:mine")
+    adapter.files = [file, file.parent / "kernel.cu"]
+    with pytest.raises(AdapterFailed, match=r"kernel\.cu is part of it, but: No such file or dir"):
+        source_digest(adapter)

@@ -104,6 +104,13 @@ static char *find(char *line, const char *key)
     return found ? found + strlen(quoted) + strspn(found + strlen(quoted), " :") : NULL;
 }
 
+/* Whether the line is a message of this kind: whether that is its first key. */
+static bool is(const char *line, const char *kind)
+{
+    line += strspn(line, "{ \"");
+    return !strncmp(line, kind, strlen(kind));
+}
+
 static long integer(char *line, const char *key)
 {
     char *found = find(line, key);
@@ -130,7 +137,7 @@ static Tensor tensor_of(char *line, const char *key)
     for (side++; tensor.rank < 4 && *side != ']'; side += strspn(side, " ,"))
         tensor.shape[tensor.rank++] = strtol(side, &side, 10);
     text++; /* the quote */
-    unsigned char *out = tensor.data = malloc(strcspn(text, "\"") / 4 * 3 + 1);
+    unsigned char *out = tensor.data = malloc((size_t)(strchr(text, '"') - text) / 4 * 3 + 1);
     if (!out) {
         fprintf(stderr, "token: not enough memory\n");
         exit(1);
@@ -218,6 +225,10 @@ static void answer(char *line, bool seeded)
     sequence = integer(line, "sequence");
     long B = integer(line, "rows"), K = integer(line, "drafts"), L = integer(line, "length");
     long V = integer(line, "vocabulary");
+    if (B < 1 || K < 1 || L < 1 || V < 1) {
+        refuse("this is no request: it has no rows, drafts, length or vocabulary");
+        return;
+    }
     Tensor tokens = tensor_of(line, "draft_tokens");
     Tensor q = tensor_of(line, "draft_probs"), p = tensor_of(line, "target_probs");
     Tensor coins = tensor_of(line, "coins"), u = tensor_of(line, "token");
@@ -271,8 +282,8 @@ int main(int count, char **arguments)
     bool seeded = count > 1 && !strcmp(arguments[1], "--seeded");
     char *line = NULL;
     size_t size = 0;
-    while (getline(&line, &size, stdin) > 0 && !find(line, "stop")) {
-        if (find(line, "start"))
+    while (getline(&line, &size, stdin) > 0 && !is(line, "stop")) {
+        if (is(line, "start"))
             printf("{\"declaration\": {\"protocol\": 1, \"name\": \"c-token\", "
                    "\"version\": \"1.0\", \"algorithm\": \"token\", \"tensors\": \"base64\", "
                    "\"dtype\": \"float64\"%s}}\n",

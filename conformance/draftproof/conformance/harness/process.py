@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from textwrap import shorten
 
 from draftproof.conformance.adapter import AdapterLost
-from draftproof.conformance.harness.messages import Breach, quoted
+from draftproof.conformance.harness.messages import Breach, line, quoted
 from draftproof.conformance.loading import UnknownAdapter
 
 TIMEOUT = "DRAFTPROOF_HARNESS_TIMEOUT"
@@ -82,7 +82,7 @@ class Process:
         for pipe in _pipes(self._popen):
             os.set_blocking(pipe, False)
 
-    def exchange(self, line: bytes, *, limit: int, seconds: float) -> bytes:
+    def exchange(self, message: bytes, *, limit: int, seconds: float) -> bytes:
         """Send a line, and return the line that answers it, without its end.
 
         Neither a harness that does not read can hold it up, nor one that does not write; nor does
@@ -94,7 +94,7 @@ class Process:
                 f"says {quoted(early)} where nothing was asked: it must answer every message with "
                 f"one line, and say nothing else on stdout"
             )
-        unsent, heard, deadline = memoryview(line), bytearray(), time.monotonic() + seconds
+        unsent, heard, deadline = memoryview(message), bytearray(), time.monotonic() + seconds
         poll = select.poll()
         poll.register(self._stdin, select.POLLOUT)
         poll.register(self._stdout, select.POLLIN)
@@ -192,15 +192,15 @@ def _late(seconds: float, unsent: int, heard: bytes) -> str:
 
 def _first_line(heard: bytes, *, unsent: int) -> bytes:
     """Return the one line that was heard. Raises `Breach` if there is more, or it came early."""
-    line, _, rest = heard.partition(b"\n")
+    first, _, rest = heard.partition(b"\n")
     if unsent:
-        raise Breach(f"says {quoted(line)} before it has read all of what it is asked")
+        raise Breach(f"says {quoted(first)} before it has read all of what it is asked")
     if rest:
         raise Breach(
-            f"says {quoted(line)} and then {quoted(rest)}: it must answer every message with one "
+            f"says {quoted(first)} and then {quoted(rest)}: it must answer every message with one "
             f"line; what is printed for people belongs on stderr"
         )
-    return line
+    return first
 
 
 # --- the end ------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def _stop(popen: subprocess.Popen[bytes], owner: int) -> None:
     if os.getpid() != owner:
         return
     with suppress(OSError):
-        os.write(_pipes(popen)[0], b'{"stop":{}}\n')
+        os.write(_pipes(popen)[0], line("stop", {}))
     _close(popen)
     for seconds in (_GRACE, _TERMINATION):
         try:

@@ -1,0 +1,235 @@
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftproof.conformance.adapter import InvalidAdapter
+from draftproof.conformance.campaign import Campaign, campaign_of, run
+from draftproof.conformance.evidence import Evidence, Record, StaleEvidence, canonical, parsed
+from draftproof.conformance.loading import AdapterFailed
+
+SOURCE = """
+import torch
+from types import SimpleNamespace
+
+
+class Mine:
+    name, version, algorithm = "mine", "1.0", "token"
+
+    def verify(self, request):
+        path = request.draft_tokens[:, 0]
+        q, p = request.draft_probs[:, 0], request.target_probs[:, 0]
+        ratio = (p[:, :-1] / q).gather(-1, path[..., None])[..., 0]
+        accepted = (torch.rand_like(ratio) < ratio).long().cumprod(-1).sum(-1)
+        rows = torch.cat([(p[:, :-1] - q).clamp(min=0), p[:, -1:]], 1)
+        token = torch.multinomial(rows[torch.arange(len(path)), accepted], 1)[:, 0]
+        return SimpleNamespace(
+            accepted_length=accepted, path=torch.zeros_like(accepted), next_token=token
+        )
+
+
+class Crashing(Mine):
+    def verify(self, request):
+        raise RuntimeError("no luck")
+
+
+class Stateful(Mine):
+    algorithm = "greedy_block"
+
+
+class Elsewhere(Mine):
+    device = "nowhere:7"
+
+
+class BonusFromDraft(Mine):
+    def verify(self, request):
+        request.target_probs[:, :, -1] = request.draft_probs[:, :, -1]
+        return super().verify(request)
+"""
+
+QUICK: dict[str, Any] = {"mode": "quick", "seed": 7, "only": ("random.calls", "input.unchanged")}
+
+
+def left(campaign: Campaign, known: Sequence[Record] = ()) -> list[Record]:
+    """The records that a campaign leaves behind those that are known."""
+    records = list(known)
+    run(campaign, keep=records.append, known=evidence(known))
+    return records
+
+
+def evidence(records: Sequence[Record]) -> Evidence:
+    """The records as they are read from a file, all digests computed anew."""
+    lines, digest = [], ""
+    for record in records:
+        body = canonical(record)
+        digest = sha256(f"{digest}\n{body}".encode()).hexdigest()
+        lines.append(f'{body[:-1]},"digest":"{digest}"}}\n'.encode())
+    content = b"".join(lines)
+    return parsed(content, "evidence") if content else Evidence((), 0, "")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("adapters")
+    (made / "mine.py").write_text(SOURCE)
+    return made
+
+
+@pytest.fixture(scope="module")
+def campaign(folder: Path) -> Campaign:
+    return Campaign(f"{folder / 'mine.py'}:Mine", **QUICK)
+
+
+@pytest.fixture(scope="module")
+def whole(campaign: Campaign) -> list[Record]:
+    return left(campaign)
+
+
+def test_a_campaign_leaves_what_is_evidence(whole: list[Record], campaign: Campaign) -> None:
+    assert evidence(whole).is_finished
+    assert evidence(whole).records == tuple(whole)
+    header, *_, counterexample, footer = whole
+    assert header["campaign"]["seed"] == 7
+    assert header["adapter"]["place"] == campaign.name
+    assert (counterexample["counterexample"], footer["records"]) == (None, len(whole))
+
+
+def test_a_header_leads_to_its_campaign(whole: list[Record], campaign: Campaign) -> None:
+    again = campaign_of(whole[0])
+    assert left(again) == whole
+    assert (again.name, again.seed, again.created) == (
+        campaign.name,
+        campaign.seed,
+        campaign.created,
+    )
+
+
+def test_it_goes_on_behind_any_record(campaign: Campaign, whole: list[Record]) -> None:
+    for known in range(1, len(whole) + 1):
+        assert left(campaign, whole[:known]) == whole, f"behind {known} records"
+
+
+def test_samples_go_on_behind_any_share(folder: Path) -> None:
+    sampled = Campaign(
+        f"{folder / 'mine.py'}:Mine", **{**QUICK, "lanes": ["sample"], "only": ["law.support"]}
+    )
+    whole = left(sampled)
+    kinds = [record["record"] for record in whole]
+    (last_case,) = (r["task"] for r in whole[-3:] if r["record"] == "result")
+    ends = [n for n, r in enumerate(whole, 1) if r.get("task") == last_case and "looks" in r]
+    assert len(ends) > 1
+    assert kinds.count("share") > kinds.count("case")
+    for known in ends:
+        assert left(sampled, whole[:known]) == whole, f"behind {known} records"
+
+
+def test_a_counterexample_is_found_again_behind_any_record(folder: Path) -> None:
+    wrong = Campaign(f"{folder / 'mine.py'}:BonusFromDraft", **{**QUICK, "only": ["law.support"]})
+    whole = left(wrong)
+    assert whole[-2]["counterexample"]["requirement"] == "law.support"
+    for known in (len(whole) - 3, len(whole) - 2, len(whole) - 1):
+        assert left(wrong, whole[:known]) == whole
+
+
+def test_another_seed_is_another_campaign(campaign: Campaign, whole: list[Record]) -> None:
+    fresh = {Campaign(campaign.name).seed for _ in range(3)}
+    assert len(fresh) == 3
+    other = left(Campaign(campaign.name, **{**QUICK, "seed": 8}))
+    assert other[0]["campaign"]["seed"] == 8
+    assert [r["record"] for r in other] == [r["record"] for r in whole]
+
+
+def test_the_environment_says_what_time_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1767268800")
+    assert Campaign("torch-token").created == "2026-01-01T12:00:00+00:00"
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "noon")
+    assert Campaign("torch-token").created > "2026-01-01T12:00:00+00:00"
+
+
+# --- evidence of something else -----------------------------------------------------------
+
+
+def put(*place: str, value: Any) -> Callable[[Record], None]:
+    def edit(header: Record) -> None:
+        for key in place[:-1]:
+            header = header[key]
+        header[place[-1]] = value
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (put("subject", "sha256", value="0" * 64), "subject/sha256 was 0000"),
+        (put("suite", "sha256", value="0" * 64), "suite/sha256 was 0000"),
+        (put("suite", "version", value="0.0"), "suite/version was 0.0, and is "),
+        (put("specification", "sha256", value="0" * 64), "specification/sha256 was 0000"),
+        (put("campaign", "seed", value=8), "campaign/seed was 8, and is 7 now"),
+        (put("campaign", "mode", value="certify"), "campaign/mode was certify, and is quick"),
+        (put("campaign", "lanes", value=["exact"]), "campaign/lanes was ['exact'], and is ["),
+        (put("campaign", "false_alarm", value=0.5), "campaign/false_alarm was 0.5"),
+        (put("campaign", "examples", value=9), "campaign/examples was 9, and is 0 now"),
+        (put("campaign", "only", value=[]), "campaign/only was [], and is ['input.unch"),
+        (put("campaign", "blind", value={"exact": "fog"}), "campaign/blind/exact was fog"),
+        (put("environment", "torch", value="0.4"), "environment/torch was 0.4, and is "),
+        (put("environment", "gpu", value="big"), "environment/gpu was big, and is None now"),
+        (put("adapter", "place", value="./old.py:Mine"), "adapter/place was ./old.py:Mine"),
+        (put("created", value="1999-01-01T00:00:00+00:00"), "created was 1999-01-01"),
+        (
+            put("known_failures", value=[{"id": "law.support", "issue": "https://x"}]),
+            "known_failures was [{'id': 'law.support'",
+        ),
+    ],
+)
+def test_evidence_of_something_else_is_stale(
+    campaign: Campaign, whole: list[Record], edit: Callable[[Record], None], message: str
+) -> None:
+    other = copy.deepcopy(whole)
+    edit(other[0])
+    for known in (other[:1], other[:4], other):
+        with pytest.raises(StaleEvidence, match=re.escape(message)) as caught:
+            left(campaign, known)
+        assert "start anew without --resume" in str(caught.value)
+
+
+def test_other_cases_are_stale(campaign: Campaign, whole: list[Record]) -> None:
+    other = copy.deepcopy(whole)
+    other[1]["case"] = "another"
+    with pytest.raises(StaleEvidence, match="case was another, and is "):
+        left(campaign, other)
+
+
+def test_an_adapter_that_was_edited_is_another_one(tmp_path: Path) -> None:
+    (tmp_path / "first.py").write_text(SOURCE)
+    known = left(Campaign(f"{tmp_path / 'first.py'}:Mine", **QUICK))
+    (tmp_path / "second.py").write_text(SOURCE + "\n# a word more\n")
+    known[0]["adapter"]["place"] = f"{tmp_path / 'second.py'}:Mine"
+    edited = Campaign(f"{tmp_path / 'second.py'}:Mine", created=known[0]["created"], **QUICK)
+    with pytest.raises(StaleEvidence, match="subject/sha256 was"):
+        left(edited, known)
+
+
+# --- what cannot be judged ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("attribute", "error", "message"),
+    [
+        ("Crashing", AdapterFailed, "it fails on every case: it raised RuntimeError: no luck"),
+        ("Stateful", InvalidAdapter, "greedy_block leaves a modified target behind"),
+        ("Elsewhere", AdapterFailed, "its device 'nowhere:7' is not there"),
+    ],
+)
+def test_what_cannot_be_judged_says_why(
+    folder: Path, attribute: str, error: type[Exception], message: str
+) -> None:
+    terms = {**QUICK, "only": ["law.prefix"]}
+    with pytest.raises(error, match=message):
+        left(Campaign(f"{folder / 'mine.py'}:{attribute}", **terms))
