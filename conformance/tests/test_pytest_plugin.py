@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import entry_points
+from dataclasses import replace
 from math import fsum, isclose
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from draftproof.conformance.campaign import FALSE_ALARM
+from draftproof.conformance import pytest_plugin
+from draftproof.conformance.adapter import declaration
+from draftproof.conformance.campaign import FALSE_ALARM, Campaign, tasks_of, terms_of
+from draftproof.conformance.loading import load_adapter
 from draftproof.spec import requirements
 
 # Other people's packages take seconds to import. They are imported once, by a process that runs
@@ -32,7 +35,9 @@ for line in sys.stdin:
         output = os.open("output.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         for stream, file in enumerate([os.open(os.devnull, os.O_RDONLY), output, output]):
             os.dup2(file, stream)
-        sys.exit(pytest.main(arguments))
+        code = pytest.main(arguments)
+        sys.stdout.flush()
+        os._exit(code)  # to take torch down takes longer than most tests
     print(os.waitstatus_to_exitcode(os.wait()[1]), flush=True)
 """
 
@@ -99,9 +104,9 @@ campaign.certify = certify
 
 
 def pytest_collection_modifyitems(items):
-    marks = {item.name: [mark.args[0] for mark in item.iter_markers("xdist_group")] for item in items}
-    with open(f"marks{WORKER}.json", "w") as file:
-        json.dump(marks, file)
+    groups = {item.name: item.get_closest_marker("xdist_group").args[0] for item in items if WORKER}
+    with open(f"groups{WORKER}.json", "w") as file:
+        json.dump(groups, file)
 """
 
 PLUGIN = ("-p", "draftproof", "-p", "no:cacheprovider")
@@ -273,3 +278,274 @@ def test_settings_known_failures_and_filters_that_make_errors(run: Run, tmp_path
     assert found["draftproof.wrong random.one"][1].startswith("random.one: fail: rand_like gives 1")
     assert "Traceback" not in output
     assert "During handling" not in output
+
+
+# --- what is asked for, and what becomes of it ---------------------------------------------------
+
+
+def stubbed(folder: Path, **found: object) -> None:
+    """Let nothing be judged in a folder; dots in the names of requirements are underscores."""
+    named = {name.replace("_", "."): what for name, what in found.items()}
+    (folder / "found.json").write_text(json.dumps(named))
+    (folder / "conftest.py").write_text(STUB)
+
+
+def asked(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "asked.jsonl").read_text().splitlines()]
+
+
+EVERYTHING = {
+    "law_lossless": ("fail", True),
+    "law_reference": ("inconclusive", True),
+    "law_support": ("error", True),
+    "length_expected": ("skipped", True),
+    "length_optimal": ("skipped", False),
+    "random_one": ("error", True),
+    "random_boundary": ("skipped", True),
+    "batch_invariant": "AdapterLost",
+    "batch_order": "AdapterFailed",
+}
+
+
+@pytest.fixture(scope="module")
+def certified(run: Run, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, str]:
+    """Every verdict in mode certify, where there is nothing but the requirements."""
+    stubbed(folder := tmp_path_factory.mktemp("certified"), **EVERYTHING)
+    code, output = run(
+        folder,
+        *("--draftproof", "torch-token", "--draftproof-mode", "certify"),
+        *("--junitxml", "junit.xml"),
+    )
+    return folder, code, output
+
+
+def test_every_verdict_has_its_outcome(certified: tuple[Path, int, str]) -> None:
+    folder, code, output = certified
+    assert code == 1, output
+    found = {
+        name.removeprefix("draftproof.torch-token "): outcome(case)
+        for name, case in cases(folder / "junit.xml").items()
+    }
+    assert list(found) == list(requirements())
+    missed = {name: told for name, (kind, told) in found.items() if kind == "failure"}
+    for name, verdict in (
+        ("law.lossless", "fail"),
+        ("law.reference", "inconclusive"),
+        ("law.support", "error"),
+        ("length.expected", "skipped"),  # mode certify skips nothing that binds
+    ):
+        # What cannot be printed has been replaced.
+        assert missed.pop(name).startswith(
+            f"{name}: {verdict}: so \N{REPLACEMENT CHARACTER} it is\n"
+        )
+    gone = "torch-token could not run: it is\N{REPLACEMENT CHARACTER}gone"
+    assert missed == {"batch.invariant": gone, "batch.order": gone}
+    skipped = {name: told for name, (kind, told) in found.items() if kind == "skipped"}
+    assert skipped == {
+        "length.optimal": "inapplicable: so \N{REPLACEMENT CHARACTER} it is",
+        "random.boundary": "skipped: so \N{REPLACEMENT CHARACTER} it is",
+    }
+    assert "MissedShould: random.one: error: so" in output
+    assert "6 failed, 21 passed, 2 skipped, 1 warning" in output
+    assert "Traceback" not in output
+
+
+def test_what_is_judged_together_is_judged_once(certified: tuple[Path, int, str]) -> None:
+    folder, _, output = certified
+    calls = asked(folder)
+    judged = [each for call in calls for each in call["only"]]
+    assert sorted(judged) == sorted(requirements())
+    (laws,) = (call["only"] for call in calls if "law.lossless" in call["only"])
+    assert {"law.reference", "length.bounded", "random.fresh"} <= set(laws)
+    assert ["batch.invariant"] in [call["only"] for call in calls]
+    (seed,) = {call["seed"] for call in calls}
+    assert f"draftproof: torch-token; mode certify, seed {seed}\n" in output
+    assert {call["mode"] for call in calls} == {"certify"}
+
+
+def test_all_together_the_calls_have_the_campaign_s_share_of_false_alarms(
+    certified: tuple[Path, int, str],
+) -> None:
+    whole = Campaign("torch-token", mode="certify")
+    tasks = tasks_of(whole, declaration(load_adapter(whole.name)))
+    each = terms_of(whole, tasks).false_alarm
+    shares = []
+    for call in asked(certified[0]):
+        part = replace(whole, only=call["only"], false_alarm=call["false_alarm"])
+        own = tasks_of(part, declaration(load_adapter(whole.name)))
+        # Two divisions and a product of floats; the terms are those of the campaign.
+        assert isclose(terms_of(part, own).false_alarm, each, rel_tol=1e-14)
+        shares += [call["false_alarm"]] if own else []
+    assert isclose(fsum(shares), FALSE_ALARM, rel_tol=1e-13)
+
+
+def test_with_runxfail_and_a_filter_nothing_is_excused_and_nothing_told(
+    run: Run, tmp_path: Path
+) -> None:
+    stubbed(tmp_path, law_lossless=("fail", True), random_one=("fail", True))
+    (tmp_path / "known.txt").write_text("law.lossless http://a.b\nlaw.prefix http://a.b\n")
+    code, output = run(
+        tmp_path,
+        *("--draftproof", "torch-token", "--draftproof-mode", "quick", "--runxfail"),
+        *("--draftproof-known-failures", "known.txt", "-m", "draftproof"),
+        *("-W", "ignore::draftproof.conformance.pytest_plugin.MissedShould"),
+        *("--deselect", "draftproof::torch-token::batch.order"),
+    )
+    assert code == 1
+    assert "FAILED draftproof::torch-token::law.lossless - Failed: law.lossless: fail" in output
+    assert "1 failed, 27 passed, 1 deselected" in output
+    assert "MissedShould" not in output
+
+
+def test_workers_share_one_seed_and_keep_together_what_is_judged_together(
+    run: Run, tmp_path: Path
+) -> None:
+    stubbed(tmp_path)
+    code, output = run(
+        tmp_path,
+        *("-p", "xdist", "-n", "2", "--draftproof", "torch-token", "--junitxml", "junit.xml"),
+    )
+    assert code == 0, output
+    assert "29 passed" in output
+    (seed,) = re.findall(r"^draftproof: torch-token; mode standard, seed (\d+)$", output, re.M)
+    found = cases(tmp_path / "junit.xml")
+    assert set(found) == {f"draftproof.torch-token {each}" for each in requirements()}
+    assert {properties(case)["seed"] for case in found.values()} == {seed}
+    calls = asked(tmp_path)
+    assert {call["worker"] for call in calls} == {"gw0", "gw1"}
+    assert {str(call["seed"]) for call in calls} == {seed}
+    groups = json.loads((tmp_path / "groupsgw0.json").read_text())
+    assert groups == json.loads((tmp_path / "groupsgw1.json").read_text())
+    for call in calls:
+        own = {groups[each] for each in call["only"]}
+        assert own == {f"torch-token.{call['only'][0]}"}
+
+
+def test_tests_are_listed_and_found_by_their_ids(run: Run, tmp_path: Path) -> None:
+    # A folder of that name is no reason to look for them there.
+    (tmp_path / "draftproof").mkdir()
+    listing = ("--draftproof", "torch-token", "--collect-only", "-q")
+    first, *_, last = (f"draftproof::torch-token::{each}" for each in requirements())
+    code, output = run(tmp_path, *listing, last, first)
+    assert code == 0, output
+    assert output.splitlines()[:3] == [first, last, ""]
+    code, output = run(tmp_path, *listing, "draftproof::torch-token::law.losless")
+    assert (code, output) == (
+        4,
+        "ERROR: not found: draftproof::torch-token::law.losless, "
+        "did you mean draftproof::torch-token::law.lossless?\n\n",
+    )
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--draftproof-mode", "certify", "--draftproof-seed", "1"), "draws a fresh seed"),
+        (
+            ("--draftproof-mode", "certify", "--draftproof-known-failures", "good.txt"),
+            "mode certify excuses no failure",
+        ),
+        (("--draftproof-seed", "-1"), "--draftproof-seed must not be negative, got -1"),
+        (("-o", "draftproof_mode=fast"), "one of quick, standard, certify, got 'fast'"),
+        (("--draftproof-known-failures", "none.txt"), "none.txt': No such file or directory"),
+        (("--draftproof-known-failures", "bytes.txt"), "bytes.txt': it is not UTF-8 text"),
+        (
+            ("--draftproof-known-failures", "bad.txt"),
+            "bad.txt, line 1: there is no requirement 'law.losless', did you mean 'law.lossless'?",
+        ),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(
+    run: Run, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / "good.txt").write_text("law.lossless https://example.org/1")
+    (tmp_path / "bad.txt").write_text("law.losless https://example.org/1")
+    (tmp_path / "bytes.txt").write_bytes(b"\xff\xfe")
+    code, output = run(tmp_path, "--draftproof", "torch-token", *arguments)
+    assert code == 4
+    assert output.startswith("ERROR: ")
+    assert message in output
+    assert "Traceback" not in output
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("torch-tokens", "no built-in adapter is called 'torch-tokens'"),
+        ("./verifiers.py:Right", "verifiers.py has no attribute 'Right'"),
+        ("./verifiers.py:Nameless", "an adapter needs 'name', a non-empty printable string"),
+        ("./leaves.py:Mine", "leaves.py could not be imported: SystemExit: 3"),
+        ("harness:false", "the harness ended with exit code 1"),
+    ],
+)
+def test_adapters_that_cannot_be_loaded_are_refused(
+    tmp_path: Path, name: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "verifiers.py").write_text(VERIFIERS)
+    (tmp_path / "leaves.py").write_text("raise SystemExit(3)")
+    with pytest.raises(pytest.UsageError, match=re.escape(message)) as refused:
+        list(pytest_plugin._asked(Campaign(name), []))
+    assert str(refused.value).startswith(f"--draftproof {name}: ")
+
+
+def test_two_adapters_of_one_name_are_told_apart() -> None:
+    taken: list[Path] = []
+    asked = [
+        next(pytest_plugin._asked(Campaign(name), taken))
+        for name in ("torch-token", "draftproof.adapters.fast.token:TorchToken")
+    ]
+    assert [each.label for each in asked] == ["torch-token", "torch-token-2"]
+
+
+def test_without_torch_it_says_what_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError('no torch', name='torch')")
+    code, output = alone(tmp_path, "--draftproof", "torch-token")
+    assert (code, output) == (
+        4,
+        "ERROR: --draftproof needs PyTorch: pip install 'draftproof[torch]'\n\n",
+    )
+
+
+# --- what it costs where nothing is asked for ----------------------------------------------------
+
+
+LEAN = ("-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-p", "no:anyio", "-p", "no:xdist")
+
+
+def alone(folder: Path, *arguments: str) -> tuple[int, str]:
+    """Run pytest in a new process, with the plugin as it is found, and without what is slow."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", *LEAN, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+    )
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+def test_nothing_is_imported_where_nothing_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "test_costs.py").write_text(
+        """
+import sys
+
+
+def test_costs(pytestconfig):
+    assert pytestconfig.pluginmanager.hasplugin("draftproof")
+    ours = {name for name in sys.modules if name.startswith("draftproof.")}
+    assert ours == {"draftproof.conformance", "draftproof.conformance.pytest_plugin"}
+    assert not {"torch", "numpy", "sympy", "networkx"} & sys.modules.keys()
+"""
+    )
+    code, output = alone(tmp_path, "-W", "error")
+    assert (code, "1 passed" in output) == (0, True), output
+    assert "seed" not in output
+
+
+def test_it_can_be_left_out(tmp_path: Path) -> None:
+    code, output = alone(tmp_path, "-p", "no:draftproof", "--draftproof", "torch-token")
+    assert code == 4
+    assert "error: unrecognized arguments: --draftproof" in output

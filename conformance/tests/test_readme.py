@@ -14,25 +14,27 @@ from draftproof.conformance.cli import EXIT_CODES, cli
 README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_example_fails_as_shown(tmp_path: Path) -> None:
+def draftproof(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    main = "from draftproof.conformance.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", main, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        timeout=300,
+    )
+
+
+def test_the_example_fails_as_shown_and_again_when_it_is_judged_again(tmp_path: Path) -> None:
     (code,) = re.findall(r"```python\n# mine\.py\n(.*?)```", README, re.S)
     (shown,) = re.findall(r"\$ draftproof certify \./mine\.py:Mine\n\.\.\.\n(.*?)```", README, re.S)
     (tmp_path / "mine.py").write_text(code)
-    ran = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "from draftproof.conformance.cli import main; main()",
-            "certify",
-            "./mine.py:Mine",
-        ],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        timeout=300,
-    )
+    ran = draftproof("certify", "./mine.py:Mine", cwd=tmp_path)
     assert ran.returncode == 1
     assert shown in ran.stdout
+    (command, shown) = re.findall(r"\$ draftproof (check-certificate .*?)\n(.*?)```", README, re.S)[0]
+    ran = draftproof(*command.split(), cwd=tmp_path)
+    assert (ran.returncode, ran.stdout) == (0, shown)
 
 
 def test_the_comparison_and_the_theorem_are_as_shown() -> None:

@@ -33,7 +33,7 @@ def test_every_requirement_is_judged_and_every_judgement_is_required() -> None:
 def test_ids_are_dotted_lowercase_and_every_link_to_one_resolves() -> None:
     for identity in requirements():
         assert re.fullmatch(r"[a-z]+(\.[a-z]+)+", identity)
-    informative = set(re.findall(r"^### [^·]* \{ #([a-z.]+) \}$", TEXT, flags=re.M))
+    informative = set(re.findall(r"^### [^·\n]* \{ #([a-z.]+) \}$", TEXT, flags=re.M))
     assert set(re.findall(r"\]\(#([^)]+)\)", TEXT)) <= {*requirements(), *informative}
     assert not informative & set(requirements())
 

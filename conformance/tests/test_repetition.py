@@ -1,0 +1,307 @@
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftproof.conformance.campaign import Campaign, run
+from draftproof.conformance.evidence import (
+    EditedEvidence,
+    Evidence,
+    EvidenceError,
+    MalformedEvidence,
+    Record,
+    StaleEvidence,
+    canonical,
+    parsed,
+)
+from draftproof.conformance.loading import UnknownAdapter
+from draftproof.conformance.repetition import recounted, repeat
+
+RIGHT = Path(__file__).parent / "meta" / "right.py"
+WRONG = "draftproof.conformance.mutants.token:BonusFromDraft"
+QUICK: dict[str, Any] = {"mode": "quick", "seed": 3}
+
+
+def evidence(records: Sequence[Record]) -> Evidence:
+    """The records as they are read from a file, all digests computed anew, as a forger does."""
+    lines, digest = [], ""
+    for record in records:
+        body = canonical(record)
+        digest = sha256(f"{digest}\n{body}".encode()).hexdigest()
+        lines.append(f'{body[:-1]},"digest":"{digest}"}}\n'.encode())
+    return parsed(b"".join(lines), "evidence")
+
+
+def left(name: str, **terms: Any) -> list[Record]:
+    records: list[Record] = []
+    run(Campaign(name, **{**QUICK, **terms}), keep=records.append)
+    return records
+
+
+@pytest.fixture(scope="module")
+def exact() -> list[Record]:
+    return left(f"{RIGHT}:Batched", only=["batch.mixed", "input.unchanged"])
+
+
+@pytest.fixture(scope="module")
+def sampled() -> list[Record]:
+    return left(f"{RIGHT}:Batched", only=["law.support"], lanes=["sample"])
+
+
+@pytest.fixture(scope="module")
+def wrong() -> list[Record]:
+    return left(WRONG, only=["law.lossless"], lanes=["exact"])
+
+
+def of(kind: str, records: Sequence[Record]) -> list[Record]:
+    return [record for record in records if record["record"] == kind]
+
+
+# --- judging again ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lane", ["exact", "probe", "run"])
+def test_the_same_comes_out_again(lane: str, exact: list[Record]) -> None:
+    records = exact
+    if lane == "probe":
+        records = left(f"{RIGHT}:NumpyInside", only=["law.support"], lanes=["probe"])
+    lanes = {f["lane"] for r in of("result", records) for f in r["findings"]}
+    assert lane in lanes
+    found = repeat(evidence(records))
+    parts = len(of("case", records)) + len(("the plan", "the counterexample"))
+    assert (found.same, found.near, found.different, found.elsewhere) == (parts, 0, (), ())
+
+
+def test_the_same_samples_come_out_again(sampled: list[Record]) -> None:
+    found = repeat(evidence(sampled))
+    assert found.same == len(of("case", sampled)) + 2
+    assert found.different == ()
+
+
+def test_the_same_counterexample_comes_out_again(wrong: list[Record]) -> None:
+    assert of("counterexample", wrong)[0]["counterexample"] is not None
+    assert repeat(evidence(wrong)).different == ()
+
+
+Edit = Callable[[list[Record]], None]
+
+
+def acquit(records: list[Record]) -> None:
+    for record in of("result", records):
+        for finding in record["findings"]:
+            finding.update(verdict="pass", distance=0.0)
+    of("counterexample", records)[0]["counterexample"] = None
+
+
+def declare(**told: Any) -> Edit:
+    return lambda records: records[0]["adapter"].update(told)
+
+
+def claim(**told: Any) -> Edit:
+    return lambda records: records[0]["campaign"].update(told)
+
+
+def excuse(records: list[Record]) -> None:
+    records[0]["known_failures"] = [{"id": "law.lossless", "issue": "https://example.org/1"}]
+
+
+@pytest.mark.parametrize(
+    ("forge", "said"),
+    [
+        (acquit, "task 0, result: findings/0/verdict was 'pass', is 'fail'"),
+        (acquit, "the counterexample, counterexample: counterexample was None"),
+        (declare(algorithm="block"), "header: adapter/algorithm was 'block', is 'token'"),
+        (declare(undefined={"nan": "so"}), "adapter/undefined/nan was 'so', is None"),
+        (claim(tests=1), "the plan, header: campaign/tests was 1, is "),
+        (claim(tier="full"), "the plan, header: campaign/tier was 'full', is 'quick'"),
+        (claim(blind={"probe": "fog"}), "the plan, header: campaign/blind/probe was 'fog'"),
+        (
+            lambda records: records[0]["specification"].update(version="9"),
+            "the plan, header: specification/version was '9'",
+        ),
+        (
+            lambda records: of("case", records)[0].update(lanes=["sample"]),
+            "the plan, case: lanes was ['sample'], is ['exact']",
+        ),
+        (
+            lambda records: of("result", records)[1]["findings"][0].update(runs=10**6),
+            "task 1, result: findings/0/runs was 1000000, is ",
+        ),
+        (
+            lambda records: of("result", records)[1]["findings"][0].update(detail="rightly so"),
+            "task 1, result: findings/0/detail was 'rightly so', is ",
+        ),
+    ],
+)
+def test_what_is_forged_comes_out_otherwise(wrong: list[Record], forge: Edit, said: str) -> None:
+    forged = copy.deepcopy(wrong)
+    forge(forged)
+    found = repeat(evidence(forged))
+    assert any(said in each for each in found.different), found.different
+
+
+def test_forged_counts_come_out_otherwise(sampled: list[Record]) -> None:
+    forged = copy.deepcopy(sampled)
+    of("share", forged)[0]["looks"][0]["stream"] = "0" * 64
+    assert "task 0, share: looks/0/stream was '000" in repeat(evidence(forged)).different[0]
+
+
+def test_what_was_known_to_fail_is_no_matter_of_judging(wrong: list[Record]) -> None:
+    excused = copy.deepcopy(wrong)
+    excuse(excused)
+    assert repeat(evidence(excused)).different == ()
+
+
+# --- elsewhere ----------------------------------------------------------------------------
+
+
+def elsewhere(records: Sequence[Record]) -> list[Record]:
+    """The records as another machine might have left them."""
+    moved = copy.deepcopy(list(records))
+    moved[0]["environment"]["instructions"] = "ABACUS"
+    return moved
+
+
+def test_elsewhere_is_said_and_what_is_the_same_is_the_same(exact: list[Record]) -> None:
+    found = repeat(evidence(elsewhere(exact)))
+    assert found.elsewhere[0].startswith("instructions was 'ABACUS', is ")
+    assert (found.near, found.different) == (0, ())
+
+
+def test_elsewhere_laws_are_near_as_far_as_rounding_goes(exact: list[Record]) -> None:
+    moved = elsewhere(exact)
+    (measured, *_) = (
+        finding
+        for record in of("result", moved)
+        for finding in record["findings"]
+        if finding["distance"] is not None
+    )
+    distance, allowed = measured["distance"], measured["allowed"]
+    measured["distance"] = distance + 1.99 * allowed
+    found = repeat(evidence(moved))
+    assert (found.near, found.different) == (1, ())
+    measured["distance"] = distance + 2.01 * allowed
+    assert len(repeat(evidence(moved)).different) == 1
+    # What was allowed is not the forger's to say.
+    measured["allowed"] = 10**6
+    assert len(repeat(evidence(moved)).different) == 1
+    here = evidence([exact[0], *moved[1:]])
+    measured["distance"] = distance + allowed
+    assert repeat(here).near == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("verdict", "pass"),
+        ("lane", "probe"),
+        ("case", "another"),
+        ("applies", False),
+        ("distance", None),
+    ],
+)
+def test_elsewhere_verdicts_are_the_same(wrong: list[Record], key: str, value: Any) -> None:
+    moved = elsewhere(wrong)
+    of("result", moved)[0]["findings"][0][key] = value
+    found = repeat(evidence(moved))
+    assert f"findings/0/{key} was {value!r}" in found.different[0]
+
+
+def test_elsewhere_a_counterexample_may_look_otherwise(wrong: list[Record]) -> None:
+    moved = elsewhere(wrong)
+    told = of("counterexample", moved)[0]["counterexample"]
+    told["words"] = ["elsewhere", "in other words"]
+    found = repeat(evidence(moved))
+    assert (found.near, found.different) == (1, ())
+    told["requirement"] = "law.support"
+    assert "counterexample/requirement was 'law.support'" in repeat(evidence(moved)).different[0]
+
+
+# --- what cannot be judged again ----------------------------------------------------------
+
+
+def test_another_suite_judges_otherwise(exact: list[Record]) -> None:
+    old = copy.deepcopy(exact)
+    old[0]["suite"] = {"version": "0.0.1", "sha256": "0" * 64}
+    with pytest.raises(StaleEvidence, match=r"judged by suite 0\.0\.1 \(000000000000\), this is "):
+        repeat(evidence(old))
+    assert recounted(evidence(old)) == 0
+
+
+def test_another_adapter_is_not_the_one_that_was_judged(tmp_path: Path) -> None:
+    source = RIGHT.read_text()
+    file, moved = tmp_path / "mine.py", tmp_path / "moved.py"
+    file.write_text(source)
+    records = left(f"{file}:Batched", only=["input.unchanged"])
+    file.rename(moved)
+    with pytest.raises(UnknownAdapter, match="there is no file"):
+        repeat(evidence(records), name=str(tmp_path / "none.py:Batched"))
+    assert repeat(evidence(records), name=f"{moved}:Batched").different == ()
+    edited = tmp_path / "edited.py"
+    edited.write_text(source + "\n")
+    with pytest.raises(StaleEvidence, match="is another one than was judged: sha256 was "):
+        repeat(evidence(records), name=f"{edited}:Batched")
+    with pytest.raises(StaleEvidence, match="name was 'Batched', is 'Gumbel'"):
+        repeat(evidence(records), name=f"{moved}:Gumbel")
+
+
+# --- counting again -----------------------------------------------------------------------
+
+
+def test_verdicts_on_samples_follow_from_their_counts(
+    sampled: list[Record], exact: list[Record]
+) -> None:
+    assert recounted(evidence(sampled)) == len(of("case", sampled))
+    assert recounted(evidence(exact)) == 0
+
+
+@pytest.mark.parametrize(
+    ("forge", "message"),
+    [
+        (
+            lambda records: of("result", records)[0]["findings"][0].update(verdict="fail"),
+            "the verdicts on task 0 do not follow from its counts",
+        ),
+        (
+            lambda records: of("result", records)[3]["findings"][2].update(distance=0.0),
+            "the verdicts on task 3 do not follow from its counts",
+        ),
+        (claim(seed=4), "the verdicts on task 0 do not follow from its counts"),
+        (claim(false_alarm=0.1), "the verdicts on task 0 do not follow from its counts"),
+        (claim(only=[]), "its cases are not those that its header asks for"),
+        (claim(only=["story"]), "its cases are not those that its header asks for"),
+        (claim(lanes=["exact"]), "its cases are not those that its header asks for"),
+        (claim(mode="certify"), "its cases are not those that its header asks for"),
+        (claim(false_alarm=0), "it cannot be judged again: the probability of a false alarm"),
+        (declare(algorithm="story"), "do not follow from its counts"),
+        (
+            lambda records: of("case", records)[0].update(case="story"),
+            "its cases are not those that its header asks for",
+        ),
+        (
+            lambda records: of("share", records)[0]["looks"][0].update(counts=["a"]),
+            "share 0 has no counts of 256 in",
+        ),
+        (
+            lambda records: records[0]["adapter"]["noise"].update(coin=[{}]),
+            "",
+        ),
+    ],
+)
+def test_what_does_not_follow_is_named(sampled: list[Record], forge: Edit, message: str) -> None:
+    forged = copy.deepcopy(sampled)
+    forge(forged)
+    with pytest.raises((EditedEvidence, MalformedEvidence), match=message):
+        recounted(evidence(forged))
+
+
+def test_the_same_campaign_elsewhere_counts_the_same(sampled: list[Record]) -> None:
+    told = evidence(elsewhere(sampled))
+    assert recounted(replace(told)) == len(of("case", sampled))
+    assert issubclass(EditedEvidence, EvidenceError)
