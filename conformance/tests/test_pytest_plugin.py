@@ -492,6 +492,20 @@ def test_adapters_that_cannot_be_loaded_are_refused(
     assert str(refused.value).startswith(f"--draftproof {name}: ")
 
 
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("./mine.py:Mine", "/there/mine.py:Mine"),
+        ("/here/mine.py:Mine", "/here/mine.py:Mine"),
+        ("package.module:Mine", "package.module:Mine"),
+        ("torch-token", "torch-token"),
+        ("harness:python mine.py:Mine", "harness:python mine.py:Mine"),
+    ],
+)
+def test_files_are_found_from_every_folder(name: str, found: str) -> None:
+    assert pytest_plugin._from(Path("/there"), name) == found
+
+
 def test_two_adapters_of_one_name_are_told_apart() -> None:
     taken: list[Path] = []
     asked = [

@@ -32,7 +32,8 @@ def test_the_example_fails_as_shown_and_again_when_it_is_judged_again(tmp_path: 
     ran = draftproof("certify", "./mine.py:Mine", cwd=tmp_path)
     assert ran.returncode == 1
     assert shown in ran.stdout
-    (command, shown) = re.findall(r"\$ draftproof (check-certificate .*?)\n(.*?)```", README, re.S)[0]
+    again = re.findall(r"\$ draftproof (check-certificate .*?)\n(.*?)```", README, re.S)
+    ((command, shown),) = again
     ran = draftproof(*command.split(), cwd=tmp_path)
     assert (ran.returncode, ran.stdout) == (0, shown)
 

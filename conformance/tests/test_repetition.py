@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from draftproof.conformance.campaign import Campaign, run
 from draftproof.conformance.evidence import (
     EditedEvidence,
     Evidence,
-    EvidenceError,
     MalformedEvidence,
     Record,
     StaleEvidence,
@@ -21,7 +19,7 @@ from draftproof.conformance.evidence import (
     parsed,
 )
 from draftproof.conformance.loading import UnknownAdapter
-from draftproof.conformance.repetition import recounted, repeat
+from draftproof.conformance.repetition import Repetition, recounted, repeat
 
 RIGHT = Path(__file__).parent / "meta" / "right.py"
 WRONG = "draftproof.conformance.mutants.token:BonusFromDraft"
@@ -46,7 +44,7 @@ def left(name: str, **terms: Any) -> list[Record]:
 
 @pytest.fixture(scope="module")
 def exact() -> list[Record]:
-    return left(f"{RIGHT}:Batched", only=["batch.mixed", "input.unchanged"])
+    return left(f"{RIGHT}:Batched", only=["batch.order"])
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +57,21 @@ def wrong() -> list[Record]:
     return left(WRONG, only=["law.lossless"], lanes=["exact"])
 
 
+@pytest.fixture
+def again(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Repetition]:
+    """Judges again at no cost: what was left by the first judging is left by the second one."""
+
+    def compared(first: Sequence[Record], second: Sequence[Record]) -> Repetition:
+        def run_again(campaign: Campaign, *, keep: Any, **_: Any) -> None:
+            for record in copy.deepcopy(list(second)):
+                keep(record)
+
+        monkeypatch.setattr("draftproof.conformance.repetition.run", run_again)
+        return repeat(evidence(first))
+
+    return compared
+
+
 def of(kind: str, records: Sequence[Record]) -> list[Record]:
     return [record for record in records if record["record"] == kind]
 
@@ -66,13 +79,16 @@ def of(kind: str, records: Sequence[Record]) -> list[Record]:
 # --- judging again ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("lane", ["exact", "probe", "run"])
-def test_the_same_comes_out_again(lane: str, exact: list[Record]) -> None:
-    records = exact
-    if lane == "probe":
-        records = left(f"{RIGHT}:NumpyInside", only=["law.support"], lanes=["probe"])
-    lanes = {f["lane"] for r in of("result", records) for f in r["findings"]}
-    assert lane in lanes
+@pytest.mark.parametrize(
+    ("lane", "name", "requirement"),
+    [
+        ("exact", "Batched", "batch.order"),
+        ("probe", "NumpyInside", "batch.order"),
+    ],
+)
+def test_the_same_comes_out_again(lane: str, name: str, requirement: str) -> None:
+    records = left(f"{RIGHT}:{name}", only=[requirement])
+    assert {f["lane"] for r in of("result", records) for f in r["findings"]} == {lane}
     found = repeat(evidence(records))
     parts = len(of("case", records)) + len(("the plan", "the counterexample"))
     assert (found.same, found.near, found.different, found.elsewhere) == (parts, 0, (), ())
@@ -89,6 +105,17 @@ def test_the_same_counterexample_comes_out_again(wrong: list[Record]) -> None:
     assert repeat(evidence(wrong)).different == ()
 
 
+def test_an_acquittal_comes_out_otherwise(wrong: list[Record]) -> None:
+    forged = copy.deepcopy(wrong)
+    acquit(forged)
+    forged[0]["adapter"]["algorithm"] = "block"
+    plan, first, *_, last = repeat(evidence(forged)).different
+    assert plan == "the plan, header: adapter/algorithm was 'block', is 'token'"
+    assert first.startswith("task 0, result: findings/0/verdict was 'pass', is 'fail'")
+    assert last.startswith("the counterexample, counterexample: counterexample was None, is {")
+
+
+Again = Callable[..., Repetition]
 Edit = Callable[[list[Record]], None]
 
 
@@ -107,17 +134,10 @@ def claim(**told: Any) -> Edit:
     return lambda records: records[0]["campaign"].update(told)
 
 
-def excuse(records: list[Record]) -> None:
-    records[0]["known_failures"] = [{"id": "law.lossless", "issue": "https://example.org/1"}]
-
-
 @pytest.mark.parametrize(
     ("forge", "said"),
     [
-        (acquit, "task 0, result: findings/0/verdict was 'pass', is 'fail'"),
-        (acquit, "the counterexample, counterexample: counterexample was None"),
-        (declare(algorithm="block"), "header: adapter/algorithm was 'block', is 'token'"),
-        (declare(undefined={"nan": "so"}), "adapter/undefined/nan was 'so', is None"),
+        (declare(undefined={"shape": "so"}), "adapter/undefined/shape was 'so', is "),
         (claim(tests=1), "the plan, header: campaign/tests was 1, is "),
         (claim(tier="full"), "the plan, header: campaign/tier was 'full', is 'quick'"),
         (claim(blind={"probe": "fog"}), "the plan, header: campaign/blind/probe was 'fog'"),
@@ -127,7 +147,7 @@ def excuse(records: list[Record]) -> None:
         ),
         (
             lambda records: of("case", records)[0].update(lanes=["sample"]),
-            "the plan, case: lanes was ['sample'], is ['exact']",
+            "the plan, case: lanes/0 was 'sample', is 'exact'",
         ),
         (
             lambda records: of("result", records)[1]["findings"][0].update(runs=10**6),
@@ -139,23 +159,23 @@ def excuse(records: list[Record]) -> None:
         ),
     ],
 )
-def test_what_is_forged_comes_out_otherwise(wrong: list[Record], forge: Edit, said: str) -> None:
+def test_what_is_forged_is_told(again: Again, wrong: list[Record], forge: Edit, said: str) -> None:
     forged = copy.deepcopy(wrong)
     forge(forged)
-    found = repeat(evidence(forged))
+    found = again(forged, wrong)
     assert any(said in each for each in found.different), found.different
 
 
-def test_forged_counts_come_out_otherwise(sampled: list[Record]) -> None:
+def test_forged_counts_are_told(again: Again, sampled: list[Record]) -> None:
     forged = copy.deepcopy(sampled)
     of("share", forged)[0]["looks"][0]["stream"] = "0" * 64
-    assert "task 0, share: looks/0/stream was '000" in repeat(evidence(forged)).different[0]
+    assert "task 0, share: looks/0/stream was '000" in again(forged, sampled).different[0]
 
 
-def test_what_was_known_to_fail_is_no_matter_of_judging(wrong: list[Record]) -> None:
-    excused = copy.deepcopy(wrong)
-    excuse(excused)
-    assert repeat(evidence(excused)).different == ()
+def test_what_is_missing_is_told(again: Again, sampled: list[Record]) -> None:
+    second = [r for r in sampled if not (r["record"] == "share" and r["task"] == 3)]
+    shares = len(sampled) - len(second)
+    assert again(sampled, second).different == (f"task 3: {shares + 1} records then, 1 now",)
 
 
 # --- elsewhere ----------------------------------------------------------------------------
@@ -168,13 +188,15 @@ def elsewhere(records: Sequence[Record]) -> list[Record]:
     return moved
 
 
-def test_elsewhere_is_said_and_what_is_the_same_is_the_same(exact: list[Record]) -> None:
-    found = repeat(evidence(elsewhere(exact)))
+def test_elsewhere_is_said_and_what_is_the_same_is_the_same(
+    again: Again, exact: list[Record]
+) -> None:
+    found = again(elsewhere(exact), exact)
     assert found.elsewhere[0].startswith("instructions was 'ABACUS', is ")
     assert (found.near, found.different) == (0, ())
 
 
-def test_elsewhere_laws_are_near_as_far_as_rounding_goes(exact: list[Record]) -> None:
+def test_elsewhere_laws_are_near_as_far_as_rounding_goes(again: Again, exact: list[Record]) -> None:
     moved = elsewhere(exact)
     (measured, *_) = (
         finding
@@ -184,16 +206,16 @@ def test_elsewhere_laws_are_near_as_far_as_rounding_goes(exact: list[Record]) ->
     )
     distance, allowed = measured["distance"], measured["allowed"]
     measured["distance"] = distance + 1.99 * allowed
-    found = repeat(evidence(moved))
+    found = again(moved, exact)
     assert (found.near, found.different) == (1, ())
     measured["distance"] = distance + 2.01 * allowed
-    assert len(repeat(evidence(moved)).different) == 1
+    assert len(again(moved, exact).different) == 1
     # What was allowed is not the forger's to say.
     measured["allowed"] = 10**6
-    assert len(repeat(evidence(moved)).different) == 1
-    here = evidence([exact[0], *moved[1:]])
+    assert len(again(moved, exact).different) == 1
+    here = [exact[0], *moved[1:]]
     measured["distance"] = distance + allowed
-    assert repeat(here).near == 0
+    assert again(here, exact).near == 0
 
 
 @pytest.mark.parametrize(
@@ -206,21 +228,23 @@ def test_elsewhere_laws_are_near_as_far_as_rounding_goes(exact: list[Record]) ->
         ("distance", None),
     ],
 )
-def test_elsewhere_verdicts_are_the_same(wrong: list[Record], key: str, value: Any) -> None:
+def test_elsewhere_verdicts_are_the_same(
+    again: Again, wrong: list[Record], key: str, value: Any
+) -> None:
     moved = elsewhere(wrong)
     of("result", moved)[0]["findings"][0][key] = value
-    found = repeat(evidence(moved))
+    found = again(moved, wrong)
     assert f"findings/0/{key} was {value!r}" in found.different[0]
 
 
-def test_elsewhere_a_counterexample_may_look_otherwise(wrong: list[Record]) -> None:
+def test_elsewhere_a_counterexample_may_look_otherwise(again: Again, wrong: list[Record]) -> None:
     moved = elsewhere(wrong)
     told = of("counterexample", moved)[0]["counterexample"]
     told["words"] = ["elsewhere", "in other words"]
-    found = repeat(evidence(moved))
+    found = again(moved, wrong)
     assert (found.near, found.different) == (1, ())
     told["requirement"] = "law.support"
-    assert "counterexample/requirement was 'law.support'" in repeat(evidence(moved)).different[0]
+    assert "counterexample/requirement was 'law.support'" in again(moved, wrong).different[0]
 
 
 # --- what cannot be judged again ----------------------------------------------------------
@@ -247,8 +271,8 @@ def test_another_adapter_is_not_the_one_that_was_judged(tmp_path: Path) -> None:
     edited.write_text(source + "\n")
     with pytest.raises(StaleEvidence, match="is another one than was judged: sha256 was "):
         repeat(evidence(records), name=f"{edited}:Batched")
-    with pytest.raises(StaleEvidence, match="name was 'Batched', is 'Gumbel'"):
-        repeat(evidence(records), name=f"{moved}:Gumbel")
+    with pytest.raises(StaleEvidence, match="name was 'Batched', is 'GumbelRace'"):
+        repeat(evidence(records), name=f"{moved}:GumbelRace")
 
 
 # --- counting again -----------------------------------------------------------------------
@@ -269,7 +293,7 @@ def test_verdicts_on_samples_follow_from_their_counts(
             "the verdicts on task 0 do not follow from its counts",
         ),
         (
-            lambda records: of("result", records)[3]["findings"][2].update(distance=0.0),
+            lambda records: of("result", records)[3]["findings"][2].update(runs=1),
             "the verdicts on task 3 do not follow from its counts",
         ),
         (claim(seed=4), "the verdicts on task 0 do not follow from its counts"),
@@ -288,10 +312,6 @@ def test_verdicts_on_samples_follow_from_their_counts(
             lambda records: of("share", records)[0]["looks"][0].update(counts=["a"]),
             "share 0 has no counts of 256 in",
         ),
-        (
-            lambda records: records[0]["adapter"]["noise"].update(coin=[{}]),
-            "",
-        ),
     ],
 )
 def test_what_does_not_follow_is_named(sampled: list[Record], forge: Edit, message: str) -> None:
@@ -303,5 +323,4 @@ def test_what_does_not_follow_is_named(sampled: list[Record], forge: Edit, messa
 
 def test_the_same_campaign_elsewhere_counts_the_same(sampled: list[Record]) -> None:
     told = evidence(elsewhere(sampled))
-    assert recounted(replace(told)) == len(of("case", sampled))
-    assert issubclass(EditedEvidence, EvidenceError)
+    assert recounted(told) == len(of("case", sampled))

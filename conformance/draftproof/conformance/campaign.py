@@ -39,6 +39,7 @@ from draftproof.conformance.finding import FAIL, Finding, finding_to_json
 from draftproof.conformance.identity import environment, specification, subject, suite
 from draftproof.conformance.loading import (
     BUILT_IN,
+    HARNESS,
     AdapterFailed,
     load_adapter,
 )
@@ -354,4 +355,5 @@ def _counterexample(
 def _anywhere(name: str) -> str:
     """Return a name that leads to the adapter from other folders, too."""
     place, _, attribute = name.rpartition(":")
-    return f"{Path(place).resolve()}:{attribute}" if place.endswith(".py") else name
+    is_file = place.endswith(".py") and not name.startswith(HARNESS)
+    return f"{Path(place).resolve()}:{attribute}" if is_file else name

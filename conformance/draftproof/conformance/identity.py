@@ -57,6 +57,7 @@ def environment() -> dict[str, str]:
         "numpy": numpy.__version__,
         "scipy": version("scipy"),
         "sympy": version("sympy"),
+        **({"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}),
     }
 
 

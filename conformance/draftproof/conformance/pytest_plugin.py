@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -142,8 +141,11 @@ def _names(config: pytest.Config) -> list[str]:
 
 
 def _from(folder: Path, name: str) -> str:
+    from draftproof.conformance.loading import HARNESS
+
     place, _, attribute = name.rpartition(":")
-    return f"{folder / place}:{attribute}" if place.endswith(".py") else name
+    is_file = place.endswith(".py") and not name.startswith(HARNESS)
+    return f"{folder / place}:{attribute}" if is_file else name
 
 
 def _home(config: pytest.Config) -> Path:
@@ -246,6 +248,8 @@ def _groups(tasks: Iterable[Task]) -> list[tuple[str, ...]]:
 
 def _selected(config: pytest.Config, plan: _Plan) -> _Plan:
     """Return what the ids on the command line leave of a plan, and take these from pytest."""
+    from difflib import get_close_matches
+
     ids = {argument: _own_id(config, argument) for argument in config.args}
     wanted = {argument: own for argument, own in ids.items() if own}
     if not wanted:

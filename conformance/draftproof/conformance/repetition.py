@@ -106,7 +106,7 @@ def repeat(
         if record["record"] == "header" and record["subject"] != then["subject"]:
             raise StaleEvidence(
                 f"the adapter at {record['adapter']['place']} is another one than was judged: "
-                f"{_differing(then['subject'], record['subject'])}"
+                f"{'; '.join(_differing(then['subject'], record['subject']))}"
             )
         again.append(record)
 

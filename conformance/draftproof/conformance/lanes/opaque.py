@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import sysconfig
 import traceback
 from pathlib import Path
@@ -34,8 +35,15 @@ def program_line() -> str:
     """Return the innermost line that is neither a library's nor ours, as 'file:line: text'."""
     for frame in reversed(traceback.extract_stack()):
         if not frame.filename.startswith(_NOT_THE_PROGRAM) and not _is_standard(frame.filename):
-            return f"{frame.filename}:{frame.lineno}: {frame.line}"
+            return f"{_shown(frame.filename)}:{frame.lineno}: {frame.line}"
     return "an unknown line"
+
+
+def _shown(filename: str) -> str:
+    """Return a file as it is found from here or by an import: the same on every machine."""
+    folders = [str(Path.cwd()), *filter(None, sys.path)]
+    within = [os.path.relpath(filename, f) for f in folders if filename.startswith(f + os.sep)]
+    return min(within, key=len, default=filename)
 
 
 _NOT_THE_PROGRAM = tuple(

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+import torch
+
+import draftproof.conformance
+import draftproof.reference
+from draftproof.conformance import identity
+from draftproof.conformance.adapter import declaration
+from draftproof.conformance.loading import load_adapter
+from draftproof.spec import chapters, schema_files
+
+
+@pytest.fixture(autouse=True)
+def computed_anew() -> Iterator[None]:
+    """What was computed for other tests is not known here, nor what is computed here elsewhere."""
+    for known in (identity.suite, identity.specification):
+        known.cache_clear()
+    yield
+    for known in (identity.suite, identity.specification):
+        known.cache_clear()
+
+
+def test_the_subject_is_the_adapters_file() -> None:
+    adapter = load_adapter("torch-token")
+    from draftproof.adapters.fast import token
+
+    assert identity.subject(adapter, declaration(adapter)) == {
+        "name": "torch-token",
+        "version": adapter.version,
+        "sha256": sha256(Path(token.__file__).read_bytes()).hexdigest(),
+    }
+
+
+@pytest.fixture
+def rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Copies of the rooms whose sources are the suite, and they are the suite."""
+    for room in (draftproof.reference, draftproof.conformance):
+        name = room.__name__.rpartition(".")[2]
+        ignored = shutil.ignore_patterns("__pycache__", "templates")
+        shutil.copytree(room.__path__[0], tmp_path / name, ignore=ignored)
+        monkeypatch.setattr(room, "__path__", [str(tmp_path / name)])
+    return tmp_path
+
+
+def again() -> str:
+    identity.suite.cache_clear()
+    return identity.suite()["sha256"]
+
+
+def test_every_source_of_the_suite_counts_and_where_it_lies_does_not(rooms: Path) -> None:
+    first = again()
+    shutil.rmtree(rooms / "conformance" / "harness")
+    without = again()
+    for file in sorted((rooms / "reference").rglob("*.py"))[::9]:
+        content = file.read_bytes()
+        file.write_bytes(content + b"#")
+        assert again() not in (first, without), file
+        file.write_bytes(content)
+    assert again() == without
+    finding, task = (rooms / "conformance" / f"{name}.py" for name in ("finding", "task"))
+    finding.rename(rooms / "swapped")
+    task.rename(finding)
+    (rooms / "swapped").rename(task)
+    assert again() != without
+    (rooms / "conformance" / "__pycache__").mkdir()
+    before = again()
+    (rooms / "conformance" / "__pycache__" / "finding.pyc").write_bytes(b"compiled")
+    assert again() == before
+
+
+def test_the_specification_is_its_chapters_and_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = identity.specification()
+    assert re.fullmatch("[0-9a-f]{64}", whole["sha256"])
+    for files in (chapters(), schema_files()):
+        assert len(files) > 1
+    for name, files in (("chapters", chapters()[1:]), ("schema_files", schema_files()[1:])):
+        with monkeypatch.context() as patched:
+            patched.setattr(identity, name, lambda files=files: files)
+            identity.specification.cache_clear()
+            assert identity.specification() != whole
+
+
+def test_the_environment_is_what_results_depend_on() -> None:
+    found = identity.environment()
+    assert found["torch"] == torch.__version__
+    assert found["instructions"] == torch.backends.cpu.get_cpu_capability()
+    assert {"python", "platform", "numpy", "scipy", "sympy"} <= found.keys()
+    assert all(type(value) is str and value for value in found.values())
