@@ -37,6 +37,9 @@ from draftproof.conformance.lanes.probe import (
     probed_laws,
 )
 from draftproof.conformance.mutants import EXHIBITS
+from draftproof.conformance.mutants.verifiers import Supplied
+from draftproof.conformance.observe import PROBE, observe
+from draftproof.conformance.requirements.laws import judge
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
@@ -340,6 +343,14 @@ def test_what_never_rings_never_wins() -> None:
     found = probe(lambda: int((weights / exponential()).argmax()))
     assert set(found.law) == {1, 2}
     assert found.law.total_variation(expected) <= found.resolution
+
+
+@pytest.mark.parametrize("case", ["generic.v2.l1", "equal.first", "zeros.both"])
+def test_a_race_is_seen_sharply_enough_to_pass(case: str) -> None:
+    """Where rounding is allowed least, the lane's own doubt must leave room for a verdict."""
+    observed = observe(Supplied(), next(c for c in cases("quick") if c.id == case), lane=PROBE)
+    assert {finding.verdict for finding in judge(observed)} <= {"pass", "skipped"}
+    assert 0 < observed.slack < observed.allowed
 
 
 def test_races_follow_each_other() -> None:

@@ -89,7 +89,8 @@ class Clocks:
       a clock that does not win even at time 2**-24 has no share, and at most this one;
     * where the second clock rings within `DOUBT` of the first, rounding may decide. The first rings
       at T / W, the second Exp(1) / (W - w) later, W being the sum of all rates and w the first's:
-      the probability is at most E[T] * `DOUBT` * (W - w) / W;
+      given who is first, the probability is at most E[T] * `DOUBT` * (W - w) / W. Who is first has
+      the share s = w / W, so it is at most `DOUBT` times the sum of all s (1 - s);
     * the grid: given all others, a clock flips the winner at one time, and the cell of the grid
       that holds this time has probability 2**-24 at most in float32.
     """
@@ -166,13 +167,16 @@ def clocks(context: Point, first: int, width: int, reading: Reading) -> Search[C
     mass = total(middles.values())
     if not any(middles[i] for i in others):
         return None
-    gaps = total(high - low for low, high in rates.values())
+    gaps = total(high - low for low, high in rates.values()) / mass
+    shares = tuple(middles[i] / mass for i in everyone)
+    # No share is further off than its gap, which moves a square by at most twice that.
+    close = 1 - total(share**2 for share in shares) + 2 * gaps
     return Clocks(
         first=first,
         reading=reading,
-        shares=tuple(middles[i] / mass for i in everyone),
+        shares=shares,
         bounds=tuple((float(rates[i][0] / mass), float(rates[i][1] / mass)) for i in everyone),
-        error=gaps / mass + DOUBT + 2 * width * _UNIT,
+        error=gaps + DOUBT * close + 2 * width * _UNIT,
     )
 
 

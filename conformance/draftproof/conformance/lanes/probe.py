@@ -85,9 +85,10 @@ class ProbedLaw(Generic[Outcome]):
 
     `resolution` bounds the total variation distance, if what the module assumes is so. Walls of
     uniform noise are exact. Each race adds, times the probability that it is run, the last gaps of
-    its duels, 2**-19 for clocks so close to each other that rounding decides, and V / 2**23 for the
-    grid of the noise (derived at `Clocks`). Walls of discrete draws and of exponential noise, which
-    are fed by sums and logarithms in double precision, add V / 2**51 each.
+    its duels, 2**-19 (1 - sum of the squares of all shares) for clocks so close to each other that
+    rounding decides, and V / 2**23 for the grid of the noise (derived at `Clocks`). Walls of
+    discrete draws and of exponential noise, which are fed by sums and logarithms in double
+    precision, add V / 2**51 each.
     """
 
     law: Law[Outcome]
