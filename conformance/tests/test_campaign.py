@@ -11,10 +11,13 @@ import pytest
 
 from draftproof.conformance.adapter import InvalidAdapter
 from draftproof.conformance.campaign import Campaign, campaign_of, run
+from draftproof.conformance.certificate import exit_code, statement
+from draftproof.conformance.decision import report
 from draftproof.conformance.evidence import Evidence, Record, StaleEvidence, canonical, parsed
 from draftproof.conformance.loading import AdapterFailed
 
 SOURCE = """
+import numpy
 import torch
 from types import SimpleNamespace
 
@@ -45,6 +48,12 @@ class Stateful(Mine):
 
 class Elsewhere(Mine):
     device = "nowhere:7"
+
+
+class Unseen(Mine):
+    def verify(self, request):
+        if numpy.random.random() < 2:
+            return super().verify(request)
 
 
 class BonusFromDraft(Mine):
@@ -231,3 +240,19 @@ def test_what_cannot_be_judged_says_why(
     terms = {**QUICK, "only": ["law.prefix"]}
     with pytest.raises(error, match=message):
         left(Campaign(f"{folder / 'mine.py'}:{attribute}", **terms))
+
+
+@pytest.mark.parametrize(
+    ("mode", "verdict", "code"), [("standard", "pass", 0), ("certify", "inconclusive", 4)]
+)
+def test_certify_leaves_open_what_nothing_that_sees_it_can_decide(
+    folder: Path, mode: str, verdict: str, code: int
+) -> None:
+    terms = {**QUICK, "mode": mode, "only": ["number.dtypes", "number.masked"]}
+    records = left(Campaign(f"{folder / 'mine.py'}:Unseen", **terms))
+    assert sorted(records[0]["campaign"]["blind"]) == ["exact", "probe"]
+    said = report(records)
+    assert {each.verdict for each in said.decisions} == {"skipped"}
+    assert all("samples cannot decide it" in each.worst.detail for each in said.decisions)
+    assert said.verdict == verdict
+    assert exit_code(statement(records, evidence="mine.jsonl", digest="0" * 64)) == code

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -26,11 +25,8 @@ def decided(*findings: Finding, **declared: bool) -> dict[str, Decision]:
     return {d.requirement.id: d for d in decisions(findings, {**DECLARED, **declared})}
 
 
-def found(requirement: str, verdict: str, *, applies: bool = True, **more: Any) -> Finding:
-    measured = {
-        key: exactly(Fraction(more.pop(key))) for key in ("distance", "allowed") if key in more
-    }
-    return Finding(requirement, "case", verdict, applies=applies, **measured, **more)
+def found(requirement: str, verdict: str, **more: Any) -> Finding:
+    return Finding(requirement, "case", verdict, **more)
 
 
 def test_every_requirement_is_decided_in_the_order_of_the_chapters() -> None:
@@ -57,7 +53,9 @@ def test_the_worst_verdict_decides(verdicts: list[str], worst: str) -> None:
 
 
 def test_of_equal_verdicts_the_largest_distance_is_worst() -> None:
-    small, large = (found("law.support", FAIL, distance=d, allowed="1/8") for d in ("1/4", "1/2"))
+    small, large = (
+        found("law.support", FAIL, distance=exactly(d), allowed=exactly(0.125)) for d in (0.25, 0.5)
+    )
     unmeasured = found("law.support", FAIL)
     assert decided(small, large, unmeasured)["law.support"].worst is large
     assert decided(unmeasured, small)["law.support"].worst is small
@@ -145,7 +143,9 @@ def records(*findings: Finding, **campaign: Any) -> list[dict[str, Any]]:
 
 
 def test_a_report_is_what_the_records_come_to() -> None:
-    fails = found("law.support", FAIL, distance="1/4", allowed="1/8", lane="exact", runs=3)
+    fails = found(
+        "law.support", FAIL, distance=exactly(0.25), allowed=exactly(0.125), lane="exact", runs=3
+    )
     said = report(records(fails, found("law.prefix", PASS)))
     assert (said.verdict, said.search, said.counterexample) == (FAIL, None, None)
     by_id = {each.requirement.id: each for each in said.decisions}

@@ -219,7 +219,7 @@ def test_old_evidence_makes_room_for_new_when_that_is_whole(path: Path) -> None:
 
 def test_a_full_disk_is_an_error(tmp_path: Path) -> None:
     with Path("/dev/full").open("wb", buffering=0) as full, pytest.raises(OSError, match="space"):
-        Sink(full, "").keep(HEADER)  # type: ignore[arg-type]  # unbuffered, so nothing is left over
+        Sink(full, "").keep(HEADER)
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
@@ -401,7 +401,8 @@ def test_records_that_no_campaign_leaves_are_malformed(
 
 
 def test_json_that_is_no_record_is_refused() -> None:
-    for document in ([], None, 1, "header", {"digest": "0" * 64}):
+    documents: list[Any] = [[], None, 1, "header", {"digest": "0" * 64}]
+    for document in documents:
         with pytest.raises(EditedEvidence, match="mine, line 1: "):
             parsed(canonical(document).encode() + b"\n", "mine")
 

@@ -181,6 +181,10 @@ def refuse(record: Record) -> None:
     raise AssertionError(f"this was known already: {record}")
 
 
+def forget(record: Record) -> None:
+    """Keep nothing."""
+
+
 # --- workers that are lost ----------------------------------------------------------------
 
 
@@ -223,7 +227,7 @@ class Silent:
 def test_a_worker_judges_what_is_asked_for_and_nothing_else(tmp_path: Path) -> None:
     file = tmp_path / "silent.py"
     file.write_text(SOURCE)
-    named = {"name": f"{file}:Silent", "tasks": TASKS[:1]}
+    named: dict[str, Any] = {"name": f"{file}:Silent", "tasks": TASKS[:1]}
     adapter = load_adapter(f"{file}:Silent")
     assert len(left(adapter=adapter, **named)) == 1
     file.write_text(SOURCE.replace("SimpleNamespace()", "None"))
@@ -248,7 +252,7 @@ def test_what_no_lane_sees_is_said_lane_by_lane() -> None:
     unsampled = Work(
         Token(), None, declaration(Token()), [opaque, nothing], TERMS, {}, sampled=False
     )
-    opaque_found, nothing_found = judged(unsampled, known=(), keep=[].append, over=here)
+    opaque_found, nothing_found = judged(unsampled, known=(), keep=forget, over=here)
     (found,) = opaque_found
     assert found.verdict == "error"
     assert found.detail.startswith("exact lane: OpaqueRandomness: torch.rand is opaque")
@@ -262,7 +266,7 @@ def test_what_samples_cannot_decide_is_skipped_where_nothing_else_sees() -> None
     unseen = Task("equal", ("random.one",), ("exact", "probe"), blind)
     reasons = {"exact": "opaque", "probe": "opaque"}
     alone = Work(Token(), None, declaration(Token()), [unseen], TERMS, reasons, sampled=True)
-    ((found,),) = judged(alone, known=(), keep=[].append, over=here)
+    ((found,),) = judged(alone, known=(), keep=forget, over=here)
     assert (found.verdict, found.applies) == ("skipped", True)
     assert found.detail == "samples cannot decide it, and no other lane sees it"
 

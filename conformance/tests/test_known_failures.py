@@ -2,9 +2,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
+from draftproof.conformance.campaign import Campaign, run
+from draftproof.conformance.certificate import exit_code, no_longer_known, statement
+from draftproof.conformance.cli import cli
+from draftproof.conformance.decision import report
+from draftproof.conformance.evidence import Record
 from draftproof.conformance.known_failures import InvalidKnownFailures, read_known_failures
 
 ISSUE = "https://example.org/issues/1"
@@ -73,3 +80,82 @@ def test_what_cannot_be_read_raises(tmp_path: Path, file: Path) -> None:
     for place in (tmp_path, tmp_path / "none"):
         with pytest.raises(OSError, match=re.escape(str(place))):
             read_known_failures(place)
+
+
+# --- what knowing changes -----------------------------------------------------------------
+
+WRONG = "draftproof.conformance.mutants.token:BonusFromDraft"
+
+
+@pytest.fixture(scope="module")
+def records() -> list[Record]:
+    """What judging a wrong verifier leaves, by one requirement that it misses and one that not."""
+    left: list[Record] = []
+    asked = ["law.lossless", "law.prefix"]
+    run(Campaign(WRONG, mode="quick", seed=1, lanes=["exact"], only=asked), keep=left.append)
+    return left
+
+
+def certified(records: list[Record], *known: str) -> dict[str, Any]:
+    told = [{"id": identity, "issue": ISSUE} for identity in known]
+    header = {**records[0], "known_failures": told}
+    return statement([header, *records[1:]], evidence="mine.jsonl", digest="0" * 64)
+
+
+def test_a_known_failure_is_excused_and_fails_all_the_same(records: list[Record]) -> None:
+    failing = [each.requirement.id for each in report(records).decisions if each.verdict == "fail"]
+    assert failing == ["law.lossless"]
+    assert exit_code(certified(records)) == 1
+    excused = certified(records, *failing)
+    assert exit_code(excused) == 0
+    found = excused["predicate"]["draftproof"]
+    assert found["verdict"] == "does not conform"
+    assert excused["predicate"]["result"] == "FAILED"
+    assert excused["predicate"]["failedTests"] == failing
+    assert found["known_failures"] == [{"id": "law.lossless", "issue": ISSUE}]
+
+
+def test_a_known_failure_excuses_nothing_else(records: list[Record]) -> None:
+    other = certified(records, "law.prefix")
+    assert exit_code(other) == 1
+    assert no_longer_known([other]) == ["law.prefix"]
+    assert no_longer_known([certified(records, "law.lossless")]) == []
+
+
+def certify(file: Path, *arguments: str) -> Result:
+    known = ["--known-failures", str(file), "--output", str(file.parent / "out")]
+    return CliRunner().invoke(cli, ["certify", WRONG, *known, *arguments])
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "message"),
+    [
+        ("law.support", (), "line 1: expected the id of a requirement and the link"),
+        (f"law.suport {ISSUE}", (), "did you mean 'law.support'?"),
+        (f"law.support {ISSUE}", ("--mode", "certify"), "it takes no --lane, no --known-failures"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused_before_anything_is_judged(
+    file: Path, content: str, arguments: tuple[str, ...], message: str
+) -> None:
+    file.write_text(content)
+    ran = certify(file, *arguments)
+    assert ran.exit_code == 2
+    assert message in " ".join(ran.stderr.split())
+    assert not (file.parent / "out").exists()
+
+
+@pytest.mark.parametrize("arguments", [("--seed", "1"), ("--lane", "exact")])
+def test_certify_takes_no_terms(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    ran = CliRunner().invoke(cli, ["certify", WRONG, "--mode", "certify", *arguments])
+    assert ran.exit_code == 2
+    assert "--mode certify uses every lane" in ran.stderr
+
+
+def test_unreadable_files_are_named(file: Path) -> None:
+    for content, reason in ((None, "No such file"), (b"\xff\xfe\0", "it is not UTF-8 text")):
+        if content is not None:
+            file.write_bytes(content)
+        ran = certify(file)
+        assert ran.exit_code == 2
+        assert reason in " ".join(ran.stderr.split())

@@ -147,10 +147,11 @@ def _parts(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 def _terms(header: Record) -> Record:
-    """Return what a header says, but for when and where it was."""
+    """Return what a header says, but for when and where it was; reasons of blindness say where."""
     adapter = {key: value for key, value in header["adapter"].items() if key != "place"}
+    campaign = {**header["campaign"], "blind": list(header["campaign"]["blind"])}
     terms = {key: header[key] for key in header if key not in ("created", "environment")}
-    return {**terms, "adapter": adapter}
+    return {**terms, "adapter": adapter, "campaign": campaign}
 
 
 def _are_near(then: Sequence[Record], now: Sequence[Record]) -> bool:

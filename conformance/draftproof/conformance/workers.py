@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -45,20 +47,37 @@ def working(workers: Workers) -> Iterator[Over]:
     raises is `WorkersFailed`, and who asks again has new ones. Raises `WorkersFailed`.
     """
     with ExitStack() as stack:
+        # What was drawn ahead, and is not needed when a run ends early, is nobody's concern.
+        stack.enter_context(warnings.catch_warnings())
+        warnings.filterwarnings("ignore", message=r"\d+ tasks have been successfully executed")
+        reached: Any = None
         if workers.backend != "processes":
-            stack.enter_context(_cluster(workers))
+            reached = stack.enter_context(_cluster(workers))
 
         def over(calls: Iterable[Any]) -> Iterator[Any]:
-            jobs = workers.jobs if workers.backend == "processes" else -1
-            try:
-                yield from joblib.Parallel(n_jobs=jobs, return_as="generator", batch_size=1)(calls)
-            except TerminatedWorkerError as error:
-                raise WorkersFailed(
-                    "a worker process ended without a word: the program under test crashed, or "
-                    "the memory was not enough"
-                ) from error
+            if workers.backend == "dask" and reached.status != "running":
+                raise WorkersFailed(f"the Dask scheduler at {workers.address!r} is gone")
+            results = _results(workers, calls)
+            stack.callback(results.close)
+            return results
 
         yield over
+
+
+def _results(workers: Workers, calls: Iterable[Any]) -> Generator[Any, None, None]:
+    jobs = workers.jobs if workers.backend == "processes" else -1
+    try:
+        if workers.backend == "ray":
+            yield from _from_ray(calls)
+        else:
+            yield from joblib.Parallel(n_jobs=jobs, return_as="generator", batch_size=1)(calls)
+    except TerminatedWorkerError as error:
+        raise WorkersFailed(
+            "a worker process ended without a word: the program under test crashed, or the memory "
+            "was not enough"
+        ) from error
+    except _losses(workers) as error:
+        raise WorkersFailed(f"the cluster failed: {error}") from error
 
 
 def keep_apart() -> None:
@@ -81,12 +100,13 @@ _CLUSTERS = ("dask", "distributed", "tornado", "ray")
 
 
 @contextmanager
-def _cluster(workers: Workers) -> Iterator[None]:
+def _cluster(workers: Workers) -> Iterator[Any]:
+    """Reach a cluster, and yield what it is reached by."""
     package = "distributed" if workers.backend == "dask" else "ray"
     try:
         reached = _dask if workers.backend == "dask" else _ray
-        with reached(workers.address):
-            yield
+        with reached(workers.address) as client:
+            yield client
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("dask", package):
             raise
@@ -95,8 +115,22 @@ def _cluster(workers: Workers) -> Iterator[None]:
         ) from None
 
 
+def _losses(workers: Workers) -> tuple[type[Exception], ...]:
+    """Return what a cluster raises that has no workers, or lost them."""
+    if workers.backend == "processes":
+        return ()
+    if workers.backend == "ray":
+        from ray.exceptions import RayError
+
+        return (RayError, OSError)
+    from distributed.client import FutureCancelledError
+    from distributed.scheduler import KilledWorker
+
+    return (KilledWorker, FutureCancelledError, OSError)
+
+
 @contextmanager
-def _dask(address: str | None) -> Iterator[None]:
+def _dask(address: str | None) -> Iterator[Any]:
     from distributed import Client
 
     if address is None:
@@ -106,21 +140,37 @@ def _dask(address: str | None) -> Iterator[None]:
     except (OSError, ValueError) as error:
         raise WorkersFailed(f"no Dask scheduler answers at {address!r}: {error}") from None
     with client, joblib.parallel_config(backend="dask", client=client):
-        yield
+        yield client
 
 
 @contextmanager
-def _ray(address: str | None) -> Iterator[None]:
+def _ray(address: str | None) -> Iterator[Any]:
     import ray
-    from ray.util.joblib import register_ray
 
     try:
         ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
     except (ConnectionError, ValueError) as error:
         raise WorkersFailed(f"no Ray cluster answers at {address!r}: {error}") from None
-    register_ray()
     try:
-        with joblib.parallel_config(backend="ray"):
-            yield
+        yield ray
     finally:
         ray.shutdown()
+
+
+def _from_ray(calls: Iterable[Any]) -> Iterator[Any]:
+    """Yield what the calls return, in order: joblib's own way to Ray waits for all of them."""
+    import ray
+
+    called = ray.remote(_called)
+    most = 2 * int(ray.cluster_resources().get("CPU", 1))
+    waiting: deque[Any] = deque()
+    for call in calls:
+        waiting.append(called.remote(*call))
+        if len(waiting) >= most:
+            yield ray.get(waiting.popleft())
+    while waiting:
+        yield ray.get(waiting.popleft())
+
+
+def _called(function: Callable[..., Any], arguments: Any, options: Any) -> Any:
+    return function(*arguments, **options)

@@ -60,12 +60,11 @@ def _check(
     path: Path, name: str | None, working: Mapping[str, Any], *, rerun: bool
 ) -> tuple[dict[str, Any], int]:
     """Return what became of one certificate, and the exit code that this is."""
-    from draftproof.conformance import certificate
     from draftproof.conformance.evidence import EvidenceError
 
     told: dict[str, Any] = {"file": str(path), "error": None, "recounted": None, "rerun": None}
     try:
-        document, evidence = certificate.checked(path)
+        document, evidence = _read(path)
         told["verdict"] = document["predicate"]["draftproof"]["verdict"]
         told["records"] = len(evidence.records)
         told["recounted"] = _recounted(evidence)
@@ -78,6 +77,20 @@ def _check(
     except _NotRun as error:
         return {**told, "error": str(error)}, 3
     return told, 0
+
+
+def _read(path: Path) -> tuple[dict[str, Any], Any]:
+    """Return a certificate and its evidence. Raises `EvidenceError`, whatever is in the files."""
+    from draftproof.conformance import certificate
+    from draftproof.conformance.evidence import EvidenceError, MalformedEvidence
+
+    try:
+        return certificate.checked(path)
+    except EvidenceError:
+        raise
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        # No campaign writes what has no report.
+        raise MalformedEvidence(f"{path}: no certificate follows from it: {error}") from error
 
 
 class _NotRun(Exception):

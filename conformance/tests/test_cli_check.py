@@ -1,0 +1,345 @@
+"""The command that does not believe a certificate, and those who would like it to."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from draftproof.conformance.campaign import Campaign, run
+from draftproof.conformance.certificate import parsed_certificate, statement, write
+from draftproof.conformance.cli import cli
+from draftproof.conformance.evidence import EvidenceError, Record, canonical, read_finished
+from draftproof.spec import validate
+
+RIGHT = Path(__file__).parent / "meta" / "right.py"
+WRONG = "draftproof.conformance.mutants.token:BonusFromDraft"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with certificates and their evidence: of what is right, wrong, and sampled."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "mine.py").write_text(RIGHT.read_text())
+    mine = f"{folder / 'mine.py'}:Batched"
+    asked: dict[str, tuple[str, dict[str, Any]]] = {
+        "right": (mine, {"only": ["batch.order"]}),
+        "wrong": (WRONG, {"only": ["law.lossless"], "lanes": ["exact"]}),
+        "sampled": (mine, {"only": ["law.support"], "lanes": ["sample"]}),
+    }
+    for stem, (name, terms) in asked.items():
+        records: list[Record] = []
+        run(Campaign(name, mode="quick", seed=3, **terms), keep=records.append)
+        certify(records, folder / f"{stem}.json")
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    """The same files, to be spoiled."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def certify(records: list[Record], path: Path) -> None:
+    """Write evidence and the certificate that follows from it, as `certify` or a forger does."""
+    lines, digest = [], ""
+    for record in records:
+        body = canonical(record)
+        digest = sha256(f"{digest}\n{body}".encode()).hexdigest()
+        lines.append(f'{body[:-1]},"digest":"{digest}"}}\n'.encode())
+    evidence = path.with_suffix(".jsonl")
+    evidence.write_bytes(b"".join(lines))
+    whole = sha256(evidence.read_bytes()).hexdigest()
+    write(statement(records, evidence=evidence.name, digest=whole), path)
+
+
+def check(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(
+        cli, ["check-certificate", *map(str, arguments)], catch_exceptions=False
+    )
+
+
+def refused(path: Path, error: str) -> str:
+    """Why a certificate is refused, which must be this error, in a way that everybody sees."""
+    told = json.loads(check(path, "--json").stdout)
+    validate(told, "check")
+    assert told["exit_code"] == 5
+    ran = check(path)
+    assert (ran.exit_code, ran.stdout) == (5, "")
+    message = told["certificates"][0]["error"]
+    assert message.startswith(f"{error}: ")
+    assert " ".join(ran.stderr.split()) == " ".join(f"Error: {message}".split())
+    return str(message)
+
+
+def test_what_is_as_it_was_written_is_said_to_be_so(folder: Path) -> None:
+    ran = check(folder / "right.json", folder / "wrong.json", folder / "sampled.json")
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    assert f"{folder / 'right.json'}: conforms, as it was written" in ran.stdout
+    assert f"{folder / 'wrong.json'}: does not conform, as it was written" in ran.stdout
+    assert "9 verdicts on samples follow from their counts" in ran.stdout
+    told = json.loads(check(folder / "sampled.json", "--json").stdout)
+    validate(told, "check")
+    (only,) = told["certificates"]
+    assert (only["error"], only["recounted"], only["rerun"]) == (None, 9, None)
+    assert only["records"] == (folder / "sampled.jsonl").read_bytes().count(b"\n")
+
+
+def test_a_copy_of_both_files_is_as_good(folder: Path) -> None:
+    (folder / "far").mkdir()
+    shutil.copy(folder / "right.json", folder / "far" / "renamed.json")
+    assert "No such file" in refused(folder / "far" / "renamed.json", "MissingEvidence")
+    shutil.copy(folder / "right.jsonl", folder / "far")
+    assert check(folder / "far" / "renamed.json").exit_code == 0
+
+
+# --- carelessness -------------------------------------------------------------------------
+
+
+def test_no_byte_of_a_certificate_can_be_another_one(made: Path) -> None:
+    content = (made / "right.json").read_bytes()
+    chance = random.Random(0)
+    for position in range(0, len(content), 3):
+        changed = bytes([content[position] ^ chance.randrange(1, 256)])
+        with pytest.raises(EvidenceError, match="right"):
+            parsed_certificate(content[:position] + changed + content[position + 1 :], "right")
+
+
+@pytest.mark.parametrize(
+    ("edit", "error"),
+    [
+        (lambda content: b"", "EmptyEvidence"),
+        (lambda content: b" \n", "EmptyEvidence"),
+        (lambda content: content + b"\n", "EditedEvidence"),
+        (lambda content: content[:-1], "EditedEvidence"),
+        (lambda content: content[:-3], "EditedEvidence"),
+        (lambda content: content.replace(b"\n", b"\r\n"), "EditedEvidence"),
+        (lambda content: b"\xef\xbb\xbf" + content, "EditedEvidence"),
+        (lambda content: content.replace(b"conforms", b"conf\0rms"), "EditedEvidence"),
+        (lambda content: b"\0" * 100, "EditedEvidence"),
+        (lambda content: b"[" * 100_000, "EditedEvidence"),
+        (lambda content: b"[]", "MalformedEvidence"),
+        (lambda content: json.dumps(json.loads(content)).encode(), "EditedEvidence"),
+        (lambda content: content.replace(b"1e-09", b"1E-9"), "EditedEvidence"),
+        (lambda content: content.replace(b'"seed": 3', b'"seed": 3.0'), "EditedEvidence"),
+        (lambda content: content.replace(b'"conforms"', b'"inconclusive"'), "EditedEvidence"),
+        (lambda content: content.replace(b'"conforms"', b'"splendid"'), "MalformedEvidence"),
+        (lambda content: content.replace(b'"_type"', b'"type_"'), "MalformedEvidence"),
+        (lambda content: content.replace(b"right.jsonl", b"wrong.jsonl"), "EditedEvidence"),
+    ],
+)
+def test_an_edited_certificate_is_refused(
+    folder: Path, edit: Callable[[bytes], bytes], error: str
+) -> None:
+    path = folder / "right.json"
+    before = path.read_bytes()
+    path.write_bytes(edit(before))
+    assert path.read_bytes() != before
+    assert str(path) in refused(path, error)
+
+
+def test_edited_evidence_is_refused(folder: Path) -> None:
+    path, evidence = folder / "right.json", folder / "right.jsonl"
+    content = evidence.read_bytes()
+    lines = content.splitlines(keepends=True)
+    for spoiled, error in (
+        (b"", "EmptyEvidence"),
+        (b"".join(lines[:-1]), "MissingFooter"),
+        (content[:-1], "MissingFooter"),
+        (b"".join([lines[0], *lines[2:]]), "EditedEvidence"),
+        (b"".join([lines[0], lines[2], lines[1], *lines[3:]]), "EditedEvidence"),
+        (content + b"\n", "EditedEvidence"),
+        (content.replace(b'"pass"', b'"fail"', 1), "EditedEvidence"),
+    ):
+        evidence.write_bytes(spoiled)
+        assert str(evidence) in refused(path, error)
+    evidence.unlink()
+    assert f"cannot read '{evidence}': No such file" in refused(path, "MissingEvidence")
+    evidence.mkdir()
+    assert f"cannot read '{evidence}': Is a directory" in refused(path, "MissingEvidence")
+
+
+def test_the_evidence_of_something_else_is_refused(folder: Path) -> None:
+    shutil.copy(folder / "wrong.jsonl", folder / "right.jsonl")
+    said = refused(folder / "right.json", "EditedEvidence")
+    assert f"{folder / 'right.jsonl'} is not the evidence of {folder / 'right.json'}" in said
+
+
+# --- forgery ------------------------------------------------------------------------------
+
+
+def resealed(document: dict[str, Any]) -> bytes:
+    """A certificate whose own digest is computed anew."""
+    found = document["predicate"]["draftproof"]
+    del found["digest"]
+    found["digest"] = sha256(canonical(document).encode()).hexdigest()
+    return (json.dumps(document, indent=2) + "\n").encode()
+
+
+def test_a_certificate_that_says_more_than_its_evidence_is_refused(folder: Path) -> None:
+    path = folder / "wrong.json"
+    document = json.loads(path.read_bytes())
+    document["predicate"]["draftproof"]["verdict"] = "conforms"
+    path.write_bytes(resealed(document))
+    said = refused(path, "EditedEvidence")
+    assert f"{path} does not follow from its evidence {folder / 'wrong.jsonl'}" in said
+
+
+@pytest.mark.parametrize(
+    ("place", "error"),
+    [("../right.jsonl", "MalformedEvidence"), ("", "MalformedEvidence")],
+)
+def test_a_certificate_names_evidence_beside_it(folder: Path, place: str, error: str) -> None:
+    path = folder / "right.json"
+    document = json.loads(path.read_bytes())
+    document["predicate"]["configuration"][2]["name"] = place
+    path.write_bytes(resealed(document))
+    refused(path, error)
+
+
+def forged(path: Path, edit: Callable[[list[Record]], Any]) -> None:
+    """Edit the records, and compute every digest, and the certificate, anew."""
+    records = copy.deepcopy(list(read_finished(path.with_suffix(".jsonl"))[0].records))
+    edit(records)
+    certify(records, path)
+
+
+def results(records: list[Record]) -> list[Record]:
+    return [record for record in records if record["record"] == "result"]
+
+
+def acquit(records: list[Record]) -> None:
+    for record in results(records):
+        for finding in record["findings"]:
+            finding.update(verdict="pass", distance=0.0)
+    records[-2]["counterexample"] = None
+
+
+def test_forged_verdicts_on_samples_do_not_follow_from_their_counts(folder: Path) -> None:
+    path = folder / "sampled.json"
+    forged(path, lambda records: results(records)[8]["findings"][0].update(verdict="fail"))
+    assert "the verdicts on task 8 do not follow from its counts" in refused(path, "EditedEvidence")
+
+
+def test_a_forgery_is_found_out_by_doing_it_again(folder: Path) -> None:
+    path = folder / "wrong.json"
+    forged(path, acquit)
+    assert check(path).exit_code == 0
+    ran = check(path, "--rerun")
+    assert ran.exit_code == 5
+    assert "conforms, as it was written" in ran.stdout
+    assert "DIFFERENT: task 0, result: findings/0/verdict was 'pass', is 'fail'" in ran.stdout
+    assert "DIFFERENT: the counterexample" in ran.stdout
+    assert "Error: judging again does not leave this evidence" in ran.stderr
+
+
+def test_a_number_that_nobody_can_read_is_refused(folder: Path) -> None:
+    path = folder / "right.json"
+    records = list(read_finished(path.with_suffix(".jsonl"))[0].records)
+    results(records)[0]["findings"][0]["distance"] = 10**400
+    with pytest.raises(OverflowError):
+        certify(records, path)
+    digest = sha256((folder / "right.jsonl").read_bytes()).hexdigest()
+    document = json.loads(path.read_bytes())
+    document["predicate"]["configuration"][2]["digest"]["sha256"] = digest
+    path.write_bytes(resealed(document))
+    assert "no certificate follows from it" in refused(path, "MalformedEvidence")
+
+
+# --- judging again ------------------------------------------------------------------------
+
+
+def test_what_is_judged_again_comes_out_the_same(folder: Path) -> None:
+    ran = check(folder / "right.json", "--rerun")
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    assert "judged again: 4 parts the same to the bit" in ran.stdout
+    assert "DIFFERENT" not in ran.stdout
+
+
+def test_an_adapter_that_moved_is_named(made: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "made"
+    folder.mkdir()
+    shutil.copy(made / "mine.py", folder / "mine.py")
+    records = list(read_finished(made / "right.jsonl")[0].records)
+    records[0]["adapter"]["place"] = "./gone.py:Batched"
+    certify(records, folder / "right.json")
+    ran = check(folder / "right.json", "--rerun")
+    assert ran.exit_code == 3
+    assert "there is no file 'gone.py'; say with --adapter where it lies" in ran.stderr
+    moved = ("--rerun", "--adapter", f"{folder / 'mine.py'}:Batched", "--json")
+    told = json.loads(check(folder / "right.json", *moved).stdout)
+    validate(told, "check")
+    assert told["certificates"][0]["rerun"] == {
+        "same": 4,
+        "near": 0,
+        "different": [],
+        "elsewhere": [],
+    }
+    other = folder / "other.py"
+    other.write_text((folder / "mine.py").read_text() + "\n")
+    ran = check(folder / "right.json", "--rerun", "--adapter", f"{other}:Batched")
+    assert ran.exit_code == 5
+    assert re.search("StaleEvidence: .* is another one than was judged: sha256 was", ran.stderr)
+
+
+def test_the_gravest_of_several_decides(folder: Path) -> None:
+    (folder / "mine.py").write_text("raise RuntimeError('not today')")
+    records = list(read_finished(folder / "right.jsonl")[0].records)
+    records[0]["adapter"]["place"] = f"{folder / 'mine.py'}:Batched"
+    certify(records, folder / "right.json")
+    ran = check(folder / "right.json", "--rerun")
+    assert ran.exit_code == 3
+    assert "could not be imported: RuntimeError: not today" in ran.stderr
+    (folder / "wrong.json").write_bytes(b"")
+    told = json.loads(
+        check(folder / "right.json", folder / "wrong.json", "--rerun", "--json").stdout
+    )
+    assert told["exit_code"] == 5
+    assert len(told["certificates"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Missing argument 'CERTIFICATE.json...'"),
+        (("none.json",), "'none.json' does not exist"),
+        (("right.json", "--adapter", "torch-token"), "--adapter is for --rerun"),
+        (("right.json", "--address", "tcp://x:1"), "--address is that of a cluster"),
+        (("right.json", "--backend", "dask", "--jobs", "2"), "a cluster has its own"),
+    ],
+)
+def test_wrong_usage_says_why(
+    folder: Path, arguments: tuple[str, ...], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    ran = check(*arguments)
+    assert ran.exit_code == 2
+    assert message in " ".join(ran.stderr.split())
+
+
+def test_it_checks_where_there_is_no_torch(folder: Path) -> None:
+    program = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from draftproof.conformance.cli import main; main()"
+    )
+    command = [sys.executable, "-c", program, "check-certificate", "sampled.json", "--json"]
+    for more, code, error in (
+        ([], 0, None),
+        (["--rerun"], 3, "it needs PyTorch: pip install 'draftproof[torch]'"),
+    ):
+        ran = subprocess.run([*command, *more], cwd=folder, capture_output=True, text=True)
+        assert (ran.returncode, ran.stderr) == (code, "")
+        (told,) = json.loads(ran.stdout)["certificates"]
+        assert (told["error"], told["recounted"]) == (error, None)
