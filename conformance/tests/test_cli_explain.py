@@ -50,7 +50,7 @@ def certificate(
     finding = Finding("law.lossless", "generic.v2.l1", verdict, ZERO, ZERO, EXACT, 5, detail)
     identity = {"version": "1", "sha256": "0" * 64}
     told = {"requirement": "law.lossless", **finding_to_json(finding)}
-    records = [
+    records: list[dict[str, Any]] = [
         {
             "record": "header",
             "created": "2026-01-01T12:00:00+00:00",

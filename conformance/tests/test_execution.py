@@ -31,7 +31,7 @@ from draftproof.conformance.lanes.sample import (
 from draftproof.conformance.loading import load_adapter
 from draftproof.conformance.statistics import Budget
 from draftproof.conformance.task import Sampling, Task, Terms
-from draftproof.conformance.workers import WorkersFailed
+from draftproof.conformance.workers import WorkerLost, WorkersFailed
 from draftproof.reference.rational import exactly
 
 CASE = next(case for case in cases("quick") if case.id == "equal")
@@ -193,7 +193,7 @@ def losing(after: list[int], calls: Iterable[Any]) -> Iterator[Any]:
     results = here(calls)
     if after:
         yield from islice(results, after.pop(0))
-        raise WorkersFailed("lost")
+        raise WorkerLost("lost")
     yield from results
 
 
@@ -204,7 +204,7 @@ def test_lost_work_is_done_again(whole: list[Record], after: list[int]) -> None:
 
 def test_who_loses_every_worker_is_not_asked_for_ever() -> None:
     after = [0] * 10
-    with pytest.raises(WorkersFailed, match="lost"):
+    with pytest.raises(WorkerLost, match="lost"):
         left(over=partial(losing, after))
     assert len(after) == 6
 

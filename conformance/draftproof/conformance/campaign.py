@@ -64,7 +64,9 @@ FALSE_ALARM = 1e-9
 def _now() -> str:
     """Return the time, or the one that SOURCE_DATE_EPOCH gives, for files that can be repeated."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    now = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdecimal() else datetime.now(UTC)
+    # Eleven digits end in the year 5138.
+    is_time = epoch.isascii() and epoch.isdecimal() and len(epoch) <= 11
+    now = datetime.fromtimestamp(int(epoch), UTC) if is_time else datetime.now(UTC)
     return now.isoformat(timespec="seconds")
 
 

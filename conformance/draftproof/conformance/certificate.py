@@ -199,7 +199,12 @@ def checked(path: Path) -> tuple[dict[str, Any], Evidence]:
     evidence, digest = read_finished(file)
     if digest != named["digest"]["sha256"]:
         raise EditedEvidence(f"{file} is not the evidence of {path}: its digest is another one")
-    if statement(evidence.records, evidence=file.name, digest=digest) != document:
+    try:
+        follows = statement(evidence.records, evidence=file.name, digest=digest)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        # No campaign writes what has no report.
+        raise MalformedEvidence(f"no certificate follows from {file}: {error}") from error
+    if follows != document:
         raise EditedEvidence(f"{path} does not follow from its evidence {file}")
     return document, evidence
 

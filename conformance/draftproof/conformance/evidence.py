@@ -157,16 +157,30 @@ class Sink:
 def written(path: Path, known: Evidence = NOTHING) -> Iterator[Sink]:
     """Write evidence to a file, after what is known of it; give it its name when all is there.
 
-    Until then it has `UNFINISHED` behind its name. Raises `OSError`.
+    Until then it has `UNFINISHED` behind its name. Raises `OSError`, also where another run is
+    writing it.
     """
     part = unfinished(path)
     # What a run that was killed just before its certificate left has its name already.
     place = path if known.is_finished and not part.exists() else part
-    with place.open("r+b" if known.records else "wb") as file:
+    with place.open("r+b" if place.exists() else "w+b") as file:
+        _lock(file, place)
         file.truncate(known.size)
         file.seek(known.size)
         yield Sink(file, known.digest)
     place.replace(path)
+
+
+def _lock(file: BinaryIO, place: Path) -> None:
+    """Keep other runs from writing to a file that is open, where the system can."""
+    try:
+        import fcntl
+    except ModuleNotFoundError:  # Windows has no such thing
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise BlockingIOError(error.errno, "another run is writing it", str(place)) from None
 
 
 def unfinished(path: Path) -> Path:

@@ -5,6 +5,7 @@ Everything that runs an adapter goes through `verified`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
@@ -45,7 +46,15 @@ def verified(adapter: Adapter, rows: Sequence[Asked], declared: Declaration) -> 
     try:
         return outcomes(columns(adapter.verify(asked), len(rows)), rows)
     except (Exception, SystemExit) as error:
-        return outcomes(f"raised {type(error).__name__}: {error}", rows)
+        return outcomes(raised(error), rows)
+
+
+def raised(error: BaseException) -> str:
+    """Return the words for an error of an adapter, without addresses, which no run repeats."""
+    return f"raised {type(error).__name__}: {_ADDRESS.sub('0x...', str(error))}"
+
+
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 
 
 def request(rows: Sequence[Asked], declared: Declaration, *, shift: float = 0.0) -> Request:

@@ -38,7 +38,7 @@ from draftproof.conformance.lanes.sample import Course, Look, Standing, after, d
 from draftproof.conformance.loading import load_adapter, source_digest
 from draftproof.conformance.observe import SAMPLE
 from draftproof.conformance.task import Sampling, Task, Terms
-from draftproof.conformance.workers import Over, WorkersFailed, keep_apart
+from draftproof.conformance.workers import Over, WorkerLost, WorkersFailed, keep_apart
 from draftproof.reference.chance import NondeterministicProgram
 
 BLINDNESS = (OpaqueRandomness, NondeterministicProgram, TooManyRuns)
@@ -107,7 +107,7 @@ def judged(
     while at.task < len(work.tasks):
         try:
             yield from _worked(work, at, keep, over)
-        except WorkersFailed:
+        except WorkerLost:
             losses += 1
             if losses > _MOST_LOSSES:
                 raise

@@ -143,7 +143,9 @@ def _from_package(name: str) -> ModuleType:
 def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise UnknownAdapter(f"there is no file {str(path)!r}")
-    name = f"draftproof_adapter_{path.stem}_{abs(hash(path.resolve()))}"
+    # A file that was edited since is another module.
+    digest = sha256(f"{path.resolve()}\n".encode() + path.read_bytes()).hexdigest()
+    name = f"draftproof_adapter_{path.stem}_{digest[:16]}"
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)

@@ -16,6 +16,7 @@ from draftproof.conformance.exchange import (
     as_loaded,
     columns,
     outcomes,
+    raised,
     request,
     verified,
     with_noise,
@@ -149,7 +150,7 @@ def _exact(adapter: Adapter, rows: Sequence[Asked], declared: Declaration) -> Jo
         try:
             return columns(as_loaded(adapter).verify(asked), len(rows))
         except (Exception, SystemExit) as error:
-            return f"raised {type(error).__name__}: {error}"
+            return raised(error)
 
     raw = exact_law(program, most_runs=_MOST_RUNS)
     return JointLaw(raw.law.map(lambda outcome: outcomes(outcome, rows)), raw.runs, raw.slack)

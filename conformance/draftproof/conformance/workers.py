@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import joblib
@@ -23,6 +24,10 @@ Over = Callable[[Iterable[Any]], Iterator[Any]]
 
 class WorkersFailed(RuntimeError):
     """The workers cannot be reached, or do not survive what they are given."""
+
+
+class WorkerLost(WorkersFailed):
+    """A process of this machine ended; who asks again has a new one."""
 
 
 @dataclass(frozen=True)
@@ -43,41 +48,36 @@ class Workers:
 def working(workers: Workers) -> Iterator[Over]:
     """Reach the workers. They take calls one by one, and not many more than they can do.
 
-    A worker that is lost does not lose its share: a cluster gives it to another; here, what it
-    raises is `WorkersFailed`, and who asks again has new ones. Raises `WorkersFailed`.
+    A worker that is lost does not lose its share: a cluster gives it to another. Raises
+    `WorkersFailed`, and `WorkerLost` where it was a process of this machine.
     """
     with ExitStack() as stack:
-        # What was drawn ahead, and is not needed when a run ends early, is nobody's concern.
-        stack.enter_context(warnings.catch_warnings())
-        warnings.filterwarnings("ignore", message=r"\d+ tasks have been successfully executed")
-        reached: Any = None
-        if workers.backend != "processes":
-            reached = stack.enter_context(_cluster(workers))
+        if workers.backend == "processes":
+            # What was drawn ahead, and is not needed when a run ends early, is nobody's concern.
+            stack.enter_context(warnings.catch_warnings())
+            warnings.filterwarnings("ignore", message=r"\d+ tasks have been successfully executed")
+            from_calls: Callable[[Iterable[Any]], Generator[Any, None, None]] = partial(
+                _locally, workers.jobs
+            )
+        else:
+            from_calls = partial(_ahead, stack.enter_context(_cluster(workers)))
 
         def over(calls: Iterable[Any]) -> Iterator[Any]:
-            if workers.backend == "dask" and reached.status != "running":
-                raise WorkersFailed(f"the Dask scheduler at {workers.address!r} is gone")
-            results = _results(workers, calls)
+            results = from_calls(calls)
             stack.callback(results.close)
             return results
 
         yield over
 
 
-def _results(workers: Workers, calls: Iterable[Any]) -> Generator[Any, None, None]:
-    jobs = workers.jobs if workers.backend == "processes" else -1
+def _locally(jobs: int, calls: Iterable[Any]) -> Generator[Any, None, None]:
     try:
-        if workers.backend == "ray":
-            yield from _from_ray(calls)
-        else:
-            yield from joblib.Parallel(n_jobs=jobs, return_as="generator", batch_size=1)(calls)
+        yield from joblib.Parallel(n_jobs=jobs, return_as="generator", batch_size=1)(calls)
     except TerminatedWorkerError as error:
-        raise WorkersFailed(
+        raise WorkerLost(
             "a worker process ended without a word: the program under test crashed, or the memory "
             "was not enough"
         ) from error
-    except _losses(workers) as error:
-        raise WorkersFailed(f"the cluster failed: {error}") from error
 
 
 def keep_apart() -> None:
@@ -99,14 +99,39 @@ def keep_apart() -> None:
 _CLUSTERS = ("dask", "distributed", "tornado", "ray")
 
 
+# --- clusters -----------------------------------------------------------------------------
+
+# joblib's own way to Dask does not end where every worker dies of its task, and its way to Ray
+# yields nothing before all is done. What a campaign needs of either is little.
+
+
+@dataclass(frozen=True)
+class _Cluster:
+    """How a cluster is given a call, how its result is waited for, and how many fit ahead."""
+
+    submit: Callable[..., Any]
+    result: Callable[[Any], Any]
+    most: int
+
+
+def _ahead(cluster: _Cluster, calls: Iterable[Any]) -> Generator[Any, None, None]:
+    """Yield what calls return, in order."""
+    waiting: deque[Any] = deque()
+    for function, arguments, options in calls:
+        waiting.append(cluster.submit(function, *arguments, **options))
+        if len(waiting) >= cluster.most:
+            yield cluster.result(waiting.popleft())
+    while waiting:
+        yield cluster.result(waiting.popleft())
+
+
 @contextmanager
-def _cluster(workers: Workers) -> Iterator[Any]:
-    """Reach a cluster, and yield what it is reached by."""
+def _cluster(workers: Workers) -> Iterator[_Cluster]:
     package = "distributed" if workers.backend == "dask" else "ray"
     try:
         reached = _dask if workers.backend == "dask" else _ray
-        with reached(workers.address) as client:
-            yield client
+        with reached(workers.address) as cluster:
+            yield cluster
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in ("dask", package):
             raise
@@ -115,22 +140,12 @@ def _cluster(workers: Workers) -> Iterator[Any]:
         ) from None
 
 
-def _losses(workers: Workers) -> tuple[type[Exception], ...]:
-    """Return what a cluster raises that has no workers, or lost them."""
-    if workers.backend == "processes":
-        return ()
-    if workers.backend == "ray":
-        from ray.exceptions import RayError
-
-        return (RayError, OSError)
-    from distributed.client import FutureCancelledError
-    from distributed.scheduler import KilledWorker
-
-    return (KilledWorker, FutureCancelledError, OSError)
+# So many seconds a cluster may be without a worker: they are started, or started again.
+_PATIENCE = 30
 
 
 @contextmanager
-def _dask(address: str | None) -> Iterator[Any]:
+def _dask(address: str | None) -> Iterator[_Cluster]:
     from distributed import Client
 
     if address is None:
@@ -139,38 +154,58 @@ def _dask(address: str | None) -> Iterator[Any]:
         client = Client(address, timeout=10, set_as_default=False)
     except (OSError, ValueError) as error:
         raise WorkersFailed(f"no Dask scheduler answers at {address!r}: {error}") from None
-    with client, joblib.parallel_config(backend="dask", client=client):
-        yield client
+    with client:
+        try:
+            client.wait_for_workers(1, timeout=_PATIENCE)
+        except TimeoutError:
+            raise WorkersFailed(f"the Dask cluster at {address!r} has no workers") from None
+        submit = partial(client.submit, pure=False)
+        most = 2 * sum(client.ncores().values())
+        yield _Cluster(submit, partial(_dask_result, client), most=max(most, 2))
+
+
+def _dask_result(client: Any, future: Any) -> Any:
+    """Wait for a result as long as there is someone to work on it."""
+    from distributed.client import FutureCancelledError
+    from distributed.scheduler import KilledWorker
+
+    alone = 0
+    while alone < _PATIENCE:
+        try:
+            return future.result(timeout=1)
+        except TimeoutError:
+            if future.done():
+                raise  # it is the program's own
+        except (KilledWorker, FutureCancelledError, OSError) as error:
+            raise WorkersFailed(f"the cluster failed: {error}") from error
+        is_at_work = client.status == "running" and client.ncores()
+        alone = 0 if is_at_work else alone + 1
+    raise WorkersFailed(f"the Dask cluster has no workers any more, or no scheduler ({client})")
 
 
 @contextmanager
-def _ray(address: str | None) -> Iterator[Any]:
+def _ray(address: str | None) -> Iterator[_Cluster]:
     import ray
+    from ray.exceptions import RayError
 
     try:
         ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
     except (ConnectionError, ValueError) as error:
         raise WorkersFailed(f"no Ray cluster answers at {address!r}: {error}") from None
+
+    def result(reference: Any) -> Any:
+        try:
+            return ray.get(reference)
+        except (RayError, OSError) as error:
+            raise WorkersFailed(f"the cluster failed: {error}") from error
+
+    called = ray.remote(_called)
     try:
-        yield ray
+        most = 2 * int(ray.cluster_resources().get("CPU", 1))
+        yield _Cluster(called.remote, result, most=most)
     finally:
         ray.shutdown()
 
 
-def _from_ray(calls: Iterable[Any]) -> Iterator[Any]:
-    """Yield what the calls return, in order: joblib's own way to Ray waits for all of them."""
-    import ray
-
-    called = ray.remote(_called)
-    most = 2 * int(ray.cluster_resources().get("CPU", 1))
-    waiting: deque[Any] = deque()
-    for call in calls:
-        waiting.append(called.remote(*call))
-        if len(waiting) >= most:
-            yield ray.get(waiting.popleft())
-    while waiting:
-        yield ray.get(waiting.popleft())
-
-
-def _called(function: Callable[..., Any], arguments: Any, options: Any) -> Any:
+def _called(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
     return function(*arguments, **options)

@@ -13,7 +13,8 @@ import click
 from draftproof.conformance.cli.checking import check_certificate
 from draftproof.conformance.cli.exact import compare, law, optimum
 from draftproof.conformance.cli.explaining import explain
-from draftproof.conformance.cli.judging import certify, list_
+from draftproof.conformance.cli.judging import certify
+from draftproof.conformance.cli.listing import list_
 from draftproof.conformance.cli.mutants import mutants
 from draftproof.conformance.cli.reporting import report
 from draftproof.conformance.cli.starting import init

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import click
 
-from draftproof.conformance.cli.documents import as_json, print_json
+from draftproof.conformance.cli.documents import as_json, nothing_printed, print_json
 from draftproof.conformance.cli.working import worked_by
 
 
@@ -60,11 +59,12 @@ def _check(
     path: Path, name: str | None, working: Mapping[str, Any], *, rerun: bool
 ) -> tuple[dict[str, Any], int]:
     """Return what became of one certificate, and the exit code that this is."""
+    from draftproof.conformance import certificate
     from draftproof.conformance.evidence import EvidenceError
 
     told: dict[str, Any] = {"file": str(path), "error": None, "recounted": None, "rerun": None}
     try:
-        document, evidence = _read(path)
+        document, evidence = certificate.checked(path)
         told["verdict"] = document["predicate"]["draftproof"]["verdict"]
         told["records"] = len(evidence.records)
         told["recounted"] = _recounted(evidence)
@@ -77,20 +77,6 @@ def _check(
     except _NotRun as error:
         return {**told, "error": str(error)}, 3
     return told, 0
-
-
-def _read(path: Path) -> tuple[dict[str, Any], Any]:
-    """Return a certificate and its evidence. Raises `EvidenceError`, whatever is in the files."""
-    from draftproof.conformance import certificate
-    from draftproof.conformance.evidence import EvidenceError, MalformedEvidence
-
-    try:
-        return certificate.checked(path)
-    except EvidenceError:
-        raise
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        # No campaign writes what has no report.
-        raise MalformedEvidence(f"{path}: no certificate follows from it: {error}") from error
 
 
 class _NotRun(Exception):
@@ -121,7 +107,7 @@ def _repeated(evidence: Any, name: str | None, working: Mapping[str, Any]) -> di
             raise
         raise _NotRun("it needs PyTorch: pip install 'draftproof[torch]'") from None
     try:
-        with redirect_stdout(sys.stderr):
+        with nothing_printed():
             found = repeat(
                 evidence,
                 name=name,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -109,6 +112,23 @@ def _require_few_drafts(file: str, instance: Instance) -> None:
             raise click.UsageError(
                 f"{file}: there are too many ways to draw {width} tokens of {support} to enumerate"
             )
+
+
+@contextmanager
+def nothing_printed() -> Iterator[None]:
+    """Send what programs under test print, and their processes, to the error stream.
+
+    It must not end up among what a command prints.
+    """
+    with redirect_stdout(sys.stderr), ExitStack() as stack:
+        # Not every stream is a file: then there is nothing to send elsewhere.
+        with suppress(OSError, AttributeError, ValueError):
+            (sys.__stdout__ or sys.stdout).flush()
+            own = os.dup(1)
+            stack.callback(os.close, own)
+            os.dup2(2, 1)
+            stack.callback(os.dup2, own, 1)
+        yield
 
 
 def print_json(document: Any, schema: str) -> None:

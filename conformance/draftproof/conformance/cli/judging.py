@@ -1,11 +1,10 @@
-"""Commands that judge adapters: `certify`, and `list`, which says what there is."""
+"""The command that judges adapters: `certify`."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
@@ -13,13 +12,13 @@ from typing import Any
 
 import click
 
-from draftproof.conformance.cli.documents import as_json, print_json
+from draftproof.conformance.certificate import no_longer_known
+from draftproof.conformance.cli.documents import as_json, nothing_printed, print_json
 from draftproof.conformance.cli.working import worked_by
 from draftproof.conformance.report import FORMATS, ReportUnavailable, rendered
 from draftproof.conformance.report.badge import badge
 from draftproof.conformance.report.words import plain
-from draftproof.reference.verifiers import ALGORITHMS
-from draftproof.spec import MalformedDocument, requirements
+from draftproof.spec import MalformedDocument
 
 
 @click.command()
@@ -102,16 +101,7 @@ def certify(
     form = "json" if as_json else form
     if not names:
         raise click.UsageError("name an ADAPTER, or a --harness")
-    if mode == "certify" and (lanes or known_failures or seed is not None):
-        raise click.UsageError(
-            "--mode certify uses every lane, excuses no failure and draws a fresh seed: it takes "
-            "no --lane, no --known-failures and no --seed"
-        )
-    terms: dict[str, Any] = {"mode": mode, "examples": examples or 0}
-    terms |= {"lanes": lanes} if lanes else {}
-    terms |= {"seed": seed} if seed is not None else {}
-    if known_failures is not None:
-        terms["known_failures"] = _known(known_failures)
+    terms = _terms(mode, lanes, seed, examples, known_failures)
     _require_form(form)
     loaded = {name: _loaded(name) for name in dict.fromkeys(names)}
     try:
@@ -125,23 +115,48 @@ def certify(
         judged.append(_judge(loaded[name], terms, place, working, shown=form == "terminal"))
     code = next((c for c in (5, 3, 1, 4) if c in {each.code for each in judged}), 0)
     documents = [each.certificate for each in judged if each.certificate]
+    if known_failures is not None and (fixed := no_longer_known(documents)):
+        told = f"{', '.join(fixed)} does not fail any more: remove it"
+        click.echo(f"Error: {known_failures}: {told}", err=True)
+        code = code if code in (5, 3) else 2
     errors = [
         {"adapter": name, "message": each.error}
         for name, each in zip(names, judged, strict=True)
         if each.error
     ]
-    if form == "json":
-        outcome = {"certificates": documents, "errors": errors, "exit_code": code}
-        print_json(outcome, "certify")
-    elif form != "terminal" and documents:
-        click.echo(rendered(documents, form), nl=False)
-    if form == "markdown":
-        for each in errors:
-            click.echo(
-                f"## {each['adapter']} could not run\n\n{indent(plain(each['message']), ' ' * 4)}\n"
-            )
-    _require_still_known(documents, known_failures)
+    _show({"certificates": documents, "errors": errors, "exit_code": code}, form)
     sys.exit(code)
+
+
+def _terms(
+    mode: str,
+    lanes: Sequence[str],
+    seed: int | None,
+    examples: int | None,
+    known_failures: Path | None,
+) -> dict[str, Any]:
+    """Return the terms of a campaign, those that are left to it left out."""
+    if mode == "certify" and (lanes or known_failures or seed is not None):
+        raise click.UsageError(
+            "--mode certify uses every lane, excuses no failure and draws a fresh seed: it takes "
+            "no --lane, no --known-failures and no --seed"
+        )
+    terms: dict[str, Any] = {"mode": mode, "examples": examples or 0}
+    terms |= {"lanes": lanes} if lanes else {}
+    terms |= {"seed": seed} if seed is not None else {}
+    return terms | ({"known_failures": _known(known_failures)} if known_failures else {})
+
+
+def _show(outcome: Mapping[str, Any], form: str) -> None:
+    """Print what became of all adapters, but for a terminal, which has been told."""
+    if form == "json":
+        print_json(outcome, "certify")
+    elif form != "terminal" and outcome["certificates"]:
+        click.echo(rendered(outcome["certificates"], form), nl=False)
+    if form == "markdown":
+        for each in outcome["errors"]:
+            told = indent(plain(each["message"]), " " * 4)
+            click.echo(f"## {plain(each['adapter'])} could not run\n\n{told}\n")
 
 
 @dataclass(frozen=True)
@@ -159,7 +174,7 @@ def _loaded(name: str) -> _Loaded:
     from draftproof.conformance.adapter import AdapterLost, InvalidAdapter
 
     try:
-        with redirect_stdout(sys.stderr):
+        with nothing_printed():
             return _Loaded(name, loading.load_adapter(name))
     except loading.UnknownAdapter as error:
         raise click.UsageError(str(error)) from None
@@ -207,13 +222,12 @@ def _judge(
     if loaded.error:
         return _failed(name, loaded.error)
     try:
-        # What an adapter prints must not end up among what we print.
-        with redirect_stdout(sys.stderr):
+        with nothing_printed():
             called = declaration(loaded.adapter).name
             path = certificate.place_for(called, place.folder, taken=place.taken)
             records = path.with_suffix(".jsonl")
             known, asked = evidence.NOTHING, campaign.Campaign(name, **terms)
-            if place.resume and (known := _unfinished(path, records)).records:
+            if place.resume and (known := _kept(records)).records:
                 header = known.header
                 # A seed that was not given was drawn, as the time was taken, when it began.
                 then = {"created": header["created"], "seed": header["campaign"]["seed"]}
@@ -253,22 +267,14 @@ def _judge(
     return _Judged(certificate.exit_code(document), document, path)
 
 
-def _unfinished(path: Path, records: Path) -> Any:
-    """Return the evidence that a killed run left behind, if there is any."""
-    from draftproof.conformance import certificate, evidence
+def _kept(records: Path) -> Any:
+    """Return the evidence that is there already, if there is any."""
+    from draftproof.conformance import evidence
 
     part = evidence.unfinished(records)
     if part.exists():
         return evidence.read_unfinished(part)
-    if not records.exists():
-        return evidence.NOTHING
-    finished, digest = evidence.read_finished(records)
-    try:
-        named = certificate.read_certificate(path)["predicate"]["configuration"][2]
-    except evidence.EvidenceError:
-        return finished
-    # It was killed when all was judged, and the certificate not written yet.
-    return evidence.NOTHING if named["digest"]["sha256"] == digest else finished
+    return evidence.read_finished(records)[0] if records.exists() else evidence.NOTHING
 
 
 def _tell_of(place: _Place, records: Path, known: Any) -> None:
@@ -317,59 +323,6 @@ def _known(path: Path) -> dict[str, str]:
         raise click.UsageError(str(error)) from None
 
 
-def _require_still_known(documents: Sequence[Mapping[str, Any]], path: Path | None) -> None:
-    """Refuse a known failure that matches nothing."""
-    if path is None or not documents:
-        return
-    from draftproof.conformance.certificate import no_longer_known
-
-    if fixed := no_longer_known(documents):
-        raise click.UsageError(f"{path}: {', '.join(fixed)} does not fail any more: remove it")
-
-
 def _failed(name: str, reason: str) -> _Judged:
     click.echo(f"Error: {name} could not run: {reason}", err=True)
     return _Judged(3, error=reason)
-
-
-@click.command("list")
-@as_json
-def list_(as_json: bool) -> None:
-    """List algorithms, built-in adapters, requirements and cases."""
-    from draftproof.conformance.cases import cases
-    from draftproof.conformance.loading import BUILT_IN
-    from draftproof.conformance.report import terminal
-
-    catalogue: dict[str, list[dict[str, Any]]] = {
-        "algorithms": [
-            {
-                "name": a.name,
-                "title": a.title,
-                "source": a.source,
-                "schemes": list(a.schemes) if a.most_drafts != 1 else [],
-                "stateful": a.stateful,
-                "claims_optimum": a.optimal,
-            }
-            for a in ALGORITHMS.values()
-        ],
-        "adapters": [{"name": name, "place": place} for name, place in BUILT_IN.items()],
-        "requirements": [
-            {"id": r.id, "level": r.level, "title": r.title, "chapter": r.chapter}
-            for r in requirements().values()
-        ],
-        "cases": [
-            {
-                "id": case.id,
-                "tier": case.tier,
-                "vocabulary": case.instance.vocabulary,
-                "length": case.instance.length,
-                "drafts": case.instance.drafts,
-                "reason": case.reason,
-            }
-            for case in cases("full")
-        ],
-    }
-    if as_json:
-        print_json(catalogue, "list")
-    else:
-        terminal.print_catalogue(terminal.console(), catalogue)

@@ -28,7 +28,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from draftproof.conformance.adapter import Adapter, Declaration, Request, declaration
-from draftproof.conformance.exchange import as_given, columns, request, with_noise
+from draftproof.conformance.exchange import (
+    as_given,
+    columns,
+    raised,
+    request,
+    with_noise,
+)
 from draftproof.conformance.finding import (
     FAIL,
     INCONCLUSIVE,
@@ -568,7 +574,7 @@ def _verified(
         result = columns(adapter.verify(asked), len(chosen))
         accepted, path, token = (_whole(column) for column in result)
     except (Exception, SystemExit) as error:
-        return numpy.full(len(chosen), cells.size - 1), f"raised {type(error).__name__}: {error}"
+        return numpy.full(len(chosen), cells.size - 1), raised(error)
     (_, drafts, lengths), vocabulary = table.node.shape, cells.instance.vocabulary
     valid = (accepted >= 0) & (accepted < lengths) & (path >= 0) & (path < drafts)
     valid &= (token >= 0) & (token < vocabulary)

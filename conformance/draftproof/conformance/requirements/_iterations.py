@@ -29,6 +29,7 @@ from draftproof.conformance.exchange import (
     as_given,
     as_loaded,
     outcomes,
+    raised,
     request,
     with_noise,
 )
@@ -135,7 +136,7 @@ def _drafted(adapter: Adapter, given: Instance, declared: Declaration) -> Any:
         # What is drafted is decided here, as it is before a target can be asked about it.
         return drafted.draft_tokens.tolist()[0], drafted.draft_probs.tolist()[0]
     except (Exception, SystemExit) as error:
-        return f"raised {type(error).__name__}: {error}"
+        return raised(error)
 
 
 def _draft(
@@ -251,7 +252,7 @@ def _drawn(
             chosen = torch.tensor([known[each] for each in paths], device=declared.device)
         except (Exception, SystemExit) as error:
             # Drafts that the draft model never writes have no row in the table either.
-            yield from [((), Failure(f"raised {type(error).__name__}: {error}"))] * at_once
+            yield from [((), Failure(raised(error)))] * at_once
             continue
         gathered: dict[str, Any] = {name: each[chosen] for name, each in tensors.items()}
         asked = replace(table, **gathered, generator=generator)

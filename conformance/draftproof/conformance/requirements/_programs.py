@@ -14,6 +14,7 @@ from draftproof.conformance.exchange import (
     Failure,
     Outcome,
     columns,
+    raised,
     request,
     with_noise,
 )
@@ -78,7 +79,7 @@ def answer(adapter: Adapter, asked: Request) -> Any:
     try:
         return columns(adapter.verify(asked), len(asked.draft_tokens))
     except (Exception, SystemExit) as error:
-        return f"raised {type(error).__name__}: {error}"
+        return raised(error)
 
 
 def told(drafts: Drafts, outcome: Outcome) -> str:

@@ -39,6 +39,7 @@ from draftproof.conformance.exchange import (
     as_loaded,
     columns,
     outcomes,
+    raised,
     request,
     with_noise,
 )
@@ -503,7 +504,7 @@ def emitted(adapter: Adapter, asked: Request, seed: int) -> list[list[object]] |
         try:
             result = columns(copy(adapter).verify(asked), len(asked.draft_tokens))
         except (Exception, SystemExit) as error:
-            return f"raised {type(error).__name__}: {error}"
+            return raised(error)
     return [column.tolist() for column in result]
 
 

@@ -17,7 +17,11 @@ from torch import Tensor
 from draftproof.conformance.adapter import Adapter, Declaration, DraftRequest, declaration
 from draftproof.conformance.cases.case import tiers_up_to
 from draftproof.conformance.cases.rows import instance, without
-from draftproof.conformance.exchange import Failure, as_loaded
+from draftproof.conformance.exchange import (
+    Failure,
+    as_loaded,
+    raised,
+)
 from draftproof.conformance.finding import FAIL, Finding, verdict_of
 from draftproof.conformance.lanes.exact import exact_law
 from draftproof.conformance.lanes.probe import probed_laws
@@ -347,7 +351,7 @@ def drafted(adapter: Adapter, setting: Setting, declared: Declaration) -> Any:
                 )
         return _frozen(result.draft_tokens.tolist()[0]), _frozen(result.draft_probs.tolist()[0])
     except (Exception, SystemExit) as error:
-        return f"raised {type(error).__name__}: {error}"
+        return raised(error)
 
 
 def draft_request(
