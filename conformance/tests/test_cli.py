@@ -486,6 +486,7 @@ def test_an_interruption_exits_with_130_and_says_how_to_go_on(
 
 
 BROKEN = """
+import os
 import sys
 import torch
 from types import SimpleNamespace
@@ -494,6 +495,7 @@ class Mine:
     name, version, algorithm = "mine", "1", "token"
     def verify(self, request):
         print("a word from the adapter")
+        os.write(1, b"a word behind Python's back. ")
         path, q = request.draft_tokens[:, 0], request.draft_probs[:, 0]
         p = request.target_probs[:, 0]
         ratio = (p[:, :-1] / q).gather(-1, path[..., None])[..., 0]
@@ -544,11 +546,14 @@ def test_an_adapter_that_gives_up_is_no_conforming_one(
 
 def test_adapters_of_one_name_get_a_certificate_each_and_may_print(broken: Path) -> None:
     ran = draftproof(
-        "certify", "./broken.py:Mine", "./broken.py:Mine", "--mode", "quick", "--json", cwd=broken
+        *("certify", "./broken.py:Mine", "./broken.py:Mine", "--mode", "quick", "--json"),
+        *("--lane", "exact", "--jobs", "2"),
+        cwd=broken,
     )
     assert ran.returncode == 0
     assert len(json.loads(ran.stdout)["certificates"]) == 2
     assert "a word from the adapter" in ran.stderr
+    assert "a word behind Python's back" in ran.stderr
     names = {file.name for file in (broken / "certificates").iterdir()}
     assert {"mine.json", "mine.jsonl", "mine-2.json", "mine-2.jsonl"} <= names
 

@@ -103,6 +103,17 @@ def test_a_run_that_was_killed_before_its_certificate_is_finished(
         assert contents(output) == whole
 
 
+def test_what_is_finished_is_not_judged_again(tmp_path: Path, whole: dict[str, bytes]) -> None:
+    """Of several adapters, the first may be done when the run is killed."""
+    output = tmp_path / "out"
+    output.mkdir()
+    for name in ("mine.json", "mine.jsonl"):
+        (output / name).write_bytes(whole[name])
+    ran = certify("--mode", "quick", "--resume", output=output)
+    assert f"Going on behind {whole['mine.jsonl'].count(bytes([10]))} records" in ran.stderr
+    assert (ran.exit_code, contents(output)) == (0, whole)
+
+
 def test_the_footer_without_the_name_is_enough(tmp_path: Path, whole: dict[str, bytes]) -> None:
     killed(tmp_path / "out", whole, 10**6)
     assert certify(*SAME, "--resume", output=tmp_path / "out").exit_code == 0

@@ -228,6 +228,16 @@ def test_what_json_cannot_say_is_not_written(path: Path, number: float) -> None:
         sink.keep({**HEADER, "format": number})
 
 
+def test_two_runs_do_not_write_to_one_file(path: Path) -> None:
+    with written(path) as sink:
+        sink.keep(WHOLE[0])
+        with pytest.raises(BlockingIOError, match="another run is writing it"), written(path):
+            raise AssertionError("both write")
+        for record in WHOLE[1:]:
+            sink.keep(record)
+    assert read_finished(path)[0].records == tuple(WHOLE)
+
+
 # --- accidents and carelessness -----------------------------------------------------------
 
 

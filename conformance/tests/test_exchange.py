@@ -13,6 +13,7 @@ from draftproof.conformance.exchange import (
     Failure,
     as_given,
     outcomes,
+    raised,
     request,
     verified,
     with_noise,
@@ -115,3 +116,9 @@ def test_an_error_is_the_outcome_of_every_row() -> None:
     adapter = SimpleNamespace(name="a", version="1", algorithm="token", verify=verify)
     read = verified(adapter, [(TWO, ((0, 1),))] * 2, declared())
     assert read == (Failure("raised IndexError: 7"),) * 2
+
+
+def test_an_error_is_told_without_addresses() -> None:
+    """What is not the same in two runs would make evidence that nobody can repeat."""
+    words = raised(TypeError(f"no row: {object()}"))
+    assert words == "raised TypeError: no row: <object object at 0x...>"

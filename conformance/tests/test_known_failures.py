@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -159,3 +160,21 @@ def test_unreadable_files_are_named(file: Path) -> None:
         ran = certify(file)
         assert ran.exit_code == 2
         assert reason in " ".join(ran.stderr.split())
+
+
+def test_one_that_fails_no_more_is_an_error_that_json_has_too(
+    file: Path, monkeypatch: pytest.MonkeyPatch, records: list[Record]
+) -> None:
+    def leave(campaign: Campaign, *, keep: Any, **_: Any) -> None:
+        told = [{"id": each, "issue": issue} for each, issue in campaign.known_failures.items()]
+        for record in [{**records[0], "known_failures": told}, *records[1:]]:
+            keep(record)
+
+    monkeypatch.setattr("draftproof.conformance.campaign.run", leave)
+    file.write_text(f"law.lossless {ISSUE}\nlaw.prefix {ISSUE}\n")
+    ran = certify(file, "--mode", "quick", "--json")
+    assert f"Error: {file}: law.prefix does not fail any more: remove it" in ran.stderr
+    assert (ran.exit_code, json.loads(ran.stdout)["exit_code"]) == (2, 2)
+    file.write_text(f"law.lossless {ISSUE}\n")
+    ran = certify(file, "--mode", "quick", "--json")
+    assert (ran.exit_code, json.loads(ran.stdout)["exit_code"]) == (0, 0)
