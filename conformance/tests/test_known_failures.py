@@ -74,12 +74,12 @@ def test_a_line_that_is_none_is_refused(file: Path, line: str, message: str) -> 
     assert str(caught.value).startswith(f"{file}, line 2: ")
 
 
-def test_what_cannot_be_read_raises(tmp_path: Path, file: Path) -> None:
+def test_what_cannot_be_read_is_refused(tmp_path: Path, file: Path) -> None:
     file.write_bytes(b"\xff\xfe\0")
-    with pytest.raises(UnicodeDecodeError):
+    with pytest.raises(InvalidKnownFailures, match="it is not UTF-8 text"):
         read_known_failures(file)
-    for place in (tmp_path, tmp_path / "none"):
-        with pytest.raises(OSError, match=re.escape(str(place))):
+    for place, reason in ((tmp_path, "Is a directory"), (tmp_path / "none", "No such file")):
+        with pytest.raises(InvalidKnownFailures, match=f"{re.escape(str(place))}': {reason}"):
             read_known_failures(place)
 
 

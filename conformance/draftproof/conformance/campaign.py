@@ -17,7 +17,13 @@ from typing import Any
 
 import torch
 
-from draftproof.conformance.adapter import Adapter, Declaration, InvalidAdapter, declaration
+from draftproof.conformance.adapter import (
+    Adapter,
+    AdapterLost,
+    Declaration,
+    InvalidAdapter,
+    declaration,
+)
 from draftproof.conformance.cases import batches, cases
 from draftproof.conformance.counterexample import (
     Progress,
@@ -47,9 +53,15 @@ from draftproof.conformance.observe import EXACT, PROBE, RUN, SAMPLE, observe
 from draftproof.conformance.requirements import plan
 from draftproof.conformance.requirements.laws import LAWS
 from draftproof.conformance.search import CASE as SEARCHED
-from draftproof.conformance.search import failed_instance, search, search_findings, search_to_json
+from draftproof.conformance.search import (
+    SearchUnavailable,
+    failed_instance,
+    search,
+    search_findings,
+    search_to_json,
+)
 from draftproof.conformance.task import Task, Terms
-from draftproof.conformance.workers import Workers, working
+from draftproof.conformance.workers import Workers, WorkersFailed, working
 from draftproof.reference.verifiers import ALGORITHMS
 
 LANES = (EXACT, PROBE, SAMPLE)
@@ -68,6 +80,16 @@ def _now() -> str:
     is_time = epoch.isascii() and epoch.isdecimal() and len(epoch) <= 11
     now = datetime.fromtimestamp(int(epoch), UTC) if is_time else datetime.now(UTC)
     return now.isoformat(timespec="seconds")
+
+
+UNJUDGED: tuple[type[BaseException], ...] = (
+    AdapterFailed,
+    AdapterLost,
+    InvalidAdapter,
+    SearchUnavailable,
+    WorkersFailed,
+)
+"""What `run` raises where an adapter cannot be judged: that is no verdict."""
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,23 @@ from draftproof.spec import requirements
 
 
 class InvalidKnownFailures(ValueError):
-    """A file of known failures has a line that is none; the message says which, and why."""
+    """A file of known failures cannot be read, or has a line that is none; the message says why."""
 
 
 def read_known_failures(path: Path) -> dict[str, str]:
     """Return the issue of every requirement that a file names.
 
     A line has the id of a requirement and a link to its issue; what follows a "#" of its own is a
-    comment. Raises `InvalidKnownFailures`, and `OSError` and `UnicodeDecodeError` for a file that
-    cannot be read.
+    comment. Raises `InvalidKnownFailures`.
     """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InvalidKnownFailures(f"cannot read {str(path)!r}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InvalidKnownFailures(f"cannot read {str(path)!r}: it is not UTF-8 text") from None
     known: dict[str, str] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+    for number, line in enumerate(text.splitlines(), start=1):
         words = line.split()
         if "#" in words:
             words = words[: words.index("#")]

@@ -196,10 +196,6 @@ def _known_failures(file: Path) -> dict[str, str]:
 
     try:
         return read_known_failures(file)
-    except OSError as error:
-        raise pytest.UsageError(f"cannot read {str(file)!r}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise pytest.UsageError(f"cannot read {str(file)!r}: it is not UTF-8 text") from None
     except InvalidKnownFailures as error:
         raise pytest.UsageError(str(error)) from None
 
@@ -375,9 +371,8 @@ def _judged(plan: _Plan, asked: _Asked) -> Report | str:
     # it an error, do not hold.
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        from draftproof.conformance.adapter import AdapterLost, InvalidAdapter
-        from draftproof.conformance.campaign import certify
-        from draftproof.conformance.loading import AdapterFailed, UnknownAdapter
+        from draftproof.conformance.campaign import UNJUDGED, certify
+        from draftproof.conformance.loading import UnknownAdapter
 
         try:
             return certify(
@@ -387,7 +382,9 @@ def _judged(plan: _Plan, asked: _Asked) -> Report | str:
                 false_alarm=asked.false_alarm,
                 only=asked.together,
             )
-        except (UnknownAdapter, AdapterFailed, InvalidAdapter, AdapterLost) as error:
+        except UnknownAdapter as error:
+            return _plain(str(error))
+        except UNJUDGED as error:
             return _plain(str(error))
 
 

@@ -96,12 +96,10 @@ def _recounted(evidence: Any) -> int | None:
 
 def _repeated(evidence: Any, name: str | None, working: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        from draftproof.conformance import loading
-        from draftproof.conformance.adapter import AdapterLost, InvalidAdapter
+        from draftproof.conformance import campaign, loading
         from draftproof.conformance.repetition import repeat
         from draftproof.conformance.report import terminal
-        from draftproof.conformance.search import SearchUnavailable
-        from draftproof.conformance.workers import Workers, WorkersFailed
+        from draftproof.conformance.workers import Workers
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
@@ -116,13 +114,7 @@ def _repeated(evidence: Any, name: str | None, working: Mapping[str, Any]) -> di
             )
     except loading.UnknownAdapter as error:
         raise _NotRun(f"{error}; say with --adapter where it lies") from None
-    except (
-        loading.AdapterFailed,
-        InvalidAdapter,
-        SearchUnavailable,
-        WorkersFailed,
-        AdapterLost,
-    ) as error:
+    except campaign.UNJUDGED as error:
         raise _NotRun(str(error)) from None
     return {
         "same": found.same,

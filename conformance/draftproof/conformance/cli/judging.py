@@ -210,11 +210,10 @@ def _judge(
     """Certify one adapter on these terms: print, write, and return what became of it."""
     name = loaded.name
     try:
-        from draftproof.conformance import campaign, certificate, evidence, loading
-        from draftproof.conformance.adapter import AdapterLost, InvalidAdapter, declaration
+        from draftproof.conformance import campaign, certificate, evidence
+        from draftproof.conformance.adapter import declaration
         from draftproof.conformance.report import terminal
-        from draftproof.conformance.search import SearchUnavailable
-        from draftproof.conformance.workers import Workers, WorkersFailed
+        from draftproof.conformance.workers import Workers
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
@@ -246,13 +245,7 @@ def _judge(
             document = certificate.statement(finished.records, evidence=records.name, digest=digest)
         certificate.write(document, path)
         _write_badge(document, path)
-    except (
-        loading.AdapterFailed,
-        InvalidAdapter,
-        SearchUnavailable,
-        WorkersFailed,
-        AdapterLost,
-    ) as error:
+    except campaign.UNJUDGED as error:
         return _failed(name, str(error))
     except (MalformedDocument, evidence.EvidenceError) as error:
         click.echo(f"Error: {name}: {type(error).__name__}: {error}", err=True)
@@ -315,10 +308,6 @@ def _known(path: Path) -> dict[str, str]:
 
     try:
         return read_known_failures(path)
-    except OSError as error:
-        raise click.UsageError(f"cannot read {str(path)!r}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise click.UsageError(f"cannot read {str(path)!r}: it is not UTF-8 text") from None
     except InvalidKnownFailures as error:
         raise click.UsageError(str(error)) from None
 
