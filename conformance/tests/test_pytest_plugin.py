@@ -117,12 +117,14 @@ Run = Callable[..., tuple[int, str]]
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
     """Run pytest in a folder, with the plugin and without all others; return code and output."""
+    # These tests may run in a worker of xdist; what they run does not.
+    here = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_XDIST")}
     with subprocess.Popen(
         [sys.executable, "-c", SERVER],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "200"},
+        env={**here, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "200"},
     ) as server:
         stdin, stdout = server.stdin, server.stdout
         assert stdin is not None

@@ -14,7 +14,7 @@ import click
 
 from draftproof.conformance.certificate import no_longer_known
 from draftproof.conformance.cli.documents import as_json, nothing_printed, print_json
-from draftproof.conformance.cli.working import worked_by
+from draftproof.conformance.cli.working import interruptible, worked_by
 from draftproof.conformance.report import FORMATS, ReportUnavailable, rendered
 from draftproof.conformance.report.badge import badge
 from draftproof.conformance.report.words import plain
@@ -211,9 +211,7 @@ def _judge(
     name = loaded.name
     try:
         from draftproof.conformance import campaign, certificate, evidence
-        from draftproof.conformance.adapter import declaration
         from draftproof.conformance.report import terminal
-        from draftproof.conformance.workers import Workers
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
@@ -222,29 +220,7 @@ def _judge(
         return _failed(name, loaded.error)
     try:
         with nothing_printed():
-            called = declaration(loaded.adapter).name
-            path = certificate.place_for(called, place.folder, taken=place.taken)
-            records = path.with_suffix(".jsonl")
-            known, asked = evidence.NOTHING, campaign.Campaign(name, **terms)
-            if place.resume and (known := _kept(records)).records:
-                header = known.header
-                # A seed that was not given was drawn, as the time was taken, when it began.
-                then = {"created": header["created"], "seed": header["campaign"]["seed"]}
-                asked = campaign.Campaign(name, **{**then, **terms})
-            _tell_of(place, records, known)
-            with evidence.written(records, known) as sink:
-                campaign.run(
-                    asked,
-                    adapter=loaded.adapter,
-                    keep=sink.keep,
-                    known=known,
-                    workers=Workers(**working),
-                    progress=terminal.shown_progress,
-                )
-            finished, digest = evidence.read_finished(records)
-            document = certificate.statement(finished.records, evidence=records.name, digest=digest)
-        certificate.write(document, path)
-        _write_badge(document, path)
+            document, path = _certified(loaded, terms, place, working)
     except campaign.UNJUDGED as error:
         return _failed(name, str(error))
     except (MalformedDocument, evidence.EvidenceError) as error:
@@ -258,6 +234,46 @@ def _judge(
     if shown:
         terminal.print_certificate(terminal.console(), document, path)
     return _Judged(certificate.exit_code(document), document, path)
+
+
+def _certified(
+    loaded: _Loaded, terms: Mapping[str, Any], place: _Place, working: Mapping[str, Any]
+) -> tuple[dict[str, Any], Path]:
+    """Judge an adapter, and write evidence, certificate and badge; return the certificate."""
+    from draftproof.conformance import campaign, certificate, evidence
+    from draftproof.conformance.adapter import declaration
+    from draftproof.conformance.report import terminal
+    from draftproof.conformance.workers import Workers
+
+    called = declaration(loaded.adapter).name
+    path = certificate.place_for(called, place.folder, taken=place.taken)
+    records = path.with_suffix(".jsonl")
+    known, asked = evidence.NOTHING, campaign.Campaign(loaded.name, **terms)
+    if place.resume and (known := _kept(records)).records:
+        header = known.header
+        # A seed that was not given was drawn, as the time was taken, when it began.
+        then = {"created": header["created"], "seed": header["campaign"]["seed"]}
+        asked = campaign.Campaign(loaded.name, **{**then, **terms})
+    _tell_of(place, records, known)
+    with evidence.written(records, known) as sink, interruptible() as check:
+
+        def keep(record: dict[str, Any]) -> None:
+            check()
+            sink.keep(record)
+
+        campaign.run(
+            asked,
+            adapter=loaded.adapter,
+            keep=keep,
+            known=known,
+            workers=Workers(**working),
+            progress=terminal.shown_progress,
+        )
+    finished, digest = evidence.read_finished(records)
+    document = certificate.statement(finished.records, evidence=records.name, digest=digest)
+    certificate.write(document, path)
+    _write_badge(document, path)
+    return document, path
 
 
 def _kept(records: Path) -> Any:

@@ -1,8 +1,10 @@
-"""The options that say who does the work: what all commands that judge share."""
+"""Who does the work, and how it is stopped: what all commands that judge share."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
@@ -32,3 +34,32 @@ def worked_by(command: Callable[..., None]) -> Callable[..., None]:
         command(**options)
 
     return checked
+
+
+@contextmanager
+def interruptible() -> Iterator[Callable[[], None]]:
+    """Yield what raises `KeyboardInterrupt` again, if there has been one.
+
+    Python drops what is raised while it tidies up, an interruption too.
+    """
+    interrupted = False
+    before = signal.getsignal(signal.SIGINT)
+
+    def interrupt(number: int, frame: Any) -> None:
+        nonlocal interrupted
+        interrupted = True
+        signal.default_int_handler(number, frame)
+
+    def check() -> None:
+        if interrupted:
+            raise KeyboardInterrupt
+
+    # Who ignores interruptions, as a job in the background does, is not interrupted here either.
+    if before is not signal.default_int_handler:
+        yield check
+        return
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield check
+    finally:
+        signal.signal(signal.SIGINT, before)
