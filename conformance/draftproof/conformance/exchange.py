@@ -168,6 +168,7 @@ def _outcome(accepted: Any, path: Any, token: Any, instance: Instance, drafts: D
     return Emission(first, kept, int(token))
 
 
+@lru_cache(maxsize=256)
 def as_given(instance: Instance, declared: Declaration, *, shift: float = 0.0) -> Instance:
     """Return the instance whose rows are those that the adapter is really given, exactly.
 
