@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -225,7 +226,9 @@ def test_a_run_and_its_processes_that_are_killed_go_on(
 
 
 def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, whole: dict[str, bytes]) -> None:
-    process = started(output=tmp_path)
+    # Where the tests run in the background, interruptions are ignored, and so they would be here.
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    process = started(output=tmp_path, preexec_fn=heed)
     part = tmp_path / "mine.jsonl.part"
     wait_until(len(whole["mine.jsonl"]) // 2, part, process)
     process.send_signal(signal.SIGINT)
