@@ -20,24 +20,15 @@ from click.testing import CliRunner, Result
 from draftproof.conformance import campaign
 from draftproof.conformance.cli import cli
 
-SOURCE = """
-import torch
-from types import SimpleNamespace
+RIGHT = Path(__file__).parent / "meta" / "right.py"
 
+SOURCE = f"""{RIGHT.read_text(encoding="utf-8")}
 
-class Mine:
-    name, version, algorithm = "mine", "1.0", "token"
+class Mine(Batched):
+    name, version = "mine", "1.0"
 
-    def verify(self, request):
-        path = request.draft_tokens[:, 0]
-        q, p = request.draft_probs[:, 0], request.target_probs[:, 0]
-        ratio = (p[:, :-1] / q).gather(-1, path[..., None])[..., 0]
-        accepted = (torch.rand_like(ratio) < ratio).long().cumprod(-1).sum(-1)
-        rows = torch.cat([(p[:, :-1] - q).clamp(min=0), p[:, -1:]], 1)
-        token = torch.multinomial(rows[torch.arange(len(path)), accepted], 1)[:, 0]
-        return SimpleNamespace(
-            accepted_length=accepted, path=torch.zeros_like(accepted), next_token=token
-        )
+    def __init__(self):
+        pass
 """
 
 SAME = ("--mode", "quick", "--seed", "7")

@@ -19,7 +19,7 @@ import pytest
 from draftproof.conformance import pytest_plugin
 from draftproof.conformance.adapter import declaration
 from draftproof.conformance.campaign import FALSE_ALARM, Campaign, tasks_of, terms_of
-from draftproof.conformance.loading import load_adapter
+from draftproof.conformance.loading import load_adapter, name_from
 from draftproof.spec import requirements
 
 # Other people's packages take seconds to import. They are imported once, by a process that runs
@@ -505,7 +505,7 @@ def test_adapters_that_cannot_be_loaded_are_refused(
     ],
 )
 def test_files_are_found_from_every_folder(name: str, found: str) -> None:
-    assert pytest_plugin._from(Path("/there"), name) == found
+    assert name_from(Path("/there"), name) == found
 
 
 def test_two_adapters_of_one_name_are_told_apart() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from secrets import randbits
@@ -41,14 +41,9 @@ from draftproof.conformance.evidence import (
     differences,
 )
 from draftproof.conformance.execution import BLINDNESS, Work, judged
-from draftproof.conformance.finding import FAIL, Finding, finding_to_json
+from draftproof.conformance.finding import FAIL, Finding, findings_to_json
 from draftproof.conformance.identity import environment, specification, subject, suite
-from draftproof.conformance.loading import (
-    BUILT_IN,
-    HARNESS,
-    AdapterFailed,
-    load_adapter,
-)
+from draftproof.conformance.loading import BUILT_IN, AdapterFailed, load_adapter, name_from
 from draftproof.conformance.observe import EXACT, PROBE, RUN, SAMPLE, observe
 from draftproof.conformance.requirements import plan
 from draftproof.conformance.requirements.laws import LAWS
@@ -145,6 +140,13 @@ def campaign_of(header: Mapping[str, Any]) -> Campaign:
     )
 
 
+def declared_in(header: Mapping[str, Any]) -> Declaration:
+    """Return what the adapter declared, of which a header tells."""
+    told = {key: value for key, value in header["adapter"].items() if key != "place"}
+    noise = {name: tuple(form) for name, form in told["noise"].items()}
+    return Declaration(**{**told, "dtypes": tuple(told["dtypes"]), "noise": noise})
+
+
 def run(
     campaign: Campaign,
     *,
@@ -179,7 +181,7 @@ def run(
         kept(record)
     work = Work(
         adapter=adapter,
-        name=None if workers.are_here else _anywhere(campaign.name),
+        name=None if workers.are_here else name_from(Path.cwd(), campaign.name),
         declared=declared,
         tasks=tasks,
         terms=terms,
@@ -227,7 +229,7 @@ def _header(
             "only": sorted(campaign.only),
         },
         "adapter": {
-            **asdict(replace(declared, noise={}, undefined={})),
+            **vars(declared),
             "dtypes": list(declared.dtypes),
             "noise": {name: list(form) for name, form in declared.noise.items()},
             "undefined": dict(declared.undefined),
@@ -342,11 +344,10 @@ def _search(
     except BLINDNESS:
         # The cases have said so already.
         return None
-    told = search_findings(found)
     return {
         "record": "search",
         "search": search_to_json(found),
-        "findings": [{"requirement": each.requirement, **finding_to_json(each)} for each in told],
+        "findings": findings_to_json(search_findings(found)),
     }
 
 
@@ -374,10 +375,3 @@ def _counterexample(
             several = explain_batch(adapter, batch, lane=worst.lane, progress=progress)
             return {**nothing, "counterexample": counterexample_to_json(several)}
     return nothing
-
-
-def _anywhere(name: str) -> str:
-    """Return a name that leads to the adapter from other folders, too."""
-    place, _, attribute = name.rpartition(":")
-    is_file = place.endswith(".py") and not name.startswith(HARNESS)
-    return f"{Path(place).resolve()}:{attribute}" if is_file else name

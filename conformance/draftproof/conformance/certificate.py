@@ -7,7 +7,7 @@ A certificate follows from its evidence, word for word, and is written in one wa
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from itertools import chain, count
@@ -107,13 +107,17 @@ def statement(records: Sequence[Record], *, evidence: str, digest: str) -> dict[
 
 def sealed(document: dict[str, Any]) -> dict[str, Any]:
     """Return a certificate with its digest. Raises `MalformedDocument`."""
+    whole = _with_digest(document)
+    validate(whole, "certificate")
+    return whole
+
+
+def _with_digest(document: dict[str, Any]) -> dict[str, Any]:
     predicate = document["predicate"]
     said = {key: value for key, value in predicate["draftproof"].items() if key != "digest"}
     bare = {**document, "predicate": {**predicate, "draftproof": said}}
     digest = sha256(canonical(bare).encode()).hexdigest()
-    whole = {**bare, "predicate": {**predicate, "draftproof": {**said, "digest": digest}}}
-    validate(whole, "certificate")
-    return whole
+    return {**bare, "predicate": {**predicate, "draftproof": {**said, "digest": digest}}}
 
 
 def exit_code(document: Mapping[str, Any]) -> int:
@@ -135,6 +139,11 @@ def exit_code(document: Mapping[str, Any]) -> int:
 
 
 _CODES = {ERROR: 3, FAIL: 1, INCONCLUSIVE: 4}
+
+
+def gravest(codes: Collection[int]) -> int:
+    """Return the exit code of several: 5 before 3, then 1, then 4."""
+    return next((code for code in (5, *_CODES.values()) if code in codes), 0)
 
 
 def no_longer_known(documents: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -183,7 +192,7 @@ def parsed_certificate(content: bytes, name: str) -> dict[str, Any]:
         validate(document, "certificate")
     except MalformedDocument as error:
         raise MalformedEvidence(f"{name}: {error}") from None
-    if _text(sealed(document)).encode() != content:
+    if _text(_with_digest(document)).encode() != content:
         raise EditedEvidence(f"{name} is not what was written: its digest does not follow from it")
     return document
 

@@ -14,7 +14,7 @@ from draftproof.conformance.finding import (
     PASS,
     SKIPPED,
     Finding,
-    finding_from_json,
+    findings_from_json,
 )
 from draftproof.spec import Requirement, requirements
 
@@ -59,10 +59,11 @@ class Report:
 def report(records: Sequence[Record]) -> Report:
     """Return what the records of a campaign come to; it has left the counterexample behind it."""
     header = records[0]
+    findings = [f for record in records for f in findings_from_json(record.get("findings", ()))]
     only = header["campaign"]["only"]
     decided = tuple(
         decision
-        for decision in decisions(list(_findings(records)), header["adapter"])
+        for decision in decisions(findings, header["adapter"])
         if not only or decision.requirement.id in only
     )
     by_kind = {record["record"]: record for record in records}
@@ -109,20 +110,19 @@ def _severity(finding: Finding) -> tuple[Any, ...]:
 
 def _not_asked(requirement: Requirement, declared: Mapping[str, Any]) -> Finding:
     """Return the finding that says why no task judges a requirement for this adapter."""
-    reason = "no case of this tier asks for it"
+    reason = _inapplicable(requirement, declared)
+    told = reason or "no case of this tier asks for it"
+    return Finding(requirement.id, "none", SKIPPED, detail=told, applies=not reason)
+
+
+def _inapplicable(requirement: Requirement, declared: Mapping[str, Any]) -> str:
+    """Return what the adapter declares that leaves nothing to ask, empty if there is no such."""
     if requirement.id.startswith("batch.") and not declared["batch"]:
-        reason = "it takes one row at a time (batch = False)"
-    elif requirement.id == "batch.ragged":
-        reason = "it takes rows of one length only (ragged = False)"
-    elif requirement.id == "batch.backends":
-        reason = "it names no other backend to agree with (same_as)"
-    elif requirement.id.startswith("draft.") or requirement.id == "random.iterations":
-        reason = "it has no drafter (draft)"
-    applies = reason.startswith("no case")
-    return Finding(requirement.id, "none", SKIPPED, detail=reason, applies=applies)
-
-
-def _findings(records: Iterable[Record]) -> Iterator[Finding]:
-    for record in records:
-        for each in record.get("findings", ()):
-            yield finding_from_json(each["requirement"], each)
+        return "it takes one row at a time (batch = False)"
+    if requirement.id == "batch.ragged":
+        return "it takes rows of one length only (ragged = False)"
+    if requirement.id == "batch.backends":
+        return "it names no other backend to agree with (same_as)"
+    if requirement.id.startswith("draft.") or requirement.id == "random.iterations":
+        return "it has no drafter (draft)"
+    return ""

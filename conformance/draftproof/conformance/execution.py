@@ -28,8 +28,8 @@ from draftproof.conformance.finding import (
     ERROR,
     SKIPPED,
     Finding,
-    finding_from_json,
-    finding_to_json,
+    findings_from_json,
+    findings_to_json,
 )
 from draftproof.conformance.identity import environment, suite
 from draftproof.conformance.lanes.exact import TooManyRuns
@@ -93,7 +93,7 @@ def judged(
     at = _Position()
     for record in known:
         if record["record"] == "result":
-            yield _found(record)
+            yield findings_from_json(record["findings"])
             at = _Position(at.task + 1)
         elif record["record"] == "share":
             if (sampling := work.sampling(at.task)) is None:
@@ -139,10 +139,11 @@ def _concluded(
     at: _Position, findings: Sequence[Finding], keep: Callable[[Record], None]
 ) -> list[Finding]:
     """Keep what the task came to, move on to the next, and return what is written."""
-    result = {"record": "result", "task": at.task, "findings": _told(findings)}
-    keep(result)
+    told = findings_to_json(findings)
+    keep({"record": "result", "task": at.task, "findings": told})
     at.task, at.share, at.standing = at.task + 1, 0, None
-    return _found(result)
+    # What is judged is what is written, and nothing else.
+    return findings_from_json(told)
 
 
 def _move(at: _Position, course: Course, looks: Sequence[Look]) -> tuple[list[Look], Standing]:
@@ -193,16 +194,7 @@ def recount(
             raise EditedEvidence(f"{task.case} has more looks than were needed, or less")
     if at.standing is None or not _is_over(at.standing, at, course):
         raise EditedEvidence(f"{task.case} has fewer shares than were needed")
-    return _told(sampling.findings(at.standing))
-
-
-def _told(findings: Sequence[Finding]) -> list[dict[str, Any]]:
-    return [{"requirement": each.requirement, **finding_to_json(each)} for each in findings]
-
-
-def _found(record: Record) -> list[Finding]:
-    """Return the findings of a record: what is judged is what is written, and nothing else."""
-    return [finding_from_json(each["requirement"], each) for each in record["findings"]]
+    return findings_to_json(sampling.findings(at.standing))
 
 
 def _look_to_json(look: Look) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -119,6 +119,16 @@ def finding_from_json(requirement: str, document: Mapping[str, Any]) -> Finding:
         None if lengths is None else Lengths(**lengths),
         law and tuple(TextWeight(**{**each, "text": tuple(each["text"])}) for each in law),
     )
+
+
+def findings_to_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    """Return findings as evidence has them, each with its requirement."""
+    return [{"requirement": each.requirement, **finding_to_json(each)} for each in findings]
+
+
+def findings_from_json(documents: Iterable[Mapping[str, Any]]) -> list[Finding]:
+    """Return the findings that evidence has."""
+    return [finding_from_json(each["requirement"], each) for each in documents]
 
 
 def _sampled_to_json(sampled: Sampled) -> dict[str, Any]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterable
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy
 import torch
@@ -31,20 +31,18 @@ def subject(adapter: Adapter, declared: Declaration) -> dict[str, str]:
 @cache
 def specification() -> dict[str, str]:
     """Return the version of the specification, and the digest of its chapters and schemas."""
-    return {
-        "version": version("draftproof"),
-        "sha256": _digest([*chapters(), *schema_files()], Path()),
-    }
+    return _identity((file.name, file) for file in (*chapters(), *schema_files()))
 
 
 @cache
 def suite() -> dict[str, str]:
     """Return the version of the suite, and the digest of its sources and of the reference's."""
-    digest = sha256()
-    for room in (draftproof.reference, draftproof.conformance):
-        folder = Path(room.__path__[0])
-        digest.update(_digest(sorted(folder.rglob("*.py")), folder).encode())
-    return {"version": version("draftproof"), "sha256": digest.hexdigest()}
+    rooms = (Path(room.__path__[0]) for room in (draftproof.reference, draftproof.conformance))
+    return _identity(
+        (file.relative_to(room.parent).as_posix(), file)
+        for room in rooms
+        for file in sorted(room.rglob("*.py"))
+    )
 
 
 def environment() -> dict[str, str]:
@@ -61,9 +59,9 @@ def environment() -> dict[str, str]:
     }
 
 
-def _digest(files: list[Path], folder: Path) -> str:
+def _identity(files: Iterable[tuple[str, Path]]) -> dict[str, str]:
+    """Return our version, and the digest of files under their names."""
     digest = sha256()
-    for file in files:
-        name: Any = file.relative_to(folder).as_posix() if folder.parts else file.name
+    for name, file in files:
         digest.update(f"{name}\n{sha256(file.read_bytes()).hexdigest()}\n".encode())
-    return digest.hexdigest()
+    return {"version": version("draftproof"), "sha256": digest.hexdigest()}

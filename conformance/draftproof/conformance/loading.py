@@ -67,6 +67,13 @@ def load_adapter(name: str) -> Adapter:
     return adapter  # type: ignore[no-any-return]  # declaration has checked it
 
 
+def name_from(folder: Path, name: str) -> str:
+    """Return the name by which other folders, too, know an adapter that has a name in one."""
+    place, _, attribute = name.rpartition(":")
+    is_file = place.endswith(".py") and not name.startswith(HARNESS)
+    return f"{folder / place}:{attribute}" if is_file else name
+
+
 def source_digest(adapter: Adapter) -> str:
     """Return the SHA-256, in hex, of the files that make the adapter up; of one, of its bytes.
 

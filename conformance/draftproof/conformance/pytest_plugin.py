@@ -137,15 +137,11 @@ def _names(config: pytest.Config) -> list[str]:
     given, folder = config.getoption("draftproof"), config.invocation_params.dir
     if not given:
         given, folder = config.getini("draftproof_adapters"), _home(config)
-    return [_from(folder, name) for name in dict.fromkeys(given)]
+    if not given:
+        return []
+    from draftproof.conformance.loading import name_from
 
-
-def _from(folder: Path, name: str) -> str:
-    from draftproof.conformance.loading import HARNESS
-
-    place, _, attribute = name.rpartition(":")
-    is_file = place.endswith(".py") and not name.startswith(HARNESS)
-    return f"{folder / place}:{attribute}" if is_file else name
+    return [name_from(folder, name) for name in dict.fromkeys(given)]
 
 
 def _home(config: pytest.Config) -> Path:

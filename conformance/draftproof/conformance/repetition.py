@@ -6,8 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from draftproof.conformance.adapter import Declaration
-from draftproof.conformance.campaign import campaign_of, run, tasks_of, terms_of
+from draftproof.conformance.campaign import (
+    campaign_of,
+    declared_in,
+    run,
+    tasks_of,
+    terms_of,
+)
 from draftproof.conformance.counterexample import Progress, silently
 from draftproof.conformance.evidence import (
     EditedEvidence,
@@ -59,7 +64,7 @@ def recounted(evidence: Evidence) -> int:
 
 def _recounted(evidence: Evidence) -> int:
     header = evidence.header
-    campaign, declared = campaign_of(header), _declared(header)
+    campaign, declared = campaign_of(header), declared_in(header)
     tasks = tasks_of(campaign, declared)
     terms = terms_of(campaign, tasks)
     asked = [(task.case, list(task.requirements), list(task.lanes)) for task in tasks]
@@ -200,10 +205,3 @@ def _differing(then: Any, now: Any) -> tuple[str, ...]:
 def _short(value: Any) -> str:
     told = repr(value)
     return told if len(told) <= 80 else f"{told[:77]}..."
-
-
-def _declared(header: Mapping[str, Any]) -> Declaration:
-    """Return what the adapter declared."""
-    told = {key: value for key, value in header["adapter"].items() if key != "place"}
-    noise = {name: tuple(form) for name, form in told["noise"].items()}
-    return Declaration(**{**told, "dtypes": tuple(told["dtypes"]), "noise": noise})

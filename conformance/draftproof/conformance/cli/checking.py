@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from draftproof.conformance.certificate import gravest
 from draftproof.conformance.cli.documents import as_json, nothing_printed, print_json
 from draftproof.conformance.cli.working import worked_by
 
@@ -44,8 +45,7 @@ def check_certificate(
     if name is not None and not rerun:
         raise click.UsageError("--adapter is for --rerun")
     checked = [_check(path, name, working, rerun=rerun) for path in certificates]
-    codes = {code for _, code in checked}
-    code = next((each for each in (5, 3) if each in codes), 0)
+    code = gravest({code for _, code in checked})
     if as_json:
         found = [document for document, _ in checked]
         print_json({"certificates": found, "exit_code": code}, "check")

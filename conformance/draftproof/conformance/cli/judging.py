@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from draftproof.conformance.certificate import no_longer_known
+from draftproof.conformance.certificate import gravest, no_longer_known
 from draftproof.conformance.cli.documents import as_json, nothing_printed, print_json
 from draftproof.conformance.cli.working import interruptible, worked_by
 from draftproof.conformance.report import FORMATS, ReportUnavailable, rendered
@@ -113,7 +113,7 @@ def certify(
         taken = [each.path for each in judged if each.path]
         place = _Place(output, tuple(taken), resume=resume)
         judged.append(_judge(loaded[name], terms, place, working, shown=form == "terminal"))
-    code = next((c for c in (5, 3, 1, 4) if c in {each.code for each in judged}), 0)
+    code = gravest({each.code for each in judged})
     documents = [each.certificate for each in judged if each.certificate]
     if known_failures is not None and (fixed := no_longer_known(documents)):
         told = f"{', '.join(fixed)} does not fail any more: remove it"

@@ -251,8 +251,7 @@ def after(course: Course, standing: Standing, look: Look) -> Standing:
     asked, looks = _asked_of(course), standing.looks + 1
     random = numpy.random.default_rng((course.seed, _CONTINUED, looks))
     seen = _counted(asked, standing.seen, look, random)
-    terms = _Terms(course.budget.threshold, course.effort.bias)
-    judged = _judged(asked, seen, terms, looks)
+    judged = _judged(asked, seen, _terms_of(course), looks)
     for each, found in judged.items():
         before = standing.tested[each].path if standing.tested else ()
         path = (*before, (found.emissions, found.log_evidence))
@@ -264,8 +263,7 @@ def after(course: Course, standing: Standing, look: Look) -> Standing:
 
 def outcome(course: Course, standing: Standing) -> dict[str, Tested]:
     """Return what each requirement came to, with the smallest distances that could be seen."""
-    terms = _Terms(course.budget.threshold, course.effort.bias)
-    return _with_sight(_asked_of(course), dict(standing.tested), terms)
+    return _with_sight(_asked_of(course), dict(standing.tested), _terms_of(course))
 
 
 def observed_text(course: Course, standing: Standing) -> tuple[TextWeight, ...]:
@@ -310,6 +308,10 @@ def _shares(emissions: int) -> tuple[tuple[int, ...], ...]:
 def _asked_of(course: Course) -> _Asked:
     given = as_given(course.instance, course.declared)
     return _asked(given, course.declared.algorithm, _allowed(given, course.declared))
+
+
+def _terms_of(course: Course) -> _Terms:
+    return _Terms(course.budget.threshold, course.effort.bias)
 
 
 def _digest(cells: Integers) -> str:

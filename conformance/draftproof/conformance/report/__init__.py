@@ -9,9 +9,6 @@ from typing import Any
 FORMATS = ("terminal", "markdown", "html", "junit", "json")
 """The forms of a report: for a terminal, a pull request, a browser, a test runner, a program."""
 
-# Of the exit codes of several certificates.
-_GRAVEST_FIRST = (3, 1, 4)
-
 
 class ReportUnavailable(RuntimeError):
     """What a form of the report is made with is not installed; the message says what."""
@@ -33,10 +30,9 @@ def rendered(
 
     if form == "json":
         # Programs get what there is, to the last character.
-        from draftproof.conformance.certificate import exit_code
+        from draftproof.conformance.certificate import exit_code, gravest
 
-        codes = {exit_code(document) for document in documents}
-        code = next((each for each in _GRAVEST_FIRST if each in codes), 0)
+        code = gravest({exit_code(document) for document in documents})
         outcome = {"certificates": list(documents), "errors": [], "exit_code": code}
         return json.dumps(outcome, indent=2) + "\n"
     shown = words.plain(documents)

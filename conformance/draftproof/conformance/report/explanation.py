@@ -49,11 +49,8 @@ def print_explanation(out: Console, document: Mapping[str, Any]) -> None:
 def _rows(out: Console, instance: Mapping[str, Any]) -> Table:
     """Return the rows of both models, by context."""
     table = _table(out, "after", "target", "draft")
-    models = [instance[name] for name in ("target", "draft")]
-    contexts = [model for model in models if isinstance(model, dict)]
-    for context in dict.fromkeys(key for model in contexts for key in model) or ["anything"]:
-        rows = (model.get(context, []) if isinstance(model, dict) else model for model in models)
-        table.add_row(context or "nothing", *(", ".join(row) for row in rows))
+    for row in words.models(instance):
+        table.add_row(*row)
     return table
 
 

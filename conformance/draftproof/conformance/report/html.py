@@ -69,7 +69,7 @@ def page(
         keep_trailing_newline=True,
     )
     style = (FOLDER / "page.css").read_text(encoding="utf-8")
-    environment.globals.update(words=words, models=_models, outcomes=_outcomes, style=style)
+    environment.globals.update(words=words, outcomes=_outcomes, style=style)
     return environment.get_template("page.html.jinja").render(
         articles=[_article(each, f"a{n}") for n, each in enumerate(documents, 1)],
         trial=_trial(kill_matrix),
@@ -90,19 +90,6 @@ def _article(document: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 # --- the counterexample ------------------------------------------------------------------
-
-
-def _models(instance: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return the rows of the target and of the draft, by what they stand after."""
-    target, draft = instance["target"], instance["draft"]
-    by_context = [model for model in (target, draft) if isinstance(model, Mapping)]
-    contexts = dict.fromkeys(key for model in by_context for key in model) or ["anything"]
-    return [(each or "nothing", _after(target, each), _after(draft, each)) for each in contexts]
-
-
-def _after(model: Any, context: str) -> str:
-    row = model.get(context, []) if isinstance(model, Mapping) else model
-    return ", ".join(row)
 
 
 def _outcomes(shown: Mapping[str, Any]) -> tuple[list[Outcome], int]:

@@ -197,3 +197,16 @@ def spoken(emitted: Any) -> str:
         return " | ".join(spoken(row) for row in emitted)
     *accepted, token = emitted
     return f"{json.dumps(accepted)} then {token}" if accepted else f"nothing, then {token}"
+
+
+def models(instance: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return the rows of the target and of the draft, by what they stand after."""
+    target, draft = instance["target"], instance["draft"]
+    by_context = [model for model in (target, draft) if isinstance(model, Mapping)]
+    contexts = dict.fromkeys(key for model in by_context for key in model) or ["anything"]
+    return [(each or "nothing", _after(target, each), _after(draft, each)) for each in contexts]
+
+
+def _after(model: Any, context: str) -> str:
+    row = model.get(context, []) if isinstance(model, Mapping) else model
+    return ", ".join(row)
