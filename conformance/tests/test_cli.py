@@ -407,6 +407,18 @@ def test_a_malformed_certificate_exits_with_5(
     assert "MalformedDocument: certificate: predicate: it is broken" in ran.output
 
 
+@pytest.mark.parametrize("module", ["jinja2", "matplotlib"])
+def test_a_page_that_cannot_be_made_is_refused_before_anything_is_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, module, None)
+    ran = CliRunner().invoke(cli.cli, ["certify", "torch-token", "--format", "html"])
+    assert ran.exit_code == 3
+    assert f"{module}: pip install 'draftproof[report]'" in ran.stderr
+    assert not (tmp_path / "certificates").exists()
+
+
 def test_a_half_precision_adapter_can_be_inconclusive(tmp_path: Path) -> None:
     """More than 1/1000 off, less than bfloat16 rounding explains: nothing is decided."""
     (tmp_path / "narrow.py").write_text(

@@ -253,6 +253,8 @@ def test_without_a_dependency_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ReportUnavailable, match=rf"{module}: pip install 'draftproof\[report\]'"):
         rendered([conforming], "html")
+    with pytest.raises(ReportUnavailable, match=f"{module}: pip install"):
+        rendered([], "html")
     # What needs neither is there all the same.
     for form in ("markdown", "junit", "json"):
         assert rendered([conforming], form)

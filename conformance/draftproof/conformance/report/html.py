@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from draftproof.conformance.report import ReportUnavailable, words
-from draftproof.conformance.report.plots import Plot, plots
+from draftproof.conformance.report.plots import Plot, plots, require_matplotlib
 from draftproof.conformance.reproduction import compared
 from draftproof.spec import requirements
 
@@ -60,6 +60,8 @@ def page(
         if error.name != "jinja2":
             raise
         raise ReportUnavailable("it needs jinja2: pip install 'draftproof[report]'") from None
+    # Also where there is nothing to plot yet: who asks beforehand is told beforehand.
+    require_matplotlib()
     environment = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,

@@ -103,6 +103,18 @@ def plots(found: Mapping[str, Any], *, name: str) -> tuple[Plot, ...]:
     )
 
 
+def require_matplotlib() -> None:
+    """Raise `ReportUnavailable` unless matplotlib is there."""
+    try:
+        import matplotlib  # noqa: F401  # whether it is there is the question
+    except ModuleNotFoundError as error:
+        if error.name != "matplotlib":
+            raise
+        raise ReportUnavailable(
+            "its plots need matplotlib: pip install 'draftproof[report]'"
+        ) from None
+
+
 # --- the law of the text -----------------------------------------------------------------
 
 
@@ -326,15 +338,10 @@ def _drawn(
     draw: Callable[[Figure], None], *, name: str, title: str, told: str, height: float
 ) -> str:
     """Return a drawing as SVG of the page's colours and font, with a title and a description."""
-    try:
-        from matplotlib import style
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
-            raise
-        raise ReportUnavailable(
-            "its plots need matplotlib: pip install 'draftproof[report]'"
-        ) from None
+    require_matplotlib()
+    from matplotlib import style
+    from matplotlib.figure import Figure
+
     written = io.StringIO()
     # A style of the user's own stays out of it.
     with style.context(["default", _STYLE], after_reset=True):
