@@ -77,6 +77,7 @@ def test_a_dtype_may_be_an_object_or_a_name(dtype: object) -> None:
         ({"noise": {"coins": ("uniform", 0)}}, "then sides K, L, V or positive ints"),
         ({"noise": {"coins": ()}}, r"noise 'coins' must be .*, got \(\)"),
         ({"logits": "yes"}, "'logits' must be True or False"),
+        ({"trees": (2, 2)}, "'trees' must be True or False"),
         ({"undefined": {"colour": "?"}}, r"'undefined' must map kinds of invalid input \(nan, "),
         ({"undefined": ["nan"]}, "'undefined' must map kinds"),
     ],

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from draftproof.conformance.adapter import InvalidAdapter
 from draftproof.conformance.campaign import Campaign, campaign_of, run
 from draftproof.conformance.certificate import exit_code, statement
 from draftproof.conformance.decision import report
@@ -30,10 +29,6 @@ class Mine(Batched):
 class Crashing(Mine):
     def verify(self, request):
         raise RuntimeError("no luck")
-
-
-class Stateful(Mine):
-    algorithm = "greedy_block"
 
 
 class Elsewhere(Mine):
@@ -220,7 +215,6 @@ def test_an_adapter_that_was_edited_is_another_one(tmp_path: Path) -> None:
     ("attribute", "error", "message"),
     [
         ("Crashing", AdapterFailed, "it fails on every case: it raised RuntimeError: no luck"),
-        ("Stateful", InvalidAdapter, "greedy_block leaves a modified target behind"),
         ("Elsewhere", AdapterFailed, "its device 'nowhere:7' is not there"),
     ],
 )

@@ -9,11 +9,13 @@ import torch
 
 from draftproof.conformance.adapter import DTYPES
 from draftproof.conformance.cases import TIERS, Case, batches, cases
+from draftproof.conformance.cases.trees import ways_to_draft
 from draftproof.reference.drafting import SCHEMES, draft_law
 from draftproof.reference.errors import Unsupported
 from draftproof.reference.model import Instance, instance_to_json
 from draftproof.reference.rational import exactly, rational
 from draftproof.reference.rows import excess
+from draftproof.reference.verifiers import ALGORITHMS, require_fit
 
 ALL = cases("full")
 HALF = rational("1/2")
@@ -73,7 +75,7 @@ def test_the_kinds_that_a_toy_model_needs_are_there() -> None:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_several_drafts_of_every_scheme_meet_what_one_does(scheme: str) -> None:
-    instances = [i for case in cases("standard") if (i := case.instance).drafts > 1]
+    instances = [case.instance for case in cases("standard") if case.id.startswith("several.")]
     instances = [i for i in instances if i.scheme == scheme]
 
     def some(kind: Callable[[Instance], bool]) -> bool:
@@ -94,12 +96,14 @@ def test_several_drafts_of_every_scheme_meet_what_one_does(scheme: str) -> None:
 def test_as_many_paths_as_are_asked_for_are_always_drawn() -> None:
     """The tensors of a request have room for K paths; a scheme that runs out of tokens has fewer.
 
-    The law is not needed to see it, which takes long for three paths: the support is.
+    The law is not needed to see it, which takes long for three paths: the supports are.
     """
     for case in ALL:
-        if case.instance.drafts > 1 and case.instance.scheme != "iid":
-            support = sum(q != 0 for q in case.instance.draft(()))
-            assert support >= case.instance.drafts, case.id
+        drawn = case.instance
+        if drawn.drafts > 1 and drawn.scheme != "iid":
+            for context in drawn.draft.reachable(drawn.length - 1):
+                support = sum(q != 0 for q in drawn.draft(context))
+                assert support >= drawn.widths[len(context)], case.id
 
 
 def test_siblings_repeat_where_they_are_independent() -> None:
@@ -109,6 +113,77 @@ def test_siblings_repeat_where_they_are_independent() -> None:
     assert repeated > HALF
     owed = excess(concentrated.target(()), concentrated.draft(()))
     assert len(set(owed)) == 3
+
+
+TREES = [case for case in ALL if case.id.startswith("tree.")]
+
+
+def test_only_trees_branch_and_all_of_them_do() -> None:
+    assert {case.id for case in ALL if case.instance.branching} == {case.id for case in TREES}
+    for case in TREES:
+        assert case.id.startswith(f"tree.{case.instance.scheme}.")
+        assert case.id.endswith(f".b{'x'.join(map(str, case.instance.branching))}")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "shapes"),
+    [
+        ("iid", {(2, 2), (1, 2), (2, 1), (3, 2), (2, 2, 2)}),
+        ("without_replacement", {(2, 2), (1, 2), (2, 1), (3, 2), (2, 2, 2)}),
+        ("hub", {(2, 2), (1, 2), (2, 1), (2, 2, 2)}),
+        ("greedy", {(2, 2), (1, 2), (2, 1), (3, 2), (2, 2, 2)}),
+    ],
+)
+def test_every_scheme_has_trees_of_many_shapes(scheme: str, shapes: set[tuple[int, ...]]) -> None:
+    own = [case.instance for case in TREES if case.instance.scheme == scheme]
+    assert {tree.branching for tree in own} >= shapes
+    for tree in own:
+        for algorithm in ALGORITHMS.values():
+            if algorithm.trees and scheme in algorithm.schemes and algorithm.most_drafts is None:
+                require_fit(algorithm, tree)
+
+
+def test_trees_can_be_enumerated() -> None:
+    for case in TREES:
+        ways = ways_to_draft(case.instance)
+        assert ways <= 2_000, case.id
+        if ways <= 64:
+            assert len(draft_law(case.instance)) == ways, case.id
+
+
+def test_quick_trees_are_few() -> None:
+    for scheme in SCHEMES:
+        quick = [c for c in cases("quick") if c.id.startswith(f"tree.{scheme}.")]
+        assert 3 <= len(quick) <= 4
+        assert sum(ways_to_draft(case.instance) for case in quick) <= 200
+
+
+def test_siblings_of_trees_repeat_at_the_root_and_below_it() -> None:
+    """A residual that is even, or of one token, shows no sibling that is skipped or tried twice."""
+    trees = {case.id: case.instance for case in TREES}
+    concentrated = trees["tree.iid.concentrated.b1x2"]
+    for context in concentrated.draft.reachable(1):
+        owed = excess(concentrated.target(context), concentrated.draft(context))
+        assert len(set(owed)) == 3
+    repeated = draft_law(trees["tree.iid.repeated.b2x2"])
+    assert repeated.probability(lambda paths: len({path[0] for path in paths}) == 1) > HALF
+    # Below the copies of one node, what is drawn differs.
+    assert repeated.probability(lambda p: p[0][0] == p[2][0] and set(p[:2]) != set(p[2:])) > 0
+
+
+def test_trees_have_what_a_toy_model_needs_below_the_root() -> None:
+    standard = [case.instance for case in cases("standard") if case.id.startswith("tree.iid.")]
+
+    def some(kind: Callable[[Instance], bool]) -> bool:
+        return any(map(kind, standard))
+
+    assert some(lambda i: (i.target((0,)) == i.draft((0,))) != (i.target((1,)) == i.draft((1,))))
+    assert some(
+        lambda i: all(p * q == 0 for p, q in zip(i.target((0,)), i.draft((0,)), strict=True))
+    )
+    assert some(lambda i: 0 in i.target((0,)) and 0 in i.draft((0,)))
+    assert some(lambda i: 1 in i.draft((0,)))
+    assert some(lambda i: 1 in i.target((0,)))
 
 
 def test_batches_have_several_rows_and_names_of_their_own() -> None:
@@ -124,9 +199,12 @@ def test_cases_stay_what_they_were() -> None:
     A case that must change gets a new id; then, and only then, a digest is renewed.
     """
     single = [case for case in ALL if case.instance.drafts == 1]
-    several = [case for case in ALL if case.instance.drafts > 1]
+    several = [case for case in ALL if case.id.startswith("several.")]
+    trees = [case for case in ALL if case.id.startswith("tree.")]
     assert digest(single) == "78d964704873e51a"
     assert digest(several) == "0ca793d716767ce1"
+    assert digest(trees) == "5721ac4ce167b98d"
+    assert len(single) + len(several) + len(trees) == len(ALL)
     assert len({case.id for case in ALL}) == len(ALL)
 
 

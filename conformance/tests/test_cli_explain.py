@@ -226,7 +226,7 @@ def test_an_edited_certificate_exits_with_5() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"draft": [[1, 0]]}, "its counterexample: the draft [1, 0] has not 1 tokens"),
+        ({"draft": [[1, 0]]}, "its counterexample: path (1, 0) must have 1 tokens, has 2"),
         (
             {"expected": BONUS["observed"][:1]},
             "the expected law of its counterexample sums to 0.5",

@@ -8,6 +8,7 @@ import torch
 from draftproof.conformance.adapter import Request, Result
 from draftproof.conformance.cases import Batch, batches, cases
 from draftproof.conformance.counterexample import Counterexample, explain, explain_batch
+from draftproof.conformance.mutants.stateful import GreedyBlockWithCappedRatio
 from draftproof.conformance.requirements.laws import LAWS
 from draftproof.reference.model import Instance, Model
 from draftproof.reference.rational import rational
@@ -80,7 +81,8 @@ class Kept:
             self.emitted(paths.tolist(), p)
             for paths, p in zip(request.draft_tokens, request.target_probs, strict=True)
         ]
-        return Result(*(torch.tensor(column) for column in zip(*emitted, strict=True)))
+        accepted, path, token = (torch.tensor(column) for column in zip(*emitted, strict=True))
+        return Result(accepted, path, token)
 
     def emitted(self, paths: list[list[int]], p: torch.Tensor) -> tuple[int, int, int]:
         length = len(paths[0])
@@ -188,7 +190,8 @@ def test_what_the_exact_lane_cannot_see_the_probe_explains() -> None:
         def verify(self, request: Request) -> Result:
             p = request.target_probs[0, 0]
             kept = int(torch.rand(1).numpy()[0] < 0.5)
-            return Result(*(torch.tensor([x]) for x in (kept, 0, int(p[kept].argmax()))))
+            token = p[kept].argmax()[None]
+            return Result(torch.tensor([kept]), torch.tensor([0]), token)
 
     instance = CASES["generic.v2.l1"].instance
     assert explain(Numpy(1, 2), "law.lossless", instance) is None
@@ -213,12 +216,11 @@ class Shared(AcceptsUntil):
         rows, _, length = request.draft_tokens.shape
         if rows < self.rows or length < self.least:
             return first
-        return Result(
-            *(
-                column[:1].expand(len(column))
-                for column in (first.accepted_length, first.path, first.next_token)
-            )
+        accepted, path, token = (
+            column[:1].expand(len(column))
+            for column in (first.accepted_length, first.path, first.next_token)
         )
+        return Result(accepted, path, token)
 
 
 def batch_named(name: str) -> Batch:
@@ -258,3 +260,13 @@ def test_a_batch_keeps_the_rows_that_it_needs() -> None:
     assert found is not None
     assert [instance.length for instance, _ in found.rows] == [1, 1, 1]
     assert found.words[0].startswith("batch.invariant fails in a batch of 3 rows: distance ")
+
+
+def test_a_stateful_verifier_is_explained_by_one_iteration() -> None:
+    """One token has no ratio to be capped: it takes two."""
+    found = explained(GreedyBlockWithCappedRatio(), "law.lossless", "generic.v2.l2")
+    assert (found.instance.length, found.instance.vocabulary) == (2, 2)
+    assert found.expected is not None
+    assert found.observed.total_variation(found.expected) > rational("1/100")
+    assert found.words[0].startswith("law.lossless fails at V=2, L=2, K=1: distance ")
+    assert any(line.startswith("over all drafts, the text ") for line in found.words)

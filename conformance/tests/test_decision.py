@@ -18,10 +18,10 @@ from draftproof.conformance.finding import (
 from draftproof.reference.rational import exactly
 from draftproof.spec import requirements
 
-DECLARED: dict[str, Any] = {"batch": True, "ragged": True, "drafts": True}
+DECLARED: dict[str, Any] = {"batch": True, "ragged": True, "drafts": True, "algorithm": "token"}
 
 
-def decided(*findings: Finding, **declared: bool) -> dict[str, Decision]:
+def decided(*findings: Finding, **declared: Any) -> dict[str, Decision]:
     return {d.requirement.id: d for d in decisions(findings, {**DECLARED, **declared})}
 
 
@@ -77,11 +77,13 @@ def test_a_skip_of_what_applies_outweighs_one_of_what_does_not() -> None:
         ({}, "batch.backends", "no other backend to agree with (same_as)", False),
         ({"drafts": False}, "draft.joint", "it has no drafter (draft)", False),
         ({"drafts": False}, "random.iterations", "it has no drafter (draft)", False),
+        ({}, "law.state", "only the algorithms greedy_block, ", False),
+        ({"algorithm": "greedy_block"}, "law.state", "no case of this tier asks for it", True),
         ({}, "law.support", "no case of this tier asks for it", True),
     ],
 )
 def test_what_no_task_judges_says_why(
-    declared: dict[str, bool], requirement: str, reason: str, is_owed: bool
+    declared: dict[str, Any], requirement: str, reason: str, is_owed: bool
 ) -> None:
     decision = decided(**declared)[requirement]
     assert decision.verdict == SKIPPED

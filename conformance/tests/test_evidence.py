@@ -62,6 +62,7 @@ HEADER: Record = {
         "batch": True,
         "ragged": False,
         "logits": False,
+        "trees": False,
         "drafts": False,
         "noise": {},
         "undefined": {},

@@ -19,6 +19,7 @@ from draftproof.conformance.exchange import (
     with_noise,
 )
 from draftproof.reference.emission import Emission
+from draftproof.reference.errors import WrongShape
 from draftproof.reference.rational import rational, total
 
 CASES = {case.id: case for case in cases("standard")}
@@ -81,6 +82,37 @@ def test_only_who_takes_logits_is_given_them() -> None:
     asked = request([(TWO, ((0, 1),))], declared(logits=True), shift=3.0)
     assert asked.draft_logits is not None
     assert torch.equal(asked.draft_logits, asked.draft_probs.log() + 3)
+
+
+def test_only_who_takes_trees_is_told_how_they_branch() -> None:
+    tree = CASES["tree.iid.v2.b2x2"].instance
+    drafts = ((0, 1), (0, 0), (1, 1), (1, 0))
+    assert request([(tree, drafts)] * 2, declared(trees=True)).branching == (2, 2)
+    assert request([(tree, drafts)], declared()).branching is None
+    assert request([(TWO, ((0, 1),))], declared(trees=True)).branching is None
+
+
+def test_paths_that_share_a_node_are_given_equal_rows() -> None:
+    tree = CASES["tree.iid.v2.b2x2"].instance
+    asked = request([(tree, ((0, 1), (0, 0), (1, 1), (1, 0)))], declared(trees=True))
+    q, p = asked.draft_probs[0], asked.target_probs[0]
+    assert torch.equal(q[0], q[1])
+    assert torch.equal(q[2], q[3])
+    assert torch.equal(p[0, :2], p[1, :2])
+    assert not torch.equal(q[0, 1], q[2, 1])
+    assert not torch.equal(p[0, 2], p[1, 2])
+
+
+def test_rows_that_branch_differently_are_refused() -> None:
+    tree = CASES["tree.iid.v2.b2x2"].instance
+    flat = replace(tree, branching=())
+    drafts = ((0, 1), (0, 0), (1, 1), (1, 0))
+    with pytest.raises(WrongShape) as refused:
+        request([(tree, drafts), (flat, drafts)], declared(trees=True))
+    assert str(refused.value) == (
+        "the rows of a request must branch alike: one has [2, 2] tokens after contexts of each "
+        "depth, another []"
+    )
 
 
 def test_noise_has_the_law_and_the_shape_that_were_asked_for() -> None:

@@ -110,6 +110,17 @@ def test_the_exact_lane_says_that_it_is_blind(tmp_path: Path, tensors: str, nois
     assert len((tmp_path / "log").read_text().splitlines()) == 1
 
 
+def test_who_declares_trees_is_told_of_them(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    adapter = miniature("records", str(log), json.dumps({"trees": True, "max_drafts": 4}))
+    declared = declaration(adapter)
+    assert declared.trees
+    tree = next(case.instance for case in cases("quick") if case.id == "tree.iid.v2.b2x2")
+    verified(adapter, [(tree, next(iter(draft_law(tree))))], declared)
+    assert json.loads(log.read_text().splitlines()[1])["verify"]["branching"] == [2, 2]
+    assert not declaration(miniature("right")).trees
+
+
 def test_an_error_is_an_outcome_and_the_harness_goes_on() -> None:
     adapter = miniature("refuses")
     for _ in range(2):
@@ -151,6 +162,7 @@ def test_every_tensor_arrives_to_the_last_bit(tmp_path: Path, tensors: str, dtyp
         draft_logits=rows.log().masked_fill(rows > 0.5, LOW),
         target_logits=torch.rand(2, 2, 4, 5).masked_fill_(rows.isnan().any(), -LOW),
         noise={"coins": torch.rand(2, 3), "token": torch.rand(2)},
+        branching=(1, 2, 1),
     )
     adapter.verify(asked)
     adapter.verify(request(noise=None, generator=torch.Generator().manual_seed(1)))
@@ -164,12 +176,13 @@ def test_every_tensor_arrives_to_the_last_bit(tmp_path: Path, tensors: str, dtyp
     body = messages[1]["verify"]
     sides = [body[name] for name in ("sequence", "rows", "drafts", "length", "vocabulary")]
     assert sides == [1, 2, 2, 3, 5]
+    assert body["branching"] == [1, 2, 1]
     assert "seed" not in body
     for name, tensor in {**vars(asked), **(asked.noise or {})}.items():
         if isinstance(tensor, Tensor):
             found = read(body.get(name) or body["noise"][name], tensor.dtype)
             assert torch.equal(found.nan_to_num(7), tensor.nan_to_num(7)), name
-    assert "noise" not in messages[2]["verify"]
+    assert messages[2]["verify"].keys().isdisjoint({"noise", "branching"})
 
 
 def read(said: Any, dtype: torch.dtype) -> Tensor:
@@ -235,6 +248,11 @@ def test_what_the_system_cannot_run(tmp_path: Path) -> None:
         ("banner", "says 'Miniature 1.0, all rights reserved'"),
         ("other_protocol", "speaks version 2 of the protocol: it must speak version 1"),
         ("branch", "declares the version 'main', which is a branch: it must be a release or a"),
+        (
+            "stateful",
+            "declares the algorithm 'greedy_block', which leaves a state for the next iteration: "
+            "the protocol has no place for one, an adapter in Python has",
+        ),
         ("no_name", "schema: harness: declaration: 'name' is a required property"),
         ("odd_noise", "schema: harness: declaration/noise/coins/0: 'gaussian' is not one of"),
         ("result_at_start", "answers with 'result': it must answer with 'declaration'"),

@@ -30,7 +30,7 @@ class Scripted:
 
 
 def columns(accepted: Any, path: Any, token: Any) -> Result:
-    return Result(*(torch.as_tensor(value) for value in (accepted, path, token)))
+    return Result(torch.as_tensor(accepted), torch.as_tensor(path), torch.as_tensor(token))
 
 
 def only_outcome(answer: Any, case: str = "generic.v2.l1") -> Any:

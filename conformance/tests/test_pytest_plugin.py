@@ -512,7 +512,7 @@ def test_two_adapters_of_one_name_are_told_apart() -> None:
     taken: list[Path] = []
     asked = [
         next(pytest_plugin._asked(Campaign(name), taken))
-        for name in ("torch-token", "draftproof.adapters.fast.token:TorchToken")
+        for name in ("torch-token", "draftproof.adapters.fast:torch_token")
     ]
     assert [each.label for each in asked] == ["torch-token", "torch-token-2"]
 

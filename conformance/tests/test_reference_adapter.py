@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from draftproof.conformance import exchange
 from draftproof.conformance import reference_adapter as reference
 from draftproof.conformance.adapter import DraftRequest, Request, declaration
 from draftproof.conformance.cases import cases
+from draftproof.conformance.cases.rows import fixed, instance
 from draftproof.conformance.finding import FAIL, PASS, SKIPPED
 from draftproof.conformance.lanes.exact import exact_law
 from draftproof.conformance.loading import load_adapter
 from draftproof.conformance.observe import observe
-from draftproof.conformance.reference_adapter import ReferenceVerifier, TorchChance
+from draftproof.conformance.reference_adapter import (
+    Heard,
+    Iteration,
+    ReferenceVerifier,
+    Story,
+    TorchChance,
+    _instance,
+    _stories,
+)
 from draftproof.conformance.requirements.drafting import judge as judge_drafting
 from draftproof.conformance.requirements.drafting import observe_drafting, settings
 from draftproof.conformance.requirements.laws import fits, judge
-from draftproof.reference.chance import Chance
-from draftproof.reference.drafting import Drafted
+from draftproof.reference.chance import Chance, enumerate_runs
+from draftproof.reference.drafting import Drafted, Drafts, FixedTree, draft_law
 from draftproof.reference.emission import Emission, emission
 from draftproof.reference.errors import (
     InvalidInput,
@@ -33,13 +45,14 @@ from draftproof.reference.errors import (
     WrongShape,
 )
 from draftproof.reference.model import Instance
+from draftproof.reference.process import after
 from draftproof.reference.rational import rational
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm
 
-STATELESS = [a for a in ALGORITHMS.values() if not a.stateful]
+ASKED = [a for a in ALGORITHMS.values() if a.name != "spectr_gbv"]
 TEXTS = [
     (algorithm, scheme)
-    for algorithm in STATELESS
+    for algorithm in ASKED
     for scheme in (algorithm.schemes if algorithm.most_drafts != 1 else ("iid",))
 ]
 CASES = {case.id: case for case in cases("standard")}
@@ -89,9 +102,11 @@ def test_a_row_off_the_drafted_paths_is_refused() -> None:
     assert found["law.prefix"].detail.startswith("raised MissingContext: the verifier asks for the")
 
 
-def test_what_leaves_a_modified_target_has_no_place() -> None:
-    with pytest.raises(Unsupported, match="greedy_block leaves a modified target behind"):
-        ReferenceVerifier(ALGORITHMS["greedy_block"])
+def test_a_text_that_asks_for_all_rows_is_refused() -> None:
+    with pytest.raises(
+        Unsupported, match="spectr_gbv cannot be asked by requests, which have rows"
+    ):
+        ReferenceVerifier(ALGORITHMS["spectr_gbv"])
 
 
 def test_a_scheme_that_a_text_does_not_take_is_refused() -> None:
@@ -125,6 +140,171 @@ def test_each_has_a_name_on_the_command_line(
 def test_unknown_names_are_not_there() -> None:
     for name in ("recursive_rejection_hub", "greedy", "_verify"):
         assert not hasattr(reference, name)
+
+
+# --- several iterations ----------------------------------------------------------------------
+
+
+def iterated(
+    text: Algorithm, start: Instance, iterations: int, told: Story = ()
+) -> Iterator[tuple[Story, Instance]]:
+    """Yield every story of so many iterations, and the instance that the models leave after it."""
+    if iterations == 0:
+        yield told, start
+        return
+    for paths in draft_law(start):
+        for (emitted, answers), _ in enumerate_runs(partial(heard, text, start, paths)):
+            known = Iteration(*rows_of(start, paths), answers, emitted.tokens)
+            draft = start.draft.after(emitted.tokens)
+            left = replace(start, target=after(start.target, emitted), draft=draft)
+            yield from iterated(text, left, iterations - 1, (*told, known))
+
+
+def heard(
+    text: Algorithm, start: Instance, paths: Drafts, chance: Chance
+) -> tuple[Emission, tuple[int, ...]]:
+    answers = Heard(chance)
+    return text.verify(FixedTree(paths, start), start, answers), tuple(answers.answers)
+
+
+def rows_of(start: Instance, paths: Drafts) -> tuple[Drafts, Any, Any]:
+    """Return what a request says of some paths: its target's rows are the target's own."""
+    own = replace(start, drafts=len(paths), target=replace(start.target, modified={}))
+    asked = exchange.request([(own, paths)], declaration(reference.greedy_block))
+    return paths, frozen(asked.draft_probs[0].tolist()), frozen(asked.target_probs[0].tolist())
+
+
+def frozen(nested: Any) -> Any:
+    return tuple(map(frozen, nested)) if isinstance(nested, list) else nested
+
+
+@pytest.mark.parametrize(
+    ("name", "models", "drafts", "length", "iterations"),
+    [
+        ("greedy_block", instance("story", 2, 8), 1, 2, 2),
+        ("greedy_block", fixed("112 144", "208 48", length=3), 1, 3, 2),
+        ("greedy_block", fixed("0 224 32", "192 64 0", length=2), 1, 2, 2),
+        ("recursive_greedy_block", instance("story", 2, 5), 2, 2, 1),
+        ("recursive_greedy_block", fixed("112 144", "208 48", length=3), 2, 3, 1),
+        ("recursive_greedy_block", fixed("0 224 32", "192 64 0", length=2), 2, 2, 1),
+    ],
+)
+def test_the_rows_that_a_story_tells_are_the_modified_ones(
+    name: str, models: Instance, drafts: int, length: int, iterations: int
+) -> None:
+    """After every run of the text, in every context that can be drafted: exactly."""
+    text, modified = ALGORITHMS[name], 0
+    start = replace(models, length=length, drafts=drafts)
+    for story, here in iterated(text, start, iterations):
+        own = start.target.after(tuple(token for each in story for token in each.emitted))
+        for paths in draft_law(replace(here, drafts=1)):
+            now = Iteration(*rows_of(here, paths))
+            told = _instance(text, (*story, now), "iid", (), rational(0))
+            for context in {path[:i] for path in paths for i in range(length + 1)}:
+                assert told.target(context) == here.target(context)
+                modified += told.target(context) != own(context)
+    assert modified > 0
+
+
+def test_a_state_is_given_back_row_by_row() -> None:
+    adapter = reference.greedy_block
+    # The second row is certain to be accepted, and the others are certain to be rejected.
+    asked = request([[0, 0]], **rejected(3))
+    first = adapter.verify(asked)
+    assert first.accepted_length.tolist() == [0, 2, 0]
+    assert first.state is not None
+    assert {name: each.shape[0] for name, each in first.state.items()} == dict.fromkeys(PARTS, 3)
+    assert first.state["emitted"].tolist() == [[[1]], [[-1]], [[1]]]
+    subset = {name: each[[2, 0]] for name, each in first.state.items()}
+    stories = _stories(subset, 2)
+    assert stories == [_stories(first.state, 3)[i] for i in (2, 0)]
+    assert stories[0][0].target_probs == ((((0.0, 1.0), (0.0, 1.0), (0.0, 1.0))),)
+
+
+PARTS = ("paths", "draft_probs", "target_probs", "answers", "emitted")
+
+
+def rejected(rows: int) -> dict[str, Any]:
+    certain, other = torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0])
+    target = other.expand(rows, 1, 3, 2).clone()
+    target[1] = certain
+    return {
+        "draft_tokens": torch.zeros(rows, 1, 2, dtype=torch.int64),
+        "draft_probs": certain.expand(rows, 1, 2, 2),
+        "target_probs": target,
+    }
+
+
+def test_a_stateless_text_leaves_nothing() -> None:
+    assert reference.block.verify(request([[0]])).state is None
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({}, "the state must be what was left of each of the 1 rows, paths, draft_probs, "),
+        (dict.fromkeys(PARTS, torch.zeros(2, 1, 1)), r"got paths \[2, 1, 1\]"),
+    ],
+)
+def test_what_is_no_state_is_refused(state: dict[str, Tensor], message: str) -> None:
+    with pytest.raises(WrongShape, match=message):
+        reference.greedy_block.verify(request([[0]], state=state))
+
+
+def test_drafts_that_end_within_a_block_before_are_refused() -> None:
+    adapter = reference.greedy_block
+    state = adapter.verify(
+        request(
+            [[0, 0, 0]],
+            draft_probs=torch.tensor([1.0, 0.0]).expand(1, 1, 3, 2),
+            target_probs=torch.tensor([0.0, 1.0]).expand(1, 1, 4, 2),
+        )
+    ).state
+    with pytest.raises(MissingContext, match="up to 1 tokens beyond what is drafted now"):
+        adapter.verify(request([[0]], state=state))
+    assert adapter.verify(request([[0, 0]], state=state)).state is not None
+
+
+# --- trees ------------------------------------------------------------------------------------
+
+TREES = [(a, s) for a, s in TEXTS if a.trees and not a.stateful and a.most_drafts != 1]
+
+
+@pytest.mark.parametrize(("algorithm", "scheme"), TREES, ids=lambda x: getattr(x, "name", x))
+def test_every_text_that_takes_trees_conforms_on_them(algorithm: Algorithm, scheme: str) -> None:
+    adapter = ReferenceVerifier(algorithm, scheme=scheme)
+    declared = declaration(adapter)
+    assert declared.trees
+    trees = [c for c in cases("quick") if c.instance.branching and c.instance.scheme == scheme]
+    fitting = [case for case in trees if fits(case, declared)]
+    assert fitting
+    for case in fitting[:1]:
+        for finding in judge(observe(adapter, case)):
+            assert finding.verdict in (PASS, SKIPPED), (case.id, finding)
+            assert finding.distance is None or finding.distance < ROUNDED
+
+
+def test_what_takes_no_trees_says_so() -> None:
+    for name in ("multipath_block", "greedy_block"):
+        assert not declaration(getattr(reference, name)).trees
+
+
+def test_a_tree_is_drafted_by_its_branching() -> None:
+    asked = DraftRequest(
+        next_probs=lambda contexts: torch.tensor([[0.5, 0.25, 0.25]]).expand(len(contexts), -1),
+        rows=1,
+        drafts=4,
+        length=2,
+        vocabulary=3,
+        branching=(2, 2),
+        generator=torch.Generator().manual_seed(1),
+    )
+    ((*paths,),) = reference.recursive_rejection_without_replacement.draft(
+        asked
+    ).draft_tokens.tolist()
+    assert paths[0][0] == paths[1][0] != paths[2][0] == paths[3][0]
+    assert paths[0][1] != paths[1][1]
+    assert paths[2][1] != paths[3][1]
 
 
 # --- requests ------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import runpy
 import subprocess
 import sys
@@ -92,6 +93,12 @@ class SecondPath:
         first = torch.zeros(len(request.draft_tokens), dtype=torch.long)
         whole = first + request.draft_tokens.shape[2]
         return SimpleNamespace(accepted_length=whole, path=first + 1, next_token=first)
+
+
+class Branches(SecondPath):
+    def verify(self, request):
+        assert request.branching == (2, 2)
+        return super().verify(request)
 """
 
 INSTANCE = {"vocabulary": 2, "length": 1, "target": ["0", "1"], "draft": ["1/2", "1/2"]}
@@ -117,7 +124,14 @@ BONUS: dict[str, Any] = {
 
 def found(name: str, counterexample: Any = BONUS, **adapter: Any) -> dict[str, Any]:
     """Return what a certificate holds of an adapter in ADAPTERS."""
-    known = {"dtype": "float32", "device": "cpu", "batch": True, "logits": False, "noise": {}}
+    known = {
+        "dtype": "float32",
+        "device": "cpu",
+        "batch": True,
+        "logits": False,
+        "trees": False,
+        "noise": {},
+    }
     place = {"place": f"./adapters.py:{name}"}
     return {"adapter": {**known, **place, **adapter}, "counterexample": counterexample}
 
@@ -218,6 +232,55 @@ def test_several_paths(capsys: pytest.CaptureFixture[str]) -> None:
     assert f"(drafts, [{q}], [[[[1 / 3, 2 / 3]] * 3] * 2])" in text
     assert run(text, capsys) == ["(1, 0, 0) 1.0 should be 0", "(1,) 0.0 should be 1"]
     assert len(code(text)) <= 12
+
+
+TREE: dict[str, Any] = {
+    **BONUS,
+    "instance": {
+        "vocabulary": 2,
+        "length": 2,
+        "scheme": "tree",
+        "branching": [2, 2],
+        "target": ["1/2", "1/2"],
+        "draft": ["1/2", "1/2"],
+    },
+    "draft": [[0, 0], [0, 1], [1, 0], [1, 0]],
+    "observed": [{"path": 1, "accepted": [0, 1], "next": 0, "probability": 1.0}],
+    "expected": law(([], 1, 1.0)),
+}
+
+
+def test_a_tree_is_told_to_who_takes_trees(capsys: pytest.CaptureFixture[str]) -> None:
+    text = script(found("Branches", TREE, trees=True), "a tree")
+    assert "lengths=None, branching=(2, 2))" in text
+    assert run(text, capsys) == ["(0, 1, 0) 1.0 should be 0", "(1,) 0.0 should be 1"]
+    assert len(code(text)) <= 12
+    assert "branching=None)" in script(found("Branches", trees=True), "no tree")
+    assert "branching" not in script(found("SecondPath", TREE), "no trees")
+
+
+@pytest.mark.parametrize(
+    ("draft", "message"),
+    [
+        (
+            [[0, 0], [1, 0], [0, 1], [1, 0]],
+            "with [2, 2] tokens after contexts of each depth cannot",
+        ),
+        ([[0, 0], [0, 1], [1, 0]], "the instance has 4 drafts, got 3 paths"),
+    ],
+)
+def test_paths_that_are_no_tree_break_a_counterexample(draft: Any, message: str) -> None:
+    with pytest.raises(BrokenCounterexample, match=re.escape(message)):
+        asked_rows({**TREE, "draft": draft})
+
+
+def test_rows_of_different_trees_have_no_script() -> None:
+    tree = {"instance": TREE["instance"], "draft": TREE["draft"]}
+    flat = {**tree, "instance": {**tree["instance"], "scheme": "iid", "drafts": 4}}
+    del flat["instance"]["branching"]
+    pair = {"rows": [tree, flat], "observed": [], "expected": None}
+    with pytest.raises(NotReproducible, match="or different trees"):
+        script(found("Branches", {**pair, "observed": None}, trees=True), "trees")
 
 
 def test_a_batch_is_asked_again_and_again(capsys: pytest.CaptureFixture[str]) -> None:
@@ -345,10 +408,10 @@ def test_what_cannot_be_written_is_refused(given: dict[str, Any], message: str) 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"draft": [[1, 1]]}, r"the draft \[1, 1\] has not 1 tokens"),
+        ({"draft": [[1, 1]]}, r"path \(1, 1\) must have 1 tokens, has 2"),
         ({"draft": [[2]]}, "token 2 of context '2' in the draft is not in 0..1"),
-        ({"draft": [[1], [1]]}, "2 paths are drafted where K is 1"),
-        ({"instance": {**INSTANCE, "draft": ["1", "0"]}}, r"the draft \[1\] has probability 0"),
+        ({"draft": [[1], [1]]}, "the instance has 1 drafts, got 2 paths"),
+        ({"instance": {**INSTANCE, "draft": ["1", "0"]}}, r"path \(1,\) has probability 0"),
         ({"instance": {**INSTANCE, "target": ["1/2", "1/3"]}}, "it sums to 5/6"),
         ({"observed": law(([1], 1, 0.9))}, "the observed law of its counterexample sums to 0.9"),
         ({"expected": law(([1], 1, 0.8))}, "the expected law of its counterexample sums to 0.8"),

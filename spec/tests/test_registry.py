@@ -26,7 +26,9 @@ def test_every_requirement_is_judged_and_every_judgement_is_required() -> None:
         dtypes=DTYPES,
         max_drafts=2,
     )
-    judged = {r for task in plan(declaration(anything), "full") for r in task.requirements}
+    stateful = SimpleNamespace(name="stateful", version="1", algorithm="greedy_block", verify=print)
+    plans = (plan(declaration(each), "full") for each in (anything, stateful))
+    judged = {r for tasks in plans for task in tasks for r in task.requirements}
     assert judged == set(requirements())
 
 

@@ -38,6 +38,12 @@ class Request:
     """[B, K, L+1, V]: the target's rows as logits; given to adapters that take logits."""
     noise: Mapping[str, Tensor] | None = None
     """The random numbers to use, by the names that the adapter declares in `noise`."""
+    branching: tuple[int, ...] | None = None
+    """How many tokens were drawn after every context, by its depth, None where the K paths part at
+    the root alone; given to adapters that take trees. Paths come in the order of the leaves."""
+    state: Mapping[str, Tensor] | None = None
+    """[B, ...] each: the `Result.state` that the iteration before left of each row, None in the
+    first; given to adapters that leave one. The target's rows are still the target's own."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,8 @@ class Result:
     """[B]: which of the K paths the accepted prefix lies on."""
     next_token: Tensor
     """[B]: the correction or the bonus."""
+    state: Mapping[str, Tensor] | None = None
+    """[B, ...] each: what a stateful verifier is to be told of each row in the next iteration."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,8 @@ class DraftRequest:
     """Only the `top_k` most probable tokens are drafted, 0 for all."""
     top_p: float = 1.0
     """Only the most probable tokens that together reach `top_p` are drafted, 1 for all."""
+    branching: tuple[int, ...] | None = None
+    """How many tokens to draw after every context, by its depth, None to part at the root alone."""
     generator: torch.Generator | None = None
 
 
@@ -94,8 +104,10 @@ class Adapter(Protocol):
     * `max_drafts` (default 1): the largest K that it takes;
     * `scheme` (default "iid"): how the siblings of several drafts are drawn together;
     * `batch` (default True): False if it takes one row at a time, B = 1;
+    * `at_once` (default 1): how many rows of a batch cost it about as much as one;
     * `ragged` (default False): True if it takes `Request.lengths`;
     * `logits` (default False): True if it takes logits: the request's, or its rows' logarithms;
+    * `trees` (default False): True if it takes drafts that branch below the root;
     * `noise` (default none): the random numbers that it takes from `Request.noise`, by name, each
       as its law ("uniform" or "exponential") and its shape behind B, in the letters K, L, V and
       in numbers: `{"coins": ("uniform", "L"), "race": ("exponential", "V")}`;
@@ -140,8 +152,10 @@ class Declaration:
     max_drafts: int
     scheme: str
     batch: bool
+    at_once: int
     ragged: bool
     logits: bool
+    trees: bool
     drafts: bool
     """Whether it has a method `draft`."""
     noise: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict, hash=False)
@@ -181,19 +195,23 @@ def declaration(adapter: Any) -> Declaration:
         max_drafts=getattr(adapter, "max_drafts", 1),
         scheme=getattr(adapter, "scheme", "iid"),
         batch=getattr(adapter, "batch", True),
+        at_once=getattr(adapter, "at_once", 1),
         ragged=getattr(adapter, "ragged", False),
         logits=getattr(adapter, "logits", False),
+        trees=getattr(adapter, "trees", False),
         drafts=callable(getattr(adapter, "draft", None)),
         noise=_noise(adapter),
         undefined=_undefined(adapter),
     )
-    if type(declared.max_drafts) is not int or declared.max_drafts < 1:
-        raise InvalidAdapter(f"'max_drafts' must be a positive int, got {declared.max_drafts!r}")
+    for attribute in ("max_drafts", "at_once"):
+        count = getattr(declared, attribute)
+        if type(count) is not int or count < 1:
+            raise InvalidAdapter(f"{attribute!r} must be a positive int, got {count!r}")
     if declared.scheme not in SCHEMES:
         raise InvalidAdapter(
             f"'scheme' must be one of {', '.join(SCHEMES)}, got {declared.scheme!r}"
         )
-    for attribute in ("batch", "ragged", "logits"):
+    for attribute in ("batch", "ragged", "logits", "trees"):
         if type(getattr(declared, attribute)) is not bool:
             raise InvalidAdapter(f"{attribute!r} must be True or False")
     return declared

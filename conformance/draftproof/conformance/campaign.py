@@ -57,7 +57,6 @@ from draftproof.conformance.search import (
 )
 from draftproof.conformance.task import Task, Terms
 from draftproof.conformance.workers import Workers, WorkersFailed, working
-from draftproof.reference.verifiers import ALGORITHMS
 
 LANES = (EXACT, PROBE, SAMPLE)
 
@@ -165,7 +164,6 @@ def run(
     adapter = adapter or load_adapter(campaign.name)
     declared = declaration(adapter)
     _require_device(declared)
-    _require_stateless(declared)
     blind = _blind(adapter, campaign.lanes)
     tasks = tasks_of(campaign, declared)
     terms = terms_of(campaign, tasks)
@@ -307,15 +305,6 @@ def _require_device(declared: Declaration) -> None:
         torch.empty(0, device=declared.device)
     except Exception as error:
         raise AdapterFailed(f"its device {declared.device!r} is not there: {error}") from error
-
-
-def _require_stateless(declared: Declaration) -> None:
-    algorithm = ALGORITHMS.get(declared.algorithm)
-    if algorithm is not None and algorithm.stateful:
-        raise InvalidAdapter(
-            f"{declared.algorithm} leaves a modified target behind, for which a Result has no "
-            f"place: only verifiers of stateless algorithms can be judged"
-        )
 
 
 def _require_success(findings: Iterable[Finding]) -> None:

@@ -16,7 +16,10 @@ from draftproof.conformance.finding import (
     Finding,
     findings_from_json,
 )
+from draftproof.reference.verifiers import ALGORITHMS
 from draftproof.spec import Requirement, requirements
+
+_STATEFUL = tuple(a.name for a in ALGORITHMS.values() if a.stateful)
 
 _SEVERITY = (SKIPPED, PASS, INCONCLUSIVE, FAIL, ERROR)
 
@@ -123,6 +126,8 @@ def _inapplicable(requirement: Requirement, declared: Mapping[str, Any]) -> str:
         return "it takes rows of one length only (ragged = False)"
     if requirement.id == "batch.backends":
         return "it names no other backend to agree with (same_as)"
+    if requirement.id == "law.state" and declared["algorithm"] not in _STATEFUL:
+        return f"only the algorithms {', '.join(_STATEFUL)} leave a modified target"
     if requirement.id.startswith("draft.") or requirement.id == "random.iterations":
         return "it has no drafter (draft)"
     return ""

@@ -19,6 +19,7 @@ from draftproof.conformance.adapter import Adapter, Declaration, Request
 from draftproof.conformance.precise import softmax
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.emission import Emission
+from draftproof.reference.errors import WrongShape
 from draftproof.reference.model import Instance, Model, Row
 from draftproof.reference.rational import Rational, exactly, rational, total
 
@@ -58,14 +59,15 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 
 
 def request(rows: Sequence[Asked], declared: Declaration, *, shift: float = 0.0) -> Request:
-    """Return the request that asks for the rows, which have one V and one K.
+    """Return the request that asks for the rows, which have one V, one K and one branching.
 
     Rows of fewer tokens than the longest are padded, as a ragged adapter is told. `shift` is added
-    to all logits.
+    to all logits. Raises `WrongShape` for rows that branch differently.
     """
     dtype, device = getattr(torch, declared.dtype), declared.device
     longest = max(instance.length for instance, _ in rows)
     lengths = [instance.length for instance, _ in rows]
+    branching = _branching(rows)
 
     def padded(model: Model, drafts: Drafts, own: int, all_rows: int) -> list[list[list[float]]]:
         nothing = [float("nan")] * model.vocabulary
@@ -92,7 +94,19 @@ def request(rows: Sequence[Asked], declared: Declaration, *, shift: float = 0.0)
         lengths=torch.tensor(lengths, device=device) if declared.ragged else None,
         draft_logits=draft_probs.log() + shift if declared.logits else None,
         target_logits=target_probs.log() + shift if declared.logits else None,
+        branching=branching if declared.trees else None,
     )
+
+
+def _branching(rows: Sequence[Asked]) -> tuple[int, ...] | None:
+    """Return how the drafts of all rows branch, None where they part at the root alone."""
+    first, *others = dict.fromkeys(instance.branching for instance, _ in rows)
+    if others:
+        raise WrongShape(
+            f"the rows of a request must branch alike: one has {list(first)} tokens after "
+            f"contexts of each depth, another {list(others[0])}"
+        )
+    return first or None
 
 
 @lru_cache(maxsize=4096)

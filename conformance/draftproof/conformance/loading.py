@@ -16,9 +16,29 @@ from typing import Any
 from draftproof.conformance.adapter import Adapter, InvalidAdapter, declaration
 from draftproof.reference.verifiers import Algorithm, algorithm_named
 
+_FAST = (
+    "token",
+    "block",
+    "greedy-block",
+    "recursive-rejection",
+    "recursive-rejection-without-replacement",
+    "k-seq",
+    "spechub",
+    "greedy-draft",
+    "multipath-block",
+    "mixed-multipath-block",
+    "traversal",
+    "traversal-without-replacement",
+    "recursive-greedy-block",
+)
+"""Our own fast verifiers, each in torch and in Triton."""
+
 BUILT_IN = {
-    "torch-token": "draftproof.adapters.fast.token:TorchToken",
-    "torch-block": "draftproof.adapters.fast.block:TorchBlock",
+    **{
+        f"{form}-{name}": f"draftproof.adapters.fast:{form}_{name.replace('-', '_')}"
+        for form in ("torch", "triton")
+        for name in _FAST
+    },
     "transformers": "draftproof.adapters.engines.transformers:SpeculativeSampling",
 }
 """The built-in adapters: name and where it is."""
@@ -128,9 +148,12 @@ def load_algorithm(name: str) -> Algorithm:
 
 def _attribute(place: str, attribute: str) -> Any:
     module = _from_file(Path(place)) if place.endswith(".py") else _from_package(place)
-    if not hasattr(module, attribute):
-        raise UnknownAdapter(f"{place} has no attribute {attribute!r}")
-    return getattr(module, attribute)
+    try:
+        return getattr(module, attribute)
+    except AttributeError as error:
+        raise UnknownAdapter(f"{place} has no attribute {attribute!r}") from error
+    except (Exception, SystemExit) as error:
+        raise AdapterFailed(f"{place}:{attribute} could not be made: {_told(error)}") from error
 
 
 def _from_package(name: str) -> ModuleType:

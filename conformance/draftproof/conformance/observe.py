@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -25,6 +25,7 @@ from draftproof.conformance.lanes.exact import exact_law
 from draftproof.conformance.lanes.probe import ProbedLaw, probed_laws
 from draftproof.conformance.tolerance import allowed_distance
 from draftproof.reference.drafting import Drafts, draft_law
+from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance
 from draftproof.reference.rational import Rational, total
@@ -82,6 +83,22 @@ class JointLaw:
     def of_row(self, row: int) -> Law[Outcome]:
         """Return the law of one row's outcome."""
         return self.law.map(lambda rows: rows[row])
+
+
+def as_observed(emission: Emission) -> Outcome:
+    """Return the emission as it is seen: what it leaves behind is no part of it."""
+    return replace(emission, modified=())
+
+
+def left_behind(law: Law[Emission]) -> dict[Outcome, Law[Emission]]:
+    """Return the law of the emissions that look alike, by what is seen of each."""
+    alike: dict[Outcome, dict[Emission, Rational]] = {}
+    for emission, weight in law.items():
+        alike.setdefault(as_observed(emission), {})[emission] = weight
+    return {
+        outcome: Law({e: weight / total(weights.values()) for e, weight in weights.items()})
+        for outcome, weights in alike.items()
+    }
 
 
 def observe(adapter: Adapter, case: Case, *, lane: str = EXACT) -> Observation:
@@ -185,4 +202,5 @@ def _probed_alike(
         batched=declared.batch,
         vocabulary=vocabulary,
         most_runs=_MOST_RUNS,
+        at_once=declared.at_once,
     )

@@ -10,9 +10,11 @@ on trial, on every lane. For the command line each is an attribute of this modul
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
 from importlib.metadata import version
 from itertools import accumulate
+from math import prod
 from typing import Any
 
 import torch
@@ -30,12 +32,16 @@ from draftproof.reference.errors import (
     WrongShape,
 )
 from draftproof.reference.model import Instance, Model, Path, Row, context_key
+from draftproof.reference.process import after
 from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational, total
 from draftproof.reference.rows import normalised
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm, Verifier, require_fit
 
 _MANY = 8
 """The largest K that is declared for a text that takes any."""
+
+_ELSEWHERE = {"spectr_gbv": "where it stops depends on the rows of all that could be drafted"}
+"""The texts that ask for rows off the drafted paths, which no request has, and what for."""
 
 
 class ReferenceVerifier:
@@ -45,7 +51,15 @@ class ReferenceVerifier:
     the rows along the drafted paths, exactly as they come, and normalised; `MissingContext` says
     so where it asks for another. `max_drafts` is what the text takes, unless it is given.
 
-    Raises `Unsupported` for a stateful algorithm, and for a scheme that it does not take.
+    What a stateful text leaves of a row is the row's story: what it was asked since no block
+    reached beyond what was emitted, and what chance answered. The next iteration tells the text
+    that story again, with the rows that are known by then, and so has the modified ones along the
+    new paths. That is exact, whatever the text, and needs no formula of its own; a ratio in floats
+    would be short, and not exact. A story is as long as blocks overlap, and drafts must reach as
+    far as the blocks before.
+
+    Raises `Unsupported` for a scheme that the text does not take, and for a text that asks for rows
+    off the paths.
     """
 
     version = version("draftproof")
@@ -59,9 +73,10 @@ class ReferenceVerifier:
         max_drafts: int | None = None,
     ) -> None:
         algorithm = text if isinstance(text, Algorithm) else _own(text)
-        if algorithm.stateful:
+        if algorithm.name in _ELSEWHERE:
             raise Unsupported(
-                f"{algorithm.name} leaves a modified target behind, for which a Result has no place"
+                f"{algorithm.name} cannot be asked by requests, which have rows along the drafted "
+                f"paths only: {_ELSEWHERE[algorithm.name]}"
             )
         self.scheme = scheme or algorithm.schemes[0]
         if self.scheme not in algorithm.schemes:
@@ -69,10 +84,12 @@ class ReferenceVerifier:
                 f"{algorithm.name} takes drafts of the scheme "
                 f"{' or '.join(map(repr, algorithm.schemes))}, got {self.scheme!r}"
             )
-        most = 2 if self.scheme == "hub" else _MANY
+        most = 2 if self.scheme == "hub" and not algorithm.trees else _MANY
         self.max_drafts = max_drafts or algorithm.most_drafts or most
         self.name = f"reference-{algorithm.name}"
         self.algorithm = algorithm.name
+        # What a tree of several iterations leaves has no place in a story.
+        self.trees = algorithm.trees and not algorithm.stateful
         self._text = algorithm
 
     def verify(self, request: Request) -> Result:
@@ -83,21 +100,35 @@ class ReferenceVerifier:
         widest = max(torch.finfo(rows.dtype).eps for rows in columns[1:])
         allowed = exactly(widest) + request.draft_probs.shape[-1] * exactly(2.0**-23)
         chance = TorchChance(request.generator)
-        emissions = [
-            self._emitted(_frozen(paths), _frozen(q), _frozen(p), allowed, chance)
+        asked = [
+            Iteration(_frozen(paths), _frozen(q), _frozen(p))
             for paths, q, p in zip(*(column.tolist() for column in columns), strict=True)
         ]
+        stories = _stories(request.state, len(asked))
+        emissions = []
+        for row, (story, now) in enumerate(zip(stories, asked, strict=True)):
+            heard = Heard(chance)
+            emission = self._emitted((*story, now), request.branching or (), allowed, heard)
+            emissions.append(emission)
+            told = replace(now, answers=tuple(heard.answers), emitted=emission.tokens)
+            stories[row] = _in_force((*story, told))
         return Result(
             accepted_length=torch.tensor([len(e.accepted) for e in emissions], dtype=torch.int64),
             path=torch.tensor([e.path for e in emissions], dtype=torch.int64),
             next_token=torch.tensor([e.next_token for e in emissions], dtype=torch.int64),
+            state=_state(stories) if self._text.stateful else None,
         )
 
     def draft(self, request: DraftRequest) -> DraftResult:
         """Draw B times K paths by the scheme. Raises `Unsupported` where it runs out of tokens."""
         model, chance = AskedFor(request), TorchChance(request.generator)
         instance = Instance(
-            model, model, length=request.length, drafts=request.drafts, scheme=self.scheme
+            model,
+            model,
+            length=request.length,
+            drafts=request.drafts,
+            scheme=self.scheme,
+            branching=request.branching or (),
         )
         drawn = [draft_paths(instance, chance) for _ in range(request.rows)]
         for paths in drawn:
@@ -113,12 +144,33 @@ class ReferenceVerifier:
         return DraftResult(torch.tensor(drawn), torch.stack([torch.stack(each) for each in rows]))
 
     def _emitted(
-        self, paths: Drafts, q: _Rows, p: _Rows, allowed: Rational, chance: Chance
+        self, story: Story, branching: tuple[int, ...], allowed: Rational, chance: Chance
     ) -> Emission:
-        instance = _instance(paths, q, p, self.scheme, allowed)
+        """Return what the last iteration of a story emits."""
+        paths = story[-1].paths
+        instance = _instance(self._text, story, self.scheme, branching, allowed)
         require_fit(self._text, instance)
         require_drawable(paths, instance)
         return self._text.verify(FixedTree(paths, instance), instance, chance)
+
+
+_Rows = tuple[tuple[tuple[float, ...], ...], ...]
+"""Rows of one request, as floats: [K, L, V] of the draft, [K, L+1, V] of the target."""
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """What a row was asked, what chance answered, and the tokens that were emitted."""
+
+    paths: Drafts
+    draft_probs: _Rows
+    target_probs: _Rows
+    answers: tuple[int, ...] = ()
+    emitted: Path = ()
+
+
+Story = tuple[Iteration, ...]
+"""Consecutive iterations of one row."""
 
 
 class TorchChance:
@@ -151,24 +203,85 @@ class TorchChance:
         return torch.rand((), dtype=torch.float64, generator=self._generator)
 
 
-_Rows = tuple[tuple[tuple[float, ...], ...], ...]
-"""Rows of one request, as floats: [K, L, V] of the draft, [K, L+1, V] of the target."""
+class Heard:
+    """Passes the answers of a chance on, and keeps them."""
+
+    def __init__(self, chance: Chance) -> None:
+        self._chance = chance
+        self.answers: list[int] = []
+
+    def coin(self, probability: Rational) -> bool:
+        """Return what the chance answers."""
+        self.answers.append(self._chance.coin(probability))
+        return bool(self.answers[-1])
+
+    def draw(self, weights: Sequence[Rational]) -> int:
+        """Return what the chance answers."""
+        self.answers.append(self._chance.draw(weights))
+        return self.answers[-1]
+
+
+class Retold:
+    """Gives the answers that were given before."""
+
+    def __init__(self, answers: Sequence[int]) -> None:
+        self._answers = iter(answers)
+
+    def coin(self, probability: Rational) -> bool:  # noqa: ARG002  # what was asked is known
+        """Return the next answer."""
+        return bool(next(self._answers))
+
+    def draw(self, weights: Sequence[Rational]) -> int:  # noqa: ARG002  # what was asked is known
+        """Return the next answer."""
+        return next(self._answers)
 
 
 @lru_cache(maxsize=4096)
-def _instance(paths: Drafts, q: _Rows, p: _Rows, scheme: str, allowed: Rational) -> Instance:
-    """Return what is known of the models: the rows along the paths."""
-    vocabulary, length = len(q[0][0]), len(paths[0])
-    for path in paths:
-        for token in path:
-            if token not in range(vocabulary):
-                raise TokenOutOfRange(f"drafted token {token} is not in 0..{vocabulary - 1}")
+def _instance(
+    text: Algorithm, story: Story, scheme: str, branching: tuple[int, ...], allowed: Rational
+) -> Instance:
+    """Return what is known of the models where a story's last iteration starts.
+
+    Those are the rows along the paths, the target's as the iterations before have modified them.
+    """
+    p: dict[Path, Row] = {}
+    q: dict[Path, Row] = {}
+    written: Path = ()
+    end = 0
+    for each in story:
+        end = max(end, len(written) + len(each.paths[0]))
+        along_p = _by_context("target", each.paths, each.target_probs, allowed)
+        along_q = _by_context("draft", each.paths, each.draft_probs, allowed)
+        p |= {(*written, *context): row for context, row in along_p.items()}
+        q |= {(*written, *context): row for context, row in along_q.items()}
+        written = (*written, *each.emitted)
+    beyond = end - len(written) - len(story[-1].paths[0])
+    if beyond > 0:
+        raise MissingContext(
+            f"a block before modifies the target up to {beyond} tokens beyond what is drafted now, "
+            f"where a request has no row of the draft: draft as many tokens more"
+        )
+    known = SoFar if text.stateful else AlongPaths
+    vocabulary = len(p[()])
+    target: Model = known("target", vocabulary, p)
+    draft: Model = known("draft", vocabulary, q)
+    for each in story[:-1]:
+        before = _drafting(each.paths, target, draft, scheme, ())
+        emission = text.verify(FixedTree(each.paths, before), before, Retold(each.answers))
+        target, draft = after(target, emission), draft.after(emission.tokens)
+    return _drafting(story[-1].paths, target, draft, scheme, branching)
+
+
+def _drafting(
+    paths: Drafts, target: Model, draft: Model, scheme: str, branching: tuple[int, ...]
+) -> Instance:
     return Instance(
-        AlongPaths("target", vocabulary, _by_context("target", paths, p, allowed)),
-        AlongPaths("draft", vocabulary, _by_context("draft", paths, q, allowed)),
-        length=length,
-        drafts=len(paths),
+        target,
+        draft,
+        length=len(paths[0]),
+        drafts=prod(branching) if branching else len(paths),
         scheme=scheme,
+        branching=branching,
     )
 
 
@@ -187,6 +300,18 @@ class AlongPaths(Model):
                 f"lies on none of the drafted paths: a request has rows along them only"
             )
         return self.modified[context]
+
+
+class SoFar(AlongPaths):
+    """A model that gives no weight to what follows a context of which it knows no row yet.
+
+    A stateful text that works out what it leaves asks everywhere, and so leaves rows along the
+    drafted paths, and none at the other contexts. What it emits does not depend on those.
+    """
+
+    def __call__(self, context: Path) -> Row:
+        """Return the row at `context`, all zero off the drafted paths."""
+        return self.modified.get(context, (ZERO,) * self.vocabulary)
 
 
 class AskedFor(Model):
@@ -224,6 +349,9 @@ def _by_context(name: str, paths: Drafts, rows: _Rows, allowed: Rational) -> dic
     """Return the normalised rows by what they follow. Paths that share a prefix share its row."""
     known: dict[Path, tuple[float, ...]] = {}
     for path, along in zip(paths, rows, strict=True):
+        for token in path:
+            if token not in range(len(along[0])):
+                raise TokenOutOfRange(f"drafted token {token} is not in 0..{len(along[0]) - 1}")
         for depth, row in enumerate(along):
             if known.setdefault(path[:depth], row) != row:
                 raise NotADistribution(
@@ -253,6 +381,73 @@ def _require_shapes(tokens: Sequence[int], q: Sequence[int], p: Sequence[int]) -
     ):
         if tuple(shape) != wanted:
             raise WrongShape(f"{name} must be {list(wanted)}, got {list(shape)}")
+
+
+# --- stories as tensors ---------------------------------------------------------------------
+
+
+def _in_force(story: Story) -> Story:
+    """Return the story since no block reached beyond what was emitted."""
+    first = written = end = 0
+    for number, each in enumerate(story, 1):
+        end = max(end, written + len(each.paths[0]))
+        written += len(each.emitted)
+        if written >= end:
+            first = number
+    return story[first:]
+
+
+_DEPTHS = {"paths": 4, "draft_probs": 5, "target_probs": 5, "answers": 3, "emitted": 3}
+"""The number of dimensions of each part of a state."""
+
+
+def _state(stories: Sequence[Story]) -> dict[str, Tensor]:
+    """Return the stories as tensors, [B, H, ...] each for the H iterations of the longest.
+
+    `paths` is [B, H, K, L], `draft_probs` [B, H, K, L, V] and `target_probs` [B, H, K, L+1, V] in
+    double precision, which is exact; `answers` and `emitted` are as long as the longest. Padding
+    is -1.
+    """
+    state = {}
+    for name, depth in _DEPTHS.items():
+        nested = [[getattr(each, name) for each in story] for story in stories]
+        sizes, level = [], [nested]
+        for _ in range(depth):
+            sizes.append(max(map(len, level), default=0))
+            level = [each for part in level for each in part]
+        dtype = torch.float64 if name.endswith("probs") else torch.int64
+        state[name] = torch.tensor(_padded(nested, sizes), dtype=dtype).reshape(sizes)
+    return state
+
+
+def _stories(state: Mapping[str, Tensor] | None, rows: int) -> list[Story]:
+    """Return the story of each row. Raises `WrongShape` for what is no state of this verifier."""
+    if state is None:
+        return [()] * rows
+    if set(state) != set(_DEPTHS) or {len(each) for each in state.values()} != {rows}:
+        raise WrongShape(
+            f"the state must be what was left of each of the {rows} rows, {', '.join(_DEPTHS)}; "
+            f"got {', '.join(f'{name} {list(each.shape)}' for name, each in state.items())}"
+        )
+    parts = [[_stripped(row) for row in state[name].tolist()] for name in _DEPTHS]
+    return [
+        tuple(Iteration(*each) for each in zip(*row, strict=True))
+        for row in zip(*parts, strict=True)
+    ]
+
+
+def _padded(nested: Any, sizes: Sequence[int]) -> Any:
+    if not sizes:
+        return -1 if nested == () else nested
+    filled = [*nested, *[()] * (sizes[0] - len(nested))]
+    return [_padded(each, sizes[1:]) for each in filled]
+
+
+def _stripped(nested: Any) -> Any:
+    """Return the nest as tuples without its padding, and without what was nothing else."""
+    if not isinstance(nested, list):
+        return nested
+    return tuple(part for part in map(_stripped, nested) if part not in (-1, ()))
 
 
 def _frozen(nested: Any) -> Any:

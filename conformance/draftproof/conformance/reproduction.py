@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any
 
-from draftproof.reference.errors import InvalidInput, WrongShape
+from draftproof.reference.drafting import require_drawable
+from draftproof.reference.errors import InvalidInput
 from draftproof.reference.model import Instance, Model, Path, instance_from_json
 from draftproof.reference.rational import Rational
 
@@ -58,8 +59,10 @@ def script(found: Mapping[str, Any], title: str) -> str:
     if shown is None:
         raise NotReproducible("the certificate has no counterexample")
     rows = asked_rows(shown)
-    if len({(instance.length, len(paths)) for instance, paths in rows}) > 1:
-        raise NotReproducible("the rows of the batch draft different numbers of tokens or paths")
+    if len({(instance.length, len(paths), instance.branching) for instance, paths in rows}) > 1:
+        raise NotReproducible(
+            "the rows of the batch draft different numbers of tokens or paths, or different trees"
+        )
     lines = [f"# {title}", *_body(found["adapter"], shown, rows)]
     # A row is as long as it is.
     fit = (line if len(line) <= _WIDTH else f"{line}  # noqa: E501" for line in lines)
@@ -82,13 +85,7 @@ def _asked(row: Mapping[str, Any]) -> AskedRow:
     paths = [tuple(path) for path in row["draft"]]
     try:
         instance = instance_from_json(row["instance"])
-        for path in paths:
-            if len(path) != instance.length:
-                raise WrongShape(f"the draft {list(path)} has not {instance.length} tokens")
-            if instance.draft.joint(path) == 0:
-                raise WrongShape(f"the draft {list(path)} has probability 0")
-        if len(paths) > instance.drafts:
-            raise WrongShape(f"{len(paths)} paths are drafted where K is {instance.drafts}")
+        require_drawable(tuple(paths), instance)
     except InvalidInput as error:
         raise BrokenCounterexample(f"its counterexample: {error}") from None
     return instance, paths
@@ -120,7 +117,7 @@ def _body(
     yield from _found(adapter["place"])
     yield f"n, drafts = {runs:_}, {[[list(path) for path in paths] for _, paths in rows]}"
     yield _tensors(adapter, rows, " * n" if batched else "")
-    request = f"Given({_given(adapter)})"
+    request = f"Given({_given(adapter, rows)})"
     if batched:
         yield f"request = {request}"
         yield "r = (found() if isinstance(found, type) else found).verify(request)"
@@ -169,11 +166,13 @@ def _tensors(adapter: Mapping[str, Any], rows: Sequence[AskedRow], repeated: str
     return f"t, q, p = (torch.tensor(x{repeated}{kind}) for x in (drafts, {q}, {p}))"
 
 
-def _given(adapter: Mapping[str, Any]) -> str:
+def _given(adapter: Mapping[str, Any], rows: Sequence[AskedRow]) -> str:
     """Return what the request has; a field that the adapter does not ask for is not missed."""
     given = "draft_tokens=t.long(), draft_probs=q, target_probs=p, generator=None, lengths=None"
     if adapter["logits"]:
         given += ", draft_logits=q.log(), target_logits=p.log()"
+    if adapter["trees"]:
+        given += f", branching={rows[0][0].branching or None}"
     if adapter.get("noise"):
         noise = [f"{json.dumps(name)}: {_noise(form)}" for name, form in adapter["noise"].items()]
         given += f", noise={{{', '.join(noise)}}}"

@@ -14,7 +14,7 @@ from draftproof.conformance.requirements.laws import (
     accepted_length,
     expected_accepted,
     is_excluded,
-    optimum,
+    optimum_of,
     reference_algorithm,
     reference_expectation,
     text_law,
@@ -41,6 +41,8 @@ def of_case(
     """Tell the story of one instance, at the drafts that show the failure best."""
     observed = seen.observed[drafts]
     scheme = f", {nominal.scheme} drafts" if nominal.drafts > 1 else ""
+    if nominal.branching:
+        scheme += f" that branch {' x '.join(map(str, nominal.branching))}"
     yield (
         f"{requirement} fails at V={nominal.vocabulary}, L={nominal.length}, "
         f"K={nominal.drafts}{scheme}: distance {_number(distance)}"
@@ -189,7 +191,7 @@ def _expectation(seen: Observation) -> Iterator[str]:
         told += f", {reference_algorithm(seen).name} verification has {exact}"
     yield told
     with suppress(OutOfReach):
-        best = optimum(seen.instance)
+        best = optimum_of(seen)
         if observed > best + _VISIBLE:
             yield f"no lossless verifier exceeds {_number(best)}, so this one cannot be lossless"
 

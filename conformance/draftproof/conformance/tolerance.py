@@ -17,12 +17,26 @@ DECISIVE = rational("1/1000")
 """A larger distance is never called rounding: it is inconclusive at best."""
 
 
-def allowed_distance(declared: Declaration, vocabulary: int, length: int) -> Rational:
-    """Return the total variation distance that rounding alone can cause (spec, chapter 9)."""
+def allowed_distance(
+    declared: Declaration, vocabulary: int, length: int, *, before: int = 0
+) -> Rational:
+    """Return the total variation distance that rounding alone can cause (spec, chapter 9).
+
+    The target's rows are as given, or as so many nested iterations `before` have modified them.
+    """
     row = vocabulary + 20 if declared.logits else 0
-    weight = length * (2 * row + 2)
-    excess = weight + 2 * row + 2
+    weight, excess = _of_excess(row, length)
+    for _ in range(before):
+        # A modified row is a normalised excess.
+        row = excess + 2 * vocabulary
+        weight, excess = _of_excess(row, length)
     position = 3 * excess + 4 * vocabulary + weight + 2
     roundings = length * position + row + 2 * vocabulary
     # Noise is taken as ideal, which in float32 it is to this unit: nobody is held to more.
     return roundings * max(UNIT_ROUNDOFF[declared.dtype], UNIT_ROUNDOFF["float32"])
+
+
+def _of_excess(row: int, length: int) -> tuple[int, int]:
+    """Return the errors of a weight and of an excess, of rows whose entries have this error."""
+    weight = length * (2 * row + 2)
+    return weight, weight + 2 * row + 2

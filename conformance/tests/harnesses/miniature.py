@@ -167,6 +167,10 @@ def branch() -> None:
     declaring(version="main")
 
 
+def stateful() -> None:
+    declaring(algorithm="greedy_block")
+
+
 def no_name() -> None:
     declaring(name=None)
 

@@ -24,8 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, tensor
 
-from draftproof.adapters.fast.block import TorchBlock
-from draftproof.adapters.fast.token import TorchToken
+from draftproof.adapters.fast import FastVerifier
 from draftproof.conformance.adapter import Adapter, Request, Result, declaration
 from draftproof.conformance.cases import cases
 from draftproof.conformance.exchange import Outcome, verified
@@ -131,7 +130,11 @@ def test_so_has_one_that_takes_a_row_at_a_time(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("adapter", "case"),
-    [(TorchToken(), "near-equal"), (TorchBlock(), "generic.v2.l3"), (TorchBlock(), "disjoint")],
+    [
+        (FastVerifier("token"), "near-equal"),
+        (FastVerifier("block"), "generic.v2.l3"),
+        (FastVerifier("block"), "disjoint"),
+    ],
 )
 def test_our_own_have_their_laws(adapter: Adapter, case: str) -> None:
     compare(adapter, case)

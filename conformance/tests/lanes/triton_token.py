@@ -16,7 +16,7 @@ import torch
 import triton
 import triton.language as tl
 
-from draftproof.adapters.fast.token import TorchToken
+from draftproof.adapters.fast import FastVerifier
 from draftproof.conformance.adapter import Adapter, Request, Result, declaration
 from draftproof.conformance.cases import cases
 from draftproof.conformance.exchange import Outcome, verified
@@ -119,7 +119,7 @@ def distance(adapter: Adapter, model: Adapter) -> dict[str, float]:
 
 if __name__ == "__main__":
     reports = [
-        distance(TritonToken(wrong=False), TorchToken()),
+        distance(TritonToken(wrong=False), FastVerifier("token")),
         distance(TritonToken(wrong=True), BonusFromDraft()),
     ]
     sys.stdout.write(json.dumps(reports))

@@ -17,6 +17,7 @@ from draftproof.conformance.loading import load_adapter
 from draftproof.conformance.mutants import EXHIBITS, texts, verifiers
 from draftproof.conformance.mutants.drafting import Drafting, DraftingSeveral
 from draftproof.conformance.mutants.matrix import kill_matrix
+from draftproof.conformance.mutants.trees import Tree
 from draftproof.conformance.report import html
 from draftproof.reference.rational import rational
 
@@ -37,6 +38,7 @@ MADE_FROM = tuple(
     for cls in (
         verifiers.Token,
         verifiers.Block,
+        verifiers.GreedyBlock,
         verifiers.Ragged,
         verifiers.Supplied,
         verifiers.Logits,
@@ -44,6 +46,7 @@ MADE_FROM = tuple(
         texts.Recursive,
         Drafting,
         DraftingSeveral,
+        Tree,
     )
 )
 
@@ -100,8 +103,8 @@ def test_what_mutants_are_made_from_conforms_to_all(name: str) -> None:
 def test_every_class_of_the_museum_is_judged() -> None:
     judged = {exhibit.make for exhibit in EXHIBITS.values()}
     loaded = {type(load_adapter(name)) for name in MADE_FROM}
-    # Two are steps on the way, from which others are made.
-    parts = {"SampleMatches", "Drafter", "Text"}
+    # These are steps on the way, from which others are made, and what they see.
+    parts = {"SampleMatches", "Drafter", "Text", "Seen"}
     rooms = {inspect.getmodule(exhibit.make) for exhibit in EXHIBITS.values()}
     for room in {*rooms, verifiers}:
         assert room is not None

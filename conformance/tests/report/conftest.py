@@ -144,6 +144,7 @@ def _certificate(
                     "batch": True,
                     "ragged": False,
                     "logits": False,
+                    "trees": False,
                     "drafts": False,
                     "noise": {},
                     "undefined": {},

@@ -16,6 +16,7 @@ from draftproof.conformance.cases.together import mixed, ragged, reordered, with
 from draftproof.conformance.exchange import Outcome
 from draftproof.conformance.finding import ERROR, FAIL, PASS, SKIPPED, Finding
 from draftproof.conformance.observe import RUN, BatchObservation, observe_batch
+from draftproof.conformance.reference_adapter import ReferenceVerifier
 from draftproof.conformance.requirements.batches import (
     Agreement,
     batch_invariant,
@@ -636,9 +637,11 @@ def test_batches_have_rows_of_one_vocabulary_and_of_their_own_kind() -> None:
     def lengths(kind: Sequence[Any]) -> list[set[int]]:
         for batch in kind:
             assert len({instance.vocabulary for instance, _ in batch.rows}) == 1
-            for instance, (path,) in batch.rows:
-                assert len(path) == instance.length
-                assert instance.length == 0 or instance.draft.joint(path) > 0
+            assert len({instance.branching for instance, _ in batch.rows}) == 1
+            for instance, paths in batch.rows:
+                assert len(paths) == instance.drafts
+                assert all(len(path) == instance.length for path in paths)
+                assert instance.length == 0 or all(map(instance.draft.joint, paths))
         return [{instance.length for instance, _ in batch.rows} for batch in kind]
 
     assert all(len(each) == 1 for each in lengths(batches("standard")))
@@ -647,3 +650,58 @@ def test_batches_have_rows_of_one_vocabulary_and_of_their_own_kind() -> None:
     assert all(0 in each for each in lengths(tuple(with_padding_rows("standard"))))
     assert {batch.id for batch in reordered("standard")} < {b.id for b in batches("standard")}
     assert max(len(batch.rows) for batch in batches("standard")) > 2
+
+
+# --- trees -------------------------------------------------------------------------------
+
+
+class TreeVerifier(ReferenceVerifier):
+    """Recursive rejection in trees, row by row."""
+
+    def __init__(self, scheme: str = "iid") -> None:
+        super().__init__(ALGORITHMS["recursive_rejection"], scheme=scheme)
+
+
+class TreeRowsOfTheNeighbour(TreeVerifier):
+    """Reads the target's rows of the row before, in trees only."""
+
+    def verify(self, request: Request) -> Result:
+        if request.branching is None:
+            return super().verify(request)
+        p = request.target_probs
+        # The rows of one path, since nodes of the neighbour's tree are other nodes.
+        along = p[:, :1].expand_as(p).roll(1, 0)
+        return super().verify(replace(request, target_probs=along))
+
+
+def tree_batches(adapter: Any) -> dict[str, Finding]:
+    return {
+        task.case: task.judge(adapter, Terms("exact", "standard"))[0]
+        for task in tasks(declaration(adapter), "standard")
+        if ".tree." in task.case
+    }
+
+
+@pytest.mark.parametrize("scheme", ["iid", "without_replacement"])
+def test_batches_of_trees_are_asked_of_who_takes_them(scheme: str) -> None:
+    found = tree_batches(TreeVerifier(scheme))
+    assert set(found) == {
+        f"batch.tree.{scheme}.{shape}" for shape in ("b1x2", "b2x2", "b2x2.three")
+    }
+    assert {each.verdict for each in found.values()} == {PASS}
+    assert {each.requirement for each in found.values()} == {"batch.invariant"}
+
+
+def test_batches_of_larger_trees_are_not_asked_of_who_takes_two_paths() -> None:
+    two = TreeVerifier()
+    two.max_drafts = 2
+    assert set(tree_batches(two)) == {"batch.tree.iid.b1x2"}
+    flat = TreeVerifier()
+    flat.trees = False
+    assert tree_batches(flat) == {}
+
+
+def test_trees_that_know_of_each_other_are_seen() -> None:
+    """Alone, the neighbour's first path stands in for all paths: the batch is what differs."""
+    found = tree_batches(TreeRowsOfTheNeighbour())
+    assert {each.verdict for each in found.values()} == {FAIL}

@@ -13,6 +13,7 @@ from torch import Tensor
 from draftproof.conformance.adapter import DraftRequest, DraftResult, Request, Result, declaration
 from draftproof.conformance.exchange import Failure
 from draftproof.conformance.finding import FAIL, PASS, Finding
+from draftproof.conformance.reference_adapter import ReferenceVerifier
 from draftproof.conformance.requirements.drafting import (
     Drafted,
     DraftObservation,
@@ -20,15 +21,17 @@ from draftproof.conformance.requirements.drafting import (
     declared_law,
     draft_declared,
     draft_joint,
+    draft_request,
     judge,
     observe_drafting,
+    scheme_of,
     settings,
     tasks,
 )
 from draftproof.conformance.task import Terms
-from draftproof.reference.drafting import sibling_law
 from draftproof.reference.law import Law
 from draftproof.reference.rational import rational
+from draftproof.reference.verifiers import ALGORITHMS
 
 
 class Drafter:
@@ -213,6 +216,149 @@ class TwoTrees(Drafter):
         return torch.zeros_like(rows).scatter(1, token[:, None], 1.0)
 
 
+# --- trees ---------------------------------------------------------------------------------
+
+
+class Trees(Drafter):
+    """Draws the siblings of every node together, depth by depth, in the order of the leaves."""
+
+    trees, max_drafts = True, 4
+
+    def draft(self, request: DraftRequest) -> DraftResult:
+        widths = request.branching or (request.drafts, *(1,) * (request.length - 1))
+        drawn = torch.zeros(request.rows, 0, dtype=torch.int64)
+        declared: list[Tensor] = []
+        for width in widths:
+            rows = self.processed(request.next_probs(drawn), request)
+            siblings = self.siblings(rows, drawn, width)
+            declared = [each.repeat_interleave(width, 0) for each in (*declared, rows)]
+            drawn = torch.cat([drawn.repeat_interleave(width, 0), siblings.reshape(-1, 1)], 1)
+        shape = request.rows, request.drafts, request.length
+        return self.shaped(drawn.view(shape), torch.stack(declared, 1).view(*shape, -1))
+
+    def siblings(self, rows: Tensor, nodes: Tensor, width: int) -> Tensor:
+        return torch.multinomial(rows, width, replacement=self.scheme == "iid")
+
+
+class TreesWithoutReplacement(Trees):
+    scheme = "without_replacement"
+
+
+class IndependentPaths(Drafter):
+    """Draws K independent paths, whatever tree is asked for."""
+
+    trees, max_drafts = True, 4
+
+
+class LeavesInAnotherOrder(Trees):
+    """Lists the first children of all nodes before the second ones."""
+
+    def shaped(self, tokens: Tensor, rows: Tensor) -> DraftResult:
+        if tokens.shape[1] == 4:
+            order = torch.tensor([0, 2, 1, 3])
+            tokens, rows = tokens[:, order], rows[:, order]
+        return DraftResult(tokens, rows)
+
+
+class CopiesShareTheirChildren(Trees):
+    """Draws once after equal nodes, though each copy has children of its own."""
+
+    def siblings(self, rows: Tensor, nodes: Tensor, width: int) -> Tensor:
+        drawn = super().siblings(rows, nodes, width)
+        if len(nodes) == 2:
+            same = (nodes[0] == nodes[1]).all()
+            drawn = torch.where(same & (torch.arange(2)[:, None] == 1), drawn[0], drawn)
+        return drawn
+
+
+class ChildrenOfOneNode(Trees):
+    """Draws all children from the row after the first node."""
+
+    def siblings(self, rows: Tensor, nodes: Tensor, width: int) -> Tensor:
+        return super().siblings(rows[:1].expand_as(rows), nodes, width)
+
+
+class TreesSaidToBeIid(Trees):
+    """Draws siblings without replacement below the root, and says that they are independent."""
+
+    def siblings(self, rows: Tensor, nodes: Tensor, width: int) -> Tensor:
+        return torch.multinomial(rows, width, replacement=nodes.shape[1] == 0)
+
+
+def of_trees(adapter: Any, option: str = "plain") -> dict[tuple[str, str], str]:
+    """Return the verdicts on the trees of one option, by their shape and requirement."""
+    return {
+        (task.case.split(".")[3], finding.requirement): finding.verdict
+        for task in tasks(declaration(adapter), "standard")
+        if ".b" in task.case and task.case.endswith(f".{option}")
+        for finding in task.judge(adapter, Terms("exact", "standard"))
+    }
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        Trees(),
+        TreesWithoutReplacement(),
+        ReferenceVerifier(ALGORITHMS["recursive_rejection"]),
+        ReferenceVerifier(ALGORITHMS["greedy_draft"]),
+    ],
+    ids=lambda drafter: f"{drafter.name}-{drafter.scheme}",
+)
+@pytest.mark.parametrize("option", ["plain", "hot"])
+def test_trees_that_are_drawn_as_they_are_declared_pass(right: Any, option: str) -> None:
+    assert of_trees(right, option) == {
+        (shape, requirement): PASS
+        for shape in ("b1x2", "b2x2")
+        for requirement in ("draft.declared", "draft.joint")
+    }
+
+
+@pytest.mark.parametrize(
+    ("wrong", "declared", "joint"),
+    [
+        (IndependentPaths(), set(), {"b1x2", "b2x2"}),
+        (LeavesInAnotherOrder(), set(), {"b2x2"}),
+        (CopiesShareTheirChildren(), set(), {"b2x2"}),
+        (ChildrenOfOneNode(), {"b2x2"}, {"b2x2"}),
+        # The second of two tokens that differ is drawn less evenly than the first.
+        (TreesSaidToBeIid(), {"b1x2", "b2x2"}, {"b1x2", "b2x2"}),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_trees_that_are_drawn_otherwise_fail(
+    wrong: Drafter, declared: set[str], joint: set[str]
+) -> None:
+    found = of_trees(wrong)
+    failing = {
+        requirement: {
+            shape for (shape, r), verdict in found.items() if (r, verdict) == (requirement, FAIL)
+        }
+        for requirement in ("draft.declared", "draft.joint")
+    }
+    assert failing == {"draft.declared": declared, "draft.joint": joint}
+
+
+def test_who_takes_no_trees_or_fewer_paths_is_not_asked_for_them() -> None:
+    def shapes(**attributes: Any) -> set[str]:
+        asked = settings(declaration(Drafter(**attributes)))
+        return {setting.id.split(".")[3] for setting in asked if setting.branching is not None}
+
+    assert shapes(max_drafts=4) == set()
+    assert shapes(max_drafts=2, trees=True) == {"b1x2"}
+    assert shapes(max_drafts=4, trees=True) == {"b1x2", "b2x2"}
+    assert shapes(max_drafts=4, trees=True, scheme="hub") == {"b1x2", "b2x2"}
+
+
+def test_a_drafter_is_told_of_a_tree_only_where_there_is_one() -> None:
+    declared = declaration(Drafter(max_drafts=4, trees=True))
+    told = {s.id: draft_request(s, declared) for s in settings(declared)}
+    assert told["draft.v2.l2.b2x2.plain"].branching == (2, 2)
+    assert (told["draft.v2.l2.b2x2.plain"].drafts, told["draft.v2.l2.b2x2.plain"].length) == (4, 2)
+    assert told["draft.v3.l2.k2.plain"].branching is None
+    assert (told["draft.v3.l2.k2.plain"].drafts, told["draft.v3.l2.k2.plain"].length) == (2, 2)
+
+
 def found(adapter: Any, lane: str = "exact", only: str = "") -> dict[str, list[Finding]]:
     """Return the findings of the quick settings by requirement."""
     findings: dict[str, list[Finding]] = {"draft.declared": [], "draft.joint": []}
@@ -378,12 +524,11 @@ HALF, QUARTER = rational("1/2"), rational("1/4")
 EVEN, ONE, TWO = (HALF, HALF), (rational(1), rational(0)), (rational(0), rational(1))
 
 
-def observation(law: Any, drafts: int = 1, scheme: str = "iid") -> DraftObservation:
+def observation(law: Any, widths: tuple[int, ...] = (1,), scheme: str = "iid") -> DraftObservation:
     return DraftObservation(
         case="made",
         scheme=scheme,
-        drafts=drafts,
-        length=1,
+        widths=widths,
         law=Law(law),
         runs=1,
         slack=rational(0),
@@ -405,7 +550,7 @@ def test_a_row_may_depend_on_chance_but_not_on_the_token() -> None:
 
 def test_tokens_that_are_declared_and_never_drawn_count() -> None:
     seen = observation({single(EVEN, 0): rational(1)})
-    law = declared_law(seen.law, lambda row: sibling_law("iid", row, 1))
+    law = declared_law(seen.law, scheme_of(seen))
     assert law[single(EVEN, 0)] == HALF
     assert law.probability(lambda each: isinstance(each, Failure)) == HALF
     assert draft_declared(seen) == HALF
@@ -424,12 +569,12 @@ def test_the_second_of_two_siblings_has_its_own_law() -> None:
         Drafted((((row, row), (0, 1)),)): QUARTER,
         Drafted((((row, row), (1, 0)),)): rational("3/4"),
     }
-    assert draft_joint(observation(law, 2, "without_replacement")) == 0
-    assert draft_declared(observation(law, 2, "without_replacement")) == 0
+    assert draft_joint(observation(law, (2,), "without_replacement")) == 0
+    assert draft_declared(observation(law, (2,), "without_replacement")) == 0
     # As i.i.d. drafts they should agree with probability 1/16 + 9/16.
-    assert draft_joint(observation(law, 2)) == rational("5/8")
+    assert draft_joint(observation(law, (2,))) == rational("5/8")
     # The second is 0 with probability 3/4 instead of 1/4.
-    assert draft_declared(observation(law, 2)) == HALF
+    assert draft_declared(observation(law, (2,))) == HALF
 
 
 def test_a_row_must_not_know_what_was_drawn_for_another_path() -> None:
@@ -440,7 +585,7 @@ def test_a_row_must_not_know_what_was_drawn_for_another_path() -> None:
         row = ONE if first[0] == first[1] else TWO
         tokens = (0, 0) if row == ONE else (1, 1)
         law[Drafted((((EVEN, EVEN), first), ((row, row), tokens)))] = QUARTER
-    seen = observation(law, 2)
+    seen = observation(law, (2, 1))
     assert draft_declared(seen) == 0
     # Apart, both rows are even chances given the token; one node has one row, two have their own.
     assert draft_joint(seen) == HALF + QUARTER / 2

@@ -15,6 +15,7 @@ from draftproof.conformance.cases.case import TIERS, Batch, Case, tiers_up_to
 from draftproof.conformance.cases.several import several
 from draftproof.conformance.cases.single import single
 from draftproof.conformance.cases.together import together
+from draftproof.conformance.cases.trees import trees
 
 __all__ = ["TIERS", "Batch", "Case", "batches", "cases"]
 
@@ -33,7 +34,7 @@ def batches(tier: str) -> tuple[Batch, ...]:
 
 @cache
 def _all_cases() -> tuple[Case, ...]:
-    return (*single(), *several())
+    return (*single(), *several(), *trees())
 
 
 @cache

@@ -106,3 +106,8 @@ def random_support(seed: str, vocabulary: int) -> Support:
         return kept or (digest[-1] % vocabulary,)
 
     return support
+
+
+def full_at_root(later: Support, vocabulary: int) -> Support:
+    """Return the support `later` with every token at the root."""
+    return lambda context: later(context) if context else tuple(range(vocabulary))

@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from draftproof.conformance.cases.case import Case
 from draftproof.conformance.cases.rows import (
-    Support,
     by_depth,
     equal,
     fixed,
+    full_at_root,
     instance,
     random_support,
     without,
@@ -196,10 +196,6 @@ def _at_random() -> _Rows:
             vocabulary,
             length,
             target=random_support(f"several.{name}/p", vocabulary),
-            draft=_full_at_root(random_support(f"several.{name}/q", vocabulary), vocabulary),
+            draft=full_at_root(random_support(f"several.{name}/q", vocabulary), vocabulary),
         )
         yield name, "rows and zeros at random", "full", rows, (2,)
-
-
-def _full_at_root(later: Support, vocabulary: int) -> Support:
-    return lambda context: later(context) if context else tuple(range(vocabulary))

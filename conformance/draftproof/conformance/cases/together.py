@@ -1,6 +1,7 @@
 """The batches: rows of different cases, in different places.
 
 Joint laws grow with every random row, so most rows here are short, or have little to choose.
+Batches of trees come for every scheme.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from collections.abc import Iterator
 from draftproof.conformance.cases.case import Batch, tiers_up_to
 from draftproof.conformance.cases.rows import equal, instance
 from draftproof.conformance.cases.single import single
-from draftproof.reference.drafting import Drafts
+from draftproof.conformance.cases.trees import trees
+from draftproof.reference.drafting import SCHEMES, Drafts, draft_law
 from draftproof.reference.model import Instance, Model
 
 Row = tuple[Instance, Drafts]
@@ -28,6 +30,25 @@ def together() -> Iterator[Batch]:
     yield Batch("batch.three", "standard", (one, two, three))
     yield Batch("batch.sparse", "standard", (certain, one, certain, certain, two))
     yield Batch("batch.short", "standard", tuple(_short(n) for n in range(4)))
+    yield from _trees()
+
+
+def _trees() -> Iterator[Batch]:
+    known = {case.id: case.instance for case in trees()}
+
+    def drawn(name: str) -> tuple[Row, Row]:
+        """Return a case with the first and with the last of its drafts."""
+        drafts = tuple(draft_law(known[name]))
+        return (known[name], drafts[0]), (known[name], drafts[-1])
+
+    for scheme in SCHEMES:
+        one, _ = drawn(f"tree.{scheme}.v3.b1x2")
+        _, two = drawn(f"tree.{scheme}.concentrated.b1x2")
+        yield Batch(f"batch.tree.{scheme}.b1x2", "quick", (one, two))
+        one, _ = drawn(f"tree.{scheme}.v2.b2x2")
+        three, two = drawn(f"tree.{scheme}.equal.some.b2x2")
+        yield Batch(f"batch.tree.{scheme}.b2x2", "quick", (one, two))
+        yield Batch(f"batch.tree.{scheme}.b2x2.three", "standard", (two, one, three))
 
 
 def reordered(tier: str) -> Iterator[Batch]:

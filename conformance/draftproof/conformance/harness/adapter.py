@@ -44,7 +44,8 @@ class HarnessAdapter:
     def verify(self, request: Request) -> Result:
         """Verify B rows. Raises `HarnessError` for its errors, and `AdapterLost`."""
         result = self._conversation.verified(request)
-        return Result(*(torch.tensor(result[column]) for column in COLUMNS))
+        accepted, path, token = (torch.tensor(result[column]) for column in COLUMNS)
+        return Result(accepted, path, token)
 
 
 def started(command: str) -> HarnessAdapter:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from draftproof.conformance.adapter import Request
+from draftproof.reference.verifiers import ALGORITHMS
 from draftproof.spec import MalformedDocument, validate
 
 PROTOCOL = 1
@@ -73,6 +74,7 @@ def asked(request: Request, form: str) -> dict[str, Any]:
         "drafts": drafts,
         "length": length,
         "vocabulary": request.draft_probs.shape[-1],
+        **({} if request.branching is None else {"branching": list(request.branching)}),
         **{name: written(each) for name, each in tensors.items() if each is not None},
     }
     if request.noise is not None:
@@ -132,6 +134,12 @@ def declaration(heard: bytes) -> dict[str, Any]:
         raise Breach(
             f"declares the version {body['version']!r}, which is a branch: it must be a release or "
             f"a commit, so that the certificate says what was judged"
+        )
+    algorithm = ALGORITHMS.get(body["algorithm"])
+    if algorithm is not None and algorithm.stateful:
+        raise Breach(
+            f"declares the algorithm {algorithm.name!r}, which leaves a state for the next "
+            f"iteration: the protocol has no place for one, an adapter in Python has"
         )
     return body
 

@@ -2,7 +2,7 @@
 
 A *box* holds an interval of indices for every column. Points are tried in it: at random, with
 single columns at their lowest and highest index, and with all at once. Where nothing differs,
-the box is a leaf. Where a column alone makes a difference, its walls are looked for by bisection,
+the box is a leaf. Where a column alone makes a difference, its walls are looked for by sections,
 to the last index; a wall that is found twice, in different contexts, splits the box. Where walls
 never return, noise races: the box splits by the winner.
 """
@@ -136,10 +136,11 @@ class _Flip:
 
 
 class Searcher:
-    """Searches the noise of one program."""
+    """Searches the noise of one program, cutting intervals into as many `sections` at a time."""
 
-    def __init__(self, tape: Tape, seed: Sequence[int]) -> None:
+    def __init__(self, tape: Tape, seed: Sequence[int], *, sections: int = 2) -> None:
         self._tape = tape
+        self._sections = sections
         self._random = numpy.random.default_rng(seed)
         self._walls: dict[int, Counter[int]] = {}
         self._most_walls = _MOST_WALLS_OF_COLUMN + _MOST_WALLS_OF_TOKEN * tape.vocabulary
@@ -352,12 +353,11 @@ class Searcher:
         low, high = flip.low, flip.high
         (lowest,) = yield [flip.at(low)]
         while high - low > 1:
-            middle = (low + high) // 2
-            (outcome,) = yield [flip.at(middle)]
-            if outcome == lowest:
-                low = middle
-            else:
-                high = middle
+            count = min(self._sections, high - low)
+            cuts = [low + (high - low) * i // count for i in range(1, count)]
+            outcomes = yield [flip.at(cut) for cut in cuts]
+            before = next((i for i, seen in enumerate(outcomes) if seen != lowest), len(cuts))
+            low, high = [low, *cuts][before], [*cuts, high][before]
         return high
 
     def _split(self, box: Box, column: int, wall: int, sample: Sample) -> Search[Node]:

@@ -44,6 +44,7 @@ from draftproof.conformance.finding import (
     Sampled,
     TextWeight,
 )
+from draftproof.conformance.observe import as_observed, left_behind
 from draftproof.conformance.statistics import (
     LARGEST,
     MISSED,
@@ -75,7 +76,8 @@ from draftproof.reference.emission import Emission
 from draftproof.reference.errors import Unsupported
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Path
-from draftproof.reference.optimum import stateless
+from draftproof.reference.optimum import stateful, stateless
+from draftproof.reference.process import continued
 from draftproof.reference.rational import Rational, exactly
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm, emission_law, require_fit
 
@@ -484,7 +486,7 @@ def _cells(instance: Instance) -> _Cells:
 
 
 def _emission_law(cells: _Cells, algorithm: Algorithm) -> Floats:
-    law = emission_law(algorithm, cells.instance)
+    law = emission_law(algorithm, cells.instance).map(as_observed)
     return numpy.array([float(law[emission]) for emission in cells.emissions] + [0.0])
 
 
@@ -625,9 +627,10 @@ class _Asked:
     cells: _Cells
     allowed: float
     text: Null
-    continuations: tuple[tuple[Integers, Integers, Floats], ...]
-    """For 1..L+1 tokens: the cells of so many, the number of each one's text, and the target's law
-    of the texts that go on from each number."""
+    continuations: tuple[tuple[Integers, Integers, Integers, Floats], ...]
+    """For 1..L+1 tokens: the cells of so many and the group of each, the number of the text of each
+    group, and the target's law of the texts that go on from there. Cells of one text are one group,
+    unless the algorithm is stateful: then the target is the one that it leaves behind."""
     emission: Null | None
     length: Floats | None
     """[L+1]: the exact law of the accepted length."""
@@ -657,8 +660,9 @@ def _asked(instance: Instance, name: str, allowed: float) -> _Asked:
         law = _emission_law(cells, algorithm)
         emission = null(law, tolerance=allowed, forbidden=[*cells.unsaid, no_result])
         length = tally(cells.accepted, law, instance.length + 1)
+    is_stateful = algorithm is not None and algorithm.stateful
     try:
-        optimum = float(stateless(instance).value)
+        optimum = float((stateful if is_stateful else stateless)(instance).value)
     except Unsupported:
         optimum = None
     texts = _text_law(instance.target.text(instance.length + 1), instance)
@@ -670,7 +674,11 @@ def _asked(instance: Instance, name: str, allowed: float) -> _Asked:
             tolerance=allowed,
             forbidden=[len(texts)],
         ),
-        continuations=tuple(_continuations(cells, texts)),
+        continuations=tuple(
+            _continuations(cells, texts)
+            if algorithm is None or not algorithm.stateful
+            else _modified_continuations(cells, texts, algorithm)
+        ),
         emission=emission,
         length=length,
         optimum=optimum,
@@ -698,7 +706,9 @@ def _text_law(law: Law[Path], instance: Instance) -> Floats:
     return shares.ravel()
 
 
-def _continuations(cells: _Cells, texts: Floats) -> Iterator[tuple[Integers, Integers, Floats]]:
+def _continuations(
+    cells: _Cells, texts: Floats
+) -> Iterator[tuple[Integers, Integers, Integers, Floats]]:
     vocabulary = cells.instance.vocabulary
     said = numpy.setdiff1d(numpy.arange(len(cells.emissions)), cells.unsaid)
     for size in range(1, cells.instance.length + 2):
@@ -707,7 +717,27 @@ def _continuations(cells: _Cells, texts: Floats) -> Iterator[tuple[Integers, Int
         number = numpy.array([digits @ cells.emissions[i].tokens for i in own], dtype=int)
         block = texts.reshape(vocabulary**size, -1)
         mass = block.sum(1, keepdims=True)
-        yield own, number, numpy.divide(block, mass, out=numpy.zeros_like(block), where=mass > 0)
+        following = numpy.divide(block, mass, out=numpy.zeros_like(block), where=mass > 0)
+        yield own, number, numpy.arange(len(block)), following
+
+
+def _modified_continuations(
+    cells: _Cells, texts: Floats, algorithm: Algorithm
+) -> Iterator[tuple[Integers, Integers, Integers, Floats]]:
+    """Yield every cell as a group by itself, continued by what the algorithm leaves there.
+
+    Where drafts are averaged out, that is an average, too. What the algorithm never emits is
+    continued by the target's own rows.
+    """
+    instance = cells.instance
+    left = left_behind(emission_law(algorithm, instance))
+    for own, number, _, following in _continuations(cells, texts):
+        laws = following[number]
+        for place, cell in enumerate(own):
+            if emitted := left.get(cells.emissions[cell]):
+                law = _text_law(continued(emitted, instance, instance.length + 1), instance)
+                laws[place] = law.reshape(-1, following.shape[1])[number[place]]
+        yield own, numpy.arange(len(own)), number, laws
 
 
 def _nothing(asked: _Asked) -> _Seen:
@@ -741,9 +771,10 @@ def _counted(asked: _Asked, seen: _Seen, look: Look, random: numpy.random.Genera
 def _texts(asked: _Asked, counts: Floats, random: numpy.random.Generator) -> Floats:
     """Return how often each text was written, the emissions continued by the target at random."""
     texts = numpy.zeros(len(asked.text.law))
-    for own, number, following in asked.continuations:
-        started = tally(number, counts[own], len(following))
-        texts[:-1] += random.multinomial(started.astype(int), following).ravel()
+    for own, group, number, following in asked.continuations:
+        started = tally(group, counts[own], len(following))
+        written = random.multinomial(started.astype(int), following)
+        numpy.add.at(texts[:-1].reshape(-1, following.shape[1]), number, written)
     texts[-1] = counts[asked.cells.unsaid].sum() + counts[-1]
     return texts
 

@@ -4,9 +4,9 @@ A suite is worth what it catches. Each mutant names the requirement that its fau
 matrix (`matrix`) shows by which requirement, on which lane and on which case it is caught. The
 controls are what must not be caught: lossless verifiers that are only slow, or only look wrong.
 
-Rooms: `token`, `block` and `drafts` for wrong rules, `shared_noise` and `boundaries` for
-randomness, `batches`, `numerics`, `drafting`. All are made from the right verifiers of `verifiers`
-and `texts`.
+Rooms: `token`, `block`, `drafts`, `trees` and `stateful` for wrong rules, `shared_noise` and
+`boundaries` for randomness, `batches`, `numerics`, `drafting`. All are made from the right
+verifiers of `verifiers` and `texts`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,26 @@ from draftproof.conformance.mutants import (
     drafts,
     numerics,
     shared_noise,
+    stateful,
     token,
+    trees,
 )
 from draftproof.conformance.mutants.mutant import Control, Exhibit, Mutant, exhibits
 
 __all__ = ["CONTROLS", "EXHIBITS", "MUTANTS", "Control", "Exhibit", "Mutant"]
 
-_ROOMS = (token, block, drafts, shared_noise, boundaries, batches, numerics, drafting)
+_ROOMS = (
+    token,
+    block,
+    drafts,
+    trees,
+    stateful,
+    shared_noise,
+    boundaries,
+    batches,
+    numerics,
+    drafting,
+)
 
 MUTANTS: tuple[Mutant, ...] = tuple(each for room in _ROOMS for each in exhibits(room))
 """All mutants, room by room."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -106,6 +107,107 @@ class Block(Token):
     def correction(self, excess: Tensor, p: Tensor, q: Tensor) -> Tensor:
         """Return what corrections are drawn from, not normalised: [B, L, V]."""
         return excess
+
+
+class GreedyBlock(Block):
+    """Greedy block verification of one path, in blocks that nest; all are of one length.
+
+    Of the last L-1 blocks, the oldest first, it leaves `ratio` [B, L-1], what the block's target
+    gives what was emitted since its start over what the draft gives it, and `left` [B, L-1], how
+    many positions are still to be modified.
+    """
+
+    name = "greedy-block"
+    algorithm = "greedy_block"
+
+    def verify(self, request: Request) -> Result:
+        """Verify B single paths."""
+        result = super().verify(request)
+        return replace(result, state=self.state(request, result))
+
+    def rows(self, request: Request) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the path and its rows, the target's as the blocks before have modified them."""
+        path, q, p = super().rows(request)
+        targets, _ = self.blocks(path, q, p, *self.told(request))
+        return path, q, targets[:, -1]
+
+    def weights(self, ratio: Tensor) -> Tensor:
+        """Return w [B, L+1] of w_0 = 1, w_i = w_{i-1} ratio_i."""
+        weight = [torch.ones_like(ratio[:, 0])]
+        for column in ratio.unbind(1):
+            # Only what cannot be drafted has no ratio, or one without end.
+            weight.append((weight[-1] * column).nan_to_num(0.0).clamp(max=2.0**100))
+        return torch.stack(weight, 1)
+
+    def passing(self, mass: Tensor, weight: Tensor) -> Tensor:
+        """Return the probability [B, L] that the test of each prefix is passed."""
+        against = torch.maximum(mass[:, 1:], mass[:, 1:] + 1 - weight[:, 1:-1])
+        shorter = torch.where(against > 0, mass[:, 1:] / against, 1.0)
+        return torch.cat([shorter, weight[:, -1:].clamp(max=1)], 1)
+
+    def told(self, request: Request) -> tuple[Tensor, Tensor]:
+        """Return the ratio and what is left [B, L-1] of the blocks before."""
+        if request.state is not None:
+            return request.state["ratio"], request.state["left"]
+        rows, _, length = request.draft_tokens.shape
+        return torch.ones(rows, length - 1), torch.zeros(rows, length - 1, dtype=torch.int64)
+
+    def blocks(
+        self, path: Tensor, q: Tensor, p: Tensor, ratio: Tensor, left: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the rows [B, L, L+1, V] of the target of each block, and its ratios [B, L-1, L+1].
+
+        The last of the targets is the own block's. Ratios are of what comes before each position.
+        """
+        row = torch.arange(len(p))
+        targets, ratios = [], []
+        for i in range(p.shape[1]):
+            levels = [p[:, i]]
+            ratios.append(ratio)
+            for block in range(ratio.shape[1]):
+                levels.append(levels[-1])
+                if i < path.shape[1]:
+                    owed = (ratio[:, block, None] * levels[-1] - q[:, i]).clamp(min=0)
+                    mass = owed.sum(-1, keepdim=True)
+                    modified = (left[:, block, None] > i) & (mass > 0)
+                    levels[-1] = torch.where(modified, owed / mass, levels[-1])
+            targets.append(torch.stack(levels, 1))
+            if i < path.shape[1]:
+                said = self.said(targets[-1], p[:, i])[row, :-1, path[:, i]]
+                ratio = ratio * said / at(q, path)[:, i, None]
+        return torch.stack(targets, 2), torch.stack(ratios, 2)
+
+    def said(self, targets: Tensor, p: Tensor) -> Tensor:
+        """Return the rows [B, L, V] that the ratio of each block is of: those of its target."""
+        return targets
+
+    def state(self, request: Request, result: Result) -> dict[str, Tensor] | None:
+        """Return what is left of the last blocks, the own one included."""
+        path, q, p = super().rows(request)
+        ratio, left = self.told(request)
+        targets, ratios = self.blocks(path, q, p, ratio, left)
+        own = self.weights(self.ratio(targets[:, -1, :-1], q, path))
+        ratios = torch.cat([ratios, own[:, None]], 1)
+        row, accepted, token = torch.arange(len(p)), result.accepted_length, result.next_token
+        after = self.emitted_ratio(
+            ratios[row, :, accepted],
+            self.said(targets[row, :, accepted], p[row, accepted])[row, :, token],
+            # Where all is accepted, nothing is left of any block.
+            q[row, accepted.clamp(max=path.shape[1] - 1), token],
+        )
+        left = torch.cat([left, torch.full_like(accepted, path.shape[1])[:, None]], 1)
+        left = self.positions_left(left, accepted)
+        # What the draft never says has no ratio, and owes nothing after it.
+        left = torch.where(after.isfinite(), left, 0)
+        return {"ratio": torch.where(left > 0, after, 1.0)[:, 1:], "left": left[:, 1:]}
+
+    def emitted_ratio(self, ratio: Tensor, p: Tensor, q: Tensor) -> Tensor:
+        """Return the ratio [B, L] of each block with the next token in it."""
+        return ratio * p / q[:, None]
+
+    def positions_left(self, left: Tensor, accepted: Tensor) -> Tensor:
+        """Return how many positions [B, L] of each block are left behind the next token."""
+        return (left - accepted[:, None] - 1).clamp(min=0)
 
 
 class Ragged(Token):

@@ -13,10 +13,11 @@ from draftproof.conformance.requirements import (
     laws,
     numerics,
     randomness,
+    states,
 )
 from draftproof.conformance.task import Task
 
-CHAPTERS = (laws, drafting, batches, randomness, numerics, inputs)
+CHAPTERS = (laws, states, drafting, batches, randomness, numerics, inputs)
 """The modules, in the order of the chapters."""
 
 

@@ -44,7 +44,7 @@ from draftproof.conformance.finding import (
 )
 from draftproof.conformance.lanes._streams import seeded
 from draftproof.conformance.lanes.sample import EFFORTS
-from draftproof.conformance.observe import EXACT, PROBE, SAMPLE
+from draftproof.conformance.observe import EXACT, PROBE, SAMPLE, as_observed
 from draftproof.conformance.requirements._programs import Observed, answer, observed
 from draftproof.conformance.requirements.drafting import Setting, draft_request
 from draftproof.conformance.requirements.laws import fits
@@ -146,7 +146,7 @@ def _draft(
 
     Raises `TypeError` for what are no drafts, and whatever the adapter raises.
     """
-    setting = Setting("iterations", "quick", given.draft, given.length, given.drafts)
+    setting = Setting("iterations", "quick", given.draft, given.widths)
     asked = draft_request(setting, declared, rows=rows, generator=generator)
     drafted = adapter.draft(asked)
     tokens, declared_rows = drafted.draft_tokens, drafted.draft_probs
@@ -197,7 +197,7 @@ def _sampled(case: Case, adapter: Adapter, terms: Terms) -> Finding:
         return Finding("random.iterations", name, SKIPPED, detail=reason, applies=False)
     given = as_given(case.instance, declared)
     law = draft_law(given).then(
-        lambda d: verification_law(algorithm, given, d).map(lambda emission: (d, emission))
+        lambda d: verification_law(algorithm, given, d).map(lambda e: (d, as_observed(e)))
     )
     cells: dict[Any, int] = {pair: cell for cell, pair in enumerate(law)}
     weights = numpy.array([*(float(weight) for weight in law.weights.values()), 0.0])

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from math import prod
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from draftproof.conformance.adapter import Adapter, Declaration, Request
 from draftproof.conformance.exchange import (
     Asked,
     Failure,
     Outcome,
+    as_loaded,
     columns,
+    outcomes,
     raised,
     request,
     with_noise,
@@ -65,6 +70,124 @@ def observed(
         return Observed(probed.law, probed.runs, probed.resolution)
     found = exact_law(program, most_runs=_MOST_RUNS)
     return Observed(found.law.map(read), found.runs, found.slack)
+
+
+State = tuple[tuple[str, str, tuple[int, ...], tuple[float, ...]], ...]
+"""What is left of one row: of every tensor its name, its dtype, its shape and its values."""
+
+Going = tuple[Asked, State | None]
+"""A row of a request, and what the iteration before has left of it."""
+
+Left = tuple[Outcome, State | None]
+"""What is emitted for a row, and what is left of it."""
+
+
+def observed_left(
+    adapter: Adapter, requests: Sequence[Sequence[Going]], declared: Declaration, *, lane: str
+) -> list[Observed]:
+    """Return, for each request, the joint law of the `Left` of its rows.
+
+    What is left is taken as numbers, so that whatever else an adapter remembers is of no use to it.
+    Rows of one request have states that one call has left. Raises as `observed` does.
+    """
+    if lane != PROBE:
+        return [_exactly_left(adapter, rows, declared) for rows in requests]
+    # Requests of one form share calls, and the lane tests that they can.
+    forms = [(len(rows), tuple(_form(state) for _, state in rows)) for rows in requests]
+    found: dict[int, Observed] = {}
+    for form in dict.fromkeys(forms):
+        own = [index for index, other in enumerate(forms) if other == form]
+        alike = [requests[index] for index in own]
+        found.update(zip(own, _probed_left(adapter, alike, declared), strict=True))
+    return [found[index] for index in range(len(requests))]
+
+
+def _exactly_left(adapter: Adapter, rows: Sequence[Going], declared: Declaration) -> Observed:
+    found = exact_law(lambda: _called(adapter, rows, declared), most_runs=_MOST_RUNS)
+    return Observed(found.law.map(lambda raw: _read(raw, rows)), found.runs, found.slack)
+
+
+def _probed_left(
+    adapter: Adapter, requests: Sequence[Sequence[Going]], declared: Declaration
+) -> list[Observed]:
+    def verify(subjects: Sequence[int]) -> list[tuple[Left, ...]]:
+        rows = [row for subject in subjects for row in requests[subject]]
+        flat = iter(_read(_called(adapter, rows, declared), rows))
+        return [tuple(islice(flat, len(requests[subject]))) for subject in subjects]
+
+    vocabulary = requests[0][0][0][0].vocabulary
+    found = probed_laws(
+        verify,
+        len(requests),
+        batched=declared.batch,
+        vocabulary=vocabulary,
+        at_once=declared.at_once,
+    )
+    return [Observed(each.law, each.runs, each.resolution) for each in found]
+
+
+def _form(state: State | None) -> Any:
+    """Return what the states of one request have in common: all but the values."""
+    return None if state is None else tuple(each[:-1] for each in state)
+
+
+def _called(adapter: Adapter, rows: Sequence[Going], declared: Declaration) -> Any:
+    """Return the columns of the result and of its state, or the words of an error."""
+    asked = with_noise(request([row for row, _ in rows], declared), declared)
+    asked = replace(asked, state=_gathered([state for _, state in rows], declared))
+    try:
+        result = as_loaded(adapter).verify(asked)
+        return columns(result, len(rows)), _state_of(result, len(rows))
+    except (Exception, SystemExit) as error:
+        return raised(error)
+
+
+def _read(raw: Any, rows: Sequence[Going]) -> tuple[Left, ...]:
+    """Return what was emitted for each row, and what was left of it."""
+    emitted, left = (raw, None) if isinstance(raw, str) else raw
+    seen = outcomes(emitted, [row for row, _ in rows])
+    return tuple(zip(seen, _apart(left, len(rows)), strict=True))
+
+
+def _state_of(result: Any, rows: int) -> Any:
+    """Return the tensors of a result's state, one after the other. Raises `TypeError`."""
+    state = getattr(result, "state", None)
+    if state is None:
+        return None
+    if not isinstance(state, Mapping):
+        raise TypeError(f"Result.state must map names to tensors, got {type(state).__name__}")
+    for name, each in state.items():
+        if not isinstance(each, Tensor) or each.shape[:1] != (rows,):
+            shape = list(each.shape) if isinstance(each, Tensor) else type(each).__name__
+            raise TypeError(f"Result.state[{name!r}] must be a tensor [{rows}, ...], got {shape}")
+    return tuple(
+        (name, str(each.dtype), tuple(each.shape[1:]), each.reshape(rows, prod(each.shape[1:])))
+        for name, each in state.items()
+    )
+
+
+def _apart(tensors: Any, rows: int) -> Iterator[State | None]:
+    """Yield the state of each row."""
+    if tensors is None:
+        yield from [None] * rows
+        return
+    values = [v.tolist() if isinstance(v, Tensor) else v for *_, v in tensors]
+    for row in range(rows):
+        forms = zip(tensors, values, strict=True)
+        yield tuple((name, dtype, shape, tuple(v[row])) for (name, dtype, shape, _), v in forms)
+
+
+def _gathered(states: Sequence[State | None], declared: Declaration) -> dict[str, Tensor] | None:
+    """Return the states of the rows of a request as its tensors."""
+    tensors: dict[str, list[Tensor]] = {}
+    for state in states:
+        for name, dtype, shape, values in state or ():
+            kind = getattr(torch, dtype.removeprefix("torch."))
+            one = torch.tensor(values, dtype=kind, device=declared.device).reshape(shape)
+            tensors.setdefault(name, []).append(one)
+    return (
+        {name: torch.stack(each) for name, each in tensors.items()} if None not in states else None
+    )
 
 
 def seeded_request(

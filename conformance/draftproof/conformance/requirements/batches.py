@@ -85,7 +85,7 @@ def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
 
 def _independence_tasks(declared: Declaration, tier: str) -> Iterator[Task]:
     judged: list[tuple[str, Iterable[Batch], Judge]] = [
-        ("batch.invariant", batches(tier), judge_case),
+        ("batch.invariant", _fitting(batches(tier), declared), judge_case),
         ("batch.mixed", mixed(tier), judge_mixed),
         ("batch.order", reordered(tier), judge_order),
     ]
@@ -96,6 +96,14 @@ def _independence_tasks(declared: Declaration, tier: str) -> Iterator[Task]:
         for batch in judged_on:
             lanes = (EXACT, PROBE, SAMPLE) if batch.id == _SAMPLED else (EXACT, PROBE)
             yield Task(batch.id, (requirement,), lanes, partial(judge, batch))
+
+
+def _fitting(given: Iterable[Batch], declared: Declaration) -> Iterator[Batch]:
+    """Yield the batches of which the adapter says that it takes every row's drafts."""
+    for batch in given:
+        rows = (Case(batch.id, "", batch.tier, instance) for instance, _ in batch.rows)
+        if all(fits(row, declared) for row in rows):
+            yield batch
 
 
 Judge = Callable[[Batch, Adapter, Terms], list[Finding]]

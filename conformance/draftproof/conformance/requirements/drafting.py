@@ -41,16 +41,33 @@ Level = tuple[tuple[Row, ...], Siblings]
 
 @dataclass(frozen=True)
 class Setting:
-    """What a drafter is asked for: a toy draft model, K paths of L tokens, and the options."""
+    """What a drafter is asked for: a toy draft model, K paths of L tokens, and the options.
+
+    `widths` has the number of tokens that are drawn together after a context, by its depth.
+    """
 
     id: str
     tier: str
     model: Model
-    length: int
-    drafts: int
+    widths: tuple[int, ...]
     temperature: float = 1.0
     top_k: int = 0
     top_p: float = 1.0
+
+    @property
+    def length(self) -> int:
+        """The draft length L."""
+        return len(self.widths)
+
+    @property
+    def drafts(self) -> int:
+        """The number of drafted paths K."""
+        return prod(self.widths)
+
+    @property
+    def branching(self) -> tuple[int, ...] | None:
+        """What a drafter is told: None where the paths part at the root alone."""
+        return self.widths if max(self.widths[1:], default=1) > 1 else None
 
 
 @dataclass(frozen=True)
@@ -73,13 +90,13 @@ class Drafted:
 class DraftObservation:
     """The joint law of what a drafter draws and declares, beside what it is judged by.
 
-    `scheme` is the one that it names. The law is known up to `slack` in total variation.
+    `scheme` is the one that it names, `widths` those of its `Setting`. The law is known up to
+    `slack` in total variation.
     """
 
     case: str
     scheme: str
-    drafts: int
-    length: int
+    widths: tuple[int, ...]
     law: Law[Drafted | Failure]
     runs: int
     slack: Rational
@@ -92,39 +109,59 @@ class DraftObservation:
 
 def draft_declared(seen: DraftObservation) -> Rational:
     """`draft.declared`: TV between the law of a path and that of its rows, of the worst path."""
-    return max(law.total_variation(declared_law(law, first)) for law, first in _paths_of(seen))
+    return max(law.total_variation(declared_law(law, drawn)) for law, drawn in _paths_of(seen))
 
 
 def draft_joint(seen: DraftObservation) -> Rational:
     """`draft.joint`: TV between the joint law of the paths and the scheme's for their rows."""
-    return seen.law.total_variation(declared_law(seen.law, _scheme_of(seen)))
+    return seen.law.total_variation(declared_law(seen.law, scheme_of(seen)))
 
 
 REQUIREMENTS = {"draft.declared": draft_declared, "draft.joint": draft_joint}
 """The requirements on a drafter, each with the distance that it measures."""
 
-FirstTokens = Callable[[Row], Law[Siblings]]
-"""The law of the first tokens, by the row that was declared for all of them."""
+Drawn = Callable[[int, Level], Rational]
+"""The probability of the tokens at a depth, given the rows that were declared for them."""
 
 
-def _scheme_of(seen: DraftObservation) -> FirstTokens:
-    return lambda row: sibling_law(seen.scheme, row, seen.drafts)
+def scheme_of(seen: DraftObservation) -> Drawn:
+    """Return how the scheme draws all paths: siblings together, below every node by themselves."""
+
+    def drawn(depth: int, level: Level) -> Rational:
+        rows, tokens = level
+        width, below = seen.widths[depth], prod(seen.widths[depth + 1 :])
+        share = ONE
+        for node in range(0, len(tokens), width * below):
+            siblings = tokens[node : node + width * below : below]
+            # All paths through a sibling have its token.
+            if tokens[node : node + width * below] != tuple(
+                t for t in siblings for _ in range(below)
+            ):
+                return ZERO
+            share *= sibling_law(seen.scheme, rows[node], width)[siblings]
+        return share
+
+    return drawn
 
 
-def _paths_of(seen: DraftObservation) -> Iterator[tuple[Law[Drafted | Failure], FirstTokens]]:
-    """Yield the law of each path by itself, and of its first token: the scheme's n-th sibling."""
+def _paths_of(seen: DraftObservation) -> Iterator[tuple[Law[Drafted | Failure], Drawn]]:
+    """Yield the law of each path by itself, and of its tokens: at each depth the n-th sibling."""
 
-    def first(path: int, row: Row) -> Law[Siblings]:
-        return _scheme_of(seen)(row).map(lambda siblings: siblings[path : path + 1])
+    def drawn(path: int, depth: int, level: Level) -> Rational:
+        ((row,), (token,)) = level
+        width, below = seen.widths[depth], prod(seen.widths[depth + 1 :])
+        nth = path // below % width
+        law = sibling_law(seen.scheme, row, width)
+        return law.probability(lambda siblings: siblings[nth : nth + 1] == (token,))
 
     def own(path: int, drafted: Drafted | Failure) -> Drafted | Failure:
         return drafted.of_path(path) if isinstance(drafted, Drafted) else drafted
 
-    for path in range(seen.drafts):
-        yield seen.law.map(partial(own, path)), partial(first, path)
+    for path in range(prod(seen.widths)):
+        yield seen.law.map(partial(own, path)), partial(drawn, path)
 
 
-def declared_law(law: Law[Drafted | Failure], first: FirstTokens) -> Law[Drafted | Failure]:
+def declared_law(law: Law[Drafted | Failure], drawn: Drawn) -> Law[Drafted | Failure]:
     """Return the law that drafts would have if they were drawn from what is declared for them.
 
     Depth by depth: the row of each node is declared as it is, given what was drawn and declared on
@@ -143,7 +180,7 @@ def declared_law(law: Law[Drafted | Failure], first: FirstTokens) -> Law[Drafted
             groups.setdefault(each.levels[len(before)], {})[each] = share
         for level, those in groups.items():
             after = (*before, level)
-            weight = mass * _declared_share(after, reached) * _drawn_share(after, first)
+            weight = mass * _declared_share(after, reached) * drawn(len(before), level)
             left -= weight
             if Drafted(after) in those:
                 declared[Drafted(after)] = weight
@@ -189,14 +226,6 @@ def _declared_share(
     )
 
 
-def _drawn_share(levels: tuple[Level, ...], first: FirstTokens) -> Rational:
-    """Return the probability of the last level's tokens, given its rows."""
-    rows, tokens = levels[-1]
-    if len(levels) == 1:
-        return first(rows[0])[tokens]
-    return prod((row[token] for row, token in zip(rows, tokens, strict=True)), start=ONE)
-
-
 def _way(levels: tuple[Level, ...], path: int) -> Way:
     return tuple(side[path] for level in levels for side in level)
 
@@ -218,28 +247,34 @@ def settings(declared: Declaration) -> Iterator[Setting]:
 
     Options leave every row as many tokens as are drawn from it, unless they may be equal.
     """
-    for vocabulary, length, drafts, tier in _SHAPES:
-        if drafts > declared.max_drafts or (declared.scheme, drafts) == ("hub", 3):
+    for vocabulary, widths, drafts, tier in (*_SHAPES, *(_TREES if declared.trees else ())):
+        widest = max(widths)
+        if prod(widths) > declared.max_drafts or (declared.scheme, widest) == ("hub", 3):
             continue
-        repeats = declared.scheme == "iid" or drafts == 1
-        shape = f"draft.v{vocabulary}.l{length}"
-        model = instance(shape, vocabulary, length).draft
+        repeats = declared.scheme == "iid" or widest == 1
+        shape = f"draft.v{vocabulary}.l{len(widths)}"
+        model = instance(shape, vocabulary, len(widths)).draft
         for name, left, options in _OPTIONS:
-            if repeats or min(left, vocabulary) >= drafts:
-                case = f"{shape}.k{drafts}.{name}"
-                yield Setting(case, tier, model, length, drafts, **options)
+            if repeats or min(left, vocabulary) >= widest:
+                yield Setting(f"{shape}.{drafts}.{name}", tier, model, widths, **options)
     zeros = instance("draft.zeros", 4, 2, draft=lambda c: without(c, 4)).draft
-    yield Setting("draft.zeros", "standard", zeros, 2, 1, temperature=2.0)
+    yield Setting("draft.zeros", "standard", zeros, (1, 1), temperature=2.0)
 
 
 _SHAPES = (
-    (3, 2, 1, "quick"),
-    (3, 1, 2, "quick"),
-    (2, 3, 1, "standard"),
-    (3, 2, 2, "standard"),
-    (4, 1, 3, "standard"),
+    (3, (1, 1), "k1", "quick"),
+    (3, (2,), "k2", "quick"),
+    (2, (1, 1, 1), "k1", "standard"),
+    (3, (2, 1), "k2", "standard"),
+    (4, (3,), "k3", "standard"),
 )
-"""V, L and K, and the tier."""
+"""V, how many tokens are drawn together by depth, what that is called, and the tier."""
+
+_TREES = (
+    (3, (1, 2), "b1x2", "quick"),
+    (2, (2, 2), "b2x2", "standard"),
+)
+"""The same of drafts that branch below the root."""
 
 _ALL = 1_000
 _OPTIONS: tuple[tuple[str, int, dict[str, Any]], ...] = (
@@ -268,7 +303,7 @@ def judge(seen: DraftObservation) -> list[Finding]:
 def _finding(requirement: str, seen: DraftObservation) -> Finding:
     distance = REQUIREMENTS[requirement](seen)
     # Beside the law, what is declared given what was drawn before may move twice at each depth.
-    slack = (1 + 2 * seen.length) * seen.slack
+    slack = (1 + 2 * len(seen.widths)) * seen.slack
     verdict = verdict_of(distance, seen.allowed, slack)
     detail = _told(requirement, seen) if verdict == FAIL else ""
     return Finding(
@@ -279,11 +314,11 @@ def _finding(requirement: str, seen: DraftObservation) -> Finding:
 def _told(requirement: str, seen: DraftObservation) -> str:
     """Say what is drafted most wrongly."""
     laws = list(_paths_of(seen)) if requirement == "draft.declared" else []
-    law, first = max(
-        laws or [(seen.law, _scheme_of(seen))],
+    law, drawn = max(
+        laws or [(seen.law, scheme_of(seen))],
         key=lambda pair: pair[0].total_variation(declared_law(*pair)),
     )
-    should = declared_law(law, first)
+    should = declared_law(law, drawn)
     # What is drawn too often says more than what is drawn too rarely, or never.
     worst = max(law, key=lambda each: law[each] - should[each])
     if isinstance(worst, Failure):
@@ -325,8 +360,7 @@ def observe_drafting(adapter: Adapter, setting: Setting, *, lane: str = EXACT) -
     return DraftObservation(
         case=setting.id,
         scheme=declared.scheme,
-        drafts=setting.drafts,
-        length=setting.length,
+        widths=setting.widths,
         law=law.map(lambda raw: _drafted(raw, setting, rounding)),
         runs=runs,
         slack=slack,
@@ -377,6 +411,7 @@ def draft_request(
         temperature=setting.temperature,
         top_k=setting.top_k,
         top_p=setting.top_p,
+        branching=setting.branching,
         generator=generator or torch.Generator(device),
     )
 

@@ -6,6 +6,7 @@ Ids, levels and wording are those of the specification's chapters 2, 3 and 6.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 
@@ -31,7 +32,15 @@ from draftproof.conformance.lanes.sample import (
     observed_text,
     outcome,
 )
-from draftproof.conformance.observe import EXACT, PROBE, SAMPLE, Observation, observe
+from draftproof.conformance.observe import (
+    EXACT,
+    PROBE,
+    SAMPLE,
+    Observation,
+    as_observed,
+    left_behind,
+    observe,
+)
 from draftproof.conformance.statistics import Budget
 from draftproof.conformance.task import Sampling, Task, Terms
 from draftproof.conformance.tolerance import allowed_distance
@@ -40,7 +49,7 @@ from draftproof.reference.emission import Emission
 from draftproof.reference.errors import Unsupported
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Path
-from draftproof.reference.optimum import stateless
+from draftproof.reference.optimum import stateful, stateless
 from draftproof.reference.process import continued
 from draftproof.reference.rational import ZERO, Rational, total
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm, require_fit, verification_law
@@ -90,7 +99,7 @@ def expected_length(seen: Observation) -> Rational:
 
 def bounded_length(seen: Observation) -> Rational:
     """`length.bounded`: how far E[accepted length] lies above the certified optimum."""
-    return max(expected_accepted(seen) - optimum(seen.instance), ZERO)
+    return max(expected_accepted(seen) - optimum_of(seen), ZERO)
 
 
 def optimal_length(seen: Observation) -> Rational:
@@ -98,7 +107,7 @@ def optimal_length(seen: Observation) -> Rational:
     algorithm = reference_algorithm(seen)
     if not algorithm.optimal:
         raise NotApplicable(f"{algorithm.name} claims no optimum")
-    return abs(expected_accepted(seen) - optimum(seen.instance))
+    return abs(expected_accepted(seen) - optimum_of(seen))
 
 
 def fresh_noise(seen: Observation) -> Rational:
@@ -142,7 +151,8 @@ def fits(case: Case, declared: Declaration) -> bool:
     """Return whether the adapter says that it takes the case's drafts."""
     instance = case.instance
     drawn = instance.scheme == declared.scheme and instance.drafts <= declared.max_drafts
-    return instance.drafts == 1 or drawn
+    shaped = declared.trees or not instance.branching
+    return shaped and (instance.drafts == 1 or drawn)
 
 
 def judge_case(case: Case, adapter: Adapter, terms: Terms) -> list[Finding]:
@@ -251,7 +261,7 @@ def _detail(requirement: str, seen: Observation) -> str:
         failures = {o: w for o, w in seen.emitted().items() if isinstance(o, Failure)}
         return max(failures, key=lambda failure: failures[failure]).what
     if requirement in ("length.bounded", "length.optimal"):
-        above = expected_accepted(seen) > optimum(seen.instance)
+        above = expected_accepted(seen) > optimum_of(seen)
         return "above the optimum, so it cannot be lossless" if above else "below the optimum"
     return ""
 
@@ -262,9 +272,17 @@ def _detail(requirement: str, seen: Observation) -> str:
 def text_law(seen: Observation, horizon: int) -> Law[Text]:
     """Return the law of the first `horizon` tokens, emitted and then continued by the target.
 
-    What the target never says cannot be continued by it and stays as it is.
+    After a stateful algorithm that is the target which it leaves behind, where it emits that at
+    all. What the target never says cannot be continued by it and stays as it is.
     """
-    return seen.emitted().then(lambda outcome: _continued(outcome, seen.instance, horizon))
+
+    def text(drafts: Drafts) -> Law[Text]:
+        left = _left(seen, drafts)
+        return seen.observed[drafts].then(
+            lambda outcome: _continued(outcome, seen.instance, horizon, left.get(outcome))
+        )
+
+    return seen.drafts.then(text)
 
 
 def is_excluded(instance: Instance, outcome: Outcome) -> bool:
@@ -287,7 +305,7 @@ def lengths_of(seen: Observation) -> Lengths:
 
     A lossless verifier is at the optimum at most; what it has less is speed. Raises `OutOfReach`.
     """
-    return Lengths(float(expected_accepted(seen)), float(optimum(seen.instance)))
+    return Lengths(float(expected_accepted(seen)), float(optimum_of(seen)))
 
 
 def _shown_text(seen: Observation) -> tuple[TextWeight, ...]:
@@ -305,12 +323,14 @@ def _shown_text(seen: Observation) -> tuple[TextWeight, ...]:
     )
 
 
-def _continued(outcome: Outcome, instance: Instance, horizon: int) -> Law[Text]:
+def _continued(
+    outcome: Outcome, instance: Instance, horizon: int, left: Law[Emission] | None
+) -> Law[Text]:
     if isinstance(outcome, Failure):
         return Law.certain(outcome)
     if is_excluded(instance, outcome):
         return Law.certain(outcome.tokens)
-    return _as_text(continued(Law.certain(outcome), instance, horizon))
+    return _as_text(continued(left or Law.certain(outcome), instance, horizon))
 
 
 def _given_accepted(observed: Law[Outcome], expected: Law[Outcome]) -> Rational:
@@ -338,6 +358,14 @@ def reference_law(seen: Observation, drafts: Drafts) -> Law[Outcome]:
     return _reference_law(reference_algorithm(seen), seen.instance, drafts)
 
 
+def _left(seen: Observation, drafts: Drafts) -> Mapping[Outcome, Law[Emission]]:
+    """Return, by what is seen of it, what a stateful algorithm emits: with what it leaves."""
+    with suppress(NotApplicable):
+        if reference_algorithm(seen).stateful:
+            return left_behind(_emissions(reference_algorithm(seen), seen.instance, drafts))
+    return {}
+
+
 def reference_expectation(seen: Observation) -> Rational:
     """Return E[accepted length] of the adapter's algorithm. Raises `NotApplicable`."""
     return total(
@@ -348,19 +376,34 @@ def reference_expectation(seen: Observation) -> Rational:
 
 @lru_cache(maxsize=4096)
 def _reference_law(algorithm: Algorithm, instance: Instance, drafts: Drafts) -> Law[Outcome]:
-    return verification_law(algorithm, instance, drafts).map(_as_outcome)
+    return _emissions(algorithm, instance, drafts).map(as_observed)
+
+
+@lru_cache(maxsize=4096)
+def _emissions(algorithm: Algorithm, instance: Instance, drafts: Drafts) -> Law[Emission]:
+    return verification_law(algorithm, instance, drafts)
+
+
+def optimum_of(seen: Observation) -> Rational:
+    """Return the optimum of verifiers that may do what the adapter's algorithm does.
+
+    Raises as `optimum` does.
+    """
+    return optimum(
+        seen.instance, is_stateful=seen.algorithm is not None and seen.algorithm.stateful
+    )
 
 
 @lru_cache(maxsize=256)
-def optimum(instance: Instance) -> Rational:
-    """Return the certified optimum of stateless verifiers.
+def optimum(instance: Instance, *, is_stateful: bool = False) -> Rational:
+    """Return the certified optimum of stateless verifiers, or of those that may be stateful.
 
     Raises `OutOfReach` for more drafts or paths than can be solved.
     """
     if instance.drafts > 1:
         _require_solvable(instance)
     try:
-        return stateless(instance).value
+        return (stateful if is_stateful else stateless)(instance).value
     except Unsupported as error:
         raise OutOfReach(str(error)) from None
 
@@ -393,10 +436,6 @@ def reference_algorithm(seen: Observation) -> Algorithm:
     except Unsupported as error:
         raise NotApplicable(str(error)) from None
     return seen.algorithm
-
-
-def _as_outcome(emission: Emission) -> Outcome:
-    return emission
 
 
 def _as_text(law: Law[Path]) -> Law[Text]:

@@ -369,8 +369,6 @@ class Scattered:
     the first that 16 bits cannot count, where there is one.
     """
 
-    _ROWS = 4
-
     def __init__(self, adapter: Adapter, vocabulary: int) -> None:
         self._adapter = adapter
         self._declared = declared = declaration(adapter)
@@ -378,6 +376,8 @@ class Scattered:
         self.name, self.version, self.algorithm = adapter.name, adapter.version, adapter.algorithm
         self.dtype, self.device = declared.dtype, declared.device
         self.batch, self.logits = declared.batch, declared.logits
+        # Their entries are 50 megabytes at most, of a verifier that likes many.
+        self._rows = max(4, min(declared.at_once, 2**22 // vocabulary))
         behind = 2**16 if vocabulary > 2**16 + 1 else 4096
         self.places = torch.tensor([0, 4095, behind, vocabulary - 1], device=declared.device)
 
@@ -390,8 +390,8 @@ class Scattered:
         return Result(accepted, path, torch.where(found.any(-1), found.long().argmax(-1), -1))
 
     def _parts(self, request: Request) -> Iterator[Request]:
-        for start in range(0, len(request.draft_tokens), self._ROWS):
-            here = slice(start, start + self._ROWS)
+        for start in range(0, len(request.draft_tokens), self._rows):
+            here = slice(start, start + self._rows)
             changed: dict[str, Any] = {
                 name: self._spread(rows[here], float("-inf") if "logits" in name else 0.0)
                 for name in ("draft_probs", "target_probs", "draft_logits", "target_logits")

@@ -1,0 +1,52 @@
+"""Faults of trees: each is caught by a quick case that branches, and some by no other case."""
+
+from __future__ import annotations
+
+import pytest
+
+from draftproof.conformance.adapter import Adapter, declaration
+from draftproof.conformance.finding import FAIL, PASS, SKIPPED, Finding
+from draftproof.conformance.mutants import trees
+from draftproof.conformance.mutants.mutant import Mutant, exhibits
+from draftproof.conformance.requirements import drafting, laws
+from draftproof.conformance.task import Terms
+
+EXHIBITED: tuple[Mutant, ...] = tuple(exhibits(trees))
+
+
+def judged(adapter: Adapter, *, of_trees: bool) -> list[Finding]:
+    """Return the findings on the quick cases of trees, or on all the others."""
+    declared = declaration(adapter)
+    return [
+        finding
+        for task in (*laws.tasks(declared, "quick"), *drafting.tasks(declared, "quick"))
+        if (task.case.startswith("tree.") or ".b1x2." in task.case) == of_trees
+        for finding in task.judge(adapter, Terms("exact", "quick"))
+    ]
+
+
+def test_what_they_are_made_from_is_right_on_trees() -> None:
+    found = judged(trees.Tree(), of_trees=True)
+    assert {each.verdict for each in found} == {PASS, SKIPPED}
+    assert {each.requirement for each in found if each.verdict == SKIPPED} == {"length.optimal"}
+
+
+@pytest.mark.parametrize("exhibit", EXHIBITED, ids=lambda exhibit: exhibit.id)
+def test_each_is_caught_by_what_it_breaks(exhibit: Mutant) -> None:
+    found = judged(exhibit.make(), of_trees=True)
+    failing = {each.requirement for each in found if each.verdict == FAIL}
+    assert {exhibit.breaks, *exhibit.also} <= failing
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        trees.TreeAsIndependentPaths,
+        trees.SkipsDuplicatesBelowTheRoot,
+        trees.DraftsPathsForATree,
+    ],
+    ids=lambda make: make.name,
+)
+def test_some_are_seen_by_trees_alone(make: type[trees.Tree]) -> None:
+    found = judged(make(), of_trees=False)
+    assert {each.verdict for each in found} == {PASS, SKIPPED}
