@@ -11,19 +11,21 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from draftproof.adapters.fast.block import TorchBlock, prefix_weights
+from draftproof.adapters import fast
+from draftproof.adapters.fast import FORMS, TEXTS, FastVerifier
+from draftproof.adapters.fast.excess import draw, excess, mass
 from draftproof.adapters.fast.inputs import InvalidRequest
-from draftproof.adapters.fast.token import TorchToken, draw_excess
-from draftproof.conformance.adapter import Request, Result
+from draftproof.conformance.adapter import INVALID_INPUTS, Request, Result
 from draftproof.conformance.cases import Case
 from draftproof.conformance.finding import PASS, SKIPPED
 from draftproof.conformance.lanes.exact import exact_law
+from draftproof.conformance.loading import BUILT_IN
 from draftproof.conformance.observe import observe
 from draftproof.conformance.requirements.laws import judge
 from draftproof.reference.model import Instance, Model
 from draftproof.reference.rational import rational
 
-VERIFIERS = [TorchToken(), TorchBlock()]
+VERIFIERS = [FastVerifier("token"), FastVerifier("block")]
 
 
 def rows(vocabulary: int) -> st.SearchStrategy[tuple[Any, ...]]:
@@ -290,13 +292,56 @@ def test_what_is_drafted_without_probability_is_accepted_if_the_target_can_say_i
     assert accepted(torch.stack([sure, half, half]).expand(1, 1, 3, 2)) == {0}
 
 
-def test_prefix_weights_are_clipped_running_products() -> None:
-    weights = prefix_weights(torch.tensor([[2.0, 0.25, 8.0], [0.5, 0.5, 1.0]]))
-    assert weights.tolist() == [[1.0, 1.0, 0.25, 1.0], [1.0, 0.5, 0.25, 0.25]]
+def test_every_verifier_has_a_name_on_the_command_line() -> None:
+    ours = {f"{form}-{name.replace('_', '-')}" for form in FORMS for name in TEXTS}
+    assert ours == set(BUILT_IN) - {"transformers"}
 
 
-def test_a_void_excess_is_no_excuse_to_draw_from_nothing() -> None:
-    """Where p and q differ by rounding alone the correction is the target's own."""
-    target = torch.tensor([[0.25, 0.75]])
-    law = exact_law(lambda: draw_excess(torch.zeros_like(target), target, None)).law
-    assert dict(law.items()) == {(0,): rational("1/4"), (1,): rational("3/4")}
+def test_a_verifier_consists_of_its_module_and_of_what_that_imports() -> None:
+    files = {file.name for file in FastVerifier("token").files}
+    assert files >= {"verifier.py", "token.py", "excess.py", "batch.py"}
+    assert "block.py" not in files
+    assert all(file.is_file() for file in FastVerifier("token", form="triton").files)
+
+
+def test_a_name_that_is_none_says_so() -> None:
+    with pytest.raises(AttributeError, match="there is no fast verifier 'torch_tokens'"):
+        fast.torch_tokens  # noqa: B018  # looking it up is what is tested
+
+
+def test_rows_that_nobody_checks_are_declared_undefined() -> None:
+    trusting = FastVerifier("block", checked=False)
+    assert set(trusting.undefined) == set(INVALID_INPUTS)
+    bad = spoilt("target_probs", (0, 0, 2, 0), float("nan"))
+    assert drawn(trusting, bad).next_token.shape == (2,)
+
+
+def test_flat_tokens_are_drawn_with_the_probability_that_they_have() -> None:
+    """Of 262,144 equal tokens each is 4e-6 of the row: a float32 sum would be off by 1/64 of it."""
+    size = 2**18
+    marks = (torch.arange(size, dtype=torch.float64) + 0.5) / size
+    for some in marks.split(64)[:: 2**9]:
+        row = torch.full((1, size), 1 / size).expand(len(some), -1)
+        assert torch.equal(draw(row, some), (some * size).long())
+
+
+def test_a_token_without_weight_is_never_drawn() -> None:
+    row = torch.tensor([[0.0, 0.3, 0.0, 0.7, 0.0]])
+    ends = torch.tensor([0.0, 1 - 2.0**-53], dtype=torch.float64)
+    assert draw(row.expand(2, -1), ends).tolist() == [1, 3]
+    many = torch.zeros(2, 5000)
+    many[:, 700], many[:, 2048] = 0.1, 0.2
+    assert draw(many, ends).tolist() == [700, 2048]
+
+
+def test_an_excess_is_what_its_name_says_and_its_mass_the_sum() -> None:
+    torch.manual_seed(0)
+    p, q = torch.rand(2, 50, 7).softmax(-1).unbind()
+    a, c = torch.rand(2, 50).unbind()
+    expected = (a[:, None].double() * p.double() - c[:, None].double() * q.double()).clamp(min=0)
+    found = excess(p, q, a, c, out=torch.empty_like(p))
+    # Two products and a difference of numbers below 1 are each off by half a unit, at most.
+    assert (found - expected).abs().max() <= 1.5 * torch.finfo(torch.float32).eps
+    assert torch.equal(found.sum(-1), mass(p, q, a, c, out=torch.empty_like(p)))
+    one = excess(p, q, torch.ones_like(a), out=torch.empty_like(p))
+    assert torch.equal(one, (p - q).clamp(min=0))

@@ -1,60 +1,37 @@
-"""Block verification in torch, vectorised over the batch."""
+"""Block verification: keep the longest prefix that the target can afford, then correct."""
 
 from __future__ import annotations
-
-from importlib.metadata import version
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from draftproof.adapters.fast.inputs import DTYPES, single_path
-from draftproof.adapters.fast.token import draw_excess
-from draftproof.conformance.adapter import Request, Result
+from draftproof.adapters.fast.batch import Batch
+from draftproof.adapters.fast.excess import corrected, mass, ratio
+from draftproof.conformance.adapter import Result
 
 
-class TorchBlock:
+def block(batch: Batch, noise: Tensor) -> Result:
     """Test every prefix on a coin of its own, keep the longest that passes, correct after it.
 
+    `noise` [B, L+1]: a coin for each prefix, and the mark of the next token. One sweep over the
+    rows: the weight of a prefix needs the rows before it only.
     Source: arXiv 2403.10444, Algorithm 2.
     """
-
-    name = "torch-block"
-    version = version("draftproof")
-    algorithm = "block"
-    dtypes: ClassVar = DTYPES
-    ragged = True
-
-    def verify(self, request: Request) -> Result:
-        """Verify B single paths. Raises `InvalidRequest`."""
-        ratio, q, p = single_path(request)
-        weight = prefix_weights(ratio)
-
-        # Row i is what the target still wants after i accepted tokens; row L is the bonus.
-        excess = (weight[:, :-1, None] * p[:, :-1] - q).clamp(min=0)
-        mass = excess.sum(-1)[:, 1:]
-        against = mass + 1 - weight[:, 1:-1]
-        passing = torch.where(against > 0, mass / against, 1.0)
-        passing = torch.cat([passing, weight[:, -1:]], 1)
-        coins = torch.rand(
-            passing.shape, dtype=p.dtype, device=p.device, generator=request.generator
-        )
-        lengths = torch.arange(1, ratio.shape[1] + 1, device=p.device)
-        accepted = torch.where(coins < passing, lengths, 0).amax(-1)
-
-        last = accepted.view(-1, 1, 1).expand(-1, -1, p.shape[-1])
-        wanted = torch.cat([excess, p[:, -1:]], 1).gather(1, last).squeeze(1)
-        target = p.gather(1, last).squeeze(1)
-        return Result(
-            accepted_length=accepted,
-            path=torch.zeros_like(accepted),
-            next_token=draw_excess(wanted, target, request.generator),
-        )
-
-
-def prefix_weights(ratio: Tensor) -> Tensor:
-    """Return w [B, L+1] of w_0 = 1, w_i = min(1, w_{i-1} * ratio_i), from ratios [B, L]."""
-    weight = [torch.ones_like(ratio[:, 0])]
-    for column in ratio.unbind(1):
-        weight.append((weight[-1] * column).clamp(max=1))
-    return torch.stack(weight, 1)
+    path, nothing = batch.any_path(), torch.zeros_like(batch.lengths)
+    weight = torch.ones(nothing.shape, dtype=batch.p.dtype, device=nothing.device)
+    accepted, kept = nothing, weight
+    room = batch.room
+    for i in range(batch.length):
+        p, q = batch.p.row(path, i, room[0]), batch.q.row(path, i, room[1])
+        step = ratio(p, q, batch.token(path, i))
+        if i > 0:
+            # What the target still wants after i tokens, against what the draft offers too much of.
+            more = mass(p, q, weight, out=room[1])
+            against = more + 1 - weight
+            passing = torch.where(against > 0, more / against, 1.0)
+            passes = (noise[:, i - 1] < passing) & (i < batch.lengths)
+            accepted, kept = torch.where(passes, i, accepted), torch.where(passes, weight, kept)
+        weight = (weight * step).clamp(max=1)
+        passes = (noise[:, i] < weight) & (i + 1 == batch.lengths)
+        accepted, kept = torch.where(passes, i + 1, accepted), torch.where(passes, 1.0, kept)
+    return corrected(batch, path, accepted, kept, noise[:, -1])

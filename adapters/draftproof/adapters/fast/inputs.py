@@ -1,10 +1,11 @@
-"""What every fast verifier does with its input first: check it, clear padding, widen floats."""
+"""From a request or an engine's tensors to a batch, checked where the contract asks for it."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
+from draftproof.adapters.fast.batch import Batch, Rows, Softmax
 from draftproof.conformance.adapter import Request
 
 DTYPES = ("float32", "float64", "float16", "bfloat16")
@@ -15,64 +16,96 @@ class InvalidRequest(ValueError):
     """The request breaks its contract; the message says what, where, and what would be right."""
 
 
-def single_path(request: Request) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the ratio p/q of each drafted token [B, L], with q [B, L, V] and p [B, L+1, V].
+def from_request(request: Request, *, most_drafts: int, checked: bool = True) -> Batch:
+    """Return the batch of a request of the adapter protocol, whose rows stay where they are.
 
-    Padding becomes ratios of 0, which no coin passes, and rows of zeros: the excess of the bonus
-    row over a draft of zeros is that row. Half-precision rows are widened to float32: residuals
-    of rounded rows are noise. Raises `InvalidRequest`.
+    What is `checked` waits for the device: every row is read, and an answer fetched. Raises
+    `InvalidRequest`; unchecked, for shapes only.
     """
-    _check_shapes(request)
-    if request.draft_tokens.shape[1] != 1:
-        raise InvalidRequest(
-            f"this verifier takes one path per row, got {request.draft_tokens.shape[1]}"
-        )
     tokens, q, p = request.draft_tokens, request.draft_probs, request.target_probs
-    drafted, present = _inside(request)
-    if drafted is not None and present is not None:
-        tokens = torch.where(drafted, tokens, 0)
-        q = torch.where(drafted[..., None], q, 0)
-        p = torch.where(present[..., None], p, 0)
-    _check_tokens(tokens, q.shape[-1])
-    _check_rows("draft_probs", q, drafted)
-    _check_rows("target_probs", p, present)
-    wide = torch.promote_types(p.dtype, torch.float32)
-    path, q, p = tokens[:, 0], q[:, 0].to(wide), p[:, 0].to(wide)
-    # A token that its draft cannot have said: accepted if the target can say it, else not.
-    ratio = (path_probability(p[:, :-1], path) / path_probability(q, path)).nan_to_num()
-    if drafted is not None:
-        ratio = torch.where(drafted[:, 0], ratio, 0)
-    return ratio, q, p
+    _check_shapes(tokens, q, p)
+    _, drafts, length = tokens.shape
+    if drafts > most_drafts:
+        many = "one path" if most_drafts == 1 else f"at most {most_drafts} paths"
+        raise InvalidRequest(f"this verifier takes {many} per row, got {drafts}")
+    lengths = _lengths(request, checked=checked)
+    depth = torch.arange(length + 1, device=tokens.device)
+    inside = depth[None, None] <= lengths[:, None, None]
+    drafted = inside[..., 1:]
+    if checked:
+        _check_tokens(tokens, drafted, q.shape[-1])
+        _check_rows("draft_probs", q, drafted)
+        _check_rows("target_probs", p, inside)
+    return Batch(
+        tokens=torch.where(drafted, tokens, 0),
+        lengths=lengths,
+        q=_block(q),
+        p=_block(p),
+        branching=request.branching,
+        state=request.state,
+    )
 
 
-def path_probability(rows: Tensor, path: Tensor) -> Tensor:
-    """Return the probability [B, L] of each path token in its row [B, L, V]."""
-    return rows.gather(-1, path.unsqueeze(-1)).squeeze(-1)
+def from_flat(
+    tokens: Tensor,
+    ends: Tensor,
+    q: Tensor,
+    p: Tensor,
+    *,
+    longest: int,
+    q_softmax: Softmax | None = None,
+    p_softmax: Softmax | None = None,
+) -> Batch:
+    """Return the batch of an engine's tensors, requests of different lengths one after another.
+
+    `tokens` [n, K] are the drafted ones of all requests, `ends` [B] where each one's end, and no
+    request has more than `longest` of them. `q` [n, K, V] has a row for each, `p` [n + B, K, V]
+    one more for every request. A request's draft ends before its first token -1.
+    """
+    drafts = tokens.shape[1]
+    starts = torch.cat([torch.zeros_like(ends[:1]), ends[:-1]])
+    depth = torch.arange(longest + 1, device=tokens.device)
+    within = depth[:-1] < (ends - starts)[:, None]
+    here = torch.where(within, starts[:, None] + depth[:-1], 0)
+    nothing = tokens.new_full((1, drafts), -1)
+    padded = torch.where(within[..., None], torch.cat([tokens, nothing])[here], -1)
+    padded = padded.movedim(-1, 1).long()
+    lengths = (padded >= 0).all(1).long().cumprod(-1).sum(-1)
+    request = torch.arange(len(ends), device=tokens.device)
+    rows = starts[:, None] + request[:, None] + depth.minimum(lengths[:, None])
+    path = torch.arange(drafts, device=tokens.device)[:, None]
+    return Batch(
+        tokens=torch.where(depth[:-1] < lengths[:, None, None], padded, 0),
+        lengths=lengths,
+        q=Rows(q.flatten(0, 1), here[:, None] * drafts + path, q_softmax),
+        p=Rows(p.flatten(0, 1), rows[:, None] * drafts + path, p_softmax),
+    )
 
 
-def _inside(request: Request) -> tuple[Tensor | None, Tensor | None]:
-    """Return where there are tokens [B, 1, L] and target rows [B, 1, L+1], None if everywhere."""
+def _block(rows: Tensor) -> Rows:
+    """Return rows [B, K, D, V] as those of a batch."""
+    at = torch.arange(rows.shape[:3].numel(), device=rows.device).view(rows.shape[:3])
+    return Rows(rows.flatten(0, 2), at, is_block=True)
+
+
+def _lengths(request: Request, *, checked: bool) -> Tensor:
+    """Return how many tokens each row drafts, [B] int64."""
+    rows, _, longest = request.draft_tokens.shape
     lengths = request.lengths
     if lengths is None:
-        return None, None
-    rows, _, longest = request.draft_tokens.shape
+        return torch.full((rows,), longest, device=request.draft_tokens.device)
     if lengths.shape != (rows,) or lengths.dtype != torch.int64:
         raise InvalidRequest(
             f"lengths must be int64 [{rows}], got {lengths.dtype} {list(lengths.shape)}"
         )
     outside = (lengths < 0) | (lengths > longest)
-    if outside.any():
+    if checked and outside.any():
         where = outside.nonzero()[0].tolist()
         raise InvalidRequest(f"lengths{where} is {int(lengths[where[0]])}, not in 0..{longest}")
-    if (lengths == longest).all():
-        return None, None
-    position = torch.arange(longest + 1, device=lengths.device)
-    last = lengths[:, None, None]
-    return position[:-1] < last, position <= last
+    return lengths
 
 
-def _check_shapes(request: Request) -> None:
-    tokens, q, p = request.draft_tokens, request.draft_probs, request.target_probs
+def _check_shapes(tokens: Tensor, q: Tensor, p: Tensor) -> None:
     if tokens.dim() != 3 or tokens.dtype != torch.int64:
         raise InvalidRequest(
             f"draft_tokens must be int64 [B, K, L], got {tokens.dtype} {list(tokens.shape)}"
@@ -91,8 +124,8 @@ def _check_shapes(request: Request) -> None:
         )
 
 
-def _check_tokens(tokens: Tensor, vocabulary: int) -> None:
-    outside = (tokens < 0) | (tokens >= vocabulary)
+def _check_tokens(tokens: Tensor, drafted: Tensor, vocabulary: int) -> None:
+    outside = ((tokens < 0) | (tokens >= vocabulary)) & drafted
     if outside.any():
         where = outside.nonzero()[0].tolist()
         raise InvalidRequest(
@@ -100,21 +133,30 @@ def _check_tokens(tokens: Tensor, vocabulary: int) -> None:
         )
 
 
-def _check_rows(name: str, rows: Tensor, present: Tensor | None) -> None:
-    """Check rows that are `present`, None for all; the others have been cleared."""
-    # NaN fails every comparison, so it is caught by asking for what must hold.
-    bad = ~(rows >= 0)
+def _check_rows(name: str, rows: Tensor, present: Tensor) -> None:
+    """Check the rows [B, K, D, V] that are `present` [B, 1, D], one depth after another.
+
+    Copies of another dtype, and masks, are as large as one depth then, not as all of the input.
+    """
+    # A softmax in float32 is off by V roundings, and storing it by one of the row's dtype.
+    allowed = rows.shape[-1] * torch.finfo(torch.float32).eps + torch.finfo(rows.dtype).eps
+    wide = torch.promote_types(rows.dtype, torch.float32)
+    for depth in range(rows.shape[2]):
+        here = rows[:, :, depth]
+        # NaN fails every comparison, so it is caught by asking for what must hold.
+        is_right = (here.amin(-1) >= 0) & ((here.sum(-1, dtype=wide) - 1).abs() <= allowed)
+        if (present[:, :, depth] & ~is_right).any():
+            _refuse(name, rows, present, allowed)
+
+
+def _refuse(name: str, rows: Tensor, present: Tensor, allowed: float) -> None:
+    """Raise `InvalidRequest` with the first entry that is no probability, or row that is no law."""
+    bad = ~(rows >= 0) & present[..., None]
     if bad.any():
         where = bad.nonzero()[0].tolist()
         raise InvalidRequest(
             f"{name}{where} is {float(rows[tuple(where)])}, it must be a probability"
         )
-    # A softmax in float32 is off by V roundings, and storing it by one of the row's dtype.
-    allowed = rows.shape[-1] * torch.finfo(torch.float32).eps + torch.finfo(rows.dtype).eps
     sums = rows.sum(-1, dtype=torch.float64)
-    off = ~((sums - 1).abs() <= allowed)
-    if present is not None:
-        off &= present
-    if off.any():
-        where = off.nonzero()[0].tolist()
-        raise InvalidRequest(f"{name}{where} sums to {float(sums[tuple(where)])}, it must sum to 1")
+    where = (~((sums - 1).abs() <= allowed) & present).nonzero()[0].tolist()
+    raise InvalidRequest(f"{name}{where} sums to {float(sums[tuple(where)])}, it must sum to 1")

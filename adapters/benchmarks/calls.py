@@ -1,0 +1,66 @@
+"""What is compared on a CPU: our verifiers, in three ways, and others beside them.
+
+The others read the same input, and check nothing: those from probabilities stand beside our
+unchecked and our checked calls alike.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from benchmarks.measuring import Call
+from benchmarks.peers import at_once, one_by_one
+from torch import Tensor
+
+from draftproof.adapters.fast import FastVerifier
+from draftproof.adapters.fast.batch import Softmax, uniforms
+from draftproof.adapters.fast.inputs import from_request
+from draftproof.conformance.adapter import Request, Result
+
+WAYS = {"unchecked": False, "checked": False, "logits": True}
+"""The ways into our verifiers, and whether they take logits."""
+
+OURS = ("token", "block")
+
+
+def ours(name: str, way: str, request: Request) -> Call:
+    """Return the call of our torch verifier."""
+    verifier = FastVerifier(name, checked=way == "checked")
+    if WAYS[way]:
+        return lambda: _from_logits(verifier, request)
+    return lambda: verifier.verify(request)
+
+
+def theirs(request: Request, *, logits: bool) -> dict[str, Call]:
+    """Return the calls of the others that take such input."""
+    tokens, q, p = (
+        each[:, 0] for each in (request.draft_tokens, request.draft_probs, request.target_probs)
+    )
+    calls: dict[str, Call] = {
+        "batched": lambda: at_once(tokens, q, p, logits=logits),
+        "listing": lambda: one_by_one(tokens, q, p, logits=logits),
+    }
+    if logits:
+        calls["transformers"] = lambda: _transformers(tokens, q, p)
+    return calls
+
+
+def _from_logits(verifier: FastVerifier, request: Request) -> Result:
+    batch = from_request(request, most_drafts=1, checked=False)
+    batch = replace(
+        batch, q=replace(batch.q, softmax=Softmax()), p=replace(batch.p, softmax=Softmax())
+    )
+    rows, width = len(batch.lengths), batch.length + 1
+    return verifier.of(batch, uniforms(rows, width, request.generator, batch.tokens.device))
+
+
+def _transformers(tokens: Tensor, q: Tensor, p: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Return what transformers emits, which takes one request at a time."""
+    from transformers.generation.utils import _speculative_sampling
+
+    length = tokens.shape[1]
+    requests = zip(*(each.unsqueeze(1) for each in (tokens, q, p)), strict=True)
+    return [
+        _speculative_sampling(own, of_draft, length, of_target)
+        for own, of_draft, of_target in requests
+    ]

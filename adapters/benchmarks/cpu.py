@@ -1,0 +1,140 @@
+"""The fast verifiers of one path on a CPU: block beside token, and beside others.
+
+    python adapters/benchmarks/cpu.py [--quick] [--out FOLDER]
+
+Three ways in: probabilities, checked as the adapter protocol asks for, and unchecked; and logits.
+The others are block verification written the obvious ways (`peers`), and the token verification of
+transformers. A size is made once for probabilities and once for logits, and all that takes the same
+input takes turns. Peak memory is measured in processes of their own (`memory`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+from benchmarks.calls import OURS, WAYS, ours, theirs
+from benchmarks.inputs import Size, request
+from benchmarks.measuring import by_wall, document, figure, in_turn, ratio, spread, written
+from benchmarks.memory import Unmeasured, measured
+from benchmarks.plots import cpu_memory, cpu_times
+
+TARGETS = {"block_to_token": 1.15, "peak_to_input": 1.25}
+"""What is aimed at; what is seen is written beside it."""
+
+# The loops over requests use no more than the rows that they read.
+_LOOPS = ("listing", "transformers")
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Tiny sizes: whether it works, not how fast.")
+@click.option("--requests", type=click.IntRange(1), multiple=True, default=(1, 32, 256))
+@click.option("--length", type=click.IntRange(1), multiple=True, default=(4, 8))
+@click.option("--vocabulary", type=click.IntRange(2), multiple=True, default=(32_000, 128_256))
+@click.option("--rounds", type=click.IntRange(2), default=9, show_default=True)
+@click.option("--threads", type=click.IntRange(1), help="Of torch, all cores if not given.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), default=Path(__file__).parent / "results")
+def main(
+    *,
+    quick: bool,
+    requests: Sequence[int],
+    length: Sequence[int],
+    vocabulary: Sequence[int],
+    rounds: int,
+    threads: int | None,
+    seed: int,
+    out: Path,
+) -> None:
+    """Measure time and memory on this CPU, and write them to the folder."""
+    if threads is not None:
+        torch.set_num_threads(threads)
+    if quick:
+        requests, length, vocabulary, rounds = (2,), (2,), (1000,), 3
+    sizes = [Size(*each) for each in product(requests, length, vocabulary)]
+    found = document(
+        "cpu",
+        seed=seed,
+        sizes={"requests": requests, "length": length, "vocabulary": vocabulary, "rounds": rounds},
+    )
+    found |= {"targets": TARGETS, "rows": [], "skipped": []}
+    torch.manual_seed(seed)
+    for size in sizes:
+        for row in times(size, rounds=rounds, seed=seed):
+            row["peak"] = _peak(row, size, seed, found["skipped"])
+            found["rows"].append(row)
+            click.echo(told(row))
+    written(found, out)
+    (out / "cpu-times.svg").write_text(cpu_times(found), encoding="utf-8")
+    (out / "cpu-memory.svg").write_text(cpu_memory(found), encoding="utf-8")
+
+
+def times(size: Size, *, rounds: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield what every call of a size took, each as a row of the document."""
+    for logits in (False, True):
+        given = request(size, seed=seed, logits=logits)
+        calls = theirs(given, logits=logits)
+        others = tuple(calls)
+        ways = [way for way, takes_logits in WAYS.items() if takes_logits == logits]
+        for way, name in product(ways, OURS):
+            calls[f"{way} {name}"] = ours(name, way, given)
+        seen = in_turn(calls, rounds=rounds, clock=by_wall)
+        for way, name in product(ways, OURS):
+            yield _row(size, way, name, seen, others)
+        for name in others:
+            yield _row(size, ways[0], name, {**seen, f"{ways[0]} {name}": seen[name]}, ())
+
+
+def _row(
+    size: Size, way: str, name: str, seen: Mapping[str, Sequence[float]], others: Sequence[str]
+) -> dict[str, Any]:
+    own = seen[f"{way} {name}"]
+    return {
+        "size": size.to_json(),
+        "way": way,
+        "name": name,
+        "seconds": spread(own).to_json(),
+        "to_token": ratio(own, seen[f"{way} token"]).to_json(),
+        "to_others": {other: ratio(own, seen[other]).to_json() for other in others},
+    }
+
+
+def _peak(
+    row: Mapping[str, Any], size: Size, seed: int, skipped: list[dict[str, str]]
+) -> float | None:
+    """Return the peak memory of a row's call, None where it is not measured, and say why."""
+    if row["name"] in _LOOPS:
+        return None
+    try:
+        return figure(measured(row["way"], row["name"], size, seed=seed))
+    except Unmeasured as error:
+        skipped.append({"what": f"peak memory of {row['way']} {row['name']}", "reason": str(error)})
+        return None
+
+
+def told(row: Mapping[str, Any]) -> str:
+    """Return a row in words, beside what is aimed at."""
+    size, seconds = row["size"], row["seconds"]
+    parts = [
+        f"B={size['requests']:<4} L={size['length']} V={size['vocabulary']:<7}",
+        f"{row['way']:<9} {row['name']:<12}",
+        f"{1e3 * seconds['median']:9.3f} ms",
+        f"[{1e3 * seconds['low']:.3f}, {1e3 * seconds['high']:.3f}]",
+        f"{row['to_token']['median']:7.3f} of token",
+    ]
+    if row["name"] == "block":
+        parts.append(f"(aim {TARGETS['block_to_token']})")
+    parts += [f"{of['median']:.3f} of {other}" for other, of in row["to_others"].items()]
+    if row["peak"] is not None:
+        parts.append(f"peak {row['peak']:.3f} of input")
+    if row["peak"] is not None and row["name"] in OURS:
+        parts.append(f"(aim {TARGETS['peak_to_input']})")
+    return "  ".join(parts)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,328 @@
+"""What users feel: tokens per iteration, and per second, of every verifier that we have.
+
+    python adapters/benchmarks/decoding.py [--quick] [--out FOLDER]
+
+No model is asked. Rows are Zipf's law, dealt to the tokens anew in every context; the draft's
+logits are the target's plus noise of standard deviation sigma. A row is a function of the context,
+so paths that share a prefix share its rows, and what was emitted decides what follows.
+
+Tokens per second are those of a model of costs: an iteration is one pass of the target, one of the
+draft for each position, and the verification, which is measured on this machine. The passes' costs
+are options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib import import_module
+from itertools import product
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+from benchmarks.measuring import (
+    Call,
+    Clock,
+    Spread,
+    by_events,
+    by_wall,
+    document,
+    figure,
+    in_turn,
+    spread,
+    written,
+)
+from benchmarks.plots import efficiency, speed
+from torch import Tensor
+
+from draftproof.adapters.fast.batch import Batch, Rows, uniforms
+from draftproof.adapters.fast.drafting import siblings
+from draftproof.adapters.fast.verifier import FORMS, TEXTS, FastVerifier, Text
+
+_PRIME = 2**31 - 1
+_FACTORS = 1_103_515_245, 1_640_531_527
+"""Of a context and of a token, below the prime: what they make stays below 2**63."""
+
+
+@dataclass(frozen=True)
+class Language:
+    """A target and a draft, whose rows [N, V] are windows of a few long lines of probabilities.
+
+    A line is a row twice, so each of its V windows is the row with its tokens turned round.
+    """
+
+    p: Tensor
+    q: Tensor
+
+    def place(self, context: Tensor) -> Tensor:
+        """Return which rows follow contexts, of any shape."""
+        vocabulary = self.p.shape[1]
+        lines = (len(self.p) + vocabulary) // (2 * vocabulary)
+        place = context % (lines * vocabulary)
+        return place + place // vocabulary * vocabulary
+
+
+@cache
+def language(
+    vocabulary: int, sigma: float, *, exponent: float, lines: int, seed: int, device: str = "cpu"
+) -> Language:
+    """Return a language of some lines; those of one seed differ by their sigma alone."""
+    generator = torch.Generator().manual_seed(seed)
+    ranks = torch.rand(lines, vocabulary, generator=generator).argsort(1) + 1
+    target = ranks.double().log() * -exponent
+    noise = torch.randn(lines, vocabulary, generator=generator, dtype=torch.float64)
+
+    def windows(logits: Tensor) -> Tensor:
+        rows = logits.softmax(-1).float()
+        return torch.cat([rows, rows], 1).flatten().to(device).unfold(0, vocabulary, 1)
+
+    return Language(windows(target), windows(target + sigma * noise))
+
+
+def after(context: Tensor, token: Tensor) -> Tensor:
+    """Return the context that a token makes of another, both of one shape."""
+    return (context * _FACTORS[0] + (token + 1) * _FACTORS[1]) % _PRIME
+
+
+def drafted(
+    rows: Language,
+    context: Tensor,
+    text: Text,
+    *,
+    drafts: int,
+    length: int,
+    generator: torch.Generator,
+) -> tuple[Batch, Tensor]:
+    """Return what a verifier's scheme drafts behind contexts [B], and all contexts [B, K, L+1]."""
+    contexts = [context.repeat_interleave(drafts)]
+    tokens = []
+    for depth in range(length):
+        here, width = (context, drafts) if depth == 0 else (contexts[-1], 1)
+        marks = uniforms(len(here), width, generator, here.device)
+        drawn = siblings(rows.q[rows.place(here)], marks, scheme=text.scheme).flatten()
+        tokens.append(drawn)
+        contexts.append(after(contexts[-1], drawn))
+    shape = len(context), drafts, -1
+    along = torch.stack(contexts, 1).view(shape)
+    batch = Batch(
+        tokens=torch.stack(tokens, 1).view(shape),
+        lengths=torch.full_like(context, length),
+        q=Rows(rows.q, rows.place(along[..., :-1])),
+        p=Rows(rows.p, rows.place(along)),
+    )
+    return batch, along
+
+
+def decoded(
+    rows: Language,
+    text: Text,
+    context: Tensor,
+    *,
+    drafts: int,
+    length: int,
+    iterations: int,
+    generator: torch.Generator,
+) -> tuple[Tensor, Batch]:
+    """Return the tokens per iteration of requests [B] after several, and what was verified last.
+
+    What a stateful verifier leaves behind is given to it in the next iteration.
+    """
+    every = torch.arange(len(context), device=context.device)
+    emitted, state = torch.zeros_like(context), None
+    for _ in range(iterations):
+        batch, along = drafted(
+            rows, context, text, drafts=drafts, length=length, generator=generator
+        )
+        batch = replace(batch, state=state)
+        result = FastVerifier(text.name).of(batch, _noise(text, batch, generator))
+        emitted, state = emitted + result.accepted_length + 1, result.state
+        context = after(along[every, result.path, result.accepted_length], result.next_token)
+    return emitted / iterations, batch
+
+
+def verification(text: Text, batch: Batch, form: str, generator: torch.Generator) -> Call:
+    """Return the call that verifies a batch, whose rows lie one behind the other."""
+
+    def block(rows: Rows) -> Rows:
+        at = torch.arange(rows.at.numel(), device=rows.at.device).view(rows.at.shape)
+        return Rows(rows.values[rows.at.flatten()], at, is_block=True)
+
+    batch = replace(batch, p=block(batch.p), q=block(batch.q))
+    verifier = FastVerifier(text.name, form=form)
+    # Of a new batch each time: memory for its rows is a part of the cost.
+    return lambda: verifier.of(replace(batch), _noise(text, batch, generator))
+
+
+def takes(text: Text, drafts: int) -> bool:
+    """Return whether a verifier is measured with K drafts.
+
+    With one draft, those of several are one of those of a single one.
+    """
+    # Paths part at the root alone, and the scheme of pairs draws no more than two there.
+    most = min(text.most_drafts, 2) if text.scheme == "hub" else text.most_drafts
+    return drafts == most == 1 or 1 < drafts <= most
+
+
+def _noise(text: Text, batch: Batch, generator: torch.Generator) -> Tensor:
+    width = text.noise(batch.drafts, batch.length)
+    return uniforms(len(batch.lengths), width, generator, batch.lengths.device)
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Tiny sizes: whether it works, not what it tells.")
+@click.option("--vocabulary", type=click.IntRange(2), default=2048, show_default=True)
+@click.option("--timed-vocabulary", type=click.IntRange(2), default=32_000, show_default=True)
+@click.option("--requests", type=click.IntRange(2), default=128, show_default=True)
+@click.option("--iterations", type=click.IntRange(1), default=6, show_default=True)
+@click.option("--drafts", type=click.IntRange(1), multiple=True, default=(1, 2, 4))
+@click.option("--length", type=click.IntRange(1), multiple=True, default=(2, 4, 8))
+@click.option("--sigma", type=click.FloatRange(0), multiple=True, default=(0, 0.25, 0.5, 1, 1.5, 2))
+@click.option("--exponent", type=float, default=1.1, show_default=True, help="Of Zipf's law.")
+@click.option("--lines", type=click.IntRange(1), default=64, show_default=True)
+@click.option("--batch", type=click.IntRange(1), default=32, show_default=True, help="When timed.")
+@click.option("--rounds", type=click.IntRange(2), default=7, show_default=True)
+@click.option("--target-pass", type=float, default=0.025, show_default=True, help="Seconds.")
+@click.option("--draft-pass", type=float, default=0.0025, show_default=True, help="Seconds.")
+@click.option("--verifier", "names", type=click.Choice(list(TEXTS)), multiple=True)
+@click.option("--form", type=click.Choice(FORMS), default="torch", help="What is timed.")
+@click.option("--device", default="cpu", show_default=True)
+@click.option("--threads", type=click.IntRange(1), help="Of torch, all cores if not given.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), default=Path(__file__).parent / "results")
+def main(*, quick: bool, out: Path, threads: int | None, **options: Any) -> None:
+    """Decode without a model, time the verifiers, and write both to the folder."""
+    if threads is not None:
+        torch.set_num_threads(threads)
+    if quick:
+        options |= {"vocabulary": 50, "timed_vocabulary": 100, "lines": 2, "drafts": (1, 2)}
+        options |= {"length": (2,), "sigma": (0, 1), "batch": 2, "requests": 4}
+        options |= {"iterations": 2, "rounds": 3}
+    sizes = {name: size for name, size in options.items() if name not in _NO_SIZES}
+    found = document("decoding", seed=options["seed"], sizes=sizes)
+    found |= {
+        "costs": {name: options[name] for name in ("target_pass", "draft_pass")},
+        "times": [],
+        "rows": [],
+        "skipped": [],
+    }
+    texts = [TEXTS[name] for name in options["names"] or TEXTS if _is_there(name, found["skipped"])]
+    for drafts, length in product(options["drafts"], options["length"]):
+        own = [text for text in texts if takes(text, drafts)]
+        times = timed(own, drafts, length, options)
+        for text in own:
+            row = {"name": text.name, "drafts": drafts, "length": length}
+            found["times"].append({**row, "seconds": times[text.name].to_json()})
+            for sigma in options["sigma"]:
+                own_row = {**row, "sigma": sigma, **simulated(text, sigma, row, options)}
+                own_row["tokens_per_second"] = figure(
+                    options["batch"]
+                    * own_row["block_efficiency"]
+                    / seconds(times[text.name].median, length, found["costs"])
+                )
+                found["rows"].append(own_row)
+                click.echo(told(own_row, times[text.name]))
+    written(found, out)
+    (out / "decoding-efficiency.svg").write_text(efficiency(found), encoding="utf-8")
+    (out / "decoding-speed.svg").write_text(speed(found), encoding="utf-8")
+
+
+_NO_SIZES = ("names", "target_pass", "draft_pass", "seed")
+
+
+def timed(
+    texts: Sequence[Text], drafts: int, length: int, options: Mapping[str, Any]
+) -> dict[str, Spread]:
+    """Return how long one verification of each takes, in its second iteration, in turn."""
+    device = options["device"]
+    sigma = sorted(options["sigma"])[len(options["sigma"]) // 2]
+    calls = {}
+    for text in texts:
+        generator = torch.Generator(device).manual_seed(options["seed"])
+        _, batch = decoded(
+            _language(options["timed_vocabulary"], sigma, options),
+            text,
+            _contexts(options["batch"], generator),
+            drafts=drafts,
+            length=length,
+            iterations=2,
+            generator=generator,
+        )
+        calls[text.name] = verification(text, batch, options["form"], generator)
+    seen = in_turn(calls, rounds=options["rounds"], clock=_clock(device))
+    return {name: spread(own) for name, own in seen.items()}
+
+
+def simulated(
+    text: Text, sigma: float, size: Mapping[str, Any], options: Mapping[str, Any]
+) -> dict[str, float]:
+    """Return the block efficiency of a verifier, and its standard error over requests."""
+    generator = torch.Generator(options["device"]).manual_seed(options["seed"])
+    each, _ = decoded(
+        _language(options["vocabulary"], sigma, options),
+        text,
+        _contexts(options["requests"], generator),
+        drafts=size["drafts"],
+        length=size["length"],
+        iterations=options["iterations"],
+        generator=generator,
+    )
+    error = float(each.double().std()) / sqrt(len(each))
+    return {
+        "block_efficiency": figure(float(each.double().mean())),
+        "standard_error": figure(error),
+    }
+
+
+def seconds(verification: float, length: int, costs: Mapping[str, float]) -> float:
+    """Return what one iteration takes by the model of costs."""
+    return costs["target_pass"] + length * costs["draft_pass"] + verification
+
+
+def told(row: Mapping[str, Any], time: Spread) -> str:
+    """Return a row in words."""
+    return (
+        f"K={row['drafts']} L={row['length']} sigma={row['sigma']:<5g} {row['name']:<40} "
+        f"{row['block_efficiency']:.3f} ± {row['standard_error']:.3f} tokens per iteration  "
+        f"{1e3 * time.median:9.2f} ms  {row['tokens_per_second']:8.1f} tokens/s"
+    )
+
+
+def _language(vocabulary: int, sigma: float, options: Mapping[str, Any]) -> Language:
+    return language(
+        vocabulary,
+        sigma,
+        exponent=options["exponent"],
+        lines=options["lines"],
+        seed=options["seed"],
+        device=options["device"],
+    )
+
+
+def _contexts(requests: int, generator: torch.Generator) -> Tensor:
+    """Return contexts [B] to start from."""
+    return torch.randint(_PRIME, (requests,), generator=generator, device=generator.device)
+
+
+def _clock(device: str) -> Clock:
+    if torch.device(device).type == "cpu":
+        return by_wall
+    return by_events(torch.empty(2**28, dtype=torch.int8, device=device))
+
+
+def _is_there(name: str, skipped: list[dict[str, str]]) -> bool:
+    """Return whether a verifier is written, and say so where it is not."""
+    try:
+        module = import_module(f"draftproof.adapters.fast.{TEXTS[name].algorithm}")
+        getattr(module, name)
+    except (ImportError, AttributeError) as error:
+        skipped.append({"what": name, "reason": str(error)})
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    main()

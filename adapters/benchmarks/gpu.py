@@ -1,0 +1,222 @@
+"""The fast verifiers of one path on a GPU: how much of its bandwidth they use.
+
+    python adapters/benchmarks/gpu.py [--quick] [--out FOLDER]
+
+A verifier must read its input once. So what counts is the bytes of the logits over the time, as a
+fraction of the bandwidth that a large copy has. Beside our forms stand block verification written
+the obvious way, and the verifiers of engines that are installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import click
+import torch
+from benchmarks.engines import ENGINES
+from benchmarks.inputs import Size, request
+from benchmarks.measuring import (
+    Call,
+    Clock,
+    by_events,
+    by_wall,
+    document,
+    figure,
+    in_turn,
+    ratio,
+    spread,
+    written,
+)
+from benchmarks.peers import at_once
+from benchmarks.plots import bandwidth
+
+from draftproof.adapters.fast.engine import verify
+from draftproof.adapters.fast.verifier import FORMS
+from draftproof.conformance.adapter import Request
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+OURS = tuple(f"{form} {name}" for form, name in product(FORMS, ("token", "block")))
+
+_FLUSHED = 2**28
+"""Bytes: more than any cache holds."""
+
+_COPIED = 2**30
+"""Bytes: enough that a copy's start does not count."""
+
+_QUICK = 2**20
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help="Tiny sizes: whether it works, not how fast.")
+@click.option("--requests", type=click.IntRange(1), multiple=True, default=(1, 16, 64, 256))
+@click.option("--length", type=click.IntRange(1), multiple=True, default=(3, 5, 8))
+@click.option(
+    "--vocabulary", type=click.IntRange(2), multiple=True, default=(32_000, 128_256, 151_936)
+)
+@click.option("--dtype", type=click.Choice(list(DTYPES)), multiple=True, default=tuple(DTYPES))
+@click.option("--rounds", type=click.IntRange(2), default=9, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--device", default="cuda", show_default=True, help="cpu with TRITON_INTERPRET=1.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path(__file__).parent / "results")
+def main(
+    *,
+    quick: bool,
+    requests: Sequence[int],
+    length: Sequence[int],
+    vocabulary: Sequence[int],
+    dtype: Sequence[str],
+    rounds: int,
+    seed: int,
+    device: str,
+    out: Path,
+) -> None:
+    """Measure how much of a GPU's bandwidth verification uses, and write it to the folder."""
+    is_gpu = device != "cpu"
+    if is_gpu and not torch.cuda.is_available():
+        click.echo("torch sees no GPU here: nothing is measured, nothing is written")
+        return
+    if quick:
+        requests, length, vocabulary, rounds = (2,), (2,), (100,), 3
+    clock: Clock = by_wall
+    if is_gpu:
+        clock = by_events(torch.empty(_FLUSHED, dtype=torch.int8, device=device))
+    found = document(
+        "gpu",
+        seed=seed,
+        sizes={
+            "requests": requests,
+            "length": length,
+            "vocabulary": vocabulary,
+            "dtype": dtype,
+            "rounds": rounds,
+        },
+    )
+    copied = copy_bandwidth(_QUICK if quick else _COPIED, device, clock, rounds)
+    found |= {"device": _device(device, copied), "rows": [], "skipped": []}
+    click.echo(f"{found['device']['name']}: {copied / 1e9:.1f} GB/s copied")
+    torch.manual_seed(seed)
+    for own_dtype, *each in product(dtype, requests, length, vocabulary):
+        size = Size(*each)
+        for row in times(
+            size, own_dtype, found, rounds=rounds, seed=seed, device=device, clock=clock
+        ):
+            found["rows"].append(row)
+            click.echo(told(row))
+    for skipped in found["skipped"]:
+        click.echo(f"not measured: {skipped['what']}: {skipped['reason']}")
+    written(found, out)
+    (out / "gpu.svg").write_text(bandwidth(found), encoding="utf-8")
+
+
+def copy_bandwidth(count: int, device: str, clock: Clock, rounds: int) -> float:
+    """Return the bytes per second, read and written, of a copy of so many bytes."""
+    source = torch.empty(count, dtype=torch.int8, device=device)
+    target = torch.empty_like(source)
+    seen = in_turn({"copy": partial(target.copy_, source)}, rounds=rounds, clock=clock)
+    return 2 * count / median(seen["copy"])
+
+
+def times(
+    size: Size,
+    dtype: str,
+    found: Mapping[str, Any],
+    *,
+    rounds: int,
+    seed: int,
+    device: str,
+    clock: Clock,
+) -> Iterator[dict[str, Any]]:
+    """Yield what every call of a size took, each as a row of the document."""
+    given = request(size, seed=seed, logits=True, device=device, dtype=DTYPES[dtype])
+    calls = {name: ours(name, given) for name in OURS}
+    calls["batched"] = batched(given)
+    calls |= theirs(given, ENGINES, found["skipped"])
+    seen = in_turn(calls, rounds=rounds, clock=clock)
+    count = size.numbers * DTYPES[dtype].itemsize
+    for name, own in seen.items():
+        form = name.partition(" ")[0]
+        yield {
+            "size": size.to_json(),
+            "dtype": dtype,
+            "name": name,
+            "seconds": spread(own).to_json(),
+            "fraction": spread(
+                [count / seconds / found["device"]["bandwidth"] for seconds in own]
+            ).to_json(),
+            "to_token": ratio(own, seen[f"{form} token"]).to_json() if form in FORMS else None,
+        }
+
+
+def ours(name: str, request: Request) -> Call:
+    """Return the call of a form of ours on the logits of a request, as an engine has them."""
+    form, _, text = name.partition(" ")
+    requests, _, length = request.draft_tokens.shape
+    return partial(
+        verify,
+        text,
+        draft_token_ids=request.draft_tokens.flatten(),
+        cu_num_draft_tokens=length
+        * torch.arange(1, requests + 1, device=request.draft_tokens.device),
+        max_spec_len=length,
+        target_logits=request.target_probs.flatten(0, 2),
+        draft_logits=request.draft_probs.flatten(0, 2),
+        generators=request.generator,
+        form=form,
+    )
+
+
+def batched(request: Request) -> Call:
+    """Return the call of block verification with every row in memory."""
+    tokens, q, p = request.draft_tokens, request.draft_probs, request.target_probs
+    return partial(at_once, tokens[:, 0], q[:, 0], p[:, 0], logits=True)
+
+
+def theirs(
+    request: Request,
+    engines: Mapping[str, Callable[[Request], Call]],
+    skipped: list[dict[str, str]],
+) -> dict[str, Call]:
+    """Return the calls of the engines that work here, and note once why the others do not."""
+    calls = {}
+    for name, engine in engines.items():
+        try:
+            call = engine(request)
+            call()
+        # Whatever breaks in a program that is not ours is the reason why it is not measured.
+        except Exception as error:
+            reason = {"what": name, "reason": f"{type(error).__name__}: {error}"}
+            if reason not in skipped:
+                skipped.append(reason)
+        else:
+            calls[name] = call
+    return calls
+
+
+def told(row: Mapping[str, Any]) -> str:
+    """Return a row in words."""
+    size, seconds, fraction = row["size"], row["seconds"], row["fraction"]
+    line = (
+        f"{row['dtype']:<8} B={size['requests']:<4} L={size['length']} V={size['vocabulary']:<7} "
+        f"{row['name']:<17} {1e6 * seconds['median']:10.1f} us  "
+        f"{fraction['median']:6.1%} [{fraction['low']:.1%}, {fraction['high']:.1%}] of bandwidth"
+    )
+    if row["to_token"] is not None:
+        line += f"  {row['to_token']['median']:.3f} of token"
+    return line
+
+
+def _device(device: str, copied: float) -> dict[str, Any]:
+    from draftproof.adapters.fast.kernels import IS_INTERPRETED
+
+    name = "cpu" if device == "cpu" else torch.cuda.get_device_name(device)
+    return {"name": name, "bandwidth": figure(copied), "interpreted": IS_INTERPRETED}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,514 @@
+"""Plots of what was measured, as SVG that stands alone: in light, and in dark where that is wanted.
+
+A drawing brings its own paper, so that it is legible wherever it is shown. It is 700 units wide,
+as wide as a page of text, and its letters keep the size of that text.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import inf
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_SVG = "http://www.w3.org/2000/svg"
+
+_COLORS = {
+    "ink": ("#1b1d1f", "#e4e6e8"),
+    "muted": ("#5a6068", "#a0a7af"),
+    "line": ("#d5d8dc", "#3b4148"),
+    "blue": ("#22598f", "#86b6ea"),
+    "red": ("#b3261e", "#ff8f85"),
+    "green": ("#1a6b32", "#74c98a"),
+    "orange": ("#b35900", "#f0a860"),
+    "purple": ("#6a3fa0", "#bfa2ee"),
+    "teal": ("#00707a", "#5cc8d0"),
+}
+"""On light paper, and on dark."""
+
+_PAPER = "#ffffff", "#15181b"
+
+# Colours that nothing else has: each stands for a variable of the drawing's style.
+_INKS = {name: f"#0102{n:02x}" for n, name in enumerate(_COLORS)}
+
+_WIDTH = 700
+_UNIT = 72
+"""Units of a drawing to matplotlib's inch."""
+
+_LETTER = 15
+"""The height of a line of letters."""
+
+_MOST_TICKS = 6
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one verifier looks in every drawing."""
+
+    color: str
+    dashed: bool = False
+    marker: str = "o"
+
+
+_LOOKS = {
+    "token": Look("muted"),
+    "block": Look("blue"),
+    "greedy_block": Look("red", dashed=True),
+    "recursive_rejection": Look("orange"),
+    "recursive_rejection_without_replacement": Look("orange", dashed=True),
+    "k_seq": Look("muted", dashed=True),
+    "spechub": Look("purple"),
+    "greedy_draft": Look("purple", dashed=True),
+    "multipath_block": Look("teal"),
+    "mixed_multipath_block": Look("teal", dashed=True),
+    "traversal": Look("green"),
+    "traversal_without_replacement": Look("green", dashed=True),
+    "recursive_greedy_block": Look("red"),
+    "batched": Look("orange", marker="s"),
+    "listing": Look("green", marker="^"),
+    "transformers": Look("purple", marker="D"),
+    "torch token": Look("muted", dashed=True),
+    "torch block": Look("blue", dashed=True),
+    "triton token": Look("muted"),
+    "triton block": Look("blue"),
+    "vllm v1 token": Look("teal", marker="s"),
+    "vllm v2 token": Look("green", marker="s"),
+    "vllm v2 block": Look("green", dashed=True, marker="s"),
+    "flashinfer token": Look("purple", marker="D"),
+    "sglang token": Look("red", marker="^"),
+    "sglang block": Look("red", dashed=True, marker="^"),
+}
+
+_WAYS = {
+    "unchecked": "from probabilities",
+    "checked": "the same, checked",
+    "logits": "from logits",
+}
+
+
+def cpu_times(found: Mapping[str, Any]) -> str:
+    """Return how long each call takes, as a multiple of our token verifier's."""
+    aim = found["targets"]["block_to_token"]
+    told = (
+        "A row for every size: the time of each call over that of token verification, the same way "
+        f"in. Bars are quartiles. The dashed line is what is aimed at for block, {aim}."
+    )
+    return _by_size(
+        found,
+        title="Time, as a multiple of token verification",
+        told=told,
+        aim=aim,
+        names=("block", "batched", "listing", "transformers"),
+        value=lambda row: row["to_token"],
+    )
+
+
+def cpu_memory(found: Mapping[str, Any]) -> str:
+    """Return the peak memory of each call, as a multiple of its input."""
+    aim = found["targets"]["peak_to_input"]
+
+    def peak(row: Mapping[str, Any]) -> Mapping[str, float] | None:
+        return (
+            None if row["peak"] is None else dict.fromkeys(("low", "median", "high"), row["peak"])
+        )
+
+    told = (
+        "A row for every size: the most memory that was resident, input included, over the bytes "
+        f"of the input. The dashed line is what is aimed at, {aim}."
+    )
+    return _by_size(
+        found,
+        title="Peak memory, as a multiple of the input",
+        told=told,
+        aim=aim,
+        names=("token", "block", "batched"),
+        value=peak,
+    )
+
+
+def efficiency(found: Mapping[str, Any]) -> str:
+    """Return the block efficiency against sigma, a panel for each K, at the largest L."""
+    length = max(row["length"] for row in found["rows"])
+    rows = [row for row in found["rows"] if row["length"] == length]
+    panels = {
+        drafts: _lines([row for row in rows if row["drafts"] == drafts], "block_efficiency")
+        for drafts in sorted({row["drafts"] for row in rows})
+    }
+    heights = [_LETTER * (max(len(lines), 11) + 4) for lines in panels.values()]
+
+    def draw(figure: Figure) -> None:
+        drawn = figure.subplots(
+            len(panels), squeeze=False, sharex=True, gridspec_kw={"height_ratios": heights}
+        )
+        for axes, (drafts, lines) in zip(drawn[:, 0], panels.items(), strict=True):
+            for name, points in lines.items():
+                _line(axes, name, points)
+                for sigma, emitted, row in points:
+                    own = row["standard_error"]
+                    ends = emitted - own, emitted + own
+                    axes.plot((sigma, sigma), ends, color=_INKS[_look(name).color], linewidth=1)
+            axes.set_yscale("log")
+            _tick_tidily(axes, [1, length + 1])
+            axes.set_ylabel(f"{drafts} draft{'s' if drafts > 1 else ''}")
+            _label(axes, lines)
+        axes.set_xlabel("sigma: how far the draft's logits are from the target's")
+
+    told = (
+        f"Tokens per iteration at L = {length}, against the noise of the draft. A panel for each "
+        f"number of drafts; upright bars are one standard error."
+    )
+    title = f"Tokens per iteration, {length} drafted"
+    return _drawn(draw, title=title, told=told, height=sum(heights) + 60, left=60, right=265)
+
+
+def speed(found: Mapping[str, Any]) -> str:
+    """Return tokens per second against sigma, each verifier at its best K and L."""
+    sigmas = sorted({row["sigma"] for row in found["rows"]})
+    best: dict[str, dict[float, Mapping[str, Any]]] = {}
+    for row in sorted(found["rows"], key=lambda row: float(row["tokens_per_second"])):
+        best.setdefault(row["name"], {})[row["sigma"]] = row
+    lines = {
+        name: [(n, own[sigma]["tokens_per_second"], own[sigma]) for n, sigma in enumerate(sigmas)]
+        for name, own in best.items()
+    }
+    winners = [
+        max((own[sigma] for own in best.values()), key=lambda row: float(row["tokens_per_second"]))
+        for sigma in sigmas
+    ]
+    costs = found["costs"]
+
+    def draw(figure: Figure) -> None:
+        axes = figure.subplots()
+        for name, points in lines.items():
+            _line(axes, name, points)
+        for n, row in enumerate(winners):
+            color = _INKS[_look(row["name"]).color]
+            axes.plot(
+                n, row["tokens_per_second"], "o", markersize=11, color=color, fillstyle="none"
+            )
+        axes.set_yscale("log")
+        _tick_tidily(axes, [point[1] for points in lines.values() for point in points])
+        ticks = [
+            "\n".join(
+                (
+                    f"{sigma:g}",
+                    *_words(row["name"]).split(),
+                    f"K={row['drafts']}",
+                    f"L={row['length']}",
+                )
+            )
+            for sigma, row in zip(sigmas, winners, strict=True)
+        ]
+        axes.set_xticks(range(len(sigmas)), ticks, fontsize=9.5)
+        axes.set_ylabel("tokens per second")
+        axes.set_xlabel("sigma, and the verifier to use there")
+        _label(axes, lines)
+
+    told = (
+        f"Tokens per second of a batch, each verifier at its best number of drafts and length, "
+        f"when a pass of the target costs {1e3 * costs['target_pass']:g} ms, one of the draft "
+        f"{1e3 * costs['draft_pass']:g} ms, and a verification what it took on this machine: "
+        f"{found['machine']['cpu']}. Rings mark the fastest."
+    )
+    return _drawn(
+        draw,
+        title="Tokens per second",
+        told=told,
+        height=_LETTER * max(len(lines) + 14, 24),
+        left=60,
+        right=265,
+        bottom=140,
+    )
+
+
+def bandwidth(found: Mapping[str, Any]) -> str:
+    """Return the fraction of the bandwidth that is used, against B, at the largest L."""
+    length = max(row["size"]["length"] for row in found["rows"])
+    rows = [row for row in found["rows"] if row["size"]["length"] == length]
+    dtypes = sorted({row["dtype"] for row in rows})
+    vocabularies = sorted({row["size"]["vocabulary"] for row in rows})
+    names = list(dict.fromkeys(row["name"] for row in rows))
+    requests = sorted({row["size"]["requests"] for row in rows})
+
+    def draw(figure: Figure) -> None:
+        drawn = figure.subplots(
+            len(vocabularies), len(dtypes), squeeze=False, sharex=True, sharey=True
+        )
+        for (n, vocabulary), (m, dtype) in product(enumerate(vocabularies), enumerate(dtypes)):
+            axes = drawn[n, m]
+            for name in names:
+                points = [
+                    (requests.index(row["size"]["requests"]), 100 * row["fraction"]["median"], row)
+                    for row in rows
+                    if row["size"]["vocabulary"] == vocabulary
+                    and (row["dtype"], row["name"]) == (dtype, name)
+                ]
+                _line(axes, name, points)
+            axes.set_ylim(bottom=0)
+            axes.set_xticks(range(len(requests)), [str(count) for count in requests])
+            axes.set_title(f"{dtype}, V = {vocabulary:,}", fontsize=11, color=_INKS["muted"])
+        for axes in drawn[:, 0]:
+            axes.set_ylabel("% of bandwidth")
+        for axes in drawn[-1]:
+            axes.set_xlabel("requests")
+        _legend(figure, names)
+
+    told = (
+        f"The bytes of the logits, read once, over the time of a call, as a fraction of what a "
+        f"large copy reads and writes on {found['device']['name']}; L = {length}."
+    )
+    return _drawn(
+        draw,
+        title="How much of the bandwidth is used",
+        told=told,
+        height=190 * len(vocabularies) + 110,
+        left=60,
+        right=10,
+        top=60,
+        bottom=55 + _LETTER * (1 + len(names) // 4),
+        apart=0.35,
+    )
+
+
+# --- what several drawings have ----------------------------------------------------------
+
+_Point = tuple[float, float, Mapping[str, Any]]
+
+
+def _by_size(
+    found: Mapping[str, Any],
+    *,
+    title: str,
+    told: str,
+    aim: float,
+    names: Sequence[str],
+    value: Callable[[Mapping[str, Any]], Mapping[str, float] | None],
+) -> str:
+    """Return a drawing of a panel for each way in, with a row for every size."""
+    sizes = list(dict.fromkeys(_told_size(row["size"]) for row in found["rows"]))
+    ways = list(dict.fromkeys(row["way"] for row in found["rows"]))
+
+    def draw(figure: Figure) -> None:
+        panels = figure.subplots(1, len(ways), squeeze=False, sharey=True, sharex=True)[0]
+        seen: list[float] = []
+        for axes, way in zip(panels, ways, strict=True):
+            axes.axvline(1, color=_INKS["line"], linewidth=1, zorder=0)
+            axes.axvline(aim, color=_INKS["ink"], linewidth=1, linestyle=(0, (4, 3)), zorder=0)
+            for row in found["rows"]:
+                spread = value(row)
+                if row["way"] != way or row["name"] not in names or spread is None:
+                    continue
+                # Neighbours of one size are drawn one above the other.
+                place = names.index(row["name"]) - (len(names) - 1) / 2
+                y = sizes.index(_told_size(row["size"])) + 0.7 * place / len(names)
+                look = _look(row["name"])
+                color = _INKS[look.color]
+                axes.plot((spread["low"], spread["high"]), (y, y), color=color, linewidth=1)
+                axes.plot(spread["median"], y, look.marker, color=color, markersize=4.5)
+                seen += spread.values()
+            axes.set_title(_WAYS[way], fontsize=11, color=_INKS["muted"])
+            axes.grid(axis="y", color=_INKS["line"], linewidth=0.5)
+        axes.set_xscale("log")
+        _tick_tidily(axes, [1, aim, *seen], upright=False)
+        axes.set_yticks(range(len(sizes)), sizes)
+        axes.set_ylim(len(sizes) - 0.5, -0.5)
+        _legend(figure, names)
+
+    height = 32 * len(sizes) + 115
+    return _drawn(
+        draw, title=title, told=told, height=height, left=148, right=12, bottom=55, top=60
+    )
+
+
+def _lines(rows: Iterable[Mapping[str, Any]], key: str) -> dict[str, list[_Point]]:
+    """Return the points of every verifier, by sigma."""
+    lines: dict[str, list[_Point]] = {}
+    for row in sorted(rows, key=lambda row: float(row["sigma"])):
+        lines.setdefault(row["name"], []).append((row["sigma"], row[key], row))
+    return lines
+
+
+def _line(axes: Axes, name: str, points: Sequence[_Point]) -> None:
+    look = _look(name)
+    axes.plot(
+        [x for x, _, _ in points],
+        [y for _, y, _ in points],
+        color=_INKS[look.color],
+        linestyle=(0, (4, 2)) if look.dashed else "-",
+        linewidth=1.5,
+        marker=look.marker,
+        markersize=3.5,
+    )
+
+
+def _label(axes: Axes, lines: Mapping[str, Sequence[_Point]]) -> None:
+    """Write every line's name beside its end, none over another."""
+    height = axes.get_window_extent().height / axes.figure.dpi * _UNIT
+    ends = {name: points[-1][:2] for name, points in lines.items()}
+    places = {
+        name: float(axes.transAxes.inverted().transform(axes.transData.transform(end))[1])
+        for name, end in ends.items()
+    }
+    gap, lowest = _LETTER / height, -inf
+    room = 1 - gap * (len(places) - 1)
+    for n, name in enumerate(sorted(places, key=places.__getitem__)):
+        # As near to the line's end as those below and those still to come leave room.
+        lowest = max(lowest + gap, min(places[name], room + gap * n))
+        axes.annotate(
+            _words(name),
+            ends[name],
+            (1.06, lowest),
+            textcoords="axes fraction",
+            color=_INKS[_look(name).color],
+            va="center",
+            fontsize=11,
+            annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": _INKS["line"],
+                "linewidth": 0.8,
+                "shrinkA": 1,
+                "shrinkB": 3,
+                "relpos": (0, 0.5),
+            },
+        )
+
+
+def _legend(figure: Figure, names: Sequence[str]) -> None:
+    from matplotlib.lines import Line2D
+
+    handles = [
+        Line2D(
+            [],
+            [],
+            color=_INKS[_look(name).color],
+            marker=_look(name).marker,
+            linestyle=(0, (4, 2)) if _look(name).dashed else "-",
+            label=_words(name),
+        )
+        for name in names
+    ]
+    figure.legend(handles=handles, loc="lower center", ncols=min(len(names), 4), frameon=False)
+
+
+def _tick_tidily(axes: Axes, seen: Sequence[float], *, upright: bool = True) -> None:
+    """Tick a logarithmic axis at numbers that people count in, as many as there is room for."""
+    low, high = min(seen) / 1.15, max(seen) * 1.15
+    decades = [10.0**power for power in range(-9, 10)]
+    for steps in ((1, 2, 5), (1, 3), (1,)):
+        ticks = [step * ten for ten in decades for step in steps if low <= step * ten <= high]
+        if len(ticks) <= _MOST_TICKS:
+            break
+    axis = axes.yaxis if upright else axes.xaxis
+    (axes.set_ylim if upright else axes.set_xlim)(low, high)
+    axis.set_ticks(ticks, [f"{tick:,g}" for tick in ticks])
+    axes.minorticks_off()
+
+
+def _look(name: str) -> Look:
+    return _LOOKS.get(name, Look("ink"))
+
+
+def _words(name: str) -> str:
+    return name.replace("_without_", ", without_").replace("_", " ")
+
+
+def _told_size(size: Mapping[str, int]) -> str:
+    return f"B={size['requests']} L={size['length']} V={size['vocabulary']:,}"
+
+
+def _drawn(
+    draw: Callable[[Figure], None],
+    *,
+    title: str,
+    told: str,
+    height: float,
+    left: float,
+    right: float,
+    bottom: float = 45,
+    top: float = 40,
+    apart: float = 0.15,
+) -> str:
+    """Return a drawing with its title above it; edges are in units."""
+    from matplotlib import style
+    from matplotlib.figure import Figure
+
+    plain = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "draftproof",
+        "text.parse_math": False,
+        "font.size": 12,
+        "axes.labelsize": 12,
+        "xtick.labelsize": 11,
+        "ytick.labelsize": 11,
+        "legend.fontsize": 11,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.edgecolor": _INKS["line"],
+        "axes.labelcolor": _INKS["muted"],
+        "axes.facecolor": "none",
+        "text.color": _INKS["ink"],
+        "xtick.color": _INKS["line"],
+        "ytick.color": _INKS["line"],
+        "xtick.labelcolor": _INKS["muted"],
+        "ytick.labelcolor": _INKS["muted"],
+        "figure.facecolor": "none",
+        "savefig.facecolor": "none",
+    }
+    drawing = io.StringIO()
+    # A style of the user's own stays out of it.
+    with style.context(["default", plain], after_reset=True):
+        figure = Figure(figsize=(_WIDTH / _UNIT, height / _UNIT), dpi=_UNIT)
+        figure.subplots_adjust(
+            left=left / _WIDTH,
+            right=1 - right / _WIDTH,
+            bottom=bottom / height,
+            top=1 - top / height,
+            hspace=apart,
+            wspace=0.12,
+        )
+        figure.text(10 / _WIDTH, 1 - 12 / height, title, va="top", fontsize=14, fontweight="bold")
+        draw(figure)
+        figure.savefig(drawing, format="svg", metadata={"Date": None})
+    return _alone(drawing.getvalue(), title, told, height)
+
+
+def _alone(text: str, title: str, told: str, height: float) -> str:
+    """Return the SVG with paper and colours of its own, and words to be read aloud."""
+    ElementTree.register_namespace("", _SVG)
+    ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
+    root = ElementTree.fromstring(text)  # noqa: S314  # matplotlib has just written it
+    for child in list(root):
+        if child.tag == f"{{{_SVG}}}metadata":
+            root.remove(child)
+    root.attrib |= {"width": str(_WIDTH), "height": f"{height:g}", "role": "img"}
+    paper = {"width": "100%", "height": "100%", "style": "fill: var(--paper)"}
+    for tag, content, attributes in (
+        ("rect", "", paper),
+        ("style", _style(), {}),
+        ("desc", told, {}),
+        ("title", title, {}),
+    ):
+        element = ElementTree.Element(f"{{{_SVG}}}{tag}", attributes)
+        element.text = content
+        root.insert(0, element)
+    whole = ElementTree.tostring(root, encoding="unicode")
+    for name, ink in _INKS.items():
+        whole = whole.replace(ink, f"var(--{name})")
+    return re.sub(r"font: ([\d. a-z]*px)[^;\"]*", r"font: \1 system-ui, sans-serif", whole) + "\n"
+
+
+def _style() -> str:
+    light, dark = (
+        "; ".join(f"--{name}: {own[n]}" for name, own in {"paper": _PAPER, **_COLORS}.items())
+        for n in range(2)
+    )
+    return f":root {{ {light} }} @media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"

@@ -1,0 +1,153 @@
+"""What a fast verifier is given: drafted paths, and rows that lie anywhere in memory.
+
+An engine keeps the rows of a batch one after another, requests of different lengths in a row; the
+adapter protocol keeps them in a block. Here both are the same: rows [N, V], and for every drafted
+position the number of its row. Nothing is copied to get there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Softmax:
+    """How logits become probabilities: softmax(scale * logits) over the tokens that are kept.
+
+    A token is kept if its logit is above `least`, or equal to it with an id of at most `last`.
+    """
+
+    scale: Tensor | None = None
+    """[N] float32: 1 / temperature, None for 1."""
+    least: Tensor | None = None
+    """[N] float32: the smallest logit that is kept, None where all are."""
+    last: Tensor | None = None
+    """[N] int64: the largest id that is kept among equals of the smallest."""
+
+    def of(self, logits: Tensor, where: Tensor, out: Tensor) -> Tensor:
+        """Return the probabilities of rows `where` [B], whose logits [B, V] are given, in `out`."""
+        if self.least is not None and self.last is not None:
+            least, last = self.least[where, None], self.last[where, None]
+            tokens = torch.arange(logits.shape[-1], device=logits.device)
+            is_cut = (logits < least) | ((logits == least) & (tokens > last))
+            logits = logits.masked_fill(is_cut, -torch.inf)
+        if self.scale is not None:
+            logits = logits * self.scale[where, None]
+        return torch.softmax(logits, -1, dtype=out.dtype, out=out)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one model at the positions of a batch."""
+
+    values: Tensor
+    """[N, V]: probabilities, or logits where there is a `softmax`."""
+    at: Tensor
+    """[B, K, D] int64: which row belongs to a path's position; any where there is none."""
+    softmax: Softmax | None = None
+    is_block: bool = False
+    """Whether rows lie in the order of `at`, one behind the other."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype that is computed in: float32, or float64 for rows of it."""
+        return torch.promote_types(self.values.dtype, torch.float32)
+
+    def row(self, path: Tensor, depth: int | Tensor, out: Tensor) -> Tensor:
+        """Return the probabilities [B, V] at a depth of each request's `path` [B].
+
+        The depth is one for all requests, or [B]. They are in `out`, or the rows themselves.
+        """
+        where = self.at[torch.arange(len(path), device=path.device), path, depth]
+        if self.is_block and self.at.shape[1] == 1 and isinstance(depth, int):
+            rows = self.values.view(*self.at.shape, self.values.shape[1])[:, 0, depth]
+        else:
+            is_ready = self.softmax is None and self.values.dtype == out.dtype
+            rows = torch.index_select(self.values, 0, where, out=out if is_ready else None)
+        if self.softmax is not None:
+            return self.softmax.of(rows, where, out)
+        return rows if rows.dtype == out.dtype else out.copy_(rows)
+
+    def along(self, path: Tensor, tokens: Tensor, out: Tensor) -> Tensor:
+        """Return the probabilities [B, L] of tokens [B, L] at depths 0..L-1 of each `path` [B].
+
+        Rows of logits are computed in `out`.
+        """
+        if self.softmax is not None:
+            chances = tokens.to(self.dtype)
+            for depth in range(tokens.shape[1]):
+                row = self.row(path, depth, out)
+                chances[:, depth] = row.gather(1, tokens[:, depth, None])[:, 0]
+            return chances
+        where = self.at[torch.arange(len(path), device=path.device), path, : tokens.shape[1]]
+        return self.values[where, tokens].to(self.dtype)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B requests of K drafted paths, of at most L tokens, over V tokens."""
+
+    tokens: Tensor
+    """[B, K, L] int64: the drafted paths, 0 beyond a request's length."""
+    lengths: Tensor
+    """[B] int64: how many tokens each request drafts."""
+    q: Rows
+    """The draft's rows, of depth 0..L-1."""
+    p: Rows
+    """The target's rows, of depth 0..L; the one at `lengths` is for the bonus."""
+    branching: tuple[int, ...] | None = None
+    """How many tokens were drawn after every context, None where paths part at the root alone."""
+    state: Mapping[str, Tensor] | None = None
+    """[B, ...] each: what the iteration before left, of a verifier that is stateful."""
+
+    @property
+    def drafts(self) -> int:
+        """The number of drafts K."""
+        return self.tokens.shape[1]
+
+    @property
+    def length(self) -> int:
+        """The largest draft length L."""
+        return self.tokens.shape[2]
+
+    @cached_property
+    def room(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Memory [B, V] for three rows of every request: where a verifier computes.
+
+        It is made once, and not touched before it is used: memory that is new is slow.
+        """
+        shape = len(self.lengths), self.p.values.shape[1]
+        made = torch.empty(3, *shape, dtype=self.p.dtype, device=self.p.values.device)
+        return made[0], made[1], made[2]
+
+    def any_path(self) -> Tensor:
+        """Return path 0 for every request, [B] int64."""
+        return torch.zeros_like(self.lengths)
+
+    def token(self, path: Tensor, depth: int) -> Tensor:
+        """Return the token [B] at a depth of each request's `path` [B]."""
+        return self.tokens[torch.arange(len(path), device=path.device), path, depth]
+
+
+def uniforms(
+    rows: int,
+    width: int,
+    generator: torch.Generator | list[torch.Generator | None] | None,
+    device: torch.device,
+) -> Tensor:
+    """Return numbers [rows, width] in [0, 1), float64, from one generator or each row's own.
+
+    Doubles: 2**24 numbers cannot draw from 2**18 equal tokens, each would be off by 1/64.
+    """
+    if not isinstance(generator, list):
+        return torch.rand(rows, width, dtype=torch.float64, device=device, generator=generator)
+    noise = torch.rand(rows, width, dtype=torch.float64, device=device)
+    for row, own in enumerate(generator):
+        if own is not None:
+            noise[row].uniform_(generator=own)
+    return noise

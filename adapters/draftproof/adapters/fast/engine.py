@@ -1,0 +1,217 @@
+"""The fast verifiers as an engine calls them: on the tensors that it has, as they lie.
+
+vLLM and SGLang keep the drafted tokens of a batch one after another, requests of different lengths
+in a row, and so the rows. None of them is copied: temperature, top-k and top-p are applied as a
+row is read, and where the draft is certain of its tokens it needs no rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from draftproof.adapters.fast.batch import Batch, Rows, Softmax, uniforms
+from draftproof.adapters.fast.inputs import InvalidRequest, from_flat
+from draftproof.adapters.fast.sampling import Sampling, softmax
+from draftproof.adapters.fast.verifier import FORMS, TEXTS, FastVerifier
+from draftproof.conformance.adapter import Result
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What B requests emit, and what an engine must know to go on."""
+
+    token_ids: Tensor
+    """[B, max_spec_len + 1] int32: the accepted tokens, the next token, then -1."""
+    accepted: Tensor
+    """[B] int64: how many tokens were accepted; the cache stays valid for as many positions."""
+    path: Tensor
+    """[B] int64: which of the K paths they are on."""
+    state: Mapping[str, Tensor] | None = None
+    """[B, ...] each: what the next call is to be told of each request, by stateful verifiers."""
+
+
+def verify(
+    name: str,
+    *,
+    draft_token_ids: Tensor,
+    cu_num_draft_tokens: Tensor,
+    max_spec_len: int,
+    target_logits: Tensor | None = None,
+    target_probs: Tensor | None = None,
+    draft_logits: Tensor | None = None,
+    draft_probs: Tensor | None = None,
+    temperature: Tensor | None = None,
+    top_k: Tensor | None = None,
+    top_p: Tensor | None = None,
+    generators: torch.Generator | list[torch.Generator | None] | None = None,
+    branching: tuple[int, ...] | None = None,
+    state: Mapping[str, Tensor] | None = None,
+    form: str = "torch",
+) -> Verified:
+    """Verify the drafts of B requests, which have n positions together, by the verifier `name`.
+
+    * `draft_token_ids` [n], or [n, K] for K drafts, integer: those of all requests, one after
+      another. A request's draft ends before its first -1.
+    * `cu_num_draft_tokens` [B], integer: where each request's end; it may have none. More than
+      `max_spec_len` of them do not count.
+    * The target's rows are [n + B, V], or [n + B, K, V]: for each request one at every drafted
+      position, and one behind them. The draft's are [n, V], or [n, K, V]. Without any the draft is
+      certain of its tokens, as an n-gram draft is, or one of most probable tokens; then K is 1.
+    * `temperature`, `top_k` and `top_p` [B], see `Sampling`, are applied to logits, the target's
+      and the draft's; None where they were already. Probabilities are taken as they are.
+    * `generators` is one for all requests, or one for each, where None is the default one.
+    * `branching` and `state` are those of `Request`, `form` is one of `FORMS`.
+
+    The law of what is emitted is that of the text `name` of `draftproof.reference.verifiers`, for
+    each request by itself; so it is the target's, if the caller sees to it that
+
+    * the tokens were drawn from the draft's rows that are given, after the same temperature, top-k
+      and top-p, by the scheme of the verifier, `TEXTS[name].scheme`. A drafter that processes its
+      rows in another way gives the probabilities that it drew from;
+    * no number that drew a draft is used again: a generator is another one, or has gone on;
+    * rows are laws, without NaN, and tokens are of the vocabulary. Nothing is checked that waits
+      for the device;
+    * a stateful verifier gets the state of each request back, in the order of the requests now, and
+      the target's own rows.
+
+    A request with a generator of its own emits the same tokens whatever else is in the batch, as
+    long as `max_spec_len` is a constant of the engine: it sets how many numbers are drawn for each
+    request, used or not. Sums may round otherwise in a batch of another size, which moves a token
+    once in a million draws.
+
+    Raises `InvalidRequest` for shapes that do not fit together, and unknown names.
+    """
+    verifier = _verifier(name, form)
+    tokens = draft_token_ids[:, None] if draft_token_ids.dim() == 1 else draft_token_ids
+    ends = cu_num_draft_tokens.long()
+    _check(verifier, tokens, ends, generators, temperature, top_k, top_p)
+    positions, drafts = tokens.shape
+    p = _rows("target", target_logits, target_probs, (positions + len(ends), drafts))
+    q = _rows("draft", draft_logits, draft_probs, (positions, drafts))
+    if p is None:
+        raise InvalidRequest("target_logits or target_probs must be given")
+    if q is None and drafts > 1:
+        raise InvalidRequest(
+            f"draft_logits or draft_probs must be given: a draft that is certain of its tokens has "
+            f"one path, draft_token_ids has {drafts}"
+        )
+    sampling = Sampling(temperature, top_k, top_p)
+    p_softmax = None if target_logits is None else _softmax(p, sampling, ends, more=1)
+    q_softmax = None if q is None or draft_logits is None else _softmax(q, sampling, ends, more=0)
+    if positions == 0:
+        # An index needs something to point to, though nothing of it is used.
+        tokens = tokens.new_full((1, drafts), -1)
+    if q is None or positions == 0:
+        q_rows, q_softmax = p, p_softmax
+    else:
+        q_rows = q
+    batch = from_flat(
+        tokens, ends, q_rows, p, longest=max_spec_len, q_softmax=q_softmax, p_softmax=p_softmax
+    )
+    batch = replace(batch, branching=branching, state=state)
+    if q is None:
+        batch = replace(batch, q=_certain(batch, form))
+    width = TEXTS[name].noise(drafts, max_spec_len)
+    noise = uniforms(len(ends), width, generators, tokens.device)
+    return _verified(batch, verifier.of(batch, noise))
+
+
+@cache
+def _verifier(name: str, form: str) -> FastVerifier:
+    if name not in TEXTS:
+        raise InvalidRequest(f"there is no verifier {name!r}; there are {', '.join(TEXTS)}")
+    if form not in FORMS:
+        raise InvalidRequest(f"there is no form {form!r}; there are {', '.join(FORMS)}")
+    return FastVerifier(name, form=form)
+
+
+def _check(
+    verifier: FastVerifier,
+    tokens: Tensor,
+    ends: Tensor,
+    generators: torch.Generator | list[torch.Generator | None] | None,
+    *parameters: Tensor | None,
+) -> None:
+    if tokens.dim() != 2 or tokens.shape[1] not in range(1, verifier.max_drafts + 1):
+        raise InvalidRequest(
+            f"draft_token_ids must be [n] or [n, K], with K at most {verifier.max_drafts} for "
+            f"{verifier.name}, got {list(tokens.shape)}"
+        )
+    if ends.dim() != 1:
+        raise InvalidRequest(f"cu_num_draft_tokens must be [B], got {list(ends.shape)}")
+    for name, given in zip(("temperature", "top_k", "top_p"), parameters, strict=True):
+        if given is not None and given.shape != ends.shape:
+            raise InvalidRequest(f"{name} must be [{len(ends)}], got {list(given.shape)}")
+    if isinstance(generators, list) and len(generators) != len(ends):
+        raise InvalidRequest(
+            f"generators must be one, or one for each of the {len(ends)} requests, got "
+            f"{len(generators)}"
+        )
+
+
+def _rows(
+    name: str, logits: Tensor | None, probs: Tensor | None, shape: tuple[int, int]
+) -> Tensor | None:
+    """Return the rows of a model, [N, K, V] with N and K as in `shape`, None where none are given.
+
+    Raises `InvalidRequest`.
+    """
+    if logits is not None and probs is not None:
+        raise InvalidRequest(f"{name}_logits and {name}_probs are both given, one must be None")
+    rows = probs if logits is None else logits
+    if rows is None:
+        return None
+    wide = rows[:, None] if rows.dim() == 2 else rows
+    if wide.dim() != 3 or wide.shape[:2] != shape:
+        what = f"{name}_{'probs' if logits is None else 'logits'}"
+        wanted = [f"[{shape[0]}, V]"] * (shape[1] == 1) + [f"[{shape[0]}, {shape[1]}, V]"]
+        raise InvalidRequest(f"{what} must be {' or '.join(wanted)}, got {list(rows.shape)}")
+    return wide
+
+
+def _softmax(rows: Tensor, sampling: Sampling, ends: Tensor, *, more: int) -> Softmax:
+    """Return how logits [N, K, V] become probabilities by the parameters of their requests.
+
+    Each has as many rows as it drafts tokens, and `more`.
+    """
+    if sampling.is_plain:
+        return Softmax()
+    request = torch.arange(len(ends), device=ends.device).repeat_interleave(
+        ends.diff(prepend=ends.new_zeros(1)) + more, output_size=len(rows)
+    )
+    return softmax(rows.flatten(0, 1), sampling.of(request.repeat_interleave(rows.shape[1])))
+
+
+def _certain(batch: Batch, form: str) -> Rows:
+    """Return the rows of a draft that is certain of its tokens.
+
+    A one among zeros is seen through windows of V numbers, so no row is written; but for kernels,
+    which read rows that lie one behind the other.
+    """
+    vocabulary = batch.p.values.shape[1]
+    line = torch.arange(1 - vocabulary, vocabulary, device=batch.tokens.device) == 0
+    windows = line.to(batch.p.dtype).unfold(0, vocabulary, 1)
+    at = vocabulary - 1 - batch.tokens
+    if form == "torch":
+        return Rows(windows, at)
+    return Rows(windows[at.flatten()], torch.arange(at.numel(), device=at.device).view(at.shape))
+
+
+def _verified(batch: Batch, result: Result) -> Verified:
+    """Return what is emitted as an engine reads it."""
+    accepted, next_token = result.accepted_length[:, None], result.next_token[:, None]
+    every = torch.arange(len(accepted), device=accepted.device)
+    tokens = torch.cat([batch.tokens[every, result.path], next_token], 1)
+    depth = torch.arange(batch.length + 1, device=accepted.device)
+    behind = torch.where(depth == accepted, next_token, -1)
+    return Verified(
+        token_ids=torch.where(depth < accepted, tokens, behind).int(),
+        accepted=result.accepted_length,
+        path=result.path,
+        state=result.state,
+    )

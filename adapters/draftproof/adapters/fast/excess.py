@@ -1,0 +1,110 @@
+"""What is owed: the excess (a p - c q)+ of two rows, its mass, and a token drawn from it.
+
+Every residual of every verifier here has this form. Token verification owes (p - q)+, block
+verification (w p - q)+; and a residual whose target was a residual itself, of the same draft row,
+is one again: (b (a p - c q)+ - d q)+ = (ab p - (bc + d) q)+. So trials against one row are two
+numbers, not a row of their own.
+
+Masses are sums of what is positive. What is left where p and q differ by rounding alone is
+rounding, too; it is drawn from with the probability that coins leave it, which is as small.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from draftproof.adapters.fast.batch import Batch
+from draftproof.conformance.adapter import Result
+
+CHUNK = 1024
+"""How many tokens are searched one by one, after the chunk was found."""
+
+
+def excess(p: Tensor, q: Tensor, a: Tensor, c: Tensor | None = None, *, out: Tensor) -> Tensor:
+    """Return (a p - c q)+ [B, V] of rows p, q [B, V] and factors a, c [B], in `out`, may be q.
+
+    Without c it is 1.
+    """
+    return _deficit(p, q, a, c, out).neg_()
+
+
+def mass(p: Tensor, q: Tensor, a: Tensor, c: Tensor | None = None, *, out: Tensor) -> Tensor:
+    """Return the sum [B] of `excess`, computed in `out`."""
+    return _deficit(p, q, a, c, out).sum(-1).neg_()
+
+
+def _deficit(p: Tensor, q: Tensor, a: Tensor, c: Tensor | None, out: Tensor) -> Tensor:
+    """Return min(c q - a p, 0), in as few passes as there are operators for."""
+    scaled = q if c is None else torch.mul(q, c[:, None], out=out)
+    return torch.addcmul(scaled, p, a[:, None], value=-1, out=out).clamp_(max=0)
+
+
+def ratio(p: Tensor, q: Tensor, token: Tensor) -> Tensor:
+    """Return p / q [B] of a token [B] in rows [B, V].
+
+    A token that its draft cannot have said: as good as infinite if the target can say it, else 0.
+    """
+    column = token[:, None]
+    return (p.gather(1, column) / q.gather(1, column))[:, 0].nan_to_num()
+
+
+def ratios(batch: Batch, path: Tensor) -> Tensor:
+    """Return p / q [B, L] of every token of each request's `path` [B], 0 beyond its length."""
+    tokens = batch.tokens[torch.arange(len(path), device=path.device), path]
+    p, q = (rows.along(path, tokens, batch.room[0]) for rows in (batch.p, batch.q))
+    depth = torch.arange(batch.length, device=path.device)
+    return torch.where(depth < batch.lengths[:, None], (p / q).nan_to_num(), 0)
+
+
+def corrected(batch: Batch, path: Tensor, accepted: Tensor, a: Tensor, mark: Tensor) -> Result:
+    """Return what is emitted where `accepted` [B] tokens of a `path` [B] are kept.
+
+    The next token is drawn from (a p - q)+ behind them, with a [B]; from p where all were accepted,
+    and where nothing is left, since target and draft differ by rounding alone.
+    """
+    is_full = accepted == batch.lengths
+    p = batch.p.row(path, accepted, batch.room[0])
+    if batch.length == 0:
+        return Result(accepted, path, draw(p, mark))
+    q = batch.q.row(path, torch.where(is_full, 0, accepted), batch.room[1])
+    owed = excess(p, q.masked_fill_(is_full[:, None], 0), torch.where(is_full, 1, a), out=q)
+    is_void = owed.sum(-1, keepdim=True) == 0
+    return Result(accepted, path, draw(owed.addcmul_(p, is_void.to(p.dtype)), mark))
+
+
+def draw(weights: Tensor, mark: Tensor) -> Tensor:
+    """Return the token [B] at `mark` [B], in [0, 1), of the running sum of weights [B, V].
+
+    Weights need not sum to 1; a token without weight is never drawn, from a row that has any. The
+    sum runs in float64 over chunks, whose own sums are float32: at V = 262,144 equal weights, a
+    sum that ran in float32 would be wrong by 1/64 of a token.
+    """
+    vocabulary = weights.shape[-1]
+    size = min(CHUNK, vocabulary)
+    whole = vocabulary // size * size
+    chunks = weights[:, :whole].view(len(weights), whole // size, size).sum(-1)
+    rest = weights[:, whole:].sum(-1, keepdim=True)
+    reached = torch.cat([chunks, rest], 1).double().cumsum(1)
+    here = mark * reached[:, -1]
+    chunk = torch.minimum(_first_above(reached, here), _first_full(reached))
+    before = torch.cat([torch.zeros_like(reached[:, :1]), reached], 1).gather(1, chunk[:, None])
+
+    tokens = chunk[:, None] * size + torch.arange(size, device=weights.device)
+    inside = weights.gather(1, tokens.clamp(max=vocabulary - 1)).double()
+    running = inside.masked_fill(tokens >= vocabulary, 0).cumsum(1)
+    own = torch.minimum(_first_above(running, here - before[:, 0]), _first_full(running))
+    return chunk * size + own
+
+
+def _first_above(running: Tensor, here: Tensor) -> Tensor:
+    """Return the first index [B] at which a running sum [B, N] is above `here` [B], N if none."""
+    return torch.searchsorted(running, here[:, None].contiguous(), right=True)[:, 0]
+
+
+def _first_full(running: Tensor) -> Tensor:
+    """Return the first index [B] at which a running sum [B, N] has its last value.
+
+    Nothing is drawn beyond it, though a sum that was rounded otherwise says so.
+    """
+    return (running < running[:, -1:]).sum(-1)

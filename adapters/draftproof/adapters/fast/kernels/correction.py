@@ -1,0 +1,43 @@
+"""The last step of single-path verification: draw the next token, from one piece of one row."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from draftproof.adapters.fast.kernels.rows import Position, drawn, mass, position
+
+
+@triton.jit
+def next_token(
+    p, q, path, accepted, length, a, mark, sums, pieces, size, active, BLOCK_V: tl.constexpr
+):  # fmt: skip
+    """Return the next token [BLOCK_B] behind what is accepted, as `excess.corrected` does in torch.
+
+    `sums` [BLOCK_B] point to the mass of what is owed there in each of the `pieces` of the row.
+    """
+    at = position(p, q, path, accepted, active)
+    one, none = tl.zeros_like(a) + 1.0, tl.zeros_like(a)
+    is_full = accepted == length
+    a, c = tl.where(is_full, one, a), tl.where(is_full, none, one)
+    total = tl.zeros_like(mark)
+    for piece in range(pieces):
+        total += tl.load(sums + piece, mask=active, other=0.0)
+    here = mark * total
+    chosen = tl.zeros_like(accepted)
+    start, before = tl.zeros_like(mark), tl.zeros_like(mark)
+    for piece in range(pieces):
+        own = tl.load(sums + piece, mask=active, other=0.0)
+        # A piece without weight is never drawn from, nor one behind the last that has some.
+        is_next = (own > 0) & (before <= here)
+        chosen, start = tl.where(is_next, piece, chosen), tl.where(is_next, before, start)
+        before += own
+    token = drawn(at, a, c, here - start, chosen * size, size, BLOCK_V)
+    is_void = active & (total == 0)
+    if tl.max(is_void.to(tl.int32)) > 0:
+        # Target and draft differ by rounding alone: there is no residual, and p is drawn from.
+        at = Position(p, at.p_row, q, at.q_row, is_void)
+        here = mark * mass(at, one, none, 0, p.vocabulary, BLOCK_V)
+        again = drawn(at, one, none, here, tl.zeros_like(accepted), p.vocabulary, BLOCK_V)
+        token = tl.where(is_void, again, token)
+    return token

@@ -1,0 +1,127 @@
+"""Drafting as Triton kernels: one sweep adds a row up, then one piece of it is searched.
+
+Tokens that are gone are few, and compared with as a row is read: no row is copied without them.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from draftproof.adapters.fast.batch import Rows, Softmax
+from draftproof.adapters.fast.drafting import Urn
+from draftproof.adapters.fast.kernels.launch import model, tiles
+from draftproof.adapters.fast.kernels.rows import Model, probability
+
+
+def urn(rows: Tensor, softmax: Softmax | None) -> Urn:
+    """Return the urn of rows as `fast.drafting.urn` does. Logits are never written as a row."""
+    count, vocabulary = rows.shape
+    cut = tiles(count, vocabulary)
+    every = torch.arange(count, device=rows.device).view(-1, 1, 1)
+    given = model(Rows(rows, every, softmax))
+    sums = torch.empty(2, count, cut.pieces, dtype=given[1].dtype, device=rows.device)
+    tokens = torch.empty(count, cut.pieces, dtype=torch.int64, device=rows.device)
+
+    def draw(mark: Tensor, gone: Tensor) -> Tensor:
+        token = torch.empty_like(every[:, 0, 0])
+        row = given, gone.contiguous(), gone.shape[1], count, vocabulary, cut.size
+        _add[cut.programs, cut.pieces](*row, sums[0], cut.requests, cut.tokens)
+        _search[(cut.programs,)](
+            *row, sums[0], mark.contiguous(), token, cut.pieces, cut.requests, cut.tokens
+        )
+        return token
+
+    def most_probable(gone: Tensor) -> Tensor:
+        row = given, gone.contiguous(), gone.shape[1], count, vocabulary, cut.size
+        _compare[cut.programs, cut.pieces](*row, sums[1], tokens, cut.requests, cut.tokens)
+        return tokens.gather(1, sums[1].argmax(-1, keepdim=True))[:, 0]
+
+    return Urn(draw, most_probable)
+
+
+@triton.jit
+def left(p, row, active, gone, count, tokens):
+    """Return the weights [BLOCK_B, BLOCK_V] of tokens [1 or BLOCK_B, BLOCK_V], 0 if gone."""
+    inside = active[:, None] & (tokens < p.vocabulary)
+    weight = probability(p, row[:, None], tokens, inside)
+    for i in range(count):
+        other = tl.load(gone + row * count + i, mask=active, other=-1)
+        weight = tl.where(tokens == other[:, None], 0.0, weight)
+    return weight
+
+
+@triton.jit
+def _add(
+    p, gone, count, rows, vocabulary, size, sums, BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr
+):  # fmt: skip
+    """Write the mass of what is left in one piece of every row."""
+    p = Model(p[0], p[1], p[2], p[3], vocabulary, p[4])
+    row = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
+    piece, pieces = tl.program_id(1), tl.num_programs(1)
+    total = tl.full([BLOCK_B, BLOCK_V], 0.0, p.soft.dtype.element_ty)
+    for start in range(0, size, BLOCK_V):
+        tokens = (piece * size + start + tl.arange(0, BLOCK_V))[None, :]
+        total += left(p, row, row < rows, gone, count, tokens)
+    tl.store(sums + row * pieces + piece, tl.sum(total, 1), mask=row < rows)
+
+
+@triton.jit
+def _search(
+    p, gone, count, rows, vocabulary, size, sums, marks, drawn, pieces,
+    BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
+):  # fmt: skip
+    """Write the token at which the running sum of what is left rises above its mark."""
+    p = Model(p[0], p[1], p[2], p[3], vocabulary, p[4])
+    row = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
+    active = row < rows
+    total = tl.full([BLOCK_B], 0.0, tl.float64)
+    for piece in range(pieces):
+        total += tl.load(sums + row * pieces + piece, mask=active, other=0.0)
+    here = total * tl.load(marks + row, mask=active, other=0.0)
+    chosen = tl.full([BLOCK_B], 0, tl.int64)
+    start, reached = tl.full([BLOCK_B], 0.0, tl.float64), tl.full([BLOCK_B], 0.0, tl.float64)
+    for piece in range(pieces):
+        own = tl.load(sums + row * pieces + piece, mask=active, other=0.0)
+        # A piece without weight is never drawn from, nor one behind the last that has some.
+        is_next = (own > 0) & (reached <= here)
+        chosen, start = tl.where(is_next, piece, chosen), tl.where(is_next, reached, start)
+        reached += own
+    here -= start
+    before, token, searching = tl.full([BLOCK_B], 0.0, tl.float64), chosen * size, active
+    for step in range(0, size, BLOCK_V):
+        tokens = (chosen * size + step)[:, None] + tl.arange(0, BLOCK_V)[None, :]
+        weight = left(p, row, searching, gone, count, tokens)
+        # Where, as rounding has it, nothing is above the mark, the last that has weight is drawn.
+        last = tl.max(tl.where(weight > 0, tokens, -1), 1)
+        token = tl.where(last >= 0, last, token)
+        running = before[:, None] + tl.cumsum(weight.to(tl.float64), 1)
+        above = tl.min(tl.where(running > here[:, None], tokens, vocabulary), 1)
+        found = searching & (above < vocabulary)
+        token = tl.where(found, tl.minimum(above, token), token)
+        searching &= ~found
+        before += tl.sum(weight.to(tl.float64), 1)
+    tl.store(drawn + row, token, mask=active)
+
+
+@triton.jit
+def _compare(
+    p, gone, count, rows, vocabulary, size, largest, best,
+    BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
+):  # fmt: skip
+    """Write the largest weight that is left in one piece of every row, and its first token."""
+    p = Model(p[0], p[1], p[2], p[3], vocabulary, p[4])
+    row = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
+    piece, pieces = tl.program_id(1), tl.num_programs(1)
+    most = tl.full([BLOCK_B], 0.0, p.soft.dtype.element_ty)
+    token = tl.full([BLOCK_B], 0, tl.int64)
+    for start in range(0, size, BLOCK_V):
+        tokens = (piece * size + start + tl.arange(0, BLOCK_V))[None, :]
+        weight = left(p, row, row < rows, gone, count, tokens)
+        here = tl.max(weight, 1)
+        first = tl.min(tl.where(weight == here[:, None], tokens, vocabulary), 1)
+        token, most = tl.where(here > most, first, token), tl.maximum(most, here)
+    tl.store(largest + row * pieces + piece, most, mask=row < rows)
+    tl.store(best + row * pieces + piece, token, mask=row < rows)

@@ -1,0 +1,125 @@
+"""What every kernel does with rows: read them, add up what is owed, draw from it.
+
+A program has a tile of BLOCK_B requests and BLOCK_V tokens at a time: one request where the
+vocabulary is large, many where it is small. Probabilities of logits are made as they are read, from
+five numbers of their row: scale, least, last (see `batch.Softmax`), the largest scaled logit, and
+the logarithm of the mass when that one is 1. The last two are apart: large logits have few digits.
+Offsets are int64: rows of a batch hold more than 2**31 numbers.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import triton
+import triton.language as tl
+
+
+class Model(NamedTuple):
+    """The rows [N, V] of a model, and which of them is where, at [B, K, D].
+
+    `soft` has the dtype that is computed in, whatever it holds.
+    """
+
+    entry: tl.tensor
+    soft: tl.tensor
+    at: tl.tensor
+    depths: tl.tensor
+    vocabulary: tl.tensor
+    LOGITS: tl.constexpr
+
+
+class Position(NamedTuple):
+    """The rows of target and draft at one position of BLOCK_B requests, those that are `active`."""
+
+    p: Model
+    p_row: tl.tensor
+    q: Model
+    q_row: tl.tensor
+    active: tl.tensor
+
+
+@triton.jit
+def position(p, q, path, depth, active):
+    """Return the position at a depth [BLOCK_B] of paths that are numbered b K + k [BLOCK_B]."""
+    p_row = tl.load(p.at + path * p.depths + depth, mask=active, other=0)
+    drafted = active & (depth < q.depths)
+    q_row = tl.load(q.at + path * q.depths + depth, mask=drafted, other=0)
+    return Position(p, p_row, q, q_row, active)
+
+
+@triton.jit
+def probability(model, row, token, inside):
+    """Return the probabilities of tokens in rows, of one shape or broadcast, 0 where not inside."""
+    x = tl.load(model.entry + row * model.vocabulary + token, mask=inside, other=0.0)
+    x = x.to(model.soft.dtype.element_ty)
+    if model.LOGITS:
+        soft = model.soft + row * 5
+        scale = tl.load(soft, mask=inside, other=0.0)
+        least = tl.load(soft + 1, mask=inside, other=0.0)
+        last = tl.load(soft + 2, mask=inside, other=0.0)
+        largest = tl.load(soft + 3, mask=inside, other=0.0)
+        log_mass = tl.load(soft + 4, mask=inside, other=0.0)
+        is_kept = inside & ((x > least) | ((x == least) & (token <= last)))
+        x = tl.where(is_kept, tl.exp(x * scale - largest - log_mass), 0.0)
+    return x
+
+
+@triton.jit
+def ratio(at, token):
+    """Return p / q [BLOCK_B] of a token of each request, as `excess.ratio` does in torch."""
+    p = probability(at.p, at.p_row, token, at.active)
+    q = probability(at.q, at.q_row, token, at.active)
+    # The largest float32 stands for infinity: times 0 it is 0.
+    most = 3.4028234663852886e38
+    quotient = tl.minimum(p / tl.where(q > 0, q, 1.0), most)
+    return tl.where(q > 0, quotient, tl.where(p > 0, most, 0.0))
+
+
+@triton.jit
+def excess(at, a, c, tokens, inside):
+    """Return (a p - c q)+ of tokens [1 or BLOCK_B, BLOCK_V], with a, c [BLOCK_B].
+
+    It is 0 where not `inside` [BLOCK_B, BLOCK_V]; where c = 0, q is not read.
+    """
+    inside &= at.active[:, None]
+    p = probability(at.p, at.p_row[:, None], tokens, inside)
+    q = probability(at.q, at.q_row[:, None], tokens, inside & (c != 0)[:, None])
+    return tl.maximum(a[:, None] * p - c[:, None] * q, 0.0)
+
+
+@triton.jit
+def mass(at, a, c, first, end, BLOCK_V: tl.constexpr):
+    """Return the sum [BLOCK_B] of `excess` over the tokens first..end-1."""
+    total = tl.full([at.active.shape[0], BLOCK_V], 0.0, at.p.soft.dtype.element_ty)
+    for start in range(first, end, BLOCK_V):
+        tokens = (start + tl.arange(0, BLOCK_V))[None, :]
+        total += excess(at, a, c, tokens, tokens < end)
+    return tl.sum(total, 1)
+
+
+@triton.jit
+def drawn(at, a, c, here, first, size, BLOCK_V: tl.constexpr):
+    """Return the token [BLOCK_B] at which the running sum of `excess` rises above `here` [BLOCK_B].
+
+    It runs in float64 over the `size` tokens from `first` [BLOCK_B] on. Where, as rounding has it,
+    it never gets there, it is the last token that has any weight.
+    """
+    token, before = first, tl.zeros_like(here)
+    searching = at.active
+    for step in range(0, size, BLOCK_V):
+        own = step + tl.arange(0, BLOCK_V)
+        tokens = first[:, None] + own[None, :]
+        inside = (own < size)[None, :] & (tokens < at.p.vocabulary) & searching[:, None]
+        owed = excess(at, a, c, tokens, inside)
+        last = tl.max(tl.where(owed > 0, tokens, -1), 1)
+        token = tl.where(last >= 0, last, token)
+        after = before + tl.sum(owed, 1)
+        found = searching & (after > here)
+        if tl.max(found.to(tl.int32)) > 0:
+            running = before[:, None] + tl.cumsum(owed.to(tl.float64), 1)
+            above = tl.min(tl.where(running > here[:, None], tokens, at.p.vocabulary), 1)
+            token = tl.where(found, tl.minimum(above, token), token)
+        searching &= ~found
+        before = after
+    return token

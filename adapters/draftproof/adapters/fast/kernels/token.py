@@ -1,0 +1,76 @@
+"""Token verification as Triton kernels: one sweep over one row of each request."""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from draftproof.adapters.fast.batch import Batch
+from draftproof.adapters.fast.kernels.correction import next_token
+from draftproof.adapters.fast.kernels.launch import model, tiles
+from draftproof.adapters.fast.kernels.rows import Model, mass, position, ratio
+from draftproof.conformance.adapter import Result
+
+
+def token(batch: Batch, noise: Tensor) -> Result:
+    """Verify as `fast.token.token` does."""
+    rows, vocabulary = len(batch.lengths), batch.p.values.shape[1]
+    cut = tiles(rows, vocabulary)
+    p, q = model(batch.p), model(batch.q)
+    sums = torch.empty(rows, cut.pieces, dtype=batch.p.dtype, device=noise.device)
+    accepted, next_token = torch.empty_like(batch.lengths), torch.empty_like(batch.lengths)
+    given = p, q, batch.lengths, sums, noise, accepted, rows, vocabulary, cut.size
+    _accept[cut.programs, cut.pieces](*given, batch.tokens, cut.requests, cut.tokens)
+    _correct[(cut.programs,)](*given, next_token, cut.pieces, cut.requests, cut.tokens)
+    return Result(accepted, batch.any_path(), next_token)
+
+
+@triton.jit
+def _accept(
+    p, q, lengths, sums, noise, accepted, requests, vocabulary, size, tokens,
+    BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
+):  # fmt: skip
+    """Write how many tokens pass their coins, and what is owed there in one piece of the row."""
+    p = Model(p[0], p[1], p[2], p[3], vocabulary, p[4])
+    q = Model(q[0], q[1], q[2], q[3], vocabulary, q[4])
+    FLOAT: tl.constexpr = p.soft.dtype.element_ty
+    request = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
+    piece, pieces = tl.program_id(1), tl.num_programs(1)
+    length = tl.load(lengths + request, mask=request < requests, other=-1)
+    kept, accepting = tl.full([BLOCK_B], 0, tl.int64), request < requests
+    for i in range(q.depths):
+        accepting &= i < length
+        at = position(p, q, request, request * 0 + i, accepting)
+        token = tl.load(tokens + request * q.depths + i, mask=accepting, other=0)
+        coin = tl.load(noise + request * p.depths + i, mask=accepting, other=1.0)
+        # Strictly below: a coin of exactly 0 must not accept what the target never says.
+        accepting &= coin < ratio(at, token)
+        kept += accepting.to(tl.int64)
+    one = tl.full([BLOCK_B], 1.0, FLOAT)
+    c = tl.where(kept == length, 0.0, one)
+    at = position(p, q, request, kept, request < requests)
+    own = mass(at, one, c, piece * size, tl.minimum(piece * size + size, vocabulary), BLOCK_V)
+    tl.store(sums + request * pieces + piece, own, mask=request < requests)
+    if piece == 0:
+        tl.store(accepted + request, kept, mask=request < requests)
+
+
+@triton.jit
+def _correct(
+    p, q, lengths, sums, noise, accepted, requests, vocabulary, size, next_tokens, pieces,
+    BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
+):  # fmt: skip
+    """Draw the correction or the bonus."""
+    p = Model(p[0], p[1], p[2], p[3], vocabulary, p[4])
+    q = Model(q[0], q[1], q[2], q[3], vocabulary, q[4])
+    FLOAT: tl.constexpr = p.soft.dtype.element_ty
+    request = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
+    active = request < requests
+    length = tl.load(lengths + request, mask=active, other=-1)
+    kept = tl.load(accepted + request, mask=active, other=0)
+    mark = tl.load(noise + request * p.depths + q.depths, mask=active, other=0.0)
+    a, here = tl.full([BLOCK_B], 1.0, FLOAT), sums + request * pieces
+    token = next_token(p, q, request, kept, length, a, mark, here, pieces, size, active, BLOCK_V)
+    tl.store(next_tokens + request, token, mask=active)

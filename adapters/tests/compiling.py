@@ -1,0 +1,91 @@
+"""Compile every kernel that the fast verifiers launch for GPUs that need not be there.
+
+A program of its own, since Triton decides when a kernel is defined whether it is interpreted:
+`python compiling.py [--all] NAME...` prints a line for every kernel and target that it compiles.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from triton.runtime.jit import JITFunction
+
+from draftproof.adapters.fast.batch import Batch, Rows, Softmax, uniforms
+from draftproof.adapters.fast.verifier import TEXTS, FastVerifier
+
+HOPPER, AMPERE = GPUTarget("cuda", 90, 32), GPUTarget("cuda", 80, 32)
+INSTINCT = GPUTarget("hip", "gfx942", 64)
+
+_TYPES = {
+    torch.float16: "*fp16",
+    torch.bfloat16: "*bf16",
+    torch.float32: "*fp32",
+    torch.float64: "*fp64",
+    torch.int64: "*i64",
+    torch.bool: "*i1",
+}
+
+
+def compiled(kernel: JITFunction, args: tuple[Any, ...], target: GPUTarget) -> None:
+    """Compile a kernel as it would be for a launch with these arguments."""
+    constants: dict[tuple[int, ...], Any] = {}
+
+    def typed(value: Any, path: tuple[int, ...], *, is_constant: bool = False) -> Any:
+        if is_constant or isinstance(value, tl.constexpr):
+            constants[path] = value.value if isinstance(value, tl.constexpr) else value
+            return "constexpr"
+        if isinstance(value, tuple):
+            return tuple(typed(each, (*path, i)) for i, each in enumerate(value))
+        if isinstance(value, torch.Tensor):
+            return _TYPES[value.dtype]
+        return "fp32" if isinstance(value, float) else "i32"
+
+    signature = {
+        parameter.name: typed(value, (i,), is_constant=parameter.is_constexpr)
+        for i, (parameter, value) in enumerate(zip(kernel.params, args, strict=True))
+    }
+    triton.compile(ASTSource(kernel, signature, constants), target=target)
+    print(kernel.__name__, target.backend, target.arch)
+
+
+def batch(drafts: int, length: int, vocabulary: int, dtype: torch.dtype, *, logits: bool) -> Batch:
+    """Return a batch of three requests, whose rows count for their shapes only."""
+    count = 3 * drafts * (length + 1)
+    rows = torch.full((count, vocabulary), 1 / vocabulary, dtype=dtype)
+    at = torch.arange(count).view(3, drafts, length + 1)
+    soft = Softmax(torch.ones(count), torch.zeros(count), torch.zeros(count, dtype=torch.int64))
+    return Batch(
+        tokens=torch.zeros(3, drafts, length, dtype=torch.int64),
+        lengths=torch.full((3,), length),
+        q=Rows(rows, at[..., :-1].contiguous(), soft if logits else None),
+        p=Rows(rows, at, soft if logits else None),
+    )
+
+
+def main(names: list[str], *, everything: bool) -> None:
+    """Compile what the verifiers of these names launch: on each target, with some of the rows."""
+    narrow, wide, double = (5, torch.float32), (5000, torch.bfloat16), (5000, torch.float64)
+    few = [(HOPPER, *wide, True), (INSTINCT, *narrow, False)]
+    more = [(AMPERE, *wide, True), (AMPERE, *double, False), (HOPPER, *narrow, False)]
+    for name in names:
+        text = TEXTS[name]
+        drafts = min(2, text.most_drafts)
+        for target, vocabulary, dtype, logits in (*few, *(more if everything else ())):
+            JITFunction.run = lambda self, *args, grid, warmup, _target=target, **_: compiled(
+                self, args, _target
+            )
+            given = batch(drafts, 3, vocabulary, dtype, logits=logits)
+            noise = uniforms(3, text.noise(drafts, 3), None, given.tokens.device)
+            FastVerifier(name, form="triton").of(given, noise)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    main([name for name in sys.argv[1:] if name != "--all"], everything="--all" in sys.argv)

@@ -1,0 +1,439 @@
+"""The verifiers that go down from the root: all of them, in torch and in Triton."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import lru_cache
+from importlib import import_module
+from itertools import islice
+from math import prod
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from draftproof.adapters.fast.batch import Batch, Rows, Softmax, uniforms
+from draftproof.adapters.fast.descent import Choice, Siblings, descend
+from draftproof.adapters.fast.drafting import siblings
+from draftproof.adapters.fast.inputs import from_request
+from draftproof.adapters.fast.verifier import TEXTS, FastVerifier
+from draftproof.conformance.adapter import Request, Result, declaration
+from draftproof.conformance.cases import Case, cases
+from draftproof.conformance.finding import PASS, SKIPPED
+from draftproof.conformance.observe import EXACT, as_given, as_observed, joint_laws, observe
+from draftproof.conformance.requirements.laws import fits, judge
+from draftproof.conformance.tolerance import allowed_distance
+from draftproof.reference.drafting import FixedTree, draft_law
+from draftproof.reference.model import Instance, Model, Path
+from draftproof.reference.rational import Rational, exactly, rational, total
+from draftproof.reference.verifiers import ALGORITHMS, verification_law
+
+NAMES = (
+    "recursive_rejection",
+    "recursive_rejection_without_replacement",
+    "k_seq",
+    "spechub",
+    "greedy_draft",
+)
+CPU = torch.device("cpu")
+
+Drafts = tuple[Path, ...]
+
+
+# --- the law, on the exact lane ------------------------------------------------------------
+
+
+def distance(name: str, instance: Instance, drafts: Drafts) -> Rational:
+    """Return how far the law of what is emitted on some drafts is from the reference's."""
+    verifier = FastVerifier(name)
+    declared = declaration(verifier)
+    (seen,) = joint_laws(verifier, [[(instance, drafts)]], declared, lane=EXACT)
+    algorithm = ALGORITHMS[verifier.algorithm]
+    expected = verification_law(algorithm, as_given(instance, declared), drafts)
+    return seen.of_row(0).total_variation(expected.map(as_observed))
+
+
+def allowed(name: str, instance: Instance) -> Rational:
+    declared = declaration(FastVerifier(name))
+    return allowed_distance(declared, instance.vocabulary, instance.length)
+
+
+@lru_cache
+def cases_of(name: str) -> tuple[Case, ...]:
+    declared = declaration(FastVerifier(name))
+    several = (case for case in cases("full") if case.instance.drafts > 1)
+    return tuple(case for case in several if fits(case, declared))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_requirement_holds_on_the_cases(name: str) -> None:
+    few = (case for case in cases_of(name) if len(draft_law(case.instance).weights) <= 4)
+    for case in islice(few, 5):
+        findings = judge(observe(FastVerifier(name), case))
+        assert {finding.verdict for finding in findings} <= {PASS, SKIPPED}, case.id
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_trees_have_the_law_of_the_reference(name: str) -> None:
+    for shape in ("v2.b2x2", "random.01.b1x3", "zeros.b2x2", "concentrated.b1x2"):
+        for case in cases_of(name):
+            if case.id.endswith(shape):
+                drafts = tuple(draft_law(case.instance))
+                for each in {drafts[0], drafts[len(drafts) // 2], drafts[-1]}:
+                    found = distance(name, case.instance, each)
+                    assert found <= allowed(name, case.instance), (case.id, each)
+
+
+def rows(vocabulary: int) -> st.SearchStrategy[tuple[Any, ...]]:
+    """Rows in 8ths, zeros and point masses included."""
+    marks = st.lists(st.integers(0, 8), min_size=vocabulary - 1, max_size=vocabulary - 1)
+    return marks.map(
+        lambda cuts: tuple(
+            rational(b - a) / 8 for a, b in zip([0, *sorted(cuts)], [*sorted(cuts), 8], strict=True)
+        )
+    )
+
+
+@st.composite
+def instances(draw: st.DrawFn) -> Instance:
+    """Two drafts of one token, or of a tree of two; schemes are the test's."""
+    vocabulary, branching = draw(st.sampled_from([(1, (2,)), (2, (1, 2)), (3, (2,)), (4, (2,))]))
+    contexts: list[Path] = [()]
+    for context in contexts:
+        if len(context) < len(branching):
+            contexts.extend((*context, token) for token in range(vocabulary))
+    return Instance(
+        Model("target", vocabulary, {c: draw(rows(vocabulary)) for c in contexts}),
+        Model("draft", vocabulary, {c: draw(rows(vocabulary)) for c in contexts}),
+        length=len(branching),
+        drafts=2,
+        branching=branching,
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=6, deadline=None, derandomize=True)
+@given(instance=instances())
+def test_every_drawn_instance_has_the_law_of_the_reference(name: str, instance: Instance) -> None:
+    instance = replace(instance, scheme=TEXTS[name].scheme)
+    for drafts in islice(draft_law(instance), 3):
+        assert distance(name, instance, drafts) <= allowed(name, instance)
+
+
+def law(*weights: float) -> tuple[Rational, ...]:
+    """Return the law of numbers as float32 stores them."""
+    stored = [exactly(weight) for weight in torch.tensor(weights).tolist()]
+    return tuple(weight / total(stored) for weight in stored)
+
+
+ABOVE, BELOW = 0.25 * (1 + 2**-23), 0.25 * (1 - 2**-24)
+"""The neighbours of a quarter in float32."""
+
+HARD: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "one token": ((1.0,), (1.0,)),
+    "equal": ((0.25, 0.25, 0.5), (0.25, 0.25, 0.5)),
+    "next to equal": ((ABOVE, BELOW, 0.5), (0.25, 0.25, 0.5)),
+    "tied": ((0.5, 0.25, 0.25, 0.0), (0.25, 0.25, 0.25, 0.25)),
+    "a certain target": ((0.0, 1.0, 0.0), (0.25, 0.25, 0.5)),
+    "a certain draft": ((0.25, 0.25, 0.5), (0.0, 1.0, 0.0)),
+    "an almost certain draft": ((0.5, 0.25, 0.25), (1.0, 2.0**-40, 2.0**-100)),
+    "disjoint": ((0.5, 0.5, 0.0, 0.0), (0.0, 0.0, 0.25, 0.75)),
+}
+"""Target and draft, where rounding could matter."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("rows", HARD.values(), ids=HARD)
+def test_hard_rows_have_the_law_of_the_reference(
+    name: str, rows: tuple[tuple[float, ...], tuple[float, ...]]
+) -> None:
+    target, draft = (law(*row) for row in rows)
+    for drafts in {2, 2 if name == "spechub" else 8}:
+        instance = Instance(
+            Model("target", len(target), {(): target, **{(i,): target for i in range(len(target))}}),
+            Model("draft", len(draft), {(): draft}),
+            length=1,
+            drafts=drafts,
+            scheme=TEXTS[name].scheme,
+        )
+        said = [token for token, weight in enumerate(draft) if weight > 0]
+        # Of i.i.d. tokens there are too many ways to draw eight: all in turn, and all the same.
+        ways: Iterator[Drafts] = (
+            iter([tuple(((said * 8)[k],) for k in range(drafts)), ((said[-1],),) * drafts])
+            if instance.scheme == "iid"
+            else islice(draft_law(instance), 2)
+        )
+        for each in ways:
+            assert distance(name, instance, each) <= allowed(name, instance)
+
+
+# --- the walk ------------------------------------------------------------------------------
+
+
+def drafted(
+    name: str,
+    requests: int,
+    vocabulary: int,
+    widths: tuple[int, ...],
+    *,
+    nearness: float = 1.0,
+    dtype: torch.dtype = torch.float32,
+    ragged: bool = False,
+) -> Request:
+    """Return drafts drawn from random rows, which depend on the last token; as trees if not ragged.
+
+    Targets are the drafts' rows, their logits moved by `nearness`; every fourth is the same row.
+    """
+    generator = torch.Generator().manual_seed(vocabulary)
+    depths = len(widths)
+    logits = torch.randn(requests, depths + 1, vocabulary, vocabulary, generator=generator)
+    moved = torch.randn(logits.shape, generator=generator) * nearness
+    moved *= torch.randint(4, (*logits.shape[:3], 1), generator=generator) > 0
+    request = torch.arange(requests)[:, None]
+
+    def at(model: Tensor, contexts: Tensor, depth: int) -> Tensor:
+        last = contexts[..., -1] if depth else torch.zeros(contexts.shape[:2], dtype=torch.int64)
+        return model[:, depth][request, last].softmax(-1).to(dtype)
+
+    paths = torch.zeros(requests, 1, 0, dtype=torch.int64)
+    for depth, width in enumerate(widths):
+        row = at(logits, paths, depth).flatten(0, 1)
+        marks = torch.rand(len(row), width, dtype=torch.float64, generator=generator)
+        tokens = siblings(row, marks, scheme=TEXTS[name].scheme).reshape(requests, -1, 1)
+        paths = torch.cat([paths.repeat_interleave(width, 1), tokens], 2)
+    return Request(
+        draft_tokens=paths,
+        draft_probs=torch.stack([at(logits, paths[..., :d], d) for d in range(depths)], 2),
+        target_probs=torch.stack(
+            [at(logits + moved, paths[..., :d], d) for d in range(depths + 1)], 2
+        ),
+        lengths=torch.arange(requests) % (depths + 1) if ragged else None,
+        branching=None if ragged else widths,
+    )
+
+
+def batch_of(given: Request) -> Batch:
+    return from_request(given, most_drafts=8)
+
+
+def noise_of(name: str, batch: Batch) -> Tensor:
+    width = TEXTS[name].noise(batch.drafts, batch.length)
+    return uniforms(len(batch.lengths), width, torch.Generator().manual_seed(0), CPU)
+
+
+def verify(name: str, batch: Batch, noise: Tensor, *, form: str = "torch") -> Result:
+    return FastVerifier(name, form=form).of(batch, noise)
+
+
+def differing(one: Result, other: Result) -> int:
+    """Return how many requests have another result."""
+    columns = "accepted_length", "path", "next_token"
+    is_other = [getattr(one, column) != getattr(other, column) for column in columns]
+    return int(torch.stack(is_other).any(0).sum())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("widths", [(2, 2, 2), (1, 2, 1), (2, 1, 2), (2,)], ids=str)
+def test_siblings_are_those_of_the_reference(name: str, widths: tuple[int, ...]) -> None:
+    """Along the first siblings, and along the last: at every node that is come to."""
+    given = drafted(name, 30, 3, widths)
+    flat = Model("any", 3, {(): (rational("1/3"),) * 3}, context_free=True)
+    instance = Instance(
+        flat,
+        flat,
+        length=len(widths),
+        drafts=prod(widths),
+        scheme=TEXTS[name].scheme,
+        branching=widths,
+    )
+    for is_last in (False, True):
+        nodes: list[list[int]] = [[] for _ in range(30)]
+
+        def rule(drawn: Siblings, p: Tensor, q: Tensor) -> Choice:
+            for paths, node, tokens, count, place in zip(
+                given.draft_tokens.tolist(),
+                nodes,
+                drawn.tokens.tolist(),
+                drawn.count.tolist(),
+                drawn.place.tolist(),
+                strict=True,
+            ):
+                tree = FixedTree(tuple(tuple(path) for path in paths), instance)
+                own = tokens[:count]
+                assert tuple(own) == tree.siblings(tuple(node))
+                assert count <= drawn.most
+                flat = [token for path in paths for token in path]
+                assert [flat[where] for where in place] == tokens
+                node.append(own[-1 if is_last else 0])
+            kept = drawn.tokens[:, -1] if is_last else drawn.tokens[:, 0]
+            return Choice(kept, torch.ones(30))
+
+        result = descend(batch_of(given), rule, torch.zeros(30), scheme=instance.scheme)
+        assert (result.accepted_length == len(widths)).all()
+        for paths, node, path in zip(
+            given.draft_tokens.tolist(), nodes, result.path.tolist(), strict=True
+        ):
+            assert paths.index(node) == path
+
+
+def as_logits(batch: Batch) -> Batch:
+    """Return the batch with rows of logits, at temperature 1/2."""
+    scale = torch.full((1,), 2.0).expand(len(batch.p.values))
+
+    def logits(rows: Rows) -> Rows:
+        return replace(
+            rows, values=rows.values.log() / 2, softmax=Softmax(scale[: len(rows.values)].clone())
+        )
+
+    return replace(batch, p=logits(batch.p), q=logits(batch.q))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("nearness", [1.0, 1e-3, 1e-7])
+def test_triton_says_what_torch_says(name: str, nearness: float) -> None:
+    pytest.importorskip("triton")
+    requests = differing_rows = 0
+    for widths, vocabulary, changes in (
+        ((2, 2), 5, {}),
+        ((2, 1, 1), 4, {"ragged": True}),
+        ((1, 2), 3, {"dtype": torch.bfloat16}),
+        ((2, 1), 7, {"dtype": torch.float64}),
+        ((2, 2, 2), 4, {}),
+    ):
+        batch = batch_of(drafted(name, 250, vocabulary, widths, nearness=nearness, **changes))
+        for each in (batch, as_logits(batch)) if widths == (2, 2) else (batch,):
+            noise = noise_of(name, each)
+            one, other = (verify(name, each, noise, form=form) for form in ("torch", "triton"))
+            differing_rows += differing(one, other)
+            requests += 250
+    # A number falls between two roundings of a threshold with some 2**-20, of which there are ten
+    # a row; where nothing is left but rounding, each form draws from its own with some 2**-20.
+    assert requests == 1500
+    assert differing_rows <= 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_triton_says_what_torch_says_of_large_rows(name: str) -> None:
+    """Rows of several tiles, the last of them not full."""
+    pytest.importorskip("triton")
+    generator = torch.Generator().manual_seed(0)
+    p, q = torch.rand(2, 6, 1, 1, 5000, generator=generator).square().unbind()
+    p, q = p / p.sum(-1, keepdim=True), q / q.sum(-1, keepdim=True)
+    tokens = siblings(q[:, 0, 0], torch.rand(6, 2).double(), scheme=TEXTS[name].scheme)
+    batch = batch_of(Request(tokens[..., None], q.expand(-1, 2, 1, -1), p.expand(-1, 2, 2, -1)))
+    noise = noise_of(name, batch)
+    # One coin high, so that the rows are looked at; one low.
+    noise[::2, :-1] = 0.999
+    one, other = (verify(name, batch, noise, form=form) for form in ("torch", "triton"))
+    assert differing(one, other) == 0
+    assert set(one.accepted_length.tolist()) == {0, 1}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_batch_without_drafts_or_requests(name: str) -> None:
+    given = drafted(name, 5, 3, (2, 1))
+    undrafted = Request(
+        given.draft_tokens[..., :0], given.draft_probs[:, :, :0], given.target_probs[:, :, :1]
+    )
+    for requests, each in ((5, undrafted), (0, drafted(name, 0, 3, (2, 2)))):
+        batch = batch_of(each)
+        one, other = (
+            verify(name, batch, noise_of(name, batch), form=form) for form in ("torch", "triton")
+        )
+        assert differing(one, other) == 0
+        assert one.accepted_length.tolist() == [0] * requests
+        assert one.next_token.shape == (requests,)
+
+
+@pytest.mark.parametrize("form", ["torch", "triton"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_request_has_the_result_that_it_has_without_padding(name: str, form: str) -> None:
+    given = drafted(name, 40, 4, (2, 1, 1), ragged=True)
+    lengths = given.lengths
+    assert lengths is not None
+    inside = torch.arange(4) <= lengths[:, None, None]
+    padded = Request(
+        given.draft_tokens.where(inside[..., 1:], -1),
+        given.draft_probs.where(inside[..., 1:, None], torch.nan),
+        given.target_probs.where(inside[..., None], torch.nan),
+        lengths=lengths,
+    )
+    batch = batch_of(padded)
+    noise = noise_of(name, batch)
+    kept = [each.clone() for each in (padded.draft_probs, padded.target_probs)]
+    together = verify(name, batch, noise, form=form)
+    assert (together.accepted_length <= lengths).all()
+    assert set((lengths - together.accepted_length).tolist()) >= {0, 1, 2}
+    for before, after in zip(kept, (padded.draft_probs, padded.target_probs), strict=True):
+        assert torch.equal(before.nan_to_num(-1), after.nan_to_num(-1))
+    for length in range(1, 4):
+        own = lengths == length
+        bare = Request(
+            given.draft_tokens[own, :, :length],
+            given.draft_probs[own, :, :length],
+            given.target_probs[own, :, : length + 1],
+        )
+        # The noise of the tokens that are there; that of the greedy draft is by depth.
+        used = noise[own][:, [*range(2 * length), -1]]
+        if name != "greedy_draft":
+            of_tokens = noise[own, :-1].view(-1, 2, 3)[..., :length].flatten(1)
+            used = torch.cat([of_tokens, noise[own, -1:]], 1)
+        alone = verify(name, batch_of(bare), used, form=form)
+        columns = (together.accepted_length, together.path, together.next_token)
+        assert differing(Result(*(each[own] for each in columns)), alone) == 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_padding_has_the_law_of_the_reference(name: str) -> None:
+    """The exact lane sees no coin that is compared with what is not there."""
+    case = next(case for case in cases_of(name) if case.id.endswith("v2.l2.k2"))
+    short = next(case for case in cases_of(name) if case.id.endswith("v2.l1.k2"))
+    declared = declaration(FastVerifier(name))
+    asked = [(each.instance, next(iter(draft_law(each.instance)))) for each in (case, short)]
+    (seen,) = joint_laws(FastVerifier(name), [asked], declared, lane=EXACT)
+    for row, (instance, drafts) in enumerate(asked):
+        algorithm = ALGORITHMS[TEXTS[name].algorithm]
+        expected = verification_law(algorithm, as_given(instance, declared), drafts)
+        found = seen.of_row(row).total_variation(expected.map(as_observed))
+        assert found <= allowed(name, instance)
+
+
+@pytest.mark.parametrize("form", ["torch", "triton"])
+@pytest.mark.parametrize("name", NAMES)
+def test_equal_rows_refuse_nothing(name: str, form: str) -> None:
+    given = drafted(name, 300, 5, (2, 2), nearness=0.0)
+    batch = batch_of(given)
+    noise = noise_of(name, batch)
+    largest = torch.nextafter(torch.ones(1, dtype=torch.float64), torch.zeros(1).double())
+    noise[:100, :-1] = largest
+    accepted = verify(name, batch, noise, form=form).accepted_length
+    assert (accepted == 2).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_vocabulary_of_262144_equal_tokens(name: str) -> None:
+    """Nothing is refused, and the bonus is the token at the mark."""
+    vocabulary = 2**18
+    row = torch.full((2, 1, 1, vocabulary), 1 / vocabulary)
+    tokens = torch.tensor([[5, vocabulary - 1], [6, 4]])[..., None]
+    batch = batch_of(Request(tokens, row.expand(-1, 2, 1, -1), row.expand(-1, 2, 2, -1)))
+    noise = noise_of(name, batch)
+    noise[:, -1] = torch.tensor([0.5 - 2**-20, 0.75], dtype=torch.float64)
+    result = verify(name, batch, noise)
+    assert result.accepted_length.tolist() == [1, 1]
+    assert result.next_token.tolist() == [vocabulary // 2 - 1, 3 * vocabulary // 4]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_compiled_without_a_break(name: str) -> None:
+    batch = batch_of(drafted(name, 20, 4, (2, 2)))
+    noise = noise_of(name, batch)
+    expected = verify(name, batch, noise)
+    module = import_module(f"draftproof.adapters.fast.{TEXTS[name].algorithm}")
+    function: Callable[[Batch, Tensor], Result] = getattr(module, name)
+    compiled = torch.compile(function, backend="eager", fullgraph=True)
+    assert differing(compiled(batch, noise), expected) == 0

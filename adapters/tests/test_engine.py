@@ -1,0 +1,453 @@
+"""The engine's form: flat tensors against the adapter protocol, on the same noise.
+
+Run as a program, this file prints where kernels and operators differ; it is run so in a process of
+its own, for Triton interprets always or never.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from draftproof.adapters.fast.drafting import draft
+from draftproof.adapters.fast.engine import Verified, verify
+from draftproof.adapters.fast.inputs import InvalidRequest
+from draftproof.adapters.fast.sampling import Sampling, declared
+from draftproof.adapters.fast.verifier import TEXTS, FastVerifier
+from draftproof.conformance.adapter import DraftRequest, Request, Result
+from draftproof.conformance.cases import Case, cases
+from draftproof.conformance.finding import PASS, SKIPPED
+from draftproof.conformance.observe import observe
+from draftproof.conformance.requirements.laws import judge
+
+LENGTHS = (3, 0, 1, 2, 3, 2, 0, 3)
+VOCABULARY = 5
+
+
+def seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def next_probs(contexts: Tensor, model: int = 3) -> Tensor:
+    """Return rows that differ in every context, and for every model."""
+    each = (contexts + 1.0).cumsum(1).sum(1)[:, None] + torch.arange(VOCABULARY)
+    return torch.softmax(torch.sin(model * (each + 1)), -1)
+
+
+def request(name: str, lengths: tuple[int, ...] = LENGTHS, **changes: Any) -> Request:
+    """Return drafts of a verifier's scheme and of these lengths, padded to 3 tokens."""
+    text = TEXTS[name]
+    drafts = min(2, text.most_drafts)
+    asked = DraftRequest(next_probs, len(lengths), drafts, 3, VOCABULARY, generator=seeded(1))
+    drafted = draft(asked, scheme=text.scheme)
+    tokens = drafted.draft_tokens
+    contexts = torch.cat([tokens, torch.zeros_like(tokens[..., :1])], -1).flatten(0, 1)
+    target = [next_probs(contexts[:, :depth], 2) for depth in range(4)]
+    inside = torch.arange(4) <= torch.tensor(lengths)[:, None, None]
+    made = Request(
+        draft_tokens=tokens.where(inside[..., 1:], -1),
+        draft_probs=drafted.draft_probs.where(inside[..., 1:, None], torch.nan),
+        target_probs=torch.stack(target, 1).view(*tokens.shape[:2], 4, -1),
+        lengths=torch.tensor(lengths),
+        generator=seeded(2),
+    )
+    return replace(made, **changes)
+
+
+def flat(given: Request, **changes: Any) -> dict[str, Any]:
+    """Return the request as an engine has it."""
+    count, _, longest = given.draft_tokens.shape
+    lengths = [longest] * count if given.lengths is None else given.lengths.tolist()
+
+    def each(rows: Tensor, more: int) -> Tensor:
+        """Return what is given of the positions [B, K, D, ...] of all requests, [n, K, ...]."""
+        return torch.cat(
+            [row[:, : n + more].movedim(0, 1) for row, n in zip(rows, lengths, strict=True)]
+        )
+
+    called = {
+        "draft_token_ids": each(given.draft_tokens, 0),
+        "cu_num_draft_tokens": torch.tensor(lengths).cumsum(0),
+        "max_spec_len": longest,
+        "draft_probs": each(given.draft_probs, 0),
+        "target_probs": each(given.target_probs, 1),
+        "generators": given.generator,
+        "branching": given.branching,
+        "state": given.state,
+    }
+    return {**called, **changes}
+
+
+def emitted(given: Request, result: Result) -> list[list[int]]:
+    """Return the tokens that each row emits."""
+    return [
+        [*tokens[path][:accepted], last]
+        for tokens, path, accepted, last in zip(
+            given.draft_tokens.tolist(),
+            result.path.tolist(),
+            result.accepted_length.tolist(),
+            result.next_token.tolist(),
+            strict=True,
+        )
+    ]
+
+
+def read(verified: Verified) -> list[list[int]]:
+    """Return the tokens that each request emits, as an engine reads them."""
+    return [[token for token in row if token >= 0] for row in verified.token_ids.tolist()]
+
+
+# --- the law ---------------------------------------------------------------------------------
+
+
+class Flat:
+    """A verifier that is called as an engine calls it."""
+
+    version = "1"
+    ragged = True
+
+    def __init__(self, name: str) -> None:
+        verifier = FastVerifier(name)
+        self.name, self.algorithm = f"flat-{name}", verifier.algorithm
+        self.scheme, self.max_drafts = verifier.scheme, verifier.max_drafts
+        self.trees = verifier.trees
+        self._verify = partial(verify, name)
+
+    def verify(self, given: Request) -> Result:
+        verified = self._verify(**flat(given))
+        last = verified.token_ids.gather(1, verified.accepted[:, None])[:, 0].long()
+        return Result(verified.accepted, verified.path, last, verified.state)
+
+
+JUDGED = (
+    ("token", ("generic.v2.l2", "generic.v3.l2", "disjoint")),
+    ("block", ("generic.v2.l2", "zeros.both", "banked")),
+    ("greedy_block", ("generic.v2.l2",)),
+    ("recursive_rejection_without_replacement", ("without_replacement.zeros.k2",)),
+    ("spechub", ("tree.hub.v3.b1x2",)),
+)
+"""Verifiers of one path and of several, of trees, and one with a state, each with some cases.
+
+What is judged is the way to them; that they are right themselves is judged elsewhere.
+"""
+
+
+def judged(adapter: Any, case: Case) -> set[str]:
+    return {finding.verdict for finding in judge(observe(adapter, case))}
+
+
+@pytest.mark.parametrize(
+    ("name", "case"),
+    [
+        pytest.param(name, case, id=f"{name}-{case.id}")
+        for name, ids in JUDGED
+        for case in cases("quick")
+        if case.id.endswith(ids)
+    ],
+)
+def test_flat_requests_have_the_law_of_the_text(name: str, case: Case) -> None:
+    assert judged(Flat(name), case) <= {PASS, SKIPPED}
+
+
+def test_a_bonus_from_the_row_before_is_seen() -> None:
+    """The judge would say so, if rows were off by one."""
+
+    class OffByOne(Flat):
+        def verify(self, given: Request) -> Result:
+            rows = given.target_probs
+            return super().verify(replace(given, target_probs=rows[:, :, [0, *range(3)][:-1]]))
+
+    case = next(case for case in cases("quick") if case.id == "generic.v3.l2")
+    assert "fail" in judged(OffByOne("token"), case)
+
+
+# --- the same as the protocol ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_flat_and_padded_requests_emit_the_same(name: str) -> None:
+    verifier, given = FastVerifier(name), request(name)
+    result = verifier.verify(given)
+    called = verify(name, **flat(given, generators=seeded(2)))
+    assert read(called) == emitted(given, result)
+    assert torch.equal(called.accepted, result.accepted_length)
+    assert called.token_ids.shape == (len(LENGTHS), 4)
+    assert called.token_ids.dtype == torch.int32
+    assert (called.state is None) == (result.state is None)
+
+
+@pytest.mark.parametrize("name", ["greedy_block", "recursive_greedy_block"])
+def test_a_state_is_handed_on(name: str) -> None:
+    many = LENGTHS * 32
+    result = FastVerifier(name).verify(request(name, many))
+    called = verify(name, **flat(request(name, many)))
+    assert result.state is not None
+    assert called.state is not None
+    for key, left in result.state.items():
+        assert torch.equal(called.state[key], left)
+    again = request(name, many, state=result.state, generator=seeded(3))
+    wanted = emitted(again, FastVerifier(name).verify(again))
+    assert read(verify(name, **flat(again, generators=seeded(3)))) == wanted
+    assert read(verify(name, **flat(again, generators=seeded(3), state=None))) != wanted
+
+
+def test_what_is_emitted_is_followed_by_minus_one() -> None:
+    called = verify("token", **flat(request("token")))
+    ids, accepted = called.token_ids, called.accepted
+    behind = torch.arange(4) > accepted[:, None]
+    assert (ids[behind] == -1).all()
+    assert (ids[~behind] >= 0).all()
+    assert (accepted <= torch.tensor(LENGTHS)).all()
+
+
+def test_minus_one_ends_a_draft() -> None:
+    given = request("token", (3, 3))
+    cut = request("token", (1, 0))
+    tokens = given.draft_tokens.clone()
+    tokens[0, 0, 1], tokens[1, 0, 0] = -1, -1
+    called = verify("token", **flat(replace(given, draft_tokens=tokens)))
+    assert read(called) == read(verify("token", **flat(cut)))
+
+
+def test_what_is_longer_than_the_engine_drafts_does_not_count() -> None:
+    long, short = request("token", (3, 2)), request("token", (1, 1))
+    called, cut = (
+        verify("token", **flat(each, max_spec_len=1, generators=seeded(5)))
+        for each in (long, short)
+    )
+    assert read(called) == read(cut)
+    assert called.token_ids.shape == (2, 2)
+
+
+@pytest.mark.parametrize("name", ["token", "block"])
+def test_requests_without_drafts_emit_a_token_of_the_target(name: str) -> None:
+    given = request(name, (0, 0, 0))
+    called = flat(given, generators=[seeded(row) for row in range(3)])
+    alone = verify(name, **called)
+    assert alone.accepted.tolist() == [0, 0, 0]
+    padded = request(name, (0, 0, 0, 3), generator=None)
+    beside = verify(name, **flat(padded, generators=[*map(seeded, range(3)), None]))
+    assert read(alone) == read(beside)[:3]
+    certain = verify(
+        name, **{**called, "draft_probs": None, "generators": [seeded(row) for row in range(3)]}
+    )
+    assert read(certain) == read(alone)
+
+
+def test_an_empty_batch_is_an_empty_result() -> None:
+    called = verify(
+        "token",
+        draft_token_ids=torch.zeros(0, dtype=torch.int32),
+        cu_num_draft_tokens=torch.zeros(0, dtype=torch.int32),
+        max_spec_len=3,
+        target_logits=torch.zeros(0, VOCABULARY),
+    )
+    assert called.token_ids.shape == (0, 4)
+
+
+# --- drafts without rows ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["token", "block"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+def test_a_draft_without_rows_is_certain(name: str, dtype: torch.dtype) -> None:
+    given = request(name)
+    called = flat(given, target_probs=flat(given)["target_probs"].to(dtype))
+    tokens = called["draft_token_ids"]
+    sure = torch.nn.functional.one_hot(tokens, VOCABULARY).to(dtype)
+    told = verify(name, **{**called, "draft_probs": sure})
+    untold = verify(name, **{**called, "draft_probs": None, "generators": seeded(2)})
+    assert torch.equal(told.token_ids, untold.token_ids)
+
+
+# --- sampling parameters ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("temperature", "top_k", "top_p"),
+    [
+        (None, None, None),
+        ([0.0, 0.5, 1.0, 2.0] * 2, None, None),
+        (None, [1, 2, 3, 0] * 2, None),
+        (None, None, [0.3, 0.6, 0.9, 1.0] * 2),
+        ([0.0, 0.5, 1.0, 2.0] * 2, [0, 0, 3, 2] * 2, [0.5, 0.6, 0.9, 0.7] * 2),
+    ],
+)
+@pytest.mark.parametrize("name", ["token", "block", "recursive_rejection"])
+def test_logits_are_processed_as_their_parameters_say(
+    name: str, temperature: Any, top_k: Any, top_p: Any
+) -> None:
+    given = request(name)
+    called = flat(given)
+    parameters = Sampling(
+        *(None if each is None else torch.tensor(each) for each in (temperature, top_k, top_p))
+    )
+    logits = {
+        side: called[f"{side}_probs"].double().log().float() + 3 for side in ("draft", "target")
+    }
+    by_hand = {}
+    for side, more in (("draft", 0), ("target", 1)):
+        rows = [row for row, n in enumerate(LENGTHS) for _ in range(n + more)]
+        own = [declared(each, parameters.of(torch.tensor(rows))) for each in logits[side].unbind(1)]
+        by_hand[f"{side}_probs"] = torch.stack(own, 1)
+    told = verify(name, **{**called, **by_hand})
+    processed = verify(
+        name,
+        **{
+            **called,
+            **{f"{side}_probs": None for side in logits},
+            **{f"{side}_logits": rows for side, rows in logits.items()},
+            "temperature": parameters.temperature,
+            "top_k": parameters.top_k,
+            "top_p": parameters.top_p,
+            "generators": seeded(2),
+        },
+    )
+    assert torch.equal(told.token_ids, processed.token_ids)
+
+
+# --- generators ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_request_with_its_own_generator_does_not_see_the_others(name: str) -> None:
+    """Alone, and among others in another order: same seed, same tokens."""
+    given = request(name)
+    own: dict[str, Any] = {"generators": [seeded(row) for row in range(len(LENGTHS))]}
+    together = read(verify(name, **flat(given, **own)))
+
+    def only(rows: list[int]) -> Request:
+        return replace(
+            given,
+            draft_tokens=given.draft_tokens[rows],
+            draft_probs=given.draft_probs[rows],
+            target_probs=given.target_probs[rows],
+            lengths=torch.tensor(LENGTHS)[rows],
+        )
+
+    for rows in ([0], [1], [5], [7, 2, 1], [1, 6]):
+        generators = [seeded(row) for row in rows]
+        found = read(verify(name, **flat(only(rows), generators=generators)))
+        assert found == [together[row] for row in rows]
+
+
+def test_one_generator_decides_for_all() -> None:
+    given = request("token", (3,) * 64)
+    one, again, other = (
+        verify("token", **flat(given, generators=seeded(seed))).token_ids for seed in (7, 7, 8)
+    )
+    assert torch.equal(one, again)
+    assert not torch.equal(one, other)
+
+
+# --- what does not fit -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"draft_token_ids": torch.zeros(14, 2, dtype=torch.int64)},
+            r"draft_token_ids must be \[n\] or \[n, K\], with K at most 1 for torch-token, got "
+            r"\[14, 2\]",
+        ),
+        (
+            {"cu_num_draft_tokens": torch.tensor([[14]])},
+            r"cu_num_draft_tokens must be \[B\], got \[1, 1\]",
+        ),
+        (
+            {"target_probs": torch.ones(14, VOCABULARY)},
+            r"target_probs must be \[22, V\] or \[22, 1, V\], got \[14, 5\]",
+        ),
+        (
+            {"draft_probs": None, "draft_logits": torch.ones(22, 1, VOCABULARY)},
+            r"draft_logits must be \[14, V\] or \[14, 1, V\], got \[22, 1, 5\]",
+        ),
+        ({"target_probs": None}, "target_logits or target_probs must be given"),
+        (
+            {"draft_logits": torch.ones(14, VOCABULARY)},
+            "draft_logits and draft_probs are both given, one must be None",
+        ),
+        ({"temperature": torch.ones(14)}, r"temperature must be \[8\], got \[14\]"),
+        ({"top_k": torch.ones(8, 1)}, r"top_k must be \[8\], got \[8, 1\]"),
+        (
+            {"generators": [None]},
+            "generators must be one, or one for each of the 8 requests, got 1",
+        ),
+        ({"form": "cuda"}, "there is no form 'cuda'; there are torch, triton"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        verify("token", **flat(request("token"), **changes))
+
+
+def test_a_draft_of_several_paths_needs_its_rows() -> None:
+    with pytest.raises(
+        InvalidRequest,
+        match="draft_logits or draft_probs must be given: a draft that is certain of its tokens "
+        "has one path, draft_token_ids has 2",
+    ):
+        verify("recursive_rejection", **flat(request("recursive_rejection"), draft_probs=None))
+
+
+def test_an_unknown_verifier_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="there is no verifier 'medusa'; there are token, "):
+        verify("medusa", **flat(request("token")))
+
+
+# --- Triton ----------------------------------------------------------------------------------
+
+
+def test_kernels_verify_what_operators_verify() -> None:
+    if importlib.util.find_spec("triton") is None:
+        pytest.skip("triton is not to be had on this platform")
+    run = subprocess.run(
+        [sys.executable, __file__],
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert json.loads(run.stdout) == {"logits": 0, "probabilities": 0, "certain": 0}
+
+
+def differ(given: dict[str, Any]) -> int:
+    """Return how many requests the forms answer otherwise."""
+    one, two = (
+        verify("block", **{**given, "form": form, "generators": seeded(2)}).token_ids
+        for form in ("torch", "triton")
+    )
+    return int((one != two).any(1).sum())
+
+
+if __name__ == "__main__":
+    lengths = LENGTHS * 50
+    many = flat(request("block", lengths))
+    without = {**many, "draft_probs": None, "target_probs": None}
+    with_logits = {
+        **without,
+        "draft_logits": many["draft_probs"].log(),
+        "target_logits": many["target_probs"].log(),
+        "temperature": torch.tensor([0.0, 0.5, 1.0, 2.0]).repeat(len(lengths) // 4),
+        "top_k": torch.tensor([0, 2, 3, 4]).repeat(len(lengths) // 4),
+    }
+    sys.stdout.write(
+        json.dumps(
+            {
+                "logits": differ(with_logits),
+                "probabilities": differ(many),
+                "certain": differ({**many, "draft_probs": None}),
+            }
+        )
+    )

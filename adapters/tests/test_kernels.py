@@ -1,0 +1,102 @@
+"""The Triton forms: they compile for GPUs, emit what the torch forms emit, and have their laws."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from draftproof.adapters.fast.batch import Batch, uniforms
+from draftproof.adapters.fast.inputs import from_request
+from draftproof.adapters.fast.verifier import TEXTS, FastVerifier
+from draftproof.conformance.adapter import DraftRequest, Request, declaration
+from draftproof.conformance.cases import Case, cases
+from draftproof.conformance.exchange import request
+from draftproof.conformance.finding import PASS, SKIPPED
+from draftproof.conformance.observe import PROBE, observe
+from draftproof.conformance.requirements.laws import fits, judge
+from draftproof.reference.drafting import draft_law
+
+launch = pytest.importorskip("draftproof.adapters.fast.kernels.launch")
+
+
+def quick_cases(name: str) -> list[Case]:
+    declared = declaration(FastVerifier(name))
+    return [case for case in cases("quick") if fits(case, declared)]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_kernel_compiles_for_gpus_that_are_not_there(name: str) -> None:
+    program = Path(__file__).parent / "compiling.py"
+    compiling = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
+    done = subprocess.run(
+        [sys.executable, str(program), name], env=compiling, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert {line.split()[1] for line in done.stdout.splitlines()} == {"cuda", "hip"}
+
+
+def batch_of(case: Case, name: str) -> Batch:
+    """Return every draft of a case, 256 at most, as one batch."""
+    verifier = FastVerifier(name)
+    rows = [(case.instance, drafts) for drafts in draft_law(case.instance)][:256]
+    return from_request(request(rows, declaration(verifier)), most_drafts=verifier.max_drafts)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_both_forms_emit_the_same_on_the_same_noise(name: str) -> None:
+    rows = differing = 0
+    for case in quick_cases(name):
+        batch = batch_of(case, name)
+        width = TEXTS[name].noise(batch.drafts, batch.length)
+        generator = torch.Generator().manual_seed(rows)
+        for _ in range(4):
+            noise = uniforms(len(batch.lengths), width, generator, batch.tokens.device)
+            one, other = (FastVerifier(name, form=form).of(batch, noise) for form in TWO_FORMS)
+            is_same = (one.accepted_length == other.accepted_length) & (one.path == other.path)
+            differing += int((~is_same | (one.next_token != other.next_token)).sum())
+            rows += len(batch.lengths)
+    # Noise decides otherwise where it falls between two roundings of a threshold, of which there
+    # are some ten: with a probability of 1e-6 a row, so that two of a thousand rows are 1e-6, too.
+    assert rows > 100
+    assert differing <= 1
+
+
+TWO_FORMS = ("torch", "triton")
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_rows_in_several_pieces_are_one_row(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the tiles of a GPU: one request to a program, and 4096 tokens."""
+    monkeypatch.setattr(launch, "IS_INTERPRETED", False)
+    verifier, vocabulary, rows = FastVerifier(name), 9000, 6
+    generator = torch.Generator().manual_seed(1)
+    q, p = torch.rand(2, vocabulary, generator=generator).mul(4).softmax(-1).unbind()
+    drafts = min(2, verifier.max_drafts)
+    asked = DraftRequest(
+        lambda contexts: q.expand(len(contexts), -1), rows, drafts, 2, vocabulary, 1.0, 0, 1.0
+    )
+    drafted = verifier.draft(replace(asked, generator=generator))
+    given = Request(
+        drafted.draft_tokens, drafted.draft_probs, p.expand(rows, drafts, 3, vocabulary)
+    )
+    batch = from_request(given, most_drafts=drafts)
+    for _ in range(2):
+        noise = uniforms(rows, TEXTS[name].noise(drafts, 2), generator, q.device)
+        one, other = (FastVerifier(name, form=form).of(batch, noise) for form in TWO_FORMS)
+        # What falls between two roundings, of 9000 tokens, is some 1e-4 of the noise.
+        assert torch.equal(one.accepted_length, other.accepted_length)
+        assert torch.equal(one.next_token, other.next_token)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_kernels_have_the_law_of_their_algorithm(name: str) -> None:
+    """On two cases; the certificates tell of all."""
+    for case in quick_cases(name)[:2]:
+        findings = judge(observe(FastVerifier(name, form="triton"), case, lane=PROBE))
+        assert {finding.verdict for finding in findings} <= {PASS, SKIPPED}
