@@ -16,6 +16,8 @@ test: .venv/test ## everything that must hold: style, types, tests
 
 bench: .venv/test ## the stated speeds, measured
 	$(BIN)/pytest reference/benchmarks conformance/benchmarks --benchmark-only
+	$(BIN)/python adapters/benchmarks/cpu.py
+	$(BIN)/python adapters/benchmarks/decoding.py
 
 clean: ## forget the virtual environment and all caches
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks

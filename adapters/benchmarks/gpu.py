@@ -51,6 +51,9 @@ _COPIED = 2**30
 
 _QUICK = 2**20
 
+_SHORTEST = 0.005
+"""Seconds, as in `in_turn`: events are finer than a clock on the wall."""
+
 
 @click.command()
 @click.option("--quick", is_flag=True, help="Tiny sizes: whether it works, not how fast.")
@@ -137,7 +140,7 @@ def times(
     calls = {name: ours(name, given) for name in OURS}
     calls["batched"] = batched(given)
     calls |= theirs(given, ENGINES, found["skipped"])
-    seen = in_turn(calls, rounds=rounds, clock=clock)
+    seen = in_turn(calls, rounds=rounds, clock=clock, shortest=_SHORTEST)
     count = size.numbers * DTYPES[dtype].itemsize
     for name, own in seen.items():
         form = name.partition(" ")[0]

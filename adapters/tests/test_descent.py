@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
@@ -16,15 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from draftproof.adapters.fast import drafting
 from draftproof.adapters.fast.batch import Batch, Rows, Softmax, uniforms
 from draftproof.adapters.fast.descent import Choice, Siblings, descend
-from draftproof.adapters.fast.drafting import siblings
 from draftproof.adapters.fast.inputs import from_request
 from draftproof.adapters.fast.verifier import TEXTS, FastVerifier
 from draftproof.conformance.adapter import Request, Result, declaration
 from draftproof.conformance.cases import Case, cases
+from draftproof.conformance.exchange import as_given
 from draftproof.conformance.finding import PASS, SKIPPED
-from draftproof.conformance.observe import EXACT, as_given, as_observed, joint_laws, observe
+from draftproof.conformance.observe import EXACT, as_observed, joint_laws, observe
 from draftproof.conformance.requirements.laws import fits, judge
 from draftproof.conformance.tolerance import allowed_distance
 from draftproof.reference.drafting import FixedTree, draft_law
@@ -72,18 +73,18 @@ def cases_of(name: str) -> tuple[Case, ...]:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_requirement_holds_on_the_cases(name: str) -> None:
     few = (case for case in cases_of(name) if len(draft_law(case.instance).weights) <= 4)
-    for case in islice(few, 5):
+    for case in islice(few, 3):
         findings = judge(observe(FastVerifier(name), case))
         assert {finding.verdict for finding in findings} <= {PASS, SKIPPED}, case.id
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_trees_have_the_law_of_the_reference(name: str) -> None:
-    for shape in ("v2.b2x2", "random.01.b1x3", "zeros.b2x2", "concentrated.b1x2"):
+    for shape in ("v2.b2x2", "random.01.b1x3", "zeros.b2x2"):
         for case in cases_of(name):
             if case.id.endswith(shape):
                 drafts = tuple(draft_law(case.instance))
-                for each in {drafts[0], drafts[len(drafts) // 2], drafts[-1]}:
+                for each in (drafts[0], drafts[len(drafts) // 2]):
                     found = distance(name, case.instance, each)
                     assert found <= allowed(name, case.instance), (case.id, each)
 
@@ -116,11 +117,11 @@ def instances(draw: st.DrawFn) -> Instance:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=6, deadline=None, derandomize=True)
+@settings(max_examples=4, deadline=None, derandomize=True)
 @given(instance=instances())
 def test_every_drawn_instance_has_the_law_of_the_reference(name: str, instance: Instance) -> None:
     instance = replace(instance, scheme=TEXTS[name].scheme)
-    for drafts in islice(draft_law(instance), 3):
+    for drafts in islice(draft_law(instance), 2):
         assert distance(name, instance, drafts) <= allowed(name, instance)
 
 
@@ -133,42 +134,38 @@ def law(*weights: float) -> tuple[Rational, ...]:
 ABOVE, BELOW = 0.25 * (1 + 2**-23), 0.25 * (1 - 2**-24)
 """The neighbours of a quarter in float32."""
 
-HARD: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
-    "one token": ((1.0,), (1.0,)),
-    "equal": ((0.25, 0.25, 0.5), (0.25, 0.25, 0.5)),
-    "next to equal": ((ABOVE, BELOW, 0.5), (0.25, 0.25, 0.5)),
-    "tied": ((0.5, 0.25, 0.25, 0.0), (0.25, 0.25, 0.25, 0.25)),
-    "a certain target": ((0.0, 1.0, 0.0), (0.25, 0.25, 0.5)),
-    "a certain draft": ((0.25, 0.25, 0.5), (0.0, 1.0, 0.0)),
-    "an almost certain draft": ((0.5, 0.25, 0.25), (1.0, 2.0**-40, 2.0**-100)),
-    "disjoint": ((0.5, 0.5, 0.0, 0.0), (0.0, 0.0, 0.25, 0.75)),
+HARD: dict[str, tuple[int, tuple[float, ...], tuple[float, ...]]] = {
+    "one token": (2, (1.0,), (1.0,)),
+    "equal": (2, (0.25, 0.25, 0.5), (0.25, 0.25, 0.5)),
+    "next to equal": (2, (ABOVE, BELOW, 0.5), (0.25, 0.25, 0.5)),
+    "tied": (8, (0.5, 0.25, 0.25, 0.0), (0.25, 0.25, 0.25, 0.25)),
+    "a certain target": (2, (0.0, 1.0, 0.0), (0.25, 0.25, 0.5)),
+    "a certain draft": (8, (0.25, 0.25, 0.5), (0.0, 1.0, 0.0)),
+    "an almost certain draft": (3, (0.5, 0.25, 0.25), (1.0, 2.0**-40, 2.0**-100)),
+    "disjoint": (2, (0.5, 0.5, 0.0, 0.0), (0.0, 0.0, 0.25, 0.75)),
 }
-"""Target and draft, where rounding could matter."""
+"""Drafts, target and draft, where rounding could matter."""
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("rows", HARD.values(), ids=HARD)
+@pytest.mark.parametrize(("drafts", "target", "draft"), HARD.values(), ids=HARD)
 def test_hard_rows_have_the_law_of_the_reference(
-    name: str, rows: tuple[tuple[float, ...], tuple[float, ...]]
+    name: str, drafts: int, target: tuple[float, ...], draft: tuple[float, ...]
 ) -> None:
-    target, draft = (law(*row) for row in rows)
-    for drafts in {2, 2 if name == "spechub" else 8}:
-        instance = Instance(
-            Model("target", len(target), {(): target, **{(i,): target for i in range(len(target))}}),
-            Model("draft", len(draft), {(): draft}),
-            length=1,
-            drafts=drafts,
-            scheme=TEXTS[name].scheme,
-        )
-        said = [token for token, weight in enumerate(draft) if weight > 0]
-        # Of i.i.d. tokens there are too many ways to draw eight: all in turn, and all the same.
-        ways: Iterator[Drafts] = (
-            iter([tuple(((said * 8)[k],) for k in range(drafts)), ((said[-1],),) * drafts])
-            if instance.scheme == "iid"
-            else islice(draft_law(instance), 2)
-        )
-        for each in ways:
-            assert distance(name, instance, each) <= allowed(name, instance)
+    vocabulary = len(target)
+    instance = Instance(
+        Model("target", vocabulary, {(): law(*target)}, context_free=True),
+        Model("draft", vocabulary, {(): law(*draft)}, context_free=True),
+        length=1,
+        drafts=min(drafts, 2) if name == "spechub" else drafts,
+        scheme=TEXTS[name].scheme,
+    )
+    said = [(token,) for token, weight in enumerate(draft) if weight > 0]
+    # Of i.i.d. tokens there are too many ways to draw eight: here all in turn.
+    turns = (tuple(said * 8)[: instance.drafts],)
+    ways = turns if instance.scheme == "iid" else tuple(islice(draft_law(instance), 2))
+    for each in ways:
+        assert distance(name, instance, each) <= allowed(name, instance)
 
 
 # --- the walk ------------------------------------------------------------------------------
@@ -186,13 +183,19 @@ def drafted(
 ) -> Request:
     """Return drafts drawn from random rows, which depend on the last token; as trees if not ragged.
 
-    Targets are the drafts' rows, their logits moved by `nearness`; every fourth is the same row.
+    Targets are the drafts' rows, their logits moved by `nearness`; every fourth is the same row,
+    the others lack some tokens. Of five tokens, every third request has four.
     """
     generator = torch.Generator().manual_seed(vocabulary)
     depths = len(widths)
     logits = torch.randn(requests, depths + 1, vocabulary, vocabulary, generator=generator)
     moved = torch.randn(logits.shape, generator=generator) * nearness
-    moved *= torch.randint(4, (*logits.shape[:3], 1), generator=generator) > 0
+    is_moved = torch.randint(4, (*logits.shape[:3], 1), generator=generator) > 0
+    is_cut = (torch.rand(logits.shape, generator=generator) < nearness / 8) & is_moved
+    is_cut[..., 0] = False
+    moved = (moved * is_moved).masked_fill(is_cut, -torch.inf)
+    if vocabulary >= 5:
+        logits[::3, ..., -1] = -torch.inf
     request = torch.arange(requests)[:, None]
 
     def at(model: Tensor, contexts: Tensor, depth: int) -> Tensor:
@@ -203,7 +206,7 @@ def drafted(
     for depth, width in enumerate(widths):
         row = at(logits, paths, depth).flatten(0, 1)
         marks = torch.rand(len(row), width, dtype=torch.float64, generator=generator)
-        tokens = siblings(row, marks, scheme=TEXTS[name].scheme).reshape(requests, -1, 1)
+        tokens = drafting.siblings(row, marks, scheme=TEXTS[name].scheme).reshape(requests, -1, 1)
         paths = torch.cat([paths.repeat_interleave(width, 1), tokens], 2)
     return Request(
         draft_tokens=paths,
@@ -238,8 +241,11 @@ def differing(one: Result, other: Result) -> int:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("widths", [(2, 2, 2), (1, 2, 1), (2, 1, 2), (2,)], ids=str)
-def test_siblings_are_those_of_the_reference(name: str, widths: tuple[int, ...]) -> None:
-    """Along the first siblings, and along the last: at every node that is come to."""
+@pytest.mark.parametrize("which", [0, -1], ids=["first", "last"])
+def test_siblings_are_those_of_the_reference(
+    name: str, widths: tuple[int, ...], which: int
+) -> None:
+    """At every node that is come to by keeping the first sibling always, or the last."""
     given = drafted(name, 30, 3, widths)
     flat = Model("any", 3, {(): (rational("1/3"),) * 3}, context_free=True)
     instance = Instance(
@@ -250,34 +256,28 @@ def test_siblings_are_those_of_the_reference(name: str, widths: tuple[int, ...])
         scheme=TEXTS[name].scheme,
         branching=widths,
     )
-    for is_last in (False, True):
-        nodes: list[list[int]] = [[] for _ in range(30)]
+    drafts = [tuple(map(tuple, paths)) for paths in given.draft_tokens.tolist()]
+    nodes: list[Path] = [()] * 30
 
-        def rule(drawn: Siblings, p: Tensor, q: Tensor) -> Choice:
-            for paths, node, tokens, count, place in zip(
-                given.draft_tokens.tolist(),
-                nodes,
-                drawn.tokens.tolist(),
-                drawn.count.tolist(),
-                drawn.place.tolist(),
-                strict=True,
-            ):
-                tree = FixedTree(tuple(tuple(path) for path in paths), instance)
-                own = tokens[:count]
-                assert tuple(own) == tree.siblings(tuple(node))
-                assert count <= drawn.most
-                flat = [token for path in paths for token in path]
-                assert [flat[where] for where in place] == tokens
-                node.append(own[-1 if is_last else 0])
-            kept = drawn.tokens[:, -1] if is_last else drawn.tokens[:, 0]
-            return Choice(kept, torch.ones(30))
+    def rule(siblings: Siblings, p: Tensor, q: Tensor) -> Choice:
+        said = zip(
+            *(each.tolist() for each in (siblings.tokens, siblings.count, siblings.place)),
+            strict=True,
+        )
+        for request, (tokens, count, place) in enumerate(said):
+            own = tuple(tokens[:count])
+            assert own == FixedTree(drafts[request], instance).siblings(nodes[request])
+            assert count <= siblings.most
+            flat = [token for path in drafts[request] for token in path]
+            assert [flat[where] for where in place] == tokens
+            nodes[request] = (*nodes[request], own[which])
+        return Choice(siblings.tokens[:, which], torch.ones(30))
 
-        result = descend(batch_of(given), rule, torch.zeros(30), scheme=instance.scheme)
-        assert (result.accepted_length == len(widths)).all()
-        for paths, node, path in zip(
-            given.draft_tokens.tolist(), nodes, result.path.tolist(), strict=True
-        ):
-            assert paths.index(node) == path
+    result = descend(batch_of(given), rule, torch.zeros(30), scheme=instance.scheme)
+    assert (result.accepted_length == len(widths)).all()
+    assert result.path.tolist() == [
+        paths.index(node) for paths, node in zip(drafts, nodes, strict=True)
+    ]
 
 
 def as_logits(batch: Batch) -> Batch:
@@ -293,27 +293,27 @@ def as_logits(batch: Batch) -> Batch:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("nearness", [1.0, 1e-3, 1e-7])
-def test_triton_says_what_torch_says(name: str, nearness: float) -> None:
+def test_triton_says_what_torch_says(name: str) -> None:
     pytest.importorskip("triton")
-    requests = differing_rows = 0
+    requests = others = 0
     for widths, vocabulary, changes in (
         ((2, 2), 5, {}),
+        ((2, 2), 5, {"nearness": 1e-7}),
         ((2, 1, 1), 4, {"ragged": True}),
         ((1, 2), 3, {"dtype": torch.bfloat16}),
         ((2, 1), 7, {"dtype": torch.float64}),
-        ((2, 2, 2), 4, {}),
+        ((2, 2, 2), 4, {"nearness": 1e-3}),
     ):
-        batch = batch_of(drafted(name, 250, vocabulary, widths, nearness=nearness, **changes))
-        for each in (batch, as_logits(batch)) if widths == (2, 2) else (batch,):
+        batch = batch_of(drafted(name, 200, vocabulary, widths, **changes))
+        for each in (batch,) if changes else (batch, as_logits(batch)):
             noise = noise_of(name, each)
             one, other = (verify(name, each, noise, form=form) for form in ("torch", "triton"))
-            differing_rows += differing(one, other)
-            requests += 250
+            others += differing(one, other)
+            requests += 200
     # A number falls between two roundings of a threshold with some 2**-20, of which there are ten
     # a row; where nothing is left but rounding, each form draws from its own with some 2**-20.
-    assert requests == 1500
-    assert differing_rows <= 1
+    assert requests == 1400
+    assert others <= 1
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -323,11 +323,12 @@ def test_triton_says_what_torch_says_of_large_rows(name: str) -> None:
     generator = torch.Generator().manual_seed(0)
     p, q = torch.rand(2, 6, 1, 1, 5000, generator=generator).square().unbind()
     p, q = p / p.sum(-1, keepdim=True), q / q.sum(-1, keepdim=True)
-    tokens = siblings(q[:, 0, 0], torch.rand(6, 2).double(), scheme=TEXTS[name].scheme)
+    marks = torch.rand(6, 2, dtype=torch.float64, generator=generator)
+    tokens = drafting.siblings(q[:, 0, 0], marks, scheme=TEXTS[name].scheme)
     batch = batch_of(Request(tokens[..., None], q.expand(-1, 2, 1, -1), p.expand(-1, 2, 2, -1)))
     noise = noise_of(name, batch)
-    # One coin high, so that the rows are looked at; one low.
-    noise[::2, :-1] = 0.999
+    # High coins, so that rows are looked at, in three requests; low ones in the others.
+    noise[::2, :-1], noise[1::2, :-1] = 0.999, 0.001
     one, other = (verify(name, batch, noise, form=form) for form in ("torch", "triton"))
     assert differing(one, other) == 0
     assert set(one.accepted_length.tolist()) == {0, 1}
@@ -339,7 +340,13 @@ def test_a_batch_without_drafts_or_requests(name: str) -> None:
     undrafted = Request(
         given.draft_tokens[..., :0], given.draft_probs[:, :, :0], given.target_probs[:, :, :1]
     )
-    for requests, each in ((5, undrafted), (0, drafted(name, 0, 3, (2, 2)))):
+    nobody = replace(
+        given,
+        draft_tokens=given.draft_tokens[:0],
+        draft_probs=given.draft_probs[:0],
+        target_probs=given.target_probs[:0],
+    )
+    for requests, each in ((5, undrafted), (0, nobody)):
         batch = batch_of(each)
         one, other = (
             verify(name, batch, noise_of(name, batch), form=form) for form in ("torch", "triton")
@@ -383,8 +390,8 @@ def test_a_request_has_the_result_that_it_has_without_padding(name: str, form: s
             of_tokens = noise[own, :-1].view(-1, 2, 3)[..., :length].flatten(1)
             used = torch.cat([of_tokens, noise[own, -1:]], 1)
         alone = verify(name, batch_of(bare), used, form=form)
-        columns = (together.accepted_length, together.path, together.next_token)
-        assert differing(Result(*(each[own] for each in columns)), alone) == 0
+        here = Result(together.accepted_length[own], together.path[own], together.next_token[own])
+        assert differing(here, alone) == 0
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from draftproof.adapters import fast
 from draftproof.adapters.fast import FORMS, TEXTS, FastVerifier
+from draftproof.adapters.fast.batch import Rows, Softmax
 from draftproof.adapters.fast.excess import draw, excess, mass
 from draftproof.adapters.fast.inputs import InvalidRequest
 from draftproof.conformance.adapter import INVALID_INPUTS, Request, Result
@@ -320,7 +321,8 @@ def test_flat_tokens_are_drawn_with_the_probability_that_they_have() -> None:
     """Of 262,144 equal tokens each is 4e-6 of the row: a float32 sum would be off by 1/64 of it."""
     size = 2**18
     marks = (torch.arange(size, dtype=torch.float64) + 0.5) / size
-    for some in marks.split(64)[:: 2**9]:
+    for start in range(0, size, 2**15):
+        some = marks[start : start + 64]
         row = torch.full((1, size), 1 / size).expand(len(some), -1)
         assert torch.equal(draw(row, some), (some * size).long())
 
@@ -345,3 +347,17 @@ def test_an_excess_is_what_its_name_says_and_its_mass_the_sum() -> None:
     assert torch.equal(found.sum(-1), mass(p, q, a, c, out=torch.empty_like(p)))
     one = excess(p, q, torch.ones_like(a), out=torch.empty_like(p))
     assert torch.equal(one, (p - q).clamp(min=0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_logits_become_probabilities_in_their_own_place(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    logits = torch.randn(6, 9001, dtype=dtype) * 8
+    at, temperature = torch.tensor([[[3, 0]], [[5, 1]]]), torch.rand(6) + 0.5
+    rows = Rows(logits, at, Softmax(scale=1 / temperature))
+    out = torch.empty(2, 9001, dtype=dtype)
+    found = rows.row(torch.zeros(2, dtype=torch.int64), 0, out)
+    expected = (logits[[3, 5]] / temperature[[3, 5], None]).softmax(-1)
+    assert found.data_ptr() == out.data_ptr()
+    # Scaled by a rounded reciprocal, a logit of 40 at most is off by 40 units.
+    assert (found - expected).abs().max() <= 40 * torch.finfo(torch.float32).eps

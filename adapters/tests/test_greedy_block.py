@@ -128,14 +128,14 @@ def test_the_text_is_the_targets_whatever_each_iteration_drafts(lengths: tuple[i
 def test_a_request_that_drafts_nothing_loses_what_is_left() -> None:
     """Its token would need a row of the draft; it is the target's own, and so is what follows."""
     left = {
-        "left": torch.tensor([[1]]),
-        "target": torch.tensor([[[1.0]]], dtype=torch.float64),
-        "draft": torch.tensor([[[0.5]]], dtype=torch.float64),
+        "left": torch.tensor([[0, 2]]),
+        "target": torch.tensor([[[1.0], [1.0]]], dtype=torch.float64),
+        "draft": torch.tensor([[[0.0], [0.5]]], dtype=torch.float64),
     }
     given = Request(
-        torch.full((1, 1, 2), -1),
-        torch.full((1, 1, 2, 2), torch.nan),
-        torch.tensor([0.25, 0.75]).expand(1, 1, 3, 2),
+        torch.full((1, 1, 3), -1),
+        torch.full((1, 1, 3, 2), torch.nan),
+        torch.tensor([0.25, 0.75]).expand(1, 1, 4, 2),
         lengths=torch.tensor([0]),
         state=left,
     )
@@ -143,7 +143,8 @@ def test_a_request_that_drafts_nothing_loses_what_is_left() -> None:
     assert dict(law.items()) == {(0,): rational("1/4"), (1,): rational("3/4")}
     after = VERIFIER.verify(given).state
     assert after is not None
-    assert after["left"].tolist() == [[0]]
+    assert after["left"].tolist() == [[0, 0]]
+    assert after["draft"].tolist() == [[[0.0], [0.0]]]
 
 
 def test_ratios_of_long_paths_are_left_as_they_are() -> None:

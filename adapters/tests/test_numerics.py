@@ -112,4 +112,5 @@ def test_a_flat_row_of_262144_tokens_is_drawn_from_flatly(name: str) -> None:
     assert abs(float(refused.double().mean()) - 0.5) <= slack
     # Of n corrections, all are in one half of the upper half with probability 2**(1 - n).
     is_high = corrections >= size // 4 * 3
-    assert len(is_high.unique()) == 2
+    assert is_high.any()
+    assert not is_high.all()

@@ -63,6 +63,7 @@ HEADER: Record = {
         "ragged": False,
         "logits": False,
         "trees": False,
+        "at_once": 1,
         "drafts": False,
         "noise": {},
         "undefined": {},

@@ -145,6 +145,7 @@ def _certificate(
                     "ragged": False,
                     "logits": False,
                     "trees": False,
+                    "at_once": 1,
                     "drafts": False,
                     "noise": {},
                     "undefined": {},

@@ -30,14 +30,17 @@ class Softmax:
     """[N] int64: the largest id that is kept among equals of the smallest."""
 
     def of(self, logits: Tensor, where: Tensor, out: Tensor) -> Tensor:
-        """Return the probabilities of rows `where` [B], whose logits [B, V] are given, in `out`."""
+        """Return the probabilities of rows `where` [B], whose logits [B, V] are given, in `out`.
+
+        The logits may be there already: a softmax reads a row before it writes it.
+        """
         if self.least is not None and self.last is not None:
             least, last = self.least[where, None], self.last[where, None]
             tokens = torch.arange(logits.shape[-1], device=logits.device)
             is_cut = (logits < least) | ((logits == least) & (tokens > last))
             logits = logits.masked_fill(is_cut, -torch.inf)
         if self.scale is not None:
-            logits = logits * self.scale[where, None]
+            logits = torch.mul(logits, self.scale[where, None], out=out)
         return torch.softmax(logits, -1, dtype=out.dtype, out=out)
 
 
@@ -67,7 +70,7 @@ class Rows:
         if self.is_block and self.at.shape[1] == 1 and isinstance(depth, int):
             rows = self.values.view(*self.at.shape, self.values.shape[1])[:, 0, depth]
         else:
-            is_ready = self.softmax is None and self.values.dtype == out.dtype
+            is_ready = self.values.dtype == out.dtype
             rows = torch.index_select(self.values, 0, where, out=out if is_ready else None)
         if self.softmax is not None:
             return self.softmax.of(rows, where, out)

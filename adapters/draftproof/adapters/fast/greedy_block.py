@@ -68,7 +68,7 @@ def kept(batch: Batch, start: Node, k: int, active: Tensor, coins: Tensor) -> No
             targets, owed = unmodified(blocks), share
         along.append((blocks.b, blocks.d, targets.a, targets.c, targets.mass))
         if i > 0:
-            against = owed + 1 - share
+            against = owed + (1 - share)
             passing = torch.where(against > 0, owed / against, 1.0)
             passing = torch.where(blocks.end == i, share, passing)
             is_behind = active & (start.depth < i) & (i <= blocks.end)

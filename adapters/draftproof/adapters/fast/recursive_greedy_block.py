@@ -26,7 +26,5 @@ def recursive_greedy_block(batch: Batch, noise: Tensor) -> Result:
         )
         is_behind = torch.arange(length, device=noise.device) >= node.depth[:, None]
         active = (is_same | is_behind).all(1)
-        if k > 0:
-            active &= node.depth < node.blocks.end
         node = kept(batch, node, k, active, noise[:, k * length : (k + 1) * length])
     return emitted(batch, node, noise[:, -1])

@@ -153,7 +153,7 @@ def refused(p: Tensor, q: Tensor, node: Node, out: Tensor) -> Node:
     a, c, scale = scaled(node.weight * node.a, node.weight * node.c + node.mass / node.rest)
     left = mass(p, q, a.to(p.dtype), c.to(p.dtype), out=out).double()
     residual = left * scale / node.mass
-    against = residual + 1 - node.weight
+    against = residual + (1 - node.weight)
     weight = torch.where(against > 0, residual / against, 1.0)
     is_void = left == 0
     return chosen(is_void, replace(node, weight=weight), Node(weight, a, c, left, node.rest))

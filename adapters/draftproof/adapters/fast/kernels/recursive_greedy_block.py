@@ -80,7 +80,7 @@ def _verify(
     kept, path = tl.full([BLOCK_B], 0, tl.int64), tl.full([BLOCK_B], 0, tl.int64)
 
     for k in range(drafts):
-        through = real & ((kept < last) | (kept * 0 + k == 0))
+        through = real
         for i in range(q.depths):
             asked = through & (i < kept)
             here = tokens + request * drafts * q.depths + i
@@ -119,7 +119,7 @@ def _verify(
                     own_c = tl.where(block > n, level_c[:, None], own_c)
                     own_m = tl.where(block > n, level_m[:, None], own_m)
                 share = tl.sum(tl.where(block == newest, now_b, 0.0), 1)
-                against = owed + 1.0 - share
+                against = owed + (1.0 - share)
                 passing = tl.where(against > 0, owed / tl.where(against > 0, against, 1.0), 1.0)
                 passing = tl.where(i == last, share, passing)
                 tossed = walking & (start < i)

@@ -103,7 +103,7 @@ def _verify(
                 left = mass(at, new_a.to(FLOAT), new_c.to(FLOAT), 0, vocabulary, BLOCK_V)
                 left = left.to(tl.float64)
                 residual = left * scale / own_m
-                against = residual + 1.0 - weight
+                against = residual + (1.0 - weight)
                 weight = tl.where(against > 0, residual / tl.where(against > 0, against, 1.0), 1.0)
                 tried, is_left = here & trying[:, None], here & (trying & (left > 0))[:, None]
                 w = tl.where(tried, weight[:, None], w)
