@@ -124,8 +124,8 @@ def test_a_scheme_that_a_text_does_not_take_is_refused() -> None:
             *("recursive_rejection", "without_replacement"),
             8,
         ),
-        ("naive_tree_hub", "naive_tree", "hub", 2),
-        ("spechub", "spechub", "hub", 2),
+        ("naive_tree_hub", "naive_tree", "hub", 8),
+        ("spechub", "spechub", "hub", 8),
         ("target_first_greedy", "target_first", "greedy", 8),
     ],
 )

@@ -10,9 +10,10 @@ point that it tries: to the middle at least. After `SWEEPS` sweeps it is n - 1 d
 2**(SWEEPS - 1) at most, and its upper end is taken.
 
 That end rho is valid, and K-SEQ with it is lossless: what is owed is p - S min(p / rho, q), which
-is ((1 - b) p - S q)+ + b p with b = 1 - S / rho, and b = 0 at rho*. Its law is within rho - S of
-that of rho* in total variation: on the way from rho* the accepted mass of no token moves faster
-than rho - S. So of a factor that is ill-conditioned, as where p = q, nothing more need be known.
+is ((1 - b) p - S q)+ + b p with b = 1 - S / rho, and b = 0 at rho*. Its law at one position is
+within 2 (rho - S) of that of rho* in total variation: as a factor grows from rho* on, what it
+accepts of tokens with p > rho q grows no faster than rho - S does, nor does what it accepts of the
+others shrink faster. So where the factor is ill-conditioned, as for p = q, the law is not.
 """
 
 from __future__ import annotations
