@@ -89,37 +89,15 @@ def test_trees_have_the_law_of_the_reference(name: str) -> None:
                     assert found <= allowed(name, case.instance), (case.id, each)
 
 
-def rows(vocabulary: int) -> st.SearchStrategy[tuple[Any, ...]]:
-    """Rows in 8ths, zeros and point masses included."""
-    marks = st.lists(st.integers(0, 8), min_size=vocabulary - 1, max_size=vocabulary - 1)
-    return marks.map(
-        lambda cuts: tuple(
-            rational(b - a) / 8 for a, b in zip([0, *sorted(cuts)], [*sorted(cuts), 8], strict=True)
-        )
-    )
-
-
-@st.composite
-def instances(draw: st.DrawFn) -> Instance:
-    """Two drafts of one token, or of a tree of two; schemes are the test's."""
-    vocabulary, branching = draw(st.sampled_from([(1, (2,)), (2, (1, 2)), (3, (2,)), (4, (2,))]))
-    contexts: list[Path] = [()]
-    for context in contexts:
-        if len(context) < len(branching):
-            contexts.extend((*context, token) for token in range(vocabulary))
-    return Instance(
-        Model("target", vocabulary, {c: draw(rows(vocabulary)) for c in contexts}),
-        Model("draft", vocabulary, {c: draw(rows(vocabulary)) for c in contexts}),
-        length=len(branching),
-        drafts=2,
-        branching=branching,
-    )
-
-
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=4, deadline=None, derandomize=True)
-@given(instance=instances())
-def test_every_drawn_instance_has_the_law_of_the_reference(name: str, instance: Instance) -> None:
+@given(data=st.data())
+def test_every_drawn_instance_has_the_law_of_the_reference(
+    name: str, drawn: Any, data: st.DataObject
+) -> None:
+    """Two drafts of one token, or of a tree of two."""
+    shapes = [(1, 1, (2,)), (2, 2, (1, 2)), (3, 1, (2,)), (4, 1, (2,))]
+    instance = data.draw(drawn(st.sampled_from(shapes), drafts=2))
     instance = replace(instance, scheme=TEXTS[name].scheme)
     for drafts in islice(draft_law(instance), 2):
         assert distance(name, instance, drafts) <= allowed(name, instance)

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from draftproof.adapters import fast
 from draftproof.adapters.fast import FORMS, TEXTS, FastVerifier
@@ -17,48 +15,11 @@ from draftproof.adapters.fast.batch import Rows, Softmax
 from draftproof.adapters.fast.excess import draw, excess, mass
 from draftproof.adapters.fast.inputs import InvalidRequest
 from draftproof.conformance.adapter import INVALID_INPUTS, Request, Result
-from draftproof.conformance.cases import Case
-from draftproof.conformance.finding import PASS, SKIPPED
 from draftproof.conformance.lanes.exact import exact_law
 from draftproof.conformance.loading import BUILT_IN
-from draftproof.conformance.observe import observe
-from draftproof.conformance.requirements.laws import judge
-from draftproof.reference.model import Instance, Model
 from draftproof.reference.rational import rational
 
 VERIFIERS = [FastVerifier("token"), FastVerifier("block")]
-
-
-def rows(vocabulary: int) -> st.SearchStrategy[tuple[Any, ...]]:
-    """Rows in 8ths, zeros and point masses included."""
-    marks = st.lists(st.integers(0, 8), min_size=vocabulary - 1, max_size=vocabulary - 1)
-    return marks.map(
-        lambda cuts: tuple(
-            rational(b - a) / 8 for a, b in zip([0, *sorted(cuts)], [*sorted(cuts), 8], strict=True)
-        )
-    )
-
-
-@st.composite
-def instances(draw: st.DrawFn) -> Instance:
-    vocabulary, length = draw(st.integers(1, 3)), draw(st.integers(1, 2))
-    contexts: list[tuple[int, ...]] = [()]
-    for context in contexts:
-        if len(context) < length:
-            contexts.extend((*context, token) for token in range(vocabulary))
-    return Instance(
-        Model("target", vocabulary, {c: draw(rows(vocabulary)) for c in contexts}),
-        Model("draft", vocabulary, {c: draw(rows(vocabulary)) for c in contexts}),
-        length=length,
-    )
-
-
-@pytest.mark.parametrize("verifier", VERIFIERS, ids=lambda v: v.name)
-@settings(max_examples=25, deadline=None, derandomize=True)
-@given(instance=instances())
-def test_every_requirement_holds_on_every_drawn_instance(verifier: Any, instance: Instance) -> None:
-    findings = judge(observe(verifier, Case("drawn", "", "full", instance)))
-    assert {finding.verdict for finding in findings} <= {PASS, SKIPPED}
 
 
 def request(rows: int = 2, length: int = 2, vocabulary: int = 3, **changes: Any) -> Request:

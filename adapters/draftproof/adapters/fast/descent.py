@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from draftproof.adapters.fast.batch import Batch
-from draftproof.adapters.fast.excess import draw, excess
+from draftproof.adapters.fast.excess import draw, excess, rows_behind
 from draftproof.conformance.adapter import Result
 
 
@@ -93,12 +93,8 @@ def descend(batch: Batch, rule: Rule, mark: Tensor, *, scheme: str) -> Result:
         accepted = accepted + goes_on
         going = goes_on & (accepted < batch.lengths)
     path = _first(alive)
-    p = batch.p.row(path, accepted, batch.room[0])
-    if batch.length == 0:
-        return Result(accepted, path, draw(p, mark))
-    is_full = accepted == batch.lengths
-    q = batch.q.row(path, torch.where(is_full, 0, accepted), batch.room[1])
-    owed = excess(p, q.masked_fill_(is_full[:, None], 0), 1 - b, c, out=q)
+    p, q = rows_behind(batch, path, accepted)
+    owed = excess(p, q, 1 - b, c, out=q)
     if apart is not None:
         owed.scatter_(1, apart, weight[:, None].expand_as(apart))
     # Where nothing is left, target and draft differ by rounding alone, and p is drawn from.

@@ -103,17 +103,21 @@ def verify(
     sampling = Sampling(temperature, top_k, top_p)
     p_softmax = None if target_logits is None else _softmax(p, sampling, ends, more=1)
     q_softmax = None if q is None or draft_logits is None else _softmax(q, sampling, ends, more=0)
-    if positions == 0:
+    q_rows = q
+    if q_rows is None or positions == 0:
         # An index needs something to point to, though nothing of it is used.
-        tokens = tokens.new_full((1, drafts), -1)
-    if q is None or positions == 0:
         q_rows, q_softmax = p, p_softmax
-    else:
-        q_rows = q
     batch = from_flat(
-        tokens, ends, q_rows, p, longest=max_spec_len, q_softmax=q_softmax, p_softmax=p_softmax
+        tokens,
+        ends,
+        q_rows,
+        p,
+        longest=max_spec_len,
+        q_softmax=q_softmax,
+        p_softmax=p_softmax,
+        branching=branching,
+        state=state,
     )
-    batch = replace(batch, branching=branching, state=state)
     if q is None:
         batch = replace(batch, q=_certain(batch, form))
     width = TEXTS[name].noise(drafts, max_spec_len)

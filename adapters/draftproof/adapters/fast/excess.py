@@ -40,6 +40,14 @@ def _deficit(p: Tensor, q: Tensor, a: Tensor, c: Tensor | None, out: Tensor) -> 
     return torch.addcmul(scaled, p, a[:, None], value=-1, out=out).clamp_(max=0)
 
 
+def scaled(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return x and y, neither negative, over the larger of them, and that one; (0, 1, 1) for 0."""
+    larger = torch.maximum(x, y)
+    y = torch.where(larger > 0, y, 1.0)
+    larger = torch.maximum(x, y)
+    return x / larger, y / larger, larger
+
+
 def ratio(p: Tensor, q: Tensor, token: Tensor) -> Tensor:
     """Return p / q [B] of a token [B] in rows [B, V].
 
@@ -63,14 +71,23 @@ def corrected(batch: Batch, path: Tensor, accepted: Tensor, a: Tensor, mark: Ten
     The next token is drawn from (a p - q)+ behind them, with a [B]; from p where all were accepted,
     and where nothing is left, since target and draft differ by rounding alone.
     """
+    p, q = rows_behind(batch, path, accepted)
+    owed = excess(p, q, torch.where(accepted == batch.lengths, 1, a), out=q)
+    is_void = owed.sum(-1, keepdim=True) == 0
+    return Result(accepted, path, draw(owed.addcmul_(p, is_void.to(p.dtype)), mark))
+
+
+def rows_behind(batch: Batch, path: Tensor, accepted: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the rows p, q [B, V] of the next token behind `accepted` [B] tokens of a `path` [B].
+
+    Where all drafted tokens are accepted there is no row of the draft: q is 0.
+    """
     is_full = accepted == batch.lengths
     p = batch.p.row(path, accepted, batch.room[0])
     if batch.length == 0:
-        return Result(accepted, path, draw(p, mark))
+        return p, torch.zeros_like(p)
     q = batch.q.row(path, torch.where(is_full, 0, accepted), batch.room[1])
-    owed = excess(p, q.masked_fill_(is_full[:, None], 0), torch.where(is_full, 1, a), out=q)
-    is_void = owed.sum(-1, keepdim=True) == 0
-    return Result(accepted, path, draw(owed.addcmul_(p, is_void.to(p.dtype)), mark))
+    return p, q.masked_fill_(is_full[:, None], 0)
 
 
 def draw(weights: Tensor, mark: Tensor) -> Tensor:

@@ -8,13 +8,12 @@ import torch
 from torch import Tensor
 
 from draftproof.adapters.fast.batch import Batch
-from draftproof.adapters.fast.excess import draw, excess
+from draftproof.adapters.fast.excess import draw, excess, rows_behind
 from draftproof.adapters.fast.modified import (
     Blocks,
     Targets,
     inherited,
     modified,
-    rows_behind,
     state,
     unmodified,
 )

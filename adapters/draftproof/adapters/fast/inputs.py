@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -55,6 +57,8 @@ def from_flat(
     longest: int,
     q_softmax: Softmax | None = None,
     p_softmax: Softmax | None = None,
+    branching: tuple[int, ...] | None = None,
+    state: Mapping[str, Tensor] | None = None,
 ) -> Batch:
     """Return the batch of an engine's tensors, requests of different lengths one after another.
 
@@ -79,6 +83,8 @@ def from_flat(
         lengths=lengths,
         q=Rows(q.flatten(0, 1), here[:, None] * drafts + path, q_softmax),
         p=Rows(p.flatten(0, 1), rows[:, None] * drafts + path, p_softmax),
+        branching=branching,
+        state=state,
     )
 
 

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from draftproof.adapters.fast.batch import Batch
-from draftproof.adapters.fast.excess import mass
+from draftproof.adapters.fast.excess import mass, scaled
 
 
 @dataclass(frozen=True)
@@ -144,24 +144,3 @@ def modified(
             m = torch.where(modifies, rest, m)
         levels.append((a, c, m))
     return Targets(*(torch.stack(column, 1) for column in zip(*levels, strict=True))), owed
-
-
-def rows_behind(batch: Batch, path: Tensor, accepted: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the rows p, q [B, V] of the next token behind `accepted` [B] tokens of a `path` [B].
-
-    Where all drafted tokens are accepted there is no row of the draft: q is 0.
-    """
-    is_full = accepted == batch.lengths
-    p = batch.p.row(path, accepted, batch.room[0])
-    if batch.length == 0:
-        return p, torch.zeros_like(p)
-    q = batch.q.row(path, torch.where(is_full, 0, accepted), batch.room[1])
-    return p, q.masked_fill_(is_full[:, None], 0)
-
-
-def scaled(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return x and y, neither negative, over the larger of them, and that one; (0, 1, 1) for 0."""
-    larger = torch.maximum(x, y)
-    y = torch.where(larger > 0, y, 1.0)
-    larger = torch.maximum(x, y)
-    return x / larger, y / larger, larger

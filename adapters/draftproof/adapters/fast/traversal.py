@@ -21,8 +21,7 @@ import torch
 from torch import Tensor
 
 from draftproof.adapters.fast.batch import Batch
-from draftproof.adapters.fast.excess import draw, excess, mass
-from draftproof.adapters.fast.modified import rows_behind, scaled
+from draftproof.adapters.fast.excess import draw, excess, mass, rows_behind, scaled
 from draftproof.conformance.adapter import Result
 
 

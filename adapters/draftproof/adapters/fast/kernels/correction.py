@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from draftproof.adapters.fast.kernels.rows import Position, drawn, mass, position
+from draftproof.adapters.fast.kernels.rows import Position, drawn, mass, piece_at, position
 
 
 @triton.jit
@@ -20,19 +20,8 @@ def next_token(
     one, none = tl.zeros_like(a) + 1.0, tl.zeros_like(a)
     is_full = accepted == length
     a, c = tl.where(is_full, one, a), tl.where(is_full, none, one)
-    total = tl.zeros_like(mark)
-    for piece in range(pieces):
-        total += tl.load(sums + piece, mask=active, other=0.0)
-    here = mark * total
-    chosen = tl.zeros_like(accepted)
-    start, before = tl.zeros_like(mark), tl.zeros_like(mark)
-    for piece in range(pieces):
-        own = tl.load(sums + piece, mask=active, other=0.0)
-        # A piece without weight is never drawn from, nor one behind the last that has some.
-        is_next = (own > 0) & (before <= here)
-        chosen, start = tl.where(is_next, piece, chosen), tl.where(is_next, before, start)
-        before += own
-    token = drawn(at, a, c, here - start, chosen * size, size, BLOCK_V)
+    piece, here, total = piece_at(mark, sums, pieces, active)
+    token = drawn(at, a, c, here, piece * size, size, BLOCK_V)
     is_void = active & (total == 0)
     if tl.max(is_void.to(tl.int32)) > 0:
         # Target and draft differ by rounding alone: there is no residual, and p is drawn from.

@@ -13,7 +13,7 @@ from torch import Tensor
 from draftproof.adapters.fast.batch import Rows, Softmax
 from draftproof.adapters.fast.drafting import Urn
 from draftproof.adapters.fast.kernels.launch import model, tiles
-from draftproof.adapters.fast.kernels.rows import Model, probability
+from draftproof.adapters.fast.kernels.rows import Model, piece_at, probability
 
 
 def urn(rows: Tensor, softmax: Softmax | None) -> Urn:
@@ -77,19 +77,8 @@ def _search(
     p = Model(p[0], p[1], p[2], p[3], vocabulary, p[4])
     row = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
     active = row < rows
-    total = tl.full([BLOCK_B], 0.0, tl.float64)
-    for piece in range(pieces):
-        total += tl.load(sums + row * pieces + piece, mask=active, other=0.0)
-    here = total * tl.load(marks + row, mask=active, other=0.0)
-    chosen = tl.full([BLOCK_B], 0, tl.int64)
-    start, reached = tl.full([BLOCK_B], 0.0, tl.float64), tl.full([BLOCK_B], 0.0, tl.float64)
-    for piece in range(pieces):
-        own = tl.load(sums + row * pieces + piece, mask=active, other=0.0)
-        # A piece without weight is never drawn from, nor one behind the last that has some.
-        is_next = (own > 0) & (reached <= here)
-        chosen, start = tl.where(is_next, piece, chosen), tl.where(is_next, reached, start)
-        reached += own
-    here -= start
+    mark = tl.load(marks + row, mask=active, other=0.0)
+    chosen, here, _ = piece_at(mark, sums + row * pieces, pieces, active)
     before, token, searching = tl.full([BLOCK_B], 0.0, tl.float64), chosen * size, active
     for step in range(0, size, BLOCK_V):
         tokens = (chosen * size + step)[:, None] + tl.arange(0, BLOCK_V)[None, :]

@@ -17,7 +17,14 @@ from torch import Tensor
 
 from draftproof.adapters.fast.batch import Batch, Rows
 from draftproof.adapters.fast.kernels.launch import model, tiles
-from draftproof.adapters.fast.kernels.rows import Model, Position, drawn, position, probability
+from draftproof.adapters.fast.kernels.rows import (
+    Model,
+    Position,
+    drawn,
+    piece_at,
+    position,
+    probability,
+)
 from draftproof.adapters.fast.mixture import precise
 from draftproof.conformance.adapter import Result
 
@@ -451,19 +458,9 @@ def _draw(
     kept = Model(kept[0], kept[1], kept[2], kept[3], vocabulary, kept[4])
     request = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
     active = request < requests
-    total = tl.full([BLOCK_B], 0.0, tl.float64)
-    for piece in range(pieces):
-        total += tl.load(sums + request * pieces + piece, mask=active, other=0.0)
-    here = total * tl.load(marks + request, mask=active, other=0.0)
-    chosen = tl.full([BLOCK_B], 0, tl.int64)
-    start, before = total * 0, total * 0
-    for piece in range(pieces):
-        own = tl.load(sums + request * pieces + piece, mask=active, other=0.0)
-        # A piece without weight is never drawn from, nor one behind the last that has some.
-        is_next = (own > 0) & (before <= here)
-        chosen, start = tl.where(is_next, piece, chosen), tl.where(is_next, before, start)
-        before += own
+    mark = tl.load(marks + request, mask=active, other=0.0)
+    chosen, here, _ = piece_at(mark, sums + request * pieces, pieces, active)
     at = Position(kept, request, kept, request, active)
     one = tl.full([BLOCK_B], 1.0, kept.soft.dtype.element_ty)
-    token = drawn(at, one, one * 0, here - start, chosen * size, size, BLOCK_V)
+    token = drawn(at, one, one * 0, here, chosen * size, size, BLOCK_V)
     tl.store(next_tokens + request, token, mask=active)

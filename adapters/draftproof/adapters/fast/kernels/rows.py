@@ -99,6 +99,27 @@ def mass(at, a, c, first, end, BLOCK_V: tl.constexpr):
 
 
 @triton.jit
+def piece_at(mark, sums, pieces, active):
+    """Return the piece [BLOCK_B] of a row at a mark [BLOCK_B], where in it that is, and the total.
+
+    `sums` [BLOCK_B] point to the mass of each of the `pieces`, which are added up in float64.
+    """
+    total = tl.zeros_like(mark)
+    for piece in range(pieces):
+        total += tl.load(sums + piece, mask=active, other=0.0)
+    here = mark * total
+    chosen = tl.full([mark.shape[0]], 0, tl.int64)
+    start, before = tl.zeros_like(mark), tl.zeros_like(mark)
+    for piece in range(pieces):
+        own = tl.load(sums + piece, mask=active, other=0.0)
+        # A piece without weight is never drawn from, nor one behind the last that has some.
+        is_next = (own > 0) & (before <= here)
+        chosen, start = tl.where(is_next, piece, chosen), tl.where(is_next, before, start)
+        before += own
+    return chosen, here - start, total
+
+
+@triton.jit
 def drawn(at, a, c, here, first, size, BLOCK_V: tl.constexpr):
     """Return the token [BLOCK_B] at which the running sum of `excess` rises above `here` [BLOCK_B].
 
