@@ -1,13 +1,16 @@
 """Compile every kernel that the fast verifiers launch for GPUs that need not be there.
 
 A program of its own, since Triton decides when a kernel is defined whether it is interpreted:
-`python compiling.py [--all] NAME...` prints a line for every kernel and target that it compiles.
+`python compiling.py [--all] NAME...` prints a line for every kernel and target that it compiles; a
+NAME is that of a verifier, or "drafting".
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,6 +21,7 @@ from triton.compiler import ASTSource
 from triton.runtime.jit import JITFunction
 
 from draftproof.adapters.fast.batch import Batch, Rows, Softmax, uniforms
+from draftproof.adapters.fast.drafting import siblings
 from draftproof.adapters.fast.verifier import TEXTS, FastVerifier
 
 HOPPER, AMPERE = GPUTarget("cuda", 90, 32), GPUTarget("cuda", 80, 32)
@@ -33,8 +37,10 @@ _TYPES = {
 }
 
 
-def compiled(kernel: JITFunction, args: tuple[Any, ...], target: GPUTarget) -> None:
-    """Compile a kernel as it would be for a launch with these arguments."""
+def compiled(
+    kernel: JITFunction, args: tuple[Any, ...], target: GPUTarget, options: dict[str, Any]
+) -> None:
+    """Compile a kernel as it would be for a launch with these arguments and options."""
     constants: dict[tuple[int, ...], Any] = {}
 
     def typed(value: Any, path: tuple[int, ...], *, is_constant: bool = False) -> Any:
@@ -51,7 +57,7 @@ def compiled(kernel: JITFunction, args: tuple[Any, ...], target: GPUTarget) -> N
         parameter.name: typed(value, (i,), is_constant=parameter.is_constexpr)
         for i, (parameter, value) in enumerate(zip(kernel.params, args, strict=True))
     }
-    triton.compile(ASTSource(kernel, signature, constants), target=target)
+    triton.compile(ASTSource(kernel, signature, constants), target=target, options=options)
     print(kernel.__name__, target.backend, target.arch)
 
 
@@ -69,21 +75,36 @@ def batch(drafts: int, length: int, vocabulary: int, dtype: torch.dtype, *, logi
     )
 
 
+def verified(name: str, vocabulary: int, dtype: torch.dtype, *, logits: bool) -> None:
+    """Launch a verifier's kernels, on paths that branch below the root where it takes trees."""
+    text = TEXTS[name]
+    drafts = min(2, text.most_drafts)
+    given = batch(drafts, 3, vocabulary, dtype, logits=logits)
+    if text.trees:
+        given = replace(given, branching=(1, 2, 1))
+    noise = uniforms(3, text.noise(drafts, 3), None, given.tokens.device)
+    FastVerifier(name, form="triton").of(given, noise)
+
+
+def drafted(vocabulary: int, dtype: torch.dtype, *, logits: bool) -> None:
+    """Launch the drafters' kernels: greedy drafting has all of them."""
+    rows = batch(1, 3, vocabulary, dtype, logits=logits).p
+    marks = torch.zeros(len(rows.values), 2, dtype=torch.float64)
+    siblings(rows.values, marks, scheme="greedy", form="triton", softmax=rows.softmax)
+
+
 def main(names: list[str], *, everything: bool) -> None:
-    """Compile what the verifiers of these names launch: on each target, with some of the rows."""
+    """Compile what is launched under these names: on each target, with some of the rows."""
     narrow, wide, double = (5, torch.float32), (5000, torch.bfloat16), (5000, torch.float64)
     few = [(HOPPER, *wide, True), (INSTINCT, *narrow, False)]
     more = [(AMPERE, *wide, True), (AMPERE, *double, False), (HOPPER, *narrow, False)]
     for name in names:
-        text = TEXTS[name]
-        drafts = min(2, text.most_drafts)
+        launch = drafted if name == "drafting" else partial(verified, name)
         for target, vocabulary, dtype, logits in (*few, *(more if everything else ())):
-            JITFunction.run = lambda self, *args, grid, warmup, _target=target, **_: compiled(
-                self, args, _target
+            JITFunction.run = lambda self, *args, grid, warmup, _target=target, **options: compiled(
+                self, args, _target, options
             )
-            given = batch(drafts, 3, vocabulary, dtype, logits=logits)
-            noise = uniforms(3, text.noise(drafts, 3), None, given.tokens.device)
-            FastVerifier(name, form="triton").of(given, noise)
+            launch(vocabulary, dtype, logits=logits)
 
 
 if __name__ == "__main__":

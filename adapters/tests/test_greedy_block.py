@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from draftproof.adapters.fast.batch import uniforms
-from draftproof.adapters.fast.inputs import from_request
+from draftproof.adapters.fast.inputs import InvalidRequest, from_request
 from draftproof.adapters.fast.verifier import TEXTS, FastVerifier
 from draftproof.conformance.adapter import Request, declaration
 from draftproof.conformance.finding import PASS
@@ -81,26 +81,56 @@ def test_the_text_is_the_targets_whatever_each_iteration_drafts(lengths: tuple[i
     assert sum(abs(law[words] - share) for words, share in texts.items()) / 2 <= float(allowed)
 
 
-def test_a_request_that_drafts_nothing_loses_what_is_left() -> None:
-    """Its token would need a row of the draft; it is the target's own, and so is what follows."""
-    left = {
-        "left": torch.tensor([[0, 2]]),
-        "target": torch.tensor([[[1.0], [1.0]]], dtype=torch.float64),
-        "draft": torch.tensor([[[0.0], [0.5]]], dtype=torch.float64),
-    }
-    given = Request(
+LEFT = {
+    "left": torch.tensor([[0, 2]]),
+    "target": torch.tensor([[[1.0], [1.0]]], dtype=torch.float64),
+    "draft": torch.tensor([[[0.0], [0.5]]], dtype=torch.float64),
+}
+
+
+def undrafted(state: Any) -> Request:
+    """Return a request that drafts nothing of three tokens."""
+    return Request(
         torch.full((1, 1, 3), -1),
         torch.full((1, 1, 3, 2), torch.nan),
         torch.tensor([0.25, 0.75]).expand(1, 1, 4, 2),
         lengths=torch.tensor([0]),
-        state=left,
+        state=state,
     )
-    law = exact_law(lambda: VERIFIER.verify(given).next_token).law
+
+
+@pytest.mark.parametrize("name", ["greedy_block", "recursive_greedy_block"])
+def test_a_request_that_drafts_nothing_is_refused_where_something_is_left(name: str) -> None:
+    """Its token would need a row of the draft."""
+    with pytest.raises(InvalidRequest, match=r"lengths\[0\] is 0, but .* must be drafted"):
+        FastVerifier(name).verify(undrafted(LEFT))
+    over = {**LEFT, "left": torch.zeros(1, 2, dtype=torch.int64)}
+    assert FastVerifier(name).verify(undrafted(over)).accepted_length.tolist() == [0]
+
+
+def test_a_request_that_drafts_nothing_loses_what_is_left_unchecked() -> None:
+    """Its token is the target's own, and so is what follows."""
+    verifier, given = FastVerifier("greedy_block", checked=False), undrafted(LEFT)
+    law = exact_law(lambda: verifier.verify(given).next_token).law
     assert dict(law.items()) == {(0,): rational("1/4"), (1,): rational("3/4")}
-    after = VERIFIER.verify(given).state
+    after = verifier.verify(given).state
     assert after is not None
     assert after["left"].tolist() == [[0, 0]]
     assert after["draft"].tolist() == [[[0.0], [0.0]]]
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ({"left": LEFT["left"]}, "state has no 'target'"),
+        ({**LEFT, "draft": LEFT["draft"][0]}, r"of one form; got .*'draft' \[2, 1\]"),
+        ({n: each.expand(3, *each.shape[1:]) for n, each in LEFT.items()}, "1 requests, got 3"),
+    ],
+)
+def test_a_state_of_other_requests_is_refused(state: Any, message: str) -> None:
+    given = Request(torch.zeros(1, 1, 1, dtype=torch.int64), table(Q, 0, 1), table(P, 0, 2))
+    with pytest.raises(InvalidRequest, match=message):
+        VERIFIER.verify(replace(given, state=state))
 
 
 def test_ratios_of_long_paths_are_left_as_they_are() -> None:

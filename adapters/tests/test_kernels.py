@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from draftproof.adapters.fast.batch import Batch, uniforms
+from draftproof.adapters.fast.batch import Batch, Rows, uniforms
 from draftproof.adapters.fast.inputs import from_request
 from draftproof.adapters.fast.verifier import TEXTS, FastVerifier
 from draftproof.conformance.adapter import DraftRequest, Request, declaration
@@ -30,7 +30,7 @@ def quick_cases(name: str) -> list[Case]:
     return [case for case in cases("quick") if fits(case, declared)]
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", [*TEXTS, "drafting"])
 def test_every_kernel_compiles_for_gpus_that_are_not_there(name: str) -> None:
     program = Path(__file__).parent / "compiling.py"
     compiling = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
@@ -100,3 +100,35 @@ def test_the_kernels_have_the_law_of_their_algorithm(name: str) -> None:
     for case in quick_cases(name)[:2]:
         findings = judge(observe(FastVerifier(name, form="triton"), case, lane=PROBE))
         assert {finding.verdict for finding in findings} <= {PASS, SKIPPED}
+
+
+# Where a kernel is interpreted, numpy tells of a row's 0/0.
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_row_that_is_no_law_disturbs_no_other(name: str) -> None:
+    """Rows of zeros beside it, of which nothing can be drawn, in a program for several requests."""
+    width_of, generator = TEXTS[name].noise, torch.Generator().manual_seed(0)
+    for case in quick_cases(name)[:4]:
+        given = batch_of(case, name)
+        count = len(given.lengths)
+        beside = replace(
+            given,
+            tokens=given.tokens.repeat(2, 1, 1),
+            lengths=given.lengths.repeat(2),
+            q=_beside_zeros(given.q),
+            p=_beside_zeros(given.p),
+        )
+        for form in TWO_FORMS:
+            verifier, width = FastVerifier(name, form=form), width_of(given.drafts, given.length)
+            noise = uniforms(count, width, generator, given.tokens.device)
+            alone = verifier.of(given, noise)
+            both = verifier.of(beside, noise.repeat(2, 1))
+            assert torch.equal(both.accepted_length[:count], alone.accepted_length)
+            assert torch.equal(both.next_token[:count], alone.next_token)
+
+
+def _beside_zeros(rows: Rows) -> Rows:
+    """Return the rows of a batch, and as many of zeros for the requests behind them."""
+    more = rows.at + len(rows.values)
+    values = torch.cat([rows.values, torch.zeros_like(rows.values)])
+    return replace(rows, values=values, at=torch.cat([rows.at, more]))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.excess import mass
-from draftproof.adapters.fast.inputs import from_request
+from draftproof.adapters.fast.inputs import InvalidRequest, from_request
 from draftproof.adapters.fast.verifier import FastVerifier
 from draftproof.conformance.adapter import Request
 from draftproof.conformance.cases import Case
@@ -38,6 +38,15 @@ def test_the_hub_is_the_smaller_of_equals(form: str) -> None:
     result = FastVerifier("spechub", form=form).of(given, noise)
     assert result.accepted_length.tolist() == [1, 1]
     assert result.path.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("form", ["torch", "triton"])
+def test_more_than_a_pair_is_refused(form: str) -> None:
+    rows = torch.tensor([0.5, 0.25, 0.25])
+    paths = torch.tensor([0, 1, 2])[None, :, None]
+    given = Request(paths, rows.expand(1, 3, 1, 3), rows.expand(1, 3, 2, 3))
+    with pytest.raises(InvalidRequest, match=r"spechub takes at most 2 siblings .* got 3"):
+        FastVerifier("spechub", form=form).verify(given)
 
 
 @pytest.mark.parametrize("form", ["torch", "triton"])

@@ -118,6 +118,11 @@ class Batch:
         """The largest draft length L."""
         return self.tokens.shape[2]
 
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """How many tokens were drawn after a context, by its depth."""
+        return self.branching or (self.drafts, *[1] * (self.length - 1))
+
     @cached_property
     def room(self) -> tuple[Tensor, Tensor, Tensor]:
         """Memory [B, V] for three rows of every request: where a verifier computes.

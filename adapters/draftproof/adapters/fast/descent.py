@@ -102,19 +102,14 @@ def descend(batch: Batch, rule: Rule, mark: Tensor, *, scheme: str) -> Result:
     return Result(accepted, path, draw(owed.addcmul_(p, b[:, None]), mark))
 
 
-def widths(batch: Batch) -> tuple[int, ...]:
-    """Return how many tokens were drawn after a context, by its depth."""
-    return batch.branching or (batch.drafts, *[1] * (batch.length - 1))
-
-
 def _siblings(batch: Batch, alive: Tensor, depth: int, scheme: str) -> Siblings:
     """Return the siblings on the paths [B, K] that are alive."""
     tokens = batch.tokens[:, :, depth]
     path = torch.arange(batch.drafts, device=tokens.device)
     # Where a scheme has run out of tokens there are fewer paths.
-    most = min(widths(batch)[depth], batch.drafts)
+    most = min(batch.widths[depth], batch.drafts)
     if scheme == "iid":
-        step = prod(widths(batch)[depth + 1 :])
+        step = prod(batch.widths[depth + 1 :])
         are, most = alive & (path % step == 0), batch.drafts // step
     else:
         is_equal = tokens[:, :, None] == tokens[:, None, :]

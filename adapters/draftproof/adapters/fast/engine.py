@@ -77,7 +77,7 @@ def verify(
     * rows are laws, without NaN, and tokens are of the vocabulary. Nothing is checked that waits
       for the device;
     * a stateful verifier gets the state of each request back, in the order of the requests now, and
-      the target's own rows.
+      the target's own rows; and a request whose `left` is not 0 drafts a token at least.
 
     A request with a generator of its own emits the same tokens whatever else is in the batch, as
     long as `max_spec_len` is a constant of the engine: it sets how many numbers are drawn for each

@@ -38,6 +38,7 @@ def from_request(request: Request, *, most_drafts: int, checked: bool = True) ->
         _check_tokens(tokens, drafted, q.shape[-1])
         _check_rows("draft_probs", q, drafted)
         _check_rows("target_probs", p, inside)
+        _check_left(request.state, lengths)
     return Batch(
         tokens=torch.where(drafted, tokens, 0),
         lengths=lengths,
@@ -109,6 +110,19 @@ def _lengths(request: Request, *, checked: bool) -> Tensor:
         where = outside.nonzero()[0].tolist()
         raise InvalidRequest(f"lengths{where} is {int(lengths[where[0]])}, not in 0..{longest}")
     return lengths
+
+
+def _check_left(state: Mapping[str, Tensor] | None, lengths: Tensor) -> None:
+    """Check that a request of which something is left drafts: it is taken from the draft's rows."""
+    if state is None or "left" not in state or len(state["left"]) != len(lengths):
+        return
+    lost = (lengths == 0) & (state["left"] > 0).any(-1)
+    if lost.any():
+        where = lost.nonzero()[0].tolist()
+        raise InvalidRequest(
+            f"lengths{where} is 0, but state says that a block goes on there: at least one token "
+            f"must be drafted, whose row tells what is left of the target"
+        )
 
 
 def _check_shapes(tokens: Tensor, q: Tensor, p: Tensor) -> None:

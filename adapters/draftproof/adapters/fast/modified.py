@@ -15,6 +15,7 @@ a block that owes nothing: M and Q differ by rounding alone, or M never says wha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from torch.nn.functional import pad
 
 from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.excess import mass, scaled
+from draftproof.adapters.fast.inputs import InvalidRequest
 
 
 @dataclass(frozen=True)
@@ -84,17 +86,35 @@ def inherited(batch: Batch) -> Blocks:
     That is a request's length; but one less where an older block goes on behind it. The bonus
     would be drawn from a row that needs the draft's, which is not given, so the last token is not
     verified. A request that drafts nothing knows no row of the draft, and loses what is left.
+    Raises `InvalidRequest` for a state that is not of these requests.
     """
     lengths, drafts = batch.lengths, batch.drafts
     if batch.state is None:
         none = torch.ones(len(lengths), 0, dtype=torch.float64, device=lengths.device)
         return Blocks(none, none, none.long(), lengths, drafts)
-    left, b, d = (batch.state[name] for name in ("left", "target", "draft"))
+    left, b, d = _of_state(batch.state, len(lengths))
     more = 0, max(drafts - b.shape[2], 0)
     b, d = pad(b, more, value=1.0), pad(d, more)
     left = torch.where(lengths[:, None] > 0, left, 0)
     end = lengths - (left > lengths[:, None]).any(1).long()
     return Blocks(b.flatten(1), d.flatten(1), left, end, b.shape[2])
+
+
+def _of_state(state: Mapping[str, Tensor], requests: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return `left` [B, G], and `target` and `draft` [B, G, K]. Raises `InvalidRequest`."""
+    missing = [name for name in ("left", "target", "draft") if name not in state]
+    if missing:
+        raise InvalidRequest(f"state has no {missing[0]!r}: it must be what a call of this left")
+    left, b, d = (state[name] for name in ("left", "target", "draft"))
+    if left.dim() != 2 or b.dim() != 3 or d.shape != b.shape or b.shape[:2] != left.shape:
+        found = ", ".join(f"{name!r} {list(state[name].shape)}" for name in state)
+        raise InvalidRequest(f"state must be what a call of this left, of one form; got {found}")
+    if len(left) != requests:
+        raise InvalidRequest(
+            f"state must have a row for each of the {requests} requests, got {len(left)}; one that "
+            f"joins the batch has left 0"
+        )
+    return left, b, d
 
 
 def state(blocks: Blocks, emitted: Tensor, length: int) -> dict[str, Tensor]:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from draftproof.adapters.fast.batch import Batch, uniforms
 from draftproof.adapters.fast.drafting import draft
-from draftproof.adapters.fast.inputs import DTYPES, from_request
+from draftproof.adapters.fast.inputs import DTYPES, InvalidRequest, from_request
 from draftproof.conformance.adapter import (
     INVALID_INPUTS,
     DraftRequest,
@@ -46,6 +46,8 @@ class Text:
     scheme: str = "iid"
     most_drafts: int = 1
     trees: bool = False
+    widest: int = _MANY
+    """The most siblings after one context."""
 
 
 def _coin_and_mark(_: int, length: int) -> int:
@@ -77,7 +79,7 @@ _TEXTS = (
         trees=True,
     ),
     Text("k_seq", "k_seq", _coins_and_mark, "iid", _MANY, trees=True),
-    Text("spechub", "spechub", _coins_and_mark, "hub", _MANY, trees=True),
+    Text("spechub", "spechub", _coins_and_mark, "hub", _MANY, trees=True, widest=2),
     Text("greedy_draft", "greedy_draft", _two_and_mark, "greedy", _MANY, trees=True),
     Text("multipath_block", "multipath_block", _coin_and_mark, "iid", _MANY),
     Text("mixed_multipath_block", "mixed_multipath_block", _two_and_mark, "iid", _MANY),
@@ -137,7 +139,16 @@ class FastVerifier:
         return draft(request, scheme=self.scheme, form=self._form)
 
     def of(self, batch: Batch, noise: Tensor) -> Result:
-        """Verify a batch with numbers [B, W] in [0, 1), float64, as many as the algorithm needs."""
+        """Verify a batch with numbers [B, W] in [0, 1), float64, as many as the algorithm needs.
+
+        Raises `InvalidRequest` for more siblings than the algorithm takes.
+        """
+        widest = max(batch.widths[: batch.length], default=1)
+        if widest > self._text.widest:
+            raise InvalidRequest(
+                f"{self._text.name} takes at most {self._text.widest} siblings after a context, "
+                f"got {widest}; more paths must branch later"
+            )
         verify: Callable[[Batch, Tensor], Result] = getattr(
             import_module(self._module), self._text.name
         )

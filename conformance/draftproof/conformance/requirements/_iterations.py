@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
@@ -88,34 +88,33 @@ def judge_iterations(case: Case, adapter: Adapter, terms: Terms) -> list[Finding
     declared, given = declaration(adapter), case.instance
 
     def seen(program: Any, read: Any) -> Observed:
-        return observed(program, read, vocabulary=given.vocabulary, lane=terms.lane)
+        vocabulary, lane = given.vocabulary, terms.lane
+        return observed(program, read, declared, vocabulary=vocabulary, lane=lane)
 
-    def iteration() -> Any:
+    def iteration(rows: int) -> Any:
         """Draft and verify with one adapter object."""
         fresh = as_loaded(adapter)
-        drafted = _drafted(fresh, given, declared)
+        drafted = _drafted(fresh, given, declared, rows)
         if isinstance(drafted, str):
             return drafted, drafted
         return drafted, answer(fresh, _request(given, drafted, declared))
 
-    def read(raw: Any) -> tuple[Drafted, Outcome]:
-        drafted = _read(raw[0])
-        if isinstance(drafted, Failure):
-            return drafted, drafted
-        return drafted, outcomes(raw[1], [(given, drafted[0])])[0]
+    def read(raw: Any, rows: int) -> Sequence[tuple[Drafted, Outcome]]:
+        drafted = _read(raw[0], rows)
+        asked = [(given, _paths(each)) for each in drafted]
+        return list(zip(drafted, outcomes(raw[1], asked), strict=True))
 
     def verified(drafted: Drafted) -> Observed:
         """Observe what is emitted for drafts that came from elsewhere."""
         if isinstance(drafted, Failure):
             return Observed(Law.certain(drafted), 0, ZERO)
-        rows = [(given, drafted[0])]
         return seen(
-            lambda: answer(as_loaded(adapter), _request(given, drafted, declared)),
-            lambda raw: outcomes(raw, rows)[0],
+            lambda rows: answer(as_loaded(adapter), _request(given, [drafted] * rows, declared)),
+            lambda raw, rows: outcomes(raw, [(given, drafted[0])] * rows),
         )
 
     together = seen(iteration, read)
-    drafts = seen(lambda: _drafted(as_loaded(adapter), given, declared), _read)
+    drafts = seen(lambda rows: _drafted(as_loaded(adapter), given, declared, rows), _read)
     apart = {drafted: verified(drafted) for drafted in drafts.law}
     product = drafts.law.then(lambda d: apart[d].law.map(lambda outcome: (d, outcome)))
     distance = together.law.total_variation(product)
@@ -129,12 +128,13 @@ def judge_iterations(case: Case, adapter: Adapter, terms: Terms) -> list[Finding
     return [Finding("random.iterations", name, verdict, distance, allowed, terms.lane, runs)]
 
 
-def _drafted(adapter: Adapter, given: Instance, declared: Declaration) -> Any:
-    """Return the paths and rows that the adapter drafts for one row, or the words of an error."""
+def _drafted(adapter: Adapter, given: Instance, declared: Declaration, rows: int) -> Any:
+    """Return the paths and rows that the adapter drafts for each row, or the words of an error."""
     try:
-        drafted = _draft(adapter, given, declared, 1, torch.Generator(declared.device))
+        drafted = _draft(adapter, given, declared, rows, torch.Generator(declared.device))
         # What is drafted is decided here, as it is before a target can be asked about it.
-        return drafted.draft_tokens.tolist()[0], drafted.draft_probs.tolist()[0]
+        each = zip(drafted.draft_tokens.tolist(), drafted.draft_probs.tolist(), strict=True)
+        return list(each)
     except (Exception, SystemExit) as error:
         return raised(error)
 
@@ -161,18 +161,23 @@ def _draft(
     return DraftResult(tokens, declared_rows)
 
 
-def _read(raw: Any) -> Drafted:
+def _read(raw: Any, rows: int) -> Sequence[Drafted]:
     if isinstance(raw, str):
-        return Failure(raw)
-    paths, rows = raw
-    return tuple(map(tuple, paths)), tuple(tuple(map(tuple, path)) for path in rows)
+        return [Failure(raw)] * rows
+    return [
+        (tuple(map(tuple, paths)), tuple(tuple(map(tuple, path)) for path in declares))
+        for paths, declares in raw
+    ]
 
 
-def _request(given: Instance, drafted: Any, declared: Declaration) -> Request:
+def _paths(drafted: Drafted) -> Drafts:
+    return () if isinstance(drafted, Failure) else drafted[0]
+
+
+def _request(given: Instance, drafted: Sequence[Any], declared: Declaration) -> Request:
     """Return the request for the drafted paths, with the rows that the drafter declared."""
-    paths, rows = drafted
-    asked = request([(given, tuple(map(tuple, paths)))], declared)
-    nested = [[[list(row) for row in path] for path in rows]]
+    asked = request([(given, tuple(map(tuple, paths))) for paths, _ in drafted], declared)
+    nested = [[[list(row) for row in path] for path in declares] for _, declares in drafted]
     declared_rows = asked.draft_probs.new_tensor(nested)
     return with_noise(_with_draft(asked, declared_rows, declared), declared)
 

@@ -45,31 +45,31 @@ _MOST_RUNS = 20_000
 
 
 def observed(
-    program: Callable[[], Any],
-    read: Callable[[Any], Any],
+    program: Callable[[int], Any],
+    read: Callable[[Any, int], Sequence[Any]],
+    declared: Declaration,
     *,
     vocabulary: int,
     lane: str,
-    copies: Callable[[int], Sequence[Any]] | None = None,
+    most_runs: int = _MOST_RUNS,
 ) -> Observed:
     """Return the law of what `read` makes of the program's result, on the exact or probe lane.
 
-    `copies(n)`, if there is such a program, does the same n times over in the rows of one batch,
-    and spares the probe lane many runs. Raises `OpaqueRandomness`, `TooManyRuns` or
-    `NondeterministicProgram` where the lane is blind.
+    `program(n)` does the same n times over, in the rows of one batch, and `read(result, n)` tells
+    what came of each. An adapter that takes no batches is asked for one only. Raises
+    `OpaqueRandomness`, `TooManyRuns` or `NondeterministicProgram` where the lane is blind.
     """
     if lane == PROBE:
-
-        def verify(subjects: Sequence[int]) -> Sequence[Any]:
-            if copies is not None:
-                return copies(len(subjects))
-            return [read(program()) for _ in subjects]
-
-        batched = copies is not None
-        (probed,) = probed_laws(verify, 1, batched=batched, vocabulary=vocabulary)
+        (probed,) = probed_laws(
+            lambda subjects: read(program(len(subjects)), len(subjects)),
+            1,
+            batched=declared.batch,
+            vocabulary=vocabulary,
+            at_once=declared.at_once,
+        )
         return Observed(probed.law, probed.runs, probed.resolution)
-    found = exact_law(program, most_runs=_MOST_RUNS)
-    return Observed(found.law.map(read), found.runs, found.slack)
+    found = exact_law(lambda: program(1), most_runs=most_runs)
+    return Observed(found.law.map(lambda raw: read(raw, 1)[0]), found.runs, found.slack)
 
 
 State = tuple[tuple[str, str, tuple[int, ...], tuple[float, ...]], ...]

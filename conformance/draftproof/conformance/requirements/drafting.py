@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from math import isfinite, prod
 from typing import Any
 
@@ -23,9 +23,8 @@ from draftproof.conformance.exchange import (
     raised,
 )
 from draftproof.conformance.finding import FAIL, Finding, verdict_of
-from draftproof.conformance.lanes.exact import exact_law
-from draftproof.conformance.lanes.probe import probed_laws
 from draftproof.conformance.observe import EXACT, PROBE
+from draftproof.conformance.requirements._programs import observed
 from draftproof.conformance.task import Task, Terms
 from draftproof.conformance.tolerance import UNIT_ROUNDOFF
 from draftproof.reference.drafting import Drafts, sibling_law
@@ -347,33 +346,34 @@ def observe_drafting(adapter: Adapter, setting: Setting, *, lane: str = EXACT) -
     """
     declared = declaration(adapter)
     rounding = _row_rounding(setting, declared)
-    program = partial(drafted, adapter, setting, declared)
-    law: Law[Any]
-    if lane == PROBE:
-        (probed,) = probed_laws(
-            lambda _: [program()], 1, batched=False, vocabulary=setting.model.vocabulary
-        )
-        law, runs, slack = probed.law, probed.runs, probed.resolution
-    else:
-        exact = exact_law(program, most_runs=_MOST_RUNS)
-        law, runs, slack = exact.law, exact.runs, exact.slack
+    found = observed(
+        lambda rows: drafted(adapter, setting, declared, rows=rows),
+        lambda raw, _: raw,
+        declared,
+        vocabulary=setting.model.vocabulary,
+        lane=lane,
+        most_runs=_MOST_RUNS,
+    )
     return DraftObservation(
         case=setting.id,
         scheme=declared.scheme,
         widths=setting.widths,
-        law=law.map(lambda raw: _drafted(raw, setting, rounding)),
-        runs=runs,
-        slack=slack,
+        law=found.law.map(lambda raw: _drafted(raw, setting, rounding)),
+        runs=found.runs,
+        slack=found.slack,
         allowed=_allowed(setting, declared),
         lane=lane,
     )
 
 
-def drafted(adapter: Adapter, setting: Setting, declared: Declaration) -> Any:
-    """Return the tokens [K][L] and rows [K][L][V] drafted for one row, or the words of an error."""
-    shape = [1, setting.drafts, setting.length]
+def drafted(
+    adapter: Adapter, setting: Setting, declared: Declaration, *, rows: int = 1
+) -> list[Any]:
+    """Return, for each row, the tokens [K][L] and rows [K][L][V] drafted, or an error's words."""
+    shape = [rows, setting.drafts, setting.length]
     try:
-        result = as_loaded(adapter).draft(draft_request(setting, declared))  # type: ignore[attr-defined]  # it is declared
+        request = draft_request(setting, declared, rows=rows)
+        result = as_loaded(adapter).draft(request)  # type: ignore[attr-defined]  # it is declared
         for name, wanted in (
             ("draft_tokens", shape),
             ("draft_probs", [*shape, setting.model.vocabulary]),
@@ -383,9 +383,10 @@ def drafted(adapter: Adapter, setting: Setting, declared: Declaration) -> Any:
                     f"DraftResult.{name} must have shape {wanted}, "
                     f"got {list(getattr(result, name).shape)}"
                 )
-        return _frozen(result.draft_tokens.tolist()[0]), _frozen(result.draft_probs.tolist()[0])
+        each = zip(result.draft_tokens.tolist(), result.draft_probs.tolist(), strict=True)
+        return [(_frozen(tokens), _frozen(declares)) for tokens, declares in each]
     except (Exception, SystemExit) as error:
-        return raised(error)
+        return [raised(error)] * rows
 
 
 def draft_request(
@@ -398,8 +399,12 @@ def draft_request(
     """Return the request that asks for rows of a setting, drawn from a fresh generator if none."""
     dtype, device = getattr(torch, declared.dtype), declared.device
 
+    @cache
+    def row(context: Path) -> list[float]:
+        return list(map(float, setting.model(context)))
+
     def next_probs(contexts: Tensor) -> Tensor:
-        found = [list(map(float, setting.model(tuple(context)))) for context in contexts.tolist()]
+        found = [row(tuple(context)) for context in contexts.tolist()]
         return torch.tensor(found, dtype=dtype, device=device)
 
     return DraftRequest(

@@ -165,22 +165,17 @@ def judge_calls(
     def called(*asked: Asked) -> Observed:
         """Observe calls one after the other. Every run meets a copy that has no past."""
 
-        def program(copies: int = 1) -> Any:
+        def program(copies: int) -> Any:
             fresh = as_loaded(adapter)
             requests = (request([row] * copies, declared) for row in asked)
             return tuple(answer(fresh, with_noise(each, declared)) for each in requests)
 
-        def read(raw: Any, copies: int = 1) -> Sequence[Any]:
+        def read(raw: Any, copies: int) -> Sequence[Any]:
             each = (outcomes(r, [row] * copies) for r, row in zip(raw, asked, strict=True))
             return list(zip(*each, strict=True))
 
-        return observed(
-            program,
-            lambda raw: read(raw)[0],
-            vocabulary=rows[0][0].vocabulary,
-            lane=terms.lane,
-            copies=(lambda n: read(program(n), n)) if declared.batch else None,
-        )
+        vocabulary = rows[0][0].vocabulary
+        return observed(program, read, declared, vocabulary=vocabulary, lane=terms.lane)
 
     together, one, two = called(*rows), called(rows[0]), called(rows[1])
     product = one.law.then(lambda first: two.law.map(lambda second: (*first, *second)))

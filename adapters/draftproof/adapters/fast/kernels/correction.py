@@ -5,7 +5,14 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from draftproof.adapters.fast.kernels.rows import Position, drawn, mass, piece_at, position
+from draftproof.adapters.fast.kernels.rows import (
+    Position,
+    drawn,
+    excess,
+    mass,
+    piece_at,
+    position,
+)
 
 
 @triton.jit
@@ -21,12 +28,13 @@ def next_token(
     is_full = accepted == length
     a, c = tl.where(is_full, one, a), tl.where(is_full, none, one)
     piece, here, total = piece_at(mark, sums, pieces, active)
-    token = drawn(at, a, c, here, piece * size, size, BLOCK_V)
+    V = p.vocabulary
+    token = drawn(excess, (at, a, c), here, piece * size, size, V, active, BLOCK_V)
     is_void = active & (total == 0)
     if tl.max(is_void.to(tl.int32)) > 0:
         # Target and draft differ by rounding alone: there is no residual, and p is drawn from.
         at = Position(p, at.p_row, q, at.q_row, is_void)
-        here = mark * mass(at, one, none, 0, p.vocabulary, BLOCK_V)
-        again = drawn(at, one, none, here, tl.zeros_like(accepted), p.vocabulary, BLOCK_V)
+        here = mark * mass(at, one, none, 0, V, BLOCK_V)
+        again = drawn(excess, (at, one, none), here, piece * 0, V, V, is_void, BLOCK_V)
         token = tl.where(is_void, again, token)
     return token

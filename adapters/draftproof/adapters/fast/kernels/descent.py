@@ -16,7 +16,7 @@ from torch import Tensor
 
 from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.kernels.launch import model, tiles
-from draftproof.adapters.fast.kernels.rows import Model, Position, position, probability
+from draftproof.adapters.fast.kernels.rows import Model, Position, drawn, position, probability
 from draftproof.conformance.adapter import Result
 
 
@@ -96,7 +96,7 @@ def _descend(
     behind = Node(tokens + kept, noise, apart, kept, q.depths, drafts)
     tl.store(accepted + request, kept, mask=active)
     tl.store(paths + request, path, mask=active)
-    tl.store(next_tokens + request, _drawn(at, behind, b, c, weight, mark, BLOCK_V), mask=active)
+    tl.store(next_tokens + request, _next(at, behind, b, c, weight, mark, BLOCK_V), mask=active)
 
 
 @triton.jit
@@ -169,44 +169,38 @@ def masses_without(at, node, paths, c, BLOCK_V: tl.constexpr):
 
 
 @triton.jit
-def _owed(at, node, b, c, weight, start, BLOCK_V: tl.constexpr):
-    """Return what is owed to a tile of tokens, and the tokens; `node.siblings` are apart."""
-    tokens = (start + tl.arange(0, BLOCK_V))[None, :]
-    inside = (tokens < at.p.vocabulary) & at.active[:, None]
+def _owed(of, tokens, inside):
+    """Return what is owed to a tile of tokens, 0 where not `inside`; `node.siblings` are apart."""
+    at, node, b, c, weight = of[0], of[1], of[2], of[3], of[4]
+    inside &= at.active[:, None]
     p = probability(at.p, at.p_row[:, None], tokens, inside)
     q = probability(at.q, at.q_row[:, None], tokens, inside & (c != 0)[:, None])
     owed = tl.maximum((1 - b)[:, None] * p - c[:, None] * q, 0.0)
     if tl.max(node.siblings) > 0:
         owed = replaced(owed, tokens, node, node.siblings, weight)
-    return owed + b[:, None] * p, tokens
+    return tl.where(inside, owed + b[:, None] * p, 0.0)
 
 
 @triton.jit
-def _drawn(at, node, b, c, weight, mark, BLOCK_V: tl.constexpr):
+def _mass(of, BLOCK_V: tl.constexpr):
+    """Return the sum [BLOCK_B] of what is owed."""
+    vocabulary = of[0].p.vocabulary
+    total = tl.zeros([of[0].active.shape[0]], tl.float64)
+    for start in range(0, vocabulary, BLOCK_V):
+        tokens = (start + tl.arange(0, BLOCK_V))[None, :]
+        total += tl.sum(_owed(of, tokens, tokens < vocabulary), 1)
+    return total
+
+
+@triton.jit
+def _next(at, node, b, c, weight, mark, BLOCK_V: tl.constexpr):
     """Return the token [BLOCK_B] at the mark [BLOCK_B] of what is owed."""
-    total = tl.zeros_like(mark)
-    for start in range(0, at.p.vocabulary, BLOCK_V):
-        owed, tokens = _owed(at, node, b, c, weight, start, BLOCK_V)
-        total += tl.sum(owed, 1)
+    total = _mass((at, node, b, c, weight), BLOCK_V)
     is_void = at.active & (total == 0)
     if tl.max(is_void.to(tl.int32)) > 0:
         # Target and draft differ by rounding alone: there is no residual, and p is drawn from.
         b, c = tl.where(is_void, 1.0, b).to(b.dtype), tl.where(is_void, 0.0, c).to(c.dtype)
-        for start in range(0, at.p.vocabulary, BLOCK_V):
-            owed, tokens = _owed(among(at, is_void), node, b, c, weight, start, BLOCK_V)
-            total += tl.sum(owed, 1)
-    here, before = mark * total, tl.zeros_like(mark)
-    token, searching = tl.full([mark.shape[0]], 0, tl.int64), at.active
-    for start in range(0, at.p.vocabulary, BLOCK_V):
-        if tl.max(searching.to(tl.int32)) > 0:
-            owed, tokens = _owed(among(at, searching), node, b, c, weight, start, BLOCK_V)
-            last = tl.max(tl.where(owed > 0, tokens, -1), 1)
-            token = tl.where(last >= 0, last, token)
-            after = before + tl.sum(owed, 1)
-            found = searching & (after > here)
-            running = before[:, None] + tl.cumsum(owed.to(tl.float64), 1)
-            above = tl.min(tl.where(running > here[:, None], tokens, at.p.vocabulary), 1)
-            token = tl.where(found, tl.minimum(above, token), token)
-            searching &= ~found
-            before = after
-    return token
+        total += _mass((among(at, is_void), node, b, c, weight), BLOCK_V)
+    of, first = (at, node, b, c, weight), tl.full([mark.shape[0]], 0, tl.int64)
+    V = at.p.vocabulary
+    return drawn(_owed, of, mark * total, first, V, V, at.active, BLOCK_V)

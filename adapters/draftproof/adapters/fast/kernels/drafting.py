@@ -13,7 +13,7 @@ from torch import Tensor
 from draftproof.adapters.fast.batch import Rows, Softmax
 from draftproof.adapters.fast.drafting import Urn
 from draftproof.adapters.fast.kernels.launch import model, tiles
-from draftproof.adapters.fast.kernels.rows import Model, piece_at, probability
+from draftproof.adapters.fast.kernels.rows import Model, drawn, piece_at, probability
 
 
 def urn(rows: Tensor, softmax: Softmax | None) -> Urn:
@@ -43,9 +43,13 @@ def urn(rows: Tensor, softmax: Softmax | None) -> Urn:
 
 
 @triton.jit
-def left(p, row, active, gone, count, tokens):
-    """Return the weights [BLOCK_B, BLOCK_V] of tokens [1 or BLOCK_B, BLOCK_V], 0 if gone."""
-    inside = active[:, None] & (tokens < p.vocabulary)
+def left(of, tokens, inside):
+    """Return the weights [BLOCK_B, BLOCK_V] of tokens [1 or BLOCK_B, BLOCK_V], 0 if gone.
+
+    `of` are the model, the rows [BLOCK_B], which of them there are, what is gone, and how many.
+    """
+    p, row, active, gone, count = of[0], of[1], of[2], of[3], of[4]
+    inside &= active[:, None]
     weight = probability(p, row[:, None], tokens, inside)
     for i in range(count):
         other = tl.load(gone + row * count + i, mask=active, other=-1)
@@ -61,16 +65,17 @@ def _add(
     p = Model(p[0], p[1], p[2], p[3], vocabulary, p[4])
     row = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
     piece, pieces = tl.program_id(1), tl.num_programs(1)
+    of = p, row, row < rows, gone, count
     total = tl.full([BLOCK_B, BLOCK_V], 0.0, p.soft.dtype.element_ty)
     for start in range(0, size, BLOCK_V):
         tokens = (piece * size + start + tl.arange(0, BLOCK_V))[None, :]
-        total += left(p, row, row < rows, gone, count, tokens)
+        total += left(of, tokens, tokens < vocabulary)
     tl.store(sums + row * pieces + piece, tl.sum(total, 1), mask=row < rows)
 
 
 @triton.jit
 def _search(
-    p, gone, count, rows, vocabulary, size, sums, marks, drawn, pieces,
+    p, gone, count, rows, vocabulary, size, sums, marks, next_tokens, pieces,
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Write the token at which the running sum of what is left rises above its mark."""
@@ -79,20 +84,9 @@ def _search(
     active = row < rows
     mark = tl.load(marks + row, mask=active, other=0.0)
     chosen, here, _ = piece_at(mark, sums + row * pieces, pieces, active)
-    before, token, searching = tl.full([BLOCK_B], 0.0, tl.float64), chosen * size, active
-    for step in range(0, size, BLOCK_V):
-        tokens = (chosen * size + step)[:, None] + tl.arange(0, BLOCK_V)[None, :]
-        weight = left(p, row, searching, gone, count, tokens)
-        # Where, as rounding has it, nothing is above the mark, the last that has weight is drawn.
-        last = tl.max(tl.where(weight > 0, tokens, -1), 1)
-        token = tl.where(last >= 0, last, token)
-        running = before[:, None] + tl.cumsum(weight.to(tl.float64), 1)
-        above = tl.min(tl.where(running > here[:, None], tokens, vocabulary), 1)
-        found = searching & (above < vocabulary)
-        token = tl.where(found, tl.minimum(above, token), token)
-        searching &= ~found
-        before += tl.sum(weight.to(tl.float64), 1)
-    tl.store(drawn + row, token, mask=active)
+    of = p, row, active, gone, count
+    token = drawn(left, of, here, chosen * size, size, vocabulary, active, BLOCK_V)
+    tl.store(next_tokens + row, token, mask=active)
 
 
 @triton.jit
@@ -104,11 +98,12 @@ def _compare(
     p = Model(p[0], p[1], p[2], p[3], vocabulary, p[4])
     row = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
     piece, pieces = tl.program_id(1), tl.num_programs(1)
+    of = p, row, row < rows, gone, count
     most = tl.full([BLOCK_B], 0.0, p.soft.dtype.element_ty)
     token = tl.full([BLOCK_B], 0, tl.int64)
     for start in range(0, size, BLOCK_V):
         tokens = (piece * size + start + tl.arange(0, BLOCK_V))[None, :]
-        weight = left(p, row, row < rows, gone, count, tokens)
+        weight = left(of, tokens, tokens < vocabulary)
         here = tl.max(weight, 1)
         first = tl.min(tl.where(weight == here[:, None], tokens, vocabulary), 1)
         token, most = tl.where(here > most, first, token), tl.maximum(most, here)

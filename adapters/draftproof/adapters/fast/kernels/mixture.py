@@ -21,6 +21,7 @@ from draftproof.adapters.fast.kernels.rows import (
     Model,
     Position,
     drawn,
+    excess,
     piece_at,
     position,
     probability,
@@ -462,5 +463,6 @@ def _draw(
     chosen, here, _ = piece_at(mark, sums + request * pieces, pieces, active)
     at = Position(kept, request, kept, request, active)
     one = tl.full([BLOCK_B], 1.0, kept.soft.dtype.element_ty)
-    token = drawn(at, one, one * 0, here, chosen * size, size, BLOCK_V)
+    first, of = chosen * size, (at, one, one * 0)
+    token = drawn(excess, of, here, first, size, vocabulary, active, BLOCK_V)
     tl.store(next_tokens + request, token, mask=active)

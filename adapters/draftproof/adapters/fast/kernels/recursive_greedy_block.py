@@ -19,6 +19,7 @@ from draftproof.adapters.fast.kernels.rows import (
     Model,
     Position,
     drawn,
+    excess,
     mass,
     position,
     probability,
@@ -145,7 +146,8 @@ def _verify(
     final_c = tl.sum(tl.where(is_last, c, 0.0), 1).to(FLOAT)
     mark = tl.load(noise + drafts * q.depths, mask=real, other=0.0)
     here = mark * mass(at, final_a, final_c, 0, vocabulary, BLOCK_V)
-    token = drawn(at, final_a, final_c, here, kept * 0, vocabulary, BLOCK_V)
+    of = at, final_a, final_c
+    token = drawn(excess, of, here, kept * 0, vocabulary, vocabulary, real, BLOCK_V)
     x = probability(p, at.p_row, token, real).to(tl.float64)[:, None]
     y = probability(q, at.q_row, token, real & (kept < length)).to(tl.float64)[:, None]
     b, d = after(b, d, a, c, m, x, y)

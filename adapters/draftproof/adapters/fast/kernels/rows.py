@@ -77,11 +77,13 @@ def ratio(at, token):
 
 
 @triton.jit
-def excess(at, a, c, tokens, inside):
+def excess(of, tokens, inside):
     """Return (a p - c q)+ of tokens [1 or BLOCK_B, BLOCK_V], with a, c [BLOCK_B].
 
-    It is 0 where not `inside` [BLOCK_B, BLOCK_V]; where c = 0, q is not read.
+    `of` is a position, a and c. It is 0 where not `inside` [BLOCK_B, BLOCK_V]; where c = 0, q is
+    not read.
     """
+    at, a, c = of[0], of[1], of[2]
     inside &= at.active[:, None]
     p = probability(at.p, at.p_row[:, None], tokens, inside)
     q = probability(at.q, at.q_row[:, None], tokens, inside & (c != 0)[:, None])
@@ -94,7 +96,7 @@ def mass(at, a, c, first, end, BLOCK_V: tl.constexpr):
     total = tl.full([at.active.shape[0], BLOCK_V], 0.0, at.p.soft.dtype.element_ty)
     for start in range(first, end, BLOCK_V):
         tokens = (start + tl.arange(0, BLOCK_V))[None, :]
-        total += excess(at, a, c, tokens, tokens < end)
+        total += excess((at, a, c), tokens, tokens < end)
     return tl.sum(total, 1)
 
 
@@ -120,27 +122,29 @@ def piece_at(mark, sums, pieces, active):
 
 
 @triton.jit
-def drawn(at, a, c, here, first, size, BLOCK_V: tl.constexpr):
-    """Return the token [BLOCK_B] at which the running sum of `excess` rises above `here` [BLOCK_B].
+def drawn(WEIGHTS: tl.constexpr, of, here, first, size, vocabulary, active, BLOCK_V: tl.constexpr):
+    """Return the token [BLOCK_B] at which the running sum of weights rises above `here` [BLOCK_B].
 
-    It runs in float64 over the `size` tokens from `first` [BLOCK_B] on. Where, as rounding has it,
-    it never gets there, it is the last token that has any weight.
+    `WEIGHTS(of, tokens, inside)` are those of a tile, 0 where not `inside`. The sum runs in float64
+    over the `size` tokens from `first` [BLOCK_B] on, of requests that are `active`. Where, as
+    rounding has it, it never gets there, it is the last token that has any weight.
     """
     token, before = first, tl.zeros_like(here)
-    searching = at.active
+    searching = active
     for step in range(0, size, BLOCK_V):
-        own = step + tl.arange(0, BLOCK_V)
-        tokens = first[:, None] + own[None, :]
-        inside = (own < size)[None, :] & (tokens < at.p.vocabulary) & searching[:, None]
-        owed = excess(at, a, c, tokens, inside)
-        last = tl.max(tl.where(owed > 0, tokens, -1), 1)
-        token = tl.where(last >= 0, last, token)
-        after = before + tl.sum(owed, 1)
-        found = searching & (after > here)
-        if tl.max(found.to(tl.int32)) > 0:
-            running = before[:, None] + tl.cumsum(owed.to(tl.float64), 1)
-            above = tl.min(tl.where(running > here[:, None], tokens, at.p.vocabulary), 1)
-            token = tl.where(found, tl.minimum(above, token), token)
-        searching &= ~found
-        before = after
+        if tl.max(searching.to(tl.int32)) > 0:
+            own = step + tl.arange(0, BLOCK_V)
+            tokens = first[:, None] + own[None, :]
+            inside = (own < size)[None, :] & (tokens < vocabulary) & searching[:, None]
+            weights = WEIGHTS(of, tokens, inside)
+            last = tl.max(tl.where(weights > 0, tokens, -1), 1)
+            token = tl.where(last >= 0, last, token)
+            after = before + tl.sum(weights, 1)
+            found = searching & (after > here)
+            if tl.max(found.to(tl.int32)) > 0:
+                running = before[:, None] + tl.cumsum(weights.to(tl.float64), 1)
+                above = tl.min(tl.where(running > here[:, None], tokens, vocabulary), 1)
+                token = tl.where(found, tl.minimum(above, token), token)
+            searching &= ~found
+            before = after
     return token

@@ -16,6 +16,7 @@ from draftproof.adapters.fast.kernels.launch import model, tiles
 from draftproof.adapters.fast.kernels.rows import (
     Model,
     drawn,
+    excess,
     mass,
     position,
     probability,
@@ -140,7 +141,8 @@ def _verify(
     at = position(p, q, request * drafts + path, kept, real)
     mark = tl.load(noise + drafts * q.depths, mask=real, other=0.0)
     here = mark * mass(at, kept_a, kept_c, 0, vocabulary, BLOCK_V)
-    token = drawn(at, kept_a, kept_c, here, none, vocabulary, BLOCK_V)
+    of = at, kept_a, kept_c
+    token = drawn(excess, of, here, none, vocabulary, vocabulary, real, BLOCK_V)
     tl.store(accepted + request, kept, mask=real)
     own = tl.load(order + request * drafts + path, mask=real, other=0)
     tl.store(paths + request, own, mask=real)
