@@ -90,3 +90,13 @@ def test_the_environment_is_what_results_depend_on() -> None:
     assert found["instructions"] == torch.backends.cpu.get_cpu_capability()
     assert {"python", "platform", "numpy", "scipy", "sympy"} <= found.keys()
     assert all(type(value) is str and value for value in found.values())
+
+
+def test_the_environment_tells_whether_kernels_are_interpreted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = pytest.importorskip("triton").__version__
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    assert identity.environment()["triton"] == f"{found} interpreted"
+    monkeypatch.setenv("TRITON_INTERPRET", "0")
+    assert identity.environment()["triton"] == found

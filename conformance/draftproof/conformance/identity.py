@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Iterable
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy
@@ -55,8 +56,23 @@ def environment() -> dict[str, str]:
         "numpy": numpy.__version__,
         "scipy": version("scipy"),
         "sympy": version("sympy"),
+        **_triton(),
         **({"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}),
     }
+
+
+def _triton() -> dict[str, str]:
+    """Return the version of Triton, if there is one, and whether its kernels run in Python."""
+    try:
+        found = version("triton")
+    except PackageNotFoundError:
+        return {}
+    is_interpreted = os.environ.get("TRITON_INTERPRET", "").lower() in _ON
+    return {"triton": found + (" interpreted" if is_interpreted else "")}
+
+
+_ON = ("1", "true", "yes", "on", "y")
+"""What Triton takes for yes."""
 
 
 def _identity(files: Iterable[tuple[str, Path]]) -> dict[str, str]:
