@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: certify test bench clean
+.PHONY: certify test bench certificates clean
 
 certify: .venv/certify ## certify our torch block verifier and Hugging Face transformers
 	$(BIN)/draftproof certify torch-block transformers
@@ -18,6 +18,9 @@ bench: .venv/test ## the stated speeds, measured
 	$(BIN)/pytest reference/benchmarks conformance/benchmarks --benchmark-only
 	$(BIN)/python adapters/benchmarks/cpu.py
 	$(BIN)/python adapters/benchmarks/decoding.py
+
+certificates: .venv/test ## the fast verifiers, certified again where they have changed
+	$(BIN)/python adapters/certificates/fast.py
 
 clean: ## forget the virtual environment and all caches
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks

@@ -106,10 +106,33 @@ def observe(adapter: Adapter, case: Case, *, lane: str = EXACT) -> Observation:
 
     Raises `OpaqueRandomness`, `TooManyRuns` or `NondeterministicProgram` where the lane is blind.
     """
+    (seen,) = observe_together(adapter, [case], lane=lane)
+    return seen
+
+
+def observe_together(
+    adapter: Adapter, cases: Sequence[Case], *, lane: str = EXACT
+) -> list[Observation]:
+    """Observe the adapter's laws on cases of one shape, which share calls on the probe lane.
+
+    Raises as `observe` does.
+    """
     declared = declaration(adapter)
+    drafts = [draft_law(as_given(case.instance, declared)) for case in cases]
+    asked = [
+        [(case.instance, paths)] for case, law in zip(cases, drafts, strict=True) for paths in law
+    ]
+    laws = iter(joint_laws(adapter, asked, declared, lane=lane))
+    return [
+        _observation(case, law, [*islice(laws, len(law))], declared, lane)
+        for case, law in zip(cases, drafts, strict=True)
+    ]
+
+
+def _observation(
+    case: Case, drafts: Law[Drafts], laws: Sequence[JointLaw], declared: Declaration, lane: str
+) -> Observation:
     instance = as_given(case.instance, declared)
-    drafts = draft_law(instance)
-    laws = joint_laws(adapter, [[(case.instance, paths)] for paths in drafts], declared, lane=lane)
     return Observation(
         case=case.id,
         instance=instance,

@@ -299,7 +299,7 @@ def test_the_sample_lane_is_asked_for_the_same_requirements() -> None:
     """One seed of a right verifier: it fails with probability 5e-9 at most."""
     case = next(case for case in cases("quick") if case.id == "generic.v2.l1")
     terms = Terms("sample", "quick", seed=1)
-    found = {f.requirement: f for f in judge_case(case, OneDraft(), terms)}
+    found = {f.requirement: f for f in judge_case(case, (case,), OneDraft(), terms)}
     assert set(found) == set(LAWS)
     for requirement in ("law.lossless", "law.reference", "law.support", "length.expected"):
         assert found[requirement].verdict == PASS

@@ -106,7 +106,7 @@ class FastVerifier:
 
     version = version("draftproof")
     dtypes = DTYPES
-    at_once = 256
+    at_once = 4096
     ragged = True
 
     def __init__(self, name: str, *, form: str = "torch", checked: bool = True) -> None:

@@ -30,8 +30,8 @@ else, must have the outcome that the boxes foretell, unless two clocks ring with
 other, or closer than duels can tell. Laws that are wrong on a share s of the noise pass with
 probability (1 - s)**512 at most: 6e-3 for s = 1/100, 4e-12 for s = 1/20. A point that its box does
 not foretell is a find: the box is searched again, and 512 new points test what comes of it. One
-point of each outcome is run again, alone, to see that its row is not disturbed by others nor by
-anything that is not fed.
+point of each outcome is run again, elsewhere in a batch and some of them alone, to see that no row
+is disturbed by others, nor by anything that is not fed.
 
 What is smaller than that and at no end of any number stays unseen: so does a fault that waits for
 u in 0.50001..0.50002 and nothing else. The law's `resolution` does not count it.
@@ -112,7 +112,8 @@ def probed_laws(
     hashable outcome for each. It is called with one row only, unless `batched`, and if a row of a
     batch does not behave as it does alone. `vocabulary` is the number of clocks in a race;
     `most_runs` bounds the rows that are run for one subject, `held_back` of which test the law.
-    Where `at_once` rows of a batch cost about as much as one, walls are found in fewer calls.
+    Where `at_once` rows of a batch cost about as much as one, walls are found in fewer calls, of
+    more rows: of so many times as many.
 
     Outcomes are told apart by `==`. Raises `OpaqueRandomness`, `TooManyRuns`, and whatever the
     program raises.
@@ -195,11 +196,14 @@ class _Lane:
     def _steady(self, subject: int, points: list[Point]) -> Search[None]:
         """Raise unless points have the same outcomes twice, the second time elsewhere in a batch.
 
-        Some of them are alone then: a few of each subject, and as many in all as of one.
+        Some of them are alone then, as many in all as of one subject: a few, or one of every so
+        many subjects.
         """
         first = yield points
         again = (yield points[::-1])[::-1]
-        alone = -(-_REPEATED // len(self._tapes)) if not self._alone else 0
+        subjects = len(self._tapes)
+        is_asked = not self._alone and subject % -(-subjects // _REPEATED) == 0
+        alone = -(-_REPEATED // subjects) if is_asked else 0
         again[:alone] = [self._run([(subject, point)])[0] for point in points[:alone]]
         for one, other in zip(first, again, strict=True):
             if one != other:
@@ -234,10 +238,9 @@ class _Lane:
         program = self._program
         for subject, _ in rows:
             program.runs[subject] += 1
-            if program.runs[subject] > program.most_runs:
-                raise TooManyRuns(
-                    f"subject {subject} needs more than {program.most_runs} rows of the program"
-                )
+            if program.runs[subject] > program.most_runs * program.at_once:
+                most = program.most_runs * program.at_once
+                raise TooManyRuns(f"subject {subject} needs more than {most} rows of the program")
         playback = Playback(self._tapes[rows[0][0]], [point for _, point in rows])
         try:
             with playback:

@@ -5,7 +5,7 @@ Ids, levels and wording are those of the specification's chapters 2, 3 and 6.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
@@ -21,6 +21,8 @@ from draftproof.conformance.finding import (
     TextWeight,
     verdict_of,
 )
+from draftproof.conformance.lanes.exact import TooManyRuns
+from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.lanes.sample import (
     EFFORTS,
     TESTS,
@@ -40,10 +42,12 @@ from draftproof.conformance.observe import (
     as_observed,
     left_behind,
     observe,
+    observe_together,
 )
 from draftproof.conformance.statistics import Budget
 from draftproof.conformance.task import Sampling, Task, Terms
 from draftproof.conformance.tolerance import allowed_distance
+from draftproof.reference.chance import NondeterministicProgram
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.emission import Emission
 from draftproof.reference.errors import Unsupported
@@ -136,15 +140,22 @@ LAWS: Mapping[str, Callable[[Observation], Rational]] = {
 
 def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
     """Yield what judges the laws of one row: a task for every case that fits the adapter."""
-    for case in cases(tier):
-        if fits(case, declared):
-            yield Task(
-                case.id,
-                tuple(LAWS),
-                (EXACT, PROBE, SAMPLE),
-                partial(judge_case, case),
-                partial(sampling, case),
-            )
+    fitting = [case for case in cases(tier) if fits(case, declared)]
+    for case in fitting:
+        alike = tuple(other for other in fitting if _shape(other) == _shape(case))
+        yield Task(
+            case.id,
+            tuple(LAWS),
+            (EXACT, PROBE, SAMPLE),
+            partial(judge_case, case, alike),
+            partial(sampling, case),
+        )
+
+
+def _shape(case: Case) -> tuple[object, ...]:
+    """Return what requests must have in common to be rows of one batch."""
+    instance = case.instance
+    return instance.vocabulary, instance.drafts, instance.length, instance.branching
 
 
 def fits(case: Case, declared: Declaration) -> bool:
@@ -155,12 +166,44 @@ def fits(case: Case, declared: Declaration) -> bool:
     return shaped and (instance.drafts == 1 or drawn)
 
 
-def judge_case(case: Case, adapter: Adapter, terms: Terms) -> list[Finding]:
-    """Return the finding of every requirement of `LAWS` on one case."""
+def judge_case(
+    case: Case, alike: tuple[Case, ...], adapter: Adapter, terms: Terms
+) -> list[Finding]:
+    """Return the finding of every requirement of `LAWS` on one case.
+
+    On the probe lane it is observed with all cases that are `alike`, itself among them.
+    """
     if terms.lane == SAMPLE:
         sampled = sampling(case, declaration(adapter), terms)
         return sampled.findings(followed(sampled.course, adapter))
+    if terms.lane == PROBE and declaration(adapter).batch:
+        together = _together.of(adapter, alike)
+        if together is not None:
+            return judge(together[alike.index(case)])
     return judge(observe(adapter, case, lane=terms.lane))
+
+
+class _Together:
+    """What was observed of one adapter on cases that are alike: their tasks come one by one."""
+
+    def __init__(self) -> None:
+        self._adapter: Adapter | None = None
+        self._seen: dict[tuple[str, ...], list[Observation] | None] = {}
+
+    def of(self, adapter: Adapter, alike: Sequence[Case]) -> list[Observation] | None:
+        """Return an observation of each case, None where they cannot be rows of one batch."""
+        if adapter is not self._adapter:
+            self._adapter, self._seen = adapter, {}
+        key = tuple(case.id for case in alike)
+        if key not in self._seen:
+            try:
+                self._seen[key] = observe_together(adapter, alike, lane=PROBE)
+            except (NondeterministicProgram, OpaqueRandomness, TooManyRuns):
+                self._seen[key] = None
+        return self._seen[key]
+
+
+_together = _Together()
 
 
 def judge(seen: Observation) -> list[Finding]:
