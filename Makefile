@@ -12,7 +12,7 @@ test: .venv/test ## everything that must hold: style, types, tests
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	for room in spec reference conformance adapters; do $(BIN)/mypy $$room/tests || exit; done
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 bench: .venv/test ## the stated speeds, measured
 	$(BIN)/pytest reference/benchmarks conformance/benchmarks --benchmark-only

@@ -11,10 +11,11 @@ import torch
 from torch import Tensor
 
 from draftproof.conformance.adapter import Request, Result, declaration
-from draftproof.conformance.cases import cases
+from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.exchange import Failure, Outcome
 from draftproof.conformance.finding import FAIL, PASS, SKIPPED, Finding, Lengths
-from draftproof.conformance.observe import Observation, observe
+from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.conformance.observe import PROBE, Observation, observe
 from draftproof.conformance.requirements.laws import (
     LAWS,
     OutOfReach,
@@ -324,6 +325,81 @@ class OneDraft:
         rows = torch.cat([(p[:, :-1] - q).clamp(min=0), p[:, -1:]], 1)
         token = torch.multinomial(rows[torch.arange(len(path)), accepted], 1)[:, 0]
         return Result(accepted, torch.zeros_like(accepted), token)
+
+
+# --- cases that are probed together ---------------------------------------------------------
+
+
+class Counting(OneDraft):
+    calls = 0
+
+    def verify(self, request: Request) -> Result:
+        Counting.calls += 1
+        return super().verify(request)
+
+
+class BlindSpot(OneDraft):
+    """Draws noise that cannot be fed, where target and draft have a row in common."""
+
+    def verify(self, request: Request) -> Result:
+        if (request.target_probs[:, :, :-1] == request.draft_probs).all(-1).any():
+            torch.randn(1)
+        return super().verify(request)
+
+
+def alike(vocabulary: int, length: int) -> tuple[Case, ...]:
+    found = [case for case in cases("quick") if case.instance.drafts == 1]
+    return tuple(
+        case
+        for case in found
+        if (case.instance.vocabulary, case.instance.length) == (vocabulary, length)
+    )
+
+
+def test_cases_of_one_shape_are_probed_together_and_come_out_as_alone() -> None:
+    adapter, terms = Counting(), Terms(PROBE, "quick")
+    first, *others = known = alike(3, 2)
+    judge_case(first, known, adapter, terms)
+    before = Counting.calls
+    for case in others:
+        found = judge_case(case, known, adapter, terms)
+        alone = judge(observe(OneDraft(), case, lane=PROBE))
+        assert [(f.requirement, f.verdict, f.distance) for f in found] == [
+            (f.requirement, f.verdict, f.distance) for f in alone
+        ]
+    assert len(others) >= 2
+    assert Counting.calls == before
+
+
+def test_tasks_of_one_shape_know_each_other() -> None:
+    adapter = Counting()
+    for task in tasks(declaration(adapter), "quick"):
+        before = Counting.calls
+        task.judge(adapter, Terms(PROBE, "quick"))
+        if task.case == alike(3, 2)[1].id:
+            assert Counting.calls == before
+            return
+    raise AssertionError
+
+
+def test_another_adapter_is_observed_anew() -> None:
+    known, terms = alike(2, 1), Terms(PROBE, "quick")
+    judge_case(known[0], known, Counting(), terms)
+    before = Counting.calls
+    judge_case(known[0], known, Counting(), terms)
+    assert Counting.calls > before
+
+
+def test_a_case_that_blinds_the_lane_blinds_it_to_no_other() -> None:
+    adapter, terms, known = BlindSpot(), Terms(PROBE, "quick"), alike(3, 2)
+    assert {case.id for case in known} == {"generic.v3.l2", "equal", "equal.first"}
+    for case in known:
+        if case.id != "generic.v3.l2":
+            with pytest.raises(OpaqueRandomness):
+                judge_case(case, known, adapter, terms)
+        else:
+            found = judge_case(case, known, adapter, terms)
+            assert {f.verdict for f in found} <= {PASS, SKIPPED}
 
 
 # --- verifiers of several drafts, as people write them -------------------------------------
