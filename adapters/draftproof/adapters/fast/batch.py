@@ -34,11 +34,13 @@ class Softmax:
 
         The logits may be there already: a softmax reads a row before it writes it.
         """
+        if logits is not out and not (logits.is_contiguous() and self.least is None):
+            logits = out.copy_(logits)
         if self.least is not None and self.last is not None:
             least, last = self.least[where, None], self.last[where, None]
             tokens = torch.arange(logits.shape[-1], device=logits.device)
             is_cut = (logits < least) | ((logits == least) & (tokens > last))
-            logits = logits.masked_fill(is_cut, -torch.inf)
+            logits = logits.masked_fill_(is_cut, -torch.inf)
         if self.scale is not None:
             logits = torch.mul(logits, self.scale[where, None], out=out)
         return torch.softmax(logits, -1, dtype=out.dtype, out=out)
@@ -66,10 +68,11 @@ class Rows:
 
         The depth is one for all requests, or [B]. They are in `out`, or the rows themselves.
         """
-        where = self.at[torch.arange(len(path), device=path.device), path, depth]
         if self.is_block and self.at.shape[1] == 1 and isinstance(depth, int):
+            where = self.at[:, 0, depth]
             rows = self.values.view(*self.at.shape, self.values.shape[1])[:, 0, depth]
         else:
+            where = self.at[torch.arange(len(path), device=path.device), path, depth]
             is_ready = self.values.dtype == out.dtype
             rows = torch.index_select(self.values, 0, where, out=out if is_ready else None)
         if self.softmax is not None:
@@ -139,6 +142,8 @@ class Batch:
 
     def token(self, path: Tensor, depth: int) -> Tensor:
         """Return the token [B] at a depth of each request's `path` [B]."""
+        if self.drafts == 1:
+            return self.tokens[:, 0, depth]
         return self.tokens[torch.arange(len(path), device=path.device), path, depth]
 
 
