@@ -295,6 +295,7 @@ def test_logits_are_processed_as_their_parameters_say(
     logits = {
         side: called[f"{side}_probs"].double().log().float() + 3 for side in ("draft", "target")
     }
+    before = {side: rows.clone() for side, rows in logits.items()}
     by_hand = {}
     for side, more in (("draft", 0), ("target", 1)):
         rows = [row for row, n in enumerate(LENGTHS) for _ in range(n + more)]
@@ -314,6 +315,7 @@ def test_logits_are_processed_as_their_parameters_say(
         },
     )
     assert torch.equal(told.token_ids, processed.token_ids)
+    assert all(torch.equal(rows, before[side]) for side, rows in logits.items())
 
 
 # --- generators ------------------------------------------------------------------------------
