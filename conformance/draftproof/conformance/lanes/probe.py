@@ -72,6 +72,10 @@ Outcome = TypeVar("Outcome", bound=Hashable)
 # The most rows of one call, so that a batch fits into memory.
 _MOST_ROWS = 4096
 
+# The most sections that an interval is cut into at a time: twice as many would spare an eighth of
+# the calls of a wall, but each row costs time here, whatever it costs the program.
+_MOST_SECTIONS = 128
+
 # Points of a subject that are run twice before anything else.
 _REPEATED = 8
 
@@ -178,7 +182,8 @@ class _Lane:
     def _law(self, subject: int) -> Search[Node]:
         """Find the boxes of one subject, and hold them against points that were held back."""
         sections = 2 if self._alone else self._program.at_once // len(self._tapes)
-        searcher = Searcher(self._tapes[subject], (subject, 0), sections=max(sections, 2))
+        sections = min(max(sections, 2), _MOST_SECTIONS)
+        searcher = Searcher(self._tapes[subject], (subject, 0), sections=sections)
         yield from self._steady(subject, searcher.points(searcher.everything(), _REPEATED))
         tree = yield from searcher.explored(searcher.everything(), [])
         for _ in range(_MOST_FINDS):
