@@ -532,3 +532,13 @@ def test_the_same_law_is_found_every_time() -> None:
 
 def test_no_subjects_have_no_laws() -> None:
     assert probed_laws(lambda batch: [], 0, batched=True, vocabulary=2) == ()
+
+
+@pytest.mark.parametrize("subjects", [1, 3, 20])
+def test_rows_that_come_out_otherwise_in_a_batch_are_run_alone(subjects: int) -> None:
+    def verify(batch: Sequence[int]) -> list[int]:
+        threshold = 0.5 if len(batch) == 1 else 0.125
+        return [int(coin < threshold) for coin in torch.rand(len(batch), 1).numpy()[:, 0]]
+
+    for found in probed_laws(verify, subjects, batched=True, vocabulary=2):
+        assert found.law[1] == rational("1/2")
