@@ -17,7 +17,11 @@ from pathlib import Path
 import click
 
 from draftproof.adapters.fast import FORMS, TEXTS
+from draftproof.conformance.adapter import declaration
+from draftproof.conformance.certificate import checked, gravest
 from draftproof.conformance.cli import cli as draftproof
+from draftproof.conformance.identity import subject, suite
+from draftproof.conformance.loading import load_adapter
 
 FOLDER = Path(__file__).parent
 NAMES = tuple(f"{form}-{text.replace('_', '-')}" for form in FORMS for text in TEXTS)
@@ -28,11 +32,6 @@ def lacking(name: str) -> str | None:
 
     Raises `EvidenceError` for one that is not as it was written.
     """
-    from draftproof.conformance.adapter import declaration
-    from draftproof.conformance.certificate import checked
-    from draftproof.conformance.identity import subject, suite
-    from draftproof.conformance.loading import load_adapter
-
     path = FOLDER / f"{name}.json"
     if not path.exists():
         return "there is none"
@@ -58,7 +57,7 @@ def main(names: Sequence[str], *, jobs: int) -> None:
         click.echo(f"{name}: {reason or 'its certificate is current'}")
         if reason is not None:
             codes.append(_certify(name, jobs))
-    sys.exit(max(codes, default=0))
+    sys.exit(gravest(codes))
 
 
 def _certify(name: str, jobs: int) -> int:

@@ -40,11 +40,11 @@ from draftproof.conformance.evidence import (
     StaleEvidence,
     differences,
 )
-from draftproof.conformance.execution import BLINDNESS, Work, judged
+from draftproof.conformance.execution import Work, judged
 from draftproof.conformance.finding import FAIL, Finding, findings_to_json
 from draftproof.conformance.identity import environment, specification, subject, suite
 from draftproof.conformance.loading import BUILT_IN, AdapterFailed, load_adapter, name_from
-from draftproof.conformance.observe import EXACT, PROBE, RUN, SAMPLE, observe
+from draftproof.conformance.observe import BLINDNESS, EXACT, PROBE, RUN, SAMPLE, observe
 from draftproof.conformance.requirements import plan
 from draftproof.conformance.requirements.laws import LAWS
 from draftproof.conformance.search import CASE as SEARCHED

@@ -17,9 +17,14 @@ from draftproof.conformance.adapter import Adapter
 from draftproof.conformance.cases import Batch, Case
 from draftproof.conformance.exchange import Asked, Failure, Outcome
 from draftproof.conformance.finding import FAIL
-from draftproof.conformance.lanes.exact import TooManyRuns
-from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.observe import EXACT, PROBE, Observation, observe, observe_batch
+from draftproof.conformance.observe import (
+    BLINDNESS,
+    EXACT,
+    PROBE,
+    Observation,
+    observe,
+    observe_batch,
+)
 from draftproof.conformance.requirements.batches import independent_law, judge_batch
 from draftproof.conformance.requirements.laws import (
     LAWS,
@@ -29,7 +34,6 @@ from draftproof.conformance.requirements.laws import (
     judge_requirement,
     reference_law,
 )
-from draftproof.reference.chance import NondeterministicProgram
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Model, Path, Row, instance_to_json
@@ -163,14 +167,11 @@ def _require_laws(lane: str) -> None:
         raise ValueError(f"a counterexample needs the lane {EXACT!r} or {PROBE!r}, got {lane!r}")
 
 
-_BLIND = (OpaqueRandomness, NondeterministicProgram, TooManyRuns)
-
-
 def _distance(adapter: Adapter, requirement: str, instance: Instance, lane: str) -> Rational:
     """Return the distance of a requirement that fails on the instance, zero if it does not."""
     try:
         finding = judge_requirement(requirement, observe(adapter, _as_case(instance), lane=lane))
-    except _BLIND:
+    except BLINDNESS:
         return ZERO
     return finding.distance if finding.distance and finding.verdict == FAIL else ZERO
 
@@ -178,7 +179,7 @@ def _distance(adapter: Adapter, requirement: str, instance: Instance, lane: str)
 def _batch_distance(adapter: Adapter, rows: Rows, lane: str) -> Rational:
     try:
         finding = judge_batch(observe_batch(adapter, "counterexample", rows, lane=lane))
-    except _BLIND:
+    except BLINDNESS:
         return ZERO
     return finding.distance if finding.distance and finding.verdict == FAIL else ZERO
 

@@ -32,17 +32,11 @@ from draftproof.conformance.finding import (
     findings_to_json,
 )
 from draftproof.conformance.identity import environment, suite
-from draftproof.conformance.lanes.exact import TooManyRuns
-from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.lanes.sample import Course, Look, Standing, after, drawn, started
 from draftproof.conformance.loading import load_adapter, source_digest
-from draftproof.conformance.observe import SAMPLE
+from draftproof.conformance.observe import BLINDNESS, SAMPLE
 from draftproof.conformance.task import Sampling, Task, Terms
 from draftproof.conformance.workers import Over, WorkerLost, WorkersFailed, keep_apart
-from draftproof.reference.chance import NondeterministicProgram
-
-BLINDNESS = (OpaqueRandomness, NondeterministicProgram, TooManyRuns)
-"""What a lane raises that cannot see a program."""
 
 _MOST_LOSSES = 3
 """So often are lost workers replaced before the program under test is blamed for it."""

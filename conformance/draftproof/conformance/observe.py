@@ -21,9 +21,11 @@ from draftproof.conformance.exchange import (
     verified,
     with_noise,
 )
-from draftproof.conformance.lanes.exact import exact_law
+from draftproof.conformance.lanes.exact import TooManyRuns, exact_law
+from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.lanes.probe import ProbedLaw, probed_laws
 from draftproof.conformance.tolerance import allowed_distance
+from draftproof.reference.chance import NondeterministicProgram
 from draftproof.reference.drafting import Drafts, draft_law
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
@@ -33,6 +35,9 @@ from draftproof.reference.verifiers import ALGORITHMS, Algorithm
 
 EXACT, PROBE, SAMPLE, RUN = "exact", "probe", "sample", "run"
 """The lanes, strongest first, and single runs."""
+
+BLINDNESS = (OpaqueRandomness, NondeterministicProgram, TooManyRuns)
+"""What a lane raises that cannot see a program."""
 
 
 @dataclass(frozen=True)

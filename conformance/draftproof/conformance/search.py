@@ -19,11 +19,8 @@ from draftproof.conformance.adapter import Adapter, Declaration, declaration
 from draftproof.conformance.cases import Case
 from draftproof.conformance.counterexample import Progress
 from draftproof.conformance.finding import FAIL, INCONCLUSIVE, PASS, SKIPPED, Finding
-from draftproof.conformance.lanes.exact import TooManyRuns
-from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.observe import EXACT, PROBE, observe
+from draftproof.conformance.observe import BLINDNESS, EXACT, PROBE, observe
 from draftproof.conformance.requirements.laws import LAWS, fits, judge
-from draftproof.reference.chance import NondeterministicProgram
 from draftproof.reference.model import (
     Instance,
     Model,
@@ -105,7 +102,7 @@ def search(
     _require_hypothesis()
     *others, last = lanes
     for lane in others:
-        with contextlib.suppress(OpaqueRandomness, TooManyRuns, NondeterministicProgram):
+        with contextlib.suppress(*BLINDNESS):
             return _searched(adapter, examples, seed, lane, progress)
     return _searched(adapter, examples, seed, last, progress)
 
@@ -280,7 +277,7 @@ def _climb(
         next(steps, None)
         try:
             findings = log.judged(instance)
-        except (OpaqueRandomness, TooManyRuns, NondeterministicProgram) as error:
+        except BLINDNESS as error:
             raise _Stopped from error
         if fails(instance):
             raise _Failed

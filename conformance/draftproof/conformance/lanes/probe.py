@@ -241,10 +241,10 @@ class _Lane:
     def _played(self, rows: Sequence[tuple[int, Point]]) -> tuple[Sequence[Any], list[Block]]:
         """Run the program once and return the outcomes of its rows, and what it drew."""
         program = self._program
+        most = program.most_runs * program.at_once
         for subject, _ in rows:
             program.runs[subject] += 1
-            if program.runs[subject] > program.most_runs * program.at_once:
-                most = program.most_runs * program.at_once
+            if program.runs[subject] > most:
                 raise TooManyRuns(f"subject {subject} needs more than {most} rows of the program")
         playback = Playback(self._tapes[rows[0][0]], [point for _, point in rows])
         try:

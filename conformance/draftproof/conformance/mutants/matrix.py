@@ -12,13 +12,10 @@ from draftproof.conformance.adapter import declaration
 from draftproof.conformance.campaign import FALSE_ALARM, LANES
 from draftproof.conformance.counterexample import Progress
 from draftproof.conformance.finding import ERROR, FAIL, INCONCLUSIVE, PASS, SKIPPED, Finding
-from draftproof.conformance.lanes.exact import TooManyRuns
-from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.mutants.mutant import Control, Exhibit, Mutant
-from draftproof.conformance.observe import RUN
+from draftproof.conformance.observe import BLINDNESS, RUN
 from draftproof.conformance.requirements import plan
 from draftproof.conformance.task import Task, Terms
-from draftproof.reference.chance import NondeterministicProgram
 
 KILLED, SURVIVED, UNDECIDED, BLIND = "killed", "survived", "undecided", "blind"
 """What became of an exhibit on a lane: blind is one that could not look at every case."""
@@ -154,7 +151,7 @@ def _verdict(findings: Sequence[Finding]) -> tuple[str, Finding]:
 def _findings(exhibit: Exhibit, task: Task, terms: Terms) -> list[Finding]:
     try:
         return task.judge(exhibit.make(), terms)
-    except (OpaqueRandomness, NondeterministicProgram, TooManyRuns) as error:
+    except BLINDNESS as error:
         reason = f"{type(error).__name__}: {error}"
         return [
             Finding(r, task.case, ERROR, lane=terms.lane, detail=reason) for r in task.requirements

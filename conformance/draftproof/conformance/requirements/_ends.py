@@ -21,14 +21,11 @@ from draftproof.conformance.exchange import (
 from draftproof.conformance.finding import FAIL, PASS, SKIPPED, Finding
 from draftproof.conformance.lanes._edges import Ends, Put, attainable, exactly_one, runs_at
 from draftproof.conformance.lanes._tape import RowsMixed
-from draftproof.conformance.lanes.exact import TooManyRuns
-from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.observe import EXACT, PROBE, joint_laws
+from draftproof.conformance.observe import BLINDNESS, EXACT, PROBE, joint_laws
 from draftproof.conformance.requirements._programs import answer, seeded_request, told
 from draftproof.conformance.requirements.laws import fits
 from draftproof.conformance.task import Task, Terms
 from draftproof.conformance.tolerance import allowed_distance
-from draftproof.reference.chance import NondeterministicProgram
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.model import Model
 from draftproof.reference.rational import Rational
@@ -140,7 +137,7 @@ def _ordinary(adapter: Adapter, row: Asked, drawn: Rational, declared: Declarati
     """
     try:
         (found,) = joint_laws(adapter, [[row]], declared, lane=EXACT)
-    except (OpaqueRandomness, NondeterministicProgram, TooManyRuns):
+    except BLINDNESS:
         return set()
     allowed = allowed_distance(declared, row[0].vocabulary, row[0].length)
     return {outcome for outcome, weight in found.of_row(0).items() if drawn * weight > allowed}

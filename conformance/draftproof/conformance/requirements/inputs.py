@@ -33,13 +33,11 @@ from draftproof.conformance.exchange import (
 )
 from draftproof.conformance.finding import FAIL, PASS, Finding, verdict_of
 from draftproof.conformance.lanes._streams import seeded
-from draftproof.conformance.lanes.exact import TooManyRuns, exact_law
-from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.observe import EXACT, PROBE, RUN, joint_laws
+from draftproof.conformance.lanes.exact import exact_law
+from draftproof.conformance.observe import BLINDNESS, EXACT, PROBE, RUN, joint_laws
 from draftproof.conformance.requirements._programs import told
 from draftproof.conformance.task import Task, Terms
 from draftproof.conformance.tolerance import allowed_distance
-from draftproof.reference.chance import NondeterministicProgram
 from draftproof.reference.drafting import Drafts, draft_law
 from draftproof.reference.model import Instance
 from draftproof.reference.rational import total
@@ -146,7 +144,7 @@ def _met(adapter: Adapter, invalid: Request, declared: Declaration) -> _Met:
         return _Met(errors[0], runs)
     except _Silence:
         return _Met(None, runs)
-    except (OpaqueRandomness, NondeterministicProgram, TooManyRuns):
+    except BLINDNESS:
         # NaN in a race, say, has no law to be followed: one real run must do.
         with seeded(0):
             return _Met(_error(adapter, invalid, declared), runs + 1)

@@ -21,8 +21,6 @@ from draftproof.conformance.finding import (
     TextWeight,
     verdict_of,
 )
-from draftproof.conformance.lanes.exact import TooManyRuns
-from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.lanes.sample import (
     EFFORTS,
     TESTS,
@@ -35,6 +33,7 @@ from draftproof.conformance.lanes.sample import (
     outcome,
 )
 from draftproof.conformance.observe import (
+    BLINDNESS,
     EXACT,
     PROBE,
     SAMPLE,
@@ -47,7 +46,6 @@ from draftproof.conformance.observe import (
 from draftproof.conformance.statistics import Budget
 from draftproof.conformance.task import Sampling, Task, Terms
 from draftproof.conformance.tolerance import allowed_distance
-from draftproof.reference.chance import NondeterministicProgram
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.emission import Emission
 from draftproof.reference.errors import Unsupported
@@ -198,7 +196,7 @@ class _Together:
         if key not in self._seen:
             try:
                 self._seen[key] = observe_together(adapter, alike, lane=PROBE)
-            except (NondeterministicProgram, OpaqueRandomness, TooManyRuns):
+            except BLINDNESS:
                 self._seen[key] = None
         return self._seen[key]
 
