@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -184,6 +185,25 @@ def test_flat_and_padded_requests_emit_the_same(name: str) -> None:
     assert called.token_ids.shape == (len(LENGTHS), 4)
     assert called.token_ids.dtype == torch.int32
     assert (called.state is None) == (result.state is None)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_whole_call_is_compiled_without_a_break(name: str) -> None:
+    many = LENGTHS * 8
+    called = flat(request(name, many, generator=None), target_probs=None)
+    called["target_logits"] = flat(request(name, many))["target_probs"].log()
+    called["temperature"] = torch.linspace(0.5, 2, len(many))
+    called["top_k"] = torch.full((len(many),), 3)
+
+    def again(verify: Callable[..., Verified]) -> Verified:
+        torch.manual_seed(7)
+        return verify(name, **called)
+
+    torch.compiler.reset()  # one function is compiled eight times at most
+    compiled = torch.compile(verify, backend="eager", fullgraph=True)
+    one, other = again(compiled), again(verify)
+    assert torch.equal(one.token_ids, other.token_ids)
+    assert torch.equal(one.path, other.path)
 
 
 @pytest.mark.parametrize("name", ["greedy_block", "recursive_greedy_block"])

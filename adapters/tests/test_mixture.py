@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import numpy
@@ -301,18 +299,6 @@ def test_logits_are_their_probabilities(name: str) -> None:
     is_equal = (given.p.values[given.p.at] == given.q.values[given.p.at]).all(-1).any(-1).any(-1)
     is_other = (one.accepted_length != other.accepted_length) | (one.next_token != other.next_token)
     assert int((is_other & ~is_equal).sum()) <= 1
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_it_is_compiled_without_a_break(name: str) -> None:
-    given = batch(20, 2, 2, 4)
-    numbers = noise(name, given)
-    expected = FastVerifier(name).of(given, numbers)
-    verify: Callable[[Batch, Tensor], Result] = getattr(
-        import_module(f"draftproof.adapters.fast.{name}"), name
-    )
-    compiled = torch.compile(verify, backend="eager", fullgraph=True)
-    assert differing(given, compiled(given, numbers), expected) == 0
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,9 +7,8 @@ position the number of its row. Nothing is copied to get there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -110,6 +109,7 @@ class Batch:
     """How many tokens were drawn after every context, None where paths part at the root alone."""
     state: Mapping[str, Tensor] | None = None
     """[B, ...] each: what the iteration before left, of a verifier that is stateful."""
+    _room: list[Tensor] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @property
     def drafts(self) -> int:
@@ -126,15 +126,17 @@ class Batch:
         """How many tokens were drawn after a context, by its depth."""
         return self.branching or (self.drafts, *[1] * (self.length - 1))
 
-    @cached_property
-    def room(self) -> tuple[Tensor, Tensor, Tensor]:
+    @property
+    def room(self) -> Sequence[Tensor]:
         """Memory [B, V] for three rows of every request: where a verifier computes.
 
         It is made once, and not touched before it is used: memory that is new is slow.
         """
-        shape = len(self.lengths), self.p.values.shape[1]
-        made = torch.empty(3, *shape, dtype=self.p.dtype, device=self.p.values.device)
-        return made[0], made[1], made[2]
+        if not self._room:
+            shape = 3, len(self.lengths), self.p.values.shape[1]
+            made = torch.empty(shape, dtype=self.p.dtype, device=self.p.values.device)
+            self._room.extend(made.unbind())
+        return self._room
 
     def any_path(self) -> Tensor:
         """Return path 0 for every request, [B] int64."""

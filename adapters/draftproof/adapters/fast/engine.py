@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 
 import torch
 from torch import Tensor
@@ -125,13 +124,17 @@ def verify(
     return _verified(batch, verifier.of(batch, noise))
 
 
-@cache
+_VERIFIERS = {(name, "torch"): FastVerifier(name) for name in TEXTS}
+
+
 def _verifier(name: str, form: str) -> FastVerifier:
     if name not in TEXTS:
         raise InvalidRequest(f"there is no verifier {name!r}; there are {', '.join(TEXTS)}")
     if form not in FORMS:
         raise InvalidRequest(f"there is no form {form!r}; there are {', '.join(FORMS)}")
-    return FastVerifier(name, form=form)
+    if (name, form) not in _VERIFIERS:
+        _VERIFIERS[name, form] = FastVerifier(name, form=form)
+    return _VERIFIERS[name, form]
 
 
 def _check(

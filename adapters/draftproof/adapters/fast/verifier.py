@@ -117,7 +117,7 @@ class FastVerifier:
         self.scheme = self._text.scheme
         self.max_drafts = self._text.most_drafts
         self.trees = self._text.trees
-        self.files = _files(__name__, self._module, *_DRAFTING[form])
+        self._verify: Callable[[Batch, Tensor], Result] = getattr(import_module(self._module), name)
         if not checked:
             self.undefined = dict.fromkeys(INVALID_INPUTS, "rows are not read to be checked")
         self.device = "cpu"
@@ -138,6 +138,16 @@ class FastVerifier:
         """Draft B rows of K paths by the verifier's scheme. Raises `NotEnoughTokens`."""
         return draft(request, scheme=self.scheme, form=self._form)
 
+    @property
+    def files(self) -> list[Path]:
+        """The files that it is made of."""
+        return _files(__name__, self._module, *_DRAFTING[self._form])
+
+    @property
+    def _module(self) -> str:
+        folder = __package__ if self._form == "torch" else f"{__package__}.kernels"
+        return f"{folder}.{self._text.algorithm}"
+
     def of(self, batch: Batch, noise: Tensor) -> Result:
         """Verify a batch with numbers [B, W] in [0, 1), float64, as many as the algorithm needs.
 
@@ -149,15 +159,7 @@ class FastVerifier:
                 f"{self._text.name} takes at most {self._text.widest} siblings after a context, "
                 f"got {widest}; more paths must branch later"
             )
-        verify: Callable[[Batch, Tensor], Result] = getattr(
-            import_module(self._module), self._text.name
-        )
-        return verify(batch, noise)
-
-    @property
-    def _module(self) -> str:
-        folder = __package__ if self._form == "torch" else f"{__package__}.kernels"
-        return f"{folder}.{self._text.algorithm}"
+        return self._verify(batch, noise)
 
 
 def _files(*modules: str) -> list[Path]:
