@@ -1,0 +1,81 @@
+"""Between the adapter protocol's block of rows and an engine's rows one after another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from draftproof.conformance.adapter import Request, Result
+
+
+@dataclass(frozen=True)
+class Flat:
+    """One path for each of B requests, n drafted tokens together."""
+
+    tokens: Tensor
+    """[n] int32: the drafts, one behind the other."""
+    lengths: list[int]
+    """[B]: how many tokens each request drafts."""
+    ends: Tensor
+    """[B] int32: where the drafts of each end."""
+    q: Tensor
+    """[n, V]: the draft's rows, as logits."""
+    p: Tensor
+    """[n, V]: the target's rows at the drafted positions, as logits."""
+    bonus: Tensor
+    """[B, V]: the target's rows behind the drafts, as logits."""
+
+
+def flattened(request: Request) -> Flat:
+    """Return the request of an adapter that takes logits and one path as engines have it."""
+    count, _, longest = request.draft_tokens.shape
+    q, p = (rows[:, 0] for rows in logits_of(request))
+    lengths = lengths_of(request)
+    is_drafted = torch.arange(longest) < lengths[:, None]
+    return Flat(
+        tokens=request.draft_tokens[:, 0][is_drafted].int(),
+        lengths=lengths.tolist(),
+        ends=lengths.cumsum(0).int(),
+        q=q[is_drafted],
+        p=p[:, :longest][is_drafted],
+        bonus=p[torch.arange(count), lengths],
+    )
+
+
+def logits_of(request: Request) -> tuple[Tensor, Tensor]:
+    """Return the rows of the draft and the target as logits: those given, or logarithms."""
+    q, p = request.draft_logits, request.target_logits
+    return (
+        request.draft_probs.log() if q is None else q,
+        request.target_probs.log() if p is None else p,
+    )
+
+
+def lengths_of(request: Request) -> Tensor:
+    """Return how many tokens each request drafts, [B] int64."""
+    if request.lengths is not None:
+        return request.lengths
+    count, _, longest = request.draft_tokens.shape
+    return torch.full((count,), longest)
+
+
+def read(request: Request, emitted: Tensor) -> Result:
+    """Return what rows [B, L+1] of tokens say, which end before their first -1.
+
+    An accepted length of -1 says that a row is none: it is empty, goes on behind a -1, or begins
+    with other tokens than the drafted ones.
+    """
+    drafted = request.draft_tokens[:, 0]
+    is_there = emitted != -1
+    count = is_there.sum(1)
+    accepted = count - 1
+    depth = torch.arange(drafted.shape[1])
+    is_other = (emitted[:, :-1] != drafted) & (depth < accepted[:, None])
+    has_hole = (is_there.long().diff(dim=1) > 0).any(1)
+    return Result(
+        accepted_length=accepted.masked_fill(is_other.any(1) | has_hole, -1),
+        path=torch.zeros_like(count),
+        next_token=emitted.gather(1, accepted.clamp(min=0)[:, None])[:, 0],
+    )

@@ -1,0 +1,256 @@
+"""A release of somebody's package: fetched once, at a version and a hash, and a few files imported.
+
+An engine's wheel is heavy and needs a GPU to be imported whole, though its verifier is a file or
+two. Here pip fetches the wheel, those files are kept, unmodified, and the wheel is thrown away.
+They are imported by themselves: what they import of their package beyond those files is a double,
+named by the adapter that uses it, and a double that is really used says so instead of running.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.util
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import Any, Protocol
+from urllib.request import urlopen
+
+HOST = "https://raw.githubusercontent.com"
+"""Where the files of repositories are."""
+
+
+class Unavailable(RuntimeError):
+    """A release cannot be had, or cannot run on this machine; the message says why."""
+
+
+class Release(Protocol):
+    """Where a few files of somebody's come from."""
+
+    @property
+    def version(self) -> str:
+        """The version, or the commit."""
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The paths of the files that are used, in the wheel or the repository."""
+
+    def folder(self) -> Path:
+        """Return the folder in which they lie, and fetch them if need be. Raises `Unavailable`."""
+
+
+def files(release: Release) -> list[Path]:
+    """Return the files that are used, fetched if need be. Raises `Unavailable`."""
+    folder = release.folder()
+    return [folder / member for member in release.members]
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """A wheel of a project on PyPI, and those of its files that are used."""
+
+    project: str
+    version: str
+    name: str
+    """The file's."""
+    digest: str
+    """Its SHA-256, in hex."""
+    members: tuple[str, ...]
+
+    def folder(self) -> Path:
+        """Return the folder in which the files lie. Raises `Unavailable`."""
+        return _kept(f"{self.project}-{self.version}", [self.digest, *self.members], self._fetch)
+
+    def _fetch(self, place: Path) -> None:
+        """Fetch the wheel by pip, which checks its hash, and keep the files that are used."""
+        with (
+            TemporaryDirectory(dir=place.parent) as other,
+            zipfile.ZipFile(self._downloaded(Path(other))) as archive,
+        ):
+            for member in self.members:
+                try:
+                    archive.extract(member, place)
+                except KeyError as error:
+                    raise Unavailable(f"{self.name} has no file {member}") from error
+
+    def _downloaded(self, place: Path) -> Path:
+        # The files are text: they are read on machines that could not run the rest of the wheel.
+        *_, python, abi, platform = self.name.removesuffix(".whl").split("-")
+        listed = place / "requirements.txt"
+        listed.write_text(f"{self.project}=={self.version} --hash=sha256:{self.digest}\n")
+        command = [
+            *(sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"),
+            *("--no-deps", "--only-binary=:all:", "--require-hashes", "--requirement", str(listed)),
+            *("--dest", str(place), "--abi", abi, "--platform", platform),
+            # What is built for a stable interface says the oldest Python that it runs on.
+            *(() if abi in ("abi3", "none") else ("--python-version", python.removeprefix("cp"))),
+        ]
+        run = subprocess.run(command, capture_output=True, text=True)  # noqa: S603  # ours
+        if run.returncode != 0:
+            said = [line for line in run.stderr.splitlines() if line.startswith("ERROR")]
+            raise Unavailable(
+                f"pip could not fetch {self.project} {self.version}: "
+                f"{' '.join(said[-2:]) or run.stderr.strip()[-300:] or 'it said nothing'}"
+            )
+        return place / self.name
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit of a repository on GitHub, and those of its files that are used."""
+
+    repository: str
+    """Its owner and its name."""
+    version: str
+    """The commit, in hex."""
+    digests: tuple[tuple[str, str], ...]
+    """The paths of the files, each with its SHA-256 in hex."""
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The paths of the files."""
+        return tuple(path for path, _ in self.digests)
+
+    def folder(self) -> Path:
+        """Return the folder in which the files lie. Raises `Unavailable`."""
+        name = f"{self.repository.replace('/', '-')}-{self.version[:10]}"
+        return _kept(name, [each for pair in self.digests for each in pair], self._fetch)
+
+    def _fetch(self, place: Path) -> None:
+        """Fetch the files, and hold each to its hash."""
+        for path, digest in self.digests:
+            address = f"{HOST}/{self.repository}/{self.version}/{path}"
+            try:
+                with urlopen(address, timeout=60) as answer:  # noqa: S310  # its hash is known
+                    content: bytes = answer.read()
+            except OSError as error:
+                raise Unavailable(f"cannot fetch {address}: {error}") from error
+            found = sha256(content).hexdigest()
+            if found != digest:
+                raise Unavailable(f"{address} has the SHA-256 {found}, not {digest}")
+            (place / path).parent.mkdir(parents=True, exist_ok=True)
+            (place / path).write_bytes(content)
+
+
+def cache() -> Path:
+    """Return the folder of what is fetched: DRAFTPROOF_CACHE, or one in the user's cache."""
+    own = os.environ.get("DRAFTPROOF_CACHE")
+    if own:
+        return Path(own)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "draftproof"
+
+
+def _kept(name: str, told: Sequence[str], fetch: Callable[[Path], None]) -> Path:
+    """Return the folder of what was fetched once; it appears whole or not at all."""
+    folder = cache() / f"{name}-{sha256(chr(10).join(told).encode()).hexdigest()[:16]}"
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder.parent) as other:
+            made = Path(other) / name
+            made.mkdir()
+            fetch(made)
+            try:
+                made.rename(folder)
+            except OSError:
+                # Another process was faster; what it has kept is the same.
+                if not folder.is_dir():
+                    raise
+    return folder
+
+
+Doubles = Mapping[str, Mapping[str, Any] | None]
+"""Modules that stand for those that are not used, by name: with the names that are given, or, where
+None is given, with any name, each of which raises when it is called."""
+
+
+def imported(*modules: str, releases: Sequence[Release], doubles: Doubles) -> list[ModuleType]:
+    """Import modules of the releases, with each other but without all else, and return them.
+
+    Their imports find the releases' files, and the doubles. All of them are this import's own:
+    another release of the same package can be imported in the same process. Raises `Unavailable`
+    if a release is, `ModuleNotFoundError` for what is neither file nor double.
+    """
+    owned = {name.partition(".")[0] for name in [*modules, *doubles]}
+    with _alone(owned, _Finder(owned, [each.folder() for each in releases], doubles)):
+        return [importlib.import_module(module) for module in modules]
+
+
+@contextmanager
+def _alone(owned: set[str], finder: importlib.abc.MetaPathFinder) -> Iterator[None]:
+    """Import from this finder alone what is below the `owned` names, and forget it again."""
+    hidden = {name: sys.modules.pop(name) for name in _below(owned)}
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        for name in _below(owned):
+            del sys.modules[name]
+        sys.modules.update(hidden)
+
+
+def _below(owned: set[str]) -> list[str]:
+    return [name for name in sys.modules if name.partition(".")[0] in owned]
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def __init__(
+        self,
+        owned: set[str],
+        folders: Sequence[Path],
+        doubles: Doubles,
+    ) -> None:
+        self._owned, self._folders, self._doubles = owned, folders, doubles
+
+    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:  # noqa: ARG002  # a name says enough
+        if name.partition(".")[0] not in self._owned:
+            return None
+        if name in self._doubles:
+            return ModuleSpec(name, _Double(self._doubles[name]), is_package=True)
+        for folder in self._folders:
+            place = folder.joinpath(*name.split("."))
+            for file in (place.with_suffix(".py"), place / "__init__.py"):
+                if file.is_file():
+                    return importlib.util.spec_from_file_location(name, file)
+            if place.is_dir():
+                # A package whose own file is not used is a bare folder.
+                return ModuleSpec(name, None, is_package=True)
+        if any(double.startswith(f"{name}.") for double in self._doubles):
+            return ModuleSpec(name, None, is_package=True)
+        return None
+
+
+class _Double(importlib.abc.Loader):
+    """What stands for a module that is not used."""
+
+    def __init__(self, names: Mapping[str, Any] | None) -> None:
+        self._names = names
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        double = ModuleType(spec.name)
+        if self._names is None:
+            double.__getattr__ = lambda name: _absent(spec.name, name)  # type: ignore[method-assign]
+        return double
+
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module).update(self._names or {})
+
+
+def _absent(module: str, name: str) -> type:
+    """Return what stands for a name that is imported, but not used."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+
+    def made(*_: object, **__: object) -> object:
+        raise Unavailable(f"{module}.{name} is called, but stands here as a double")
+
+    return type(name, (), {"__module__": module, "__new__": made})

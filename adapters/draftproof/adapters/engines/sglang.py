@@ -1,0 +1,80 @@
+"""SGLang: the Triton kernel that verifies a chain of drafts, by token or by block, as released."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+
+from draftproof.adapters.engines.released import Wheel, files, imported
+from draftproof.conformance.adapter import Request, Result
+
+SGLANG = Wheel(
+    project="sglang",
+    version="0.5.23",
+    name="sglang-0.5.23-cp311-cp311-manylinux_2_34_x86_64.whl",
+    digest="00b3cd5b265ac76c64185fbb6b95424f324ddd9f428d0306b77bc9db9d859937",
+    members=("sglang/kernels/ops/speculative/reject_sampling.py",),
+)
+
+
+class Chain:
+    """`chain_speculative_sampling_triton`, whose coins its caller draws.
+
+    Slot 0 of a chain is the token before the draft, so a chain has L + 1 slots.
+    """
+
+    version = SGLANG.version
+    undefined: ClassVar = {
+        "nan": "rows come from its own softmax and are trusted",
+        "negative": "rows come from its own softmax and are trusted",
+        "unnormalised": "rows come from its own softmax and are trusted",
+        "shape": "a kernel does not see where its rows end",
+        "token": "drafted tokens come from its own drafter and are trusted",
+    }
+
+    def __init__(self, algorithm: str) -> None:
+        (kernels,) = imported(
+            "sglang.kernels.ops.speculative.reject_sampling", releases=[SGLANG], doubles={}
+        )
+        self.name, self.algorithm = f"sglang-{algorithm}", algorithm
+        self.files = [Path(__file__), *files(SGLANG)]
+        self._verify = kernels.chain_speculative_sampling_triton
+
+    def verify(self, request: Request) -> Result:
+        """Verify B rows with one path each."""
+        drafted = request.draft_tokens[:, 0]
+        count, length = drafted.shape
+        slots = torch.arange(count * (length + 1)).view(count, -1)
+        predicted = torch.full((slots.numel(),), -1, dtype=torch.int32)
+        accepted_slots = torch.full(slots.shape, -1, dtype=torch.int32)
+        accepted = torch.zeros(count, dtype=torch.int32)
+        nothing = torch.full_like(slots, -1)
+        self._verify(
+            predicts=predicted,
+            accept_index=accepted_slots,
+            accept_token_num=accepted,
+            candidates=torch.cat([torch.zeros_like(drafted[:, :1]), drafted], 1),
+            retrive_index=slots,
+            retrive_next_token=nothing,
+            retrive_next_sibling=nothing,
+            uniform_samples=torch.rand(slots.shape, generator=request.generator),
+            uniform_samples_for_final_sampling=torch.rand(count, generator=request.generator),
+            target_probs=request.target_probs[:, 0].contiguous(),
+            draft_probs=request.draft_probs[:, 0].contiguous(),
+            threshold_single=1.0,
+            threshold_acc=1.0,
+            deterministic=True,
+            block_verification=self.algorithm == "block",
+        )
+        # What a slot predicts is the token behind it; accepted slots are the first ones of a chain.
+        emitted = predicted.view(count, -1)
+        depth = torch.arange(length)
+        is_inside = depth < accepted[:, None]
+        is_other = (emitted[:, :-1] != drafted) | (accepted_slots[:, 1:] != slots[:, 1:])
+        return Result(
+            accepted_length=accepted.long().masked_fill((is_other & is_inside).any(1), -1),
+            path=torch.zeros(count, dtype=torch.int64),
+            next_token=emitted.gather(1, accepted.long()[:, None])[:, 0].long(),
+        )

@@ -1,0 +1,263 @@
+"""vLLM: the rejection samplers of its engines, as released."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import ClassVar
+
+import torch
+
+from draftproof.adapters.engines.layout import flattened, lengths_of, logits_of, read
+from draftproof.adapters.engines.released import Doubles, Wheel, files, imported
+from draftproof.conformance.adapter import Request, Result
+
+V0 = Wheel(
+    project="vllm",
+    version="0.5.5",
+    name="vllm-0.5.5-cp38-abi3-manylinux1_x86_64.whl",
+    digest="64fb5b8a3300af3006a3b9ba4eacdf5f4bd2a85887a695e6587684447c49eb8e",
+    members=(
+        "vllm/model_executor/layers/rejection_sampler.py",
+        "vllm/model_executor/layers/spec_decode_base_sampler.py",
+        "vllm/model_executor/layers/typical_acceptance_sampler.py",
+    ),
+)
+
+VLLM = Wheel(
+    project="vllm",
+    version="0.33.0",
+    name="vllm-0.33.0-cp38-abi3-manylinux_2_28_x86_64.whl",
+    digest="4b6bdec4ab269990bf70d45a3c1e94c3760a27064513760193b26d6f0da883aa",
+    members=(
+        "vllm/model_executor/warmup/jit_warmup.py",
+        "vllm/model_executor/warmup/jit_warmup_triton_helper.py",
+        "vllm/v1/sample/ops/topk_topp_sampler.py",
+        "vllm/v1/sample/rejection_sampler.py",
+        "vllm/v1/spec_decode/fly.py",
+        "vllm/v1/worker/gpu/sample/gumbel.py",
+        "vllm/v1/worker/gpu/spec_decode/rejection_sampler_utils.py",
+    ),
+)
+
+
+def doubles() -> Doubles:
+    """Return what stands for the rest of vLLM."""
+    import triton
+    import triton.language as tl
+    from triton.language.extra import libdevice
+
+    platform = SimpleNamespace(
+        is_cpu=lambda: True, is_cuda=lambda: False, is_cuda_alike=lambda: False, device_type="cpu"
+    )
+    return {
+        "vllm.config.model": {"PROCESSED_LOGPROBS_MODES": (), "LogprobsMode": str},
+        "vllm.envs": {},
+        "vllm.logger": {"init_logger": logging.getLogger},
+        "vllm.platforms": {"current_platform": platform, "CpuArchEnum": None},
+        "vllm.platforms.interface": None,
+        "vllm.triton_utils": {
+            "HAS_TRITON": True,
+            "triton": triton,
+            "tl": tl,
+            "tldevice": libdevice,
+        },
+        "vllm._aiter_ops": None,
+        "vllm.utils.torch_utils": None,
+        "vllm.v1.outputs": None,
+        "vllm.v1.sample.logits_processor.builtin": None,
+        "vllm.v1.sample.metadata": None,
+        "vllm.v1.sample.ops.bad_words": None,
+        "vllm.v1.sample.ops.penalties": None,
+        "vllm.v1.sample.ops.topk_topp_triton": None,
+        "vllm.v1.sample.sampler": None,
+        "vllm.v1.spec_decode.metadata": None,
+        "vllm.v1.spec_decode.utils": None,
+        "vllm.v1.worker.gpu.sample.watermark": None,
+    }
+
+
+class V1:
+    """`vllm.v1.sample.rejection_sampler.rejection_sample`, and the bonus by its own race.
+
+    It takes logits, and requests one after another, which may differ in length.
+    """
+
+    name = "vllm-v1"
+    version = VLLM.version
+    algorithm = "token"
+    logits = True
+    ragged = True
+    undefined: ClassVar = {
+        "nan": "logits are trusted",
+        "negative": "it takes logits, which have no negative probabilities",
+        "unnormalised": "it takes logits, which need no normalisation",
+        "shape": "shapes are asserted, contents trusted",
+        "token": "drafted tokens come from its own drafter and are trusted",
+    }
+
+    def __init__(self) -> None:
+        self._sampler, self._ops = imported(
+            "vllm.v1.sample.rejection_sampler",
+            "vllm.v1.sample.ops.topk_topp_sampler",
+            releases=[VLLM],
+            doubles=doubles(),
+        )
+        self.files = [Path(__file__), *files(VLLM)]
+
+    def verify(self, request: Request) -> Result:
+        """Verify B rows with one path each."""
+        flat = flattened(request)
+        own = request.generator
+        generators = {} if own is None else dict.fromkeys(range(len(flat.lengths)), own)
+        given = SimpleNamespace(
+            all_greedy=False,
+            all_random=True,
+            temperature=torch.ones(len(flat.lengths)),
+            generators=generators,
+        )
+        bonus = self._ops.random_sample(flat.bonus.softmax(-1, dtype=torch.float32), generators)
+        emitted = self._sampler.rejection_sample(
+            flat.tokens,
+            flat.lengths,
+            max(flat.lengths),
+            flat.ends,
+            flat.q.softmax(-1, dtype=torch.float32),
+            flat.p,
+            bonus[:, None],
+            given,
+        )
+        return read(request, emitted)
+
+
+class ModelRunner:
+    """`rejection_sample` of the second model runner, by token or by block.
+
+    Its kernels make their own random numbers, of a seed and a position, which no lane can follow.
+    Here the functions that make them read what torch has drawn instead: for every position a coin,
+    and a number for every token. What the numbers are used for is the release's own.
+    """
+
+    version = VLLM.version
+    logits = True
+    ragged = True
+    undefined: ClassVar = V1.undefined
+
+    def __init__(self, algorithm: str) -> None:
+        sampler, gumbel = imported(
+            "vllm.v1.worker.gpu.spec_decode.rejection_sampler_utils",
+            "vllm.v1.worker.gpu.sample.gumbel",
+            releases=[VLLM],
+            doubles=doubles(),
+        )
+        from draftproof.adapters.engines import noise
+
+        sampler.tl_rand32, sampler.spec_step_seed = noise.coin, noise.same  # type: ignore[attr-defined]
+        gumbel.murmur3_uniform32 = noise.uniform  # type: ignore[attr-defined]
+        # The interpreter has no libdevice.
+        sampler.tldevice = noise  # type: ignore[attr-defined]
+        self.name, self.algorithm = f"vllm-v2-{algorithm}", algorithm
+        self.files = [Path(__file__), Path(str(noise.__file__)), *files(VLLM)]
+        self._verify = sampler.rejection_sample
+        self._drawn = noise.drawn
+
+    def verify(self, request: Request) -> Result:
+        """Verify B rows with one path each."""
+        count, _, longest = request.draft_tokens.shape
+        q, p = (rows[:, 0] for rows in logits_of(request))
+        lengths = lengths_of(request)
+        # A request's rows begin with that of its last token, which is no draft.
+        depth = torch.arange(longest + 1)
+        is_there = depth <= lengths[:, None]
+        tokens = torch.nn.functional.pad(request.draft_tokens[:, 0], (1, 0))[is_there]
+        starts = torch.nn.functional.pad((lengths + 1).cumsum(0), (1, 0))
+        every = torch.arange(count)
+        noise = self._drawn(len(tokens), p.shape[-1], request.generator)
+        sampled, number = self._verify(
+            target_logits=p[is_there],
+            draft_logits=q.nan_to_num(0.0, neginf=-torch.inf),
+            draft_sampled=tokens,
+            cu_num_logits=starts.int(),
+            pos=torch.arange(len(tokens)),
+            idx_mapping=every.int(),
+            expanded_idx_mapping=every.repeat_interleave(lengths + 1).int(),
+            expanded_local_pos=depth.expand(count, -1)[is_there].int(),
+            temperature=torch.ones(count),
+            seed=torch.full((count,), noise.data_ptr()),
+            num_speculative_steps=longest,
+            use_block_verification=self.algorithm == "block",
+        )
+        # What lies behind the tokens that it counts was never written.
+        return read(request, sampled.masked_fill(depth >= number[:, None], -1))
+
+
+class RejectionSampler:
+    """`RejectionSampler` of the engine V0, and the bonus by torch's own draw, as its workers did.
+
+    It takes probabilities, in blocks of one length.
+    """
+
+    name = "vllm-v0"
+    version = V0.version
+    algorithm = "token"
+    undefined: ClassVar = {
+        "nan": "rows come from its own softmax and are trusted",
+        "negative": "rows come from its own softmax and are trusted",
+        "unnormalised": "rows come from its own softmax and are trusted",
+        "shape": "shapes are checked in its strict mode alone",
+        "token": "tokens are checked in its strict mode alone",
+    }
+
+    def __init__(self) -> None:
+        (module,) = imported(
+            "vllm.model_executor.layers.rejection_sampler", releases=[V0], doubles={}
+        )
+        self.files = [Path(__file__), *files(V0)]
+        self._sampler = module.RejectionSampler(disable_bonus_tokens=False)
+        self._sampler.init_gpu_tensors("cpu")
+
+    def verify(self, request: Request) -> Result:
+        """Verify B rows with one path each."""
+        target, own = request.target_probs[:, 0], request.generator
+        bonus = torch.multinomial(target[:, -1], 1, generator=own)
+        emitted = self._sampler(
+            target[:, :-1],
+            bonus,
+            request.draft_probs[:, 0],
+            request.draft_tokens[:, 0],
+            seeded_seqs=None if own is None else dict.fromkeys(range(len(target)), own),
+        )
+        return read(request, emitted)
+
+
+class TypicalAcceptanceSampler:
+    """`TypicalAcceptanceSampler` of the engine V0, with the options that are its default.
+
+    It keeps what is typical of the target, and corrects by its most probable token: it is lossy by
+    design.
+    """
+
+    name = "vllm-v0-typical"
+    version = V0.version
+    algorithm = "token"
+    undefined: ClassVar = RejectionSampler.undefined
+
+    def __init__(self) -> None:
+        (module,) = imported(
+            "vllm.model_executor.layers.typical_acceptance_sampler", releases=[V0], doubles={}
+        )
+        self.files = [Path(__file__), *files(V0)]
+        self._sampler = module.TypicalAcceptanceSampler(
+            posterior_threshold=0.09, posterior_alpha=0.3
+        )
+        self._sampler.init_gpu_tensors("cpu")
+
+    def verify(self, request: Request) -> Result:
+        """Verify B rows with one path each."""
+        target = request.target_probs[:, 0]
+        bonus = torch.multinomial(target[:, -1], 1, generator=request.generator)
+        emitted = self._sampler(
+            target[:, :-1], bonus, request.draft_probs[:, 0], request.draft_tokens[:, 0]
+        )
+        return read(request, emitted)

@@ -1,0 +1,139 @@
+"""vllm-ascend: the rejection sampler's torch fallbacks, by token and by block, in three releases.
+
+They are what runs where there is no Triton for the device. They pin memory on the way to it, which
+a machine without one cannot: torch's constructors are told not to. That is all that is changed.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import torch
+
+from draftproof.adapters.engines.layout import flattened, read
+from draftproof.adapters.engines.released import Doubles, Wheel, files, imported
+from draftproof.adapters.engines.vllm import VLLM, doubles
+from draftproof.conformance.adapter import Request, Result
+
+_MEMBERS = ("vllm_ascend/sample/rejection_sampler.py",)
+
+RELEASES = {
+    "0.13.0": Wheel(
+        project="vllm-ascend",
+        version="0.13.0",
+        name="vllm_ascend-0.13.0-cp311-cp311-manylinux_2_24_x86_64.whl",
+        digest="3359986af39959d09c35806b39431e3229a47f5f152e3127f4beb41d81fce5b1",
+        members=_MEMBERS,
+    ),
+    "0.18.0": Wheel(
+        project="vllm-ascend",
+        version="0.18.0",
+        name="vllm_ascend-0.18.0-cp311-cp311-manylinux_2_24_x86_64.whl",
+        digest="4d5f4cc392a6c4f4ccf209008823d6ae615473d665596cf3d042cb5a755271bd",
+        members=_MEMBERS,
+    ),
+    "0.23.0": Wheel(
+        project="vllm-ascend",
+        version="0.23.0",
+        name="vllm_ascend-0.23.0-cp311-cp311-manylinux_2_34_x86_64.whl",
+        digest="4f0d25d3b6d8ae85753b53d4bd8d910418865baf413fa779b87012ad1a4a3f87",
+        members=_MEMBERS,
+    ),
+}
+
+
+class RejectionSample:
+    """`vllm_ascend.sample.rejection_sampler.rejection_sample`, the bonus by vLLM's own race.
+
+    Block verification is what it does with drafts of three tokens or more: always, before 0.23,
+    then if it is switched on, as it is here. Shorter drafts are verified by token.
+    """
+
+    logits = True
+    ragged = True
+    undefined: ClassVar = {
+        "nan": "logits are trusted",
+        "negative": "it takes logits, which have no negative probabilities",
+        "unnormalised": "it takes logits, which need no normalisation",
+        "shape": "shapes are asserted, contents trusted",
+        "token": "drafted tokens come from its own drafter and are trusted",
+    }
+
+    def __init__(self, version: str, algorithm: str) -> None:
+        release = RELEASES[version]
+        self.name, self.version, self.algorithm = f"vllm-ascend-{algorithm}", version, algorithm
+        self.files = [Path(__file__), *files(release)]
+        self._sampler, self._ops = imported(
+            "vllm_ascend.sample.rejection_sampler",
+            "vllm.v1.sample.ops.topk_topp_sampler",
+            releases=[release, VLLM],
+            doubles=_doubles(block=algorithm == "block"),
+        )
+        self._sampler.torch = _Unpinned()  # type: ignore[attr-defined]
+
+    def verify(self, request: Request) -> Result:
+        """Verify B rows with one path each."""
+        flat = flattened(request)
+        count = len(flat.lengths)
+        own = request.generator
+        generators = {} if own is None else dict.fromkeys(range(count), own)
+        given = SimpleNamespace(
+            all_greedy=False,
+            all_random=True,
+            temperature=torch.ones(count),
+            generators=generators,
+        )
+        bonus = self._ops.random_sample(flat.bonus.softmax(-1, dtype=torch.float32), generators)
+        emitted = self._sampler.rejection_sample(
+            flat.tokens,
+            flat.lengths,
+            max(flat.lengths),
+            flat.ends,
+            flat.q.softmax(-1, dtype=torch.float32),
+            flat.p.softmax(-1, dtype=torch.float32) if self.version < "0.18" else flat.p,
+            bonus[:, None],
+            given,
+        )
+        return read(request, emitted)
+
+
+class _Unpinned:
+    """Torch, whose constructors pin no memory."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(torch, name)
+        if name not in ("arange", "full", "ones", "tensor", "zeros"):
+            return found
+
+        def unpinned(*values: object, **options: object) -> object:
+            return found(*values, **{k: v for k, v in options.items() if k != "pin_memory"})
+
+        return unpinned
+
+
+def _doubles(*, block: bool) -> Doubles:
+    logger = logging.getLogger(__name__)
+    for level in ("debug_once", "info_once", "warning_once"):
+        setattr(logger, level, lambda *_: None)
+    verification = SimpleNamespace(
+        enable_block_verify=block,
+        enable_entropy_verify=False,
+        posterior_threshold=0.95,
+        posterior_alpha=0.4,
+    )
+    config = SimpleNamespace(rejection_sampler_config=verification, enable_reduce_sample=False)
+    vllm = doubles()
+    return {
+        **vllm,
+        "vllm.triton_utils": {**(vllm["vllm.triton_utils"] or {}), "HAS_TRITON": False},
+        "vllm.logger": {"init_logger": logging.getLogger, "logger": logger},
+        "vllm.distributed.parallel_state": None,
+        "vllm_ascend.ascend_config": {"get_ascend_config": lambda: config},
+        "vllm_ascend.ops.triton.reject_sample": None,
+        "vllm_ascend.sample.penalties": None,
+        "vllm_ascend.sample.sampler": None,
+        "vllm_ascend.utils": {"is_310p": lambda: False},
+    }
