@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import ClassVar
 
 import torch
@@ -108,27 +108,37 @@ class V1:
 
     def verify(self, request: Request) -> Result:
         """Verify B rows with one path each."""
-        flat = flattened(request)
-        own = request.generator
-        generators = {} if own is None else dict.fromkeys(range(len(flat.lengths)), own)
-        given = SimpleNamespace(
-            all_greedy=False,
-            all_random=True,
-            temperature=torch.ones(len(flat.lengths)),
-            generators=generators,
-        )
-        bonus = self._ops.random_sample(flat.bonus.softmax(-1, dtype=torch.float32), generators)
-        emitted = self._sampler.rejection_sample(
-            flat.tokens,
-            flat.lengths,
-            max(flat.lengths),
-            flat.ends,
-            flat.q.softmax(-1, dtype=torch.float32),
-            flat.p,
-            bonus[:, None],
-            given,
-        )
-        return read(request, emitted)
+        return verified(request, self._sampler, self._ops)
+
+
+def verified(
+    request: Request, sampler: ModuleType, ops: ModuleType, *, takes_logits: bool = True
+) -> Result:
+    """Verify a request by the `rejection_sample` of a module; the bonus is drawn by vLLM's race.
+
+    The function takes the target's rows as logits, or as probabilities.
+    """
+    flat = flattened(request)
+    own = request.generator
+    generators = {} if own is None else dict.fromkeys(range(len(flat.lengths)), own)
+    given = SimpleNamespace(
+        all_greedy=False,
+        all_random=True,
+        temperature=torch.ones(len(flat.lengths)),
+        generators=generators,
+    )
+    bonus = ops.random_sample(flat.bonus.softmax(-1, dtype=torch.float32), generators)
+    emitted = sampler.rejection_sample(
+        flat.tokens,
+        flat.lengths,
+        max(flat.lengths),
+        flat.ends,
+        flat.q.softmax(-1, dtype=torch.float32),
+        flat.p if takes_logits else flat.p.softmax(-1, dtype=torch.float32),
+        bonus[:, None],
+        given,
+    )
+    return read(request, emitted)
 
 
 class ModelRunner:

@@ -13,9 +13,8 @@ from typing import Any, ClassVar
 
 import torch
 
-from draftproof.adapters.engines.layout import flattened, read
 from draftproof.adapters.engines.released import Doubles, Wheel, files, imported
-from draftproof.adapters.engines.vllm import VLLM, doubles
+from draftproof.adapters.engines.vllm import VLLM, doubles, verified
 from draftproof.conformance.adapter import Request, Result
 
 _MEMBERS = ("vllm_ascend/sample/rejection_sampler.py",)
@@ -76,28 +75,8 @@ class RejectionSample:
 
     def verify(self, request: Request) -> Result:
         """Verify B rows with one path each."""
-        flat = flattened(request)
-        count = len(flat.lengths)
-        own = request.generator
-        generators = {} if own is None else dict.fromkeys(range(count), own)
-        given = SimpleNamespace(
-            all_greedy=False,
-            all_random=True,
-            temperature=torch.ones(count),
-            generators=generators,
-        )
-        bonus = self._ops.random_sample(flat.bonus.softmax(-1, dtype=torch.float32), generators)
-        emitted = self._sampler.rejection_sample(
-            flat.tokens,
-            flat.lengths,
-            max(flat.lengths),
-            flat.ends,
-            flat.q.softmax(-1, dtype=torch.float32),
-            flat.p.softmax(-1, dtype=torch.float32) if self.version < "0.18" else flat.p,
-            bonus[:, None],
-            given,
-        )
-        return read(request, emitted)
+        takes_logits = self.version >= "0.18"
+        return verified(request, self._sampler, self._ops, takes_logits=takes_logits)
 
 
 class _Unpinned:
