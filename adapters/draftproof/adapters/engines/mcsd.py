@@ -31,7 +31,6 @@ MCSD = Commit(
 RULES = {
     "with-replacement": ("_MCSSwReplacement", "recursive_rejection", "iid"),
     "without-replacement": ("_MCSSwoReplacement", "recursive_rejection", "without_replacement"),
-    "naive": ("_MCNS", "greedy_draft", "iid"),
 }
 """The rules: the function's name, the algorithm that it claims, and how its siblings are drawn."""
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import torch
 
 from draftproof.adapters.engines.released import Doubles, Wheel, files, imported
-from draftproof.adapters.engines.vllm import VLLM, doubles, verified
+from draftproof.adapters.engines.vllm import V1, VLLM, doubles, verified
 from draftproof.conformance.adapter import Request, Result
 
 _MEMBERS = ("vllm_ascend/sample/rejection_sampler.py",)
@@ -53,18 +53,12 @@ class RejectionSample:
 
     logits = True
     ragged = True
-    undefined: ClassVar = {
-        "nan": "logits are trusted",
-        "negative": "it takes logits, which have no negative probabilities",
-        "unnormalised": "it takes logits, which need no normalisation",
-        "shape": "shapes are asserted, contents trusted",
-        "token": "drafted tokens come from its own drafter and are trusted",
-    }
+    undefined: ClassVar = V1.undefined
 
     def __init__(self, version: str, algorithm: str) -> None:
         release = RELEASES[version]
         self.name, self.version, self.algorithm = f"vllm-ascend-{algorithm}", version, algorithm
-        self.files = [Path(__file__), *files(release)]
+        self.files = [Path(__file__), *files(release), *files(VLLM)]
         self._sampler, self._ops = imported(
             "vllm_ascend.sample.rejection_sampler",
             "vllm.v1.sample.ops.topk_topp_sampler",
