@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from draftproof.conformance.campaign import Campaign, campaign_of, run
+from draftproof.conformance.campaign import Campaign, UnknownCase, campaign_of, run
 from draftproof.conformance.certificate import exit_code, statement
 from draftproof.conformance.decision import report
 from draftproof.conformance.evidence import Evidence, Record, StaleEvidence, canonical, parsed
@@ -128,6 +128,22 @@ def test_a_counterexample_is_found_again(folder: Path) -> None:
     whole = left(wrong)
     assert whole[-2]["counterexample"]["requirement"] == "law.support"
     assert left(wrong, whole[:-2]) == whole
+
+
+def test_cases_are_asked_by_patterns(folder: Path) -> None:
+    named = {"mode": "quick", "seed": 7, "cases": ("generic.v2.*", "input*", "tensors")}
+    header, *records = left(Campaign(f"{folder / 'mine.py'}:Mine", **named))
+    asked = [record["case"] for record in records if record["record"] == "case"]
+    assert {each for each in asked if each.startswith("generic")} >= {"generic.v2.l2"}
+    assert all(each.startswith(("generic.v2.", "input", "tensors")) for each in asked)
+    assert header["campaign"]["cases"] == sorted(named["cases"])
+    assert campaign_of(header).cases == header["campaign"]["cases"]
+
+
+def test_a_pattern_that_names_no_case_is_refused(folder: Path) -> None:
+    named = Campaign(f"{folder / 'mine.py'}:Mine", mode="quick", cases=("generic.*", "nothing.*"))
+    with pytest.raises(UnknownCase, match=r"no case is called 'nothing\.\*' that mode quick asks"):
+        left(named)
 
 
 def test_another_seed_is_another_campaign(campaign: Campaign, whole: list[Record]) -> None:

@@ -55,7 +55,7 @@ from draftproof.conformance.search import (
     search_findings,
     search_to_json,
 )
-from draftproof.conformance.task import Task, Terms
+from draftproof.conformance.task import Task, Terms, is_asked
 from draftproof.conformance.workers import Workers, WorkersFailed, working
 
 LANES = (EXACT, PROBE, SAMPLE)
@@ -86,6 +86,10 @@ UNJUDGED: tuple[type[BaseException], ...] = (
 """What `run` raises where an adapter cannot be judged: that is no verdict."""
 
 
+class UnknownCase(LookupError):
+    """A pattern names no case that is asked of the adapter: a usage error."""
+
+
 @dataclass(frozen=True)
 class Campaign:
     """What is judged, and on which terms.
@@ -93,7 +97,8 @@ class Campaign:
     `name` leads to the adapter. Every requirement is decided by the strongest of the `lanes` that
     can see it. Beyond the cases, as many `examples` as are asked for are searched for the rows that
     hurt most. `known_failures` has the issue of every requirement that is known to fail. `only`
-    names the requirements that are asked; an empty one stands for all.
+    names the requirements that are asked, `cases` are patterns of the cases that they are asked on,
+    such as "generic.*"; an empty one stands for all.
     """
 
     name: str
@@ -104,6 +109,7 @@ class Campaign:
     examples: int = 0
     known_failures: Mapping[str, str] = field(default_factory=dict)
     only: Collection[str] = ()
+    cases: Collection[str] = ()
     created: str = field(default_factory=_now)
 
     @property
@@ -135,6 +141,7 @@ def campaign_of(header: Mapping[str, Any]) -> Campaign:
         examples=terms["examples"],
         known_failures={each["id"]: each["issue"] for each in header["known_failures"]},
         only=terms["only"],
+        cases=terms.get("cases", ()),
         created=header["created"],
     )
 
@@ -159,13 +166,14 @@ def run(
 
     The `adapter` is loaded by its name, if it is not yet. Raises what `load_adapter` raises,
     `AdapterFailed` if the adapter fails on every case, `StaleEvidence` if what is known is of
-    something else, `SearchUnavailable` and `WorkersFailed`.
+    something else, `UnknownCase`, `SearchUnavailable` and `WorkersFailed`.
     """
     adapter = adapter or load_adapter(campaign.name)
     declared = declaration(adapter)
     _require_device(declared)
-    blind = _blind(adapter, campaign.lanes)
     tasks = tasks_of(campaign, declared)
+    _require_cases(campaign, tasks)
+    blind = _blind(adapter, campaign.lanes)
     terms = terms_of(campaign, tasks)
 
     def kept(record: Record) -> None:
@@ -225,6 +233,7 @@ def _header(
             "tests": tests,
             "examples": campaign.examples,
             "only": sorted(campaign.only),
+            **({"cases": sorted(campaign.cases)} if campaign.cases else {}),
         },
         "adapter": {
             **vars(declared),
@@ -268,13 +277,14 @@ def tasks_of(campaign: Campaign, declared: Declaration) -> list[Task]:
         replace(task, lanes=tuple(lane for lane in task.lanes if lane in wanted))
         for task in plan(declared, campaign.tier)
         if not campaign.only or not set(campaign.only).isdisjoint(task.requirements)
+        if is_asked(task.case, campaign.cases)
     ]
 
 
 def terms_of(campaign: Campaign, tasks: Sequence[Task]) -> Terms:
     """Return the terms of a campaign, which leave the lane open."""
     each = campaign.false_alarm / max(_tests(tasks), 1)
-    return Terms("", campaign.tier, campaign.seed, each)
+    return Terms("", campaign.tier, campaign.seed, each, tuple(sorted(campaign.cases)))
 
 
 def _tests(tasks: Sequence[Task]) -> int:
@@ -298,6 +308,16 @@ def _blind(adapter: Adapter, lanes: Sequence[str]) -> dict[str, str]:
             except BLINDNESS as error:
                 blind[lane] = f"{type(error).__name__}: {error}"
     return blind
+
+
+def _require_cases(campaign: Campaign, tasks: Sequence[Task]) -> None:
+    """Raise `UnknownCase` for a pattern that names none of the tasks' cases."""
+    for pattern in campaign.cases:
+        if not any(is_asked(task.case, (pattern,)) for task in tasks):
+            raise UnknownCase(
+                f"no case is called {pattern!r} that mode {campaign.mode} asks of "
+                f"{campaign.name}; `draftproof list` has those of the laws"
+            )
 
 
 def _require_device(declared: Declaration) -> None:

@@ -91,6 +91,7 @@ def statement(records: Sequence[Record], *, evidence: str, digest: str) -> dict[
                 "verdict": CONCLUSIONS[found.verdict],
                 "created": header["created"],
                 **{key: campaign[key] for key in ("mode", "tier", "lanes", "blind", "seed")},
+                **({"cases": campaign["cases"]} if "cases" in campaign else {}),
                 "chance": {key: campaign[key] for key in ("false_alarm", "tests")},
                 "adapter": header["adapter"],
                 "environment": header["environment"],

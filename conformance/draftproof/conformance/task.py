@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from hashlib import sha256
 
 from draftproof.conformance.adapter import Adapter, Declaration
@@ -16,17 +17,23 @@ class Terms:
     """On which terms a task is judged: by which lane, and what chance may cost.
 
     `seed` is the campaign's; `false_alarm` the probability with which each statistical test may
-    fail a right verifier.
+    fail a right verifier. `cases` are patterns of the cases that are asked, none for all.
     """
 
     lane: str
     tier: str
     seed: int = 0
     false_alarm: float = 1e-9
+    cases: tuple[str, ...] = ()
 
     def seed_of(self, case: str) -> int:
         """Return the seed of a case: the same for the same campaign, different for every case."""
         return int.from_bytes(sha256(f"{self.seed}/{case}".encode()).digest()[:7], "big")
+
+
+def is_asked(case: str, patterns: Collection[str]) -> bool:
+    """Return whether a case is among those that patterns such as "generic.*" name, none for all."""
+    return not patterns or any(fnmatchcase(case, pattern) for pattern in patterns)
 
 
 @dataclass(frozen=True)

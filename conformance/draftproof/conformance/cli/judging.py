@@ -38,6 +38,13 @@ from draftproof.spec import MalformedDocument
     help="How many cases; certify has all, skips nothing and excuses nothing.",
 )
 @click.option(
+    "--case",
+    "cases",
+    multiple=True,
+    metavar="PATTERN",
+    help="Only these cases, such as 'generic.*'. [default: all of the mode]",
+)
+@click.option(
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("certificates"),
@@ -82,6 +89,7 @@ def certify(
     adapters: tuple[str, ...],
     harnesses: tuple[str, ...],
     mode: str,
+    cases: tuple[str, ...],
     output: Path,
     form: str,
     resume: bool,
@@ -101,7 +109,7 @@ def certify(
     form = "json" if as_json else form
     if not names:
         raise click.UsageError("name an ADAPTER, or a --harness")
-    terms = _terms(mode, lanes, seed, examples, known_failures)
+    terms = _terms(mode, cases, lanes, seed, examples, known_failures)
     _require_form(form)
     loaded = {name: _loaded(name) for name in dict.fromkeys(names)}
     try:
@@ -130,18 +138,20 @@ def certify(
 
 def _terms(
     mode: str,
+    cases: Sequence[str],
     lanes: Sequence[str],
     seed: int | None,
     examples: int | None,
     known_failures: Path | None,
 ) -> dict[str, Any]:
     """Return the terms of a campaign, those that are left to it left out."""
-    if mode == "certify" and (lanes or known_failures or seed is not None):
+    if mode == "certify" and (cases or lanes or known_failures or seed is not None):
         raise click.UsageError(
-            "--mode certify uses every lane, excuses no failure and draws a fresh seed: it takes "
-            "no --lane, no --known-failures and no --seed"
+            "--mode certify asks every case, uses every lane, excuses no failure and draws a fresh "
+            "seed: it takes no --case, no --lane, no --known-failures and no --seed"
         )
     terms: dict[str, Any] = {"mode": mode, "examples": examples or 0}
+    terms |= {"cases": cases} if cases else {}
     terms |= {"lanes": lanes} if lanes else {}
     terms |= {"seed": seed} if seed is not None else {}
     return terms | ({"known_failures": _known(known_failures)} if known_failures else {})
@@ -223,6 +233,8 @@ def _judge(
             document, path = _certified(loaded, terms, place, working)
     except campaign.UNJUDGED as error:
         return _failed(name, str(error))
+    except campaign.UnknownCase as error:
+        raise click.UsageError(str(error)) from None
     except (MalformedDocument, evidence.EvidenceError) as error:
         click.echo(f"Error: {name}: {type(error).__name__}: {error}", err=True)
         return _Judged(5, error=str(error))

@@ -45,8 +45,13 @@ def terms(found: Mapping[str, Any]) -> str:
     adapter = found["adapter"]
     return (
         f"{adapter['algorithm']} verification, {adapter['dtype']}, "
-        f"mode {found['mode']}, tier {found['tier']}"
+        f"mode {found['mode']}, tier {found['tier']}{asked(found)}"
     )
+
+
+def asked(found: Mapping[str, Any]) -> str:
+    """Return which cases were asked alone, in words, empty where all of the tier were."""
+    return f", cases {' '.join(found['cases'])} alone" if "cases" in found else ""
 
 
 # --- requirements ------------------------------------------------------------------------

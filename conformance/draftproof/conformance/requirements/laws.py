@@ -44,7 +44,7 @@ from draftproof.conformance.observe import (
     observe_together,
 )
 from draftproof.conformance.statistics import Budget
-from draftproof.conformance.task import Sampling, Task, Terms
+from draftproof.conformance.task import Sampling, Task, Terms, is_asked
 from draftproof.conformance.tolerance import allowed_distance
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.emission import Emission
@@ -169,12 +169,13 @@ def judge_case(
 ) -> list[Finding]:
     """Return the finding of every requirement of `LAWS` on one case.
 
-    On the probe lane it is observed with all cases that are `alike`, itself among them.
+    On the probe lane it is observed with all cases that are `alike` and asked, itself among them.
     """
     if terms.lane == SAMPLE:
         sampled = sampling(case, declaration(adapter), terms)
         return sampled.findings(followed(sampled.course, adapter))
     if terms.lane == PROBE and declaration(adapter).batch:
+        alike = tuple(other for other in alike if is_asked(other.id, terms.cases))
         together = _together.of(adapter, alike)
         if together is not None:
             return judge(together[alike.index(case)])
