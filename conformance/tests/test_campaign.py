@@ -131,12 +131,13 @@ def test_a_counterexample_is_found_again(folder: Path) -> None:
 
 
 def test_cases_are_asked_by_patterns(folder: Path) -> None:
-    named = {"mode": "quick", "seed": 7, "cases": ("generic.v2.*", "input*", "tensors")}
-    header, *records = left(Campaign(f"{folder / 'mine.py'}:Mine", **named))
+    patterns = ("generic.v2.*", "input*", "tensors")
+    mine = f"{folder / 'mine.py'}:Mine"
+    header, *records = left(Campaign(mine, mode="quick", seed=7, cases=patterns))
     asked = [record["case"] for record in records if record["record"] == "case"]
     assert {each for each in asked if each.startswith("generic")} >= {"generic.v2.l2"}
     assert all(each.startswith(("generic.v2.", "input", "tensors")) for each in asked)
-    assert header["campaign"]["cases"] == sorted(named["cases"])
+    assert header["campaign"]["cases"] == sorted(patterns)
     assert campaign_of(header).cases == header["campaign"]["cases"]
 
 

@@ -146,7 +146,9 @@ def test_a_file_that_cannot_be_used_is_refused_before_anything_is_judged(
     assert not (file.parent / "out").exists()
 
 
-@pytest.mark.parametrize("arguments", [("--seed", "1"), ("--lane", "exact")])
+@pytest.mark.parametrize(
+    "arguments", [("--seed", "1"), ("--lane", "exact"), ("--case", "generic.*")]
+)
 def test_certify_takes_no_terms(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     ran = CliRunner().invoke(cli, ["certify", WRONG, "--mode", "certify", *arguments])
     assert ran.exit_code == 2

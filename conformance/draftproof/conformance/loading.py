@@ -70,18 +70,19 @@ def load_adapter(name: str) -> Adapter:
         program = started(name.removeprefix(HARNESS))
         declaration(program)
         return program
-    place, separator, attribute = BUILT_IN.get(name, name).rpartition(":")
-    if not separator or not place or not attribute:
+    place = BUILT_IN.get(name, name)
+    if not all(place.rpartition(":")):
         raise UnknownAdapter(
             f"no built-in adapter is called {name!r} (there are {', '.join(BUILT_IN)}); "
             f"your own is named package.module:attribute or ./file.py:attribute, and a program of "
             f"any language harness:COMMAND"
         )
-    adapter = _attribute(place, attribute)
+    adapter = load_attribute(place)
     if inspect.isclass(adapter):
         try:
             adapter = adapter()
         except (Exception, SystemExit) as error:
+            attribute = place.rpartition(":")[2]
             raise AdapterFailed(f"{name}: {attribute}() raised {_told(error)}") from error
     declaration(adapter)
     return adapter  # type: ignore[no-any-return]  # declaration has checked it
@@ -140,13 +141,18 @@ def load_algorithm(name: str) -> Algorithm:
     place, separator, attribute = name.rpartition(":")
     if not separator:
         return algorithm_named(name)
-    verify = _attribute(place, attribute)
+    verify = load_attribute(name)
     if not callable(verify):
         raise UnknownAdapter(f"{name} is no function verify(drafts, instance, chance)")
     return Algorithm(name=name, title=attribute, source=place, verify=verify)
 
 
-def _attribute(place: str, attribute: str) -> Any:
+def load_attribute(name: str) -> Any:
+    """Return what is called package.module:attribute or ./file.py:attribute.
+
+    Raises `UnknownAdapter` or `AdapterFailed`.
+    """
+    place, _, attribute = name.rpartition(":")
     module = _from_file(Path(place)) if place.endswith(".py") else _from_package(place)
     try:
         return getattr(module, attribute)

@@ -15,6 +15,7 @@ from draftproof.conformance.cli.exact import compare, law, optimum
 from draftproof.conformance.cli.explaining import explain
 from draftproof.conformance.cli.judging import certify
 from draftproof.conformance.cli.listing import list_
+from draftproof.conformance.cli.matrix import matrix
 from draftproof.conformance.cli.mutants import mutants
 from draftproof.conformance.cli.reporting import report
 from draftproof.conformance.cli.starting import init
@@ -49,6 +50,7 @@ for command in (
     check_certificate,
     report,
     explain,
+    matrix,
     mutants,
     law,
     optimum,

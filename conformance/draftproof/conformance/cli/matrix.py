@@ -1,0 +1,161 @@
+"""The command that judges the world's verifiers: `matrix`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from draftproof.conformance.cli.documents import as_json, print_json
+from draftproof.conformance.report.words import plain
+from draftproof.spec import MalformedDocument, validate
+
+if TYPE_CHECKING:
+    from draftproof.conformance.matrix import Row
+
+ROWS = ("draftproof.adapters.engines", "rows.toml")
+"""The package and the file of the rows that the matrix has by default."""
+
+
+@click.command()
+@click.argument(
+    "file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+@click.option(
+    "--only", "names", multiple=True, metavar="NAME", help="Only rows of this name or this engine."
+)
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("matrix"),
+    show_default=True,
+    help="The folder for evidence and matrix.json; what is there is not judged again.",
+)
+@click.option(
+    "--check",
+    "expected",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A matrix.json that this one must agree with, verdict by verdict.",
+)
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Rows at a time."
+)
+@as_json
+def matrix(
+    file: Path | None,
+    names: tuple[str, ...],
+    output: Path,
+    expected: Path | None,
+    jobs: int,
+    as_json: bool,
+) -> None:
+    """Judge verifiers that ship elsewhere, as they were released, and print what each came to.
+
+    Their packages are fetched by pip, at a version and a hash, and only the few files that are
+    needed are kept and imported. What cannot run on this machine is told, with the reason. FILE has
+    other rows, in TOML.
+    """
+    from draftproof.conformance import matrix as judging
+    from draftproof.conformance.report import terminal
+
+    rows = _chosen(_rows(file), names)
+    before = _read(expected) if expected else []
+    found: dict[str, dict[str, Any]] = {}
+    try:
+        for each in terminal.shown_progress(
+            judging.judged(rows, output, jobs=jobs), len(rows), "matrix"
+        ):
+            found[each.row.name] = judging.line(each)
+        document = {"rows": [found[row.name] for row in rows]}
+        validate(document, "matrix")
+        text = json.dumps(document, indent=2, allow_nan=False) + "\n"
+        (output / "matrix.json").write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise click.UsageError(f"cannot write to {str(output)!r}: {error.strerror}") from None
+    if as_json:
+        print_json(document, "matrix")
+    else:
+        _print(terminal.console(), document["rows"])
+    asked = [each for each in before if not names or each["name"] in found]
+    changed = judging.changes(asked, document["rows"])
+    for change in changed:
+        click.echo(f"Changed: {plain(change)}", err=True)
+    sys.exit(1 if changed else 0)
+
+
+def _rows(file: Path | None) -> list[Row]:
+    from draftproof.conformance.matrix import InvalidRows, read_rows
+
+    try:
+        place = file or resources.files(ROWS[0]).joinpath(ROWS[1])
+        return read_rows(place.read_bytes(), str(place))
+    except OSError as error:
+        raise click.UsageError(f"cannot read {str(file)!r}: {error.strerror}") from None
+    except InvalidRows as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _chosen(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
+    for name in names:
+        if not any(name in (row.name, row.engine) for row in rows):
+            known = ", ".join(row.name for row in rows)
+            raise click.UsageError(f"there is no row or engine {name!r}; there are {known}")
+    return [row for row in rows if not names or {row.name, row.engine} & {*names}]
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        validate(document, "matrix")
+    except (OSError, ValueError, MalformedDocument) as error:
+        raise click.UsageError(f"{path} is no matrix: {error}") from None
+    rows: list[dict[str, Any]] = document["rows"]
+    return rows
+
+
+# --- the terminal --------------------------------------------------------------------------
+
+_STYLES = {"conforms": "green", "does not conform": "bold red"}
+
+
+def _print(out: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    table = Table(box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False)
+    for column in ("row", "algorithm", "outcome", "lossless", "E[τ] / optimum"):
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        style = _STYLES.get(row["outcome"], "yellow")
+        by_design = ", by design" if row["design"] and row["outcome"] == "does not conform" else ""
+        table.add_row(
+            escape(row["name"]),
+            row["algorithm"],
+            f"[{style}]{row['outcome']}{by_design}[/]",
+            escape(_lossless(row)),
+            _share(row),
+        )
+    out.print(table)
+
+
+def _lossless(row: Mapping[str, Any]) -> str:
+    """Return what `law.lossless` came to, and who decided it, or why nobody did."""
+    if row["judged"] is None:
+        return str(row["reason"])
+    (own,) = (each for each in row["judged"]["requirements"] if each["id"] == "law.lossless")
+    distance = "" if own["distance"] is None else f", TV {own['distance']:.2g}"
+    return f"{own['verdict']}{distance} ({', '.join(own['lanes']) or 'undecided'})"
+
+
+def _share(row: Mapping[str, Any]) -> str:
+    lengths = row["judged"] and row["judged"]["lengths"]
+    if not lengths or not lengths["optimum"]:
+        return ""
+    return f"{lengths['observed'] / lengths['optimum']:.1%}"

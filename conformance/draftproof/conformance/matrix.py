@@ -1,0 +1,226 @@
+"""The conformance matrix: what the world's verifiers were seen to do, version by version.
+
+A row is a version of an implementation, for one algorithm. Every row is judged by `certify`, like
+any adapter, in a process of its own: engines are imported with parts of them left out, and what one
+leaves out another may need. What a row says is read off its certificate.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from draftproof.conformance.certificate import read_certificate
+from draftproof.conformance.evidence import EvidenceError
+from draftproof.conformance.finding import FAIL, PASS
+from draftproof.spec import MalformedDocument, validate
+
+SEED = 0
+"""Of what is sampled: a matrix can be made again."""
+
+
+class InvalidRows(ValueError):
+    """A file has no rows that can be judged; the message says what is wrong, and where."""
+
+
+_MALFORMED, _UNJUDGED = 5, 3
+"""What `certify` exits with where there is other evidence already, and where it cannot judge."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """An implementation of somebody's, and how it is judged."""
+
+    name: str
+    """Its own among the rows: "engine-part@version", say."""
+    engine: str
+    version: str
+    algorithm: str
+    adapter: str = ""
+    """Where its adapter is, empty if it has none."""
+    mode: str = "quick"
+    cases: tuple[str, ...] = ()
+    """Patterns of the cases that it is asked alone, none for all of the mode."""
+    note: str = ""
+    """What stands here for what it would use in its engine."""
+    design: str = ""
+    """Why it is no fault that it is lossy: it was made so, and says so."""
+    missing: str = ""
+    """Why it cannot be run here at all."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What became of a row: its certificate, or why there is none."""
+
+    row: Row
+    certificate: Mapping[str, Any] | None = None
+    reason: str = ""
+
+
+def read_rows(content: bytes, name: str) -> list[Row]:
+    """Return the rows of a TOML file, which follows the schema "rows". Raises `InvalidRows`."""
+    try:
+        document = tomllib.loads(content.decode("utf-8"))
+        validate(document, "rows")
+    except (ValueError, MalformedDocument) as error:
+        raise InvalidRows(f"{name} has no rows: {error}") from None
+    rows = [Row(**{**each, "cases": tuple(each.get("cases", ()))}) for each in document["row"]]
+    twice = sorted(name for name, times in Counter(row.name for row in rows).items() if times > 1)
+    if twice:
+        raise InvalidRows(f"{name} has more than one row called {', '.join(twice)}")
+    return rows
+
+
+def judged(rows: Sequence[Row], folder: Path, *, jobs: int = 1) -> Iterator[Judged]:
+    """Judge rows, `jobs` at a time, and yield what becomes of each as it is done.
+
+    Evidence goes to the folder, and what lies there already is not judged again. Raises `OSError`
+    if it cannot be written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(jobs) as pool:
+        waiting = [pool.submit(_judged, row, folder / row.name) for row in rows]
+        try:
+            for done in as_completed(waiting):
+                yield done.result()
+        finally:
+            for each in waiting:
+                each.cancel()
+
+
+def _judged(row: Row, folder: Path) -> Judged:
+    if row.missing:
+        return Judged(row, reason=row.missing)
+    run = _certified(row, folder, "--resume")
+    if run.returncode == _MALFORMED:
+        # What lies there is of another version, suite or machine.
+        run = _certified(row, folder)
+    made = sorted(folder.glob("*.json"))
+    if run.returncode in (_UNJUDGED, _MALFORMED) or not made:
+        return Judged(row, reason=_reason(run.stderr))
+    try:
+        return Judged(row, read_certificate(made[0]))
+    except EvidenceError as error:
+        return Judged(row, reason=str(error))
+
+
+def _certified(row: Row, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [
+        *(sys.executable, "-c", "from draftproof.conformance.cli import main; main()"),
+        *("certify", row.adapter, "--mode", row.mode, "--seed", str(SEED)),
+        *("--output", str(folder), "--json", *options),
+        *(each for pattern in row.cases for each in ("--case", pattern)),
+    ]
+    # Rows are judged side by side; kernels are interpreted where there is no GPU for them.
+    own = {"OMP_NUM_THREADS": "1", **({} if _has_gpu() else {"TRITON_INTERPRET": "1"})}
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **own})  # noqa: S603  # ours
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def _reason(said: str) -> str:
+    """Return the last error of what a command said."""
+    errors = [line for line in said.splitlines() if line.startswith("Error: ")]
+    return (
+        errors[-1].removeprefix("Error: ") if errors else said.strip()[-300:] or "it said nothing"
+    )
+
+
+# --- what the matrix says ----------------------------------------------------------------------
+
+
+def line(found: Judged) -> dict[str, Any]:
+    """Return a line of the matrix, as its file has it."""
+    row = found.row
+    told = {
+        "name": row.name,
+        "engine": row.engine,
+        "version": row.version,
+        "algorithm": row.algorithm,
+        "note": row.note or None,
+        "design": row.design or None,
+    }
+    if found.certificate is None:
+        return {**told, "outcome": "not run", "reason": found.reason, "judged": None}
+    said = found.certificate["predicate"]["draftproof"]
+    return {
+        **told,
+        "outcome": said["verdict"],
+        "reason": None,
+        "judged": {
+            "created": said["created"],
+            "mode": said["mode"],
+            "cases": list(row.cases),
+            "suite": found.certificate["predicate"]["configuration"][1]["digest"]["sha256"],
+            "subject": found.certificate["subject"][0]["digest"]["sha256"],
+            "lengths": _lengths(said),
+            "requirements": [_requirement(each) for each in said["requirements"]],
+            "counterexample": said["counterexample"],
+        },
+    }
+
+
+def _requirement(decision: Mapping[str, Any]) -> dict[str, Any]:
+    worst = decision["worst"]
+    lanes = {each["lane"] for each in decision["findings"] if each["verdict"] in (PASS, FAIL)}
+    return {
+        "id": decision["id"],
+        "level": decision["level"],
+        "verdict": decision["verdict"],
+        "lanes": sorted(lane for lane in lanes if lane),
+        "distance": worst["distance"],
+        "allowed": worst["allowed"],
+        "case": worst["case"],
+        "detail": worst["detail"],
+    }
+
+
+def _lengths(said: Mapping[str, Any]) -> dict[str, float] | None:
+    """Return E[accepted length] as observed, and its optimum, each on average over the cases."""
+    seen = [
+        finding["lengths"]
+        for decision in said["requirements"]
+        if decision["id"] == "length.bounded"
+        for finding in decision["findings"]
+        if finding["lengths"] is not None
+    ]
+    if not seen:
+        return None
+    return {name: sum(each[name] for each in seen) / len(seen) for name in ("observed", "optimum")}
+
+
+def changes(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return in what lines that were judged both times differ, in words, and what is not there."""
+    told, own = [], {each["name"]: each for each in now}
+    for then in before:
+        name = then["name"]
+        if name not in own:
+            told.append(f"{name} is no row any more")
+        elif then["judged"] and own[name]["judged"]:
+            told += [
+                f"{name}: {change}" for change in _changed(then["judged"], own[name]["judged"])
+            ]
+    return told
+
+
+def _changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    was, is_now = (
+        {each["id"]: each["verdict"] for each in judged["requirements"]} for judged in (then, now)
+    )
+    for identity in sorted({*was, *is_now}):
+        before, after = (each.get(identity, "not there") for each in (was, is_now))
+        if before != after:
+            yield f"{identity} was {before}, and is {after}"

@@ -1,0 +1,186 @@
+"""The matrix: rows in a file, each judged in a process of its own, and what has changed."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from draftproof.conformance.cli import cli
+from draftproof.conformance.matrix import InvalidRows, changes, read_rows
+from draftproof.spec import validate
+
+RIGHT = Path(__file__).parent / "meta" / "right.py"
+
+ADAPTERS = f"""{RIGHT.read_text(encoding="utf-8")}
+
+class BonusFromDraft(Batched):
+    def verify(self, request):
+        request.target_probs[:, :, -1] = request.draft_probs[:, :, -1]
+        return super().verify(request)
+
+
+class Broken(Batched):
+    def __init__(self):
+        raise RuntimeError("pip could not fetch it")
+"""
+
+ROWS = """
+[[row]]
+name = "right@1"
+engine = "Ours"
+version = "1"
+algorithm = "token"
+adapter = "{folder}/adapters.py:Batched"
+cases = ["generic.v2.*"]
+note = "Nothing stands for anything."
+
+[[row]]
+name = "wrong@1"
+engine = "Theirs"
+version = "1"
+algorithm = "token"
+adapter = "{folder}/adapters.py:BonusFromDraft"
+cases = ["generic.v2.*"]
+design = "It says so."
+
+[[row]]
+name = "broken@1"
+engine = "Theirs"
+version = "1"
+algorithm = "token"
+adapter = "{folder}/adapters.py:Broken"
+
+[[row]]
+name = "kernel@1"
+engine = "Theirs"
+version = "1"
+algorithm = "block"
+missing = "It needs a GPU."
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("matrix")
+    (made / "adapters.py").write_text(ADAPTERS)
+    (made / "rows.toml").write_text(ROWS.format(folder=made))
+    return made
+
+
+def run(folder: Path, *options: str) -> Result:
+    arguments = ["matrix", str(folder / "rows.toml"), "--output", str(folder / "out"), *options]
+    return CliRunner().invoke(cli, arguments)
+
+
+@pytest.fixture(scope="module")
+def whole(folder: Path) -> dict[str, Any]:
+    ran = run(folder, "--json")
+    assert ran.exit_code == 0, ran.output
+    document: dict[str, Any] = json.loads(ran.stdout)
+    return document
+
+
+def test_every_row_says_what_it_came_to(whole: dict[str, Any], folder: Path) -> None:
+    validate(whole, "matrix")
+    assert json.loads((folder / "out" / "matrix.json").read_text()) == whole
+    right, wrong, broken, kernel = whole["rows"]
+    assert [row["outcome"] for row in whole["rows"]] == [
+        "conforms",
+        "does not conform",
+        "not run",
+        "not run",
+    ]
+    assert "pip could not fetch it" in broken["reason"]
+    assert kernel["reason"] == "It needs a GPU."
+    assert right["judged"]["counterexample"] is None
+    assert wrong["judged"]["counterexample"]["requirement"].startswith("law.")
+    assert (right["note"], wrong["design"]) == ("Nothing stands for anything.", "It says so.")
+
+
+def test_requirements_have_their_lane_and_distance(whole: dict[str, Any]) -> None:
+    right, wrong = (
+        {each["id"]: each for each in row["judged"]["requirements"]} for row in whole["rows"][:2]
+    )
+    assert right["law.lossless"]["lanes"] == ["exact"]
+    assert right["law.lossless"]["distance"] <= right["law.lossless"]["allowed"]
+    assert wrong["law.lossless"]["verdict"] == "fail"
+    assert wrong["law.lossless"]["distance"] > 0.01
+    assert right["number.masked"]["verdict"] == "skipped"
+    lengths = whole["rows"][0]["judged"]["lengths"]
+    assert 0 < lengths["observed"] <= lengths["optimum"]
+
+
+def test_what_was_judged_is_not_judged_again(whole: dict[str, Any], folder: Path) -> None:
+    assert json.loads(run(folder, "--json").stdout) == whole
+
+
+def test_the_table_tells_why(whole: dict[str, Any], folder: Path) -> None:
+    told = run(folder, "--only", "Theirs").stdout
+    assert "does not conform, by design" in told
+    assert "It needs a GPU." in told
+    assert "right@1" not in told
+
+
+def test_a_change_is_an_exit_code(whole: dict[str, Any], folder: Path) -> None:
+    expected = deepcopy(whole)
+    by_id = {each["id"]: each for each in expected["rows"][0]["judged"]["requirements"]}
+    by_id["law.lossless"]["verdict"] = "fail"
+    (folder / "expected.json").write_text(json.dumps(expected))
+    ran = run(folder, "--check", str(folder / "expected.json"))
+    assert ran.exit_code == 1
+    assert "Changed: right@1: law.lossless was fail, and is pass" in ran.stderr
+    (folder / "same.json").write_text(json.dumps(whole))
+    assert run(folder, "--check", str(folder / "same.json"), "--only", "right@1").exit_code == 0
+
+
+def test_changes_are_of_rows_that_were_judged_both_times(whole: dict[str, Any]) -> None:
+    right, *_, kernel = whole["rows"]
+    assert changes([right, kernel], [right, kernel]) == []
+    assert changes([right], [{**right, "judged": None}]) == []
+    assert changes([right], [kernel]) == ["right@1 is no row any more"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "has no rows: .*'row' is a required property"),
+        (b"[[row]\n", "has no rows: .*"),
+        (b"\xff", "has no rows: .*utf-8"),
+        (b'[[row]]\nname = "a"\nengine = "b"\nversion = "1"\nalgorithm = "token"\n', "has no rows"),
+    ],
+)
+def test_a_file_without_rows_is_refused(content: bytes, message: str) -> None:
+    with pytest.raises(InvalidRows, match=f"^mine.toml {message}"):
+        read_rows(content, "mine.toml")
+
+
+def test_names_are_their_own() -> None:
+    with pytest.raises(InvalidRows, match="more than one row called kernel@1"):
+        read_rows((ROWS + ROWS[ROWS.index('[[row]]\nname = "kernel') :]).encode(), "mine.toml")
+
+
+def test_an_unknown_row_is_refused(folder: Path) -> None:
+    ran = run(folder, "--only", "nobody")
+    assert ran.exit_code == 2
+    assert "there is no row or engine 'nobody'; there are right@1, wrong@1" in ran.stderr
+
+
+def test_a_file_that_is_no_matrix_is_refused(folder: Path) -> None:
+    ran = run(folder, "--check", str(folder / "rows.toml"))
+    assert ran.exit_code == 2
+    assert "is no matrix" in ran.stderr
+
+
+def test_the_rows_that_it_has_by_default_are_rows() -> None:
+    from importlib import resources
+
+    from draftproof.conformance.cli.matrix import ROWS as PLACE
+
+    content = resources.files(PLACE[0]).joinpath(PLACE[1]).read_bytes()
+    rows = read_rows(content, "rows.toml")
+    assert all(bool(row.adapter) != bool(row.missing) for row in rows)
