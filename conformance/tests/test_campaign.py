@@ -14,6 +14,7 @@ from draftproof.conformance.certificate import exit_code, statement
 from draftproof.conformance.decision import report
 from draftproof.conformance.evidence import Evidence, Record, StaleEvidence, canonical, parsed
 from draftproof.conformance.loading import AdapterFailed
+from draftproof.conformance.task import is_asked
 
 RIGHT = Path(__file__).parent / "meta" / "right.py"
 
@@ -139,6 +140,20 @@ def test_cases_are_asked_by_patterns(folder: Path) -> None:
     assert all(each.startswith(("generic.v2.", "input", "tensors")) for each in asked)
     assert header["campaign"]["cases"] == sorted(patterns)
     assert campaign_of(header).cases == header["campaign"]["cases"]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "asked"),
+    [
+        ((), {"generic.v2", "generic.v3", "wide.v2"}),
+        (("generic.*",), {"generic.v2", "generic.v3"}),
+        (("!wide.*",), {"generic.v2", "generic.v3"}),
+        (("generic.*", "!*.v2"), {"generic.v3"}),
+    ],
+)
+def test_patterns_name_cases_or_leave_them_out(patterns: tuple[str, ...], asked: set[str]) -> None:
+    cases = ("generic.v2", "generic.v3", "wide.v2")
+    assert {case for case in cases if is_asked(case, patterns)} == asked
 
 
 def test_a_pattern_that_names_no_case_is_refused(folder: Path) -> None:

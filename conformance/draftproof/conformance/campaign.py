@@ -98,7 +98,7 @@ class Campaign:
     can see it. Beyond the cases, as many `examples` as are asked for are searched for the rows that
     hurt most. `known_failures` has the issue of every requirement that is known to fail. `only`
     names the requirements that are asked, `cases` are patterns of the cases that they are asked on,
-    such as "generic.*"; an empty one stands for all.
+    such as "generic.*", or "!wide.*" for all but these; an empty one stands for all.
     """
 
     name: str
@@ -171,8 +171,8 @@ def run(
     adapter = adapter or load_adapter(campaign.name)
     declared = declaration(adapter)
     _require_device(declared)
+    _require_cases(campaign, declared)
     tasks = tasks_of(campaign, declared)
-    _require_cases(campaign, tasks)
     blind = _blind(adapter, campaign.lanes)
     terms = terms_of(campaign, tasks)
 
@@ -310,10 +310,11 @@ def _blind(adapter: Adapter, lanes: Sequence[str]) -> dict[str, str]:
     return blind
 
 
-def _require_cases(campaign: Campaign, tasks: Sequence[Task]) -> None:
-    """Raise `UnknownCase` for a pattern that names none of the tasks' cases."""
+def _require_cases(campaign: Campaign, declared: Declaration) -> None:
+    """Raise `UnknownCase` for a pattern that names none of the cases of the mode."""
+    known = {task.case for task in plan(declared, campaign.tier)} if campaign.cases else {}
     for pattern in campaign.cases:
-        if not any(is_asked(task.case, (pattern,)) for task in tasks):
+        if not any(is_asked(case, (pattern.removeprefix("!"),)) for case in known):
             raise UnknownCase(
                 f"no case is called {pattern!r} that mode {campaign.mode} asks of "
                 f"{campaign.name}; `draftproof list` has those of the laws"

@@ -48,7 +48,9 @@ class Row:
     """Where its adapter is, empty if it has none."""
     mode: str = "quick"
     cases: tuple[str, ...] = ()
-    """Patterns of the cases that it is asked alone, none for all of the mode."""
+    """Patterns of the cases that it is asked, as in `Campaign`, none for all of the mode."""
+    lanes: tuple[str, ...] = ()
+    """The lanes that may decide, none for all."""
     note: str = ""
     """What stands here for what it would use in its engine."""
     design: str = ""
@@ -73,7 +75,15 @@ def read_rows(content: bytes, name: str) -> list[Row]:
         validate(document, "rows")
     except (ValueError, MalformedDocument) as error:
         raise InvalidRows(f"{name} has no rows: {error}") from None
-    rows = [Row(**{**each, "cases": tuple(each.get("cases", ()))}) for each in document["row"]]
+    rows = [
+        Row(
+            **{
+                key: tuple(value) if isinstance(value, list) else value
+                for key, value in each.items()
+            }
+        )
+        for each in document["row"]
+    ]
     twice = sorted(name for name, times in Counter(row.name for row in rows).items() if times > 1)
     if twice:
         raise InvalidRows(f"{name} has more than one row called {', '.join(twice)}")
@@ -119,6 +129,7 @@ def _certified(row: Row, folder: Path, *options: str) -> subprocess.CompletedPro
         *("certify", row.adapter, "--mode", row.mode, "--seed", str(SEED)),
         *("--output", str(folder), "--json", *options),
         *(each for pattern in row.cases for each in ("--case", pattern)),
+        *(each for lane in row.lanes for each in ("--lane", lane)),
     ]
     # Rows are judged side by side; kernels are interpreted where there is no GPU for them.
     own = {"OMP_NUM_THREADS": "1", **({} if _has_gpu() else {"TRITON_INTERPRET": "1"})}

@@ -32,8 +32,15 @@ class Terms:
 
 
 def is_asked(case: str, patterns: Collection[str]) -> bool:
-    """Return whether a case is among those that patterns such as "generic.*" name, none for all."""
-    return not patterns or any(fnmatchcase(case, pattern) for pattern in patterns)
+    """Return whether a case is asked by patterns: "generic.*" names some, "!wide.*" leaves some out.
+
+    All are asked that are not left out, if none are named.
+    """
+    left_out = {pattern for pattern in patterns if pattern.startswith("!")}
+    named = {*patterns} - left_out
+    if any(fnmatchcase(case, pattern[1:]) for pattern in left_out):
+        return False
+    return not named or any(fnmatchcase(case, pattern) for pattern in named)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from draftproof.spec import MalformedDocument
     "cases",
     multiple=True,
     metavar="PATTERN",
-    help="Only these cases, such as 'generic.*'. [default: all of the mode]",
+    help="Only these cases, such as 'generic.*', or all but '!wide.*'. [default: all]",
 )
 @click.option(
     "--output",

@@ -51,7 +51,7 @@ def terms(found: Mapping[str, Any]) -> str:
 
 def asked(found: Mapping[str, Any]) -> str:
     """Return which cases were asked alone, in words, empty where all of the tier were."""
-    return f", cases {' '.join(found['cases'])} alone" if "cases" in found else ""
+    return f", of the cases {' '.join(found['cases'])}" if "cases" in found else ""
 
 
 # --- requirements ------------------------------------------------------------------------
