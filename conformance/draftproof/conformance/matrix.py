@@ -90,6 +90,10 @@ def read_rows(content: bytes, name: str) -> list[Row]:
     return rows
 
 
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
 def judged(rows: Sequence[Row], folder: Path, *, jobs: int = 1) -> Iterator[Judged]:
     """Judge rows, `jobs` at a time, and yield what becomes of each as it is done.
 

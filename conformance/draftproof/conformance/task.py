@@ -32,7 +32,7 @@ class Terms:
 
 
 def is_asked(case: str, patterns: Collection[str]) -> bool:
-    """Return whether a case is asked by patterns: "generic.*" names some, "!wide.*" leaves some out.
+    """Return whether patterns ask a case: "generic.*" names some, "!wide.*" leaves some out.
 
     All are asked that are not left out, if none are named.
     """
