@@ -19,7 +19,7 @@ def test_defaults_are_filled_in() -> None:
     assert (declared.dtype, declared.device) == ("float32", "cpu")
     assert (declared.max_drafts, declared.batch, declared.logits) == (1, True, False)
     assert (declared.dtypes, declared.scheme) == (("float32",), "iid")
-    assert (declared.ragged, declared.drafts) == (False, False)
+    assert (declared.ragged, declared.drafts, declared.generates) == (False, False, False)
     assert (declared.noise, declared.undefined) == ({}, {})
 
 
@@ -30,6 +30,7 @@ def test_all_dtypes_are_named_the_adapters_own_first() -> None:
 
 def test_a_drafter_is_noticed() -> None:
     assert declaration(adapter(draft=lambda request: None)).drafts
+    assert declaration(adapter(generate=lambda request: None)).generates
 
 
 def test_noise_is_asked_for_by_name_law_and_shape() -> None:

@@ -18,7 +18,13 @@ from draftproof.conformance.finding import (
 from draftproof.reference.rational import exactly
 from draftproof.spec import requirements
 
-DECLARED: dict[str, Any] = {"batch": True, "ragged": True, "drafts": True, "algorithm": "token"}
+DECLARED: dict[str, Any] = {
+    "batch": True,
+    "ragged": True,
+    "drafts": True,
+    "generates": True,
+    "algorithm": "token",
+}
 
 
 def decided(*findings: Finding, **declared: Any) -> dict[str, Decision]:
@@ -77,6 +83,7 @@ def test_a_skip_of_what_applies_outweighs_one_of_what_does_not() -> None:
         ({}, "batch.backends", "no other backend to agree with (same_as)", False),
         ({"drafts": False}, "draft.joint", "it has no drafter (draft)", False),
         ({"drafts": False}, "random.iterations", "it has no drafter (draft)", False),
+        ({"generates": False}, "text.lossless", "it has no pipeline (generate)", False),
         ({}, "law.state", "only the algorithms greedy_block, ", False),
         ({"algorithm": "greedy_block"}, "law.state", "no case of this tier asks for it", True),
         ({}, "law.support", "no case of this tier asks for it", True),
@@ -89,6 +96,12 @@ def test_what_no_task_judges_says_why(
     assert decision.verdict == SKIPPED
     assert reason in decision.worst.detail
     assert decision.is_owed is is_owed
+
+
+def test_evidence_that_knows_no_pipelines_says_nothing_of_texts() -> None:
+    declared = {key: value for key, value in DECLARED.items() if key != "generates"}
+    asked = [d.requirement.id for d in decisions([], declared)]
+    assert asked == [each for each in requirements() if each != "text.lossless"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,12 @@ import pytest
 
 from draftproof.conformance.adapter import Declaration, declaration
 from draftproof.conformance.finding import FAIL, INCONCLUSIVE, PASS, verdict_of
-from draftproof.conformance.tolerance import DECISIVE, UNIT_ROUNDOFF, allowed_distance
+from draftproof.conformance.tolerance import (
+    DECISIVE,
+    UNIT_ROUNDOFF,
+    allowed_distance,
+    allowed_of_text,
+)
 from draftproof.reference.rational import rational
 from draftproof.spec import chapters
 
@@ -38,6 +43,22 @@ def test_it_is_the_formula_of_the_specification(vocabulary: int, length: int, lo
     known["e"] = evaluated(excess, known)
     expected = evaluated(bound, known) * UNIT_ROUNDOFF["float32"]
     assert allowed_distance(declared(logits=logits), vocabulary, length) == expected
+
+
+def test_of_a_text_it_is_the_formula_of_the_specification() -> None:
+    drafting = next(c for c in chapters() if c.stem == "04-drafting").read_text(encoding="utf-8")
+    (row,) = re.findall(r"r = (3V \+ \d+) the bound", drafting)
+    (each, own) = re.findall(r"> TV ≤ u · \(Σ \((.*)\) \+ (H \(.*\))\), the sum", drafting)[0]
+    for vocabulary, horizon in ((3, 2), (4, 3)):
+        known: dict[str, Any] = {"V": vocabulary, "H": horizon}
+        known["r"] = evaluated(row, known)
+        roundings = evaluated(own.replace("H (", "H("), known)
+        for n in range(1, horizon + 1):
+            known["w"] = n * (2 * known["r"] + 2)
+            known["e"] = known["w"] + 2 * known["r"] + 2
+            roundings += evaluated(each.replace("n (", "n("), known | {"n": n})
+        expected = roundings * UNIT_ROUNDOFF["float32"]
+        assert allowed_of_text(declared(), vocabulary, horizon) == expected
 
 
 def evaluated(formula: str, known: dict[str, Any]) -> Any:

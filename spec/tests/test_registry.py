@@ -20,6 +20,7 @@ def test_every_requirement_is_judged_and_every_judgement_is_required() -> None:
         algorithm="block",
         verify=print,
         draft=print,
+        generate=print,
         same_as="torch-block",
         ragged=True,
         logits=True,

@@ -91,6 +91,30 @@ class DraftResult:
     """[B, K, L, V]: the law from which each token was drawn, as the verifier is told."""
 
 
+@dataclass(frozen=True)
+class TextRequest:
+    """One text to be written by the pipeline around the verifier, with toy models of its own.
+
+    Their logits are at most 2.8 in size, and the same for the same text however it is processed.
+    They can be made in the first call for a vocabulary, and kept beside the adapter.
+    """
+
+    vocabulary: int
+    """The V of the models."""
+    horizon: int
+    """How many tokens to write after whatever prompt; no token ends the text before."""
+    assisted: bool = True
+    """Whether drafts are verified; if not, the target writes the text by its own sampling."""
+    temperature: float = 1.0
+    """Logits are divided by `temperature`, which is positive."""
+    top_k: int = 0
+    """Only the `top_k` most probable tokens are written, 0 for all."""
+    top_p: float = 1.0
+    """Only the most probable tokens that together reach `top_p` are written, 1 for all."""
+    generator: torch.Generator | None = None
+    """The generator to draw from, where the pipeline takes one."""
+
+
 @runtime_checkable
 class Adapter(Protocol):
     """A verifier under test.
@@ -114,6 +138,8 @@ class Adapter(Protocol):
     * `same_as` (default none): another adapter, or its name, with which it agrees row by row on the
       same noise, or on the same seed where neither takes noise;
     * `draft(request: DraftRequest) -> DraftResult`: the drafter that goes with the verifier;
+    * `generate(request: TextRequest) -> Tensor`: the pipeline around the verifier, which drafts,
+      verifies and goes on; the tokens that it writes, [horizon] int64;
     * `undefined` (default none): the kinds of invalid input on which its behaviour is undefined
       ("nan", "negative", "unnormalised", "shape", "token"), each with the reason;
     * `files` (default: the file that defines it): the paths of the files that make it up, for the
@@ -160,6 +186,8 @@ class Declaration:
     """Whether it has a method `draft`."""
     noise: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict, hash=False)
     undefined: Mapping[str, str] = field(default_factory=dict, hash=False)
+    generates: bool = False
+    """Whether it has a method `generate`."""
 
 
 INVALID_INPUTS = ("nan", "negative", "unnormalised", "shape", "token")
@@ -202,6 +230,7 @@ def declaration(adapter: Any) -> Declaration:
         drafts=callable(getattr(adapter, "draft", None)),
         noise=_noise(adapter),
         undefined=_undefined(adapter),
+        generates=callable(getattr(adapter, "generate", None)),
     )
     for attribute in ("max_drafts", "at_once"):
         count = getattr(declared, attribute)

@@ -21,6 +21,8 @@ from draftproof.spec import Requirement, requirements
 
 _STATEFUL = tuple(a.name for a in ALGORITHMS.values() if a.stateful)
 
+_OF_TEXTS = "text.lossless"
+
 _SEVERITY = (SKIPPED, PASS, INCONCLUSIVE, FAIL, ERROR)
 
 
@@ -99,6 +101,9 @@ def overall(decided: Iterable[Decision], *, strict: bool) -> str:
 def _decisions(findings: Sequence[Finding], declared: Mapping[str, Any]) -> Iterator[Decision]:
     for requirement in requirements().values():
         own = tuple(f for f in findings if f.requirement == requirement.id)
+        if requirement.id == _OF_TEXTS and "generates" not in declared:
+            # Evidence that does not say whether there is a pipeline says nothing of its texts.
+            continue
         if not own:
             own = (_not_asked(requirement, declared),)
         worst = max(own, key=_severity)
@@ -130,4 +135,6 @@ def _inapplicable(requirement: Requirement, declared: Mapping[str, Any]) -> str:
         return f"only the algorithms {', '.join(_STATEFUL)} leave a modified target"
     if requirement.id.startswith("draft.") or requirement.id == "random.iterations":
         return "it has no drafter (draft)"
+    if requirement.id == _OF_TEXTS:
+        return "it has no pipeline (generate)"
     return ""

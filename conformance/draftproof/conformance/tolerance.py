@@ -25,15 +25,39 @@ def allowed_distance(
     The target's rows are as given, or as so many nested iterations `before` have modified them.
     """
     row = vocabulary + 20 if declared.logits else 0
-    weight, excess = _of_excess(row, length)
     for _ in range(before):
         # A modified row is a normalised excess.
+        _, excess = _of_excess(row, length)
         row = excess + 2 * vocabulary
-        weight, excess = _of_excess(row, length)
+    return _of_emission(row, vocabulary, length) * unit_of(declared)
+
+
+def allowed_of_text(declared: Declaration, vocabulary: int, horizon: int) -> Rational:
+    """Return what rounding can cause between a pipeline's text and its target's own (chapter 4)."""
+    row = of_processed_row(vocabulary)
+    own = horizon * _of_emission(row, vocabulary, 0)
+    assisted = sum(_of_emission(row, vocabulary, left) for left in range(1, horizon + 1))
+    return (own + assisted) * unit_of(declared)
+
+
+def of_processed_row(vocabulary: int) -> int:
+    """Return the error of an entry after temperature, top-k and top-p, in units (chapter 4)."""
+    return 3 * vocabulary + 101
+
+
+def unit_of(declared: Declaration) -> Rational:
+    """Return the unit in which errors are counted.
+
+    Noise is taken as ideal, which in float32 it is to this unit: nobody is held to more.
+    """
+    return max(UNIT_ROUNDOFF[declared.dtype], UNIT_ROUNDOFF["float32"])
+
+
+def _of_emission(row: int, vocabulary: int, length: int) -> int:
+    """Return the error of what one iteration emits, of rows whose entries have this error."""
+    weight, excess = _of_excess(row, length)
     position = 3 * excess + 4 * vocabulary + weight + 2
-    roundings = length * position + row + 2 * vocabulary
-    # Noise is taken as ideal, which in float32 it is to this unit: nobody is held to more.
-    return roundings * max(UNIT_ROUNDOFF[declared.dtype], UNIT_ROUNDOFF["float32"])
+    return length * position + row + 2 * vocabulary
 
 
 def _of_excess(row: int, length: int) -> tuple[int, int]:

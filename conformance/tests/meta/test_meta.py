@@ -17,6 +17,7 @@ from draftproof.conformance.loading import load_adapter
 from draftproof.conformance.mutants import EXHIBITS, texts, verifiers
 from draftproof.conformance.mutants.drafting import Drafting, DraftingSeveral
 from draftproof.conformance.mutants.matrix import kill_matrix
+from draftproof.conformance.mutants.pipelines import Writing
 from draftproof.conformance.mutants.trees import Tree
 from draftproof.conformance.report import html
 from draftproof.reference.rational import rational
@@ -46,6 +47,7 @@ MADE_FROM = tuple(
         texts.Recursive,
         Drafting,
         DraftingSeveral,
+        Writing,
         Tree,
     )
 )

@@ -5,8 +5,8 @@ matrix (`matrix`) shows by which requirement, on which lane and on which case it
 controls are what must not be caught: lossless verifiers that are only slow, or only look wrong.
 
 Rooms: `token`, `block`, `drafts`, `trees` and `stateful` for wrong rules, `shared_noise` and
-`boundaries` for randomness, `batches`, `numerics`, `drafting`. All are made from the right
-verifiers of `verifiers` and `texts`.
+`boundaries` for randomness, `batches`, `numerics`, `drafting`, `pipelines`. All are made from the
+right verifiers of `verifiers` and `texts`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from draftproof.conformance.mutants import (
     drafting,
     drafts,
     numerics,
+    pipelines,
     shared_noise,
     stateful,
     token,
@@ -39,6 +40,7 @@ _ROOMS = (
     batches,
     numerics,
     drafting,
+    pipelines,
 )
 
 MUTANTS: tuple[Mutant, ...] = tuple(each for room in _ROOMS for each in exhibits(room))

@@ -114,6 +114,21 @@ class BlockWithoutMass(Block):
 
 
 @mutant(
+    "block-mass-of-the-row-before",
+    "https://github.com/vllm-project/vllm-ascend/pull/7808",
+    breaks="law.lossless",
+    also=("length.expected",),
+    why="what a prefix is weighed against is what the target wants after it; alike rows hide it",
+)
+class BlockMassOfTheRowBefore(Block):
+    """Weighs a prefix against the mass of the row of its last token, not of the row behind it."""
+
+    def mass(self, excess: Tensor, weight: Tensor, p: Tensor, q: Tensor) -> Tensor:
+        own = (weight[:, 1:-1, None] * p[:, :-2] - q[:, :-1]).clamp(min=0).sum(-1)
+        return torch.cat([torch.ones_like(own[:, :1]), own], 1)
+
+
+@mutant(
     "block-flag-ignored",
     "https://github.com/vllm-project/vllm-ascend/issues/15673",
     breaks="law.reference",

@@ -81,7 +81,7 @@ class Block(Token):
         path, q, p = self.rows(request)
         weight = self.weights(self.ratio(p[:, :-1], q, path))
         excess = (weight[:, :-1, None] * p[:, :-1] - q).clamp(min=0)
-        passing = self.passing(excess.sum(-1), weight)
+        passing = self.passing(self.mass(excess, weight, p, q), weight)
         accepted = self.kept(self.coins(passing, request) < passing)
         owed = torch.cat([self.correction(excess, p[:, :-1], q), self.bonus(p, q)], 1)
         return self.emitted(accepted, owed, p, request)
@@ -93,6 +93,10 @@ class Block(Token):
             # 0 / 0 is no number: what neither can say has no weight.
             weight.append((weight[-1] * column).nan_to_num(0.0).clamp(max=1))
         return torch.stack(weight, 1)
+
+    def mass(self, excess: Tensor, weight: Tensor, p: Tensor, q: Tensor) -> Tensor:
+        """Return what the target still wants after each prefix but the whole path: [B, L]."""
+        return excess.sum(-1)
 
     def passing(self, mass: Tensor, weight: Tensor) -> Tensor:
         """Return the probability [B, L] that the test of each prefix is passed."""

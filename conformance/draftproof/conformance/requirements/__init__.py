@@ -1,4 +1,4 @@
-"""The requirements, a module for every chapter of the specification that states some.
+"""The requirements, in modules for the chapters of the specification that state some.
 
 `plan` says which tasks judge them for an adapter; how each is measured stands in the modules.
 """
@@ -14,10 +14,11 @@ from draftproof.conformance.requirements import (
     numerics,
     randomness,
     states,
+    texts,
 )
 from draftproof.conformance.task import Task
 
-CHAPTERS = (laws, states, drafting, batches, randomness, numerics, inputs)
+CHAPTERS = (laws, states, drafting, texts, batches, randomness, numerics, inputs)
 """The modules, in the order of the chapters."""
 
 

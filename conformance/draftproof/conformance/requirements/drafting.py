@@ -26,7 +26,7 @@ from draftproof.conformance.finding import FAIL, Finding, verdict_of
 from draftproof.conformance.observe import EXACT, PROBE
 from draftproof.conformance.requirements._programs import observed
 from draftproof.conformance.task import Task, Terms
-from draftproof.conformance.tolerance import UNIT_ROUNDOFF
+from draftproof.conformance.tolerance import of_processed_row, unit_of
 from draftproof.reference.drafting import Drafts, sibling_law
 from draftproof.reference.law import Law
 from draftproof.reference.model import Model, Path, Row
@@ -253,7 +253,7 @@ def settings(declared: Declaration) -> Iterator[Setting]:
         repeats = declared.scheme == "iid" or widest == 1
         shape = f"draft.v{vocabulary}.l{len(widths)}"
         model = instance(shape, vocabulary, len(widths)).draft
-        for name, left, options in _OPTIONS:
+        for name, left, options in OPTIONS:
             if repeats or min(left, vocabulary) >= widest:
                 yield Setting(f"{shape}.{drafts}.{name}", tier, model, widths, **options)
     zeros = instance("draft.zeros", 4, 2, draft=lambda c: without(c, 4)).draft
@@ -276,7 +276,7 @@ _TREES = (
 """The same of drafts that branch below the root."""
 
 _ALL = 1_000
-_OPTIONS: tuple[tuple[str, int, dict[str, Any]], ...] = (
+OPTIONS: tuple[tuple[str, int, dict[str, Any]], ...] = (
     ("plain", _ALL, {}),
     ("cold", _ALL, {"temperature": 0.5}),
     ("hot", _ALL, {"temperature": 2.0}),
@@ -462,8 +462,7 @@ def _row_rounding(setting: Setting, declared: Declaration) -> Rational:
     or more (5.6, off by 17), less the largest (23) and exponentiated (25); numerator and sum alike,
     V terms: V + 50. Cut and normalised anew, which does the same to both once more: 3V + 101.
     """
-    unit = max(UNIT_ROUNDOFF[declared.dtype], UNIT_ROUNDOFF["float32"])
-    return (3 * setting.model.vocabulary + 101) * unit
+    return of_processed_row(setting.model.vocabulary) * unit_of(declared)
 
 
 def _allowed(setting: Setting, declared: Declaration) -> Rational:
@@ -472,6 +471,5 @@ def _allowed(setting: Setting, declared: Declaration) -> Rational:
     Every one of the K L tokens is drawn from a row of its own: that and the declared one may each
     carry the error of a row, which is half as much in TV, and a running sum is off by 2V units.
     """
-    unit = max(UNIT_ROUNDOFF[declared.dtype], UNIT_ROUNDOFF["float32"])
-    drawn = _row_rounding(setting, declared) + 2 * setting.model.vocabulary * unit
+    drawn = _row_rounding(setting, declared) + 2 * setting.model.vocabulary * unit_of(declared)
     return setting.drafts * setting.length * drawn

@@ -1,0 +1,200 @@
+"""The requirement on the pipeline around a verifier: what it writes.
+
+Its id, level and wording are those of the specification's chapter 4. The pipeline has models of its
+own, so its law is held against another law of the same program: the target's own sampling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from draftproof.conformance.adapter import Adapter, Declaration, TextRequest, declaration
+from draftproof.conformance.cases.case import tiers_up_to
+from draftproof.conformance.exchange import Failure, as_loaded, raised
+from draftproof.conformance.finding import FAIL, Finding, verdict_of
+from draftproof.conformance.lanes._streams import seeded
+from draftproof.conformance.observe import EXACT, PROBE
+from draftproof.conformance.requirements._programs import Observed, observed
+from draftproof.conformance.requirements.drafting import OPTIONS
+from draftproof.conformance.task import Task, Terms
+from draftproof.conformance.tolerance import allowed_of_text
+from draftproof.reference.law import Law
+from draftproof.reference.model import Path
+from draftproof.reference.rational import Rational
+
+Text = Path | Failure
+"""The tokens that were written, or what happened instead."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a pipeline is asked for: the vocabulary, how many tokens, and the options."""
+
+    id: str
+    tier: str
+    vocabulary: int
+    horizon: int
+    options: dict[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class TextObservation:
+    """The law of a pipeline's text, and of the text that its target writes by itself.
+
+    Together they are known up to `slack` in total variation.
+    """
+
+    case: str
+    assisted: Law[Text]
+    own: Law[Text]
+    runs: int
+    slack: Rational
+    allowed: Rational
+    lane: str = EXACT
+
+
+# --- what is required ----------------------------------------------------------------------
+
+
+def text_lossless(seen: TextObservation) -> Rational:
+    """`text.lossless`: TV between the pipeline's text and its target's own."""
+    return seen.assisted.total_variation(_expected(seen))
+
+
+def _expected(seen: TextObservation) -> Law[Text]:
+    """Return the law of the target's own text; where it writes none, nothing equals that."""
+    return seen.own.map(lambda text: _NO_TEXT if isinstance(text, Failure) else text)
+
+
+_NO_TEXT = Failure("has a target that writes no text by itself")
+
+
+# --- how it is judged ----------------------------------------------------------------------
+
+
+def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
+    """Yield what judges a pipeline's text: a task for every setting, none without a pipeline."""
+    for setting in settings() if declared.generates else ():
+        if setting.tier in tiers_up_to(tier):
+            judged = partial(judge_setting, setting)
+            yield Task(setting.id, ("text.lossless",), (EXACT, PROBE), judged)
+
+
+def settings() -> Iterator[Setting]:
+    """Yield the settings; a sampler that has no temperature of 0 owes none."""
+    for vocabulary, horizon, tier in _SHAPES:
+        for name, _, options in OPTIONS:
+            if options.get("temperature") != 0:
+                shape = f"text.v{vocabulary}.h{horizon}"
+                yield Setting(f"{shape}.{name}", tier, vocabulary, horizon, options)
+
+
+# Two drafted tokens and a bonus fit in three tokens, and a second iteration after a rejection.
+_SHAPES = ((3, 2, "quick"), (3, 3, "standard"), (4, 3, "full"))
+"""V, the horizon, and the tier."""
+
+
+def judge_setting(setting: Setting, adapter: Adapter, terms: Terms) -> list[Finding]:
+    """Return the finding of `text.lossless` on one setting."""
+    return [judge(observe_text(adapter, setting, lane=terms.lane))]
+
+
+def judge(seen: TextObservation) -> Finding:
+    """Return the finding of `text.lossless` on what one setting came to."""
+    distance = text_lossless(seen)
+    verdict = verdict_of(distance, seen.allowed, seen.slack)
+    detail = _told(seen) if verdict == FAIL else ""
+    return Finding(
+        "text.lossless", seen.case, verdict, distance, seen.allowed, seen.lane, seen.runs, detail
+    )
+
+
+def _told(seen: TextObservation) -> str:
+    """Say which text is written too often, or too rarely, by most."""
+    expected = _expected(seen)
+    failures = [text for text in seen.assisted if isinstance(text, Failure)]
+    if failures:
+        return max(failures, key=lambda failure: seen.assisted[failure]).what
+    worst = max((*seen.assisted, *expected), key=lambda t: abs(seen.assisted[t] - expected[t]))
+    if isinstance(worst, Failure):
+        return worst.what
+    return (
+        f"writes {list(worst)} with probability {float(seen.assisted[worst]):.6g}, its target by "
+        f"itself {float(expected[worst]):.6g}"
+    )
+
+
+# --- what is observed ----------------------------------------------------------------------
+
+# Three tokens of four in drafts of two take some 1,000 runs of a second's fraction each.
+_MOST_RUNS = 20_000
+
+
+def observe_text(adapter: Adapter, setting: Setting, *, lane: str = EXACT) -> TextObservation:
+    """Observe the laws of a pipeline's text and of its target's own.
+
+    Raises `OpaqueRandomness`, `TooManyRuns` or `NondeterministicProgram` where the lane is blind.
+    """
+    declared = declaration(adapter)
+
+    with seeded(0):
+        # Models are made of random numbers, too, which no lane should see.
+        written(adapter, setting, assisted=True)
+
+    def seen(*, assisted: bool) -> Observed:
+        return observed(
+            lambda rows: [written(adapter, setting, assisted=assisted) for _ in range(rows)],
+            lambda raw, _: [_read(each, setting) for each in raw],
+            # Texts are written one at a time.
+            replace(declared, batch=False),
+            vocabulary=setting.vocabulary,
+            lane=lane,
+            most_runs=_MOST_RUNS,
+        )
+
+    pipeline, target = seen(assisted=True), seen(assisted=False)
+    return TextObservation(
+        case=setting.id,
+        assisted=pipeline.law,
+        own=target.law,
+        runs=pipeline.runs + target.runs,
+        slack=pipeline.slack + target.slack,
+        allowed=allowed_of_text(declared, setting.vocabulary, setting.horizon),
+        lane=lane,
+    )
+
+
+def written(adapter: Adapter, setting: Setting, *, assisted: bool) -> Any:
+    """Return the tokens that are written, or the words of an error."""
+    request = TextRequest(
+        vocabulary=setting.vocabulary,
+        horizon=setting.horizon,
+        assisted=assisted,
+        generator=torch.Generator(declaration(adapter).device),
+        **setting.options,
+    )
+    try:
+        tokens = as_loaded(adapter).generate(request)  # type: ignore[attr-defined]  # it is declared
+        if list(tokens.shape) != [setting.horizon]:
+            raise TypeError(
+                f"generate must return a tensor [{setting.horizon}], got {list(tokens.shape)}"
+            )
+        return tokens
+    except (Exception, SystemExit) as error:
+        return raised(error)
+
+
+def _read(raw: Any, setting: Setting) -> Text:
+    """Return the text, from a tensor, its numbers, or the words of an error."""
+    if isinstance(raw, str):
+        return Failure(raw)
+    tokens: Sequence[Any] = raw.tolist() if isinstance(raw, torch.Tensor) else raw
+    for token in tokens:
+        if token not in range(setting.vocabulary):
+            return Failure(f"writes token {token}, not in 0..{setting.vocabulary - 1}")
+    return tuple(tokens)
