@@ -78,7 +78,8 @@ def test_two_versions_stand_side_by_side(index: Path) -> None:
 
 def test_what_is_kept_is_what_was_released(index: Path) -> None:
     own = wheel(index, "1.0", "0.25")
-    config, sampler = files(own)
+    *shared, config, sampler = files(own)
+    assert Path(released.__file__) in shared
     assert config.read_text() == "LEAST = 0.25\n"
     assert sampler.read_text() == SAMPLER
     assert not [*own.folder().rglob("*.whl")]

@@ -9,24 +9,72 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_MAKERS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+_MAKERS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "vllm_v1": ("vllm", "V1", ()),
     "vllm_v2_token": ("vllm", "ModelRunner", ("token",)),
     "vllm_v2_block": ("vllm", "ModelRunner", ("block",)),
     "vllm_v0": ("vllm", "RejectionSampler", ()),
     "vllm_v0_typical": ("vllm", "TypicalAcceptanceSampler", ()),
-    "vllm_ascend_0_13_token": ("vllm_ascend", "RejectionSample", ("0.13.0", "token")),
     "vllm_ascend_0_13_block": ("vllm_ascend", "RejectionSample", ("0.13.0", "block")),
-    "vllm_ascend_0_18_token": ("vllm_ascend", "RejectionSample", ("0.18.0", "token")),
     "vllm_ascend_0_18_block": ("vllm_ascend", "RejectionSample", ("0.18.0", "block")),
+    "vllm_ascend_0_19_block": ("vllm_ascend", "RejectionSample", ("0.19.1rc1", "block")),
+    "vllm_ascend_0_20_block": ("vllm_ascend", "RejectionSample", ("0.20.2rc1", "block")),
     "vllm_ascend_0_23_token": ("vllm_ascend", "RejectionSample", ("0.23.0", "token")),
     "vllm_ascend_0_23_block": ("vllm_ascend", "RejectionSample", ("0.23.0", "block")),
+    "vllm_ascend_0_26_token": ("vllm_ascend", "RejectionSample", ("0.26.0rc1", "token")),
+    "vllm_ascend_0_26_block": ("vllm_ascend", "RejectionSample", ("0.26.0rc1", "block")),
     "sglang_token": ("sglang", "Chain", ("token",)),
     "sglang_block": ("sglang", "Chain", ("block",)),
     "lmdeploy_default": ("lmdeploy", "RejectionSampling", ("default",)),
     "lmdeploy_cuda": ("lmdeploy", "RejectionSampling", ("cuda",)),
+    "transformers_ensemble": ("transformers", "SpeculativeSampling", (0.5,)),
+    "mlx_lm": ("mlx_lm", "SpeculativeGenerateStep", ()),
+    "tpu_inference": ("tpu_inference", "RejectionSample", ()),
     "mcsd_with_replacement": ("mcsd", "Strategy", ("with-replacement",)),
     "mcsd_without_replacement": ("mcsd", "Strategy", ("without-replacement",)),
+    "eagle": ("eagle", "EvaluatePosterior", ("cb7e084",)),
+    "eagle_before_bf10ac5": ("eagle", "EvaluatePosterior", ("08b3e5c",)),
+    "ot_rrs": ("speculative_decoding_ot", "EvaluatePosterior", ("RRS",)),
+    "ot_rrs_without_replacement": (
+        "speculative_decoding_ot",
+        "EvaluatePosterior",
+        ("RRS_wo_replacement",),
+    ),
+    "ot_rrs_without_replacement_cool": (
+        "speculative_decoding_ot",
+        "EvaluatePosterior",
+        ("RRS_wo_replacement", 0.5),
+    ),
+    "ot_spechub": ("speculative_decoding_ot", "EvaluatePosterior", ("spechub",)),
+    "deepspec": ("deepspec", "VerifyDraftTokens", ()),
+    "medusa": ("medusa", "EvaluatePosterior", ()),
+    "sequoia": ("sequoia", "Verify", ("SpecTree",)),
+    "sequoia_specinfer": ("sequoia", "Verify", ("SpecInferTree",)),
+    "sequoia_accept_step": ("sequoia", "AcceptStep", ("SpecTree",)),
+    "sequoia_specinfer_accept_step": ("sequoia", "AcceptStep", ("SpecInferTree",)),
+    "gpt_fast": ("gpt_fast", "SpeculativeDecode", ("6ecad9b",)),
+    "gpt_fast_before_61c193d": ("gpt_fast", "SpeculativeDecode", ("bc04265",)),
+    "transformers_assisted": ("assisted", "AssistedGeneration", ("AssistedCandidateGenerator",)),
+    "transformers_early_exit": (
+        "assisted",
+        "AssistedGeneration",
+        ("EarlyExitCandidateGenerator",),
+    ),
+    "transformers_prompt_lookup": (
+        "assisted",
+        "AssistedGeneration",
+        ("PromptLookupCandidateGenerator",),
+    ),
+    "transformers_universal": (
+        "assisted",
+        "AssistedGeneration",
+        ("UniversalSpeculativeDecodingGenerator",),
+    ),
+    "transformers_single_position": (
+        "assisted",
+        "AssistedGeneration",
+        ("SinglePositionMultiTokenCandidateGenerator",),
+    ),
 }
 """The adapters: the module, the class, and what it is made with."""
 

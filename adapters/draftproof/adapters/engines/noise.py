@@ -16,9 +16,14 @@ _WIDTH = tl.constexpr(2**18 + 2**13)
 
 
 def drawn(positions: int, vocabulary: int, generator: torch.Generator | None) -> Tensor:
-    """Return numbers [positions, width], of which 1 + V in every row are drawn from [0, 1)."""
+    """Return numbers [positions, width], of which 1 + V in every row are drawn from [0, 1).
+
+    Those for tokens are made of clocks, which a kernel makes of them again: it is a race.
+    """
     numbers = torch.empty(positions, _WIDTH.value)
-    numbers[:, : 1 + vocabulary] = torch.rand(positions, 1 + vocabulary, generator=generator)
+    numbers[:, 0] = torch.rand(positions, generator=generator)
+    clocks = torch.empty(positions, vocabulary).exponential_(generator=generator)
+    numbers[:, 1 : 1 + vocabulary] = -torch.expm1(-clocks)
     return numbers
 
 

@@ -48,10 +48,16 @@ class Release(Protocol):
         """Return the folder in which they lie, and fetch them if need be. Raises `Unavailable`."""
 
 
-def files(release: Release) -> list[Path]:
-    """Return the files that are used, fetched if need be. Raises `Unavailable`."""
-    folder = release.folder()
-    return [folder / member for member in release.members]
+def files(*releases: Release) -> list[Path]:
+    """Return what adapters of these releases are made of, beside their own file.
+
+    That is all of this folder that adapters share, and the files that are used of each release,
+    fetched if need be. Raises `Unavailable`.
+    """
+    here = Path(__file__)
+    shared = [here, here.with_name("layout.py"), here.with_name("noise.py")]
+    own = [(release.folder(), release.members) for release in releases]
+    return [*shared, *(folder / member for folder, members in own for member in members)]
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class SpeculativeSampling:
         "token": "candidate ids come from its own generator and are trusted",
     }
 
-    def __init__(self, *, assistant_ensemble_weight: float | None = None) -> None:
+    def __init__(self, assistant_ensemble_weight: float | None = None) -> None:
         from transformers.generation.utils import _speculative_sampling
 
         self.name = "transformers"

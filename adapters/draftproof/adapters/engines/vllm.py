@@ -168,7 +168,7 @@ class ModelRunner:
         # The interpreter has no libdevice.
         sampler.tldevice = noise  # type: ignore[attr-defined]
         self.name, self.algorithm = f"vllm-v2-{algorithm}", algorithm
-        self.files = [Path(__file__), Path(str(noise.__file__)), *files(VLLM)]
+        self.files = [Path(__file__), *files(VLLM)]
         self._verify = sampler.rejection_sample
         self._drawn = noise.drawn
 

@@ -13,34 +13,55 @@ from typing import Any, ClassVar
 
 import torch
 
+from draftproof.adapters.engines import vllm
 from draftproof.adapters.engines.released import Doubles, Wheel, files, imported
-from draftproof.adapters.engines.vllm import V1, VLLM, doubles, verified
 from draftproof.conformance.adapter import Request, Result
 
-_MEMBERS = ("vllm_ascend/sample/rejection_sampler.py",)
+
+def _wheel(version: str, system: str, digest: str) -> Wheel:
+    return Wheel(
+        project="vllm-ascend",
+        version=version,
+        name=f"vllm_ascend-{version}-cp311-cp311-{system}_x86_64.whl",
+        digest=digest,
+        members=("vllm_ascend/sample/rejection_sampler.py",),
+    )
+
 
 RELEASES = {
-    "0.13.0": Wheel(
-        project="vllm-ascend",
-        version="0.13.0",
-        name="vllm_ascend-0.13.0-cp311-cp311-manylinux_2_24_x86_64.whl",
-        digest="3359986af39959d09c35806b39431e3229a47f5f152e3127f4beb41d81fce5b1",
-        members=_MEMBERS,
-    ),
-    "0.18.0": Wheel(
-        project="vllm-ascend",
-        version="0.18.0",
-        name="vllm_ascend-0.18.0-cp311-cp311-manylinux_2_24_x86_64.whl",
-        digest="4d5f4cc392a6c4f4ccf209008823d6ae615473d665596cf3d042cb5a755271bd",
-        members=_MEMBERS,
-    ),
-    "0.23.0": Wheel(
-        project="vllm-ascend",
-        version="0.23.0",
-        name="vllm_ascend-0.23.0-cp311-cp311-manylinux_2_34_x86_64.whl",
-        digest="4f0d25d3b6d8ae85753b53d4bd8d910418865baf413fa779b87012ad1a4a3f87",
-        members=_MEMBERS,
-    ),
+    wheel.version: wheel
+    for wheel in (
+        _wheel(
+            "0.13.0",
+            "manylinux_2_24",
+            "3359986af39959d09c35806b39431e3229a47f5f152e3127f4beb41d81fce5b1",
+        ),
+        _wheel(
+            "0.18.0",
+            "manylinux_2_24",
+            "4d5f4cc392a6c4f4ccf209008823d6ae615473d665596cf3d042cb5a755271bd",
+        ),
+        _wheel(
+            "0.19.1rc1",
+            "manylinux_2_24",
+            "d6003e34e9c21bcd6398a947040c37461ceb044b178f07e39eeca988bd226bf7",
+        ),
+        _wheel(
+            "0.20.2rc1",
+            "manylinux_2_24",
+            "0ab8dbea974053a6cf506c92bb7855e7fd559d8a9ae85c96cb5648f0d1d42f81",
+        ),
+        _wheel(
+            "0.23.0",
+            "manylinux_2_34",
+            "4f0d25d3b6d8ae85753b53d4bd8d910418865baf413fa779b87012ad1a4a3f87",
+        ),
+        _wheel(
+            "0.26.0rc1",
+            "manylinux_2_34",
+            "f9ae1cbd28975658695191d78a2de0b141468a24e18951d680dc4ae674a6984a",
+        ),
+    )
 }
 
 
@@ -53,16 +74,16 @@ class RejectionSample:
 
     logits = True
     ragged = True
-    undefined: ClassVar = V1.undefined
+    undefined: ClassVar = vllm.V1.undefined
 
     def __init__(self, version: str, algorithm: str) -> None:
         release = RELEASES[version]
         self.name, self.version, self.algorithm = f"vllm-ascend-{algorithm}", version, algorithm
-        self.files = [Path(__file__), *files(release), *files(VLLM)]
+        self.files = [Path(__file__), Path(vllm.__file__), *files(release, vllm.VLLM)]
         self._sampler, self._ops = imported(
             "vllm_ascend.sample.rejection_sampler",
             "vllm.v1.sample.ops.topk_topp_sampler",
-            releases=[release, VLLM],
+            releases=[release, vllm.VLLM],
             doubles=_doubles(block=algorithm == "block"),
         )
         self._sampler.torch = _Unpinned()  # type: ignore[attr-defined]
@@ -70,7 +91,7 @@ class RejectionSample:
     def verify(self, request: Request) -> Result:
         """Verify B rows with one path each."""
         takes_logits = self.version >= "0.18"
-        return verified(request, self._sampler, self._ops, takes_logits=takes_logits)
+        return vllm.verified(request, self._sampler, self._ops, takes_logits=takes_logits)
 
 
 class _Unpinned:
@@ -98,10 +119,10 @@ def _doubles(*, block: bool) -> Doubles:
         posterior_alpha=0.4,
     )
     config = SimpleNamespace(rejection_sampler_config=verification, enable_reduce_sample=False)
-    vllm = doubles()
+    own = vllm.doubles()
     return {
-        **vllm,
-        "vllm.triton_utils": {**(vllm["vllm.triton_utils"] or {}), "HAS_TRITON": False},
+        **own,
+        "vllm.triton_utils": {**(own["vllm.triton_utils"] or {}), "HAS_TRITON": False},
         "vllm.logger": {"init_logger": logging.getLogger, "logger": logger},
         "vllm.distributed.parallel_state": None,
         "vllm_ascend.ascend_config": {"get_ascend_config": lambda: config},

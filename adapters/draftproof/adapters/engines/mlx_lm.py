@@ -1,0 +1,114 @@
+"""MLX LM: speculative decoding by agreement with the target's own tokens, as released."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+
+from draftproof.adapters.engines.layout import logits_of
+from draftproof.adapters.engines.released import Unavailable, Wheel, files, imported
+from draftproof.conformance.adapter import Request, Result
+
+MLX_LM = Wheel(
+    project="mlx-lm",
+    version="0.32.2",
+    name="mlx_lm-0.32.2-py3-none-any.whl",
+    digest="5c0991248cfff5872503d74f466d2532dd8cb7fb3670cb9be7a06d7305dadc04",
+    members=(
+        "mlx_lm/generate.py",
+        "mlx_lm/models/base.py",
+        "mlx_lm/models/cache.py",
+    ),
+)
+
+
+class SpeculativeGenerateStep:
+    """The first iteration of `speculative_generate_step`, with models that say the request's rows.
+
+    It samples the target after every drafted token, and keeps the drafted ones that agree. Its
+    sampler, which is its caller's to choose, is torch's draw here; for the draft model, which it
+    asks first, the sampler says the request's drafts. It takes one request.
+    """
+
+    name = "mlx-lm"
+    version = MLX_LM.version
+    algorithm = "target_first"
+    batch = False
+    logits = True
+    undefined: ClassVar = {
+        "nan": "rows come from its own models and are trusted",
+        "negative": "it takes logits, which have no negative probabilities",
+        "unnormalised": "it takes logits, which need no normalisation",
+        "shape": "rows come from its own models and are trusted",
+        "token": "drafted tokens come from its own models and are trusted",
+    }
+
+    def __init__(self) -> None:
+        try:
+            import mlx.core as mx
+        except ImportError as error:
+            raise Unavailable(f"MLX is not installed: pip install mlx mlx-cpu ({error})") from error
+        self._mx: Any = mx
+        (self._module,) = imported(
+            "mlx_lm.generate",
+            releases=[MLX_LM],
+            doubles={
+                "mlx_lm.generate_utils": None,
+                "mlx_lm.processors": None,
+                "mlx_lm.sample_utils": None,
+                "mlx_lm.tokenizer_utils": None,
+                "mlx_lm.utils": None,
+                "transformers": None,
+            },
+        )
+        self.files = [Path(__file__), *files(MLX_LM)]
+
+    def verify(self, request: Request) -> Result:
+        """Verify one row with one path."""
+        rows = self._mx.array(logits_of(request)[1][0, 0].numpy())
+        path = request.draft_tokens[0, 0].tolist()
+        drafts = iter(path)
+
+        def sampled(logprobs: Any) -> Any:
+            drafted = next(drafts, None)
+            if drafted is not None:
+                return self._mx.array([drafted], self._mx.uint32)
+            law = torch.tensor(logprobs.tolist()).exp()
+            drawn = torch.multinomial(law, 1, generator=request.generator)
+            return self._mx.array(drawn[:, 0].tolist(), self._mx.uint32)
+
+        emitted = []
+        generated = self._module.speculative_generate_step(
+            # The token before the draft, whatever it is.
+            self._mx.array([0]),
+            _Said(rows),
+            _Said(rows),
+            num_draft_tokens=len(path),
+            max_tokens=len(path) + 1,
+            sampler=sampled,
+        )
+        for token, _, is_drafted in generated:
+            emitted.append(token)
+            if not is_drafted:
+                break
+        accepted = len(emitted) - 1
+        return Result(
+            accepted_length=torch.tensor([accepted if emitted[:-1] == path[:accepted] else -1]),
+            path=torch.zeros(1, dtype=torch.int64),
+            next_token=torch.tensor(emitted[-1:]),
+        )
+
+
+class _Said:
+    """A model that has said its rows [n, V] already, and keeps no cache."""
+
+    def __init__(self, rows: Any) -> None:
+        self._rows = rows
+
+    def __call__(self, tokens: Any, **_: object) -> Any:
+        return self._rows[None, : tokens.shape[1]]
+
+    def make_cache(self) -> list[object]:
+        return []
