@@ -1,0 +1,136 @@
+"""vllm-ascend: block verification by its torch fallback, against the law that it must reproduce.
+
+    python vllm_ascend_block.py [VERSION...]
+
+fetches the wheel of each version, imports its rejection sampler alone (what that imports of vLLM
+and of the rest of the package is a mock), and verifies 400,000 drafts of three tokens. What is
+emitted, and continued by the target where it is shorter, must have the target's law. Needs torch
+and pip; ends with 1 if a version's law is another one.
+
+Two controls show that nothing else is to blame: 0.23.0 with block verification switched off, and
+0.19.1rc1 with the residual mass of a prefix taken from the row behind it, not from its last one.
+"""
+
+import importlib.util
+import itertools
+import math
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import MagicMock
+
+import torch
+
+MASS = "flat_current_token_indices = flat_indices[flat_intermediate_mask]"
+VERSIONS = ("0.18.0", "0.19.1rc1", "0.23.0", "0.26.0rc1")
+CALLS, BATCH, LENGTH = 800, 500, 3
+
+TARGET = torch.tensor([[1 / 2, 1 / 2], [1 / 4, 3 / 4], [3 / 4, 1 / 4], [1 / 2, 1 / 2]])
+DRAFT = torch.tensor([[3 / 4, 1 / 4], [3 / 4, 1 / 4], [1 / 4, 3 / 4]])
+
+
+def sampler(version: str, folder: Path, *, block: bool, mended: bool) -> MagicMock:
+    """Return the module `vllm_ascend.sample.rejection_sampler` of a release."""
+    name = "vllm_ascend/sample/rejection_sampler.py"
+    system = ("--platform=manylinux_2_24_x86_64", "--platform=manylinux_2_34_x86_64")
+    subprocess.run(
+        [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
+        + ["--python-version=3.11", *system, "-d", str(folder), f"vllm-ascend=={version}"],
+        check=True,
+    )
+    zipfile.ZipFile(next(folder.glob("*.whl"))).extract(name, folder)
+    source = (folder / name).read_text()
+    if mended:
+        assert source.count(MASS) == 1
+        (folder / name).write_text(source.replace(MASS, f"{MASS} + 1"))
+    modules = {line.split()[1] for line in source.splitlines() if line.startswith("from vllm")}
+    packages = {part for each in modules for part in parents(each)}
+    for each in packages | modules:
+        sys.modules[each] = MagicMock(__path__=[])
+    sys.modules["vllm.triton_utils"].HAS_TRITON = False
+    sys.modules["vllm.v1.sample.rejection_sampler"].GREEDY_TEMPERATURE = 0
+    sys.modules["vllm.v1.sample.rejection_sampler"].MAX_SPEC_LEN = 128
+    sys.modules["vllm.v1.sample.rejection_sampler"].PLACEHOLDER_TOKEN_ID = -1
+    sys.modules["vllm.v1.sample.rejection_sampler"].generate_uniform_probs = lambda count, *_: (
+        torch.rand(count, dtype=torch.float64)
+    )
+    options = SimpleNamespace(enable_block_verify=block, enable_entropy_verify=False)
+    options.posterior_threshold = options.posterior_alpha = 1.0
+    config = SimpleNamespace(rejection_sampler_config=options, enable_reduce_sample=False)
+    if "vllm_ascend.ascend_config" in sys.modules:
+        sys.modules["vllm_ascend.ascend_config"].get_ascend_config = lambda: config
+    if "vllm_ascend.utils" in sys.modules:
+        sys.modules["vllm_ascend.utils"].is_310p = lambda: False
+    spec = importlib.util.spec_from_file_location("rejection_sampler", folder / name)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.torch = Unpinned()
+    return module
+
+
+def parents(module: str) -> set[str]:
+    """Return the packages above a module."""
+    parts = module.split(".")
+    return {".".join(parts[:depth]) for depth in range(1, len(parts))}
+
+
+class Unpinned:
+    """Torch, whose constructors pin no memory: this machine may have no device."""
+
+    def __getattr__(self, name: str) -> object:
+        found = getattr(torch, name)
+        if name not in ("arange", "full", "ones", "tensor", "zeros"):
+            return found
+        return lambda *given, pin_memory=False, **options: found(*given, **options)
+
+
+def emitted(module: MagicMock, version: str) -> torch.Tensor:
+    """Return what is emitted for a batch of drafts: [B, L + 1], -1 behind the last token."""
+    drafted = torch.multinomial(DRAFT, BATCH, replacement=True).T.contiguous()
+    rows = TARGET[:-1].repeat(BATCH, 1)
+    return module.rejection_sample(
+        drafted.flatten().int(),
+        [LENGTH] * BATCH,
+        LENGTH,
+        torch.arange(1, BATCH + 1, dtype=torch.int32) * LENGTH,
+        DRAFT.repeat(BATCH, 1),
+        rows.log() if version >= "0.18" else rows,
+        torch.multinomial(TARGET[-1:], BATCH, replacement=True).T.int(),
+        SimpleNamespace(
+            all_greedy=False, all_random=True, temperature=torch.ones(BATCH), generators={}
+        ),
+    )
+
+
+def main() -> int:
+    torch.manual_seed(0)
+    worst = [judged(version) for version in sys.argv[1:] or VERSIONS]
+    judged("0.23.0", block=False)
+    judged("0.19.1rc1", mended=True)
+    return int(max(worst) > 6)
+
+
+def judged(version: str, *, block: bool = True, mended: bool = False) -> float:
+    """Print how often each text comes, and return the largest deviation, in standard errors."""
+    with tempfile.TemporaryDirectory() as folder:
+        module = sampler(version, Path(folder), block=block, mended=mended)
+        found = torch.cat([emitted(module, version) for _ in range(CALLS)]).long()
+    accepted = (found != -1).double().sum(1).mean() - 1
+    how = f"{version}, {'block' if block else 'token'}{', mended' if mended else ''}"
+    print(f"vllm-ascend {how}: {accepted:.4f} drafted tokens are accepted on average")
+    own = torch.multinomial(TARGET, len(found), replacement=True).T
+    text = torch.where(found == -1, own, found)[:, :LENGTH]
+    deviations = []
+    for tokens in itertools.product(range(2), repeat=LENGTH):
+        seen = (text == torch.tensor(tokens)).all(1).double().mean().item()
+        owed = math.prod(TARGET[depth, token].item() for depth, token in enumerate(tokens))
+        deviations.append((seen - owed) / math.sqrt(owed * (1 - owed) / len(text)))
+        print(f"  text {tokens}: {seen:.4f}, must be {owed:.4f}: {deviations[-1]:+.1f} sigma")
+    return max(map(abs, deviations))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
