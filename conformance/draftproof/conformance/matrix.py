@@ -55,6 +55,10 @@ class Row:
     """What stands here for what it would use in its engine."""
     design: str = ""
     """Why it is no fault that it is lossy: it was made so, and says so."""
+    cause: str = ""
+    """What its fault is, where it has one that is understood."""
+    report: str = ""
+    """The name of the report of its fault, and of the script that shows it."""
     missing: str = ""
     """Why it cannot be run here at all."""
 
@@ -75,15 +79,7 @@ def read_rows(content: bytes, name: str) -> list[Row]:
         validate(document, "rows")
     except (ValueError, MalformedDocument) as error:
         raise InvalidRows(f"{name} has no rows: {error}") from None
-    rows = [
-        Row(
-            **{
-                key: tuple(value) if isinstance(value, list) else value
-                for key, value in each.items()
-            }
-        )
-        for each in document["row"]
-    ]
+    rows = [Row(**{key: _frozen(value) for key, value in each.items()}) for each in document["row"]]
     twice = sorted(name for name, times in Counter(row.name for row in rows).items() if times > 1)
     if twice:
         raise InvalidRows(f"{name} has more than one row called {', '.join(twice)}")
@@ -167,6 +163,8 @@ def line(found: Judged) -> dict[str, Any]:
         "algorithm": row.algorithm,
         "note": row.note or None,
         "design": row.design or None,
+        "cause": row.cause or None,
+        "report": row.report or None,
     }
     if found.certificate is None:
         return {**told, "outcome": "not run", "reason": found.reason, "judged": None}

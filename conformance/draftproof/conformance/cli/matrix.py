@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich import box
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from draftproof.conformance.cli.documents import as_json, print_json
 from draftproof.conformance.report.words import plain
@@ -38,7 +34,7 @@ ROWS = ("draftproof.adapters.engines", "rows.toml")
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("matrix"),
     show_default=True,
-    help="The folder for evidence and matrix.json; what is there is not judged again.",
+    help="The folder for evidence, matrix.json and matrix.md; what is there is not judged again.",
 )
 @click.option(
     "--check",
@@ -66,6 +62,7 @@ def matrix(
     other rows, in TOML.
     """
     from draftproof.conformance import matrix as judging
+    from draftproof.conformance.report import matrix as shown
     from draftproof.conformance.report import terminal
 
     rows = _chosen(_rows(file), names)
@@ -80,12 +77,15 @@ def matrix(
         validate(document, "matrix")
         text = json.dumps(document, indent=2, allow_nan=False) + "\n"
         (output / "matrix.json").write_text(text, encoding="utf-8")
+        said = plain(document["rows"])
+        (output / "matrix.md").write_text(shown.markdown(said), encoding="utf-8")
     except OSError as error:
         raise click.UsageError(f"cannot write to {str(output)!r}: {error.strerror}") from None
     if as_json:
         print_json(document, "matrix")
     else:
-        _print(terminal.console(), document["rows"])
+        out = terminal.console()
+        out.print(shown.table(said, ruled=out.is_terminal))
     asked = [each for each in before if not names or each["name"] in found]
     changed = judging.changes(asked, document["rows"])
     for change in changed:
@@ -121,41 +121,3 @@ def _read(path: Path) -> list[dict[str, Any]]:
         raise click.UsageError(f"{path} is no matrix: {error}") from None
     rows: list[dict[str, Any]] = document["rows"]
     return rows
-
-
-# --- the terminal --------------------------------------------------------------------------
-
-_STYLES = {"conforms": "green", "does not conform": "bold red"}
-
-
-def _print(out: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    table = Table(box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False)
-    for column in ("row", "algorithm", "outcome", "lossless", "E[τ] / optimum"):
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        style = _STYLES.get(row["outcome"], "yellow")
-        by_design = ", by design" if row["design"] and row["outcome"] == "does not conform" else ""
-        table.add_row(
-            escape(row["name"]),
-            row["algorithm"],
-            f"[{style}]{row['outcome']}{by_design}[/]",
-            escape(_lossless(row)),
-            _share(row),
-        )
-    out.print(table)
-
-
-def _lossless(row: Mapping[str, Any]) -> str:
-    """Return what `law.lossless` came to, and who decided it, or why nobody did."""
-    if row["judged"] is None:
-        return str(row["reason"])
-    (own,) = (each for each in row["judged"]["requirements"] if each["id"] == "law.lossless")
-    distance = "" if own["distance"] is None else f", TV {own['distance']:.2g}"
-    return f"{own['verdict']}{distance} ({', '.join(own['lanes']) or 'undecided'})"
-
-
-def _share(row: Mapping[str, Any]) -> str:
-    lengths = row["judged"] and row["judged"]["lengths"]
-    if not lengths or not lengths["optimum"]:
-        return ""
-    return f"{lengths['observed'] / lengths['optimum']:.1%}"

@@ -23,16 +23,16 @@ def _certificate(document: Mapping[str, Any]) -> Iterator[str]:
     found = document["predicate"]["draftproof"]
     decisions = found["requirements"]
     adapter = found["adapter"]
-    yield f"## {_text(adapter['name'])} {_text(adapter['version'])}: {found['verdict']}\n"
-    yield f"{_text(words.terms(found))}: {words.counted(decisions)}.\n"
-    yield _row(_COLUMNS)
+    yield f"## {in_line(adapter['name'])} {in_line(adapter['version'])}: {found['verdict']}\n"
+    yield f"{in_line(words.terms(found))}: {words.counted(decisions)}.\n"
+    yield row_of(_COLUMNS)
     yield "|---|---|---|--:|--:|---|"
     for decision in words.worst_first(decisions):
-        yield _row(_cells(decision))
+        yield row_of(_cells(decision))
     if said := words.reasons(decisions):
         yield "\n### Reasons\n"
         for reason, ids in said.items():
-            yield f"- **{_text(', '.join(ids))}**: {_text(reason)}"
+            yield f"- **{in_line(', '.join(ids))}**: {in_line(reason)}"
     if found["counterexample"] is not None:
         yield "\n### The smallest counterexample found\n"
         yield from _code("\n".join(found["counterexample"]["words"]), "text")
@@ -40,14 +40,14 @@ def _certificate(document: Mapping[str, Any]) -> Iterator[str]:
         yield "\n### Known failures\n"
         for known in found["known_failures"]:
             issue = known["issue"]
-            where = f"<{issue}>" if words.is_link(issue) else _text(issue)
-            yield f"- **{_text(known['id'])}** fails as is known: {where}"
+            where = f"<{issue}>" if words.is_link(issue) else in_line(issue)
+            yield f"- **{in_line(known['id'])}** fails as is known: {where}"
     telling = (words.owing, words.blindness, words.speed, words.chance)
     if sentences := [sentence for told in telling for sentence in told(found)]:
         yield "\n### Sight, speed and chance\n"
-        yield from (f"- {_text(sentence)}" for sentence in sentences)
+        yield from (f"- {in_line(sentence)}" for sentence in sentences)
     yield "\n### What this does not say\n"
-    yield _text(found["limits"])
+    yield in_line(found["limits"])
     yield "\n### How to repeat it\n"
     yield from _code(words.REPEAT, "sh")
     yield ""
@@ -58,19 +58,20 @@ def _cells(decision: Mapping[str, Any]) -> tuple[str, ...]:
     verdict = words.leveled(decision)
     bold = words.missed(decision) and not words.warns(decision)
     return (
-        _text(decision["id"]),
+        in_line(decision["id"]),
         f"**{verdict}**" if bold else verdict,
         worst["lane"] or "",
-        *map(_text, words.distances(worst)),
-        _text(worst["case"]) if worst["lane"] else "",
+        *map(in_line, words.distances(worst)),
+        in_line(worst["case"]) if worst["lane"] else "",
     )
 
 
-def _row(cells: Sequence[str]) -> str:
+def row_of(cells: Sequence[str]) -> str:
+    """Return a row of a table."""
     return f"| {' | '.join(cells)} |"
 
 
-def _text(text: str) -> str:
+def in_line(text: str) -> str:
     """Return text that Markdown shows as it is, on one line; a name after @ calls nobody."""
     return _MARKS.sub(r"\\\1", text).replace("@", "@&#8203;")
 

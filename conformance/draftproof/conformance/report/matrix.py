@@ -1,0 +1,81 @@
+"""The conformance matrix for people: on a terminal, and in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from draftproof.conformance.finding import SKIPPED
+from draftproof.conformance.report.markdown import in_line, row_of
+
+_STYLES = {"conforms": "green", "does not conform": "bold red"}
+
+
+def table(rows: Sequence[Mapping[str, Any]], *, ruled: bool) -> Table:
+    """Return the rows of a matrix, `plain`, as a table for a terminal."""
+    made = Table(box=box.SIMPLE_HEAD if ruled else None, pad_edge=False)
+    for column in ("row", "algorithm", "outcome", "lossless", "E[τ] / optimum"):
+        made.add_column(column, overflow="fold")
+    for row in rows:
+        style = _STYLES.get(row["outcome"], "yellow")
+        made.add_row(
+            escape(row["name"]),
+            row["algorithm"],
+            f"[{style}]{_outcome(row)}[/]",
+            escape(row["reason"] or _lossless(row)),
+            _share(row),
+        )
+    return made
+
+
+def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return the rows of a matrix, `plain`, as a table in GitHub's Markdown."""
+    columns = ("engine", "version", "algorithm", "outcome", "lossless", "E[τ] / optimum", "judged")
+    return "\n".join(
+        (
+            row_of(columns),
+            "|---|---|---|---|---|--:|---|",
+            *(row_of(_cells(row)) for row in rows),
+            "",
+        )
+    )
+
+
+def _cells(row: Mapping[str, Any]) -> Sequence[str]:
+    name = row["name"].rpartition("@")[0]
+    outcome = _outcome(row)
+    return (
+        in_line(name),
+        in_line(row["version"]),
+        in_line(row["algorithm"]),
+        outcome if outcome in ("conforms", "not run") else f"**{outcome}**",
+        in_line(row["reason"] or _lossless(row)),
+        in_line(_share(row)),
+        row["judged"]["created"].partition("T")[0] if row["judged"] else "",
+    )
+
+
+def _outcome(row: Mapping[str, Any]) -> str:
+    is_made_so = row["design"] and row["outcome"] == "does not conform"
+    return f"{row['outcome']}, by design" if is_made_so else str(row["outcome"])
+
+
+def _lossless(row: Mapping[str, Any]) -> str:
+    """Return what losslessness came to, of the verifier or of the text, and who decided it."""
+    by_id = {each["id"]: each for each in row["judged"]["requirements"]}
+    own = by_id["law.lossless"]
+    if own["verdict"] == SKIPPED:
+        own = by_id.get("text.lossless", own)
+    distance = "" if own["distance"] is None else f", TV {own['distance']:.2g}"
+    return f"{own['verdict']}{distance} ({', '.join(own['lanes']) or 'undecided'})"
+
+
+def _share(row: Mapping[str, Any]) -> str:
+    lengths = row["judged"] and row["judged"]["lengths"]
+    if not lengths or not lengths["optimum"]:
+        return ""
+    return f"{lengths['observed'] / lengths['optimum']:.1%}"
