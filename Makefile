@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: certify test bench certificates clean
+.PHONY: certify test bench certificates matrix clean
 
 certify: .venv/certify ## certify our torch block verifier and Hugging Face transformers
 	$(BIN)/draftproof certify torch-block transformers
@@ -22,11 +22,18 @@ bench: .venv/test ## the stated speeds, measured
 certificates: .venv/test ## the fast verifiers, certified again where they have changed
 	$(BIN)/python adapters/certificates/fast.py
 
+matrix: .venv/engines ## the world's verifiers, judged again and held to what is on record
+	$(BIN)/draftproof matrix --output matrix --jobs 2 --check adapters/matrix/matrix.json
+
 clean: ## forget the virtual environment and all caches
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
 
 .venv/certify: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[transformers]'
+	@touch $@
+
+.venv/engines: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[engines]'
 	@touch $@
 
 .venv/test: pyproject.toml constraints.txt | .venv/bin/python
