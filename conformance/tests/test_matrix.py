@@ -47,6 +47,8 @@ algorithm = "token"
 adapter = "{folder}/adapters.py:BonusFromDraft"
 cases = ["generic.v2.*"]
 design = "It says so."
+cause = "The bonus comes from the draft."
+report = "wrong_bonus"
 
 [[row]]
 name = "broken@1"
@@ -100,6 +102,17 @@ def test_every_row_says_what_it_came_to(whole: dict[str, Any], folder: Path) -> 
     assert right["judged"]["counterexample"] is None
     assert wrong["judged"]["counterexample"]["requirement"].startswith("law.")
     assert (right["note"], wrong["design"]) == ("Nothing stands for anything.", "It says so.")
+    assert (wrong["cause"], wrong["report"]) == ("The bonus comes from the draft.", "wrong_bonus")
+    assert right["cause"] is right["report"] is None
+
+
+def test_the_table_is_written_in_markdown(whole: dict[str, Any], folder: Path) -> None:
+    told = (folder / "out" / "matrix.md").read_text().splitlines()
+    right, wrong, broken, kernel = told[2:]
+    assert right.startswith("| right | 1 | token | conforms | pass, TV ")
+    assert "| **does not conform, by design** | fail, TV " in wrong
+    assert "pip could not fetch it" in broken
+    assert kernel == "| kernel | 1 | block | not run | It needs a GPU. |  |  |"
 
 
 def test_requirements_have_their_lane_and_distance(whole: dict[str, Any]) -> None:

@@ -32,9 +32,11 @@ def test_all_schemas_are_there() -> None:
         "instance",
         "law",
         "list",
+        "matrix",
         "mutants",
         "optimum",
         "proof",
+        "rows",
     )
     with pytest.raises(KeyError, match="there is no schema 'laws'; known: benchmark, "):
         schema("laws")

@@ -29,7 +29,8 @@ MCSD = Commit(
 )
 
 RULES = {
-    "with-replacement": ("_MCSSwReplacement", "recursive_rejection", "iid"),
+    # Of a token that is drafted twice it knows but what was drawn below the copy that it keeps.
+    "with-replacement": ("_MCSSwReplacement", "recursive_rejection_of_copies", "iid"),
     "without-replacement": ("_MCSSwoReplacement", "recursive_rejection", "without_replacement"),
 }
 """The rules: the function's name, the algorithm that it claims, and how its siblings are drawn."""
