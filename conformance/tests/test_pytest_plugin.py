@@ -93,7 +93,7 @@ def certify(name, **terms):
     for each in terms["only"]:
         verdict, applies = FOUND.get(each, ("pass", True))
         found.append(Finding(each, "here", verdict, detail="so \\x1b it is", applies=applies))
-    declared = {"batch": True, "algorithm": "token"}
+    declared = {"batch": True, "algorithm": "token", "generates": False}
     return SimpleNamespace(decisions=decisions(found, declared), counterexample=None)
 
 
@@ -178,7 +178,7 @@ def test_requirements_are_tests_beside_the_others(judged: tuple[Path, int, str])
     _, code, output = judged
     assert code == 1, output
     assert "draftproof: torch-token, wrong; mode quick, seed 7\n" in output
-    assert "collected 61 items / 46 deselected / 15 selected" in output
+    assert "collected 63 items / 48 deselected / 15 selected" in output
     lines = re.findall(r"^(\S+) (PASSED|FAILED|SKIPPED)", output, re.M)
     assert lines == [
         ("test_ordinary.py::test_ordinary", "PASSED"),
@@ -351,7 +351,7 @@ def test_every_verdict_has_its_outcome(certified: tuple[Path, int, str]) -> None
         "random.boundary": "skipped: so \N{REPLACEMENT CHARACTER} it is",
     }
     assert "MissedShould: random.one: error: so" in output
-    assert "6 failed, 22 passed, 2 skipped, 1 warning" in output
+    assert "6 failed, 23 passed, 2 skipped, 1 warning" in output
     assert "Traceback" not in output
 
 
@@ -398,7 +398,7 @@ def test_with_runxfail_and_a_filter_nothing_is_excused_and_nothing_told(
     )
     assert code == 1
     assert "FAILED draftproof::torch-token::law.lossless - Failed: law.lossless: fail" in output
-    assert "1 failed, 28 passed, 1 deselected" in output
+    assert "1 failed, 29 passed, 1 deselected" in output
     assert "MissedShould" not in output
 
 
@@ -411,7 +411,7 @@ def test_workers_share_one_seed_and_keep_together_what_is_judged_together(
         *("-p", "xdist", "-n", "2", "--draftproof", "torch-token", "--junitxml", "junit.xml"),
     )
     assert code == 0, output
-    assert "30 passed" in output
+    assert "31 passed" in output
     (seed,) = re.findall(r"^draftproof: torch-token; mode standard, seed (\d+)$", output, re.M)
     found = cases(tmp_path / "junit.xml")
     assert set(found) == {f"draftproof.torch-token {each}" for each in requirements()}
