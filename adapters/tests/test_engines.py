@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from draftproof.adapters import engines
-from draftproof.adapters.engines.released import Unavailable, Wheel
+from draftproof.adapters.engines.released import Commit, Unavailable, Wheel
 from draftproof.conformance.adapter import declaration
 from draftproof.conformance.cases import cases
 from draftproof.conformance.finding import FAIL
@@ -126,6 +126,7 @@ def test_the_docs_show_the_matrix() -> None:
 def test_a_verdict_is_come_to_again(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the case that was the worst, if the exact lane decided it."""
     monkeypatch.setattr(Wheel, "_fetch", _fetched_if_light)
+    monkeypatch.setattr(Commit, "_fetch", _not_fetched)
     try:
         adapter = load_adapter(row.adapter)
     except AdapterFailed as error:
@@ -163,3 +164,7 @@ def _fetched_if_light(wheel: Wheel, place: Path) -> None:
     if wheel.project not in _LIGHT:
         raise Unavailable(f"{wheel.name} was not fetched: draftproof matrix does it")
     _fetch(wheel, place)
+
+
+def _not_fetched(commit: Commit, _: Path) -> None:
+    raise Unavailable(f"{commit.repository} was not fetched: draftproof matrix does it")
