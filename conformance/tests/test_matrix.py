@@ -58,7 +58,7 @@ algorithm = "token"
 adapter = "{folder}/adapters.py:Broken"
 
 [[row]]
-name = "kernel@1"
+name = "kernel"
 engine = "Theirs"
 version = "1"
 algorithm = "block"
@@ -173,7 +173,7 @@ def test_a_file_without_rows_is_refused(content: bytes, message: str) -> None:
 
 
 def test_names_are_their_own() -> None:
-    with pytest.raises(InvalidRows, match="more than one row called kernel@1"):
+    with pytest.raises(InvalidRows, match="more than one row called kernel"):
         read_rows((ROWS + ROWS[ROWS.index('[[row]]\nname = "kernel') :]).encode(), "mine.toml")
 
 

@@ -1,4 +1,4 @@
-"""vllm-ascend: the rejection sampler's torch fallbacks, by token and by block, in three releases.
+"""vllm-ascend: the rejection sampler's torch fallbacks, by token and by block, in six releases.
 
 They are what runs where there is no Triton for the device. They pin memory on the way to it, which
 a machine without one cannot: torch's constructors are told not to. That is all that is changed.
@@ -68,8 +68,8 @@ RELEASES = {
 class RejectionSample:
     """`vllm_ascend.sample.rejection_sampler.rejection_sample`, the bonus by vLLM's own race.
 
-    Block verification is what it does with drafts of three tokens or more: always, before 0.23,
-    then if it is switched on, as it is here. Shorter drafts are verified by token.
+    Block verification is what it does with drafts of three tokens or more: always, before 0.21,
+    then if it is switched on, as it is here for "block". Shorter drafts are verified by token.
     """
 
     logits = True

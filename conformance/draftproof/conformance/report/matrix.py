@@ -46,7 +46,7 @@ def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _cells(row: Mapping[str, Any]) -> Sequence[str]:
-    name = row["name"].rpartition("@")[0]
+    name = row["name"].partition("@")[0]
     outcome = _outcome(row)
     return (
         in_line(name),
