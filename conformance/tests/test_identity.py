@@ -84,6 +84,13 @@ def test_the_specification_is_its_chapters_and_schemas(monkeypatch: pytest.Monke
             assert identity.specification() != whole
 
 
+def test_the_specification_has_a_version_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "version", lambda: "7.0.0")
+    monkeypatch.setattr(identity, "released", lambda package: f"1.2.3 of {package}")
+    assert identity.specification()["version"] == "7.0.0"
+    assert identity.suite()["version"] == "1.2.3 of draftproof"
+
+
 def test_the_environment_is_what_results_depend_on() -> None:
     found = identity.environment()
     assert found["torch"] == torch.__version__

@@ -32,11 +32,11 @@ def test_by_hand() -> None:
 @pytest.mark.parametrize("logits", [False, True])
 @pytest.mark.parametrize(("vocabulary", "length"), [(1, 1), (2, 1), (3, 2), (4, 3)])
 def test_it_is_the_formula_of_the_specification(vocabulary: int, length: int, logits: bool) -> None:
-    text = next(c for c in chapters() if c.stem == "09-evidence").read_text(encoding="utf-8")
+    text = next(c for c in chapters() if c.stem == "11-evidence").read_text(encoding="utf-8")
     (row,) = re.findall(r"r = (V \+ \d+):", text)
     (weight,) = re.findall(r"\| w = (.*?) \|", text)
     (excess,) = re.findall(r"\| e = (.*?) \|", text)
-    (bound,) = re.findall(r"> TV ≤ u · (.*)", text)
+    (bound,) = re.findall(r"\[TV ≤ u · (.*?)\]", text)
     known: dict[str, Any] = {"V": vocabulary, "L": length}
     known["r"] = evaluated(row, known) if logits else 0
     known["w"] = evaluated(weight, known)
@@ -48,7 +48,7 @@ def test_it_is_the_formula_of_the_specification(vocabulary: int, length: int, lo
 def test_of_a_text_it_is_the_formula_of_the_specification() -> None:
     drafting = next(c for c in chapters() if c.stem == "04-drafting").read_text(encoding="utf-8")
     (row,) = re.findall(r"r = (3V \+ \d+) the bound", drafting)
-    (each, own) = re.findall(r"> TV ≤ u · \(Σ \((.*)\) \+ (H \(.*\))\), the sum", drafting)[0]
+    (each, own) = re.findall(r"\[TV ≤ u · \(Σ \((.*)\) \+ (H \(.*\))\), the sum", drafting)[0]
     for vocabulary, horizon in ((3, 2), (4, 3)):
         known: dict[str, Any] = {"V": vocabulary, "H": horizon}
         known["r"] = evaluated(row, known)

@@ -1,4 +1,4 @@
-/* Token verification, asked by draftproof over stdin and stdout (spec, chapter 10).
+/* Token verification, asked by draftproof over stdin and stdout (spec, chapter 13).
  *
  *     cc -std=c11 -O2 -o token token.c
  *     draftproof certify --harness ./token

@@ -1,4 +1,4 @@
-// Block verification, asked by draftproof over stdin and stdout (spec, chapter 10).
+// Block verification, asked by draftproof over stdin and stdout (spec, chapter 13).
 //
 //     draftproof certify --harness 'node block.mjs'
 //

@@ -7,7 +7,8 @@ import platform
 from collections.abc import Iterable
 from functools import cache
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as released
 from pathlib import Path
 
 import numpy
@@ -17,7 +18,7 @@ import draftproof.conformance
 import draftproof.reference
 from draftproof.conformance.adapter import Adapter, Declaration
 from draftproof.conformance.loading import source_digest
-from draftproof.spec import chapters, schema_files
+from draftproof.spec import chapters, schema_files, version
 
 
 def subject(adapter: Adapter, declared: Declaration) -> dict[str, str]:
@@ -32,18 +33,20 @@ def subject(adapter: Adapter, declared: Declaration) -> dict[str, str]:
 @cache
 def specification() -> dict[str, str]:
     """Return the version of the specification, and the digest of its chapters and schemas."""
-    return _identity((file.name, file) for file in (*chapters(), *schema_files()))
+    files = ((file.name, file) for file in (*chapters(), *schema_files()))
+    return {"version": version(), "sha256": _digest(files)}
 
 
 @cache
 def suite() -> dict[str, str]:
     """Return the version of the suite, and the digest of its sources and of the reference's."""
     rooms = (Path(room.__path__[0]) for room in (draftproof.reference, draftproof.conformance))
-    return _identity(
+    files = (
         (file.relative_to(room.parent).as_posix(), file)
         for room in rooms
         for file in sorted(room.rglob("*.py"))
     )
+    return {"version": released("draftproof"), "sha256": _digest(files)}
 
 
 def environment() -> dict[str, str]:
@@ -54,8 +57,8 @@ def environment() -> dict[str, str]:
         "torch": str(torch.__version__),
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "numpy": numpy.__version__,
-        "scipy": version("scipy"),
-        "sympy": version("sympy"),
+        "scipy": released("scipy"),
+        "sympy": released("sympy"),
         **_triton(),
         **({"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}),
     }
@@ -64,7 +67,7 @@ def environment() -> dict[str, str]:
 def _triton() -> dict[str, str]:
     """Return the version of Triton, if there is one, and whether its kernels run in Python."""
     try:
-        found = version("triton")
+        found = released("triton")
     except PackageNotFoundError:
         return {}
     is_interpreted = os.environ.get("TRITON_INTERPRET", "").lower() in _ON
@@ -75,9 +78,9 @@ _ON = ("1", "true", "yes", "on", "y")
 """What Triton takes for yes."""
 
 
-def _identity(files: Iterable[tuple[str, Path]]) -> dict[str, str]:
-    """Return our version, and the digest of files under their names."""
+def _digest(files: Iterable[tuple[str, Path]]) -> str:
+    """Return the digest of files under their names."""
     digest = sha256()
     for name, file in files:
         digest.update(f"{name}\n{sha256(file.read_bytes()).hexdigest()}\n".encode())
-    return {"version": version("draftproof"), "sha256": digest.hexdigest()}
+    return digest.hexdigest()

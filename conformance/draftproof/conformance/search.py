@@ -374,7 +374,7 @@ def _grid(declared: Declaration) -> int:
     """Return the number that all shares of a row sum to: a power of two, so that floats are exact.
 
     Ratios reach 2**20 where the dtype has the digits; probabilities that are turned into
-    logits stay above 1/2048, as chapter 9 has them.
+    logits stay above 1/2048, as chapter 11 has them.
     """
     digits = {"float64": 20, "float32": 20, "float16": 11, "bfloat16": 8}[declared.dtype]
     return 1 << (min(digits, 11) if declared.logits else digits)

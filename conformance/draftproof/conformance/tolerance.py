@@ -1,4 +1,4 @@
-"""How far from exact a verifier that computes in floats may be. Derived in spec chapter 9."""
+"""How far from exact a verifier that computes in floats may be. Derived in spec chapter 11."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DECISIVE = rational("1/1000")
 def allowed_distance(
     declared: Declaration, vocabulary: int, length: int, *, before: int = 0
 ) -> Rational:
-    """Return the total variation distance that rounding alone can cause (spec, chapter 9).
+    """Return the total variation distance that rounding alone can cause (spec, chapter 11).
 
     The target's rows are as given, or as so many nested iterations `before` have modified them.
     """

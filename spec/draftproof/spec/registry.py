@@ -1,25 +1,60 @@
-"""The requirements, read out of the headings of the chapters."""
+"""The requirements, read out of the headings of the chapters and the lines below them.
+
+A requirement is a heading with its level and its id, and the text up to the next heading. In the
+text stand, each at the start of a line,
+
+    *Lanes:* exact, probe, sample (what is said of the lane before).
+    *Decided by:* single runs, and how.
+    *Implied by:* [](#another.id) and [](#more.than.one).
+
+The first two say what decides it, and one of them is there; the third, what it follows from. A
+requirement that was withdrawn has that word for its level, and keeps its id.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from draftproof.spec._files import FOLDER
 
-_HEADING = re.compile(r"^### (?P<title>.+) · (?P<level>MUST|SHOULD) \{ #(?P<id>[a-z.]+) \}$", re.M)
+LEVELS = ("MUST", "SHOULD")
+"""How much a requirement binds."""
+
+LANES = ("exact", "probe", "sample", "run")
+"""What can decide a requirement: the lanes, strongest first, and single runs."""
+
+_ANY_HEADING = re.compile(r"^#+ .*$", re.M)
+_HEADING = re.compile(
+    r"### (?P<title>.+) · (?P<level>MUST|SHOULD|withdrawn) \{ #(?P<id>[a-z.]+) \}"
+)
+_LANES = re.compile(r"^\*Lanes:\* (?P<lanes>[^.]+)\.", re.M)
+_RUNS = re.compile(r"^\*Decided by:\* (?P<what>single runs)?", re.M)
+_IMPLIED_BY = re.compile(r"^\*Implied by:\* (?P<ids>.+)$", re.M)
+_VERSION = re.compile(r"^This is version (\d+\.\d+\.\d+) of the specification\.$", re.M)
+_LINK = re.compile(r"\[\]\(#([a-z.]+)\)")
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """One requirement: its stable id, its level (MUST or SHOULD), its title and its chapter."""
+    """One requirement, as its chapter has it.
+
+    `level` is MUST or SHOULD, `lanes` are those of `LANES` that can decide it. `implied_by` has the
+    requirements from which, all together, it follows in exact arithmetic. `text` is the Markdown
+    between its heading and the next one.
+    """
 
     id: str
     level: str
     title: str
     chapter: str
+    text: str
+    lanes: tuple[str, ...]
+    implied_by: tuple[str, ...]
 
 
 def chapters() -> tuple[Path, ...]:
@@ -28,17 +63,96 @@ def chapters() -> tuple[Path, ...]:
 
 
 @cache
+def version() -> str:
+    """Return the version of the specification, which is not that of the suite.
+
+    Raises `ValueError` unless one chapter states it, once.
+    """
+    found = [v for file in chapters() for v in _VERSION.findall(file.read_text(encoding="utf-8"))]
+    if len(found) != 1:
+        raise ValueError(f"one chapter states the version of the specification, found {found}")
+    return str(found[0])
+
+
+@cache
 def requirements() -> dict[str, Requirement]:
     """Return all requirements by id, in the order of the chapters.
 
-    Raises `ValueError` if two headings carry the same id.
+    Raises `ValueError` for an id with two headings, for one of which nothing says what decides it,
+    and where it is implied by what is no requirement, or by itself in the end.
     """
     found: dict[str, Requirement] = {}
+    taken: set[str] = set()
     for chapter in chapters():
-        for heading in _HEADING.finditer(chapter.read_text(encoding="utf-8")):
-            if heading["id"] in found:
-                raise ValueError(f"requirement {heading['id']!r} has two headings")
-            found[heading["id"]] = Requirement(
-                heading["id"], heading["level"], heading["title"], chapter.stem
-            )
+        for stated, text in _stated(chapter.read_text(encoding="utf-8")):
+            identity = stated["id"]
+            if identity in taken:
+                raise ValueError(f"requirement {identity!r} has two headings")
+            taken.add(identity)
+            if stated["level"] in LEVELS:
+                found[identity] = Requirement(
+                    id=identity,
+                    level=stated["level"],
+                    title=stated["title"],
+                    chapter=chapter.stem,
+                    text=text,
+                    lanes=_lanes(identity, text),
+                    implied_by=_implied_by(identity, text),
+                )
+    _require_order(found)
     return found
+
+
+def _stated(text: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Yield the headings of requirements, each with the text up to the next heading."""
+    headings = list(_ANY_HEADING.finditer(text))
+    ends = [heading.start() for heading in headings[1:]] + [len(text)]
+    for heading, end in zip(headings, ends, strict=True):
+        if stated := _HEADING.fullmatch(heading[0]):
+            yield stated, text[heading.end() : end].strip()
+
+
+def _lanes(identity: str, text: str) -> tuple[str, ...]:
+    named: list[str] = []
+    for line in _LANES.finditer(text):
+        # What is said of a lane stands behind it in parentheses.
+        bare = re.sub(r"\s*\([^)]*\)", "", line["lanes"])
+        named += (name.strip() for name in bare.split(","))
+    for line in _RUNS.finditer(text):
+        if line["what"] is None:
+            raise ValueError(f"requirement {identity!r} is decided by what is not 'single runs'")
+        named.append("run")
+    for name in named:
+        if name not in LANES:
+            raise ValueError(
+                f"requirement {identity!r} names the lane {name!r}; known: {', '.join(LANES)}"
+            )
+    if not named:
+        raise ValueError(
+            f"requirement {identity!r} says by nothing how it is decided: it needs a line "
+            f"'*Lanes:* exact, probe.' or '*Decided by:* single runs.'"
+        )
+    return tuple(sorted(set(named), key=LANES.index))
+
+
+def _implied_by(identity: str, text: str) -> tuple[str, ...]:
+    lines = [line["ids"] for line in _IMPLIED_BY.finditer(text)]
+    ids = tuple(each for line in lines for each in _LINK.findall(line))
+    if lines and not ids:
+        raise ValueError(f"requirement {identity!r} is implied by nothing: it needs [](#an.id)")
+    return ids
+
+
+def _require_order(found: Mapping[str, Requirement]) -> None:
+    """Refuse implications that lead nowhere, or back to where they start."""
+    for requirement in found.values():
+        for other in requirement.implied_by:
+            if other not in found:
+                raise ValueError(
+                    f"requirement {requirement.id!r} is implied by {other!r}, which is none"
+                )
+    try:
+        TopologicalSorter({each.id: each.implied_by for each in found.values()}).prepare()
+    except CycleError as error:
+        circle = ", ".join(map(repr, error.args[1]))
+        raise ValueError(f"requirements imply each other in a circle: {circle}") from None

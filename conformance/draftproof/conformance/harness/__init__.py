@@ -1,4 +1,4 @@
-"""Any language: a verifier that is another program, asked in lines of JSON (spec, chapter 10).
+"""Any language: a verifier that is another program, asked in lines of JSON (spec, chapter 13).
 
 A *harness* is a program that reads one message a line from its standard input, and answers each
 with one line on its standard output. `started` runs it, and returns an adapter that asks it:

@@ -1,6 +1,6 @@
 """Requirements on batches: rows that are verified together must not know of each other.
 
-Ids, levels and wording are those of the specification's chapter 5.
+Ids, levels and wording are those of the specification's chapter 7.
 """
 
 from __future__ import annotations
@@ -465,7 +465,7 @@ def _legal(declared: Declaration, vocabulary: int, length: int) -> Rational:
 
     Rounding moves the thresholds of coins, and the law of what is drawn, by `allowed_distance` in
     all. A coin changes its side as often as its threshold moves; a race changes its winner at most
-    twice as often as its law moves, a running sum V - 1 times at most (spec, chapter 5). In each
+    twice as often as its law moves, a running sum V - 1 times at most (spec, chapter 7). In each
     of the L + 1 decisions one number of the noise's grid may lie between two thresholds.
     """
     grid = (length + 1) * UNIT_ROUNDOFF["float32"]

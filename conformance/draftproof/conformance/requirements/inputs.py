@@ -1,6 +1,6 @@
 """Requirements on input that breaks its contract.
 
-Ids, levels and wording are those of the specification's chapter 8.
+Ids, levels and wording are those of the specification's chapter 10.
 """
 
 from __future__ import annotations

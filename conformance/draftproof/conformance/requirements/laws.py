@@ -1,6 +1,6 @@
 """Requirements on the law of one row: each measures one distance from what must be.
 
-Ids, levels and wording are those of the specification's chapters 2, 3 and 6.
+Ids, levels and wording are those of the specification's chapters 2, 3 and 8.
 """
 
 from __future__ import annotations

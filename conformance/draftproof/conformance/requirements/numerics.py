@@ -1,6 +1,6 @@
 """Requirements on floating-point arithmetic.
 
-Ids, levels and wording are those of the specification's chapter 7.
+Ids, levels and wording are those of the specification's chapter 9.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Requirements on how randomness is used.
 
-Ids, levels and wording are those of the specification's chapter 6. `random.fresh` is judged on the
+Ids, levels and wording are those of the specification's chapter 8. `random.fresh` is judged on the
 law of one row, with the laws of chapter 2; drafting and verifying in one program, and noise
 at the ends of its range, have modules of their own.
 """

@@ -1,0 +1,780 @@
+"""Where the formulas of laws, algorithms and optima are asked: what their names stand for.
+
+One side of an equation is what the reference came to: a law that it enumerated, an optimum that it
+certified, all drafts that there can be. The other is computed by the equation from p and q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import chain, combinations, product
+from typing import Any
+
+from building.equations import Define, Names, Places, Text, to
+from draftproof.reference.chance import Chance, enumerate_law
+from draftproof.reference.claims.instances import example, row, seeded
+from draftproof.reference.drafting import SCHEMES, Drafts, draft_law, sibling_law
+from draftproof.reference.emission import Emission
+from draftproof.reference.law import Law
+from draftproof.reference.mixture import most_kept_next
+from draftproof.reference.model import Instance, Model, Path, Row
+from draftproof.reference.optimum import acceptance_rate
+from draftproof.reference.optimum.acceptance_rate import best_rate
+from draftproof.reference.optimum.k_seq_factor import least_factor
+from draftproof.reference.optimum.length import LengthOptimum
+from draftproof.reference.process import expected_accepted
+from draftproof.reference.rational import ONE, ZERO, Rational, total
+from draftproof.reference.rows import normalised, without
+from draftproof.reference.scores import UNIFORM, Scores, split
+from draftproof.reference.verifiers import ALGORITHMS, emission_law, verification_law
+from draftproof.reference.verifiers.multipath_block import by_ratio
+
+Of = Callable[[int], Rational]
+
+ONE_PATH = (
+    example("1/3 2/3", "2/3 1/3", length=2),
+    example("1/2 1/4 1/4", "0 3/4 1/4", length=2),
+    *seeded(4, 2, length=2),
+    *seeded(3, 3, length=2),
+    *seeded(2, 2, length=3),
+)
+"""Instances of one path, most of them with a row for every context; with zeros and ties."""
+
+SEVERAL_PATHS = (
+    example("1/3 2/3", "2/3 1/3", length=2, drafts=2),
+    *seeded(3, 2, length=2, drafts=2),
+    *seeded(2, 3, length=1, drafts=3),
+)
+"""Instances of several i.i.d. paths."""
+
+
+def one_token(scheme: str, *drafts: int) -> list[Instance]:
+    """Return instances of one position, whose draft does not run out of tokens."""
+    rows = (
+        ("1/2 1/3 1/6", "1/6 1/3 1/2"),
+        ("0 1/3 2/3", "2/3 1/6 1/6"),
+        ("5/8 1/8 1/8 1/8", "1/4 1/4 3/8 1/8"),
+        ("1/5 2/5 2/5", "1/5 3/5 1/5"),
+    )
+    return [example(p, q, drafts=k, scheme=scheme) for k in drafts for p, q in rows]
+
+
+def models(instance: Instance) -> Names:
+    """Return the names that every formula on an instance has."""
+    length, vocabulary = instance.length, range(instance.vocabulary)
+    return {
+        "p": _probability(instance.target),
+        "q": _probability(instance.draft),
+        "L": length,
+        "K": instance.drafts,
+        "V": vocabulary,
+        "prefixes": [Text(x) for x in instance.draft.reachable(length) if x],
+        "texts": lambda size: [Text(x) for x in product(vocabulary, repeat=size)],
+    }
+
+
+def _probability(model: Model) -> Callable[..., Rational]:
+    """Return p of the formulas: of a token, a text or a set of tokens, after a text or none."""
+
+    def probability(what: Any, context: Text | None = None) -> Rational:
+        before = context.tokens if context else ()
+        if isinstance(what, Text):
+            return model.after(before).joint(what.tokens)
+        if isinstance(what, frozenset):
+            return total(model(before)[token] for token in what)
+        chance: Rational = model(before)[what]
+        return chance
+
+    return probability
+
+
+def _paths(instance: Instance) -> list[Path]:
+    return [x for x in instance.draft.reachable(instance.length) if len(x) == instance.length]
+
+
+def _contexts(instance: Instance) -> list[Text]:
+    return [Text(z) for z in instance.draft.reachable(instance.length - 1)]
+
+
+# --- laws and schemes -----------------------------------------------------------------------
+
+
+def distances(_: Define) -> Iterator[Names]:
+    """Pairs of laws, with all events."""
+    rows = [row(each) for each in ("1/3 2/3 0", "1/2 1/4 1/4", "0 0 1", "1/7 3/7 3/7")]
+    for p, q in product(rows, repeat=2):
+        first, second = Law(dict(enumerate(p))), Law(dict(enumerate(q)))
+        yield {
+            "TV": first.total_variation(second),
+            "P": _measure(first),
+            "R": _measure(second),
+            "events": subsets(len(p)),
+            "outcomes": range(len(p)),
+        }
+
+
+def _measure(law: Law[int]) -> Callable[[int | Collection[int]], Rational]:
+    def measure(what: int | Collection[int]) -> Rational:
+        return law[what] if isinstance(what, int) else total(law[each] for each in what)
+
+    return measure
+
+
+def texts(_: Define) -> Iterator[Names]:
+    """All texts of L + 1 tokens, beside what token and block verification emit."""
+    for name, instance in product(("token", "block"), ONE_PATH[:6]):
+        emitted = emission_law(ALGORITHMS[name], instance)
+        said = emitted.map(lambda emission: emission.tokens)
+        names = {**models(instance), "emitted": lambda z, said=said: said[z.tokens]}
+        for x in instance.target.text(instance.length + 1):
+            yield {**names, "x": Text(x)}
+
+
+def drawn_by(scheme: str) -> Places:
+    """All siblings x that a scheme can draw, with their probability."""
+
+    def places(_: Define) -> Iterator[Names]:
+        for instance in one_token(scheme, 2, *(() if scheme == "hub" else (3,))):
+            drawn = sibling_law(scheme, instance.draft(()), instance.drafts)
+            names = {**models(instance), **hub(instance), **top(instance)}
+            names["pair"] = lambda i, j, drawn=drawn: drawn[(i, j)]
+            for siblings, weight in drawn.items():
+                others = [token for token in siblings if token != names["a"]]
+                here = {**names, "x": Text(siblings), "K": len(siblings)}
+                yield {**here, "Q": lambda _, weight=weight: weight, "i": (others or siblings)[0]}
+
+    return places
+
+
+def hub(instance: Instance) -> Names:
+    """Return the hub a: the most probable token, of equals the smallest."""
+    q = instance.draft(())
+    return {"a": max(range(len(q)), key=lambda token: (q[token], -token))}
+
+
+def top(instance: Instance) -> Names:
+    """Return the set A of the K - 1 most probable tokens."""
+    q = instance.draft(())
+    ranked = sorted(range(len(q)), key=lambda token: (-q[token], token))
+    return {"A": frozenset(ranked[: instance.drafts - 1])}
+
+
+# --- verification of one path ---------------------------------------------------------------
+
+
+def _starting(emitted: Law[Emission]) -> Callable[[Text], Rational]:
+    """Return A: the probability that what is accepted starts with a text."""
+
+    def starting(x: Text) -> Rational:
+        return emitted.probability(lambda e: e.accepted[: len(x)] == x.tokens)
+
+    return starting
+
+
+def _stopped(law: Law[Emission], size: int) -> Rational:
+    return law.probability(lambda emission: len(emission.accepted) == size)
+
+
+def _passing(law: Law[Emission], i: int) -> Rational | None:
+    """Return h: the probability of keeping i tokens given that no more are, None if they are."""
+    at_most = total(_stopped(law, size) for size in to(0, i))
+    return _stopped(law, i) / at_most if at_most else None
+
+
+def _corrected(law: Law[Emission], i: int) -> Of | None:
+    """Return the law of the next token after i accepted ones, None if that never happens."""
+    stopped = _stopped(law, i)
+
+    def following(y: int) -> Rational:
+        return law.probability(lambda e: len(e.accepted) == i and e.next_token == y) / stopped
+
+    return following if stopped else None
+
+
+def _on_paths(name: str, instance: Instance) -> Iterator[tuple[Names, Law[Emission]]]:
+    """Yield the names on every path of an instance, and the law of what is emitted on it."""
+    for path in _paths(instance):
+        given = verification_law(ALGORITHMS[name], instance, (path,))
+        yield {**models(instance), "x": Text(path)}, given
+
+
+def kept(_: Define) -> Iterator[Names]:
+    """How much token verification keeps of every path."""
+    for instance in ONE_PATH:
+        for names, law in _on_paths("token", instance):
+            for i in to(1, names["L"]):
+                more = total(_stopped(law, size) for size in to(i, names["L"]))
+                yield {**names, "i": i, "kept": {i: more}.__getitem__}
+
+
+def corrections(name: str) -> Places:
+    """Every next token y after a rejection, on every path; w is block verification's weight."""
+
+    def places(_: Define) -> Iterator[Names]:
+        for instance in ONE_PATH:
+            for names, law in _on_paths(name, instance):
+                names["w"] = _weights(instance, names["x"].tokens)
+                for i in range(instance.length):
+                    if found := _corrected(law, i):
+                        names["following"] = lambda y, _i, found=found: found(y)
+                        yield from ({**names, "i": i, "y": y} for y in names["V"])
+
+    return places
+
+
+def _weights(instance: Instance, path: Path) -> dict[int, Rational]:
+    """Return w, as the law has it: how probably each prefix of a drafted path is kept."""
+    starting = _starting(emission_law(ALGORITHMS["block"], instance))
+    prefixes = [path[:i] for i in range(len(path) + 1)]
+    return {len(x): starting(Text(x)) / instance.draft.joint(x) for x in prefixes}
+
+
+def weights(_: Define) -> Iterator[Names]:
+    """Block verification's weights w along every path."""
+    for instance in ONE_PATH:
+        for path in _paths(instance):
+            names = {**models(instance), "x": Text(path), "w": _weights(instance, path)}
+            yield from ({**names, "i": i} for i in to(1, instance.length))
+
+
+def block_passes(define: Define) -> Iterator[Names]:
+    """Block verification's pass probabilities h along every path, where they are not 0 / 0."""
+    for instance in ONE_PATH:
+        for names, law in _on_paths("block", instance):
+            w = _weights(instance, names["x"].tokens)
+            for i in to(1, instance.length):
+                here = {**names, "w": w, "i": i, "h": {i: _passing(law, i)}, "S": {}}
+                if i < instance.length:
+                    here["S"][i] = define(1, here)
+                if here["h"][i] is not None and here["S"].get(i, ZERO) + 1 - w[i]:
+                    yield here
+
+
+def greedy_passes(define: Define) -> Iterator[Names]:
+    """Greedy block verification's pass probabilities h, where they are not 0 / 0."""
+    for instance in ONE_PATH:
+        for names, law in _on_paths("greedy_block", instance):
+            for i in to(1, instance.length):
+                here = {**names, "i": i, "h": {i: _passing(law, i)}, "r": {}, "D": {}}
+                here["r"][i] = define(1, here)
+                if i < instance.length:
+                    here["D"][i] = define(2, here)
+                is_void = i < instance.length and here["D"][i] == 0 and here["r"][i] == 1
+                if here["h"][i] is not None and not is_void:
+                    yield here
+
+
+def modified_rows(_: Define) -> Iterator[Names]:
+    """The rows that greedy block verification leaves behind."""
+    for instance in ONE_PATH:
+        for emission in emission_law(ALGORITHMS["greedy_block"], instance):
+            for context, left in emission.modified:
+                names = {**models(instance), "z": Text((*emission.tokens, *context))}
+                names["modified"] = lambda y, _z, left=left: left[y]
+                yield from ({**names, "y": y} for y in names["V"])
+
+
+def expected(name: str, instances: Iterable[Instance]) -> Places:
+    """The expected accepted length E, beside the probability A of every prefix."""
+
+    def places(_: Define) -> Iterator[Names]:
+        for instance in instances:
+            emitted = emission_law(ALGORITHMS[name], instance)
+            value = expected_accepted(emitted)
+            yield {**models(instance), "A": _starting(emitted), "E": value}
+
+    return places
+
+
+def by_prefix(name: str, instances: Iterable[Instance]) -> Places:
+    """As `expected`, at every prefix x that the target can write."""
+
+    def places(define: Define) -> Iterator[Names]:
+        for names in expected(name, instances)(define):
+            yield from ({**names, "x": x} for x in names["prefixes"] if names["p"](x))
+
+    return places
+
+
+def by_token(name: str, instances: Iterable[Instance]) -> Places:
+    """As `expected`, at every context z that can be drafted and every next token y."""
+
+    def places(define: Define) -> Iterator[Names]:
+        for instance in instances:
+            for names in expected(name, [instance])(define):
+                for z, y in product(_contexts(instance), names["V"]):
+                    yield {**names, "z": z, "y": y}
+
+    return places
+
+
+# --- several drafts of one token ------------------------------------------------------------
+
+
+def single(name: str, instance: Instance) -> Names:
+    """Return the names of one position: how probably each token is accepted, and any (alpha)."""
+    emitted = emission_law(ALGORITHMS[name], instance)
+    shares = emitted.map(lambda emission: emission.accepted)
+    names = {"accepted": lambda y: shares[(y,)], "alpha": expected_accepted(emitted)}
+    return {**models(instance), **names}
+
+
+def tokens_of(
+    name: str, instances: Iterable[Instance], more: Callable[[Instance], Names] = models
+) -> Places:
+    """One position, token by token."""
+
+    def places(_: Define) -> Iterator[Names]:
+        for instance in instances:
+            names = {**single(name, instance), **more(instance)}
+            yield from ({**names, "y": y} for y in names["V"])
+
+    return places
+
+
+def _tries(name: str, scheme: str) -> Iterator[Names]:
+    """Yield the siblings x that can be drawn at one position, all different, with what is tried.
+
+    c[j] is the probability of accepting the j-th, none before it being accepted.
+    """
+    for instance in one_token(scheme, 2, 3):
+        for siblings in sibling_law(scheme, instance.draft(()), instance.drafts):
+            if len(set(siblings)) < len(siblings):
+                continue
+            drafts = tuple((token,) for token in siblings)
+            law = verification_law(ALGORITHMS[name], instance, drafts)
+            accepted = law.map(lambda emission: emission.accepted)
+            tried: dict[int, Rational] = {}
+            left = ONE
+            for j, path in enumerate(drafts, 1):
+                if left:
+                    tried[j] = accepted[path] / left
+                left -= accepted[path]
+            names = {**models(instance), "x": Text(siblings), "c": tried}
+            yield {**names, "following": _corrected(law, 0)}
+
+
+def _tried(names: Names, scheme: str) -> dict[int, Row]:
+    """Return the laws q[j] that siblings were drawn from, with what was left after those before."""
+    own = [names["q"](y) for y in names["V"]]
+    x = names["x"].tokens
+    before = [() if scheme == "iid" else x[: j - 1] for j in to(1, names["K"])]
+    return {j: normalised(without(own, those)) for j, those in enumerate(before, 1)}
+
+
+def _as_functions(rows: dict[int, Sequence[Rational]] | dict[int, Row]) -> dict[int, Of]:
+    return {j: each.__getitem__ for j, each in rows.items()}
+
+
+def rejections(_: Define) -> Iterator[Names]:
+    """Recursive rejection, try by try: r[j] is what is owed before the j-th."""
+    for scheme in ("iid", "without_replacement"):
+        for names in _tries("recursive_rejection", scheme):
+            drawn = _tried(names, scheme)
+            owed: dict[int, Sequence[Rational]] = {1: [names["p"](y) for y in names["V"]]}
+            for j in names["c"]:
+                if j in owed:
+                    yield {**names, "q": _as_functions(drawn), "r": _as_functions(owed), "j": j}
+                    left = [max(a - b, ZERO) for a, b in zip(owed[j], drawn[j], strict=True)]
+                    if any(left):
+                        owed[j + 1] = [each / total(left) for each in left]
+
+
+def residuals(define: Define) -> Iterator[Names]:
+    """Recursive rejection where all tries can fail: what is owed by the printed recursion alone."""
+    for scheme in ("iid", "without_replacement"):
+        for names in _tries("recursive_rejection", scheme):
+            if names["following"]:
+                owed: dict[int, Of] = {1: names["p"]}
+                here = {**names, "r": owed, "q": _as_functions(_tried(names, scheme))}
+                for j in to(1, names["K"]):
+                    after = [define(0, {**here, "j": j, "y": y}) for y in names["V"]]
+                    owed[j + 1] = after.__getitem__
+                for j, y in product(to(1, names["K"]), names["V"]):
+                    yield {**here, "j": j, "y": y}
+
+
+def recursion(define: Define) -> Iterator[Names]:
+    """Recursive rejection of i.i.d. siblings: the factors g by the printed recursion."""
+    for instance in one_token("iid", 2, 3):
+        names = {**single("recursive_rejection", instance), "g": {0: ZERO}}
+        for j in range(instance.drafts):
+            names["g"][j + 1] = define(1, {**names, "j": j})
+        yield from ({**names, "y": y, "j": j} for y in names["V"] for j in range(names["K"]))
+
+
+def factors(define: Define) -> Iterator[Names]:
+    """K-SEQ where its least factor rho is rational."""
+    for p, q in (("0 1", "1/2 1/2"), ("5/16 11/16", "1/2 1/2"), ("0 1", "2/3 1/3")):
+        instance = example(p, q, drafts=2)
+        rho = least_factor(instance.target(()), instance.draft(()), 2)
+        names = {**single("k_seq", instance), "rho": rho}
+        names["b"] = define(3, names)
+        yield from ({**names, "y": y} for y in names["V"])
+
+
+def k_seq_tries(_: Define) -> Iterator[Names]:
+    """K-SEQ, try by try."""
+    for names in _tries("k_seq", "iid"):
+        p, q = (tuple(names[model](y) for y in names["V"]) for model in "pq")
+        names["rho"] = least_factor(p, q, names["K"])
+        yield from ({**names, "j": j} for j in names["c"])
+
+
+def k_seq_corrections(define: Define) -> Iterator[Names]:
+    """K-SEQ where all tries can fail."""
+    for names in k_seq_tries(define):
+        if names["following"] and names["j"] == 1:
+            names["b"] = define(1, names)
+            yield from ({**names, "y": y} for y in names["V"])
+
+
+def _coupled(instance: Instance) -> Names:
+    """Return an optimal coupling S of the target with the siblings x."""
+    drawn = sibling_law(instance.scheme, instance.draft(()), instance.drafts)
+    coupling = best_rate(instance.target(()), drawn).coupling
+    return {
+        "drafts": [Text(x) for x in drawn],
+        "Q": lambda x: drawn[x.tokens],
+        "S": lambda y, x: coupling.get((y, x.tokens), ZERO),
+    }
+
+
+def of_pairs(scheme: str) -> list[Instance]:
+    """Return instances of two drafts of one token."""
+    return one_token(scheme, 2)
+
+
+def transports(_: Define) -> Iterator[Names]:
+    """Optimal transport, token by token."""
+    for instance in chain.from_iterable(map(of_pairs, SCHEMES)):
+        emitted = emission_law(ALGORITHMS["optimal_transport"], instance)
+        if found := _corrected(emitted, 0):
+            names = {**single("optimal_transport", instance), **_coupled(instance)}
+            yield from ({**names, "following": found, "y": y} for y in names["V"])
+
+
+def selections(define: Define) -> Iterator[Names]:
+    """The canonical decomposition: b selects a sibling, I is the law of the selected one."""
+    for instance in chain.from_iterable(map(of_pairs, SCHEMES)):
+        names = {**single("canonical", instance), **_coupled(instance)}
+        names["b"] = _share_of(names)
+        selected = [define(1, {**names, "y": y}) for y in names["V"]]
+        yield from ({**names, "y": y, "I": selected.__getitem__} for y in names["V"])
+
+
+def _share_of(names: Names) -> Callable[[int, Text], Rational]:
+    def share(y: int, x: Text) -> Rational:
+        drawn: Rational = names["Q"](x)
+        unused = drawn - total(names["S"](v, x) for v in names["V"])
+        chosen: Rational = names["S"](y, x)
+        return (chosen + (unused if y == x[1] else ZERO)) / drawn
+
+    return share
+
+
+# --- several paths --------------------------------------------------------------------------
+
+
+def _selected(instance: Instance, share: Callable[[Path], Rational]) -> Law[tuple[Any, ...]]:
+    """Return the law of the way to the selected path: each prefix, and how many paths share it.
+
+    At a prefix the way goes on to the highest-ranked token with probability `share`, else to any.
+    """
+
+    def program(chance: Chance) -> tuple[Any, ...]:
+        alive = [_written(instance, chance) for _ in range(instance.drafts)]
+        node: Path = ()
+        way = [(node, len(alive))]
+        for depth in range(instance.length):
+            siblings = [path[depth] for path in alive]
+            ranked = list(by_ratio(instance.target(node), instance.draft(node)))
+            if chance.coin(share(node)):
+                token = max(siblings, key=ranked.index)
+            else:
+                token = siblings[chance.draw([ONE] * len(siblings))]
+            alive = [path for path in alive if path[depth] == token]
+            node = (*node, token)
+            way.append((node, len(alive)))
+        return tuple(way)
+
+    return enumerate_law(program)
+
+
+def _written(instance: Instance, chance: Chance) -> Path:
+    path: Path = ()
+    for _ in range(instance.length):
+        path = (*path, chance.draw(instance.draft(path)))
+    return path
+
+
+def _passes(ways: Law[tuple[Any, ...]]) -> Callable[[Text], Rational]:
+    """Return Q': the probability that the selected path starts with a text."""
+    return lambda z: ways.probability(lambda way: way[len(z)][0] == z.tokens)
+
+
+def _shared(ways: Law[tuple[Any, ...]], z: Text, drafts: int) -> dict[int, Rational]:
+    """Return c: the probability that the selected path starts with z, which n paths share."""
+    ends = ways.map(lambda way: way[len(z)])
+    return {n: ends[(z.tokens, n)] for n in to(1, drafts)}
+
+
+def _always(_: Path) -> Rational:
+    return ONE
+
+
+def _below(instance: Instance, z: Text) -> Of:
+    """Return F: the mass of the tokens that rank below one."""
+    q = instance.draft(z.tokens)
+    ranked = list(by_ratio(instance.target(z.tokens), q))
+    return lambda y: total(q[token] for token in ranked[: ranked.index(y)])
+
+
+def skewed(_: Define) -> Iterator[Names]:
+    """Greedy multi-path block verification: m is q(z), B the mass of the paths ranked below z."""
+    for instance in SEVERAL_PATHS:
+        names = {**models(instance), "Q1": _passes(_selected(instance, _always))}
+        masses: dict[Path, Rational] = {(): ZERO}
+        for z in _contexts(instance):
+            m, ranked = instance.draft.joint(z.tokens), _below(instance, z)
+            here = {**names, "z": z, "m": m, "B": masses[z.tokens], "F": ranked}
+            for y in names["V"]:
+                if instance.draft(z.tokens)[y]:
+                    masses[(*z.tokens, y)] = masses[z.tokens] + m * ranked(y)
+                    yield {**here, "y": y}
+
+
+def _local_share(instance: Instance) -> Callable[[Path], Rational]:
+    """Return the share that mixed verification gives to the highest-ranked path at a prefix."""
+
+    @cache
+    def share(node: Path) -> Rational:
+        # What the rule is asked follows from the selected paths up to here.
+        counts, accepted = {instance.drafts: ONE}, ONE
+        if node:
+            ways = _selected(replace(instance, length=len(node)), share)
+            counts = _shared(ways, Text(node), instance.drafts)
+            for i, token in enumerate(node):
+                owed = accepted * instance.target(node[:i])[token]
+                accepted = min(owed, _passes(ways)(Text(node[: i + 1])))
+        q, ranked = instance.draft(node), _below(instance, Text(node))
+        highest = [
+            total(c * ((ranked(y) + x) ** n - ranked(y) ** n) for n, c in counts.items())
+            if x
+            else ZERO
+            for y, x in enumerate(q)
+        ]
+        owed_next = [accepted * x for x in instance.target(node)]
+        uniform = [total(counts.values()) * x for x in q]
+        return most_kept_next(owed_next, tuple(highest), tuple(uniform))
+
+    return share
+
+
+def mixtures(_: Define) -> Iterator[Names]:
+    """Mixed verification: c[n] and C[n] are those of z and of zy, lam the share at z."""
+    three = example("1/2 1/3 1/6", "1/6 1/3 1/2", drafts=3), example("1/3 2/3", "4/9 5/9", drafts=3)
+    for instance in (*SEVERAL_PATHS[:3], *three):
+        share, drafts = _local_share(instance), instance.drafts
+        ways = _selected(instance, share)
+        names = {**models(instance), "Q1": _passes(ways)}
+        for z, y in product(_contexts(instance), names["V"]):
+            if names["q"](y, z) and names["Q1"](z):
+                here = {**names, "z": z, "y": y, "lam": share(z.tokens)}
+                here |= {"F": _below(instance, z)(y), "c": _shared(ways, z, drafts)}
+                here["C"] = _shared(ways, z @ y, drafts)
+                yield from ({**here, "j": j} for j in to(1, drafts))
+
+
+def _scored(instance: Instance) -> tuple[dict[Path, Rational], dict[Path, Scores]]:
+    """Return Q' of the path with the smallest score, and the scores, at every prefix."""
+    scores: dict[Path, Scores] = {(): UNIFORM}
+    law: dict[Path, Rational] = {(): ONE}
+    accepted: dict[Path, Rational] = {(): ONE}
+    for z in instance.draft.reachable(instance.length - 1):
+        p, q = instance.target(z), instance.draft(z)
+        here = split(scores[z], p, q, accepted=accepted[z], drafts=instance.drafts)
+        for y in (token for token, mass in enumerate(q) if mass):
+            x = (*z, y)
+            scores[x], law[x] = here.after(y), here.law[y]
+            accepted[x] = min(accepted[z] * p[y], law[x])
+    return law, scores
+
+
+def scores(_: Define) -> Iterator[Names]:
+    """Scored verification: the cells of the scores at every prefix x."""
+    for instance in SEVERAL_PATHS:
+        law, cells = _scored(instance)
+        for x, own in cells.items():
+            edges = [(cell.low, cell.high, cell.mass) for cell in own]
+            names = {"x": Text(x), "cells": edges, "Q1": lambda x, law=law: law[x.tokens]}
+            yield {**models(instance), **names}
+
+
+def of_selected(define: Define) -> Iterator[Names]:
+    """Verifiers that select a path by Q' and verify it as a block."""
+    for instance in SEVERAL_PATHS[:4]:
+        scored = _scored(instance)[0]
+        for name, law in (
+            ("multipath_block", _passes(_selected(instance, _always))),
+            ("mixed_multipath_block", _passes(_selected(instance, _local_share(instance)))),
+            ("scored_multipath_block", lambda x, law=scored: law.get(x.tokens, ZERO)),
+        ):
+            yield from ({**n, "Q1": law} for n in by_token(name, [instance])(define))
+
+
+def traversals(define: Define) -> Iterator[Names]:
+    """Traversal: how probably each node is kept, by the printed recursion and by the reference."""
+    apart = "without_replacement"
+    trees = (
+        *seeded(2, 3, length=2, drafts=2, branching=(2, 1), scheme=apart),
+        *seeded(2, 3, length=2, drafts=4, branching=(2, 2), scheme=apart),
+        *seeded(2, 3, length=2, drafts=2),
+    )
+    for instance in trees:
+        for drafts in list(draft_law(instance))[:12]:
+            law = verification_law(ALGORITHMS["traversal"], instance, drafts)
+            stopped = law.map(lambda emission: emission.accepted)
+            found = _traversed(instance, drafts, define)
+            for node in dict.fromkeys((*found, *stopped)):
+                yield {"stopped": stopped[node], "found": found.get(node, ZERO)}
+
+
+def _traversed(instance: Instance, drafts: Drafts, define: Define) -> dict[Path, Rational]:
+    """Return how probably each node is kept, by the printed recursion alone."""
+    found: dict[Path, Rational] = {}
+
+    def refused(node: Path, weight: Rational, reached: Rational) -> Rational:
+        """Return how probably none of the nodes from one on is kept, of which one is reached."""
+        p: Sequence[Rational] = instance.target(node)
+        depth = len(node)
+        paths = [d for d in drafts if d[:depth] == node] if depth < instance.length else []
+        children = list(dict.fromkeys(path[depth] for path in paths))
+        for i, y in enumerate(children):
+            q = normalised(without(instance.draft(node), children[:i]))
+            here: Names = {"w": weight, "p": p.__getitem__, "q": q.__getitem__, "y": y}
+            here["V"] = range(len(q))
+            reached = refused((*node, y), define(0, here), reached)
+            here["S"] = define(1, here)
+            if here["S"] == 0:
+                return reached
+            p = [define(2, {**here, "y": v}) for v in here["V"]]
+            weight = define(3, here)
+        found[node] = found.get(node, ZERO) + reached * weight
+        return reached * (1 - weight)
+
+    refused((), ONE, ONE)
+    return found
+
+
+# --- optima ---------------------------------------------------------------------------------
+
+
+def subsets(vocabulary: int) -> list[frozenset[int]]:
+    """Return all sets of tokens."""
+    sizes = range(vocabulary + 1)
+    chosen = chain.from_iterable(combinations(range(vocabulary), size) for size in sizes)
+    return [frozenset(tokens) for tokens in chosen]
+
+
+def rates(_: Define) -> Iterator[Names]:
+    """The certified acceptance rate, beside Q(H) = P(all drafts lie in H) for all H."""
+    for instance in chain.from_iterable(map(of_pairs, SCHEMES)):
+        drawn = sibling_law(instance.scheme, instance.draft(()), instance.drafts)
+        inside = {
+            tokens: total(weight for x, weight in drawn.items() if tokens.issuperset(x))
+            for tokens in subsets(instance.vocabulary)
+        }
+        names = {**models(instance), "alpha": acceptance_rate(instance).value}
+        yield {**names, "subsets": list(inside), "Q": inside.__getitem__}
+
+
+def flows(_: Define) -> Iterator[Names]:
+    """The coupling that certifies the acceptance rate."""
+    for instance in chain.from_iterable(map(of_pairs, SCHEMES)):
+        names = {**models(instance), **_coupled(instance)}
+        names["alpha"] = acceptance_rate(instance).value
+        for y, x in product(names["V"], names["drafts"]):
+            yield {**names, "y": y, "x": x}
+
+
+Optimum = Callable[[Instance], LengthOptimum]
+
+
+def _certified(optimum: Optimum) -> Iterator[tuple[Instance, Names]]:
+    """Yield certified optima: budget A, law Q' of selection, prices s and t, and the drafts D."""
+    instances = (
+        *SEVERAL_PATHS[:4],
+        *seeded(2, 3, length=1, drafts=2, scheme="without_replacement"),
+        *ONE_PATH[2:4],
+    )
+    for instance in instances:
+        best, drawn = optimum(instance), draft_law(instance)
+        yield (
+            instance,
+            {
+                **models(instance),
+                "E": best.value,
+                "A": _looked_up({(): ONE, **best.budget}),
+                "Q1": _by_orders(best, drawn),
+                "s": _looked_up(best.target_price),
+                "t": _looked_up(best.draft_price),
+                "drafts": [tuple(map(Text, d)) for d in drawn],
+                "Q": lambda d, drawn=drawn: drawn[tuple(x.tokens for x in d)],
+                "starts": lambda x: [x[:i] for i in to(1, len(x))],
+            },
+        )
+
+
+def _looked_up(table: Any) -> Callable[[Text], Rational]:
+    return lambda x: table.get(x.tokens, ZERO)
+
+
+def _by_orders(best: LengthOptimum, drawn: Law[Drafts]) -> Callable[[Text], Rational]:
+    """Return Q' of selecting the highest-ranked of all drafts, in an order of the mixture."""
+
+    @cache
+    def selected(x: Text) -> Rational:
+        return total(
+            weight * share
+            for weight, order in best.selection
+            for drafts, share in drawn.items()
+            if max(drafts, key=order.index)[: len(x)] == x.tokens
+        )
+
+    return selected
+
+
+def budgets(optimum: Optimum) -> Places:
+    """The budget of an optimum, at every context z and next token y, x being both."""
+
+    def places(_: Define) -> Iterator[Names]:
+        for instance, names in _certified(optimum):
+            for z, y in product(_contexts(instance), names["V"]):
+                yield {**names, "z": z, "y": y, "x": z @ y}
+
+    return places
+
+
+def prices(optimum: Optimum) -> Places:
+    """The prices of an optimum, at every prefix x."""
+
+    def places(_: Define) -> Iterator[Names]:
+        for _instance, names in _certified(optimum):
+            yield from ({**names, "x": x, "root": Text(())} for x in names["prefixes"])
+
+    return places
+
+
+def orders(_: Define) -> Iterator[Names]:
+    """The law of the highest-ranked path, beside the probability that all lie in H[i]."""
+    for instance in SEVERAL_PATHS[:3]:
+        ranked = sorted(_paths(instance), reverse=True)
+        places: dict[int, Rational] = dict.fromkeys(to(1, len(ranked)), ZERO)
+        for drafts, weight in draft_law(instance).items():
+            places[1 + max(map(ranked.index, drafts))] += weight
+        sums = {i: total(places[j] for j in to(1, i)) for i in to(0, len(ranked))}
+        names = {"highest": places.__getitem__, "below": sums.__getitem__}
+        yield from ({**names, "i": i} for i in places)
