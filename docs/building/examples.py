@@ -1,0 +1,406 @@
+"""Worked examples: what the reference asks and answers, run by run, and what that comes to."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from building import algorithms, power
+from building.algorithms import example_of
+from building.markdown import table
+from draftproof.conformance.cases import cases
+from draftproof.reference.chance import Chance, enumerate_runs
+from draftproof.reference.claims.instances import example
+from draftproof.reference.drafting import Drafts, FixedTree, draft_law
+from draftproof.reference.emission import Emission
+from draftproof.reference.errors import Unsupported
+from draftproof.reference.model import Instance, Path
+from draftproof.reference.optimum import stateful as _stateful
+from draftproof.reference.optimum import stateless as _stateless
+from draftproof.reference.process import continued, expected_accepted
+from draftproof.reference.rational import Rational, ratio_or_one, total
+from draftproof.reference.verifiers import (
+    ALGORITHMS,
+    Algorithm,
+    emission_law,
+    require_fit,
+)
+
+# --- what the reference asks ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A random choice of a run: what is asked, what came out, and how probable that was."""
+
+    question: str
+    answer: str
+    share: Rational
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run: its choices in order, what it emits, and how probable it is given the drafts."""
+
+    asked: tuple[Asked, ...]
+    emission: Emission
+    probability: Rational
+
+
+class Unworded(LookupError):
+    """The reference asks something that this module has no words for."""
+
+
+class _Recorder:
+    """A chance that hands every question on, and writes down what was asked and what came out."""
+
+    def __init__(self, chance: Chance) -> None:
+        self._chance = chance
+        self.asked: list[Asked] = []
+
+    def draw(self, weights: Sequence[Rational]) -> int:
+        """Draw, and remember the draw."""
+        question, answers = _worded(_DRAWS, *_caller())
+        answer = self._chance.draw(weights)
+        share = weights[answer] / total(weights)
+        self.asked.append(Asked(f"{question}:", answers(answer), share))
+        return answer
+
+    def coin(self, probability: Rational) -> bool:
+        """Toss, and remember the toss."""
+        question, _ = _worded(_COINS, *_caller())
+        heads = self._chance.coin(probability)
+        share = probability if heads else 1 - probability
+        self.asked.append(Asked(f"{question}?", "yes" if heads else "no", share))
+        return heads
+
+
+Seen = Mapping[str, Any]
+"""The variables of a function, and of those that called it."""
+
+Words = tuple[str, Callable[[int], str]]
+"""A question, and from the index of an answer its words."""
+
+
+def _caller() -> tuple[str, Seen]:
+    """Return the function of the reference that asks, and what it and its callers have.
+
+    The text that runs is looked at, and no copy of it: so the words cannot drift from what happens.
+    """
+    frame = sys._getframe(2)
+    function, seen = frame.f_code.co_qualname, dict[str, Any]()
+    while frame.f_globals["__name__"].startswith("draftproof.reference.verifiers"):
+        seen = {**frame.f_locals, **seen}
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return function, seen
+
+
+def _worded(known: Mapping[str, Callable[[Seen], str | Words]], function: str, seen: Seen) -> Words:
+    """Return what a function of the reference asks. Raises `Unworded`."""
+    if function not in known:
+        raise Unworded(f"no words for {function}; its variables are {', '.join(sorted(seen))}")
+    asked = known[function](seen)
+    return asked if isinstance(asked, tuple) else (asked, lambda index: f"`{index}`")
+
+
+def _tokens(path: Path) -> str:
+    return f"`{' '.join(map(str, path))}`" if path else "nothing"
+
+
+def _accept(at: Seen) -> str:
+    return f"accept `{at['drafted'] if 'drafted' in at else at['token']}`"
+
+
+def _keep(at: Seen) -> str:
+    return f"keep {_tokens(at['path'][: at['i']])}"
+
+
+_NEXT_TOKEN, _CORRECTION = "next token", "correction"
+
+
+def _always(question: str) -> Callable[[Seen], str]:
+    """Return words that do not depend on what is seen."""
+
+    def words(at: Seen) -> str:
+        del at
+        return question
+
+    return words
+
+
+def _mixed(at: Seen) -> str:
+    return _NEXT_TOKEN if "kept" in at else f"after {_tokens(at['path'])}, go on with"
+
+
+def _scored(at: Seen) -> str | Words:
+    if "accepted" in at:
+        return _NEXT_TOKEN
+    return "smallest score", lambda index: f"{_tokens(at['paths'][index])} (path {index + 1})"
+
+
+def _stopping(at: Seen) -> str | Words:
+    if "accepted" in at:
+        return _NEXT_TOKEN
+    return "stop after", lambda index: _tokens(at["stops"][index])
+
+
+def _transported(at: Seen) -> str | Words:
+    if "given" in at:
+        return _CORRECTION
+    return "which", lambda index: f"`{at['tokens'][index]}`"
+
+
+_COINS: Mapping[str, Callable[[Seen], str | Words]] = {
+    "accept_or_correct": _accept,
+    "k_seq.<locals>.rule": _accept,
+    "keep.<locals>.<genexpr>": _keep,
+    "kept.<locals>.<genexpr>": _keep,
+    "optimal_transport.<locals>.rule": _always("accept a sibling"),
+    "recursive_rejection.<locals>.rule": _accept,
+    "rule": _accept,
+    "traversal.<locals>.kept": lambda at: f"keep {_tokens(at['node'])}",
+}
+"""What a coin of each function of the reference decides."""
+
+_DRAWS: Mapping[str, Callable[[Seen], str | Words]] = {
+    "accept_or_correct": _always(_CORRECTION),
+    "block": _always(_NEXT_TOKEN),
+    "canonical.<locals>.rule": _always("select"),
+    "descend": _always(_NEXT_TOKEN),
+    "greedy_block": _always(_NEXT_TOKEN),
+    "k_seq.<locals>.rule": _always(_CORRECTION),
+    "mixed_multipath_block": _mixed,
+    "multipath_block": _always(_NEXT_TOKEN),
+    "optimal_transport.<locals>.rule": _transported,
+    "recursive_greedy_block": _always(_NEXT_TOKEN),
+    "recursive_rejection.<locals>.rule": _always(_CORRECTION),
+    "rule": _always(_CORRECTION),
+    "scored_multipath_block": _scored,
+    "spectr_gbv": _stopping,
+    "target_first.<locals>.rule": _always("the target draws"),
+    "traversal.<locals>.kept": _always(_NEXT_TOKEN),
+}
+"""What is drawn by each function of the reference."""
+
+
+def runs(name: str, drafts: Drafts) -> list[Run]:
+    """Return all runs of an algorithm's text on given drafts of its example."""
+    instance, algorithm = example_of(name).instance, ALGORITHMS[name]
+    tree = FixedTree(drafts, instance)
+
+    def program(chance: Chance) -> tuple[Emission, tuple[Asked, ...]]:
+        recorder = _Recorder(chance)
+        return algorithm.verify(tree, instance, recorder), tuple(recorder.asked)
+
+    return [Run(asked, emission, weight) for (emission, asked), weight in enumerate_runs(program)]
+
+
+def worked(name: str) -> str:
+    """Return an algorithm's example, stepped through: all that can happen on some of its drafts."""
+    shown = example_of(name)
+    law = draft_law(shown.instance)
+    rows = []
+    for drafts in shown.drafts:
+        drafted = "<br>".join((*map(_tokens, drafts), str(law[drafts])))
+        for asked, accepted, following, probability in _steps(runs(name, drafts)):
+            rows.append([drafted, asked, accepted, following, probability])
+            drafted = ""
+    head = ["drafted", "asked and answered", "accepted", "next token", "all of it"]
+    return "\n\n".join(
+        (
+            _told(shown.instance),
+            "Behind each draft and each answer stands its probability, in the last column that of "
+            "the row, given the drafts:",
+            table(head, rows, align="llllr"),
+        )
+    )
+
+
+def _steps(found: Sequence[Run]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield runs as rows of a table, those that differ in their next token alone as one."""
+    questions = (f"{_NEXT_TOKEN}:", f"{_CORRECTION}:")
+    # A correction that is a sibling is accepted, and followed by another draw.
+    goes_on = any(each.question in questions for run in found for each in run.asked[:-1])
+    rows: dict[tuple[tuple[Asked, ...], Path], list[Run]] = {}
+    for run in found:
+        last = run.asked[-1].question
+        is_next = last == questions[0] or (last == questions[1] and not goes_on)
+        asked = run.asked[:-1] if is_next else run.asked
+        rows.setdefault((asked, run.emission.accepted), []).append(run)
+    for (asked, accepted), own in rows.items():
+        told = "<br>".join(f"{each.question} {each.answer}, {each.share}" for each in asked)
+        probability = total(run.probability for run in own)
+        yield told, _tokens(accepted), _next(own), str(probability)
+
+
+def _next(found: Sequence[Run]) -> str:
+    mass = total(run.probability for run in found)
+    shares = [(run.emission.next_token, run.probability / mass) for run in found]
+    return "<br>".join(f"`{token}`, {share}" for token, share in sorted(shares))
+
+
+def _told(instance: Instance) -> str:
+    """Return an instance in one line."""
+    rows = [", ".join(map(str, model(()))) for model in (instance.target, instance.draft)]
+    drawn = (
+        "" if instance.drafts == 1 else f", K = {instance.drafts}, drawn {_DRAWN[instance.scheme]}"
+    )
+    return (
+        f"$p = ({rows[0]})$ and $q = ({rows[1]})$ in every context; L = {instance.length}{drawn}."
+    )
+
+
+_DRAWN = {
+    "iid": "independently",
+    "without_replacement": "without replacement",
+    "hub": "as a pair with the hub",
+    "greedy": "greedily",
+}
+
+
+# --- what it comes to -----------------------------------------------------------------------------
+
+
+def law(name: str) -> str:
+    """Return the exact law of an algorithm's example, and that of the text beside the target's."""
+    instance, algorithm = example_of(name).instance, ALGORITHMS[name]
+    emitted = emission_law(algorithm, instance)
+    seen = emitted.map(lambda emission: (emission.accepted, emission.next_token))
+    told = sorted(seen.items(), key=lambda item: (len(item[0][0]), item[0]))
+    horizon = instance.length + 1
+    text, right = continued(emitted, instance, horizon), instance.target.text(horizon)
+    emission = table(
+        ["accepted", "next token", "probability"],
+        [[_tokens(accepted), f"`{token}`", str(weight)] for (accepted, token), weight in told],
+        align="llr",
+    )
+    written = table(
+        [f"first {horizon} tokens", "verified", "target"],
+        [[_tokens(path), str(text[path]), str(right[path])] for path in sorted({*text, *right})],
+        align="lrr",
+    )
+    distance = text.total_variation(right)
+    return "\n\n".join(
+        (
+            f"E[accepted length] is {figure(expected_accepted(emitted))}. What is emitted, drafts "
+            f"averaged out:",
+            emission,
+            f"Continued by the target{' that it leaves' if algorithm.stateful else ''}, the text "
+            f"is {'the target’s' if distance == 0 else f'{distance} away from the target’s'}:",
+            written,
+        )
+    )
+
+
+STANDARD: Mapping[str, Instance] = {
+    "thirds": example("1/3 2/3", "2/3 1/3", length=2),
+    "three tokens": example("1/2 1/3 1/6", "1/6 1/3 1/2"),
+    "close": example("3/5 2/5", "1/2 1/2", length=2),
+    "by context": next(c.instance for c in cases("standard") if c.id == "generic.v2.l3"),
+}
+"""The standard example instances, of one draft."""
+
+
+def standard() -> str:
+    """Return the standard examples as a table."""
+    rows = []
+    for name, instance in STANDARD.items():
+        p, q = (", ".join(map(str, model(()))) for model in (instance.target, instance.draft))
+        where = (
+            "every context" if instance.target.context_free else "the empty context, others after"
+        )
+        rows.append([name, f"$({p})$", f"$({q})$", where, str(instance.length)])
+    return table(["example", "p", "q", "in", "L"], rows, align="llllr")
+
+
+def values(name: str) -> str:
+    """Return E[accepted length] of an algorithm on the standard examples, beside the optimum.
+
+    Raises `LookupError` for an unknown name.
+    """
+    if name not in ALGORITHMS:
+        raise LookupError(f"no algorithm {name!r}; known: {', '.join(ALGORITHMS)}")
+    algorithm = ALGORITHMS[name]
+    best = "stateful optimum" if algorithm.stateful else "optimum"
+    drawn: dict[tuple[str, str, Rational, Rational], list[str]] = {}
+    for told, instance in _standard(algorithm):
+        value = expected_accepted(emission_law(algorithm, instance))
+        optimum = _optimum(instance, stateful=algorithm.stateful)
+        size = f"K = {instance.drafts}, L = {instance.length}"
+        # With few tokens, schemes that draw no token twice draw the same ones.
+        drawn.setdefault((told, size, value, optimum), []).append(_DRAWN[instance.scheme])
+    rows = [
+        [
+            told,
+            size if algorithm.most_drafts == 1 else f"{size}, {' or '.join(schemes)}",
+            figure(value),
+            figure(optimum),
+            f"{float(ratio_or_one(value, optimum)):.1%}",
+        ]
+        for (told, size, value, optimum), schemes in drawn.items()
+    ]
+    head = ["example", "drafts", "E[accepted length]", best, "share"]
+    return table(head, rows, align="llrrr")
+
+
+def _standard(algorithm: Algorithm) -> Iterator[tuple[str, Instance]]:
+    """Yield the examples with drafts that an algorithm takes: one; or two, and three of a kind."""
+    for told, one in STANDARD.items():
+        if algorithm.most_drafts == 1:
+            yield told, one
+            continue
+        several = [replace(one, drafts=2, scheme=scheme) for scheme in algorithm.schemes]
+        for instance in (*several, replace(several[0], drafts=3)):
+            try:
+                require_fit(algorithm, instance)
+            except Unsupported:
+                continue
+            yield told, instance
+
+
+def shares() -> str:
+    """Return which part of the stateless optimum each algorithm reaches with two drafts, or one."""
+    rows = []
+    for algorithm in ALGORITHMS.values():
+        cells = []
+        for one in STANDARD.values():
+            drafts = 1 if algorithm.most_drafts == 1 else 2
+            instance = replace(one, drafts=drafts, scheme=algorithm.schemes[0])
+            value = expected_accepted(emission_law(algorithm, instance))
+            cells.append(f"{float(value / _optimum(instance, stateful=False)):.1%}")
+        drawn = "one path" if algorithm.most_drafts == 1 else _DRAWN[algorithm.schemes[0]]
+        rows.append([f"[{algorithm.title}]({algorithm.name}.md)", drawn, *cells])
+    return table(["algorithm", "drawn", *STANDARD], rows, align="llrrrr")
+
+
+@cache
+def _optimum(instance: Instance, *, stateful: bool) -> Rational:
+    return (_stateful if stateful else _stateless)(instance).value
+
+
+def figure(value: Rational) -> str:
+    """Return a number exactly and to four digits; only the digits where exactly is unreadable."""
+    if value.denominator == 1:
+        return str(value)
+    digits = f"{float(value):.4f}"
+    return f"{value} ≈ {digits}" if value.denominator < _LONG else f"≈ {digits}"
+
+
+_LONG = 10**6
+"""Where a number is long: K-SEQ's factor is rounded to a multiple of 2^-64."""
+
+COMPUTED: Mapping[str, Callable[..., str]] = {
+    "law": law,
+    "shares": shares,
+    "standard": standard,
+    "values": values,
+    "worked": worked,
+    **algorithms.COMPUTED,
+    **power.COMPUTED,
+}
+"""The forms of the explanation by name."""
