@@ -2,17 +2,20 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: certify test bench certificates matrix clean
+.PHONY: certify test docs bench certificates matrix clean
 
 certify: .venv/certify ## certify our torch block verifier and Hugging Face transformers
 	$(BIN)/draftproof certify torch-block transformers
 
-test: .venv/test ## everything that must hold: style, types, tests
+test: .venv/test docs ## everything that must hold: style, types, the site, tests
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	for room in spec reference conformance adapters; do $(BIN)/mypy $$room/tests || exit; done
+	for room in spec reference conformance adapters docs; do $(BIN)/mypy $$room/tests || exit; done
 	$(BIN)/pytest -n auto --dist worksteal
+
+docs: .venv/docs docs/node_modules ## the site, in the folder site
+	cd docs && NO_MKDOCS_2_WARNING=1 ../$(BIN)/python -m building
 
 bench: .venv/test ## the stated speeds, measured
 	$(BIN)/pytest reference/benchmarks conformance/benchmarks --benchmark-only
@@ -27,6 +30,7 @@ matrix: .venv/engines ## the world's verifiers, judged again and held to what is
 
 clean: ## forget the virtual environment and all caches
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf docs/.pages docs/node_modules site
 
 .venv/certify: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[transformers]'
@@ -36,9 +40,19 @@ clean: ## forget the virtual environment and all caches
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[engines]'
 	@touch $@
 
+.venv/docs: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
+# What the pages load in a browser is copied into the site, so that no request leaves it.
+docs/node_modules: docs/package-lock.json
+	@command -v npm > /dev/null || { echo 'the site needs npm, which comes with Node.js'; exit 1; }
+	npm ci --prefix docs --ignore-scripts --no-audit --no-fund --loglevel error
+	@touch $@
+
 .venv/test: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	@touch $@ .venv/certify
+	@touch $@ .venv/certify .venv/docs
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

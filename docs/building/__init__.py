@@ -1,0 +1,1 @@
+"""The site: what people wrote, and what the project computes, as pages."""

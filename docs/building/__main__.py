@@ -1,0 +1,79 @@
+"""Build the site: `python -m building`, in the folder docs.
+
+Pages are gathered and computed into docs/.pages, and made a site by MkDocs, or by Zensical.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+from building import (
+    algorithms,
+    commands,
+    ledger,
+    playground,
+    requirements,
+    trophies,
+    vendored,
+)
+from building.checking import faults
+from building.forms import FORMS
+from building.pages import HOUSE, filled, generated, resolved, written
+
+PAGES = HOUSE / "docs/.pages"
+
+_GENERATING = (algorithms, commands, ledger, requirements, trophies)
+
+
+@click.command()
+@click.option("--pages-only", is_flag=True, help="Write the pages, make no site.")
+@click.option("--with", "maker", type=click.Choice(["mkdocs", "zensical"]), default="mkdocs")
+def main(*, pages_only: bool, maker: str) -> None:
+    """Gather the pages, compute what is computed, and make a site of them."""
+    gather(PAGES)
+    if not pages_only:
+        made = subprocess.run(  # noqa: S603  # our own command
+            [sys.executable, "-m", maker, "build", "--strict", "--config-file", "mkdocs.yml"],
+            cwd=HOUSE,
+            check=False,
+        )
+        wrong = [*faults(HOUSE / "site")] if made.returncode == 0 else []
+        for fault in wrong:
+            click.echo(fault, err=True)
+        sys.exit(made.returncode or bool(wrong))
+
+
+def gather(into: Path) -> None:
+    """Write all pages, and all that they lead to and load, into an empty folder."""
+    shutil.rmtree(into, ignore_errors=True)
+    into.mkdir(parents=True)
+    vendored.build(into)
+    playground.build(into)
+    shutil.copytree(HOUSE / "docs/theme/assets", into / "assets", dirs_exist_ok=True)
+    for module in _GENERATING:
+        for place, content in getattr(module, "files", dict)().items():
+            _place(into, place).write_bytes(content)
+    pages = written()
+    for module in _GENERATING:
+        pages += generated(module.pages())
+    pages = [requirements.evidenced(filled(page, FORMS)) for page in pages]
+    finished, files = resolved(pages)
+    for page in finished:
+        _place(into, page.place).write_text(page.text, encoding="utf-8")
+    for place, file in files.items():
+        shutil.copyfile(file, _place(into, place))
+
+
+def _place(into: Path, place: str) -> Path:
+    path = into / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+if __name__ == "__main__":
+    main()

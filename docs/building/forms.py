@@ -1,0 +1,83 @@
+"""What a paragraph can be computed as. Each form takes words and returns Markdown."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+
+from building import examples
+from building.formulas import FORMULAS
+from building.markdown import fenced, table
+from draftproof.reference.verifiers import ALGORITHMS
+
+
+def definition(name: str) -> str:
+    """Return the text that defines an algorithm, or what else a module of the reference defines.
+
+    `name` is an algorithm, or a module below `draftproof.reference` with or without one of its
+    functions, such as "optimum.acceptance_rate" or "rows:excess". Raises `LookupError`.
+    """
+    module, _, only = name.partition(":")
+    module = f"verifiers.{module}" if module in ALGORITHMS else module
+    try:
+        imported = importlib.import_module(f"draftproof.reference.{module}")
+    except ModuleNotFoundError:
+        raise LookupError(f"the reference has no module {module!r}") from None
+    text = Path(inspect.getfile(imported)).read_text(encoding="utf-8")
+    defined = [
+        node
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and only in ("", node.name)
+    ]
+    if not defined:
+        raise LookupError(f"{module} defines no {only!r}")
+    lines = text.splitlines()
+    source = "\n\n\n".join(_lines(lines, node) for node in defined)
+    return fenced(source, "python", options=f'title="draftproof.reference.{module}"')
+
+
+def _lines(lines: list[str], node: ast.FunctionDef | ast.ClassDef) -> str:
+    start = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+    return "\n".join(lines[start - 1 : node.end_lineno])
+
+
+def formula(name: str) -> str:
+    """Return a displayed formula, which is checked against the reference. Raises `LookupError`."""
+    if name not in FORMULAS:
+        raise LookupError(f"no formula {name!r}; known: {', '.join(sorted(FORMULAS))}")
+    return f"$$\n{FORMULAS[name].latex}\n$$"
+
+
+def overview(name: str) -> str:
+    """Return the table `name`, of which there is one: "algorithms"."""
+    if name != "algorithms":
+        raise LookupError(f"no table {name!r}; known: algorithms")
+    head = ["name", "algorithm", "source", "schemes", "K", "trees", "class"]
+    rows = []
+    for each in ALGORITHMS.values():
+        one = each.most_drafts == 1
+        kind = "stateful" if each.stateful else "stateless"
+        rows.append(
+            [
+                f"[`{each.name}`](#algorithm.{each.name})",
+                each.title,
+                each.source,
+                "any" if one else ", ".join(each.schemes),
+                "1" if one else "any",
+                "" if one else "yes" if each.trees else "no",
+                f"{kind}, optimal" if each.optimal else kind,
+            ]
+        )
+    return table(head, rows)
+
+
+FORMS: dict[str, Callable[..., str]] = {
+    "definition": definition,
+    "formula": formula,
+    "table": overview,
+    **examples.COMPUTED,
+}
+"""The forms by name."""

@@ -1,0 +1,143 @@
+"""Markdown as the pages have it: headings with anchors, links, and paragraphs that are computed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+_FENCE = re.compile(r"^ *(`{3,}|~{3,})", re.M)
+_LINK = re.compile(
+    r"(?P<code>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))|"
+    r'\[(?P<text>(?:[^\[\]]|\[[^\[\]]*\])*)\]\((?P<target>[^()\s]*)(?: "(?P<title>[^"]*)")?\)',
+    re.S,
+)
+_COMPUTED = re.compile(
+    r'^\[[^\]\n]*\]\([^)\s]* "computed: (?P<form>\w+)(?: (?P<words>[^"]*))?"\)$', re.M
+)
+_HEADING = re.compile(r"^(?P<marks>#{1,6}) (?P<title>.+?)(?: \{ ?#(?P<anchor>[\w.-]+) ?\})?$", re.M)
+
+
+class Uncomputable(LookupError):
+    """A page asks for something to be computed that there is no form for."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link: what it shows, its title, and where it leads: a place, an anchor, or both."""
+
+    text: str
+    target: str
+    anchor: str
+    title: str
+
+    def __str__(self) -> str:
+        target = f"{self.target}#{self.anchor}" if self.anchor else self.target
+        title = f' "{self.title}"' if self.title else ""
+        return f"[{self.text}]({target}{title})"
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading: its depth, its title, and the anchor that it names, if it does."""
+
+    depth: int
+    title: str
+    anchor: str
+    start: int
+    end: int
+
+
+def prose(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the parts of a text in order, and of each whether it is prose, not a block of code."""
+    part, fence = "", ""
+    for line in text.splitlines(keepends=True):
+        mark = _FENCE.match(line)
+        if mark and not fence:
+            yield part, True
+            part, fence = line, mark[1]
+        elif mark and line.strip() == mark[1] and mark[1].startswith(fence):
+            yield part + line, False
+            part, fence = "", ""
+        else:
+            part += line
+    yield part, not fence
+
+
+def headings(text: str) -> list[Heading]:
+    """Return the headings of a text, from top to bottom."""
+    found, start = [], 0
+    for part, is_prose in prose(text):
+        found += [
+            Heading(
+                len(each["marks"]),
+                each["title"],
+                each["anchor"] or "",
+                start + each.start(),
+                start + each.end(),
+            )
+            for each in (_HEADING.finditer(part) if is_prose else ())
+        ]
+        start += len(part)
+    return found
+
+
+def title(text: str) -> str:
+    """Return the first heading's title. Raises `ValueError` where there is none."""
+    first = next(iter(headings(text)), None)
+    if first is None:
+        raise ValueError(f"a page has no heading: {text[:60]!r}")
+    return first.title
+
+
+def relinked(text: str, changed: Callable[[Link], Link | str]) -> str:
+    """Return the text with every link outside of code as `changed` gives it."""
+
+    def one(match: re.Match[str]) -> str:
+        if match["code"]:
+            return match[0]
+        target, _, anchor = match["target"].partition("#")
+        return str(changed(Link(match["text"], target, anchor, match["title"] or "")))
+
+    return "".join(_LINK.sub(one, part) if is_prose else part for part, is_prose in prose(text))
+
+
+def computed(text: str, forms: dict[str, Callable[..., str]]) -> str:
+    """Return the text with every computed paragraph replaced by what its form makes of its words.
+
+    A paragraph is computed if it is one link with a title such as "computed: definition block":
+    where it is read as it stands, the link leads to the source. Raises `Uncomputable` for a form
+    that there is not.
+    """
+
+    def one(match: re.Match[str]) -> str:
+        form = match["form"]
+        if form not in forms:
+            raise Uncomputable(f"{match[0]}: no form {form!r}; known: {', '.join(sorted(forms))}")
+        try:
+            return forms[form](*(match["words"] or "").split())
+        except LookupError as error:
+            raise Uncomputable(f"{match[0]}: {error}") from error
+
+    return "".join(_COMPUTED.sub(one, part) if is_prose else part for part, is_prose in prose(text))
+
+
+def fenced(code: str, language: str, *, options: str = "") -> str:
+    """Return code as a block, in a fence that is longer than any in it."""
+    longest = max((len(ticks) for ticks in re.findall(r"`{3,}", code)), default=2)
+    fence = "`" * max(3, longest + 1)
+    head = f"{language} {options}".strip()
+    return f"{fence}{head}\n{code.rstrip()}\n{fence}"
+
+
+def cell(text: str) -> str:
+    """Return text as the cell of a table."""
+    return text.replace("\n", " ").replace("|", "\\|")
+
+
+def table(head: list[str], rows: list[list[str]], *, align: str = "") -> str:
+    """Return a table. `align` has a letter for each column, "r" for numbers and "l" for words."""
+    align = align.ljust(len(head), "l")
+    rule = ["--:" if side == "r" else "---" for side in align]
+    lines = [head, rule, *([cell(each) for each in row] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

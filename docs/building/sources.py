@@ -1,0 +1,70 @@
+"""Files of the checkout as pages, so that whoever reads the site can read what it speaks of."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from building.markdown import fenced
+
+_LANGUAGES = {
+    ".c": "c",
+    ".cff": "yaml",
+    ".html": "html",
+    ".js": "javascript",
+    ".mjs": "javascript",
+    ".py": "python",
+    ".rs": "rust",
+    ".toml": "toml",
+    ".txt": "text",
+    ".yml": "yaml",
+}
+_PLAIN = ("Makefile", "LICENSE")
+
+
+class NotDefined(LookupError):
+    """A link leads to a name that its file does not define."""
+
+
+def is_text(path: Path) -> bool:
+    """Tell whether a file or folder is read as a page; others, such as data, are copied."""
+    return path.is_dir() or path.suffix in (*_LANGUAGES, ".md") or path.name in _PLAIN
+
+
+def place(path: str) -> str:
+    """Return where a file of the checkout stands on the site."""
+    if Path(path).suffix in (".json", ".jsonl", ".svg", ".mjs.map"):
+        return f"source/{path}"
+    return f"source/{path}.md" if Path(path).suffix != ".md" else f"source/{path}"
+
+
+def page(house: Path, path: str) -> str:
+    """Return a file, or the list of what is in a folder, as Markdown."""
+    file = house / path
+    if file.is_dir():
+        inside = sorted(each for each in file.iterdir() if not each.name.startswith((".", "__")))
+        listed = "\n".join(f"- `{each.name}{'/' if each.is_dir() else ''}`" for each in inside)
+        return f"{_HIDDEN}# `{path}/`\n\n{listed}\n"
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".md":
+        return text
+    language = _LANGUAGES.get(file.suffix, "text")
+    code = fenced(text, language, options='linenums="1"')
+    return f"{_HIDDEN}# `{path}`\n\n{code}\n"
+
+
+_HIDDEN = "---\nsearch:\n  exclude: true\nhide:\n  - toc\n---\n\n"
+
+
+def anchor(path: Path, name: str) -> str:
+    """Return the anchor of the line that defines a name. Raises `NotDefined` if none does."""
+    if path.suffix == ".md":
+        return name
+    defines = re.compile(
+        rf"\s*(?:async def|def|class|function|fn|const|let)?\s*{re.escape(name)}\b\s*[(:=\[]|"
+        rf"\s*class {re.escape(name)}\b"
+    )
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        if defines.match(line):
+            return f"__codelineno-0-{number}"
+    raise NotDefined(f"{path.name} defines no {name!r}")

@@ -1,0 +1,63 @@
+"""The trophy case: faults found in released software, each with its report and its script."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from building.markdown import table, title
+from building.pages import HOUSE
+
+_REPORTS = HOUSE / "adapters/matrix/reports"
+
+
+def pages() -> Mapping[str, str]:
+    """Return the page of the trophy case."""
+    rows: list[dict[str, Any]] = json.loads(
+        (HOUSE / "adapters/matrix/matrix.json").read_text(encoding="utf-8")
+    )["rows"]
+    parts = [
+        "# The trophy case",
+        "What the suite has found in software that people run. Each case has a report that its "
+        "maintainers can read alone, and a script that needs nothing but the released package: "
+        "no line of it imports Draftproof. The record of all that was judged, right and wrong, is "
+        "[the matrix](engines.md).",
+    ]
+    for report in sorted(_REPORTS.glob("*.md")):
+        parts += [
+            f"## {title(report.read_text(encoding='utf-8'))} {{ #trophy.{report.stem} }}",
+            f"[The report](repo:adapters/matrix/reports/{report.name}) · "
+            f"[the script](repo:adapters/matrix/reproductions/{report.stem}.py)",
+        ]
+        failed = [row for row in rows if row.get("report") == report.stem]
+        if failed:
+            parts.append(
+                table(
+                    ["engine", "version", "algorithm", "outcome", "distance", "lane"],
+                    [
+                        [
+                            row["engine"],
+                            row["version"],
+                            f"`{row['algorithm']}`",
+                            row["outcome"] + (", by design" if row["design"] else ""),
+                            *_worst(row),
+                        ]
+                        for row in failed
+                    ],
+                    align="llllrl",
+                )
+            )
+    return {"trophies.md": "\n\n".join(parts) + "\n"}
+
+
+def _worst(row: dict[str, Any]) -> list[str]:
+    failed = [
+        each
+        for each in (row["judged"] or {}).get("requirements", ())
+        if each["verdict"] == "fail" and each["level"] == "MUST" and each["distance"] is not None
+    ]
+    if not failed:
+        return ["", ""]
+    worst = max(failed, key=lambda each: float(each["distance"]))
+    return [f"{worst['distance']:.2g} (`{worst['id']}`)", ", ".join(worst["lanes"])]

@@ -1,0 +1,128 @@
+"""The site as it was built: every link leads somewhere, and nothing is asked of anybody else."""
+
+from __future__ import annotations
+
+import http.server
+import shutil
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from building.checking import faults
+from building.pages import HOUSE
+
+SITE = HOUSE / "site"
+
+pytestmark = pytest.mark.skipif(not (SITE / "index.html").exists(), reason="no site: make docs")
+
+def all_pages() -> list[str]:
+    """Return where the pages are, but for the sources of the project."""
+    places = (file.relative_to(SITE) for file in sorted(SITE.rglob("index.html")))
+    return [place.as_posix() for place in places if place.parts[0] != "source"]
+
+
+def test_every_link_leads_somewhere_and_nothing_is_loaded_from_elsewhere() -> None:
+    assert not [*faults(SITE)]
+
+
+def test_what_leads_nowhere_is_found(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there/index.html").write_text('<h1 id="here">x</h1>')
+    (tmp_path / "index.html").write_text(
+        '<a href="there/#here">right</a> <a href="there/#gone">1</a> <a href="gone/">2</a>'
+        '<script src="https://example.org/x.js"></script><img src="data:image/png;base64,">'
+        '<a href="https://example.org">a link is not loaded</a>'
+    )
+    (tmp_path / "x.css").write_text("@font-face { src: url(//example.org/y.woff2) }")
+    assert [*faults(tmp_path)] == [
+        "index.html: there/#gone: that page has no such anchor",
+        "index.html: gone/: there is no such page",
+        "index.html: it loads https://example.org/x.js, which is not of this site",
+        "x.css: it loads //example.org/y.woff2, which is not of this site",
+    ]
+
+
+def test_no_page_says_where_it_was_built() -> None:
+    assert not [
+        file for file in SITE.rglob("*.html") if str(HOUSE) in file.read_text(encoding="utf-8")
+    ]
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """The site, served below a folder, as on pages of a project."""
+    handler = partial(_Below, directory=str(SITE))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/draftproof/"
+        server.shutdown()
+
+
+class _Below(_Quiet):
+    def translate_path(self, path: str) -> str:
+        return super().translate_path(path.removeprefix("/draftproof"))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("there is no chromium")
+    from playwright.sync_api import sync_playwright
+
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=chromium, args=flags)
+        yield started
+        started.close()
+
+
+def test_pages_are_quiet_in_a_browser(browser: Any, address: str) -> None:
+    """No error, no request to anybody else, and every formula set, on every page but sources."""
+    heard, asked = [], []
+    page = browser.new_page()
+    page.on(
+        "console", lambda said: heard.append((page.url, said.text)) if said.type == "error" else 0
+    )
+    page.on("pageerror", lambda error: heard.append((page.url, str(error))))
+    page.on("request", lambda request: asked.append(request.url))
+    for place in all_pages():
+        page.goto(address + place.removesuffix("index.html"), wait_until="load")
+        marked = page.locator(".arithmatex").count()
+        assert page.locator(".arithmatex .katex").count() == marked, place
+        assert page.locator(".katex-error").count() == 0, place
+    assert not heard
+    assert asked
+    assert all(url.startswith((address, "data:", "blob:")) for url in asked)
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_no_page_is_wider_than_its_window(browser: Any, address: str, width: int) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    too_wide = []
+    for place in all_pages():
+        page.goto(address + place.removesuffix("index.html"), wait_until="load")
+        if page.evaluate("document.documentElement.scrollWidth") > width:
+            too_wide.append(place)
+    assert not too_wide
+
+
+def test_search_finds_a_requirement(browser: Any, address: str) -> None:
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    page.goto(address)
+    page.get_by_label("Search", exact=True).first.click()
+    page.keyboard.type("Losslessness of the text")
+    page.locator(".md-search-result__link").first.wait_for(timeout=20_000)
+    assert (
+        "text.lossless"
+        in (page.locator(".md-search-result__link").first.get_attribute("href") or "")
+        or page.locator(".md-search-result__list a[href*='text.lossless']").count()
+    )
