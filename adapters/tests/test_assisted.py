@@ -27,6 +27,7 @@ def test_every_generator_is_an_engine() -> None:
     assert declaration(engines.transformers_assisted).generates
 
 
+@pytest.mark.requirement("text.lossless")
 @pytest.mark.parametrize("candidates", [ASSISTED, EARLY_EXIT, LOOKUP])
 @pytest.mark.parametrize("setting", ["text.v3.h2.plain", "text.v3.h3.top-k"])
 def test_what_is_written_is_the_targets_own_text(candidates: str, setting: str) -> None:
@@ -36,12 +37,14 @@ def test_what_is_written_is_the_targets_own_text(candidates: str, setting: str) 
     assert float(found.distance) < 1e-6
 
 
+@pytest.mark.requirement("text.lossless")
 def test_logits_of_another_order_than_the_tokens_are_found() -> None:
     found = judged(UNIVERSAL, "text.v3.h2.plain")
     assert found.verdict == FAIL
     assert found.detail.startswith("writes [2, 1] with probability 0.17")
 
 
+@pytest.mark.requirement("text.lossless")
 def test_the_most_probable_token_under_the_law_of_a_softmax_is_found() -> None:
     """It drafts in the second iteration: a text of two tokens is over by then."""
     assert judged(SINGLE, "text.v3.h2.top-k").verdict == PASS

@@ -70,6 +70,16 @@ def cases_of(name: str) -> tuple[Case, ...]:
     return tuple(case for case in several if fits(case, declared))
 
 
+@pytest.mark.requirement(
+    "law.lossless",
+    "law.reference",
+    "law.support",
+    "law.prefix",
+    "length.expected",
+    "length.bounded",
+    "length.optimal",
+    "random.fresh",
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_requirement_holds_on_the_cases(name: str) -> None:
     few = (case for case in cases_of(name) if len(draft_law(case.instance).weights) <= 4)
@@ -78,6 +88,7 @@ def test_every_requirement_holds_on_the_cases(name: str) -> None:
         assert {finding.verdict for finding in findings} <= {PASS, SKIPPED}, case.id
 
 
+@pytest.mark.requirement("law.reference")
 @pytest.mark.parametrize("name", NAMES)
 def test_trees_have_the_law_of_the_reference(name: str) -> None:
     for shape in ("v2.b2x2", "random.01.b1x3", "zeros.b2x2"):
@@ -89,6 +100,7 @@ def test_trees_have_the_law_of_the_reference(name: str) -> None:
                     assert found <= allowed(name, case.instance), (case.id, each)
 
 
+@pytest.mark.requirement("law.reference")
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=4, deadline=None, derandomize=True)
 @given(data=st.data())
@@ -125,6 +137,7 @@ HARD: dict[str, tuple[int, tuple[float, ...], tuple[float, ...]]] = {
 """Drafts, target and draft, where rounding could matter."""
 
 
+@pytest.mark.requirement("law.reference")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("drafts", "target", "draft"), HARD.values(), ids=HARD)
 def test_hard_rows_have_the_law_of_the_reference(
@@ -270,6 +283,7 @@ def as_logits(batch: Batch) -> Batch:
     return replace(batch, p=logits(batch.p), q=logits(batch.q))
 
 
+@pytest.mark.requirement("batch.backends")
 @pytest.mark.parametrize("name", NAMES)
 def test_triton_says_what_torch_says(name: str) -> None:
     pytest.importorskip("triton")
@@ -334,6 +348,7 @@ def test_a_batch_without_drafts_or_requests(name: str) -> None:
         assert one.next_token.shape == (requests,)
 
 
+@pytest.mark.requirement("batch.ragged", "input.unchanged")
 @pytest.mark.parametrize("form", ["torch", "triton"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_request_has_the_result_that_it_has_without_padding(name: str, form: str) -> None:
@@ -372,6 +387,7 @@ def test_a_request_has_the_result_that_it_has_without_padding(name: str, form: s
         assert differing(here, alone) == 0
 
 
+@pytest.mark.requirement("batch.ragged")
 @pytest.mark.parametrize("name", NAMES)
 def test_padding_has_the_law_of_the_reference(name: str) -> None:
     """The exact lane sees no coin that is compared with what is not there."""
@@ -399,6 +415,7 @@ def test_equal_rows_refuse_nothing(name: str, form: str) -> None:
     assert (accepted == 2).all()
 
 
+@pytest.mark.requirement("number.vocabulary")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_vocabulary_of_262144_equal_tokens(name: str) -> None:
     """Nothing is refused, and the bonus is the token at the mark."""

@@ -56,6 +56,7 @@ def drawn(row: Tensor, width: int, scheme: str) -> Tensor:
     return siblings(row, uniforms(len(row), width, None, row.device), scheme=scheme)
 
 
+@pytest.mark.requirement("draft.joint")
 @pytest.mark.parametrize("scheme", SCHEMES)
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(eighths=rows(), width=st.integers(1, 3))
@@ -121,6 +122,7 @@ ASKED = (
 """A setting of every shape, and every option."""
 
 
+@pytest.mark.requirement("draft.declared", "draft.joint")
 @pytest.mark.parametrize(
     ("scheme", "setting"),
     [
@@ -168,6 +170,7 @@ def test_paths_come_in_the_order_of_the_leaves_with_the_rows_of_their_prefixes()
         assert (probs[:, :, depth] - wanted).abs().max() <= 6 * 2.0**-24
 
 
+@pytest.mark.requirement("random.reproducible")
 def test_the_generator_decides() -> None:
     first, again, other = (
         draft(request(rows=64, generator=torch.Generator().manual_seed(seed)), scheme="iid")

@@ -147,6 +147,16 @@ def judged(adapter: Any, case: Case) -> set[str]:
     return {finding.verdict for finding in judge(observe(adapter, case))}
 
 
+@pytest.mark.requirement(
+    "law.lossless",
+    "law.reference",
+    "law.support",
+    "law.prefix",
+    "length.expected",
+    "length.bounded",
+    "length.optimal",
+    "random.fresh",
+)
 @pytest.mark.parametrize(
     ("name", "case"),
     [
@@ -206,6 +216,7 @@ def test_the_whole_call_is_compiled_without_a_break(name: str) -> None:
     assert torch.equal(one.path, other.path)
 
 
+@pytest.mark.requirement("law.state")
 @pytest.mark.parametrize("name", ["greedy_block", "recursive_greedy_block"])
 def test_a_state_is_handed_on(name: str) -> None:
     many = LENGTHS * 32
@@ -249,6 +260,7 @@ def test_what_is_longer_than_the_engine_drafts_does_not_count() -> None:
     assert called.token_ids.shape == (2, 2)
 
 
+@pytest.mark.requirement("batch.ragged")
 @pytest.mark.parametrize("name", ["token", "block"])
 def test_requests_without_drafts_emit_a_token_of_the_target(name: str) -> None:
     given = request(name, (0, 0, 0))
@@ -341,6 +353,7 @@ def test_logits_are_processed_as_their_parameters_say(
 # --- generators ------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("batch.invariant", "batch.order", "random.generator")
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_request_with_its_own_generator_does_not_see_the_others(name: str) -> None:
     """Alone, and among others in another order: same seed, same tokens."""
@@ -363,6 +376,7 @@ def test_a_request_with_its_own_generator_does_not_see_the_others(name: str) -> 
         assert found == [together[row] for row in rows]
 
 
+@pytest.mark.requirement("random.reproducible")
 def test_one_generator_decides_for_all() -> None:
     given = request("token", (3,) * 64)
     one, again, other = (
@@ -431,6 +445,7 @@ def test_an_unknown_verifier_is_refused() -> None:
 # --- Triton ----------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("batch.backends")
 def test_kernels_verify_what_operators_verify() -> None:
     if importlib.util.find_spec("triton") is None:
         pytest.skip("triton is not to be had on this platform")

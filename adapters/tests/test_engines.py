@@ -118,7 +118,7 @@ def test_the_known_fault_is_found_mended_and_found_again() -> None:
 
 
 def test_the_docs_show_the_matrix() -> None:
-    assert markdown(plain(SAID["rows"])) in (HOUSE / "docs" / "engines.md").read_text()
+    assert markdown(plain(SAID["rows"])) in (HOUSE / "docs" / "pages" / "engines.md").read_text()
 
 
 @pytest.mark.filterwarnings("ignore")  # engines are as they are

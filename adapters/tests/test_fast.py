@@ -39,6 +39,7 @@ def spoilt(name: str, place: tuple[int, ...], value: float) -> Request:
     return request(**{name: tensor})
 
 
+@pytest.mark.requirement("input.rejected")
 @pytest.mark.parametrize("verifier", VERIFIERS, ids=lambda v: v.name)
 @pytest.mark.parametrize(
     ("bad", "message"),
@@ -95,6 +96,7 @@ def drawn(verifier: Any, given: Request) -> Result:
     return verifier.verify(given)  # type: ignore[no-any-return]  # either verifier
 
 
+@pytest.mark.requirement("law.prefix", "input.unchanged")
 @pytest.mark.parametrize("verifier", VERIFIERS, ids=lambda v: v.name)
 @pytest.mark.parametrize(
     "dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16], ids=str
@@ -119,6 +121,7 @@ def test_large_batches_and_vocabularies(verifier: Any, dtype: torch.dtype) -> No
     assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
 
 
+@pytest.mark.requirement("random.reproducible")
 @pytest.mark.parametrize("verifier", VERIFIERS, ids=lambda v: v.name)
 def test_the_generator_decides(verifier: Any) -> None:
     one, two = (
@@ -149,6 +152,7 @@ def ragged(rows: list[int], **changes: Any) -> Request:
     return replace(padded, **changes)
 
 
+@pytest.mark.requirement("law.prefix", "input.unchanged")
 @pytest.mark.parametrize("verifier", VERIFIERS, ids=lambda v: v.name)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_no_row_accepts_more_than_it_drafts(verifier: Any, dtype: torch.dtype) -> None:
@@ -167,6 +171,7 @@ def test_no_row_accepts_more_than_it_drafts(verifier: Any, dtype: torch.dtype) -
     )
 
 
+@pytest.mark.requirement("batch.ragged")
 @pytest.mark.parametrize("verifier", VERIFIERS, ids=lambda v: v.name)
 @pytest.mark.parametrize("lengths", [[3, 1], [0, 0], [2, 3]])
 def test_a_row_has_the_law_that_it_has_without_padding(verifier: Any, lengths: list[int]) -> None:
@@ -190,7 +195,7 @@ def test_a_row_has_the_law_that_it_has_without_padding(verifier: Any, lengths: l
         )
         alone = exact_law(partial(emitted, bare)).law
         marginal = together.map(partial(only, row))
-        # Three tokens and three positions: 2**-24 times the bound of spec chapter 9.
+        # Three tokens and three positions: 2**-24 times the bound of spec chapter 11.
         assert marginal.total_variation(alone) < rational("1/100000")
     if lengths[0] == 0:
         tokens = together.map(lambda both: both[1][0])
@@ -238,6 +243,7 @@ def test_lengths_that_do_not_fit_are_refused(verifier: Any, bad: Request, messag
         verifier.verify(bad)
 
 
+@pytest.mark.requirement("input.undrafted")
 @pytest.mark.parametrize("verifier", VERIFIERS, ids=lambda v: v.name)
 def test_what_is_drafted_without_probability_is_accepted_if_the_target_can_say_it(
     verifier: Any,
@@ -278,6 +284,7 @@ def test_rows_that_nobody_checks_are_declared_undefined() -> None:
     assert drawn(trusting, bad).next_token.shape == (2,)
 
 
+@pytest.mark.requirement("number.vocabulary")
 def test_flat_tokens_are_drawn_with_the_probability_that_they_have() -> None:
     """Of 262,144 equal tokens each is 4e-6 of the row: a float32 sum would be off by 1/64 of it."""
     size = 2**18
@@ -288,6 +295,7 @@ def test_flat_tokens_are_drawn_with_the_probability_that_they_have() -> None:
         assert torch.equal(draw(row, some), (some * size).long())
 
 
+@pytest.mark.requirement("random.boundary")
 def test_a_token_without_weight_is_never_drawn() -> None:
     row = torch.tensor([[0.0, 0.3, 0.0, 0.7, 0.0]])
     ends = torch.tensor([0.0, 1 - 2.0**-53], dtype=torch.float64)

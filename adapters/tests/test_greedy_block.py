@@ -26,6 +26,7 @@ VERIFIER = FastVerifier("greedy_block")
 DECLARED = declaration(VERIFIER)
 
 
+@pytest.mark.requirement("law.state")
 @pytest.mark.parametrize("task", [*states.tasks(DECLARED, "quick")], ids=lambda task: task.case)
 def test_what_is_left_is_repaid(task: Task) -> None:
     (finding,) = task.judge(VERIFIER, Terms(EXACT, "quick"))
@@ -69,6 +70,7 @@ def written(lengths: tuple[int, ...], text: tuple[int, ...], state: Any) -> dict
     return law
 
 
+@pytest.mark.requirement("law.state")
 @pytest.mark.parametrize("lengths", [(3, 1, 2, 1), (1, 3, 1, 1)])
 def test_the_text_is_the_targets_whatever_each_iteration_drafts(lengths: tuple[int, ...]) -> None:
     """Blocks go on behind shorter ones, also where their bonus would be."""
@@ -165,6 +167,7 @@ def drawn(count: int, length: int, vocabulary: int, generator: torch.Generator) 
     return Request(tokens, q, p, lengths=lengths)
 
 
+@pytest.mark.requirement("batch.backends")
 @pytest.mark.parametrize(("count", "vocabulary"), [(1000, 3), (1000, 7), (3, 5000)])
 def test_both_forms_leave_the_same_and_go_on_alike(count: int, vocabulary: int) -> None:
     pytest.importorskip("triton")

@@ -78,6 +78,7 @@ def test_it_is_right() -> None:
     assert set(verdicts().values()) <= {PASS, SKIPPED}
 
 
+@pytest.mark.requirement("law.lossless", "law.reference")
 def test_a_wrong_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last sibling is measured by q, not by q without the fixed ones."""
 

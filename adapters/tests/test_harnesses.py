@@ -39,12 +39,24 @@ def javascript() -> str:
     return f"harness:node {shlex.quote(str(EXAMPLES / 'javascript' / 'block.mjs'))}"
 
 
+@pytest.fixture(scope="module")
+def rust(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The Rust example, which must compile without a warning."""
+    if shutil.which("rustc") is None:
+        pytest.skip("there is no Rust compiler (rustc)")
+    program = tmp_path_factory.mktemp("rust") / "token"
+    source = EXAMPLES / "rust" / "token.rs"
+    flags = ("--edition", "2021", "-O", "-D", "warnings")
+    subprocess.run(["rustc", *flags, "-o", str(program), str(source)], check=True, timeout=60)
+    return f"harness:{shlex.quote(str(program))}"
+
+
 @pytest.fixture
 def example(request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue(request.param))
 
 
-both = pytest.mark.parametrize("example", ["c", "javascript"], indirect=True)
+every = pytest.mark.parametrize("example", ["c", "javascript", "rust"], indirect=True)
 
 
 def missed(report: Any) -> dict[str, str]:
@@ -55,7 +67,7 @@ def missed(report: Any) -> dict[str, str]:
     }
 
 
-@both
+@every
 def test_an_example_conforms_on_the_probe_lane(example: str) -> None:
     """Recommendations included; `number.vocabulary` is sampled, with a false alarm of 1e-9."""
     report = certify(example, mode="quick")
@@ -86,14 +98,15 @@ def asked(**changes: Any) -> Request:
     return Request(**{**given, **changes})
 
 
-@both
+@every
 def test_an_example_answers_as_the_chapter_shows(example: str) -> None:
     result = load_adapter(example).verify(asked())
     columns = (result.accepted_length, result.path, result.next_token)
     assert [column.tolist() for column in columns] == [[0], [0], [0]]
 
 
-@both
+@pytest.mark.requirement("input.rejected")
+@every
 def test_an_example_refuses_what_is_invalid_and_goes_on(example: str) -> None:
     adapter = load_adapter(example)
     half = torch.full((1, 1, 1, 2), 0.5, dtype=torch.float64)

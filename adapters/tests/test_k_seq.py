@@ -121,6 +121,7 @@ INSTANCE = Instance(
 )
 
 
+@pytest.mark.requirement("law.lossless", "law.reference", "length.bounded")
 @pytest.mark.parametrize(
     ("times", "verdicts"),
     [

@@ -48,6 +48,7 @@ def batch_of(case: Case, name: str) -> Batch:
     return from_request(request(rows, declaration(verifier)), most_drafts=verifier.max_drafts)
 
 
+@pytest.mark.requirement("batch.backends")
 @pytest.mark.parametrize("name", TEXTS)
 def test_both_forms_emit_the_same_on_the_same_noise(name: str) -> None:
     rows = differing = 0
@@ -94,6 +95,16 @@ def test_rows_in_several_pieces_are_one_row(name: str, monkeypatch: pytest.Monke
         assert torch.equal(one.next_token, other.next_token)
 
 
+@pytest.mark.requirement(
+    "law.lossless",
+    "law.reference",
+    "law.support",
+    "law.prefix",
+    "length.expected",
+    "length.bounded",
+    "length.optimal",
+    "random.fresh",
+)
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_kernels_have_the_law_of_their_algorithm(name: str) -> None:
     """On two cases; the certificates tell of all."""
@@ -103,6 +114,7 @@ def test_the_kernels_have_the_law_of_their_algorithm(name: str) -> None:
 
 
 # Where a kernel is interpreted, numpy tells of a row's 0/0.
+@pytest.mark.requirement("batch.invariant")
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_row_that_is_no_law_disturbs_no_other(name: str) -> None:

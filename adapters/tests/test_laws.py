@@ -38,6 +38,16 @@ def holds(name: str, case: Case) -> None:
     assert {finding.verdict for finding in findings} <= {PASS, SKIPPED}
 
 
+@pytest.mark.requirement(
+    "law.lossless",
+    "law.reference",
+    "law.support",
+    "law.prefix",
+    "length.expected",
+    "length.bounded",
+    "length.optimal",
+    "random.fresh",
+)
 @pytest.mark.parametrize(
     ("name", "case"),
     [each for name in (*SINGLE, *PAIRS) for each in on_cases(name)],
@@ -47,6 +57,16 @@ def test_every_requirement_holds_on_the_cases(name: str, case: Case) -> None:
     holds(name, case)
 
 
+@pytest.mark.requirement(
+    "law.lossless",
+    "law.reference",
+    "law.support",
+    "law.prefix",
+    "length.expected",
+    "length.bounded",
+    "length.optimal",
+    "random.fresh",
+)
 @pytest.mark.parametrize("name", SINGLE)
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(data=st.data())
@@ -59,6 +79,16 @@ def test_every_requirement_holds_on_every_drawn_instance(
 
 
 # Without replacement a row of one token has no pair: these are left to the cases.
+@pytest.mark.requirement(
+    "law.lossless",
+    "law.reference",
+    "law.support",
+    "law.prefix",
+    "length.expected",
+    "length.bounded",
+    "length.optimal",
+    "random.fresh",
+)
 @pytest.mark.parametrize("name", [name for name in PAIRS if TEXTS[name].scheme == "iid"])
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(data=st.data())

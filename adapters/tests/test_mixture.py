@@ -236,6 +236,7 @@ def differing(given: Batch, one: Result, other: Result) -> int:
     return int((is_other | (one.next_token != other.next_token)).sum())
 
 
+@pytest.mark.requirement("batch.backends")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     "given",
@@ -324,6 +325,7 @@ def test_one_token_is_always_kept(name: str) -> None:
     assert not result.next_token.any()
 
 
+@pytest.mark.requirement("law.support", "random.boundary")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_draft_that_is_sure_of_what_the_target_never_says(name: str) -> None:
     draft, target = torch.eye(3)[[0, 0]], torch.eye(3)[[2, 2]]
@@ -336,6 +338,7 @@ def test_a_draft_that_is_sure_of_what_the_target_never_says(name: str) -> None:
         assert (result.next_token == 2).all()
 
 
+@pytest.mark.requirement("input.undrafted")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("likely", [0.0, 0.25])
 def test_what_the_draft_cannot_have_said_is_kept_if_the_target_says_it(
@@ -373,6 +376,7 @@ def test_rows_that_differ_by_rounding_refuse_as_little() -> None:
     assert torch.equal(result.accepted_length, given.lengths)
 
 
+@pytest.mark.requirement("number.vocabulary")
 @pytest.mark.parametrize("name", NAMES)
 def test_every_token_of_a_large_flat_vocabulary_is_drawn_in_its_turn(name: str) -> None:
     size = 2**18

@@ -37,6 +37,7 @@ def verified(name: str, given: Request) -> Result:
     return FastVerifier(name).verify(given)
 
 
+@pytest.mark.requirement("number.extreme")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", TEXTS)
 def test_nothing_is_refused_where_target_and_draft_are_the_same_numbers(
@@ -59,6 +60,7 @@ def test_differences_of_one_unit_refuse_as_little_as_they_are(name: str) -> None
     assert (result.accepted_length == 16).all()
 
 
+@pytest.mark.requirement("number.extreme")
 @pytest.mark.parametrize("name", TEXTS)
 def test_long_paths_of_small_probability_keep_what_they_should(name: str) -> None:
     """Each token is half as probable under the target: 2**-16 of the paths are owed as a whole."""
@@ -97,6 +99,7 @@ def test_ties_among_eight_paths_lose_no_token(name: str) -> None:
     assert (shares - 1 / vocabulary).abs().max() <= slack
 
 
+@pytest.mark.requirement("number.vocabulary")
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_flat_row_of_262144_tokens_is_drawn_from_flatly(name: str) -> None:
     """The draft says the lower half only: corrections are in the upper half, and all over it."""

@@ -39,6 +39,7 @@ def test_the_second_path_is_verified_behind_the_first() -> None:
     assert {finding.verdict for finding in findings} <= {PASS, SKIPPED}
 
 
+@pytest.mark.requirement("law.reference")
 @pytest.mark.parametrize(
     "paths",
     [
@@ -57,6 +58,7 @@ def test_three_paths_of_three_tokens_have_the_references_law(paths: Drafts) -> N
     assert distance <= allowed_distance(DECLARED, 2, 3)
 
 
+@pytest.mark.requirement("law.state")
 def test_what_two_paths_leave_is_repaid() -> None:
     (finding,) = judge_chain(Chain("pair", (PAIR,)), VERIFIER, Terms(EXACT, "quick"))
     assert finding.verdict == PASS, finding.detail
@@ -137,6 +139,7 @@ def test_a_request_that_joins_has_nothing_left() -> None:
     assert all(torch.equal(each, other.state[name]) for name, each in one.state.items())
 
 
+@pytest.mark.requirement("batch.backends")
 @pytest.mark.parametrize(("count", "vocabulary"), [(1000, 4), (3, 5000)])
 def test_both_forms_leave_the_same_and_go_on_alike(count: int, vocabulary: int) -> None:
     pytest.importorskip("triton")

@@ -96,6 +96,7 @@ def test_it_is_right() -> None:
     assert set(verdicts().values()) <= {PASS, SKIPPED}
 
 
+@pytest.mark.requirement("law.lossless", "law.reference")
 def test_a_wrong_one_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The hub is offered what it should not be: half of every mass that is refused."""
 

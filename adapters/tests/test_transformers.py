@@ -28,6 +28,7 @@ def test_it_conforms() -> None:
     assert {finding.verdict for finding in findings} <= {PASS, SKIPPED}
 
 
+@pytest.mark.requirement("law.lossless", "law.reference")
 def test_its_ensemble_option_is_found_lossy() -> None:
     findings = judge(observe(SpeculativeSampling(assistant_ensemble_weight=0.9), GENERIC))
     verdicts = {finding.requirement: finding.verdict for finding in findings}

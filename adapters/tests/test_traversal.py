@@ -41,6 +41,7 @@ WIDE = replace(
 )
 
 
+@pytest.mark.requirement("law.reference")
 @pytest.mark.parametrize(
     ("verifier", "given", "paths"),
     [
@@ -117,6 +118,7 @@ def test_siblings_of_an_almost_certain_token_are_measured_by_what_they_share() -
     assert {token for (accepted, _, token) in law if accepted == 0} == {2}
 
 
+@pytest.mark.requirement("input.undrafted")
 def test_a_token_that_was_drafted_without_probability_is_kept_if_the_target_can_say_it() -> None:
     sure, half = torch.tensor([1.0, 0.0]), torch.tensor([0.5, 0.5])
     assert {accepted for accepted, *_ in law_of(half, sure, 1)} == {1}
@@ -160,6 +162,7 @@ def of(given: Request, noise: Tensor, form: str) -> Result:
     return FastVerifier("traversal", form=form).of(from_request(given, most_drafts=8), noise)
 
 
+@pytest.mark.requirement("batch.backends")
 @pytest.mark.parametrize(
     ("count", "drafts", "vocabulary"), [(1000, 3, 4), (1000, 8, 2), (3, 2, 5000)]
 )

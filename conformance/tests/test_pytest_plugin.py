@@ -226,7 +226,7 @@ def test_what_does_not_bind_warns(judged: tuple[Path, int, str]) -> None:
     _, _, output = judged
     (_, summary) = output.split("warnings summary")
     assert "draftproof::wrong::random.one:1: MissedShould: random.one: fail: rand_like" in summary
-    assert "what: Noise of exactly one, a SHOULD of chapter 06-randomness" in summary
+    assert "what: Noise of exactly one, a SHOULD of chapter 08-randomness" in summary
     # What the verifier itself warns of is told, too.
     assert "DeprecationWarning: it is old" in summary
 

@@ -61,6 +61,16 @@ CASES = {case.id: case for case in cases("standard")}
 ROUNDED = rational("1/2") ** 48
 
 
+@pytest.mark.requirement(
+    "law.lossless",
+    "law.reference",
+    "law.support",
+    "law.prefix",
+    "length.expected",
+    "length.bounded",
+    "length.optimal",
+    "random.fresh",
+)
 @pytest.mark.parametrize(("algorithm", "scheme"), TEXTS, ids=lambda x: getattr(x, "name", x))
 def test_every_text_conforms_by_every_scheme(algorithm: Algorithm, scheme: str) -> None:
     adapter = ReferenceVerifier(algorithm, scheme=scheme)
@@ -84,6 +94,7 @@ def reads_elsewhere(drafts: Drafted, instance: Instance, chance: Chance) -> Emis
     return emission(drafts, (), chance.draw(instance.target((1 - path[0],))))
 
 
+@pytest.mark.requirement("law.lossless", "law.prefix", "length.bounded")
 def test_a_text_of_your_own_is_judged() -> None:
     adapter = ReferenceVerifier(accepts_everything)
     assert adapter.name == "reference-accepts_everything"
@@ -270,6 +281,16 @@ def test_drafts_that_end_within_a_block_before_are_refused() -> None:
 TREES = [(a, s) for a, s in TEXTS if a.trees and not a.stateful and a.most_drafts != 1]
 
 
+@pytest.mark.requirement(
+    "law.lossless",
+    "law.reference",
+    "law.support",
+    "law.prefix",
+    "length.expected",
+    "length.bounded",
+    "length.optimal",
+    "random.fresh",
+)
 @pytest.mark.parametrize(("algorithm", "scheme"), TREES, ids=lambda x: getattr(x, "name", x))
 def test_every_text_that_takes_trees_conforms_on_them(algorithm: Algorithm, scheme: str) -> None:
     adapter = ReferenceVerifier(algorithm, scheme=scheme)
@@ -435,6 +456,7 @@ def test_a_uniform_number_that_is_one_changes_nothing_certain(
 # --- drafts --------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("draft.declared", "draft.joint")
 @pytest.mark.parametrize(
     "name", ["token", "k_seq", "recursive_rejection_without_replacement", "spechub", "greedy_draft"]
 )

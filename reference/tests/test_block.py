@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+import pytest
 from hypothesis import given, settings
 
 from draftproof.reference.emission import Emission
@@ -39,6 +40,7 @@ def at_least(accepted: int, instance: Instance, path: Path) -> Rational:
     return law.probability(lambda emission: len(emission.accepted) >= accepted)
 
 
+@pytest.mark.requirement("length.expected")
 @exact
 @given(instance=...)
 def test_the_accepted_length_on_every_prefix(instance: Instance) -> None:
@@ -58,6 +60,7 @@ def test_later_tokens_decide_whether_a_prefix_is_kept(motivating: Instance) -> N
     assert at_least(1, motivating, (0, 1)) == 1
 
 
+@pytest.mark.requirement("law.reference")
 @exact
 @given(instance=...)
 def test_the_law_of_what_is_emitted(instance: Instance) -> None:

@@ -36,6 +36,7 @@ def bound(p: Row, drafted: Law[Siblings]) -> Rational:
     )
 
 
+@pytest.mark.requirement("length.expected")
 @pytest.mark.parametrize("scheme", CANONICAL.schemes)
 @few
 @given(data=st.data())

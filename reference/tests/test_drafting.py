@@ -55,6 +55,7 @@ drawn_rows = rows.map(lambda counts: tuple(rational(count) / sum(counts) for cou
 # What is drawn after one context.
 
 
+@pytest.mark.requirement("draft.joint")
 @pytest.mark.parametrize("scheme", SCHEMES)
 @exact
 @given(q=drawn_rows, width=st.integers(1, 4))
@@ -139,6 +140,7 @@ def test_the_most_probable_tokens_are_the_smallest_of_equals_and_never_impossibl
 # What is drawn on the whole tree.
 
 
+@pytest.mark.requirement("draft.joint")
 @pytest.mark.parametrize("scheme", SCHEMES)
 @few
 @given(data=st.data())

@@ -25,6 +25,7 @@ def owed(instance: Instance, prefix: Path) -> Rational:
     return positive_part(instance.target.joint(prefix) - instance.draft.joint(prefix))
 
 
+@pytest.mark.requirement("length.expected")
 @exact
 @given(instance=...)
 def test_every_prefix_is_accepted_as_often_as_both_models_say_it(instance: Instance) -> None:
@@ -36,6 +37,7 @@ def test_every_prefix_is_accepted_as_often_as_both_models_say_it(instance: Insta
     assert expected_accepted(emitted) == total(shared(instance, x) for x in prefixes) - 1
 
 
+@pytest.mark.requirement("law.reference", "law.state")
 @exact
 @given(instance=...)
 def test_the_law_of_what_is_emitted_and_left_behind(instance: Instance) -> None:

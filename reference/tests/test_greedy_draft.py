@@ -37,6 +37,7 @@ def by_position(p: Row, q: Row, drafts: int) -> list[Rational]:
     ]
 
 
+@pytest.mark.requirement("length.expected")
 @few
 @given(data=st.data())
 def test_what_one_position_accepts(

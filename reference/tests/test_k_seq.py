@@ -58,6 +58,7 @@ def shares(p: Row, q: Row, drafts: int, rho: Rational) -> list[Rational]:
 factors = st.integers(0, 24).map(lambda n: 1 + rational(n) / 12)
 
 
+@pytest.mark.requirement("law.lossless", "length.expected")
 @few
 @given(data=st.data(), rho=factors)
 def test_what_a_given_factor_accepts(

@@ -146,6 +146,7 @@ def passes(paths: Paths, prefix: Path) -> bool:
     return any(path[: len(prefix)] == prefix for path in paths)
 
 
+@pytest.mark.requirement("length.bounded", "length.optimal")
 @either
 @settings(exact, max_examples=80)
 @given(data=st.data())
@@ -197,6 +198,7 @@ def with_entry(best: LengthOptimum, table: str, prefix: Path, by: str) -> Length
     return with_table(best, table, entries)
 
 
+@pytest.mark.requirement("length.bounded", "length.optimal")
 @pytest.mark.parametrize(
     ("table", "prefix", "by", "message"),
     [

@@ -108,6 +108,7 @@ def drawn(data: st.DataObject, shaped: Shaped) -> Instance:
     return replace(data.draw(shaped(vocabulary, length, length)), drafts=drafts)
 
 
+@pytest.mark.requirement("law.lossless", "length.expected")
 @pytest.mark.parametrize("name", MIXES)
 @few
 @given(data=st.data())

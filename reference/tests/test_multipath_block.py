@@ -77,6 +77,7 @@ def by_prefix(instance: Instance, law: Law[Path]) -> dict[Path, Rational]:
     return accepted
 
 
+@pytest.mark.requirement("law.lossless", "length.expected")
 @pytest.mark.parametrize("name", RANKS)
 @few
 @given(data=st.data())

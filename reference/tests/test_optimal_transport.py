@@ -38,6 +38,7 @@ def bound(p: Row, drafted: Law[Siblings]) -> Rational:
     )
 
 
+@pytest.mark.requirement("length.expected", "length.bounded")
 @pytest.mark.parametrize("scheme", TRANSPORT.schemes)
 @few
 @given(data=st.data())

@@ -58,6 +58,7 @@ def is_lossless(algorithm: Algorithm, instance: Instance) -> bool:
 # What is true of every algorithm.
 
 
+@pytest.mark.requirement("law.lossless")
 @pytest.mark.parametrize("name", ["token", "block"])
 @exact
 @given(instance=...)
@@ -65,6 +66,7 @@ def test_one_iteration_with_one_draft_is_lossless(name: str, instance: Instance)
     assert is_lossless(ALGORITHMS[name], instance)
 
 
+@pytest.mark.requirement("law.lossless")
 @every_algorithm
 @few
 @given(instance=...)
@@ -72,6 +74,7 @@ def test_one_draft_is_no_special_case(algorithm: Algorithm, instance: Instance) 
     assert is_lossless(algorithm, replace(instance, scheme=algorithm.schemes[-1]))
 
 
+@pytest.mark.requirement("law.lossless")
 @every_several
 @few
 @given(data=st.data())
@@ -92,6 +95,7 @@ def test_a_shorter_horizon_is_a_marginal(algorithm: Algorithm, instance: Instanc
         assert continued(emitted, instance, horizon) == marginal
 
 
+@pytest.mark.requirement("law.lossless")
 @pytest.mark.parametrize(
     ("vocabulary", "length", "horizon"),
     [(1, 3, 6), (2, 1, 4), (3, 1, 3), (2, 2, 4), (3, 2, 3), (2, 3, 4), (2, 3, 5)],
@@ -114,6 +118,7 @@ def test_several_iterations_with_one_draft_are_lossless(
 SMALL = [(2, (2,)), (3, (2,)), (2, (3,)), (2, (2, 1)), (2, (1, 2))]
 
 
+@pytest.mark.requirement("law.lossless")
 @every_several
 @fewer
 @given(data=st.data())
@@ -126,6 +131,7 @@ def test_several_iterations_with_several_drafts_are_lossless(
         assert decoded(algorithm, instance, horizon) == instance.target.text(horizon)
 
 
+@pytest.mark.requirement("law.lossless", "law.state")
 @every_stateful
 @pytest.mark.parametrize("beyond", [0, 1, 3])
 @few
@@ -235,6 +241,7 @@ def leaves_another_target(algorithm: Algorithm, instance: Instance) -> bool:
     return False
 
 
+@pytest.mark.requirement("law.state")
 @every_stateful
 @few
 @given(data=st.data())
@@ -378,6 +385,7 @@ def named(name: str, verify: Verifier) -> Algorithm:
     return Algorithm(name=name, title=name, source="", verify=verify, most_drafts=1)
 
 
+@pytest.mark.requirement("law.lossless")
 @pytest.mark.parametrize("name", WRONG)
 def test_a_wrong_verifier_is_refused(name: str) -> None:
     assert not is_lossless(named(name, WRONG[name]), CONTEXTUAL)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -89,6 +90,7 @@ def accepted_masses(instance: Instance) -> Measure:
     return masses
 
 
+@pytest.mark.requirement("length.expected")
 @few
 @given(data=st.data())
 def test_where_it_stops(drafted: Instances, data: st.DataObject) -> None:

@@ -50,6 +50,7 @@ def tries(siblings: Siblings, p: Row, q: Row, replaced: bool) -> tuple[list[Rati
     return accepted, tuple(alive * x for x in owed)
 
 
+@pytest.mark.requirement("length.expected")
 @few
 @given(data=st.data())
 def test_what_one_position_accepts_with_replacement(
@@ -63,6 +64,7 @@ def test_what_one_position_accepts_with_replacement(
         assert law[token,] == min(a, g * b)
 
 
+@pytest.mark.requirement("law.reference")
 @pytest.mark.parametrize("scheme", RECURSIVE.schemes)
 @few
 @given(data=st.data())

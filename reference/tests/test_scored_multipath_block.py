@@ -184,6 +184,7 @@ def test_the_chance_of_the_smallest_score(seed: int) -> None:
 # What is emitted.
 
 
+@pytest.mark.requirement("law.lossless", "length.expected")
 @few
 @given(data=st.data())
 def test_every_prefix_is_accepted_as_its_recursion_says_and_the_text_is_the_target_s(

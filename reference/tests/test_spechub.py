@@ -40,6 +40,7 @@ def by_position(p: Row, q: Row) -> list[Rational]:
     ]
 
 
+@pytest.mark.requirement("length.expected")
 @few
 @given(data=st.data())
 def test_what_one_position_accepts(drafted: Instances, data: st.DataObject) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ def accepted_mass(instance: Instance, prefix: Path) -> Rational:
     return p * (1 - (1 - min(q / p, ONE)) ** instance.drafts) if p else ZERO
 
 
+@pytest.mark.requirement("length.expected")
 @few
 @given(data=st.data())
 def test_every_prefix_is_accepted_as_the_theorem_says(
@@ -43,6 +45,7 @@ def test_every_prefix_is_accepted_as_the_theorem_says(
     assert expected_accepted(emitted) == total(accepted_mass(instance, x) for x in prefixes) - 1
 
 
+@pytest.mark.requirement("law.state")
 @few
 @given(data=st.data())
 def test_the_rows_that_are_left_behind_are_what_is_owed(

@@ -38,6 +38,7 @@ def test_greedy_block_reaches_the_optimum_of_one_draft(instance: Instance) -> No
     assert optimum.value == expected_accepted(emission_law(ALGORITHMS["greedy_block"], instance))
 
 
+@pytest.mark.requirement("length.bounded")
 @settings(exact, max_examples=40)
 @given(data=st.data())
 def test_no_verifier_exceeds_it(drafted: Any, data: st.DataObject) -> None:
@@ -51,6 +52,7 @@ def test_no_verifier_exceeds_it(drafted: Any, data: st.DataObject) -> None:
         assert expected_accepted(emission_law(algorithm, instance)) <= best, name
 
 
+@pytest.mark.requirement("length.bounded")
 @settings(exact, max_examples=40)
 @given(data=st.data())
 def test_it_is_the_best_coupling_of_the_drafts_with_a_text(

@@ -30,6 +30,7 @@ def test_the_motivating_example(motivating: Instance) -> None:
     assert three > rational("1289/729")
 
 
+@pytest.mark.requirement("length.bounded", "length.optimal")
 @exact
 @given(instance=...)
 def test_block_reaches_the_optimum_at_every_prefix_and_token_does_not_exceed_it(
@@ -56,6 +57,7 @@ def fits(name: str, instance: Instance) -> bool:
     return True
 
 
+@pytest.mark.requirement("length.bounded")
 @settings(exact, max_examples=40)
 @given(data=st.data())
 def test_no_stateless_verifier_exceeds_it(drafted: Any, data: st.DataObject) -> None:
@@ -104,6 +106,7 @@ def test_at_one_position_replacement_never_helps(
     assert stateless(with_it).value <= stateless(without_it).value
 
 
+@pytest.mark.requirement("length.bounded", "length.optimal")
 @settings(exact, max_examples=40)
 @given(data=st.data())
 def test_it_is_the_best_of_all_ways_to_stop(drafted: Any, data: st.DataObject) -> None:

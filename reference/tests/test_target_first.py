@@ -39,6 +39,7 @@ def test_the_expected_length_on_iid_paths(drafted: Instances, data: st.DataObjec
     assert expected_accepted(emission_law(TARGET_FIRST, instance)) == value
 
 
+@pytest.mark.requirement("length.expected")
 @pytest.mark.parametrize("scheme", TARGET_FIRST.schemes)
 @few
 @given(data=st.data())

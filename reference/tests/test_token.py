@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from math import prod
 
+import pytest
 from hypothesis import given, settings
 
 from draftproof.reference.emission import Emission
@@ -30,6 +31,7 @@ def accepted_mass(instance: Instance, prefix: Path) -> Rational:
     return prod((min(p(context)[t], q(context)[t]) for context, t in steps), start=ONE)
 
 
+@pytest.mark.requirement("length.expected")
 @exact
 @given(instance=...)
 def test_the_accepted_length_on_every_path(instance: Instance) -> None:
@@ -40,6 +42,7 @@ def test_the_accepted_length_on_every_path(instance: Instance) -> None:
             assert at_least == weight(instance, path[:i])
 
 
+@pytest.mark.requirement("law.reference")
 @exact
 @given(instance=...)
 def test_the_law_of_what_is_emitted(instance: Instance) -> None:

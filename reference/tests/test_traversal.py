@@ -81,6 +81,7 @@ def by_cutting(forgotten: str = "") -> Algorithm:
     return replace(TRAVERSAL, name="by cutting", verify=verify)
 
 
+@pytest.mark.requirement("law.reference")
 @pytest.mark.parametrize("scheme", TRAVERSAL.schemes)
 @few
 @given(data=st.data())

@@ -63,6 +63,7 @@ def test_the_table_names_every_algorithm() -> None:
 # What is emitted.
 
 
+@pytest.mark.requirement("law.prefix")
 @every_algorithm
 @few
 @given(instance=...)
@@ -78,6 +79,7 @@ def test_what_is_emitted_was_drafted_up_to_the_next_token(
             assert emission.next_token in range(instance.vocabulary)
 
 
+@pytest.mark.requirement("law.prefix")
 @every_several
 @fewer
 @given(data=st.data())
@@ -175,6 +177,7 @@ def test_several_drafts_of_the_target_itself_are_not_all_refused(
     assert expected_accepted(emitted) == instance.length
 
 
+@pytest.mark.requirement("law.support")
 @every_algorithm
 def test_a_draft_of_what_the_target_never_says_is_corrected_at_once(
     algorithm: Algorithm, one_row: OneRow

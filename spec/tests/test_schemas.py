@@ -37,6 +37,7 @@ def test_all_schemas_are_there() -> None:
         "optimum",
         "proof",
         "rows",
+        "traceability",
     )
     with pytest.raises(KeyError, match="there is no schema 'laws'; known: benchmark, "):
         schema("laws")

@@ -67,6 +67,7 @@ def verdicts(tested: dict[str, lane.Tested]) -> set[str]:
 # --- right verifiers ------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("law.lossless", "law.reference")
 def test_what_a_stateful_verifier_emits_is_continued_by_what_its_algorithm_leaves() -> None:
     effort = EFFORTS["quick"]
     tested = sample(GreedyBlock(), instance("banked"), seed=1, effort=effort)
@@ -82,6 +83,15 @@ def test_what_a_stateful_verifier_emits_is_continued_by_what_its_algorithm_leave
     assert tested["length.bounded"].verdict == "pass"
 
 
+@pytest.mark.requirement(
+    "law.lossless",
+    "law.reference",
+    "law.support",
+    "law.prefix",
+    "length.expected",
+    "length.bounded",
+    "length.optimal",
+)
 @pytest.mark.parametrize("name", ["Batched", "Double", "WithGenerator", "torch-block"])
 @pytest.mark.parametrize("case", ["zeros.both", "generic.v3.l2"])
 def test_what_is_right_passes(name: str, case: str) -> None:
@@ -187,6 +197,9 @@ SEEN: dict[str, tuple[str, str]] = {
 IN_PAIRS = {"OneCoinForAllRows": "generic.v2.l2", "BonusOfTheNextRequest": "generic.v3.l2"}
 
 
+@pytest.mark.requirement(
+    "law.lossless", "law.reference", "law.prefix", "length.expected", "length.optimal"
+)
 @pytest.mark.parametrize("name", SEEN)
 def test_what_is_wrong_fails(name: str) -> None:
     case, requirement = SEEN[name]
@@ -197,6 +210,7 @@ def test_what_is_wrong_fails(name: str) -> None:
     assert found.emissions < 100_000
 
 
+@pytest.mark.requirement("batch.invariant")
 @pytest.mark.parametrize("name", IN_PAIRS)
 def test_what_is_wrong_with_the_batch_fails_in_pairs_and_not_alone(name: str) -> None:
     adapter, where = wrong(name), instance(IN_PAIRS[name])
@@ -253,6 +267,7 @@ def answering(**columns: Any) -> Any:
     return SimpleNamespace(name="answering", version="1", algorithm="token", verify=verify)
 
 
+@pytest.mark.requirement("law.prefix")
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
@@ -359,6 +374,7 @@ def test_several_drafts_of_every_scheme(algorithm: str, scheme: str) -> None:
         assert verdicts(tested) == {"pass"}
 
 
+@pytest.mark.requirement("law.reference")
 def test_another_algorithm_of_several_drafts_fails() -> None:
     where = two_drafts("iid")
     adapter = Reference("target_first", where)
@@ -434,6 +450,7 @@ class Remembering:
         return self.verifier.verify(asked)
 
 
+@pytest.mark.requirement("batch.invariant", "random.calls")
 def test_pairs_of_what_is_right_pass() -> None:
     tested = sample_pairs(right("Batched"), instance("generic.v2.l2"), seed=1)
     assert {each: found.verdict for each, found in tested.items()} == {
@@ -442,6 +459,7 @@ def test_pairs_of_what_is_right_pass() -> None:
     }
 
 
+@pytest.mark.requirement("batch.invariant", "random.calls")
 @pytest.mark.parametrize("kind", [SameSeed, Remembering])
 def test_calls_that_depend_on_each_other_fail(kind: type) -> None:
     tested = sample_pairs(kind(), instance("generic.v3.l2"), seed=1)

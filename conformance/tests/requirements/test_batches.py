@@ -138,6 +138,14 @@ class Ragged(Token):
         return torch.where(ratio.isinf(), torch.inf, torch.rand_like(ratio))
 
 
+@pytest.mark.requirement(
+    "batch.invariant",
+    "batch.ragged",
+    "batch.padding",
+    "batch.mixed",
+    "batch.order",
+    "input.unchanged",
+)
 @pytest.mark.parametrize(
     ("verifier", "tier"),
     [(Token(), "standard"), (Ragged(), "standard"), (Loop(), "quick")],
@@ -161,6 +169,7 @@ class OneAtATime(Token):
         return super().verify(request)
 
 
+@pytest.mark.requirement("batch.padding", "input.unchanged")
 def test_one_row_at_a_time_is_asked_for_its_padding_and_its_callers_tensors() -> None:
     found = {each.requirement for each in judged(OneAtATime()) if each.verdict == PASS}
     assert found == {"batch.padding", "input.unchanged"}
@@ -238,6 +247,7 @@ class CoinsOfTheFirstRowInALoop(Loop):
         return Result(*torch.tensor(results).T)
 
 
+@pytest.mark.requirement("batch.invariant", "batch.mixed", "batch.order")
 @pytest.mark.parametrize(
     ("verifier", "requirements"),
     [
@@ -256,6 +266,7 @@ def test_rows_that_know_of_each_other_are_seen(verifier: Any, requirements: set[
     assert broken(verifier) == requirements
 
 
+@pytest.mark.requirement("batch.mixed")
 def test_certain_rows_must_say_what_is_certain() -> None:
     """Rows that are as wrong together as they are alone are independent, and still wrong."""
 
@@ -326,6 +337,7 @@ class BlockOfFour(Token):
         return torch.where(first.sum(-1, keepdim=True) > 0, first, rows)
 
 
+@pytest.mark.requirement("batch.ragged", "batch.padding")
 @pytest.mark.parametrize(
     ("verifier", "requirements"),
     [
@@ -409,6 +421,7 @@ class TransposesInPlace(Token):
         return result
 
 
+@pytest.mark.requirement("input.unchanged")
 @pytest.mark.parametrize(
     ("verifier", "field"),
     [
@@ -432,6 +445,7 @@ def test_writing_breaks_nothing_else(verifier: Any) -> None:
     assert broken(verifier) == {"input.unchanged"}
 
 
+@pytest.mark.requirement("input.unchanged")
 def test_an_error_has_written_nothing() -> None:
     class Refuses(Verifier):
         def verify(self, request: Request) -> Result:
@@ -441,6 +455,7 @@ def test_an_error_has_written_nothing() -> None:
     assert finding.verdict == PASS
 
 
+@pytest.mark.requirement("input.unchanged")
 def test_noise_is_a_callers_tensor_too() -> None:
     class UsesUp(Verifier):
         noise: ClassVar = {"coins": ("uniform", "L")}
@@ -526,6 +541,7 @@ def with_other(adapter: Any, other: Any) -> Any:
     return adapter
 
 
+@pytest.mark.requirement("batch.backends")
 @pytest.mark.parametrize(
     ("other", "tier"),
     [(SuppliedInLogs(), "standard"), (SuppliedDouble(), "quick"), (Supplied(), "quick")],
@@ -538,17 +554,20 @@ def test_backends_that_differ_by_rounding_agree(other: Any, tier: str) -> None:
     assert all(each.runs >= 2048 for each in found)
 
 
+@pytest.mark.requirement("batch.backends")
 def test_a_lossless_backend_can_be_another() -> None:
     assert broken(SuppliedFlipped()) == set()
     assert broken(with_other(Supplied(), SuppliedFlipped())) == {"batch.backends"}
 
 
+@pytest.mark.requirement("batch.backends")
 @pytest.mark.parametrize("other", [SuppliedFlipped(), SuppliedHalf()], ids=lambda v: v.name)
 def test_backends_that_differ_by_more_do_not_agree(other: Any) -> None:
     found = judge_backends("quick", with_other(Supplied(), other), TERMS)
     assert FAIL in {each.verdict for each in found}
 
 
+@pytest.mark.requirement("batch.backends")
 def test_backends_without_noise_are_compared_on_seeds() -> None:
     assert {
         each.verdict for each in judge_backends("quick", with_other(Token(), Seeded()), TERMS)
@@ -577,6 +596,7 @@ def test_backends_that_cannot_be_compared_say_why(other: Any, verdict: str, reas
     assert finding.detail.startswith(reason)
 
 
+@pytest.mark.requirement("batch.backends")
 def test_legal_disagreements_are_bounded_by_a_binomial_tail() -> None:
     # One in a million each, of a thousand: three or more happen with probability 1.7e-10.
     rare = rational(1) / 10**6
@@ -590,6 +610,7 @@ def test_legal_disagreements_are_bounded_by_a_binomial_tail() -> None:
 # --- batches, and laws made by hand -----------------------------------------------------------
 
 
+@pytest.mark.requirement("batch.invariant")
 @pytest.mark.parametrize(
     ("joint", "distance", "verdict"),
     [
@@ -682,6 +703,7 @@ def tree_batches(adapter: Any) -> dict[str, Finding]:
     }
 
 
+@pytest.mark.requirement("batch.invariant")
 @pytest.mark.parametrize("scheme", ["iid", "without_replacement"])
 def test_batches_of_trees_are_asked_of_who_takes_them(scheme: str) -> None:
     found = tree_batches(TreeVerifier(scheme))
@@ -701,6 +723,7 @@ def test_batches_of_larger_trees_are_not_asked_of_who_takes_two_paths() -> None:
     assert tree_batches(flat) == {}
 
 
+@pytest.mark.requirement("batch.invariant")
 def test_trees_that_know_of_each_other_are_seen() -> None:
     """Alone, the neighbour's first path stands in for all paths: the batch is what differs."""
     found = tree_batches(TreeRowsOfTheNeighbour())

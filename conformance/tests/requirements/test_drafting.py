@@ -295,6 +295,7 @@ def of_trees(adapter: Any, option: str = "plain") -> dict[tuple[str, str], str]:
     }
 
 
+@pytest.mark.requirement("draft.declared", "draft.joint")
 @pytest.mark.parametrize(
     "right",
     [
@@ -314,6 +315,7 @@ def test_trees_that_are_drawn_as_they_are_declared_pass(right: Any, option: str)
     }
 
 
+@pytest.mark.requirement("draft.declared", "draft.joint")
 @pytest.mark.parametrize(
     ("wrong", "declared", "joint"),
     [
@@ -374,6 +376,7 @@ def verdicts(findings: Iterable[Finding]) -> set[str]:
     return {finding.verdict for finding in findings}
 
 
+@pytest.mark.requirement("draft.declared", "draft.joint")
 @pytest.mark.parametrize(
     "right",
     [
@@ -399,6 +402,7 @@ SHAPED = {"cold", "hot", "greedy", "top-k", "top-p", "hot-top-p", "all"}
 RANDOM = {"plain", "cold", "hot", "top-k", "top-p", "hot-top-p", "all"}
 
 
+@pytest.mark.requirement("draft.declared", "draft.joint")
 @pytest.mark.parametrize(
     ("wrong", "one_path", "declared", "joint"),
     [
@@ -452,6 +456,7 @@ def test_a_failure_says_what_is_drawn_and_what_was_declared() -> None:
     )
 
 
+@pytest.mark.requirement("draft.declared", "draft.joint")
 @pytest.mark.parametrize(
     ("draft", "what"),
     [
@@ -475,6 +480,7 @@ def test_what_is_no_draft_fails_and_says_why(draft: Any, what: str) -> None:
         assert what in finding.detail
 
 
+@pytest.mark.requirement("draft.declared")
 def test_a_drafter_that_cannot_be_followed_is_probed() -> None:
     class Numpy(Drafter):
         """Draws from a running sum in numpy."""
@@ -540,6 +546,7 @@ def single(row: Any, token: int) -> Drafted:
     return Drafted((((row,), (token,)),))
 
 
+@pytest.mark.requirement("draft.declared")
 def test_a_row_may_depend_on_chance_but_not_on_the_token() -> None:
     law = {single(EVEN, 0): QUARTER, single(EVEN, 1): QUARTER, single(ONE, 0): HALF}
     assert draft_declared(observation(law)) == 0
@@ -548,6 +555,7 @@ def test_a_row_may_depend_on_chance_but_not_on_the_token() -> None:
     assert draft_declared(observation(law)) == HALF + HALF / 2
 
 
+@pytest.mark.requirement("draft.declared")
 def test_tokens_that_are_declared_and_never_drawn_count() -> None:
     seen = observation({single(EVEN, 0): rational(1)})
     law = declared_law(seen.law, scheme_of(seen))
@@ -556,12 +564,14 @@ def test_tokens_that_are_declared_and_never_drawn_count() -> None:
     assert draft_declared(seen) == HALF
 
 
+@pytest.mark.requirement("draft.declared")
 def test_failures_count_in_full() -> None:
     law = {single(ONE, 0): QUARTER, Failure("raised X"): rational("3/4")}
     assert draft_declared(observation(law)) == rational("3/4")
     assert judge(observation(law))[0].verdict == FAIL
 
 
+@pytest.mark.requirement("draft.declared", "draft.joint")
 def test_the_second_of_two_siblings_has_its_own_law() -> None:
     """Without replacement of two tokens, both orders are as probable as the first token."""
     row = (QUARTER, rational("3/4"))
@@ -577,6 +587,7 @@ def test_the_second_of_two_siblings_has_its_own_law() -> None:
     assert draft_declared(observation(law, (2,))) == HALF
 
 
+@pytest.mark.requirement("draft.joint")
 def test_a_row_must_not_know_what_was_drawn_for_another_path() -> None:
     """A mask that lets branches of a tree see each other: each path is right, together they lie."""
     law: dict[Drafted | Failure, Any] = {}

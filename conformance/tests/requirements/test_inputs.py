@@ -1,4 +1,4 @@
-"""Requirements of chapter 8 with verifiers that keep them and verifiers that break them."""
+"""Requirements of chapter 10 with verifiers that keep them and verifiers that break them."""
 
 from __future__ import annotations
 
@@ -172,6 +172,7 @@ class NaNForUndrafted(Checked):
 # --- invalid input ------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("input.rejected")
 @pytest.mark.parametrize("kind", [Checked, Loop])
 def test_every_invalid_input_is_rejected_by_whoever_looks_everywhere(kind: type[Any]) -> None:
     seen = observe_inputs(kind(), CASE)
@@ -186,6 +187,7 @@ def test_every_invalid_input_is_rejected_by_whoever_looks_everywhere(kind: type[
     assert (finding.verdict, finding.detail, finding.lane) == (PASS, "", "run")
 
 
+@pytest.mark.requirement("input.rejected")
 @pytest.mark.parametrize(
     ("kind", "silent"),
     [
@@ -263,6 +265,7 @@ def test_invalid_inputs_are_told_apart() -> None:
     assert seen.undefined == {"token": "trusted"}
 
 
+@pytest.mark.requirement("input.rejected")
 def test_an_error_that_may_not_come_is_silence() -> None:
     """Half of all runs raise; the others end in silence, however rare they were."""
 
@@ -275,6 +278,7 @@ def test_an_error_that_may_not_come_is_silence() -> None:
     assert set(observe_inputs(Scripted(answer), CASE).errors.values()) == {None}
 
 
+@pytest.mark.requirement("input.rejected")
 def test_silence_is_excused_by_a_declaration_only() -> None:
     errors = {"nan": "ValueError: no", "shape": None, "token": None}
     where = {"shape": "a row too few", "token": "token 9"}
@@ -302,6 +306,7 @@ def undrafted(kind: type[Any], lane: str = "exact") -> dict[str, Finding]:
     }
 
 
+@pytest.mark.requirement("input.undrafted")
 @pytest.mark.parametrize("kind", [Checked, Loop, Trusting, RaisesOnUndrafted])
 def test_raising_or_saying_what_the_target_can_say_passes(kind: type[Any]) -> None:
     found = undrafted(kind)
@@ -309,6 +314,7 @@ def test_raising_or_saying_what_the_target_can_say_passes(kind: type[Any]) -> No
     assert {finding.verdict for finding in found.values()} == {PASS}
 
 
+@pytest.mark.requirement("input.undrafted")
 @pytest.mark.parametrize(
     ("kind", "detail"),
     [
@@ -324,6 +330,7 @@ def test_accepting_what_neither_says_fails(kind: type[Any], detail: str) -> None
     assert found["undrafted.unsaid.first"].detail.startswith(detail)
 
 
+@pytest.mark.requirement("input.undrafted")
 def test_what_is_no_emission_is_no_answer() -> None:
     found = undrafted(NaNForUndrafted)
     assert {finding.verdict for finding in found.values()} == {FAIL}
@@ -357,6 +364,7 @@ CERTIFIED: dict[str, set[str]] = {
 }
 
 
+@pytest.mark.requirement("input.undrafted")
 @pytest.mark.parametrize("name", CERTIFIED)
 def test_a_campaign_finds_what_is_wrong_and_nothing_else(name: str) -> None:
     report = certify(f"{HERE}:{name}", mode="quick", seed=0, progress=silent)

@@ -84,6 +84,16 @@ def bonus(of: Instance, drafts: Drafts, mass: Rational) -> dict[Outcome, Rationa
 # --- laws made by hand ---------------------------------------------------------------------
 
 
+@pytest.mark.requirement(
+    "law.lossless",
+    "law.reference",
+    "law.support",
+    "law.prefix",
+    "length.expected",
+    "length.bounded",
+    "length.optimal",
+    "random.fresh",
+)
 @pytest.mark.parametrize("algorithm", ALGORITHMS.values(), ids=lambda algorithm: algorithm.name)
 @pytest.mark.parametrize("drafts", [1, 2])
 def test_the_reference_is_at_distance_zero_of_itself(algorithm: Algorithm, drafts: int) -> None:
@@ -99,6 +109,7 @@ def test_the_reference_is_at_distance_zero_of_itself(algorithm: Algorithm, draft
                 assert finding.distance == 0
 
 
+@pytest.mark.requirement("law.lossless", "length.expected", "length.bounded")
 def test_accepting_everything_has_the_drafts_law() -> None:
     found = distances(seen(instance("1/4 3/4", "1/2 1/2"), lambda d: sure(Emission(0, d[0], 0))))
     # The text is (draft token, 0): 1/2 each, where the target says 1/16 and 3/16 for these two.
@@ -109,6 +120,7 @@ def test_accepting_everything_has_the_drafts_law() -> None:
     assert found["law.prefix"] == 0
 
 
+@pytest.mark.requirement("law.lossless", "length.expected", "length.bounded")
 def test_accepting_one_of_two_drafts_has_the_law_of_the_drafts_choice() -> None:
     of = instance("1/4 3/4", "1/2 1/2", drafts=2)
     found = distances(seen(of, lambda d: sure(Emission(0, max(d), 1)), "recursive_rejection"))
@@ -120,6 +132,7 @@ def test_accepting_one_of_two_drafts_has_the_law_of_the_drafts_choice() -> None:
     assert found["length.expected"] == 1 - rational("7/8")
 
 
+@pytest.mark.requirement("law.support")
 def test_what_the_target_never_says_counts_wherever_it_stands() -> None:
     of = instance("1 0", "1/2 1/2")
     accepted = distances(seen(of, lambda d: sure(Emission(0, d[0], 0))))
@@ -129,6 +142,7 @@ def test_what_the_target_never_says_counts_wherever_it_stands() -> None:
     assert said["law.lossless"] == 1
 
 
+@pytest.mark.requirement("law.prefix", "law.lossless")
 def test_a_failure_is_no_text_and_no_prefix() -> None:
     found = findings(seen(instance("1/2 1/2", "1/2 1/2"), lambda d: sure(Failure("raised X"))))
     assert found["law.prefix"].distance == 1
@@ -137,6 +151,7 @@ def test_a_failure_is_no_text_and_no_prefix() -> None:
     assert found["law.support"].distance == 0
 
 
+@pytest.mark.requirement("law.reference", "length.expected")
 def test_the_joint_law_with_the_drafts_is_compared() -> None:
     """Swapping what two paths lead to keeps the text's law, and is still another algorithm."""
     of = instance("1/2 1/2", "1/2 1/2", length=1)
@@ -146,6 +161,7 @@ def test_the_joint_law_with_the_drafts_is_compared() -> None:
     assert found["length.expected"] == 1
 
 
+@pytest.mark.requirement("law.reference")
 def test_the_path_is_part_of_the_law() -> None:
     of = instance("1/2 1/2", "1/2 1/2", drafts=2, scheme="without_replacement")
 
@@ -158,6 +174,7 @@ def test_the_path_is_part_of_the_law() -> None:
     assert found["law.reference"] == 1
 
 
+@pytest.mark.requirement("random.fresh")
 def test_the_next_token_is_judged_given_what_was_accepted() -> None:
     """A correction that is always 0 is right for one half of it, after every rejection."""
     of = instance("1/4 1/4 1/2", "1/2 1/2 0")
@@ -171,6 +188,7 @@ def test_the_next_token_is_judged_given_what_was_accepted() -> None:
     assert found["length.expected"] == 0
 
 
+@pytest.mark.requirement("law.reference", "random.fresh")
 def test_a_wrong_accepted_length_is_not_a_stale_next_token() -> None:
     of = instance("1/4 3/4", "1/2 1/2")
 
@@ -182,6 +200,7 @@ def test_a_wrong_accepted_length_is_not_a_stale_next_token() -> None:
     assert found["law.reference"] == HALF
 
 
+@pytest.mark.requirement("length.bounded", "length.optimal")
 def test_a_length_above_the_optimum_is_called_impossible() -> None:
     of = instance("1/4 3/4", "1/2 1/2")
     found = findings(seen(of, lambda d: sure(Emission(0, d[0], 0)), algorithm="block"))
@@ -221,6 +240,7 @@ def test_distances_are_allowed_as_much_as_the_law_can_move_them() -> None:
     assert set(found) == set(LAWS)
 
 
+@pytest.mark.requirement("law.lossless", "law.reference", "length.expected", "length.bounded")
 def test_lossless_and_slow_is_told_from_lossy() -> None:
     """Keeping a drafted token only if a fresh sample of the target says it loses speed alone."""
     of = instance("1/4 3/4", "1/2 1/2", drafts=2)
@@ -517,10 +537,27 @@ def failed(adapter: Any) -> dict[str, set[int]]:
     return found
 
 
+@pytest.mark.requirement(
+    "law.lossless",
+    "law.reference",
+    "law.support",
+    "law.prefix",
+    "length.expected",
+    "length.bounded",
+    "random.fresh",
+)
 def test_recursive_rejection_in_torch_conforms() -> None:
     assert failed(Several()) == {}
 
 
+@pytest.mark.requirement(
+    "law.lossless",
+    "law.reference",
+    "law.support",
+    "length.expected",
+    "length.bounded",
+    "random.fresh",
+)
 @pytest.mark.parametrize(
     ("wrong", "requirements"),
     [
@@ -545,6 +582,7 @@ def test_what_is_wrong_with_several_drafts_only_fails_there(
     assert all(numbers <= {2, 3} for numbers in found.values())
 
 
+@pytest.mark.requirement("random.fresh")
 def test_a_correction_from_the_target_fails_with_one_draft_as_well() -> None:
     found = failed(CorrectsFromTarget())
     assert found["random.fresh"] == {1, 2, 3}
@@ -554,6 +592,7 @@ def test_a_correction_from_the_target_fails_with_one_draft_as_well() -> None:
 # --- stateful algorithms --------------------------------------------------------------------
 
 
+@pytest.mark.requirement("law.lossless", "length.bounded")
 def test_a_stateful_algorithm_may_accept_more_than_a_stateless_one() -> None:
     """P = (1/3, 2/3) and Q = (2/3, 1/3), L = 2: the sum of min(p, q) over all prefixes."""
     of = instance("1/3 2/3", "2/3 1/3", 2)
@@ -571,6 +610,7 @@ def test_a_stateful_algorithm_may_accept_more_than_a_stateless_one() -> None:
     assert named["length.bounded"].distance == rational("4/3") - optimum(of)
 
 
+@pytest.mark.requirement("law.lossless")
 def test_an_emission_is_continued_by_what_its_algorithm_leaves_there() -> None:
     """Drawing from P at once, with P = (1/4, 3/4) and Q = (1/2, 1/2), by hand.
 

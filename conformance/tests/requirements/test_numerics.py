@@ -136,6 +136,7 @@ class ArithmeticInHalf(Token):
         return rows
 
 
+@pytest.mark.requirement("number.dtypes", "number.extreme", "number.masked")
 @pytest.mark.parametrize(
     "verifier", [Token(), Loop(), Logits(), ArithmeticInHalf()], ids=lambda v: v.name
 )
@@ -246,6 +247,7 @@ class OnlineSoftmax(Logits):
         return (logits - highest).exp() / mass
 
 
+@pytest.mark.requirement("number.dtypes", "number.extreme", "number.masked")
 @pytest.mark.parametrize(
     ("verifier", "requirement"),
     [
@@ -266,6 +268,7 @@ def test_what_is_wrong_breaks_its_requirement_alone(verifier: Any, requirement: 
     assert broken(verifier) == {requirement}
 
 
+@pytest.mark.requirement("number.dtypes")
 def test_what_half_precision_could_explain_is_inconclusive() -> None:
     assert {each.verdict for each in judged(RejectsMoreInHalf())} == {PASS, INCONCLUSIVE}
     assert broken(RejectsMoreInHalf(), INCONCLUSIVE) == {"number.dtypes"}
@@ -337,6 +340,7 @@ def test_the_text_is_judged_where_the_algorithm_is_not_known() -> None:
     assert 0 < law_distance(seen) < seen.allowed
 
 
+@pytest.mark.requirement("number.extreme")
 def test_products_are_asked_of_algorithms_that_accept_what_is_equal() -> None:
     token = declaration(Token())
     assert accepts_what_is_equal(token)
@@ -383,6 +387,7 @@ class EndsOneTooEarly(Token):
         return torch.where(token == last, 0, token)
 
 
+@pytest.mark.requirement("number.vocabulary")
 @pytest.mark.parametrize(
     ("verifier", "vocabulary"),
     [(Token(), 8193), (Token(), 128_256), (Logits(), 8193), (Logits(), 128_256), (Loop(), 8191)],
@@ -396,6 +401,7 @@ def test_right_verifiers_pass_at_every_size(verifier: Any, vocabulary: int) -> N
     assert finding.sampled.detectable < 0.4
 
 
+@pytest.mark.requirement("number.vocabulary")
 @pytest.mark.parametrize(
     ("verifier", "vocabulary"),
     [
@@ -428,6 +434,7 @@ def test_tokens_are_scattered_and_found_again(vocabulary: int) -> None:
     assert (places[2] >= 2**16) == (vocabulary > 2**16 + 1)
 
 
+@pytest.mark.requirement("number.vocabulary")
 def test_what_is_said_between_the_scattered_tokens_is_no_token() -> None:
     class SaysOne(Token):
         def draw(self, rows: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Each requirement of chapter 6 with verifiers that keep it and verifiers that break it alone."""
+"""Each requirement of chapter 8 with verifiers that keep it and verifiers that break it alone."""
 
 from __future__ import annotations
 
@@ -363,12 +363,16 @@ REQUIREMENTS = (
 )
 
 
+@pytest.mark.requirement(
+    "random.reproducible", "random.generator", "random.calls", "random.boundary", "random.one"
+)
 @pytest.mark.parametrize("kind", [Batched, Loop, OnNoise])
 def test_what_is_right_passes(kind: type[Any]) -> None:
     for requirement in REQUIREMENTS:
         assert verdicts(kind, requirement) == {"pass"}
 
 
+@pytest.mark.requirement("random.iterations")
 @pytest.mark.parametrize("kind", [Drafter, LoopDrafter])
 def test_a_drafter_with_noise_of_its_own_passes(kind: type[Any]) -> None:
     found = iterations(kind)
@@ -376,6 +380,7 @@ def test_a_drafter_with_noise_of_its_own_passes(kind: type[Any]) -> None:
     assert {(each.verdict, each.lane) for each in found} == {("pass", "exact")}
 
 
+@pytest.mark.requirement("random.iterations")
 @pytest.mark.parametrize("kind", [ReusesClocks, ReusesMarks])
 def test_a_drafter_whose_noise_is_used_again_fails(kind: type[Any]) -> None:
     assert "fail" in {each.verdict for each in iterations(kind)}
@@ -403,6 +408,9 @@ WRONG = {
 }
 
 
+@pytest.mark.requirement(
+    "random.reproducible", "random.generator", "random.calls", "random.boundary", "random.one"
+)
 @pytest.mark.parametrize("kind", WRONG)
 def test_what_is_wrong_fails_by_what_it_breaks(kind: type[Any]) -> None:
     seen = [each for each in REQUIREMENTS if each != "random.calls" or kind not in BLIND]
@@ -413,6 +421,7 @@ def test_what_is_wrong_fails_by_what_it_breaks(kind: type[Any]) -> None:
 # --- single runs --------------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("random.generator")
 @pytest.mark.parametrize(
     ("kind", "words"),
     [
@@ -432,6 +441,7 @@ def test_what_is_not_reproducible_is_told_by_draft_and_outcome() -> None:
     assert ", then accepts [" in told
 
 
+@pytest.mark.requirement("random.reproducible")
 def test_coins_that_are_kept_are_reproducible() -> None:
     """After the first call; what is wrong with them is that calls are not independent."""
     assert verdicts(KeepsCoins, "random.reproducible") == {"pass"}
@@ -463,6 +473,7 @@ def test_results_that_are_drawn_afresh_do_not_agree_by_chance(algorithm: str) ->
 # --- consecutive calls and iterations -----------------------------------------------------------
 
 
+@pytest.mark.requirement("random.calls")
 def test_coins_that_are_kept_make_calls_dependent_in_the_exact_and_the_sample_lane() -> None:
     verdicts_of = {f.case: f.verdict for f in judged(KeepsCoins, "random.calls")}
     # A buffer of another shape is drawn anew.
@@ -476,6 +487,7 @@ def test_coins_that_are_kept_make_calls_dependent_in_the_exact_and_the_sample_la
     assert (finding.verdict, finding.lane) == ("fail", "sample")
 
 
+@pytest.mark.requirement("random.calls")
 def test_calls_pass_in_the_sample_lane_too() -> None:
     (task,) = tasks_of(Batched, "calls.same")
     (finding,) = task.judge(Batched(), Terms(lane="sample", tier="quick"))
@@ -502,6 +514,7 @@ def test_coins_of_an_earlier_run_do_not_confuse_the_exact_lane() -> None:
     assert adapter.kept is None
 
 
+@pytest.mark.requirement("random.iterations")
 def test_a_race_that_runs_twice_is_decided_by_counting() -> None:
     """The exact lane refuses it, and says why; the counts are far from what they should be."""
     tasks = tasks_of(ReusesClocks, "iterations.three-tokens")
@@ -552,6 +565,7 @@ def test_the_smallest_noise_that_does_it_is_told() -> None:
     assert "exponential_ gives 0 (number" in details(HalfRace, "random.boundary")
 
 
+@pytest.mark.requirement("random.boundary")
 def test_what_ordinary_noise_leads_to_is_not_the_ends_fault() -> None:
     class BonusFromDraft(Batched):
         """Says what the target never says, with any noise."""
@@ -589,6 +603,7 @@ CERTIFIED: dict[str, set[str]] = {
 }
 
 
+@pytest.mark.requirement("random.calls", "random.iterations", "random.boundary")
 @pytest.mark.parametrize("name", CERTIFIED)
 def test_a_campaign_finds_what_is_wrong_and_nothing_else(name: str) -> None:
     report = certify(f"{HERE}:{name}", mode="quick", seed=0, progress=silent)

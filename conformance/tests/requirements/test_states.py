@@ -60,6 +60,7 @@ def test_a_stateless_verifier_is_not_asked() -> None:
 # --- right ones -----------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("law.state")
 @pytest.mark.parametrize("chain", [*SINGLE, "two-drafts", "rows"])
 def test_the_reference_leaves_what_it_says(chain: str) -> None:
     finding = judged(reference.recursive_greedy_block, chain)
@@ -68,6 +69,7 @@ def test_the_reference_leaves_what_it_says(chain: str) -> None:
     assert finding.distance < ROUNDED
 
 
+@pytest.mark.requirement("law.state")
 @pytest.mark.parametrize("chain", ["three-tokens", "rows"])
 def test_floats_in_batches_are_right_up_to_rounding(chain: str) -> None:
     finding = judged(GreedyBlock(), chain)
@@ -76,6 +78,7 @@ def test_floats_in_batches_are_right_up_to_rounding(chain: str) -> None:
     assert 0 < finding.distance < rational("1/1000000")
 
 
+@pytest.mark.requirement("law.state")
 def test_the_probe_lane_sees_the_same() -> None:
     assert judged(GreedyBlock(), "zeros", lane="probe").verdict == PASS
     exact, probe = (judged(stateful.LeavesNoState(), "zeros", lane=x) for x in ("exact", "probe"))
@@ -101,6 +104,7 @@ def test_rounding_grows_with_every_block_within_a_block() -> None:
 # --- wrong ones -----------------------------------------------------------------------------
 
 
+@pytest.mark.requirement("law.state")
 def test_a_failure_says_what_was_drafted_emitted_and_left() -> None:
     """V = 3, P = (1/4, 9/16, 3/16) and Q = (5/8, 1/8, 1/4) in every context, by hand.
 
@@ -119,6 +123,7 @@ def test_a_failure_says_what_was_drafted_emitted_and_left() -> None:
     assert (nothing.verdict, nothing.detail) == (FAIL, f"{text}of no state")
 
 
+@pytest.mark.requirement("law.state")
 @pytest.mark.parametrize(
     ("mutant", "chain"),
     [
@@ -173,12 +178,14 @@ class Random(GreedyBlock):
         return {**state, "noise": torch.rand(len(request.draft_tokens))}
 
 
+@pytest.mark.requirement("law.state")
 def test_what_an_adapter_keeps_to_itself_does_not_count() -> None:
     finding = judged(Remembers(), "three-tokens")
     assert finding.verdict == FAIL
     assert finding.detail.endswith(", told empty [0.0]")
 
 
+@pytest.mark.requirement("law.state")
 @pytest.mark.parametrize(
     ("adapter", "message"),
     [

@@ -38,6 +38,7 @@ def judged(adapter: Any, setting: str, *, lane: str = "exact") -> Finding:
     return finding
 
 
+@pytest.mark.requirement("text.lossless")
 @pytest.mark.parametrize("setting", [s.id for s in SETTINGS.values() if s.tier == "quick"])
 def test_a_right_pipeline_passes(setting: str) -> None:
     found = judged(Writing(), setting)
@@ -46,6 +47,7 @@ def test_a_right_pipeline_passes(setting: str) -> None:
     assert found.distance < rational("1/10000000")
 
 
+@pytest.mark.requirement("text.lossless")
 @pytest.mark.parametrize(
     ("pipeline", "setting", "told"),
     [
@@ -62,6 +64,7 @@ def test_a_wrong_one_fails_and_the_worst_text_is_told(
     assert found.detail.startswith(told)
 
 
+@pytest.mark.requirement("text.lossless")
 @pytest.mark.parametrize("pipeline", [WritesByTheRawRow, BonusOfTheRawRow])
 def test_what_is_wrong_with_options_is_right_without(pipeline: type[Writing]) -> None:
     assert judged(pipeline(), "text.v3.h2.plain").verdict == PASS
@@ -78,6 +81,7 @@ class ThroughNumpyRaw(ThroughNumpy, WritesByTheRawRow):
     """Does so, and declares the raw row."""
 
 
+@pytest.mark.requirement("text.lossless")
 def test_where_the_exact_lane_is_blind_the_probe_lane_decides() -> None:
     with pytest.raises(OpaqueRandomness):
         judged(ThroughNumpy(), "text.v3.h2.cold")
@@ -97,6 +101,7 @@ class Broken(Writing):
         return torch.tensor(self.text)
 
 
+@pytest.mark.requirement("text.lossless")
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -134,6 +139,7 @@ def seen(assisted: Law[Any], own: Law[Any], *, slack: str = "0") -> TextObservat
     return TextObservation("by-hand", assisted, own, 2, rational(slack), allowed)
 
 
+@pytest.mark.requirement("text.lossless")
 def test_by_hand() -> None:
     fair = Law({(0,): rational("1/2"), (1,): rational("1/2")})
     bent = Law({(0,): rational("3/4"), (1,): rational("1/4")})

@@ -1,11 +1,14 @@
-"""What is required: the registry of requirements, and the schema of every JSON document."""
+"""What is required: the registry of requirements, the schema of every JSON document, vectors."""
 
 from __future__ import annotations
 
-from draftproof.spec.registry import Requirement, chapters, requirements
+from draftproof.spec.registry import Requirement, chapters, requirements, version
 from draftproof.spec.schemas import MalformedDocument, schema, schema_files, validate
+from draftproof.spec.vectors import VECTOR_KINDS, VECTOR_TIERS, vector_files
 
 __all__ = [
+    "VECTOR_KINDS",
+    "VECTOR_TIERS",
     "MalformedDocument",
     "Requirement",
     "chapters",
@@ -13,4 +16,6 @@ __all__ = [
     "schema",
     "schema_files",
     "validate",
+    "vector_files",
+    "version",
 ]

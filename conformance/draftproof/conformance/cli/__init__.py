@@ -20,6 +20,7 @@ from draftproof.conformance.cli.mutants import mutants
 from draftproof.conformance.cli.reporting import report
 from draftproof.conformance.cli.starting import init
 from draftproof.conformance.cli.theorems import claims, prove
+from draftproof.conformance.cli.vectors import vectors
 
 EXIT_CODES = {
     0: "every adapter conforms, or fails only in what is known to",
@@ -57,6 +58,7 @@ for command in (
     compare,
     prove,
     claims,
+    vectors,
     list_,
 ):
     cli.add_command(command)

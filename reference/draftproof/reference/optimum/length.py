@@ -163,29 +163,31 @@ def _drawn_together(
     return tuple(drawn.items())
 
 
-def selection_law(drawn: Drawn, order: Iterable[Path]) -> dict[Path, Rational]:
+def selection_law(drawn: Drawn, order: Iterable[Path], *, one: Any = ONE) -> dict[Path, Any]:
     """Return P(the highest-ranked drafted path passes x) for every prefix x, the lowest path first.
 
     The probability that all drafted paths are among the paths ranked so far grows path by path,
-    and with it that of every context above the path only. `drawn` is `drawn_below`.
+    and with it that of every context above the path only. `drawn` is `drawn_below`; where its
+    weights are floats, `one` is one, too.
     """
-    inside: dict[Path, Rational] = {}
-    law: dict[Path, Rational] = {}
+    zero = 0 * one
+    inside: dict[Path, Any] = {}
+    law: dict[Path, Any] = {}
     for path in order:
-        before = inside.get((), ZERO)
-        inside[path] = ONE
+        before = inside.get((), zero)
+        inside[path] = one
         for size in range(len(path) - 1, -1, -1):
-            inside[path[:size]] = _all_inside(drawn[path[:size]], inside)
+            inside[path[:size]] = _all_inside(drawn[path[:size]], inside, zero)
         for size in range(len(path) + 1):
-            law[path[:size]] = law.get(path[:size], ZERO) + inside[()] - before
+            law[path[:size]] = law.get(path[:size], zero) + inside[()] - before
     return law
 
 
 def _all_inside(
-    drawn: Sequence[tuple[Rational, tuple[Path, ...]]], inside: Mapping[Path, Rational]
-) -> Rational:
+    drawn: Sequence[tuple[Any, tuple[Path, ...]]], inside: Mapping[Path, Any], zero: Any
+) -> Any:
     """Return the probability that all paths are inside, given those of the next contexts."""
-    mass = ZERO
+    mass = zero
     for weight, contexts in drawn:
         for context in contexts:
             if context not in inside:

@@ -105,7 +105,7 @@ class _Program:
     def law(self, order: Order) -> Numbers:
         """Return the law of the path that an order selects."""
         if order not in self.laws:
-            law = selection_law(self.drawn, order)
+            law = selection_law(self.drawn, order, one=ONE if self.is_exact else 1.0)
             self.laws[order] = np.array([law[node] for node in self.nodes], dtype=self.share.dtype)
         return self.laws[order]
 

@@ -1,0 +1,183 @@
+"""Commands for test vectors: `vectors export`, `vectors check` and `vectors fmt`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from draftproof.conformance.cli.documents import as_json, print_json
+from draftproof.reference.errors import InvalidInput
+from draftproof.reference.verifiers import algorithm_named
+from draftproof.spec import VECTOR_KINDS, VECTOR_TIERS, vector_files
+
+_files = click.argument(
+    "places",
+    nargs=-1,
+    metavar="[FOLDER|FILE]...",
+    type=click.Path(exists=True, path_type=Path),
+)
+
+
+@click.group()
+def vectors() -> None:
+    """Write, check and format test vectors, which are for verifiers in other languages.
+
+    A folder of vectors has a folder for each tier; the ones that ship are in spec/vectors.
+    """
+
+
+@vectors.command()
+@click.option(
+    "--tier",
+    type=click.Choice(VECTOR_TIERS),
+    default=VECTOR_TIERS[-1],
+    show_default=True,
+    help="The largest tier; those before it are part of it.",
+)
+@click.option(
+    "--algorithm",
+    "algorithms",
+    multiple=True,
+    metavar="NAME",
+    help="Only vectors of this algorithm. [default: all, optima and errors too]",
+)
+@click.option(
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("vectors"),
+    show_default=True,
+    help="The folder to write to.",
+)
+@as_json
+def export(tier: str, algorithms: tuple[str, ...], output: Path, as_json: bool) -> None:
+    """Compute vectors from the reference, and write them. What is there is replaced, file by file.
+
+    Nothing is written before everything is known.
+    """
+    from draftproof.conformance.report import terminal
+    from draftproof.conformance.vectors import making, written
+
+    try:
+        wanted = {algorithm_named(name).name for name in algorithms} or None
+    except InvalidInput as error:
+        raise click.UsageError(str(error)) from None
+    tiers = VECTOR_TIERS[: VECTOR_TIERS.index(tier) + 1]
+    asked = [(each, kind) for each in tiers for kind in VECTOR_KINDS]
+    made = {}
+    for place, kind in terminal.shown_progress(asked, len(asked), "vectors"):
+        document = making.document(kind, place, algorithms=wanted)
+        if document["vectors"]:
+            made[output / place / f"{kind}.json"] = document
+    texts = {path: written.text(document) for path, document in made.items()}
+    files = []
+    for path, document in made.items():
+        changed = not path.is_file() or path.read_bytes() != texts[path].encode()
+        if changed:
+            _write(texts[path], path)
+        files.append(_told(path, document, changed=changed))
+    _show(files, as_json=as_json)
+
+
+@vectors.command("check")
+@_files
+@as_json
+def check_(places: tuple[Path, ...], as_json: bool) -> None:
+    """Compute vectors again from the reference, and compare exactly; by default those that ship.
+
+    Says of every file the first vector that is not what the reference says.
+    """
+    from draftproof.conformance.report import terminal
+    from draftproof.conformance.vectors import checking
+
+    found = _found(places)
+    files = []
+    for path in terminal.shown_progress(found, len(found), "vectors"):
+        document = None
+        try:
+            document = checking.read(path)
+            checking.require_right(document, str(path))
+        except checking.VectorsError as error:
+            files.append(_told(path, document, error=str(error)))
+        else:
+            files.append(_told(path, document))
+    _show(files, as_json=as_json)
+
+
+@vectors.command()
+@_files
+@click.option("--check", "only_check", is_flag=True, help="Write nothing; say what would change.")
+@as_json
+def fmt(places: tuple[Path, ...], only_check: bool, as_json: bool) -> None:
+    """Write files of vectors in their one form; by default those that ship."""
+    from draftproof.conformance.vectors import checking, written
+
+    files = []
+    for path in _found(places):
+        try:
+            document = checking.read(path)
+        except checking.VectorsError as error:
+            files.append(_told(path, None, error=str(error)))
+            continue
+        text = written.text(document)
+        changed = path.read_bytes() != text.encode()
+        problem = None
+        if changed and only_check:
+            problem = f"{path} is not in its one form: 'draftproof vectors fmt' writes it"
+        elif changed:
+            _write(text, path)
+        files.append(_told(path, document, changed=changed, error=problem))
+    _show(files, as_json=as_json)
+
+
+def _found(places: tuple[Path, ...]) -> list[Path]:
+    """Return the files that are meant. A folder without any is a usage error."""
+
+    def within(place: Path) -> Iterator[Path]:
+        inside = sorted(place.rglob("*.json")) if place.is_dir() else [place]
+        if not inside:
+            raise click.UsageError(f"there is no file of vectors (*.json) in {str(place)!r}")
+        yield from inside
+
+    return [path for place in places for path in within(place)] or [*vector_files()]
+
+
+def _write(text: str, path: Path) -> None:
+    """Write a file and the folders to it. Whatever prevents it is a usage error."""
+    from draftproof.conformance.vectors import written
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        written.write(text, path)
+    except OSError as error:
+        raise click.UsageError(f"cannot write {str(path)!r}: {error.strerror}") from None
+
+
+def _told(
+    path: Path, document: Any, *, changed: bool = False, error: str | None = None
+) -> dict[str, Any]:
+    return {
+        "file": str(path),
+        "kind": document["kind"] if document else None,
+        "tier": document["tier"] if document else None,
+        "vectors": len(document["vectors"]) if document else 0,
+        "changed": changed,
+        "error": error,
+    }
+
+
+def _show(files: list[dict[str, Any]], *, as_json: bool) -> None:
+    """Print what became of the files, and exit with 5 if something is wrong with one of them."""
+    code = 5 if any(file["error"] for file in files) else 0
+    if as_json:
+        print_json({"files": files, "exit_code": code}, "vectors-outcome")
+    for file in files:
+        if file["error"]:
+            click.echo(f"Error: {file['error']}", err=True)
+        elif not as_json:
+            changed = ", written" if file["changed"] else ""
+            click.echo(f"{file['file']}: {file['vectors']} vectors{changed}")
+    sys.exit(code)

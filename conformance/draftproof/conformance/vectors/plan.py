@@ -1,0 +1,207 @@
+"""What there are vectors of: algorithms on instances, tier by tier.
+
+A tier has what is new in it. Instances are the suite's cases, and a few more; they are named, so
+that the id of a vector follows from what it is of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cache
+from math import prod
+
+from draftproof.conformance.cases import cases
+from draftproof.conformance.cases.rows import instance, without
+from draftproof.reference.drafting import SCHEMES
+from draftproof.reference.errors import Unsupported
+from draftproof.reference.model import Instance
+from draftproof.reference.verifiers import ALGORITHMS, Algorithm, require_fit
+from draftproof.spec import VECTOR_TIERS
+
+OPTIMUM = "optimum"
+"""What stands for an algorithm in the id of an optimum."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An algorithm on an instance of this name."""
+
+    algorithm: Algorithm
+    name: str
+    instance: Instance
+
+
+_LAWS = {
+    "tiny": ("zeros.target.v2.l1", "generic.v2.l1", "motivating", "several.*.v2.l1.k2"),
+    "small": (
+        "generic.v2.l2",
+        "generic.v3.l2",
+        "zeros.both",
+        "zeros.same",
+        "disjoint",
+        "equal",
+        "equal.first",
+        "banked",
+        "near-one.sure",
+        "single-token.l1",
+        "several.*.v3.l1.k2",
+        "several.*.v2.l2.k2",
+        "several.*.zeros.k2",
+        "several.*.concentrated.k2",
+        "several.*.disjoint.k2",
+        "several.*.point.draft.k2",
+        "several.*.banked.k2",
+        "tree.*.v2.b1x2",
+    ),
+    "standard": (
+        "generic.v4.l2",
+        "generic.v2.l3",
+        "generic.v3.l3",
+        "zeros.target",
+        "zeros.draft",
+        "disjoint.later",
+        "equal.later",
+        "near-equal",
+        "ties",
+        "point.*",
+        "near-one.*",
+        "lost-then-won",
+        "single-token",
+        "several.*.equal.k2",
+        "several.*.v3.l1.k3",
+        "several.*.ties.later.k2",
+        "several.*.equal.later.k2",
+        "several.*.disjoint.later.k2",
+        "several.*.point.target.k2",
+        "several.*.point.draft.k3",
+        "several.*.near-one.k2",
+        "several.*.single-token.k2",
+        "several.[!i]*.zeros.k3",
+        "several.[!i]*.v4.l1.k2",
+        "tree.*.v3.b1x2",
+        "tree.*.concentrated.b1x2",
+        "tree.*.v2.b2x2",
+        "tree.[!i]*.zeros.b2x2",
+        "tree.[!i]*.disjoint.once.b2x2",
+    ),
+}
+"""The instances of laws: of several paths, those on which few of them can be drawn."""
+
+_DECISIONS = {
+    "tiny": _LAWS["tiny"],
+    "small": (
+        "generic.v2.l2",
+        "zeros.both",
+        "zeros.same",
+        "disjoint",
+        "equal",
+        "banked",
+        "near-one.sure",
+        "single-token.l1",
+        "several.iid.zeros.k2",
+        "several.[!i]*.v3.l1.k2",
+        "several.[!i]*.v2.l2.k2",
+        "several.*.disjoint.k2",
+        "several.*.point.draft.k2",
+        "tree.*.v2.b1x2",
+    ),
+    "standard": (
+        "generic.v3.l2",
+        "generic.v2.l3",
+        "zeros.target",
+        "zeros.draft",
+        "equal.first",
+        "lost-then-won",
+        "ties",
+        "point.*",
+        "several.iid.v2.l2.k2",
+        "several.iid.concentrated.k2",
+        "several.[!i]*.v3.l1.k3",
+        "several.*.ties.later.k2",
+    ),
+}
+
+_VALUES = {
+    "tiny": _LAWS["tiny"],
+    "small": _LAWS["small"],
+    "standard": (*_LAWS["standard"], "generic.v4.l3", "several.*.v3.l2.k2", "tree.iid.zeros.b2x2"),
+}
+
+ONE_PATH = "generic.v2.l2"
+"""The instance of one path on which verifiers of several are asked, too."""
+
+
+@cache
+def instances() -> dict[str, Instance]:
+    """Return the instances that vectors may be of, by name."""
+    known = {case.id: case.instance for case in cases("standard")}
+    return {**dict(_own()), **known}
+
+
+def laws(tier: str) -> Iterator[Entry]:
+    """Yield what the laws of a tier are of."""
+    yield from _entries(_LAWS, tier)
+
+
+def decisions(tier: str) -> Iterator[Entry]:
+    """Yield what the decisions of a tier are of."""
+    yield from _entries(_DECISIONS, tier)
+
+
+def values(tier: str) -> Iterator[Entry]:
+    """Yield what the values of a tier are of, but for the optima."""
+    yield from _entries(_VALUES, tier)
+
+
+def optima(tier: str) -> Iterator[tuple[str, Instance]]:
+    """Yield the instances of a tier's optima, with their names."""
+    yield from ((name, instances()[name]) for name in _named(_VALUES, tier))
+
+
+def _entries(plan: dict[str, tuple[str, ...]], tier: str) -> Iterator[Entry]:
+    for name in _named(plan, tier):
+        asked = instances()[name]
+        for algorithm in ALGORITHMS.values():
+            if _fits(algorithm, asked) and (
+                algorithm.most_drafts == 1 or asked.drafts > 1 or name == ONE_PATH
+            ):
+                yield Entry(algorithm, name, asked)
+
+
+def _named(plan: dict[str, tuple[str, ...]], tier: str) -> list[str]:
+    """Return the names of a tier that no tier before it has."""
+    own, before = plan[tier], VECTOR_TIERS[: VECTOR_TIERS.index(tier)]
+    taken = [pattern for each in before for pattern in plan[each]]
+    return [name for name in instances() if _matches(name, own) and not _matches(name, taken)]
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _fits(algorithm: Algorithm, asked: Instance) -> bool:
+    try:
+        require_fit(algorithm, asked)
+    except Unsupported:
+        return False
+    return True
+
+
+def _own() -> Iterator[tuple[str, Instance]]:
+    """Yield the instances that are no cases."""
+    yield "zeros.target.v2.l1", instance("zeros.target.v2.l1", 2, 1, target=lambda _: (1,))
+    same = instance(
+        "zeros.same", 3, 2, target=lambda c: without(c, 3), draft=lambda c: without(c, 3)
+    )
+    yield "zeros.same", same
+    branching = (1, 2)
+    for scheme in SCHEMES:
+        tree = replace(
+            instance("tree.v2.b1x2", 2, len(branching)),
+            scheme=scheme,
+            branching=branching,
+            drafts=prod(branching),
+        )
+        yield f"tree.{scheme}.v2.b1x2", tree

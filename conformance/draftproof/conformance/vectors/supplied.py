@@ -1,0 +1,176 @@
+"""Supplied numbers: a chance that answers from a list, and keeps what it was asked.
+
+Every question takes the next number u, 0 <= u < 1, also where the answer is certain. A question is
+its *thresholds*: the running sums of the weights, divided by their sum. The answer is the first
+place whose threshold exceeds u; so a coin, whose one threshold is its probability, passes if and
+only if u is below it.
+
+    >>> from draftproof.reference.rational import rational
+    >>> supplied = Supplied([rational("1/3"), rational("1/2")])
+    >>> supplied.coin(rational("1/3")), supplied.draw([rational(1), rational(0), rational(1)])
+    (False, 2)
+    >>> [[str(edge) for edge in question.thresholds] for question in supplied.asked]
+    [['1/3'], ['1/2', '1/2', '1']]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, count, pairwise
+
+from draftproof.reference.chance import Chance
+from draftproof.reference.emission import Emission
+from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
+
+Numbers = tuple[Rational, ...]
+Program = Callable[[Chance], Emission]
+
+BITS = 16
+"""A number just inside a threshold is a multiple of 2**-16, which is a float, and the largest that
+is `MARGIN` away from it."""
+
+MARGIN = rational("1/2") ** (BITS + 1)
+"""So far from every threshold, a number is decided in float32 as it is in exact arithmetic."""
+
+
+class OutOfNumbers(RuntimeError):
+    """A program asks for more numbers than it is supplied with."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A coin or a draw, by its thresholds: never falling, the last one of a draw being 1."""
+
+    coin: bool
+    thresholds: Numbers
+
+    def cells(self) -> Iterator[tuple[Rational, Rational]]:
+        """Yield, for every answer that is possible, the numbers low <= u < high that give it."""
+        ends = (ZERO, *self.thresholds, *((ONE,) if self.coin else ()))
+        yield from ((low, high) for low, high in pairwise(ends) if low < high)
+
+
+class Supplied:
+    """A chance that answers from numbers, and keeps its questions.
+
+    Where the numbers end it takes `otherwise`'s of the question, and keeps them too; without it, it
+    raises `OutOfNumbers`.
+    """
+
+    def __init__(
+        self,
+        numbers: Sequence[Rational],
+        *,
+        otherwise: Callable[[Question], Rational] | None = None,
+    ) -> None:
+        self._given = tuple(numbers)
+        self._otherwise = otherwise
+        self.numbers: list[Rational] = []
+        self.asked: list[Question] = []
+
+    def draw(self, weights: Sequence[Rational]) -> int:
+        """Return the first place whose threshold exceeds the next number."""
+        mass = total(weights)
+        thresholds = tuple(accumulate(weight / mass for weight in weights))
+        number = self._next(Question(coin=False, thresholds=thresholds))
+        return next(place for place, edge in enumerate(thresholds) if number < edge)
+
+    def coin(self, probability: Rational) -> bool:
+        """Return whether the next number is below the probability."""
+        return self._next(Question(coin=True, thresholds=(rational(probability),))) < probability
+
+    def _next(self, question: Question) -> Rational:
+        step = len(self.asked)
+        self.asked.append(question)
+        if step < len(self._given):
+            number = self._given[step]
+        elif self._otherwise is not None:
+            number = self._otherwise(question)
+        else:
+            raise OutOfNumbers(f"question {step + 1} has no number: {len(self._given)} are given")
+        self.numbers.append(number)
+        return number
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a program was asked, which numbers answered, and what it emitted."""
+
+    asked: tuple[Question, ...]
+    numbers: Numbers
+    emission: Emission
+
+
+def run_on(program: Program, numbers: Sequence[Rational]) -> Run:
+    """Run a program on exactly these numbers.
+
+    Raises `OutOfNumbers` where it asks for more, `ValueError` where it asks for fewer.
+    """
+    run = _run(program, Supplied(numbers))
+    if len(run.numbers) < len(numbers):
+        raise ValueError(f"{len(numbers)} numbers are given, {len(run.numbers)} are asked for")
+    return run
+
+
+def table(program: Program) -> list[Run]:
+    """Return runs that reach every leaf of a program's tree of decisions, and every threshold.
+
+    A leaf is reached with numbers inside the cells of its answers. Every question, once, also gets
+    the numbers at the ends of its cells: each threshold below 1, and what is just inside of each;
+    what follows it is answered from inside the first cell. One run has zeros alone. Runs are in the
+    order of their numbers.
+    """
+    found: dict[Numbers, Run] = {}
+    questions: set[Question] = set()
+
+    def follow(start: Numbers) -> Run:
+        run = _run(program, Supplied(start, otherwise=_first_inside))
+        found[run.numbers] = run
+        return run
+
+    starts: list[Numbers] = [()]
+    while starts:
+        start = starts.pop()
+        run = follow(start)
+        for step, question in enumerate(run.asked[len(start) :], len(start)):
+            before = run.numbers[:step]
+            inside = [_inside(*cell) for cell in question.cells()]
+            starts += [(*before, number) for number in inside if number != run.numbers[step]]
+            if question not in questions:
+                questions.add(question)
+                for number in _edges(question):
+                    follow((*before, number))
+    zeros = _run(program, Supplied((), otherwise=lambda _: ZERO))
+    found[zeros.numbers] = zeros
+    return [found[numbers] for numbers in sorted(found)]
+
+
+def _run(program: Program, chance: Supplied) -> Run:
+    emission = program(chance)
+    return Run(tuple(chance.asked), tuple(chance.numbers), emission)
+
+
+def _first_inside(question: Question) -> Rational:
+    return _inside(*next(question.cells()))
+
+
+def _inside(low: Rational, high: Rational) -> Rational:
+    """Return the number of fewest bits in the middle third of a cell."""
+    first, last = low + (high - low) / 3, high - (high - low) / 3
+    rounded_up = (rational(-_floor(-first * (1 << bits))) / (1 << bits) for bits in count())
+    return next(number for number in rounded_up if number <= last)
+
+
+def _edges(question: Question) -> Iterator[Rational]:
+    """Yield the thresholds below 1, and the numbers just inside of all: 1 is one of a draw's."""
+    for low, high in question.cells():
+        if low in question.thresholds:
+            yield low
+        inside = rational(_floor((high - MARGIN) * 2**BITS)) / 2**BITS
+        if high in question.thresholds and low + MARGIN <= inside:
+            yield inside
+
+
+def _floor(value: Rational) -> int:
+    return int(value.numerator // value.denominator)
