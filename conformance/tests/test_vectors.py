@@ -700,3 +700,16 @@ def test_what_mutants_are_made_from_meets_the_vectors(
         for vector in asked[:12] if kind != "errors" or right is Checked else ():
             assert not missed(vector, exhibit, monkeypatch), vector["id"]
         assert len(asked) > 3
+
+
+@pytest.mark.requirement("random.boundary")
+@pytest.mark.parametrize("right", [Token, Block, GreedyBlock])
+def test_float32_decides_as_exact_arithmetic(right: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also on thresholds, where floats hold them."""
+    exhibit = Mutant("right", "", "", (), "", (), right)
+    asked = [
+        v for v in of("decisions", right.algorithm) if fits(v["instance"], declaration(right()))
+    ]
+    assert len(asked) > 40
+    for vector in asked:
+        assert not missed_decision(vector, exhibit, monkeypatch), vector["id"]

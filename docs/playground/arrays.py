@@ -106,7 +106,7 @@ class Array:
     def __matmul__(self, other: Array) -> Any:
         if _axes(self) == 2:
             return Array(row @ other for row in self.cells)
-        return sum(map(operator.mul, self.cells[1:], other.cells[1:]))
+        return sum(map(operator.mul, self.cells, other.cells))
 
     def copy(self) -> Array:
         """Return an array whose cells can be replaced alone."""

@@ -469,7 +469,8 @@ class Playground extends HTMLElement {
       // What is soon there needs no progress bar.
       progress.hidden = !(state.took > 500);
       progress.value = parts.length ? parts.reduce((a, b) => a + b, 0) / parts.length : 0;
-      if (!progress.hidden && state.seconds > 3) left = `about ${spoken(state.seconds)} to go`;
+      const more = state.unknown + state.waiting.length > 0;
+      if (!progress.hidden && state.seconds > 3) left = `${more ? "more than" : "about"} ${spoken(state.seconds)} to go`;
     } else if (state.error) {
       text = "The reference refuses this instance.";
       action = "Compute";
@@ -486,11 +487,8 @@ class Playground extends HTMLElement {
         : `Not computed yet: that takes Python, ${size} from this site.`;
       action = this.#worker ? "Compute" : `Compute (${size})`;
     } else {
-      const rest = state.waiting.length
-        ? `what is left may take minutes`
-        : state.seconds
-          ? `the rest takes about ${spoken(state.seconds)}`
-          : "the rest takes longer";
+      const more = state.unknown + state.waiting.length > 0 ? "more than" : "about";
+      const rest = state.seconds > 0 ? `the rest takes ${more} ${spoken(state.seconds)}` : "the rest takes longer";
       text = `${found.length} of ${found.length + coming.filter((n) => !n.startsWith("state")).length} algorithms are computed; ${rest}.`;
       action = "Go on";
     }

@@ -51,6 +51,9 @@ _OPTIMA: dict[str, Callable[[Instance], LengthOptimum]] = {
 # Beyond these, one step that nothing interrupts takes seconds in a browser.
 _MANY_PREFIXES, _MANY_DRAFTS = 100, 2000
 
+# About how many; what is shorter goes first.
+_A_LONG_STEP = 30
+
 # Who has more than a few runs is asked by that many dives how many there are.
 _FEW, _DIVES = 200, 40
 
@@ -76,10 +79,10 @@ def computation(text: str) -> Callable[[float, bool], str]:
     """Return a function of (milliseconds, willing) that goes on with an instance given as JSON.
 
     It returns JSON: the `results` and the `shares` of the optimum that are new, of what is begun
-    which part is done (`running`), the `seconds` that this will take (None: unknown), what awaits
-    those who are `willing` (`waiting`), whether there is nothing else left to do (`idle`), and
-    whether all is `finished`. What the reference refuses comes back as `error`, with the kind and
-    the message of its refusal.
+    which part is done (`running`), the `seconds` that this will take, apart from so many of which
+    that is `unknown`, what awaits those who are `willing` (`waiting`), whether there is nothing
+    else left to do (`idle`), and whether all is `finished`. What the reference refuses comes back
+    as `error`, with the kind and the message of its refusal.
     """
     try:
         instance = instance_from_json(json.loads(text))
@@ -95,8 +98,8 @@ def computation(text: str) -> Callable[[float, bool], str]:
         end = perf_counter() + milliseconds / 1000
         todo = [task for task in tasks if not task.is_finished and (willing or not task.long)]
         while todo and perf_counter() < end:
-            # Whoever has had least time goes on: what is short is soon there.
-            task = min(todo, key=lambda task: task.seconds)
+            # What is short is soon there.
+            task = min(todo, key=_turn)
             found = _work(task, min(end, perf_counter() + 0.02))
             if found is not None:
                 values[task.name], result = found
@@ -107,12 +110,14 @@ def computation(text: str) -> Callable[[float, bool], str]:
         results = news.copy()
         news.clear()
         begun = [task for task in tasks if not task.is_finished and task.seconds > 0]
+        known = [left for task in begun if (left := _seconds_left(task)) is not None]
         return json.dumps(
             {
                 "results": results,
                 "shares": {name: _written(share) for name, share in shares.items()},
                 "running": {task.name: task.done for task in begun},
-                "seconds": _seconds_left(begun),
+                "seconds": sum(known),
+                "unknown": len(begun) - len(known),
                 "waiting": [t.name for t in tasks if t.long and not t.is_finished],
                 "idle": not todo,
                 "finished": all(task.is_finished for task in tasks),
@@ -281,15 +286,20 @@ def _share(name: str, values: dict[str, Rational]) -> Rational | None:
     return values[name] / values[best] if values[best] else ONE
 
 
-def _seconds_left(begun: Sequence[_Task]) -> float | None:
+def _turn(task: _Task) -> float:
+    """Return about how many seconds a task still takes, or, if that is unknown, has taken."""
+    left = _seconds_left(task)
+    if left is not None:
+        return left
+    return task.seconds or (_A_LONG_STEP if task.long else 0)
+
+
+def _seconds_left(task: _Task) -> float | None:
     """Return how long it takes to the end, if it goes on as it went since the part was known."""
-    left = 0.0
-    for task in begun:
-        seconds, done = task.since or (0, task.done)
-        if task.done == done:
-            return None
-        left += (task.seconds - seconds) * (1 - task.done) / (task.done - done)
-    return left
+    seconds, done = task.since or (0, task.done)
+    if task.done == done:
+        return None
+    return (task.seconds - seconds) * (1 - task.done) / (task.done - done)
 
 
 def _rows(law: Law[Any]) -> list[list[Any]]:

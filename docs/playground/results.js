@@ -51,8 +51,8 @@ export function heard(state, news) {
     else state.found.set(result.name, result);
   }
   Object.assign(state.shares, news.shares);
-  const { running = {}, waiting = [], seconds = 0, finished = true } = news;
-  return Object.assign(state, { running, waiting, seconds, finished, isNew: false });
+  const { running = {}, waiting = [], seconds = 0, unknown = 0, finished = true } = news;
+  return Object.assign(state, { running, waiting, seconds, unknown, finished, isNew: false });
 }
 
 /** Return the algorithms' results, the largest first, and after them the names still to come. */

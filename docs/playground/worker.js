@@ -62,7 +62,7 @@ async function compute({ id, text, willing, milliseconds }) {
     if (news.error || news.finished) return;
     await others();
     // Who has to be asked whether to go on should hear for how long.
-    const most = news.seconds === null ? 3 * milliseconds : milliseconds;
+    const most = news.unknown ? 3 * milliseconds : milliseconds;
     if (news.idle || run !== current.run || performance.now() - since > most) {
       tell({ kind: "paused", id });
       return;

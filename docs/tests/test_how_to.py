@@ -78,7 +78,6 @@ def test_gpu(right: Path, programs: Path) -> None:
 
     if torch.cuda.is_available():
         pytest.skip("the page tells what happens where there is no GPU")
-    pytest.importorskip("triton")
     assert happens(page("gpu"), right, programs) == 0
 
 

@@ -13,15 +13,17 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
+import numpy
 import pytest
 from building import playground as building
 from building.pages import HOUSE
+from playground import arrays
 from playground.playground import computation, law_on
 
 from draftproof.reference.claims.instances import seeded
@@ -30,6 +32,7 @@ from draftproof.reference.errors import InvalidInput
 from draftproof.reference.model import instance_from_json, instance_to_json
 from draftproof.reference.optimum import stateful, stateless
 from draftproof.reference.process import expected_accepted
+from draftproof.reference.rational import rational
 from draftproof.reference.verifiers import (
     ALGORITHMS,
     emission_law,
@@ -83,8 +86,14 @@ def told(document: Document, *, willing: bool = True, milliseconds: int = 60_000
 def test_the_page_is_told_what_the_reference_computes(document: Document) -> None:
     answer = told(document)
     results = {result["name"]: result for result in answer["results"] if "name" in result}
+    values = lengths(document)
     assert answer["finished"]
-    assert {name: result["expected"][0] for name, result in results.items()} == lengths(document)
+    assert {name: result["expected"][0] for name, result in results.items()} == values
+    for name, (share, _) in answer["shares"].items():
+        best = rational(values["stateful" if ALGORITHMS[name].stateful else "stateless"])
+        assert rational(share) * best == rational(values[name])
+        assert share == "1" or best != 0
+    assert set(answer["shares"]) == set(values) - {"stateless", "stateful"}
     instance = instance_from_json(document)
     for name, result in results.items():
         if result["kind"] == "optimum":
@@ -184,6 +193,65 @@ def test_drafts_that_cannot_be_are_refused() -> None:
     assert answer["error"]["kind"] == "WrongShape"
 
 
+_VECTOR, _MATRIX = [3, -1, 2], [[1, 2, 0], [0, -4, 5], [6, 0, 8]]
+_ASKED: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "arithmetic": lambda np, x, a: -x + x * 2 - 3 * x / 4 + 1,
+    "rows": lambda np, x, a: a * x - x / (a + 7) + a,
+    "comparison": lambda np, x, a: (x < 2) & (x <= 3),
+    "equality": lambda np, x, a: x == 2,
+    "absolute": lambda np, x, a: abs(x),
+    "dot": lambda np, x, a: a @ x + x @ x,
+    "transposed": lambda np, x, a: (a.T * x).T,
+    "sums": lambda np, x, a: a[1:].sum(axis=0) * x[:2].sum(),
+    "picked": lambda np, x, a: a[[2, 0], :2] + x[np.array([0, 1])],
+    "masked": lambda np, x, a: x[x < 3],
+    "column": lambda np, x, a: a[1:, 1] * a[2, 0] + a[2, :2],
+    "copied": lambda np, x, a: _changed(a.copy(), x) + 0 * a,
+    "stacked": lambda np, x, a: np.concatenate([np.stack([x, 2 * x, x], axis=1), a[:1]]),
+    "outer": lambda np, x, a: np.outer(x, x[1:]),
+    "chosen": lambda np, x, a: np.where(x < 0, x, np.maximum(x, 2.5)),
+    "places": lambda np, x, a: np.flatnonzero(0 * x < x) + np.arange(2),
+    "extremes": lambda np, x, a: x * int(np.argmax(x)) + int(np.argmin(x)),
+}
+
+
+def _changed(a: Any, x: Any) -> Any:
+    a[[0, 2]] = a[[2, 0]]
+    a[1:, 1:] -= 2
+    a[1:, 0] /= 4
+    a[0] = x
+    return a
+
+
+@pytest.mark.parametrize("asked", _ASKED.values(), ids=_ASKED)
+@pytest.mark.parametrize("dtype", [float, object])
+def test_the_stand_in_does_what_numpy_does(
+    asked: Callable[[Any, Any, Any], Any], dtype: type
+) -> None:
+    vector: list[Any] = _VECTOR
+    matrix: list[Any] = _MATRIX
+    if dtype is object:
+        vector = [rational(entry) for entry in _VECTOR]
+        matrix = [[rational(entry) for entry in row] for row in _MATRIX]
+    wanted = asked(numpy, numpy.array(vector, dtype=dtype), numpy.array(matrix, dtype=dtype))
+    ours = [arrays.array(row, dtype=dtype) for row in [vector, *matrix]]
+    found = asked(arrays, ours[0], arrays.Array(ours[1:]))
+    assert _plain(found) == wanted.tolist()
+    assert (found.dtype is float) == (wanted.dtype == float)
+
+
+def _plain(found: Any) -> Any:
+    return [_plain(cell) for cell in found] if isinstance(found, arrays.Array) else found
+
+
+def test_the_stand_in_raises_where_numpy_is_told_to() -> None:
+    one, nothing = arrays.array([1e300], dtype=float), arrays.array([0.0], dtype=float)
+    with pytest.raises(FloatingPointError):
+        one * one
+    with pytest.raises(FloatingPointError), arrays.errstate(all="raise"):
+        one / nothing
+
+
 _WITHOUT_NUMPY = """
 import json, sys
 import networkx, sympy
@@ -214,6 +282,7 @@ def test_the_optimum_is_the_same_without_numpy_and_gmpy2() -> None:
         capture_output=True,
         text=True,
         check=False,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     values = [f"{stateless(instance).value} {stateful(instance).value}" for instance in instances]

@@ -18,6 +18,7 @@ SITE = HOUSE / "site"
 
 pytestmark = pytest.mark.skipif(not (SITE / "index.html").exists(), reason="no site: make docs")
 
+
 def all_pages() -> list[str]:
     """Return where the pages are, but for the sources of the project."""
     places = (file.relative_to(SITE) for file in sorted(SITE.rglob("index.html")))

@@ -76,7 +76,7 @@ FLAGS = {
     ),
     "calls": Flag(
         "calls that know of each other",
-        "One verifier is asked several times, and decides as if it had not been asked before.",
+        "One verifier is asked several times, and each time as if for the first.",
         ("coins-drawn-once", "scratch-not-cleared"),
     ),
     "certain": Flag(

@@ -60,15 +60,12 @@ def law(algorithm: Algorithm, name: str, instance: Instance) -> Vector:
     """Return the vector of an algorithm's whole law on an instance: that of every draft."""
     drawn = sorted(draft_law(instance).items())
     laws = [(drafts, verification_law(algorithm, instance, drafts)) for drafts, _ in drawn]
-    joint = "draft.joint" if instance.drafts > 1 else "draft.declared"
-    required = [joint, "law.lossless", "law.prefix", "law.reference", "law.support"]
+    required = ["law.lossless", "law.prefix", "law.reference", "law.support"]
+    required.append("draft.joint" if instance.drafts > 1 else "draft.declared")
+    required += ["law.state"] if algorithm.stateful else []
     return {
         "id": f"law.{algorithm.name}.{name}",
-        "requirements": [
-            *required[:4],
-            *(["law.state"] if algorithm.stateful else []),
-            required[4],
-        ],
+        "requirements": sorted(required),
         "flags": of_law(algorithm, instance, laws),
         "algorithm": algorithm.name,
         "instance": name,
