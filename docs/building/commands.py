@@ -63,7 +63,8 @@ def _command(path: tuple[str, ...], command: click.Command, schemas: set[str]) -
     ]
     if rows:
         parts.append(table(["option", "meaning"], rows))
-    known = [name for name in ("-".join(path), path[0], path[0].split("-")[0]) if name in schemas]
+    named = (f"{path[0]}-outcome", path[0], path[0].partition("-")[0])
+    known = [name for name in named if name in schemas]
     if known:
         parts.append(f"With `--json`: [`{known[0]}`](schemas.md#schema.{known[0]}).")
     return parts

@@ -32,6 +32,7 @@ class Playground extends HTMLElement {
   #isBusy = false;
   #isDue = false;
   #id = 0;
+  #run = 0;
   #timers = {};
   #chosen = null;
   #drafts = null;
@@ -115,7 +116,7 @@ class Playground extends HTMLElement {
     this.#stop();
     this.#complain(null);
     const known = this.#known.get(text);
-    this.state = known ?? nothing();
+    this.#begin(known ?? nothing());
     if (known) this.#render();
     else if (this.#worker) {
       this.#isDue = true;
@@ -287,19 +288,27 @@ class Playground extends HTMLElement {
     }
     // What came with the site, or is finished, is computed anew.
     const isFresh = this.state.origin === "site" || this.state.finished || this.state.error;
-    if (isFresh) this.state = nothing();
+    if (isFresh) this.#begin(nothing());
     this.#compute({ willing: this.#worker !== null && !isFresh });
+  }
+
+  /** Have another state. Its number is that of the news that belong to it. */
+  #begin(state) {
+    this.state = state;
+    this.#id += 1;
   }
 
   #compute({ willing }) {
     this.#worker ??= this.#started();
     this.#isDue = false;
     this.#isBusy = true;
-    this.#id += 1;
+    this.#run += 1;
     this.since = performance.now();
     this.#worker.postMessage({
       kind: "compute",
       id: this.#id,
+      run: this.#run,
+      isNew: this.state.isNew,
       text: this.#textOf(this.instance),
       willing,
       milliseconds: willing ? WHOLE : UNASKED,
@@ -312,7 +321,7 @@ class Playground extends HTMLElement {
     this.#isDue = false;
     if (!this.#isBusy) return;
     this.#isBusy = false;
-    this.#id += 1;
+    this.#run += 1;
     this.#worker.postMessage({ kind: "stop" });
     if (!this.#isReady) return;
     clearTimeout(this.#timers.patience);
@@ -350,12 +359,14 @@ class Playground extends HTMLElement {
       this.#isBusy = false;
       this.#end();
       this.#say(message.message);
-    } else if (message.id !== this.#id && message.kind !== "law") {
-      return;
-    } else if (message.kind === "news") this.#hearNews(message.news);
-    else if (message.kind === "paused") {
-      this.#isBusy = false;
-      this.#tellState();
+    } else if (message.kind === "news") {
+      // What was found is never told again, so it counts even if nobody waits for it any more.
+      if (message.id === this.#id) this.#hearNews(message.news);
+    } else if (message.kind === "paused") {
+      if (message.run === this.#run) {
+        this.#isBusy = false;
+        this.#tellState();
+      }
     } else if (message.id === this.#told?.id) {
       this.#told.told = message.told;
       this.#render();
@@ -366,7 +377,7 @@ class Playground extends HTMLElement {
     this.classList.remove("pg-stale");
     if (news.error) {
       this.#isBusy = false;
-      this.state = { ...nothing(), error: news.error };
+      this.#begin({ ...nothing(), error: news.error });
       this.#complain(news.error);
       this.classList.add("pg-stale");
       this.#tellState();

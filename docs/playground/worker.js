@@ -1,8 +1,8 @@
 // Python, and the reference in it, beside the page: it answers messages and never blocks.
 //
-// In: {kind: "compute", id, text, willing, milliseconds}, {kind: "stop"}, {kind: "law", id, text,
-// algorithm, drafts}. Out: {kind: "stage", part, text}, {kind: "ready", seconds}, {kind: "news", id,
-// news}, {kind: "paused", id}, {kind: "law", id, told}, {kind: "failed", message}.
+// In: {kind: "compute", id, run, isNew, text, willing, milliseconds}, {kind: "stop"}, {kind: "law", id,
+// text, algorithm, drafts}. Out: {kind: "stage", part, text}, {kind: "ready", seconds}, {kind: "news",
+// id, news}, {kind: "paused", run}, {kind: "law", id, told}, {kind: "failed", message}.
 import { loadPyodide } from "./vendor/pyodide/pyodide.mjs";
 
 const FIRST_SLICE = 250;
@@ -10,7 +10,7 @@ const SLICE = 60;
 
 const here = new URL(".", import.meta.url);
 let advance = null;
-let current = { text: null, run: 0 };
+let wanted = null;
 
 const tell = (message) => self.postMessage(message);
 
@@ -46,14 +46,14 @@ playground.catch((error) => tell({ kind: "failed", message: `Python did not star
 // The only way for other messages to be heard in between.
 const others = () => new Promise((go) => setTimeout(go));
 
-async function compute({ id, text, willing, milliseconds }) {
-  const run = ++current.run;
+async function compute({ id, run, isNew, text, willing, milliseconds }) {
+  wanted = run;
   const python = await playground;
-  if (run !== current.run) return;
-  if (text !== current.text) {
+  if (run !== wanted) return;
+  // Who goes on with what another worker began begins anew.
+  if (isNew || advance === null) {
     advance?.destroy();
     advance = python.computation(text);
-    current.text = text;
   }
   const since = performance.now();
   for (let slice = FIRST_SLICE; ; slice = SLICE) {
@@ -63,8 +63,8 @@ async function compute({ id, text, willing, milliseconds }) {
     await others();
     // Who has to be asked whether to go on should hear for how long.
     const most = news.unknown ? 3 * milliseconds : milliseconds;
-    if (news.idle || run !== current.run || performance.now() - since > most) {
-      tell({ kind: "paused", id });
+    if (news.idle || run !== wanted || performance.now() - since > most) {
+      tell({ kind: "paused", run });
       return;
     }
   }
@@ -73,7 +73,7 @@ async function compute({ id, text, willing, milliseconds }) {
 self.onmessage = async ({ data }) => {
   try {
     if (data.kind === "compute") await compute(data);
-    else if (data.kind === "stop") current.run += 1;
+    else if (data.kind === "stop") wanted = null;
     else {
       const python = await playground;
       const told = JSON.parse(python.law_on(data.text, data.algorithm, data.drafts));
@@ -81,7 +81,7 @@ self.onmessage = async ({ data }) => {
     }
   } catch (error) {
     // A defect of ours: what is wrong with an instance comes as news.
-    current.text = null;
+    advance = null;
     tell({ kind: "failed", message: error.message });
   }
 };

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.server
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -50,6 +52,21 @@ def test_no_page_says_where_it_was_built() -> None:
     assert not [
         file for file in SITE.rglob("*.html") if str(HOUSE) in file.read_text(encoding="utf-8")
     ]
+
+
+def test_zensical_makes_a_site_of_the_same_pages(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    shutil.copytree(HOUSE / "docs/.pages", tmp_path / "docs/.pages")
+    config = (HOUSE / "mkdocs.yml").read_text(encoding="utf-8")
+    for room in ("spec", "reference", "conformance", "adapters"):
+        (tmp_path / room).symlink_to(HOUSE / room)
+    (tmp_path / "mkdocs.yml").write_text(config, encoding="utf-8")
+    command = [sys.executable, "-m", "zensical", "build", "--strict"]
+    made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stdout + made.stderr
+    assert not [*faults(tmp_path / "site")]
+    pages = {file.relative_to(SITE) for file in SITE.rglob("index.html")}
+    assert pages == {file.relative_to(tmp_path / "site") for file in tmp_path.rglob("index.html")}
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):

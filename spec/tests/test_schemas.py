@@ -38,6 +38,8 @@ def test_all_schemas_are_there() -> None:
         "proof",
         "rows",
         "traceability",
+        "vectors-outcome",
+        "vectors",
     )
     with pytest.raises(KeyError, match="there is no schema 'laws'; known: benchmark, "):
         schema("laws")

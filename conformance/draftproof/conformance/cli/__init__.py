@@ -28,7 +28,7 @@ EXIT_CODES = {
     2: "usage: an unknown name, an unreadable, unwritable or invalid file",
     3: "an adapter could not run or could not be judged",
     4: "inconclusive: no adapter fails, but not everything could be decided",
-    5: "malformed evidence: a certificate or a proof that breaks its schema or does not check",
+    5: "malformed evidence: a certificate, proof or vector breaks its schema or does not check",
     70: "a defect of draftproof itself",
     130: "interrupted",
     141: "the reader of the output went away",
