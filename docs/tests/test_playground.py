@@ -385,7 +385,7 @@ def page(browser: Any, address: str) -> Iterator[Any]:
     context.on("request", lambda request: asked.append(request.url))
     page.asked = asked
     page.goto(address)
-    page.locator("form:not([hidden])").wait_for()
+    page.locator("draft-playground form:not([hidden])").wait_for()
     yield page
     context.close()
     assert heard == []
@@ -531,7 +531,7 @@ def test_everything_is_reached_with_the_keyboard_and_has_a_name(page: Any) -> No
 def test_it_fits_a_phone(browser: Any, address: str, scheme: str) -> None:
     page = browser.new_page(viewport={"width": 360, "height": 740}, color_scheme=scheme)
     page.goto(address)
-    page.locator("form:not([hidden])").wait_for()
+    page.locator("draft-playground form:not([hidden])").wait_for()
     for title in OURS:
         page.get_by_role("button", name=title, exact=True).click()
         names = list(shown(page))
