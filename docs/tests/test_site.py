@@ -103,9 +103,9 @@ def browser() -> Iterator[Any]:
         started.close()
 
 
-def test_pages_are_quiet_in_a_browser(browser: Any, address: str) -> None:
-    """No error, no request to anybody else, and every formula set, on every page but sources."""
-    heard, asked = [], []
+def test_pages_are_quiet_in_a_browser_and_fit_its_window(browser: Any, address: str) -> None:
+    """No error, no request to anybody else, every formula set, and nothing wider than a window."""
+    heard, asked, too_wide = [], [], []
     page = browser.new_page()
     page.on(
         "console", lambda said: heard.append((page.url, said.text)) if said.type == "error" else 0
@@ -117,20 +117,14 @@ def test_pages_are_quiet_in_a_browser(browser: Any, address: str) -> None:
         marked = page.locator(".arithmatex").count()
         assert page.locator(".arithmatex .katex").count() == marked, place
         assert page.locator(".katex-error").count() == 0, place
+        for width in (360, 1280):
+            page.set_viewport_size({"width": width, "height": 800})
+            if page.evaluate("document.documentElement.scrollWidth") > width:
+                too_wide.append((place, width))
     assert not heard
+    assert not too_wide
     assert asked
     assert all(url.startswith((address, "data:", "blob:")) for url in asked)
-
-
-@pytest.mark.parametrize("width", [360, 1280])
-def test_no_page_is_wider_than_its_window(browser: Any, address: str, width: int) -> None:
-    page = browser.new_page(viewport={"width": width, "height": 800})
-    too_wide = []
-    for place in all_pages():
-        page.goto(address + place.removesuffix("index.html"), wait_until="load")
-        if page.evaluate("document.documentElement.scrollWidth") > width:
-            too_wide.append(place)
-    assert not too_wide
 
 
 def test_search_finds_a_requirement(browser: Any, address: str) -> None:

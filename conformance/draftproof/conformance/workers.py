@@ -55,7 +55,9 @@ def working(workers: Workers) -> Iterator[Over]:
         if workers.backend == "processes":
             # What was drawn ahead, and is not needed when a run ends early, is nobody's concern.
             stack.enter_context(warnings.catch_warnings())
-            warnings.filterwarnings("ignore", message=r"\d+ tasks have been successfully executed")
+            warnings.filterwarnings(
+                "ignore", message=r"\d+ tasks (have been|which were still being)"
+            )
             from_calls: Callable[[Iterable[Any]], Generator[Any, None, None]] = partial(
                 _locally, workers.jobs
             )
