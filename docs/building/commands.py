@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from building.markdown import cell, fenced, table
+from building.markdown import fenced, table
 from draftproof.conformance.cli import EXIT_CODES, cli
 from draftproof.spec import schema_files
 
@@ -57,7 +57,7 @@ def _command(path: tuple[str, ...], command: click.Command, schemas: set[str]) -
         cleandoc(command.help or "").replace("\b\n", ""),
     ]
     rows = [
-        [f"`{record[0]}`", cell(record[1])]
+        [f"`{record[0]}`", record[1]]
         for parameter in command.get_params(context)
         if (record := parameter.get_help_record(context)) and "--help" not in record[0]
     ]

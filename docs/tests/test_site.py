@@ -89,20 +89,6 @@ class _Below(_Quiet):
         return super().translate_path(path.removeprefix("/draftproof"))
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("there is no chromium")
-    from playwright.sync_api import sync_playwright
-
-    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=chromium, args=flags)
-        yield started
-        started.close()
-
-
 def test_pages_are_quiet_in_a_browser_and_fit_its_window(browser: Any, address: str) -> None:
     """No error, no request to anybody else, every formula set, and nothing wider than a window."""
     heard, asked, too_wide = [], [], []
