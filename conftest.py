@@ -1,4 +1,4 @@
-"""What all tests share: Triton kernels are interpreted, since there need not be a GPU."""
+"""What all tests share: kernels are interpreted, and torch keeps to one thread."""
 
 from __future__ import annotations
 
@@ -6,3 +6,6 @@ import os
 
 # Triton decides when a kernel is defined. TRITON_INTERPRET=0 tests kernels on a GPU that is there.
 os.environ.setdefault("TRITON_INTERPRET", "1")
+
+# Every core has a worker of pytest's already, whose tensors are small.
+os.environ.setdefault("OMP_NUM_THREADS", "1")

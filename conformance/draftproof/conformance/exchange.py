@@ -65,33 +65,34 @@ def request(rows: Sequence[Asked], declared: Declaration, *, shift: float = 0.0)
     to all logits. Raises `WrongShape` for rows that branch differently.
     """
     dtype, device = getattr(torch, declared.dtype), declared.device
-    longest = max(instance.length for instance, _ in rows)
-    lengths = [instance.length for instance, _ in rows]
-    branching = _branching(rows)
+    # A lane asks for the same few rows thousands of times: each is written once.
+    distinct = {id(row): row for row in rows}
+    places = {identity: place for place, identity in enumerate(distinct)}
+    place_of = torch.tensor([places[id(row)] for row in rows])
+
+    once = list(distinct.values())
+    longest = max(instance.length for instance, _ in once)
+    branching = _branching(once)
+
+    def gathered(values: list[Any], dtype: torch.dtype) -> Tensor:
+        return torch.tensor(values, dtype=dtype)[place_of].to(device)
 
     def padded(model: Model, drafts: Drafts, own: int, all_rows: int) -> list[list[list[float]]]:
         nothing = [float("nan")] * model.vocabulary
         return [rows + [nothing] * (all_rows - own) for rows in _along(model, drafts, own)]
 
-    draft_probs = torch.tensor(
-        [padded(i.draft, drafts, i.length, longest) for i, drafts in rows],
-        dtype=dtype,
-        device=device,
+    draft_probs = gathered([padded(i.draft, paths, i.length, longest) for i, paths in once], dtype)
+    target_probs = gathered(
+        [padded(i.target, paths, i.length + 1, longest + 1) for i, paths in once], dtype
     )
-    target_probs = torch.tensor(
-        [padded(i.target, drafts, i.length + 1, longest + 1) for i, drafts in rows],
-        dtype=dtype,
-        device=device,
-    )
+    tokens = [[[*path, *[-1] * (longest - len(path))] for path in paths] for _, paths in once]
+    lengths = [instance.length for instance, _ in once]
     return Request(
-        draft_tokens=torch.tensor(
-            [[[*path, *[-1] * (longest - len(path))] for path in drafts] for _, drafts in rows],
-            device=device,
-        ),
+        draft_tokens=gathered(tokens, torch.int64),
         draft_probs=draft_probs,
         target_probs=target_probs,
         generator=torch.Generator(device),
-        lengths=torch.tensor(lengths, device=device) if declared.ragged else None,
+        lengths=gathered(lengths, torch.int64) if declared.ragged else None,
         draft_logits=draft_probs.log() + shift if declared.logits else None,
         target_logits=target_probs.log() + shift if declared.logits else None,
         branching=branching if declared.trees else None,
@@ -163,9 +164,10 @@ def outcomes(raw: Any, rows: Sequence[Asked]) -> tuple[Outcome, ...]:
     if isinstance(raw, str):
         return tuple(Failure(raw) for _ in rows)
     plain = (column.tolist() if isinstance(column, Tensor) else column for column in raw)
+    known: dict[tuple[Any, ...], Outcome] = {}
     return tuple(
-        _outcome(accepted, path, token, instance, drafts)
-        for accepted, path, token, (instance, drafts) in zip(*plain, rows, strict=True)
+        known[said] if said in known else known.setdefault(said, _outcome(*said[:3], *row))
+        for said, row in (((*said, id(row)), row) for *said, row in zip(*plain, rows, strict=True))
     )
 
 

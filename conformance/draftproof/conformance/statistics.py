@@ -46,8 +46,7 @@ from math import ceil, inf, log, sqrt
 
 import numpy
 from numpy.typing import NDArray
-from scipy.special import digamma, gammaln, logsumexp, ndtr
-from scipy.stats import poisson
+from scipy.special import digamma, gammaln, logsumexp, ndtr, xlogy
 
 Floats = NDArray[numpy.float64]
 
@@ -403,9 +402,9 @@ def _dirichlet_outlook(null: Null, law: Floats, outcomes: int) -> tuple[Floats, 
     counts = gammaln(place) + bend / 2
     few = expected < 10
     if few.any():
-        numbers = numpy.arange(40)
-        chances = poisson.pmf(numbers[:, None], expected[few])
-        counts[:, few] = (gammaln(prior[:, None, few] + numbers[:, None]) * chances).sum(1)
+        numbers = numpy.arange(40)[:, None]
+        poisson = xlogy(numbers, expected[few]) - expected[few] - gammaln(numbers + 1)
+        counts[:, few] = (gammaln(prior[:, None, few] + numbers) * numpy.exp(poisson)).sum(1)
     mean = (counts - gammaln(prior)).sum(1) - expected @ numpy.log(weights)
     mean -= gammaln(mass + outcomes) - gammaln(mass)
     slope = numpy.log(place / weights)

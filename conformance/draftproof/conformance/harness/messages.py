@@ -12,6 +12,7 @@ from textwrap import shorten
 from typing import Any, NoReturn
 
 import numpy
+import orjson
 import torch
 from torch import Tensor
 
@@ -56,8 +57,7 @@ _TENSORS = (
 
 def line(kind: str, body: dict[str, Any]) -> bytes:
     """Return a message as a line of ASCII, with its end."""
-    told = json.dumps({kind: body}, allow_nan=False, separators=(",", ":"))
-    return f"{told}\n".encode("ascii")
+    return orjson.dumps({kind: body}, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
 
 
 def asked(request: Request, form: str) -> dict[str, Any]:
@@ -79,18 +79,19 @@ def asked(request: Request, form: str) -> dict[str, Any]:
     }
     if request.noise is not None:
         return {**body, "noise": {name: written(each) for name, each in request.noise.items()}}
-    # Below 2**53 integers are exact in readers of JSON for which all numbers are doubles.
-    seed = torch.randint(2**53, (1,), generator=request.generator)
+    # Below 2**53 integers are exact in readers of JSON for which all numbers are doubles. What is
+    # made of a seed can only be sampled: no lane tries to feed a range as wide as this.
+    seed = torch.randint(2**63 - 1, (1,), generator=request.generator) >> 10
     return {**body, "seed": seed.numpy().tolist()[0]}
 
 
 def _as_numbers(tensor: Tensor) -> Any:
-    """Return nested lists. Every float of every dtype is a double, and is written as that."""
+    """Return what is written as nested lists, every float of every dtype as the double it is."""
     plain = tensor.detach().cpu()
     # At `numpy`, a lane that follows noise is told that it leaves torch here.
     array = (plain.double() if plain.is_floating_point() else plain).numpy()
-    values = array.tolist()
-    return values if numpy.isfinite(array).all() else _spelled(values)
+    is_finite = numpy.isfinite(array).all()
+    return numpy.ascontiguousarray(array) if is_finite else _spelled(array.tolist())
 
 
 def _spelled(values: Any) -> Any:

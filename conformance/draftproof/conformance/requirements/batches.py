@@ -13,8 +13,9 @@ from itertools import product
 from math import prod
 from typing import Any
 
+import numpy
 import torch
-from scipy.stats import binom
+from scipy.special import bdtrc
 from torch import Tensor
 
 from draftproof.conformance.adapter import (
@@ -437,7 +438,8 @@ def largest_share(rows: int, chance: Rational, false_alarm: float) -> Rational:
     """
     if chance >= 1:
         return ONE
-    return rational(int(binom.isf(false_alarm, rows, float(chance)))) / rows
+    more_than = bdtrc(numpy.arange(rows + 1), rows, float(chance))
+    return rational(int((more_than <= false_alarm).argmax())) / rows
 
 
 _ROWS_TOGETHER, _ROWS_APART = 2048, 128
