@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from draftproof.adapters.fast import FastVerifier
 from draftproof.conformance.campaign import Campaign, run
 from draftproof.conformance.certificate import (
     checked,
@@ -29,22 +28,30 @@ from draftproof.conformance.evidence import (
     written,
 )
 from draftproof.conformance.loading import source_digest
+from draftproof.conformance.mutants.verifiers import Checked
 from draftproof.spec import MalformedDocument, requirements, validate
 
 META = Path(__file__).parent / "meta"
+RIGHT = "draftproof.conformance.mutants.verifiers:Checked"
 BONUS = "draftproof.conformance.mutants.token:BonusFromDraft"
 NOON = "2026-01-01T12:00:00+00:00"
+TERMS: dict[str, Any] = {
+    "mode": "quick",
+    "seed": 1,
+    "cases": ("generic.v2.*", "inputs"),
+    "created": NOON,
+}
 
 
 def certificate(name: str, **terms: Any) -> dict[str, Any]:
     records: list[Record] = []
-    run(Campaign(name, mode="quick", seed=1, created=NOON, **terms), keep=records.append)
+    run(Campaign(name, **TERMS, **terms), keep=records.append)
     return statement(records, evidence="mine.jsonl", digest="0" * 64)
 
 
 @pytest.fixture(scope="module")
 def conforming() -> dict[str, Any]:
-    return certificate("torch-token")
+    return certificate(RIGHT)
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +63,9 @@ def test_it_is_an_in_toto_statement_about_the_adapters_files(conforming: dict[st
     assert conforming["_type"] == "https://in-toto.io/Statement/v1"
     assert conforming["predicateType"].endswith("/test-result/v0.1")
     (subject,) = conforming["subject"]
-    assert subject["name"] == "torch-token"
-    assert subject["annotations"] == {"version": FastVerifier.version}
-    assert subject["digest"] == {"sha256": source_digest(FastVerifier("token"))}
+    assert subject["name"] == "checked"
+    assert subject["annotations"] == {"version": Checked.version}
+    assert subject["digest"] == {"sha256": source_digest(Checked())}
 
 
 def test_it_says_what_it_was_judged_by(conforming: dict[str, Any]) -> None:
@@ -66,7 +73,7 @@ def test_it_says_what_it_was_judged_by(conforming: dict[str, Any]) -> None:
     assert (specification["name"], suite["name"]) == ("specification", "suite")
     assert specification["digest"] != suite["digest"]
     assert (evidence["name"], evidence["digest"]["sha256"]) == ("mine.jsonl", "0" * 64)
-    assert evidence["annotations"]["records"] > 100
+    assert evidence["annotations"]["records"] > 10
 
 
 def test_every_requirement_is_accounted_for_once(
@@ -94,7 +101,7 @@ def test_what_conforms_passes(conforming: dict[str, Any]) -> None:
 def test_what_fails_carries_its_counterexample(failing: dict[str, Any]) -> None:
     predicate = failing["predicate"]
     assert predicate["result"] == "FAILED"
-    assert {"law.lossless", "law.reference", "law.support"} <= set(predicate["failedTests"])
+    assert {"law.lossless", "law.reference"} <= set(predicate["failedTests"])
     found = predicate["draftproof"]["counterexample"]
     validate(found["instance"], "instance")
     for law in (found["observed"], found["expected"]):
@@ -110,7 +117,7 @@ def test_a_missed_recommendation_warns() -> None:
 
 
 def test_the_same_campaign_makes_the_same_certificate(conforming: dict[str, Any]) -> None:
-    assert certificate("torch-token") == conforming
+    assert certificate(RIGHT) == conforming
 
 
 def test_a_broken_certificate_is_refused(conforming: dict[str, Any]) -> None:
@@ -164,7 +171,7 @@ def test_it_follows_from_its_evidence(tmp_path: Path, conforming: dict[str, Any]
     with pytest.raises(MissingEvidence, match=r"mine.jsonl': No such file"):
         checked(path)
     with written(evidence) as sink:
-        run(Campaign("torch-token", mode="quick", seed=1, created=NOON), keep=sink.keep)
+        run(Campaign(RIGHT, **TERMS), keep=sink.keep)
     with pytest.raises(EditedEvidence, match=r"is not the evidence of .*: its digest is another"):
         checked(path)
     digest = sha256(evidence.read_bytes()).hexdigest()
@@ -194,5 +201,5 @@ def test_a_known_failure_is_excused_and_stays_one(failing: dict[str, Any]) -> No
 
 
 def test_a_known_failure_that_does_not_fail_matches_nothing(failing: dict[str, Any]) -> None:
-    document = certificate("torch-token", known_failures={"law.support": "https://example.org/1"})
+    document = certificate(RIGHT, known_failures={"law.support": "https://example.org/1"})
     assert no_longer_known([document]) == ["law.support"]

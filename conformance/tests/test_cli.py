@@ -28,6 +28,9 @@ MOTIVATING = {
 }
 
 
+FEW = ("--mode", "quick", "--case", "generic.v2.l1", "--case", "generic.v2.l2")
+
+
 def draftproof(*arguments: str, cwd: Path, stdin: str | None = None, **environment: str) -> Any:
     return subprocess.run(
         [sys.executable, "-c", "from draftproof.conformance.cli import main; main()", *arguments],
@@ -112,9 +115,9 @@ def test_k_seq_takes_a_factor(tmp_path: Path) -> None:
 
 
 def test_too_many_drafts_for_one_algorithm_are_none_of_the_others_business(tmp_path: Path) -> None:
-    instance = json.dumps({**MOTIVATING, "drafts": 10})
+    instance = json.dumps({**MOTIVATING, "length": 5, "drafts": 4, "draft": ["2/3", "1/3"]})
     ran = draftproof("law", "scored_multipath_block", "-", cwd=tmp_path, stdin=instance)
-    reason = "there are too many ways to draw 10 paths of 4 to enumerate"
+    reason = "there are too many ways to draw 4 paths of 32 to enumerate"
     assert (ran.returncode, ran.stdout) == (2, "")
     assert reason in ran.stderr
     ran = draftproof("law", "target_first", "-", "--json", cwd=tmp_path, stdin=instance)
@@ -326,7 +329,7 @@ def test_binary_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_certify_writes_a_certificate_and_exits_with_0(tmp_path: Path) -> None:
-    ran = draftproof("certify", "torch-block", "--mode", "quick", "--json", cwd=tmp_path)
+    ran = draftproof("certify", "torch-block", *FEW, "--json", cwd=tmp_path)
     assert (ran.returncode, ran.stderr) == (0, "")
     document = json.loads(ran.stdout)
     validate(document, "certify")
@@ -343,7 +346,7 @@ def test_certify_writes_a_certificate_and_exits_with_0(tmp_path: Path) -> None:
 
 def test_certify_prints_a_table_and_the_counterexample(tmp_path: Path) -> None:
     wrong = "draftproof.conformance.mutants.token:BonusFromDraft"
-    ran = draftproof("certify", wrong, "--mode", "quick", "--output", "out", cwd=tmp_path)
+    ran = draftproof("certify", wrong, *FEW, "--output", "out", cwd=tmp_path)
     assert ran.returncode == 1
     for part in ("law.lossless", "fail", "exact", "drafted: ", "should be", "does not conform"):
         assert part in ran.stdout
@@ -351,7 +354,8 @@ def test_certify_prints_a_table_and_the_counterexample(tmp_path: Path) -> None:
 
 
 def test_two_processes_find_the_same(tmp_path: Path) -> None:
-    same = ("torch-token", "--mode", "quick", "--seed", "1")
+    right = "draftproof.conformance.mutants.verifiers:Checked"
+    same = (right, "--mode", "quick", "--seed", "1", "--case", "[b-m]*")
     one, two = (
         json.loads(draftproof("certify", *same, "--jobs", jobs, "--json", cwd=tmp_path).stdout)[
             "certificates"
@@ -368,7 +372,7 @@ def test_the_gravest_of_several_adapters_decides_the_exit_code(tmp_path: Path) -
         "./broken.py:x",
         "torch-token",
     )
-    ran = draftproof("certify", *adapters, "--mode", "quick", "--json", cwd=tmp_path)
+    ran = draftproof("certify", *adapters, *FEW, "--json", cwd=tmp_path)
     assert ran.returncode == 3
     document = json.loads(ran.stdout)
     validate(document, "certify")
@@ -385,9 +389,7 @@ def test_what_cannot_be_seen_through_exits_with_3(tmp_path: Path) -> None:
         "    def verify(self, request):\n"
         "        return torch.randn(1) > 0\n"
     )
-    ran = draftproof(
-        "certify", "./opaque.py:Opaque", "--mode", "quick", "--lane", "exact", cwd=tmp_path
-    )
+    ran = draftproof("certify", "./opaque.py:Opaque", *FEW, "--lane", "exact", cwd=tmp_path)
     assert ran.returncode == 3
     assert "aten.randn.default" in ran.stdout
     assert "opaque.py:5: return torch.randn(1) > 0" in ran.stdout
@@ -402,7 +404,7 @@ def test_a_malformed_certificate_exits_with_5(
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("draftproof.conformance.certificate.sealed", refuse)
-    ran = CliRunner().invoke(cli.cli, ["certify", "torch-token", "--mode", "quick"])
+    ran = CliRunner().invoke(cli.cli, ["certify", "torch-token", *FEW])
     assert ran.exit_code == 5
     assert "MalformedDocument: certificate: predicate: it is broken" in ran.output
 
@@ -436,7 +438,8 @@ def test_a_half_precision_adapter_can_be_inconclusive(tmp_path: Path) -> None:
         "        token = torch.multinomial(rows.clamp(min=0).float(), 1)[:, 0]\n"
         "        return Result(accepted, torch.zeros_like(accepted), token)\n"
     )
-    ran = draftproof("certify", "./narrow.py:Narrow", cwd=tmp_path)
+    terms = ("--mode", "quick", "--case", "generic.v3.l2")
+    ran = draftproof("certify", "./narrow.py:Narrow", *terms, cwd=tmp_path)
     assert ran.returncode == 4
     assert "inconclusive" in ran.stdout
 
@@ -553,14 +556,14 @@ def broken(tmp_path: Path) -> Path:
 def test_an_adapter_that_gives_up_is_no_conforming_one(
     broken: Path, adapter: str, message: str
 ) -> None:
-    ran = draftproof("certify", adapter, "--mode", "quick", cwd=broken)
+    ran = draftproof("certify", adapter, *FEW, cwd=broken)
     assert ran.returncode == 3
     assert message in ran.stderr
 
 
 def test_adapters_of_one_name_get_a_certificate_each_and_may_print(broken: Path) -> None:
     ran = draftproof(
-        *("certify", "./broken.py:Mine", "./broken.py:Mine", "--mode", "quick", "--json"),
+        *("certify", "./broken.py:Mine", "./broken.py:Mine", *FEW, "--json"),
         *("--lane", "exact", "--jobs", "2"),
         cwd=broken,
     )
@@ -573,14 +576,13 @@ def test_adapters_of_one_name_get_a_certificate_each_and_may_print(broken: Path)
 
 
 def test_an_adapter_without_an_end_is_stopped(broken: Path) -> None:
-    endless = ("./broken.py:Endless", "--mode", "quick", "--lane", "exact")
-    ran = draftproof("certify", *endless, cwd=broken)
+    ran = draftproof("certify", "./broken.py:Endless", *FEW, "--lane", "exact", cwd=broken)
     assert ran.returncode == 3
     assert "made more than 10000 random choices" in ran.stdout
 
 
 def test_an_algorithm_of_ones_own_is_judged_by_its_text(broken: Path) -> None:
-    ran = draftproof("certify", "./broken.py:Unnamed", "--mode", "quick", "--json", cwd=broken)
+    ran = draftproof("certify", "./broken.py:Unnamed", *FEW, "--json", cwd=broken)
     assert ran.returncode == 0
     found = json.loads(ran.stdout)["certificates"][0]["predicate"]["draftproof"]["requirements"]
     verdicts = {requirement["id"]: requirement["verdict"] for requirement in found}
