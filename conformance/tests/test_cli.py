@@ -355,7 +355,7 @@ def test_certify_prints_a_table_and_the_counterexample(tmp_path: Path) -> None:
 
 def test_two_processes_find_the_same(tmp_path: Path) -> None:
     right = "draftproof.conformance.mutants.verifiers:Checked"
-    same = (right, "--mode", "quick", "--seed", "1", "--case", "[b-m]*")
+    same = (right, "--mode", "quick", "--seed", "1", "--case", "generic.*")
     one, two = (
         json.loads(draftproof("certify", *same, "--jobs", jobs, "--json", cwd=tmp_path).stdout)[
             "certificates"
