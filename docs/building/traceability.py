@@ -21,6 +21,7 @@ from typing import Any
 from building.links import source_link
 from building.markdown import table
 from building.markers import marked_tests, require_known
+from building.pages import HOUSE
 from draftproof.conformance.finding import FAIL
 from draftproof.conformance.mutants import MUTANTS, Mutant
 from draftproof.conformance.mutants.matrix import KILLED
@@ -29,9 +30,6 @@ from draftproof.conformance.report.markdown import in_line
 from draftproof.reference.claims import CLAIMS
 from draftproof.reference.claims.theorems import THEOREMS
 from draftproof.spec import Requirement, requirements, validate
-
-HOUSE = Path(__file__).parents[2]
-"""The checkout."""
 
 SNAPSHOT = "spec/traceability.json"
 VECTORS = "spec/vectors"

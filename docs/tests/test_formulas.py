@@ -8,15 +8,14 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from building.equations import Formula, Names, Text
 from building.formulas import FORMULAS
+from building.pages import HOUSE
 
 from draftproof.spec import chapters
 
-HOUSE = Path(__file__).parents[2]
 KATEX = HOUSE / "docs" / "node_modules" / "katex"
 
 

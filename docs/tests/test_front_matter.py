@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
+from building.pages import HOUSE
 from telling import happens
 
 from draftproof.conformance.cli import EXIT_CODES, cli
 from draftproof.reference.verifiers import ALGORITHMS
 from draftproof.spec import requirements
 
-HOUSE = Path(__file__).parents[2]
 README = (HOUSE / "README.md").read_text(encoding="utf-8")
 MATRIX: list[dict[str, Any]] = json.loads(
     (HOUSE / "adapters" / "matrix" / "matrix.json").read_text(encoding="utf-8")

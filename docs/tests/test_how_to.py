@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
+from building.pages import HOUSE
 from telling import blocks, happens
 
 from draftproof.conformance import pytest_plugin
 from draftproof.conformance.mutants import MUTANTS
 from draftproof.spec import requirements
 
-HOUSE = Path(__file__).parents[2]
 HOW_TO = HOUSE / "docs" / "pages" / "how-to"
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import click
 import pytest
+from building.pages import HOUSE
 from telling import blocks, commands, happens
 
 from draftproof.conformance.cli import cli
 
-HOUSE = Path(__file__).parents[2]
 PAGES = HOUSE / "docs" / "pages"
 WRITTEN = {file.relative_to(PAGES).as_posix(): file for file in sorted(PAGES.rglob("*.md"))}
 

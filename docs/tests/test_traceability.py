@@ -13,9 +13,9 @@ import pytest
 from building import traceability
 from building.markdown import headings
 from building.markers import ROOMS, UnknownRequirement, UnreadableMarker, marked_tests
+from building.pages import HOUSE
 from building.traceability import (
     ENGINES,
-    HOUSE,
     JUDGING,
     KILL_MATRIX,
     PROVES,
