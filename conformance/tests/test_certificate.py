@@ -38,7 +38,7 @@ NOON = "2026-01-01T12:00:00+00:00"
 TERMS: dict[str, Any] = {
     "mode": "quick",
     "seed": 1,
-    "cases": ("generic.v2.*", "inputs"),
+    "cases": ("generic.v2.*", "zeros.both", "disjoint", "inputs"),
     "created": NOON,
 }
 
@@ -101,7 +101,7 @@ def test_what_conforms_passes(conforming: dict[str, Any]) -> None:
 def test_what_fails_carries_its_counterexample(failing: dict[str, Any]) -> None:
     predicate = failing["predicate"]
     assert predicate["result"] == "FAILED"
-    assert {"law.lossless", "law.reference"} <= set(predicate["failedTests"])
+    assert {"law.lossless", "law.reference", "law.support"} <= set(predicate["failedTests"])
     found = predicate["draftproof"]["counterexample"]
     validate(found["instance"], "instance")
     for law in (found["observed"], found["expected"]):
