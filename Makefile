@@ -18,7 +18,8 @@ docs: .venv/docs docs/node_modules ## the site, in the folder site
 	cd docs && NO_MKDOCS_2_WARNING=1 ../$(BIN)/python -m building
 
 bench: .venv/test ## the stated speeds, measured
-	$(BIN)/pytest reference/benchmarks conformance/benchmarks --benchmark-only
+	DRAFTPROOF_DRAWS=$${DRAFTPROOF_DRAWS:-60} DRAFTPROOF_MODELS=$${DRAFTPROOF_MODELS:-12} \
+		$(BIN)/pytest reference/benchmarks conformance/benchmarks --benchmark-only
 	$(BIN)/python adapters/benchmarks/cpu.py
 	$(BIN)/python adapters/benchmarks/decoding.py
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from inspect import getclosurevars, isfunction
+from itertools import compress
 from threading import Thread, get_ident
 from typing import Any
 
@@ -100,13 +101,16 @@ def _text(program: Any) -> Hashable:
 
 
 def _private_generators() -> Iterator[random.Random | numpy.random.BitGenerator]:
-    for candidate in gc.get_objects():
-        kind = type(candidate)
+    objects = gc.get_objects()
+    # There may be millions, of few types.
+    kinds = {
+        kind
+        for kind in set(map(type, objects))
         # The system's generator has no state to look at.
-        if issubclass(kind, (numpy.random.BitGenerator, random.Random)) and not issubclass(
-            kind, random.SystemRandom
-        ):
-            yield candidate
+        if issubclass(kind, (numpy.random.BitGenerator, random.Random))
+        and not issubclass(kind, random.SystemRandom)
+    }
+    return compress(objects, map(kinds.__contains__, map(type, objects)))
 
 
 def _state(generator: random.Random | numpy.random.BitGenerator) -> str:

@@ -45,6 +45,7 @@ from draftproof.conformance.exchange import (
     with_noise,
 )
 from draftproof.conformance.finding import ERROR, FAIL, PASS, SKIPPED, Finding, verdict_of
+from draftproof.conformance.lanes._streams import seeded
 from draftproof.conformance.lanes.sample import finding, sample_pairs
 from draftproof.conformance.loading import AdapterFailed, UnknownAdapter, load_adapter
 from draftproof.conformance.observe import (
@@ -508,8 +509,7 @@ def _noise(declared: Declaration) -> dict[str, tuple[str | int, ...]]:
 
 def emitted(adapter: Adapter, asked: Request, seed: int) -> list[list[object]] | str:
     """Return the columns of one run on a seed, or the words of its error."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with seeded(seed):
         _seeded(asked.generator, seed)
         try:
             result = columns(copy(adapter).verify(asked), len(asked.draft_tokens))
