@@ -2,7 +2,7 @@
 
 A program of its own, since Triton decides when a kernel is defined whether it is interpreted:
 `python compiling.py [--all] NAME...` prints a line for every kernel and target that it compiles; a
-NAME is that of a verifier, or "drafting".
+NAME is that of a verifier, or "drafting". A line has the NAME, the kernel, and the target.
 """
 
 from __future__ import annotations
@@ -38,7 +38,11 @@ _TYPES = {
 
 
 def compiled(
-    kernel: JITFunction, args: tuple[Any, ...], target: GPUTarget, options: dict[str, Any]
+    name: str,
+    kernel: JITFunction,
+    args: tuple[Any, ...],
+    target: GPUTarget,
+    options: dict[str, Any],
 ) -> None:
     """Compile a kernel as it would be for a launch with these arguments and options."""
     constants: dict[tuple[int, ...], Any] = {}
@@ -58,7 +62,7 @@ def compiled(
         for i, (parameter, value) in enumerate(zip(kernel.params, args, strict=True))
     }
     triton.compile(ASTSource(kernel, signature, constants), target=target, options=options)
-    print(kernel.__name__, target.backend, target.arch)
+    print(name, kernel.__name__, target.backend, target.arch)
 
 
 def batch(drafts: int, length: int, vocabulary: int, dtype: torch.dtype, *, logits: bool) -> Batch:
@@ -101,8 +105,10 @@ def main(names: list[str], *, everything: bool) -> None:
     for name in names:
         launch = drafted if name == "drafting" else partial(verified, name)
         for target, vocabulary, dtype, logits in (*few, *(more if everything else ())):
-            JITFunction.run = lambda self, *args, grid, warmup, _target=target, **options: compiled(
-                self, args, _target, options
+            JITFunction.run = (
+                lambda self, *args, grid, warmup, _name=name, _target=target, **options: compiled(
+                    _name, self, args, _target, options
+                )
             )
             launch(vocabulary, dtype, logits=logits)
 
