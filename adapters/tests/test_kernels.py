@@ -80,10 +80,22 @@ TWO_FORMS = ("torch", "triton")
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_rows_in_several_pieces_are_one_row(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the tiles of a GPU: one request to a program, and 4096 tokens."""
-    monkeypatch.setattr(launch, "IS_INTERPRETED", False)
-    verifier, vocabulary, rows = FastVerifier(name), 9000, 6
+@pytest.mark.parametrize(
+    ("rows", "vocabulary", "is_interpreted"), [(6, 9000, False), (8, 32_000, True)]
+)
+def test_rows_of_any_tiles_are_rows(
+    name: str,
+    rows: int,
+    vocabulary: int,
+    is_interpreted: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the tiles of a GPU: one request to a program, and 4096 tokens: rows in several pieces.
+
+    With those of an interpreted kernel: all requests, and 2**20 numbers, the most of a tensor.
+    """
+    monkeypatch.setattr(launch, "IS_INTERPRETED", is_interpreted)
+    verifier = FastVerifier(name)
     generator = torch.Generator().manual_seed(1)
     q, p = torch.rand(2, vocabulary, generator=generator).mul(4).softmax(-1).unbind()
     drafts = min(2, verifier.max_drafts)
@@ -98,7 +110,7 @@ def test_rows_in_several_pieces_are_one_row(name: str, monkeypatch: pytest.Monke
     for _ in range(2):
         noise = uniforms(rows, TEXTS[name].noise(drafts, 2), generator, q.device)
         one, other = (FastVerifier(name, form=form).of(batch, noise) for form in TWO_FORMS)
-        # What falls between two roundings, of 9000 tokens, is some 1e-4 of the noise.
+        # What falls between two roundings, of so many tokens, is some 1e-4 of the noise.
         assert torch.equal(one.accepted_length, other.accepted_length)
         assert torch.equal(one.next_token, other.next_token)
 

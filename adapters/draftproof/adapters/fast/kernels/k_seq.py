@@ -69,9 +69,12 @@ def _least_factor(at, count, drafts, BLOCK_V: tl.constexpr):
 @triton.jit
 def _tried(at, rho, count, drafts, BLOCK_V: tl.constexpr):
     """Return how many siblings are tried on average, with factors rho [BLOCK_B, 8]."""
+    BLOCK_B: tl.constexpr = at.active.shape[0]
+    # The tiles of an interpreted kernel are large, and Triton has tensors of 2**20 numbers at most.
+    CHUNK: tl.constexpr = BLOCK_V if BLOCK_B * BLOCK_V <= 131072 else 131072 // BLOCK_B
     miss, part = tl.zeros_like(rho), (1 / rho)[:, None, :]
-    for start in range(0, at.p.vocabulary, BLOCK_V):
-        tokens = (start + tl.arange(0, BLOCK_V))[None, :]
+    for start in range(0, at.p.vocabulary, CHUNK):
+        tokens = (start + tl.arange(0, CHUNK))[None, :]
         inside = (tokens < at.p.vocabulary) & at.active[:, None]
         p = probability(at.p, at.p_row[:, None], tokens, inside)
         q = probability(at.q, at.q_row[:, None], tokens, inside)
