@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,18 +24,24 @@ SEEN_THROUGH = {"torch": "exact", "triton": "probe"}
 """The lane that decides on laws, by the form."""
 
 
+@cache
+def found(name: str) -> tuple[dict[str, Any], Mapping[str, Any]]:
+    """Return what a certificate says, and the header of its evidence."""
+    document, evidence = checked(FOLDER / f"{name}.json")
+    return document["predicate"]["draftproof"], evidence.header
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_form_is_certified_as_it_is_now(name: str) -> None:
     """`make certificates` makes those that are not."""
     if name not in MADE:
         pytest.skip("no certificate yet: make certificates")
-    document, evidence = checked(FOLDER / f"{name}.json")
-    found = document["predicate"]["draftproof"]
-    assert (found["verdict"], found["mode"]) == ("conforms", "certify")
+    said, header = found(name)
+    assert (said["verdict"], said["mode"]) == ("conforms", "certify")
     adapter = load_adapter(name)
     declared = declaration(adapter)
-    assert evidence.header["subject"] == subject(adapter, declared)
-    passed = {each["id"]: each for each in found["requirements"] if each["verdict"] == PASS}
+    assert header["subject"] == subject(adapter, declared)
+    passed = {each["id"]: each for each in said["requirements"] if each["verdict"] == PASS}
     form = name.partition("-")[0]
     assert {each["lane"] for each in passed["law.lossless"]["findings"]} == {SEEN_THROUGH[form]}
     dtypes = {each["case"].rpartition(".")[2] for each in passed["number.dtypes"]["findings"]}
@@ -48,10 +56,9 @@ def test_no_certificate_is_of_anything_else() -> None:
 @pytest.mark.parametrize("name", MADE)
 def test_all_that_is_not_sampled_is_decided_without(name: str) -> None:
     """Only vocabularies of up to 262,144 tokens have laws that are sampled."""
-    document, _ = checked(FOLDER / f"{name}.json")
+    said, _ = found(name)
     lanes: dict[str, set[str]] = defaultdict(set)
-    requirements: list[dict[str, Any]] = document["predicate"]["draftproof"]["requirements"]
-    for each in requirements:
+    for each in said["requirements"]:
         for finding in each["findings"]:
             lanes[finding["lane"]].add(each["id"])
     assert lanes["sample"] == {"number.vocabulary"}
