@@ -386,6 +386,16 @@ def test_coins_as_many_as_tokens_are_not_taken_for_clocks() -> None:
     assert clocks.total_variation(ideal) < 4 * UNIT
 
 
+def test_coins_as_many_as_tokens_are_all_tried_at_their_ends_at_once() -> None:
+    """Verifiers with KL + 1 = V coins accept all but what lies in a corner, where p is next to q."""
+
+    def program() -> tuple[bool, bool]:
+        first, second, mark = torch.rand(3)
+        return bool((first < 0.98) | (second < 0.98)), bool(mark < 0.5)
+
+    assert law(program) == exact_law(program).law
+
+
 EXACT: dict[str, tuple[Program, dict[Any, str]]] = {
     "a threshold": (lambda: float(torch.rand(1)) < 0.375, {True: "3/8", False: "5/8"}),
     "a zero coin": (

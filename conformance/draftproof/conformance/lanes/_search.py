@@ -199,10 +199,10 @@ class Searcher:
         kept = [(self._tape.padded(point), outcome) for point, outcome in sample]
         kept = [(point, outcome) for point, outcome in kept if box.holds(point)]
         lowest, highest, *new = self.points(box, 2 + max(_POINTS - len(kept), _CONTEXTS))
-        # All clocks of a race at their extremes would be a tie, which has no probability.
-        settled = [not owner.raced for owner in self._tape.owners[: len(box.low)]]
-        lowest[settled], highest[settled] = box.low[settled], box.high[settled] - 1
-        new = [lowest, highest, *new]
+        # Clocks all at an end would be a tie, which has no probability: each is near it, elsewhere.
+        raced = [owner.raced for owner in self._tape.owners[: len(box.low)]]
+        near = numpy.where(raced, numpy.sqrt(box.high - box.low).astype(numpy.int64), 1)
+        new = [box.low + lowest % near, box.high - 1 - highest % near, *new]
         return [*zip(new, (yield new), strict=True), *kept]
 
     def _flips(self, box: Box, sample: Sample) -> Search[dict[int, list[_Flip]]]:

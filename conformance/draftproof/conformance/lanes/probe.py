@@ -19,7 +19,8 @@ so a coin's probability is a count of the generator's own numbers, the number 0 
 **What is assumed**, of each box of noise that is found, after trying some points of it:
 
 * the program is constant there, if it is so at 16 points at random, at 4 of them with each number
-  at its least and at its largest, and with all coins at these ends at once;
+  at its least and at its largest, and with all numbers at these ends at once (as many as there are
+  tokens, which may be clocks, near them: in the outer 2**-12 of float32's numbers);
 * a wall goes through all of it, if the same one shows in two contexts: other points at random, or,
   where they do not show it, points half of which are the first's. One will do, if none shows it;
 * V clocks race there, if the rates that duels between them tell foretell 24 outcomes, 12 of them on
