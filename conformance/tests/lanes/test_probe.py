@@ -387,7 +387,7 @@ def test_coins_as_many_as_tokens_are_not_taken_for_clocks() -> None:
 
 
 def test_coins_as_many_as_tokens_are_all_tried_at_their_ends_at_once() -> None:
-    """Verifiers with KL + 1 = V coins accept all but what lies in a corner, where p is next to q."""
+    """Where p is next to q, what is refused lies in a corner; and KL + 1 coins may be V."""
 
     def program() -> tuple[bool, bool]:
         first, second, mark = torch.rand(3)

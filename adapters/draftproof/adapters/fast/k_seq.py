@@ -10,10 +10,15 @@ point that it tries: to the middle at least. After `SWEEPS` sweeps it is n - 1 d
 2**(SWEEPS - 1) at most, and its upper end is taken.
 
 That end rho is valid, and K-SEQ with it is lossless: what is owed is p - S min(p / rho, q), which
-is ((1 - b) p - S q)+ + b p with b = 1 - S / rho, and b = 0 at rho*. Its law at one position is
-within 2 (rho - S) of that of rho* in total variation: as a factor grows from rho* on, what it
-accepts of tokens with p > rho q grows no faster than rho - S does, nor does what it accepts of the
-others shrink faster. So where the factor is ill-conditioned, as for p = q, the law is not.
+is ((1 - b) p - S q)+ + b p with b = 1 - S / rho, and b = 0 at rho*. Over all drafts, its law at one
+position is within 2 (rho - S) of that of rho* in total variation: as a factor grows from rho* on,
+what it accepts of tokens with p > rho q grows no faster than rho - S does, nor does what it accepts
+of the others shrink faster. So where the factor is ill-conditioned, as for p = q, that law is not.
+
+The law given a draft is: with it p / (rho q) is accepted, whatever S is. And where p < rho q for
+all tokens, S = rho (1 - (1 - 1 / rho)**n) may be less than rho by less than a rounding, which would
+choose among all of these factors. So a factor is held to be valid where S is above it by no more
+than `ROUNDINGS`: a valid one is not taken for too small, and what is owed lacks no more than that.
 """
 
 from __future__ import annotations
@@ -28,6 +33,13 @@ from draftproof.conformance.adapter import Result
 
 SWEEPS = 22
 """Sweeps over the rows of a node for its factor: the first at 1, each other halves the bracket."""
+
+ROUNDINGS = 4
+"""How far above a valid factor S may seem, in eps of the dtype.
+
+S moves by dm / (1 - m)**2 with m = miss, a sum that is off by a rounding or two; and where that
+decides, the last power m**n is a rounding, so that m is below 1/5 for n <= 8.
+"""
 
 
 def k_seq(batch: Batch, noise: Tensor) -> Result:
@@ -64,9 +76,10 @@ def least_factor(p: Tensor, q: Tensor, siblings: Siblings, out: Tensor) -> tuple
         return (miss[:, None] ** before * are).sum(1)
 
     low, rho, high = one, one, count.to(p.dtype)
+    slack = ROUNDINGS * torch.finfo(p.dtype).eps
     for _ in range(SWEEPS):
         reached = tried(rho)
-        is_valid = reached <= rho
+        is_valid = reached <= rho + rho * slack
         high = torch.where(is_valid, torch.minimum(reached, high), high)
         low = torch.where(is_valid, low, torch.maximum(reached, low))
         rho = (low + high) / 2

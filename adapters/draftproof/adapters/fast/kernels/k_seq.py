@@ -52,13 +52,15 @@ def _rule(at, node, BLOCK_V: tl.constexpr):
 def _least_factor(at, count, drafts, BLOCK_V: tl.constexpr):
     """Return a valid factor [BLOCK_B] next to the least one, and how many it tries on average."""
     FLOAT: tl.constexpr = at.p.soft.dtype.element_ty
+    # The four roundings of `fast.k_seq`.
+    SLACK: tl.constexpr = 2.0**-21 if FLOAT.primitive_bitwidth == 32 else 2.0**-50
     low = tl.full([at.active.shape[0]], 1.0, FLOAT)
     high = count.to(FLOAT)
     place = (tl.arange(0, 8).to(FLOAT) / 8)[None, :]
     for _ in range(7):
         rho = low[:, None] + (high - low)[:, None] * place
         reached = _tried(at, rho, count, drafts, BLOCK_V)
-        is_valid = reached <= rho
+        is_valid = reached <= rho + rho * SLACK
         high = tl.minimum(high, tl.min(tl.where(is_valid, reached, high[:, None]), 1))
         low = tl.maximum(low, tl.max(tl.where(is_valid, low[:, None], reached), 1))
         low = tl.minimum(low, high)
