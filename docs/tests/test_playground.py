@@ -626,6 +626,7 @@ def _stops_and_goes_on(page: Any) -> None:
     _open(page, document)
     wait_until(page, "idle")
     assert part(page, "compute").inner_text() == "Go on"
+    running = page.workers
     for _ in range(3):
         before = part(page, "results").inner_text()
         part(page, "compute").click()
@@ -638,11 +639,11 @@ def _stops_and_goes_on(page: Any) -> None:
         if part(page, "compute").inner_text() == "Compute again":
             break
         wait_until(page, "idle")
-        # Had Python been ended, it would have to start.
+        # What cannot be interrupted is ended a little later.
         page.wait_for_timeout(1000)
     part(page, "compute").click()
-    wait_until(page, "computing")
     wait_until(page, "finished", seconds=120)
+    assert page.workers == running != []
     assert shown(page) == lengths(document)
 
 
