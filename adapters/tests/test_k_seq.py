@@ -119,11 +119,12 @@ def test_a_draft_that_is_certain_is_accepted_half_of_the_time(form: str) -> None
 def test_rounding_does_not_choose_the_factor(form: str, drafts: int) -> None:
     """With p = 7/16, 9/16 and q = 1/2, factors from 9/8 on are valid by (1 - 1/rho)**n of rho."""
     p, q = (tuple(map(rational, row)) for row in (("7/16", "9/16"), ("1/2", "1/2")))
-    edge = 7 / 8 / float(k_seq_factor.least_factor(p, q, drafts))
+    edge = float(p[0] / q[0] / k_seq_factor.least_factor(p, q, drafts))
+    target, draft = (torch.tensor([[float(weight) for weight in row]]) for row in (p, q))
     given = Request(
         torch.zeros(2, drafts, 1, dtype=torch.int64),
-        torch.tensor([[0.5, 0.5]]).expand(2, drafts, 1, 2),
-        torch.tensor([[0.4375, 0.5625]]).expand(2, drafts, 2, 2),
+        draft.expand(2, drafts, 1, 2),
+        target.expand(2, drafts, 2, 2),
     )
     noise = torch.full((2, drafts + 1), 1 - 2.0**-24, dtype=torch.float64)
     noise[:, 0] = torch.tensor([edge - 1e-5, edge + 1e-5])

@@ -642,6 +642,7 @@ def _stops_and_goes_on(page: Any) -> None:
         # What cannot be interrupted is ended a little later.
         page.wait_for_timeout(1000)
     part(page, "compute").click()
+    wait_until(page, "computing")
     wait_until(page, "finished", seconds=120)
     assert page.workers == running != []
     assert shown(page) == lengths(document)
