@@ -6,16 +6,14 @@ unchecked and our checked calls alike.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from benchmarks.measuring import Call
 from benchmarks.peers import at_once, one_by_one
 from torch import Tensor
 
 from draftproof.adapters.fast import FastVerifier
-from draftproof.adapters.fast.batch import Softmax, uniforms
-from draftproof.adapters.fast.inputs import from_request
-from draftproof.conformance.adapter import Request, Result
+from draftproof.adapters.fast.engine import Verified, verify
+from draftproof.adapters.fast.inputs import flattened
+from draftproof.conformance.adapter import Request
 
 WAYS = {"unchecked": False, "checked": False, "logits": True}
 """The ways into our verifiers, and whether they take logits."""
@@ -25,9 +23,9 @@ OURS = ("token", "block")
 
 def ours(name: str, way: str, request: Request) -> Call:
     """Return the call of our torch verifier."""
-    verifier = FastVerifier(name, checked=way == "checked")
     if WAYS[way]:
-        return lambda: _from_logits(verifier, request)
+        return lambda: _from_logits(name, request)
+    verifier = FastVerifier(name, checked=way == "checked")
     return lambda: verifier.verify(request)
 
 
@@ -45,13 +43,10 @@ def theirs(request: Request, *, logits: bool) -> dict[str, Call]:
     return calls
 
 
-def _from_logits(verifier: FastVerifier, request: Request) -> Result:
-    batch = from_request(request, most_drafts=1, checked=False)
-    batch = replace(
-        batch, q=replace(batch.q, softmax=Softmax()), p=replace(batch.p, softmax=Softmax())
-    )
-    rows, width = len(batch.lengths), batch.length + 1
-    return verifier.of(batch, uniforms(rows, width, request.generator, batch.tokens.device))
+def _from_logits(name: str, request: Request) -> Verified:
+    flat = flattened(request)
+    q, p = flat.pop("draft_probs"), flat.pop("target_probs")
+    return verify(name, draft_logits=q, target_logits=p, **flat)
 
 
 def _transformers(tokens: Tensor, q: Tensor, p: Tensor) -> list[tuple[Tensor, Tensor]]:

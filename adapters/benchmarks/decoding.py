@@ -39,9 +39,10 @@ from benchmarks.measuring import (
 from benchmarks.plots import efficiency, speed
 from torch import Tensor
 
+from draftproof.adapters.fast import FORMS, TEXTS, FastVerifier
 from draftproof.adapters.fast.batch import Batch, Rows, uniforms
 from draftproof.adapters.fast.drafting import siblings
-from draftproof.adapters.fast.verifier import FORMS, TEXTS, FastVerifier, Text
+from draftproof.adapters.fast.texts import Text
 
 _PRIME = 2**31 - 1
 _FACTORS = 1_103_515_245, 1_640_531_527

@@ -35,8 +35,8 @@ from benchmarks.measuring import (
 from benchmarks.peers import at_once
 from benchmarks.plots import bandwidth
 
+from draftproof.adapters.fast import FORMS
 from draftproof.adapters.fast.engine import verify
-from draftproof.adapters.fast.verifier import FORMS
 from draftproof.conformance.adapter import Request
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}

@@ -2,7 +2,8 @@
 
 A program of its own, since Triton decides when a kernel is defined whether it is interpreted:
 `python compiling.py [--all] NAME...` prints a line for every kernel and target that it compiles; a
-NAME is that of a verifier, or "drafting". A line has the NAME, the kernel, and the target.
+NAME is that of a verifier, or "drafting". A line has the NAME, the kernel, the target, and how many
+divisions of float32 there are that are rounded as IEEE 754 says, and that are not, where it tells.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from triton.runtime.jit import JITFunction
 
+from draftproof.adapters.fast import TEXTS, FastVerifier
 from draftproof.adapters.fast.batch import Batch, Rows, Softmax, uniforms
 from draftproof.adapters.fast.drafting import siblings
-from draftproof.adapters.fast.verifier import TEXTS, FastVerifier
 
 HOPPER, AMPERE = GPUTarget("cuda", 90, 32), GPUTarget("cuda", 80, 32)
 INSTINCT = GPUTarget("hip", "gfx942", 64)
@@ -61,8 +62,9 @@ def compiled(
         parameter.name: typed(value, (i,), is_constant=parameter.is_constexpr)
         for i, (parameter, value) in enumerate(zip(kernel.params, args, strict=True))
     }
-    triton.compile(ASTSource(kernel, signature, constants), target=target, options=options)
-    print(name, kernel.__name__, target.backend, target.arch)
+    made = triton.compile(ASTSource(kernel, signature, constants), target=target, options=options)
+    divisions = [made.asm.get("ptx", "").count(f"div.{kind}.f32") for kind in ("rn", "full")]
+    print(name, kernel.__name__, target.backend, target.arch, *divisions)
 
 
 def batch(drafts: int, length: int, vocabulary: int, dtype: torch.dtype, *, logits: bool) -> Batch:
@@ -70,7 +72,8 @@ def batch(drafts: int, length: int, vocabulary: int, dtype: torch.dtype, *, logi
     count = 3 * drafts * (length + 1)
     rows = torch.full((count, vocabulary), 1 / vocabulary, dtype=dtype)
     at = torch.arange(count).view(3, drafts, length + 1)
-    soft = Softmax(torch.ones(count), torch.zeros(count), torch.zeros(count, dtype=torch.int64))
+    one, none = torch.ones(count), torch.zeros(count)
+    soft = Softmax(one, none, least=none, last=none.long())
     return Batch(
         tokens=torch.zeros(3, drafts, length, dtype=torch.int64),
         lengths=torch.full((3,), length),

@@ -28,9 +28,10 @@ from benchmarks.memory import Unmeasured, measured
 from benchmarks.peers import at_once, one_by_one
 from click.testing import CliRunner
 
+from draftproof.adapters.fast import TEXTS
 from draftproof.adapters.fast.batch import uniforms
 from draftproof.adapters.fast.drafting import siblings
-from draftproof.adapters.fast.verifier import TEXTS, Text
+from draftproof.adapters.fast.texts import Text
 from draftproof.conformance.adapter import Request, Result
 from draftproof.conformance.lanes.exact import exact_law
 from draftproof.reference.model import Instance, Model

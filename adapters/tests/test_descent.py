@@ -16,11 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from draftproof.adapters.fast import drafting
+from draftproof.adapters.fast import TEXTS, FastVerifier, drafting
 from draftproof.adapters.fast.batch import Batch, Rows, Softmax, uniforms
 from draftproof.adapters.fast.descent import Choice, Siblings, descend
 from draftproof.adapters.fast.inputs import from_request
-from draftproof.adapters.fast.verifier import TEXTS, FastVerifier
 from draftproof.conformance.adapter import Request, Result, declaration
 from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.exchange import as_given
@@ -273,12 +272,11 @@ def test_siblings_are_those_of_the_reference(
 
 def as_logits(batch: Batch) -> Batch:
     """Return the batch with rows of logits, at temperature 1/2."""
-    scale = torch.full((1,), 2.0).expand(len(batch.p.values))
 
     def logits(rows: Rows) -> Rows:
-        return replace(
-            rows, values=rows.values.log() / 2, softmax=Softmax(scale[: len(rows.values)].clone())
-        )
+        values = rows.values.log() / 2
+        scale = torch.full((len(values),), 2.0)
+        return replace(rows, values=values, softmax=Softmax(scale, values.amax(-1)))
 
     return replace(batch, p=logits(batch.p), q=logits(batch.q))
 

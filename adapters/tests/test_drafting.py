@@ -20,11 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from draftproof.adapters.fast import FastVerifier
 from draftproof.adapters.fast.batch import Softmax, uniforms
 from draftproof.adapters.fast.drafting import NotEnoughTokens, draft, siblings, urn
 from draftproof.adapters.fast.inputs import InvalidRequest
 from draftproof.adapters.fast.sampling import Sampling, softmax
-from draftproof.adapters.fast.verifier import FastVerifier
 from draftproof.conformance.adapter import DraftRequest, declaration
 from draftproof.conformance.finding import PASS
 from draftproof.conformance.lanes.exact import exact_law

@@ -13,20 +13,20 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from draftproof.adapters.fast import TEXTS, FastVerifier, engine
+from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.drafting import draft
 from draftproof.adapters.fast.engine import Verified, verify
-from draftproof.adapters.fast.inputs import InvalidRequest
+from draftproof.adapters.fast.inputs import InvalidRequest, from_flat
 from draftproof.adapters.fast.sampling import Sampling, declared
-from draftproof.adapters.fast.verifier import TEXTS, FastVerifier
 from draftproof.conformance.adapter import DraftRequest, Request, Result
-from draftproof.conformance.cases import Case, cases
+from draftproof.conformance.cases import cases
 from draftproof.conformance.finding import PASS, SKIPPED
 from draftproof.conformance.observe import observe
 from draftproof.conformance.requirements.laws import judge
@@ -111,75 +111,24 @@ def read(verified: Verified) -> list[list[int]]:
 # --- the law ---------------------------------------------------------------------------------
 
 
-class Flat:
-    """A verifier that is called as an engine calls it."""
-
-    version = "1"
-    ragged = True
-
-    def __init__(self, name: str) -> None:
-        verifier = FastVerifier(name)
-        self.name, self.algorithm = f"flat-{name}", verifier.algorithm
-        self.scheme, self.max_drafts = verifier.scheme, verifier.max_drafts
-        self.trees = verifier.trees
-        self._verify = partial(verify, name)
-
-    def verify(self, given: Request) -> Result:
-        verified = self._verify(**flat(given))
-        last = verified.token_ids.gather(1, verified.accepted[:, None])[:, 0].long()
-        return Result(verified.accepted, verified.path, last, verified.state)
-
-
-JUDGED = (
-    ("token", ("generic.v2.l2", "generic.v3.l2", "disjoint")),
-    ("block", ("generic.v2.l2", "zeros.both", "banked")),
-    ("greedy_block", ("generic.v2.l2",)),
-    ("recursive_rejection_without_replacement", ("without_replacement.zeros.k2",)),
-    ("spechub", ("tree.hub.v3.b1x2",)),
-)
-"""Verifiers of one path and of several, of trees, and one with a state, each with some cases.
-
-What is judged is the way to them; that they are right themselves is judged elsewhere.
-"""
-
-
-def judged(adapter: Any, case: Case) -> set[str]:
-    return {finding.verdict for finding in judge(observe(adapter, case))}
-
-
-@pytest.mark.requirement(
-    "law.lossless",
-    "law.reference",
-    "law.support",
-    "law.prefix",
-    "length.expected",
-    "length.bounded",
-    "length.optimal",
-    "random.fresh",
-)
-@pytest.mark.parametrize(
-    ("name", "case"),
-    [
-        pytest.param(name, case, id=f"{name}-{case.id}")
-        for name, ids in JUDGED
-        for case in cases("quick")
-        if case.id.endswith(ids)
-    ],
-)
-def test_flat_requests_have_the_law_of_the_text(name: str, case: Case) -> None:
-    assert judged(Flat(name), case) <= {PASS, SKIPPED}
-
-
-def test_a_bonus_from_the_row_before_is_seen() -> None:
-    """The judge would say so, if rows were off by one."""
-
-    class OffByOne(Flat):
-        def verify(self, given: Request) -> Result:
-            rows = given.target_probs
-            return super().verify(replace(given, target_probs=rows[:, :, [0, *range(3)][:-1]]))
-
+@pytest.mark.requirement("law.lossless")
+def test_a_bonus_from_the_row_before_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is judged is the engine's call: a fault that is planted there fails."""
     case = next(case for case in cases("quick") if case.id == "generic.v3.l2")
-    assert "fail" in judged(OffByOne("token"), case)
+
+    def verdicts() -> set[str]:
+        return {finding.verdict for finding in judge(observe(FastVerifier("token"), case))}
+
+    assert verdicts() <= {PASS, SKIPPED}
+
+    def off_by_one(*args: Any, **options: Any) -> Batch:
+        batch = from_flat(*args, **options)
+        at = batch.p.at.clone()
+        at[..., 1:] = batch.p.at[..., :-1]
+        return replace(batch, p=replace(batch.p, at=at))
+
+    monkeypatch.setattr(engine, "from_flat", off_by_one)
+    assert "fail" in verdicts()
 
 
 # --- the same as the protocol ----------------------------------------------------------------

@@ -323,7 +323,7 @@ def test_logits_become_probabilities_in_their_own_place(dtype: torch.dtype) -> N
     torch.manual_seed(0)
     logits = torch.randn(6, 9001, dtype=dtype) * 8
     at, temperature = torch.tensor([[[3, 0]], [[5, 1]]]), torch.rand(6) + 0.5
-    rows = Rows(logits, at, Softmax(scale=1 / temperature))
+    rows = Rows(logits, at, Softmax(scale=1 / temperature, largest=logits.amax(-1)))
     out = torch.empty(2, 9001, dtype=dtype)
     found = rows.row(torch.zeros(2, dtype=torch.int64), 0, out)
     expected = (logits[[3, 5]] / temperature[[3, 5], None]).softmax(-1)

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from draftproof.adapters.fast import TEXTS, FastVerifier
 from draftproof.adapters.fast.batch import uniforms
 from draftproof.adapters.fast.inputs import InvalidRequest, from_request
-from draftproof.adapters.fast.verifier import TEXTS, FastVerifier
 from draftproof.conformance.adapter import Request, declaration
 from draftproof.conformance.finding import PASS
 from draftproof.conformance.lanes.exact import exact_law

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from draftproof.adapters.fast import FastVerifier
 from draftproof.adapters.fast.excess import mass
 from draftproof.adapters.fast.inputs import from_request
-from draftproof.adapters.fast.verifier import FastVerifier
 from draftproof.conformance.adapter import Request
 from draftproof.conformance.cases import Case
 from draftproof.conformance.finding import FAIL, PASS, SKIPPED

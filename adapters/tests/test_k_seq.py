@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from draftproof.adapters.fast import FastVerifier
 from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.descent import Siblings
 from draftproof.adapters.fast.inputs import from_request
 from draftproof.adapters.fast.k_seq import SWEEPS, least_factor
-from draftproof.adapters.fast.verifier import FastVerifier
 from draftproof.conformance.adapter import Request
 from draftproof.conformance.cases import Case
 from draftproof.conformance.finding import FAIL, PASS, SKIPPED

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from draftproof.adapters.fast import TEXTS, FastVerifier
 from draftproof.adapters.fast.batch import Batch, Rows, uniforms
 from draftproof.adapters.fast.inputs import from_request
-from draftproof.adapters.fast.verifier import TEXTS, FastVerifier
 from draftproof.conformance.adapter import DraftRequest, Request, declaration
 from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.exchange import Asked, request
@@ -25,6 +25,10 @@ from draftproof.conformance.requirements.laws import fits, judge
 from draftproof.reference.drafting import draft_law
 
 launch = pytest.importorskip("draftproof.adapters.fast.kernels.launch")
+
+
+RATIOS = (("token", "_accept", "cuda"), ("block", "_keep", "cuda"))
+"""The kernels that compare a coin with p / q."""
 
 
 def quick_cases(name: str) -> list[Case]:
@@ -41,8 +45,14 @@ def test_every_kernel_compiles_for_gpus_that_are_not_there(half: int) -> None:
         [sys.executable, str(program), *names], env=compiling, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    compiled = {(line.split()[0], line.split()[2]) for line in done.stdout.splitlines()}
+    lines = [line.split() for line in done.stdout.splitlines()]
+    compiled = {(name, backend) for name, _, backend, *_ in lines}
     assert compiled == {(name, backend) for name in names for backend in ("cuda", "hip")}
+    # A ratio is 1 where p = q: only a division that is rounded as IEEE 754 says promises that.
+    ratios = [line for line in lines if tuple(line[:3]) in RATIOS]
+    assert {line[0] for line in ratios} == {"token", "block"} & {*names}
+    assert all(int(correct) > 0 for *_, correct, _ in ratios)
+    assert all(other == "0" for _, kernel, *_, other in ratios if kernel == "_accept")
 
 
 def batches(name: str) -> Iterator[Batch]:

@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from draftproof.adapters.fast import mixture
+from draftproof.adapters.fast import TEXTS, FastVerifier, mixture
 from draftproof.adapters.fast.batch import Batch, Rows, Softmax
-from draftproof.adapters.fast.verifier import TEXTS, FastVerifier
 from draftproof.conformance.adapter import Result
 from draftproof.reference import mixture as exact
 from draftproof.reference.model import Row
@@ -211,10 +210,16 @@ def stored(given: Batch, dtype: torch.dtype) -> Batch:
 
 def as_logits(given: Batch) -> Batch:
     """Return the batch with logits for its rows, a third of the size that they must have."""
-    scale = torch.full((len(given.p.values),), 3.0)
-    everything = torch.full_like(scale, -torch.inf), torch.zeros_like(scale, dtype=torch.int64)
-    soft = Softmax(scale, *everything)
-    p, q = (replace(r, values=r.values.log() / 3, softmax=soft) for r in (given.p, given.q))
+
+    def logits(rows: Rows) -> Rows:
+        values = rows.values.log() / 3
+        scale = torch.full((len(values),), 3.0)
+        least, last = torch.full_like(scale, -torch.inf), torch.zeros_like(scale).long()
+        return replace(
+            rows, values=values, softmax=Softmax(scale, values.amax(-1).float(), least, last)
+        )
+
+    p, q = map(logits, (given.p, given.q))
     return replace(given, p=p, q=q)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from draftproof.adapters.fast import FastVerifier
 from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.inputs import from_request
-from draftproof.adapters.fast.verifier import FastVerifier
 from draftproof.conformance.adapter import Request, Result
 from draftproof.conformance.cases import Case
 from draftproof.conformance.finding import FAIL

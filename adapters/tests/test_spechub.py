@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from draftproof.adapters.fast import FastVerifier
 from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.excess import mass
 from draftproof.adapters.fast.inputs import InvalidRequest, from_request
-from draftproof.adapters.fast.verifier import FastVerifier
 from draftproof.conformance.adapter import Request
 from draftproof.conformance.cases import Case
 from draftproof.conformance.finding import FAIL, PASS, SKIPPED

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from draftproof.adapters.fast import TEXTS, FastVerifier
 from draftproof.adapters.fast.batch import uniforms
 from draftproof.adapters.fast.inputs import from_request
 from draftproof.adapters.fast.traversal import in_order
-from draftproof.adapters.fast.verifier import TEXTS, FastVerifier
 from draftproof.conformance.adapter import Request, Result, declaration
 from draftproof.conformance.cases.rows import by_depth
 from draftproof.conformance.lanes.exact import exact_law

@@ -5,7 +5,8 @@ Each is an adapter and an attribute of this package, such as `torch_block` or `t
 
 from __future__ import annotations
 
-from draftproof.adapters.fast.verifier import FORMS, TEXTS, FastVerifier
+from draftproof.adapters.fast.texts import FORMS, TEXTS
+from draftproof.adapters.fast.verifier import FastVerifier
 
 __all__ = ["FORMS", "TEXTS", "FastVerifier"]
 

@@ -22,11 +22,18 @@ class Softmax:
     """
 
     scale: Tensor | None = None
-    """[N] float32: 1 / temperature, None for 1."""
+    """[N] float32: 1 / temperature, positive and finite, None for 1."""
+    largest: Tensor | None = None
+    """[N]: the largest logit, None where there is no scale. It is taken off before logits are
+    scaled: scaled ones can be infinite, and differ by as much as their last digit is rounded."""
     least: Tensor | None = None
     """[N] float32: the smallest logit that is kept, None where all are."""
     last: Tensor | None = None
     """[N] int64: the largest id that is kept among equals of the smallest."""
+
+    def __post_init__(self) -> None:
+        if (self.scale is None) != (self.largest is None):
+            raise ValueError("scale and largest belong together: give both, or neither")
 
     def of(self, logits: Tensor, where: Tensor, out: Tensor) -> Tensor:
         """Return the probabilities of rows `where` [B], whose logits [B, V] are given, in `out`.
@@ -40,8 +47,9 @@ class Softmax:
             tokens = torch.arange(logits.shape[-1], device=logits.device)
             is_cut = (logits < least) | ((logits == least) & (tokens > last))
             logits = logits.masked_fill_(is_cut, -torch.inf)
-        if self.scale is not None:
-            logits = torch.mul(logits, self.scale[where, None], out=out)
+        if self.scale is not None and self.largest is not None:
+            logits = torch.sub(logits, self.largest[where, None], out=out)
+            logits = logits.mul_(self.scale[where, None])
         return torch.softmax(logits, -1, dtype=out.dtype, out=out)
 
 
@@ -50,12 +58,10 @@ class Rows:
     """The rows of one model at the positions of a batch."""
 
     values: Tensor
-    """[N, V]: probabilities, or logits where there is a `softmax`."""
+    """[N, V], of any strides: probabilities, or logits where there is a `softmax`."""
     at: Tensor
     """[B, K, D] int64: which row belongs to a path's position; any where there is none."""
     softmax: Softmax | None = None
-    is_block: bool = False
-    """Whether rows lie in the order of `at`, one behind the other."""
 
     @property
     def dtype(self) -> torch.dtype:
@@ -65,15 +71,11 @@ class Rows:
     def row(self, path: Tensor, depth: int | Tensor, out: Tensor) -> Tensor:
         """Return the probabilities [B, V] at a depth of each request's `path` [B].
 
-        The depth is one for all requests, or [B]. They are in `out`, or the rows themselves.
+        The depth is one for all requests, or [B]. They are in `out`.
         """
-        if self.is_block and self.at.shape[1] == 1 and isinstance(depth, int):
-            where = self.at[:, 0, depth]
-            rows = self.values.view(*self.at.shape, self.values.shape[1])[:, 0, depth]
-        else:
-            where = self.at[torch.arange(len(path), device=path.device), path, depth]
-            is_ready = self.values.dtype == out.dtype
-            rows = torch.index_select(self.values, 0, where, out=out if is_ready else None)
+        where = self.at[torch.arange(len(path), device=path.device), path, depth]
+        is_ready = self.values.dtype == out.dtype
+        rows = torch.index_select(self.values, 0, where, out=out if is_ready else None)
         if self.softmax is not None:
             return self.softmax.of(rows, where, out)
         return rows if rows.dtype == out.dtype else out.copy_(rows)
@@ -98,9 +100,9 @@ class Batch:
     """B requests of K drafted paths, of at most L tokens, over V tokens."""
 
     tokens: Tensor
-    """[B, K, L] int64: the drafted paths, 0 beyond a request's length."""
+    """[B, K, L] int64, contiguous: the drafted paths, 0 beyond a request's length."""
     lengths: Tensor
-    """[B] int64: how many tokens each request drafts."""
+    """[B] int64, contiguous: how many tokens each request drafts."""
     q: Rows
     """The draft's rows, of depth 0..L-1."""
     p: Rows

@@ -27,7 +27,7 @@ def block(batch: Batch, noise: Tensor) -> Result:
         if i > 0:
             # What the target still wants after i tokens, against what the draft offers too much of.
             more = mass(p, q, weight, out=room[1])
-            against = more + 1 - weight
+            against = more + (1 - weight)
             passing = torch.where(against > 0, more / against, 1.0)
             passes = (noise[:, i - 1] < passing) & (i < batch.lengths)
             accepted, kept = torch.where(passes, i, accepted), torch.where(passes, weight, kept)

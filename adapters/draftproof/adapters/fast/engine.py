@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from draftproof.adapters.fast.batch import Batch, Rows, Softmax, uniforms
-from draftproof.adapters.fast.inputs import InvalidRequest, from_flat
+from draftproof.adapters.fast.inputs import InvalidRequest, Lying, from_flat, lying
 from draftproof.adapters.fast.sampling import Sampling, softmax
-from draftproof.adapters.fast.verifier import FORMS, TEXTS, FastVerifier
+from draftproof.adapters.fast.texts import FORMS, TEXTS, Text, name_of, verified
 from draftproof.conformance.adapter import Result
 
 
@@ -55,12 +55,14 @@ def verify(
     """Verify the drafts of B requests, which have n positions together, by the verifier `name`.
 
     * `draft_token_ids` [n], or [n, K] for K drafts, integer: those of all requests, one after
-      another. A request's draft ends before its first -1.
+      another. A request's draft ends before its first token that is none of 0..V-1, such as -1.
     * `cu_num_draft_tokens` [B], integer: where each request's end; it may have none. More than
       `max_spec_len` of them do not count.
     * The target's rows are [n + B, V], or [n + B, K, V]: for each request one at every drafted
       position, and one behind them. The draft's are [n, V], or [n, K, V]. Without any the draft is
       certain of its tokens, as an n-gram draft is, or one of most probable tokens; then K is 1.
+      All rows have one V: where one model's are padded, pass its `[..., :V]`. Any strides do, and
+      rows of one path are never copied.
     * `temperature`, `top_k` and `top_p` [B], see `Sampling`, are applied to logits, the target's
       and the draft's; None where they were already. Probabilities are taken as they are.
     * `generators` is one for all requests, or one for each, where None is the default one.
@@ -73,8 +75,7 @@ def verify(
       and top-p, by the scheme of the verifier, `TEXTS[name].scheme`. A drafter that processes its
       rows in another way gives the probabilities that it drew from;
     * no number that drew a draft is used again: a generator is another one, or has gone on;
-    * rows are laws, without NaN, and tokens are of the vocabulary. Nothing is checked that waits
-      for the device;
+    * rows are laws, without NaN. Nothing is checked that waits for the device;
     * a stateful verifier gets the state of each request back, in the order of the requests now, and
       the target's own rows; and a request whose `left` is not 0 drafts a token at least.
 
@@ -85,10 +86,10 @@ def verify(
 
     Raises `InvalidRequest` for shapes that do not fit together, and unknown names.
     """
-    verifier = _verifier(name, form)
+    text = _text(name, form)
     tokens = draft_token_ids[:, None] if draft_token_ids.dim() == 1 else draft_token_ids
     ends = cu_num_draft_tokens.long()
-    _check(verifier, tokens, ends, generators, temperature, top_k, top_p)
+    _check(text, form, tokens, ends, generators, temperature, top_k, top_p)
     positions, drafts = tokens.shape
     p = _rows("target", target_logits, target_probs, (positions + len(ends), drafts))
     q = _rows("draft", draft_logits, draft_probs, (positions, drafts))
@@ -99,18 +100,20 @@ def verify(
             f"draft_logits or draft_probs must be given: a draft that is certain of its tokens has "
             f"one path, draft_token_ids has {drafts}"
         )
+    _check_vocabulary(p, q)
     sampling = Sampling(temperature, top_k, top_p)
-    p_softmax = None if target_logits is None else _softmax(p, sampling, ends, more=1)
-    q_softmax = None if q is None or draft_logits is None else _softmax(q, sampling, ends, more=0)
-    q_rows = q
-    if q_rows is None or positions == 0:
-        # An index needs something to point to, though nothing of it is used.
-        q_rows, q_softmax = p, p_softmax
+    p_rows = lying(p)
+    p_softmax = None if target_logits is None else _softmax(p_rows, sampling, p, ends, more=1)
+    # An index needs something to point to, though nothing of it is used.
+    q_rows, q_softmax = p_rows, p_softmax
+    if q is not None and positions > 0:
+        q_rows = lying(q)
+        q_softmax = None if draft_logits is None else _softmax(q_rows, sampling, q, ends, more=0)
     batch = from_flat(
         tokens,
         ends,
         q_rows,
-        p,
+        p_rows,
         longest=max_spec_len,
         q_softmax=q_softmax,
         p_softmax=p_softmax,
@@ -118,36 +121,31 @@ def verify(
         state=state,
     )
     if q is None:
-        batch = replace(batch, q=_certain(batch, form))
-    width = TEXTS[name].noise(drafts, max_spec_len)
-    noise = uniforms(len(ends), width, generators, tokens.device)
-    return _verified(batch, verifier.of(batch, noise))
+        batch = replace(batch, q=_certain(batch))
+    noise = uniforms(len(ends), text.noise(drafts, max_spec_len), generators, tokens.device)
+    return _emitted(batch, verified(text, form, batch, noise))
 
 
-_VERIFIERS = {(name, "torch"): FastVerifier(name) for name in TEXTS}
-
-
-def _verifier(name: str, form: str) -> FastVerifier:
+def _text(name: str, form: str) -> Text:
     if name not in TEXTS:
         raise InvalidRequest(f"there is no verifier {name!r}; there are {', '.join(TEXTS)}")
     if form not in FORMS:
         raise InvalidRequest(f"there is no form {form!r}; there are {', '.join(FORMS)}")
-    if (name, form) not in _VERIFIERS:
-        _VERIFIERS[name, form] = FastVerifier(name, form=form)
-    return _VERIFIERS[name, form]
+    return TEXTS[name]
 
 
 def _check(
-    verifier: FastVerifier,
+    text: Text,
+    form: str,
     tokens: Tensor,
     ends: Tensor,
     generators: torch.Generator | list[torch.Generator | None] | None,
     *parameters: Tensor | None,
 ) -> None:
-    if tokens.dim() != 2 or tokens.shape[1] not in range(1, verifier.max_drafts + 1):
+    if tokens.dim() != 2 or tokens.shape[1] not in range(1, text.most_drafts + 1):
         raise InvalidRequest(
-            f"draft_token_ids must be [n] or [n, K], with K at most {verifier.max_drafts} for "
-            f"{verifier.name}, got {list(tokens.shape)}"
+            f"draft_token_ids must be [n] or [n, K], with K at most {text.most_drafts} for "
+            f"{name_of(text, form)}, got {list(tokens.shape)}"
         )
     if ends.dim() != 1:
         raise InvalidRequest(f"cu_num_draft_tokens must be [B], got {list(ends.shape)}")
@@ -181,35 +179,51 @@ def _rows(
     return wide
 
 
-def _softmax(rows: Tensor, sampling: Sampling, ends: Tensor, *, more: int) -> Softmax:
-    """Return how logits [N, K, V] become probabilities by the parameters of their requests.
+def _check_vocabulary(p: Tensor, q: Tensor | None) -> None:
+    """Check that rows [N, K, V] of both models are of the same tokens, one at least."""
+    sizes = p.shape[-1], p.shape[-1] if q is None else q.shape[-1]
+    if min(sizes) == 0:
+        raise InvalidRequest("rows must have a token at least, V is 0")
+    if sizes[0] != sizes[1]:
+        smaller, larger = ("draft", "target") if sizes[1] < sizes[0] else ("target", "draft")
+        raise InvalidRequest(
+            f"the target's rows have {sizes[0]} tokens, the draft's {sizes[1]}: both must be of "
+            f"one vocabulary. If what the {larger}'s have more is padding, pass "
+            f"[..., :{min(sizes)}] of them; if the {smaller} cannot say these tokens, give it rows "
+            f"of {max(sizes)} with a probability of 0, or a logit of -inf, there"
+        )
+
+
+def _softmax(lying: Lying, sampling: Sampling, rows: Tensor, ends: Tensor, *, more: int) -> Softmax:
+    """Return how logits [n, K, V] become probabilities by the parameters of their requests.
 
     Each has as many rows as it drafts tokens, and `more`.
     """
     if sampling.is_plain:
         return Softmax()
+    count, drafts, _ = rows.shape
     request = torch.arange(len(ends), device=ends.device).repeat_interleave(
-        ends.diff(prepend=ends.new_zeros(1)) + more, output_size=len(rows)
+        ends.diff(prepend=ends.new_zeros(1)) + more, output_size=count
     )
-    return softmax(rows.flatten(0, 1), sampling.of(request.repeat_interleave(rows.shape[1])))
+    position = torch.arange(count, device=ends.device)[:, None]
+    number = lying.number(position, torch.arange(drafts, device=ends.device))
+    own = request.new_zeros(len(lying.values))
+    own[number] = request[:, None].expand_as(number)
+    return softmax(lying.values, sampling.of(own))
 
 
-def _certain(batch: Batch, form: str) -> Rows:
+def _certain(batch: Batch) -> Rows:
     """Return the rows of a draft that is certain of its tokens.
 
-    A one among zeros is seen through windows of V numbers, so no row is written; but for kernels,
-    which read rows that lie one behind the other.
+    A one among zeros is seen through windows of V numbers, so no row is written.
     """
     vocabulary = batch.p.values.shape[1]
     line = torch.arange(1 - vocabulary, vocabulary, device=batch.tokens.device) == 0
     windows = line.to(batch.p.dtype).unfold(0, vocabulary, 1)
-    at = vocabulary - 1 - batch.tokens
-    if form == "torch":
-        return Rows(windows, at)
-    return Rows(windows[at.flatten()], torch.arange(at.numel(), device=at.device).view(at.shape))
+    return Rows(windows, vocabulary - 1 - batch.tokens)
 
 
-def _verified(batch: Batch, result: Result) -> Verified:
+def _emitted(batch: Batch, result: Result) -> Verified:
     """Return what is emitted as an engine reads it."""
     accepted, next_token = result.accepted_length[:, None], result.next_token[:, None]
     every = torch.arange(len(accepted), device=accepted.device)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,42 +20,119 @@ class InvalidRequest(ValueError):
     """The request breaks its contract; the message says what, where, and what would be right."""
 
 
-def from_request(request: Request, *, most_drafts: int, checked: bool = True) -> Batch:
-    """Return the batch of a request of the adapter protocol, whose rows stay where they are.
+def checked(request: Request, *, most_drafts: int, rows: bool = True) -> None:
+    """Check a request of the adapter protocol. Raises `InvalidRequest`.
 
-    What is `checked` waits for the device: every row is read, and an answer fetched. Raises
-    `InvalidRequest`; unchecked, for shapes only.
+    What waits for the device, since an answer is fetched, is left out without `rows`: all that is
+    read of the rows, tokens and lengths.
     """
     tokens, q, p = request.draft_tokens, request.draft_probs, request.target_probs
     _check_shapes(tokens, q, p)
-    _, drafts, length = tokens.shape
+    count, drafts, length = tokens.shape
     if drafts > most_drafts:
         many = "one path" if most_drafts == 1 else f"at most {most_drafts} paths"
         raise InvalidRequest(f"this verifier takes {many} per row, got {drafts}")
-    lengths = _lengths(request, checked=checked)
-    depth = torch.arange(length + 1, device=tokens.device)
-    inside = depth[None, None] <= lengths[:, None, None]
+    lengths = request.lengths
+    if lengths is not None and (lengths.shape != (count,) or lengths.dtype != torch.int64):
+        raise InvalidRequest(
+            f"lengths must be int64 [{count}], got {lengths.dtype} {list(lengths.shape)}"
+        )
+    if not rows:
+        return
+    lengths = _lengths(request)
+    outside = (lengths < 0) | (lengths > length)
+    if outside.any():
+        where = outside.nonzero()[0].tolist()
+        raise InvalidRequest(f"lengths{where} is {int(lengths[where[0]])}, not in 0..{length}")
+    inside = torch.arange(length + 1, device=tokens.device) <= lengths[:, None, None]
     drafted = inside[..., 1:]
-    if checked:
-        _check_tokens(tokens, drafted, q.shape[-1])
-        _check_rows("draft_probs", q, drafted)
-        _check_rows("target_probs", p, inside)
-        _check_left(request.state, lengths)
-    return Batch(
-        tokens=torch.where(drafted, tokens, 0),
-        lengths=lengths,
-        q=_block(q),
-        p=_block(p),
+    _check_tokens(tokens, drafted, q.shape[-1])
+    _check_rows("draft_probs", q, drafted)
+    _check_rows("target_probs", p, inside)
+    _check_left(request.state, lengths)
+
+
+def flattened(request: Request) -> dict[str, Any]:
+    """Return what an engine passes to `engine.verify` for a request of the adapter protocol.
+
+    Rows of one path and of one length are not copied.
+    """
+    tokens, q, p = request.draft_tokens, request.draft_probs, request.target_probs
+    lengths, longest = _lengths(request), tokens.shape[2]
+
+    def positions(rows: Tensor, more: int) -> Tensor:
+        """Return what is given at the positions [B, K, D, ...] of requests, [n, K, ...]."""
+        rows = rows.movedim(1, 2)
+        if request.lengths is None:
+            return rows.flatten(0, 1)
+        return rows[torch.arange(longest + more, device=rows.device) < lengths[:, None] + more]
+
+    return {
+        "draft_token_ids": positions(tokens, 0),
+        "cu_num_draft_tokens": lengths.cumsum(0),
+        "max_spec_len": longest,
+        "draft_probs": positions(q, 0),
+        "target_probs": positions(p, 1),
+        "generators": request.generator,
+        "branching": request.branching,
+        "state": request.state,
+    }
+
+
+def from_request(request: Request, *, most_drafts: int) -> Batch:
+    """Return the batch of a request of the adapter protocol, for noise of one's own.
+
+    Raises `InvalidRequest`.
+    """
+    checked(request, most_drafts=most_drafts)
+    flat = flattened(request)
+    return from_flat(
+        flat["draft_token_ids"],
+        flat["cu_num_draft_tokens"],
+        lying(flat["draft_probs"]),
+        lying(flat["target_probs"]),
+        longest=flat["max_spec_len"],
         branching=request.branching,
         state=request.state,
     )
 
 
+@dataclass(frozen=True)
+class Lying:
+    """The rows [n, K, V] of a model as they lie in memory, one after another.
+
+    Row k of position i has the number `by_position` i + `by_draft` k.
+    """
+
+    values: Tensor
+    """[N, V], of any strides."""
+    by_position: int
+    by_draft: int
+
+    def number(self, position: Tensor, draft: Tensor | int) -> Tensor:
+        """Return the number of the row of a draft at a position, int64, of any shape."""
+        return position * self.by_position + draft * self.by_draft
+
+
+def lying(rows: Tensor) -> Lying:
+    """Return rows [n, K, V] as they lie.
+
+    They are copied only where no one stride leads from each to the next: where the drafts of a
+    position lie neither side by side, nor in one place, nor each behind all positions of the last.
+    """
+    count, drafts, _ = rows.shape
+    if drafts > 1 and rows.stride(1) == 0:
+        return Lying(rows[:, 0], 1, 0)
+    if drafts > 1 and rows.stride(1) > rows.stride(0):
+        return Lying(rows.transpose(0, 1).flatten(0, 1), 1, count)
+    return Lying(rows.flatten(0, 1), drafts, 1)
+
+
 def from_flat(
     tokens: Tensor,
     ends: Tensor,
-    q: Tensor,
-    p: Tensor,
+    q: Lying,
+    p: Lying,
     *,
     longest: int,
     q_softmax: Softmax | None = None,
@@ -64,52 +143,41 @@ def from_flat(
     """Return the batch of an engine's tensors, requests of different lengths one after another.
 
     `tokens` [n, K] are the drafted ones of all requests, `ends` [B] where each one's end, and no
-    request has more than `longest` of them. `q` [n, K, V] has a row for each, `p` [n + B, K, V]
-    one more for every request. A request's draft ends before its first token -1.
+    request has more than `longest` of them. `q` has a row for each, `p` one more for every request.
+    A request's draft ends before its first token that is none of 0..V-1. Nothing beyond the tensors
+    is read, whatever `ends` and tokens are.
     """
-    drafts = tokens.shape[1]
+    count, drafts = tokens.shape
     starts = torch.cat([torch.zeros_like(ends[:1]), ends[:-1]])
     depth = torch.arange(longest + 1, device=tokens.device)
     within = depth[:-1] < (ends - starts)[:, None]
-    here = torch.where(within, starts[:, None] + depth[:-1], 0)
-    nothing = tokens.new_full((1, drafts), -1)
-    padded = torch.where(within[..., None], torch.cat([tokens, nothing])[here], -1)
+    # Behind all tokens stands one that is none.
+    here = torch.where(within, starts[:, None] + depth[:-1], count).clamp(0, count)
+    padded = torch.cat([tokens, tokens.new_full((1, drafts), -1)])[here]
     padded = padded.movedim(-1, 1).long()
-    lengths = (padded >= 0).all(1).long().cumprod(-1).sum(-1)
+    is_token = (padded >= 0) & (padded < p.values.shape[1])
+    lengths = is_token.all(1).long().cumprod(-1).sum(-1)
+    drafted = depth[:-1] < lengths[:, None]
     request = torch.arange(len(ends), device=tokens.device)
     rows = starts[:, None] + request[:, None] + depth.minimum(lengths[:, None])
+    rows = rows.clamp(0, count + len(ends) - 1)
     path = torch.arange(drafts, device=tokens.device)[:, None]
     return Batch(
-        tokens=torch.where(depth[:-1] < lengths[:, None, None], padded, 0),
+        tokens=torch.where(drafted[:, None], padded, 0).contiguous(),
         lengths=lengths,
-        q=Rows(q.flatten(0, 1), here[:, None] * drafts + path, q_softmax),
-        p=Rows(p.flatten(0, 1), rows[:, None] * drafts + path, p_softmax),
+        q=Rows(q.values, q.number(torch.where(drafted, here, 0)[:, None], path), q_softmax),
+        p=Rows(p.values, p.number(rows[:, None], path), p_softmax),
         branching=branching,
         state=state,
     )
 
 
-def _block(rows: Tensor) -> Rows:
-    """Return rows [B, K, D, V] as those of a batch."""
-    at = torch.arange(rows.shape[:3].numel(), device=rows.device).view(rows.shape[:3])
-    return Rows(rows.flatten(0, 2), at, is_block=True)
-
-
-def _lengths(request: Request, *, checked: bool) -> Tensor:
+def _lengths(request: Request) -> Tensor:
     """Return how many tokens each row drafts, [B] int64."""
     rows, _, longest = request.draft_tokens.shape
-    lengths = request.lengths
-    if lengths is None:
-        return torch.full((rows,), longest, device=request.draft_tokens.device)
-    if lengths.shape != (rows,) or lengths.dtype != torch.int64:
-        raise InvalidRequest(
-            f"lengths must be int64 [{rows}], got {lengths.dtype} {list(lengths.shape)}"
-        )
-    outside = (lengths < 0) | (lengths > longest)
-    if checked and outside.any():
-        where = outside.nonzero()[0].tolist()
-        raise InvalidRequest(f"lengths{where} is {int(lengths[where[0]])}, not in 0..{longest}")
-    return lengths
+    if request.lengths is not None:
+        return request.lengths
+    return torch.full((rows,), longest, device=request.draft_tokens.device)
 
 
 def _check_left(state: Mapping[str, Tensor] | None, lengths: Tensor) -> None:

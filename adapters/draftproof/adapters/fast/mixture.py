@@ -76,7 +76,7 @@ def verified(batch: Batch, coins: Tensor, mark: Tensor, numbers: Tensor | None =
         owed = (p * weight[:, None]).sub_(q * tilt).clamp_(min=0)
         # What the target still wants after i tokens, against what the draft offers too much of.
         more = owed.sum(-1)
-        against = more + 1 - weight
+        against = more + (1 - weight)
         passing = torch.where(against > 0, more / against, 1.0)
         passes = is_drafted if i == 0 else is_drafted & (coins[:, i - 1] < passing)
         accepted = torch.where(passes, i, accepted)

@@ -20,7 +20,7 @@ class Sampling:
     """The parameters of N rows; None does what the value of all rows would that changes nothing."""
 
     temperature: Tensor | None = None
-    """[N], float: 0 keeps the most probable token for certain."""
+    """[N], float: 0 keeps the most probable token for certain; others count as 2**-100 at least."""
     top_k: Tensor | None = None
     """[N], integer: how many tokens are kept, all where it is 0 or less, or more than V."""
     top_p: Tensor | None = None
@@ -51,30 +51,50 @@ def softmax(logits: Tensor, sampling: Sampling) -> Softmax:
     scale, is_sure = None, torch.zeros(rows, dtype=torch.bool, device=logits.device)
     if temperature is not None:
         is_sure = temperature == 0
-        scale = torch.where(is_sure, 1, temperature).to(dtype).reciprocal()
+        scale = _reciprocal(torch.where(is_sure, 1, temperature).to(dtype))
     if top_k is None and top_p is None:
         if temperature is None:
             return Softmax()
-        least, last = logits.max(-1)
-        all_of_them = torch.full_like(last, vocabulary - 1)
+        highest, first = logits.max(-1)
+        all_of_them = torch.full_like(first, vocabulary - 1)
         return Softmax(
             scale,
-            torch.where(is_sure, least.to(dtype), -torch.inf),
-            torch.where(is_sure, last, all_of_them),
+            highest.to(dtype),
+            least=torch.where(is_sure, highest.to(dtype), -torch.inf),
+            last=torch.where(is_sure, first, all_of_them),
         )
     ranked, tokens = logits.sort(dim=-1, descending=True, stable=True)
+    largest = None if scale is None else ranked[:, 0].to(dtype)
     kept = torch.full_like(tokens[:, 0], vocabulary)
     if top_k is not None:
         kept = torch.where(top_k > 0, top_k, kept).clamp(max=vocabulary)
     if top_p is not None:
         place = torch.arange(vocabulary, device=logits.device)
-        heated = ranked if scale is None else ranked * scale[:, None]
+        heated = ranked
+        if scale is not None and largest is not None:
+            heated = (ranked - largest[:, None]) * scale[:, None]
         heated = heated.masked_fill(place >= kept[:, None], -torch.inf)
         weights = torch.softmax(heated, -1, dtype=torch.float64)
         reaching = 1 + (weights.cumsum(-1) < top_p[:, None]).sum(-1)
         kept = torch.where(top_p < 1, torch.minimum(kept, reaching), kept)
     place = torch.where(is_sure, 1, kept)[:, None] - 1
-    return Softmax(scale, ranked.gather(1, place)[:, 0].to(dtype), tokens.gather(1, place)[:, 0])
+    least, last = ranked.gather(1, place)[:, 0].to(dtype), tokens.gather(1, place)[:, 0]
+    return Softmax(scale, largest, least, last)
+
+
+_COLDEST, _HOTTEST = 2.0**-100, 2.0**100
+"""Temperatures between which all are told apart: their reciprocals are neither infinite nor 0,
+which would make NaN of a gap of 0, or of a logit of -inf.
+
+At the coldest, the smaller of two logits of float32 has no mass: they differ by 2**-24 of the
+larger one at least, so by 104 temperatures, unless both are below 2e-21. At the hottest all logits
+below 1e22 have the same mass.
+"""
+
+
+def _reciprocal(temperature: Tensor) -> Tensor:
+    """Return 1 / temperature."""
+    return temperature.clamp(_COLDEST, _HOTTEST).reciprocal()
 
 
 def declared(rows: Tensor, sampling: Sampling, *, logits: bool = True) -> Tensor:

@@ -95,8 +95,7 @@ def in_order(batch: Batch) -> tuple[Batch, Tensor, Tensor]:
     order = rank.argsort(1)
     shared = shared.take_along_dim(order[:, :, None], 1).take_along_dim(order[:, None], 2)
     p, q = (
-        replace(rows, at=rows.at.take_along_dim(order[..., None], 1), is_block=False)
-        for rows in (batch.p, batch.q)
+        replace(rows, at=rows.at.take_along_dim(order[..., None], 1)) for rows in (batch.p, batch.q)
     )
     tokens = batch.tokens.take_along_dim(order[..., None], 1)
     return replace(batch, tokens=tokens, p=p, q=q), order, shared

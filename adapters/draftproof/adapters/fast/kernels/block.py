@@ -10,7 +10,7 @@ from torch import Tensor
 from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.kernels.correction import next_token
 from draftproof.adapters.fast.kernels.launch import model, tiles
-from draftproof.adapters.fast.kernels.rows import Model, mass, position, ratio
+from draftproof.adapters.fast.kernels.rows import mass, opened, position, ratio
 from draftproof.conformance.adapter import Result
 
 
@@ -35,8 +35,7 @@ def _sweep(
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Write the mass of what the target wants after each prefix, in one piece of its row."""
-    p = Model(p[0], p[1], p[2], p[3], vocabulary, p[4])
-    q = Model(q[0], q[1], q[2], q[3], vocabulary, q[4])
+    p, q = opened(p, vocabulary), opened(q, vocabulary)
     FLOAT: tl.constexpr = p.soft.dtype.element_ty
     place = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
     piece, pieces = tl.program_id(1), tl.num_programs(1)
@@ -58,8 +57,7 @@ def _keep(
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Test every prefix on its coin, keep the longest that passes, and draw behind it."""
-    p = Model(p[0], p[1], p[2], p[3], vocabulary, p[4])
-    q = Model(q[0], q[1], q[2], q[3], vocabulary, q[4])
+    p, q = opened(p, vocabulary), opened(q, vocabulary)
     FLOAT: tl.constexpr = p.soft.dtype.element_ty
     request = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
     active = request < requests
@@ -73,7 +71,7 @@ def _keep(
         for piece in range(pieces):
             place = (request * p.depths + i + 1) * pieces + piece
             more += tl.load(sums + place, mask=i + 1 < length, other=0.0)
-        against = more + 1 - weight
+        against = more + (1 - weight)
         passing = tl.where(against > 0, more / tl.where(against > 0, against, 1.0), 1.0)
         passing = tl.where(i + 1 == length, weight, passing)
         coin = tl.load(noise + i, mask=i < length, other=1.0)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.kernels.launch import model, tiles
-from draftproof.adapters.fast.kernels.rows import Model, Position, drawn, position, probability
+from draftproof.adapters.fast.kernels.rows import Position, drawn, opened, position, probability
 from draftproof.conformance.adapter import Result
 
 
@@ -36,9 +36,8 @@ def descend(batch: Batch, rule: Any, noise: Tensor, *, scheme: str, warps: int =
     rows, vocabulary = len(batch.lengths), batch.p.values.shape[1]
     cut = tiles(rows, vocabulary, whole=True)
     accepted, path, next_token = (torch.empty_like(batch.lengths) for _ in range(3))
-    tokens = batch.tokens.contiguous()
     _descend[(cut.programs,)](
-        model(batch.p), model(batch.q), tokens, _steps(batch), batch.lengths, noise.contiguous(),
+        model(batch.p), model(batch.q), batch.tokens, _steps(batch), batch.lengths, noise,
         accepted, path, next_token, rows, vocabulary, batch.drafts, noise.shape[1],
         rule, scheme == "iid", cut.requests, cut.tokens, num_warps=warps,
     )  # fmt: skip
@@ -59,8 +58,7 @@ def _descend(
     width, RULE: tl.constexpr, IID: tl.constexpr, BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Write what is emitted for each request."""
-    p = Model(p[0], p[1], p[2], p[3], vocabulary, p[4])
-    q = Model(q[0], q[1], q[2], q[3], vocabulary, q[4])
+    p, q = opened(p, vocabulary), opened(q, vocabulary)
     FLOAT: tl.constexpr = p.soft.dtype.element_ty
     request = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
     active = request < requests

@@ -13,7 +13,7 @@ from torch import Tensor
 from draftproof.adapters.fast.batch import Rows, Softmax
 from draftproof.adapters.fast.drafting import Urn
 from draftproof.adapters.fast.kernels.launch import model, tiles
-from draftproof.adapters.fast.kernels.rows import Model, drawn, piece_at, probability
+from draftproof.adapters.fast.kernels.rows import drawn, opened, piece_at, probability
 
 
 def urn(rows: Tensor, softmax: Softmax | None) -> Urn:
@@ -21,8 +21,9 @@ def urn(rows: Tensor, softmax: Softmax | None) -> Urn:
     count, vocabulary = rows.shape
     cut = tiles(count, vocabulary)
     every = torch.arange(count, device=rows.device).view(-1, 1, 1)
-    given = model(Rows(rows, every, softmax))
-    sums = torch.empty(2, count, cut.pieces, dtype=given[1].dtype, device=rows.device)
+    drawn_from = Rows(rows, every, softmax)
+    given = model(drawn_from)
+    sums = torch.empty(2, count, cut.pieces, dtype=drawn_from.dtype, device=rows.device)
     tokens = torch.empty(count, cut.pieces, dtype=torch.int64, device=rows.device)
 
     def draw(mark: Tensor, gone: Tensor) -> Tensor:
@@ -62,7 +63,7 @@ def _add(
     p, gone, count, rows, vocabulary, size, sums, BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr
 ):  # fmt: skip
     """Write the mass of what is left in one piece of every row."""
-    p = Model(p[0], p[1], p[2], p[3], vocabulary, p[4])
+    p = opened(p, vocabulary)
     row = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
     piece, pieces = tl.program_id(1), tl.num_programs(1)
     of = p, row, row < rows, gone, count
@@ -79,7 +80,7 @@ def _search(
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Write the token at which the running sum of what is left rises above its mark."""
-    p = Model(p[0], p[1], p[2], p[3], vocabulary, p[4])
+    p = opened(p, vocabulary)
     row = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
     active = row < rows
     mark = tl.load(marks + row, mask=active, other=0.0)
@@ -95,7 +96,7 @@ def _compare(
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Write the largest weight that is left in one piece of every row, and its first token."""
-    p = Model(p[0], p[1], p[2], p[3], vocabulary, p[4])
+    p = opened(p, vocabulary)
     row = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
     piece, pieces = tl.program_id(1), tl.num_programs(1)
     of = p, row, row < rows, gone, count

@@ -48,11 +48,22 @@ def tiles(requests: int, vocabulary: int, *, whole: bool = False) -> Tiles:
 
 
 def model(rows: Rows) -> tuple[Any, ...]:
-    """Return rows as a kernel takes them: the fields of a `Model` but for V."""
-    values, at = rows.values.contiguous(), rows.at.contiguous()
-    if rows.softmax is None:
-        return values, values.new_empty(0, dtype=rows.dtype), at, at.shape[-1], tl.constexpr(False)
-    return values, _soft(rows, rows.softmax), at, at.shape[-1], tl.constexpr(True)
+    """Return rows as a kernel takes them: the fields of a `Model` but for V.
+
+    They stay where they are, of whatever strides.
+    """
+    values, at = rows.values, rows.at.contiguous()
+    soft = values.new_empty(0, dtype=rows.dtype)
+    if rows.softmax is not None:
+        soft = _soft(rows, rows.softmax)
+    is_logits = tl.constexpr(rows.softmax is not None)
+    return values, *_strides(values), soft, at, at.shape[-1], is_logits
+
+
+def _strides(values: Tensor) -> tuple[int, Any]:
+    """Return how far apart rows lie, and tokens in them; the usual 1 is a constant."""
+    row, token = values.stride()
+    return row, tl.constexpr(1) if token == 1 or values.shape[1] == 1 else token
 
 
 def _soft(rows: Rows, given: Softmax) -> Tensor:
@@ -66,37 +77,40 @@ def _soft(rows: Rows, given: Softmax) -> Tensor:
     cut = tiles(count, vocabulary)
     largest, total = soft.new_empty(2, count, cut.pieces).unbind()
     _masses[cut.programs, cut.pieces](
-        rows.values, soft, largest, total, count, vocabulary, cut.size, cut.requests, cut.tokens
-    )
+        rows.values, *_strides(rows.values), soft, largest, total, count, vocabulary, cut.size,
+        cut.requests, cut.tokens,
+    )  # fmt: skip
     soft[:, 3] = largest.amax(-1)
-    soft[:, 4] = (total * (largest - soft[:, 3:4]).exp()).sum(-1).log()
+    below = (largest - soft[:, 3:4]) * soft[:, :1]
+    soft[:, 4] = (total * below.exp()).sum(-1).log()
     return soft
 
 
 @triton.jit
 def _masses(
-    values, soft, largest, total, count, vocabulary, size,
+    values, stride, step, soft, largest, total, count, vocabulary, size,
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
-    """Write the largest scaled logit of a piece of every row, and the mass if it has mass 1."""
+    """Write the largest logit of a piece of every row, and the mass if it has mass 1."""
     row = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
     is_row, piece = row < count, tl.program_id(1)
-    scale = tl.load(soft + row * 5, mask=is_row, other=0.0)
+    scale = tl.load(soft + row * 5, mask=is_row, other=1.0)
     least = tl.load(soft + row * 5 + 1, mask=is_row, other=0.0)
     last = tl.load(soft + row * 5 + 2, mask=is_row, other=0.0)
     most, mass = tl.zeros_like(scale) - float("inf"), tl.zeros_like(scale)
     for start in range(0, size, BLOCK_V):
         token = piece * size + start + tl.arange(0, BLOCK_V)
         inside = is_row[:, None] & (token < vocabulary)[None, :]
-        x = tl.load(values + row[:, None] * vocabulary + token[None, :], mask=inside, other=0.0)
-        x = x.to(scale.dtype)
+        place = row[:, None] * stride + token.to(tl.int64)[None, :] * step
+        x = tl.load(values + place, mask=inside, other=0.0).to(scale.dtype)
         is_tied = (x == least[:, None]) & (token[None, :] <= last[:, None])
         is_kept = inside & ((x > least[:, None]) | is_tied)
-        x = tl.where(is_kept, x * scale[:, None], -float("inf"))
+        x = tl.where(is_kept, x, -float("inf"))
         seen = tl.maximum(most, tl.max(x, 1))
         # As long as nothing is kept, -inf - (-inf) would be NaN.
         base = tl.where(seen == -float("inf"), 0.0, seen)
-        mass = mass * tl.exp(most - base) + tl.sum(tl.exp(x - base[:, None]), 1)
+        mass *= tl.exp((most - base) * scale)
+        mass += tl.sum(tl.exp((x - base[:, None]) * scale[:, None]), 1)
         most = seen
     tl.store(largest + row * tl.num_programs(1) + piece, most, mask=is_row)
     tl.store(total + row * tl.num_programs(1) + piece, mass, mask=is_row)

@@ -18,10 +18,10 @@ from torch import Tensor
 from draftproof.adapters.fast.batch import Batch, Rows
 from draftproof.adapters.fast.kernels.launch import model, tiles
 from draftproof.adapters.fast.kernels.rows import (
-    Model,
     Position,
     drawn,
     excess,
+    opened,
     piece_at,
     position,
     probability,
@@ -63,7 +63,6 @@ def verified(batch: Batch, noise: Tensor, *, is_mixed: bool) -> Result:
     rows, vocabulary = len(batch.lengths), batch.p.values.shape[1]
     cut, device, drafts = tiles(rows, vocabulary), noise.device, batch.drafts
     p, q, kept = model(batch.p), model(batch.q), batch.room[2]
-    noise, tokens = noise.contiguous(), batch.tokens.contiguous()
     ratio = torch.empty(rows, vocabulary, dtype=precise(batch), device=device)
     below, falls, meeting = torch.empty(3, *ratio.shape, dtype=torch.float64, device=device)
     sums, left, slopes, all_falls = torch.empty(
@@ -89,7 +88,7 @@ def verified(batch: Batch, noise: Tensor, *, is_mixed: bool) -> Result:
         _owe[grid](*here, old, ranking, sums, *blocks, num_warps=_WARPS)
         coins = noise, is_mixed, cut.pieces
         _keep[grid](*here, old, ranking, sums, *coins, kept, left, *blocks, num_warps=_WARPS)
-        moved = old, new, ranking, sums, *coins, tokens, accepted
+        moved = old, new, ranking, sums, *coins, batch.tokens, accepted
         _step[(cut.programs,)](*place, *moved, cut.requests)
         old, new = new, old
     at = torch.arange(rows, device=device).view(-1, 1, 1)
@@ -113,8 +112,7 @@ def _start(batch: Batch) -> tuple[Tensor, ...]:
 @triton.jit
 def place_of(p, q, lengths, i, requests, vocabulary, drafts, path, BLOCK_B: tl.constexpr):
     """Return the requests [BLOCK_B] of this program, and the position at depth i of their path."""
-    p = Model(p[0], p[1], p[2], p[3], vocabulary, p[4])
-    q = Model(q[0], q[1], q[2], q[3], vocabulary, q[4])
+    p, q = opened(p, vocabulary), opened(q, vocabulary)
     request = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
     length = tl.load(lengths + request, mask=request < requests, other=-1)
     own = tl.load(path + request, mask=request < requests, other=0)
@@ -302,7 +300,7 @@ def passing(weight, sums, noise, i, width, request, pieces, active, MIXED: tl.co
     more = tl.full([request.shape[0]], 0.0, tl.float64)
     for piece in range(pieces):
         more += tl.load(sums + request * pieces + piece, mask=active, other=0.0)
-    against = more + 1 - weight
+    against = more + (1 - weight)
     chance = tl.where(against > 0, more / tl.where(against > 0, against, 1.0), 1.0)
     here = noise + request * width + (2 * i - 1 if MIXED else i - 1)
     coin = tl.load(here, mask=active & (request * 0 + i > 0), other=-1.0)
@@ -426,8 +424,7 @@ def _finish(
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Put one piece of p where all was accepted, and where nothing is left; write its mass."""
-    p = Model(p[0], p[1], p[2], p[3], vocabulary, p[4])
-    q = Model(q[0], q[1], q[2], q[3], vocabulary, q[4])
+    p, q = opened(p, vocabulary), opened(q, vocabulary)
     request = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
     active, piece = request < requests, tl.program_id(1)
     best = tl.load(accepted + request, mask=active, other=0)
@@ -456,7 +453,7 @@ def _draw(
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Draw from what was kept, whose pieces have these masses."""
-    kept = Model(kept[0], kept[1], kept[2], kept[3], vocabulary, kept[4])
+    kept = opened(kept, vocabulary)
     request = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
     active = request < requests
     mark = tl.load(marks + request, mask=active, other=0.0)

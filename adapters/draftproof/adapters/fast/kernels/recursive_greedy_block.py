@@ -16,11 +16,11 @@ from torch import Tensor
 from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.kernels.launch import model, tiles
 from draftproof.adapters.fast.kernels.rows import (
-    Model,
     Position,
     drawn,
     excess,
     mass,
+    opened,
     position,
     probability,
 )
@@ -42,7 +42,7 @@ def recursive_greedy_block(batch: Batch, noise: Tensor) -> Result:
     accepted, path, next_token = torch.empty(3, rows, dtype=torch.int64, device=noise.device)
     _verify[(triton.cdiv(rows, requests),)](
         model(batch.p), model(batch.q), batch.tokens, batch.lengths, noise,
-        blocks.b.contiguous(), blocks.d.contiguous(), blocks.left, blocks.end, b, d,
+        blocks.b.contiguous(), blocks.d.contiguous(), blocks.left.contiguous(), blocks.end, b, d,
         accepted, path, next_token, rows, vocabulary, batch.drafts, older, blocks.drafts,
         requests, cut.tokens, columns,
     )  # fmt: skip
@@ -60,8 +60,7 @@ def _verify(
 
     `older` is the number of blocks of the iterations before, `width` of them of each.
     """
-    p = Model(p[0], p[1], p[2], p[3], vocabulary, p[4])
-    q = Model(q[0], q[1], q[2], q[3], vocabulary, q[4])
+    p, q = opened(p, vocabulary), opened(q, vocabulary)
     FLOAT: tl.constexpr = p.soft.dtype.element_ty
     request = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
     real = request < requests

@@ -2,9 +2,10 @@
 
 A program has a tile of BLOCK_B requests and BLOCK_V tokens at a time: one request where the
 vocabulary is large, many where it is small. Probabilities of logits are made as they are read, from
-five numbers of their row: scale, least, last (see `batch.Softmax`), the largest scaled logit, and
-the logarithm of the mass when that one is 1. The last two are apart: large logits have few digits.
-Offsets are int64: rows of a batch hold more than 2**31 numbers.
+five numbers of their row: scale, least, last and largest (see `batch.Softmax`; of what is kept),
+and the logarithm of the mass when the largest has mass 1. The largest is taken off before all else:
+large logits have few digits, and scaled ones fewer. Offsets are int64: rows of a batch hold more
+than 2**31 numbers.
 """
 
 from __future__ import annotations
@@ -18,15 +19,18 @@ import triton.language as tl
 class Model(NamedTuple):
     """The rows [N, V] of a model, and which of them is where, at [B, K, D].
 
-    `soft` has the dtype that is computed in, whatever it holds.
+    They lie `stride` numbers apart, and their tokens `step`. `soft` has the dtype that is computed
+    in, whatever it holds.
     """
 
     entry: tl.tensor
+    stride: tl.tensor
+    step: tl.tensor
     soft: tl.tensor
     at: tl.tensor
     depths: tl.tensor
-    vocabulary: tl.tensor
     LOGITS: tl.constexpr
+    vocabulary: tl.tensor
 
 
 class Position(NamedTuple):
@@ -37,6 +41,12 @@ class Position(NamedTuple):
     q: Model
     q_row: tl.tensor
     active: tl.tensor
+
+
+@triton.jit
+def opened(rows, vocabulary):
+    """Return the model of what `launch.model` made of rows of V tokens."""
+    return Model(rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], vocabulary)
 
 
 @triton.jit
@@ -51,7 +61,8 @@ def position(p, q, path, depth, active):
 @triton.jit
 def probability(model, row, token, inside):
     """Return the probabilities of tokens in rows, of one shape or broadcast, 0 where not inside."""
-    x = tl.load(model.entry + row * model.vocabulary + token, mask=inside, other=0.0)
+    place = row * model.stride + token.to(tl.int64) * model.step
+    x = tl.load(model.entry + place, mask=inside, other=0.0)
     x = x.to(model.soft.dtype.element_ty)
     if model.LOGITS:
         soft = model.soft + row * 5
@@ -61,18 +72,23 @@ def probability(model, row, token, inside):
         largest = tl.load(soft + 3, mask=inside, other=0.0)
         log_mass = tl.load(soft + 4, mask=inside, other=0.0)
         is_kept = inside & ((x > least) | ((x == least) & (token <= last)))
-        x = tl.where(is_kept, tl.exp(x * scale - largest - log_mass), 0.0)
+        x = tl.where(is_kept, tl.exp((x - largest) * scale - log_mass), 0.0)
     return x
 
 
 @triton.jit
 def ratio(at, token):
-    """Return p / q [BLOCK_B] of a token of each request, as `excess.ratio` does in torch."""
+    """Return p / q [BLOCK_B] of a token of each request, as `excess.ratio` does in torch.
+
+    It is rounded as IEEE 754 says, so that it is 1 where p = q; `/` of float32 may be off there.
+    """
     p = probability(at.p, at.p_row, token, at.active)
     q = probability(at.q, at.q_row, token, at.active)
     # The largest float32 stands for infinity: times 0 it is 0.
     most = 3.4028234663852886e38
-    quotient = tl.minimum(p / tl.where(q > 0, q, 1.0), most)
+    divisor = tl.where(q > 0, q, 1.0)
+    quotient = p / divisor if p.dtype == tl.float64 else tl.div_rn(p, divisor)
+    quotient = tl.minimum(quotient, most)
     return tl.where(q > 0, quotient, tl.where(p > 0, most, 0.0))
 
 

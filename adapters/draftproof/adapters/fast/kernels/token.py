@@ -10,7 +10,7 @@ from torch import Tensor
 from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.kernels.correction import next_token
 from draftproof.adapters.fast.kernels.launch import model, tiles
-from draftproof.adapters.fast.kernels.rows import Model, mass, position, ratio
+from draftproof.adapters.fast.kernels.rows import mass, opened, position, ratio
 from draftproof.conformance.adapter import Result
 
 
@@ -33,8 +33,7 @@ def _accept(
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Write how many tokens pass their coins, and what is owed there in one piece of the row."""
-    p = Model(p[0], p[1], p[2], p[3], vocabulary, p[4])
-    q = Model(q[0], q[1], q[2], q[3], vocabulary, q[4])
+    p, q = opened(p, vocabulary), opened(q, vocabulary)
     FLOAT: tl.constexpr = p.soft.dtype.element_ty
     request = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
     piece, pieces = tl.program_id(1), tl.num_programs(1)
@@ -63,8 +62,7 @@ def _correct(
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Draw the correction or the bonus."""
-    p = Model(p[0], p[1], p[2], p[3], vocabulary, p[4])
-    q = Model(q[0], q[1], q[2], q[3], vocabulary, q[4])
+    p, q = opened(p, vocabulary), opened(q, vocabulary)
     FLOAT: tl.constexpr = p.soft.dtype.element_ty
     request = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
     active = request < requests

@@ -14,10 +14,10 @@ from torch import Tensor
 from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.kernels.launch import model, tiles
 from draftproof.adapters.fast.kernels.rows import (
-    Model,
     drawn,
     excess,
     mass,
+    opened,
     position,
     probability,
 )
@@ -32,7 +32,7 @@ def traversal(batch: Batch, noise: Tensor) -> Result:
     cut = tiles(rows, vocabulary, whole=True)
     accepted, path, next_token = torch.empty(3, rows, dtype=torch.int64, device=noise.device)
     _verify[(cut.programs,)](
-        model(batch.p), model(batch.q), batch.tokens.contiguous(), batch.lengths, noise,
+        model(batch.p), model(batch.q), batch.tokens, batch.lengths, noise,
         order.contiguous(), shared.contiguous(), accepted, path, next_token,
         rows, vocabulary, batch.drafts, cut.requests, cut.tokens,
         triton.next_power_of_2(batch.length + 1),
@@ -52,8 +52,7 @@ def _verify(
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr, DEPTHS: tl.constexpr,
 ):  # fmt: skip
     """Go from the leaf of path after path towards the root, and draw at the node that is kept."""
-    p = Model(p[0], p[1], p[2], p[3], vocabulary, p[4])
-    q = Model(q[0], q[1], q[2], q[3], vocabulary, q[4])
+    p, q = opened(p, vocabulary), opened(q, vocabulary)
     FLOAT: tl.constexpr = p.soft.dtype.element_ty
     request = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
     real = request < requests
