@@ -70,9 +70,7 @@ def test_what_is_of_all_that_is_here_is_current() -> None:
 @pytest.mark.parametrize("difference", ["version", "sha256"])
 def test_what_has_changed_is_named(parts: list[str], reason: str, difference: str) -> None:
     here = standing(certificate("torch-token"))
-    others = {
-        part: {**getattr(here, part).then, difference: OTHER[difference]} for part in parts
-    }
+    others = {part: {**getattr(here, part).then, difference: OTHER[difference]} for part in parts}
     found = standing(certificate("torch-token", **others))
     assert (found.state, found.reason) == (STALE, reason)
     for part in parts:
