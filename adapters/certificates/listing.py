@@ -17,7 +17,7 @@ NAMES = tuple(f"{form}-{text.replace('_', '-')}" for form in FORMS for text in T
 README = FOLDER / "README.md"
 """The list as it is committed, whose states are claims."""
 
-HEAD = ("verifier", "verdict", "mode", "lanes", "date", "suite", "state")
+HEAD = ("verifier", "state", "verdict", "mode", "lanes", "date", "suite")
 
 _LANES = ("exact", "probe", "sample", "run")
 
@@ -51,7 +51,7 @@ class Listed:
     def row(self, state: str) -> tuple[str, ...]:
         """Return the cells below `HEAD`."""
         lanes = ", ".join(self.lanes)
-        return (f"`{self.name}`", self.verdict, self.mode, lanes, self.date, self.suite, state)
+        return (self.name, state, self.verdict, self.mode, lanes, self.date, self.suite)
 
 
 def listed(name: str) -> Listed:
@@ -81,7 +81,7 @@ def readme(certificates: Iterable[Listed], states: Mapping[str, str]) -> str:
 
 def claims(text: str) -> dict[str, str]:
     """Return the states that a list claims, by name."""
-    row = rf"^\| `([\w-]+)` \|.*\| ({'|'.join(STATES)}) \|$"
+    row = rf"^\| ([\w-]+) \| ({'|'.join(STATES)}) \|"
     return dict(re.findall(row, text, re.MULTILINE))
 
 
