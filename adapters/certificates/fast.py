@@ -1,10 +1,11 @@
 """The certificates of the fast verifiers, in mode certify, beside this file.
 
-    python adapters/certificates/fast.py [--jobs N] [NAME...]
+    python adapters/certificates/fast.py [--list] [--jobs N] [NAME...]
 
-judges every verifier again whose certificate is not of its present sources, by the present suite:
-minutes for an operator's form, up to an hour for an interpreted kernel's. A run that was stopped
-goes on where it was. `draftproof check-certificate --rerun` repeats one that is there.
+judges every verifier again whose certificate is not current: minutes for an operator's form, up to
+an hour for an interpreted kernel's. A run that was stopped goes on where it was. The list of the
+certificates, README.md, is written anew; `--list` does nothing else. A certificate that is current
+is repeated by `draftproof check-certificate --rerun`.
 """
 
 from __future__ import annotations
@@ -12,19 +13,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
+from certificates.listing import FOLDER, NAMES, README, listed, readme
 
-from draftproof.adapters.fast import FORMS, TEXTS
-from draftproof.conformance.adapter import declaration
 from draftproof.conformance.certificate import checked, gravest
 from draftproof.conformance.cli import cli as draftproof
-from draftproof.conformance.identity import subject, suite
-from draftproof.conformance.loading import load_adapter
-
-FOLDER = Path(__file__).parent
-NAMES = tuple(f"{form}-{text.replace('_', '-')}" for form in FORMS for text in TEXTS)
+from draftproof.conformance.staleness import standing
 
 
 def lacking(name: str) -> str | None:
@@ -35,29 +30,35 @@ def lacking(name: str) -> str | None:
     path = FOLDER / f"{name}.json"
     if not path.exists():
         return "there is none"
-    _, evidence = checked(path)
-    adapter = load_adapter(name)
-    if evidence.header["subject"] != subject(adapter, declaration(adapter)):
-        return "the verifier has changed"
-    if evidence.header["suite"] != suite():
-        return "the suite has changed"
-    return None
+    document, _ = checked(path)
+    return standing(document, name).reason
 
 
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice(NAMES), metavar="NAME...")
+@click.option("--list", "is_listing", is_flag=True, help="Write README.md, judge nothing.")
 @click.option("--jobs", type=click.IntRange(1), default=os.cpu_count() or 1, show_default=True)
-def main(names: Sequence[str], *, jobs: int) -> None:
+def main(names: Sequence[str], *, is_listing: bool, jobs: int) -> None:
     """Certify every fast verifier, or those named, unless its certificate is current."""
     # Triton decides when a kernel is defined. TRITON_INTERPRET=0 certifies on a GPU that is there.
     os.environ.setdefault("TRITON_INTERPRET", "1")
     codes = []
-    for name in names or NAMES:
+    for name in () if is_listing else names or NAMES:
         reason = lacking(name)
         click.echo(f"{name}: {reason or 'its certificate is current'}")
         if reason is not None:
             codes.append(_certify(name, jobs))
+            _list()
+    if not codes:
+        _list()
     sys.exit(gravest(codes))
+
+
+def _list() -> None:
+    """Write the list of the certificates that there are."""
+    found = [listed(name) for name in NAMES if (FOLDER / f"{name}.json").exists()]
+    text = readme(found, {each.name: each.standing.state for each in found})
+    README.write_text(text, encoding="utf-8")
 
 
 def _certify(name: str, jobs: int) -> int:

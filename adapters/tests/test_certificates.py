@@ -1,42 +1,66 @@
-"""The certificates of the fast verifiers: as they were written, and of the sources as they are."""
+"""The certificates of the fast verifiers: as they were written, and current where they claim it."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
-from certificates.fast import FOLDER, NAMES
+from certificates.fast import lacking
+from certificates.listing import (
+    FOLDER,
+    NAMES,
+    README,
+    Listed,
+    claims,
+    false_claim,
+    listed,
+    readme,
+)
 
-from draftproof.conformance.adapter import declaration
 from draftproof.conformance.certificate import checked
 from draftproof.conformance.finding import PASS
-from draftproof.conformance.identity import subject
-from draftproof.conformance.loading import load_adapter
+from draftproof.conformance.staleness import CURRENT, STALE, UNKNOWN, Comparison
 
 SEEN_THROUGH = {"torch": "exact", "triton": "probe"}
 """The lane that decides on laws, by the form."""
 
 
 @cache
-def found(name: str) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """Return what a certificate says, and the header of its evidence."""
-    document, evidence = checked(FOLDER / f"{name}.json")
-    return document["predicate"]["draftproof"], evidence.header
+def found(name: str) -> dict[str, Any]:
+    """Return what a certificate says."""
+    document, _ = checked(FOLDER / f"{name}.json")
+    return document["predicate"]["draftproof"]  # type: ignore[no-any-return]  # schema
+
+
+@cache
+def row(name: str) -> Listed:
+    return listed(name)
+
+
+@cache
+def claimed() -> dict[str, str]:
+    return claims(README.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_form_is_certified_as_it_is_now(name: str) -> None:
-    """`make certificates` makes those that are not."""
-    said, header = found(name)
+def test_every_form_is_certified_and_current_where_it_claims_to_be(
+    name: str, record_property: Callable[[str, object], None]
+) -> None:
+    """`make certificates` judges again those that are stale; the last line counts them."""
+    said = found(name)
     assert (said["verdict"], said["mode"]) == ("conforms", "certify")
-    adapter = load_adapter(name)
-    declared = declaration(adapter)
-    assert header["subject"] == subject(adapter, declared)
+    standing = row(name).standing
+    record_property("certificate", standing.state)
+    assert false_claim(name, claimed()[name], standing) is None
     passed = {each["id"]: each for each in said["requirements"] if each["verdict"] == PASS}
     form = name.partition("-")[0]
     assert {each["lane"] for each in passed["law.lossless"]["findings"]} == {SEEN_THROUGH[form]}
@@ -52,7 +76,7 @@ def test_no_certificate_is_of_anything_else() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_all_that_is_not_sampled_is_decided_without(name: str) -> None:
     """Only vocabularies of up to 262,144 tokens have laws that are sampled."""
-    said, _ = found(name)
+    said = found(name)
     lanes: dict[str, set[str]] = defaultdict(set)
     for each in said["requirements"]:
         for finding in each["findings"]:
@@ -65,3 +89,98 @@ def test_all_are_made_anew_in_the_workflow() -> None:
     workflow = yaml.safe_load((house / ".github/workflows/certificates.yml").read_text())
     matrix = workflow["jobs"]["certify"]["strategy"]["matrix"]
     assert {f"{form}-{text}" for form in matrix["form"] for text in matrix["text"]} == {*NAMES}
+
+
+# --- what is claimed ----------------------------------------------------------------------
+
+
+def test_the_list_says_what_the_certificates_say() -> None:
+    """`python adapters/certificates/fast.py --list` writes it; its states are claims."""
+    assert tuple(claimed()) == NAMES
+    assert README.read_text(encoding="utf-8") == readme(map(row, NAMES), claimed())
+
+
+OTHER = {"name": "torch-token", "version": "0.0.1", "sha256": "0" * 64}
+
+
+def now_current() -> Listed:
+    """A certificate as if it had been made now."""
+    one = row("torch-token")
+    subject, specification, suite = (
+        replace(part, then=part.now or {}) for part in one.standing.parts.values()
+    )
+    standing = replace(one.standing, subject=subject, specification=specification, suite=suite)
+    return replace(one, standing=standing)
+
+
+@pytest.mark.parametrize(
+    ("part", "name"), [("subject", "verifier"), ("specification",) * 2, ("suite",) * 2]
+)
+def test_a_stale_certificate_that_claims_to_be_current_is_noticed(part: str, name: str) -> None:
+    """Nothing is amiss where the list says stale, whether sources have changed or not."""
+    current = now_current().standing
+    then = Comparison(OTHER, getattr(current, part).now)
+    changes: dict[str, Any] = {part: then}
+    stale = replace(current, **changes)
+    assert (current.state, stale.state) == (CURRENT, STALE)
+    assert false_claim("torch-token", CURRENT, current) is None
+    assert false_claim("torch-token", STALE, current) is None
+    assert false_claim("torch-token", STALE, stale) is None
+    told = false_claim("torch-token", CURRENT, stale) or ""
+    assert told.startswith(
+        f"README.md calls torch-token current, but it is stale: the {name} has changed; "
+    )
+
+
+def test_what_cannot_be_compared_is_not_current() -> None:
+    current = now_current().standing
+    absent = replace(current, subject=Comparison(OTHER, None, "there is no Triton"))
+    assert absent.state == UNKNOWN
+    told = false_claim("triton-token", CURRENT, absent) or ""
+    assert "it is unknown: the verifier was not compared: there is no Triton; " in told
+
+
+def test_the_list_is_read_as_it_is_written() -> None:
+    one = now_current()
+    for state in (CURRENT, STALE, UNKNOWN):
+        assert claims(readme([one], {one.name: state})) == {one.name: state}
+
+
+def test_what_is_lacking_is_what_has_changed() -> None:
+    assert lacking("torch-token") == row("torch-token").standing.reason
+
+
+COUNTED = """
+import pytest
+
+@pytest.mark.parametrize("state", ["current", "stale", "stale"])
+def test_one(state, record_property):
+    record_property("certificate", state)
+    assert state == "current" or FINE
+
+def test_another():
+    pytest.skip("it takes long")
+"""
+
+
+@pytest.mark.parametrize("processes", [[], ["-n", "1"]])
+@pytest.mark.parametrize("is_fine", [True, False])
+def test_the_states_are_counted_in_the_last_line(
+    tmp_path: Path, processes: list[str], is_fine: bool
+) -> None:
+    shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
+    (tmp_path / "test_counted.py").write_text(COUNTED.replace("FINE", str(is_fine)))
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", *processes]
+    ran = subprocess.run([*command, tmp_path], cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == (0 if is_fine else 1), ran.stdout
+    *_, counted, summary = ran.stdout.splitlines()
+    assert counted == "3 certificates: 1 current, 2 stale (`make certificates` judges again)"
+    assert summary.startswith("=====")
+
+
+def test_nothing_is_counted_where_no_certificate_was_looked_at(tmp_path: Path) -> None:
+    shutil.copy(Path(__file__).with_name("conftest.py"), tmp_path)
+    (tmp_path / "test_none.py").write_text("def test_one(): ...\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
+    ran = subprocess.run([*command, tmp_path], cwd=tmp_path, capture_output=True, text=True)
+    assert (ran.returncode, "certificates" in ran.stdout) == (0, False)

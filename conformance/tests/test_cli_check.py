@@ -258,6 +258,134 @@ def test_a_number_that_nobody_can_read_is_refused(folder: Path) -> None:
     assert "no certificate follows from " in refused(path, "MalformedEvidence")
 
 
+# --- staleness ----------------------------------------------------------------------------
+
+OTHER = {"version": "0.0.1", "sha256": "0" * 64}
+
+
+@pytest.fixture(scope="module")
+def of_ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The certificate of a verifier that is built in, and current."""
+    records: list[Record] = []
+    run(Campaign("torch-token", mode="quick", seed=3, only=["batch.order"]), keep=records.append)
+    path = tmp_path_factory.mktemp("ours") / "ours.json"
+    certify(records, path)
+    return path
+
+
+def changed(path: Path, **parts: Any) -> Path:
+    """A certificate like another, but for who judged what; its evidence is beside it."""
+    records = copy.deepcopy(list(read_finished(path.with_suffix(".jsonl"))[0].records))
+    records[0].update(parts)
+    other = path.with_name("changed.json")
+    certify(records, other)
+    return other
+
+
+def state(*arguments: str | Path) -> dict[str, Any]:
+    told = json.loads(check(*arguments, "--json").stdout)
+    validate(told, "check")
+    found: dict[str, Any] = told["certificates"][0]["standing"]
+    return found
+
+
+def test_a_current_certificate_is_said_to_be_so(of_ours: Path) -> None:
+    ran = check(of_ours)
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    assert "  current: its verifier, specification and suite are the ones here" in ran.stdout
+    assert (state(of_ours)["state"], state(of_ours)["reason"]) == ("current", None)
+
+
+def test_a_stale_certificate_is_no_error_and_cannot_be_overlooked(of_ours: Path) -> None:
+    now = state(of_ours)
+    path = changed(
+        of_ours, suite=OTHER, subject={"name": "torch-token", "version": "1", "sha256": "1" * 64}
+    )
+    ran = check(path)
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    suite, subject = now["suite"]["now"], now["subject"]["now"]
+    assert ran.stdout.splitlines()[:5] == [
+        f"{path}: conforms, as it was written and as its evidence has it",
+        "  stale: the verifier and the suite have changed",
+        f"    verifier: was torch-token 1 (111111111111), is torch-token {subject['version']} "
+        f"({subject['sha256'][:12]})",
+        f"    suite: was 0.0.1 (000000000000), is {suite['version']} ({suite['sha256'][:12]})",
+        "    judge again: draftproof certify torch-token --mode quick",
+    ]
+    told = state(path)
+    assert (told["state"], told["suite"]["then"]) == ("stale", OTHER)
+    assert told["command"] == "draftproof certify torch-token --mode quick"
+    ran = check(path, "--rerun")
+    assert ran.exit_code == 5
+    assert "  stale: the verifier and the suite have changed" in ran.stdout
+    assert "StaleEvidence: it was judged by suite 0.0.1 (000000000000)" in ran.stderr
+    assert "`draftproof certify` judges by this one" in ran.stderr
+
+
+def test_a_changed_specification_is_told(of_ours: Path) -> None:
+    ran = check(changed(of_ours, specification=OTHER))
+    assert "  stale: the specification has changed\n    specification: was 0.0.1 (" in ran.stdout
+
+
+def test_several_are_counted(of_ours: Path, folder: Path) -> None:
+    stale = changed(of_ours, suite=OTHER)
+    ran = check(of_ours, stale, folder / "right.json")
+    assert ran.exit_code == 0
+    assert ran.stdout.splitlines()[-1] == "3 certificates: 1 current, 1 stale, 1 unknown"
+
+
+def test_a_verifier_of_others_is_compared_where_it_is_named(folder: Path) -> None:
+    path, file = folder / "right.json", folder / "mine.py"
+    ran = check(path)
+    assert ran.exit_code == 0
+    assert "  unknown: the verifier was not compared: it is not built in" in ran.stdout
+    assert "    compare the verifier: --adapter ./FILE.py:ATTRIBUTE" in ran.stdout
+    assert state(path, "--adapter", f"{file}:Batched")["state"] == "current"
+    file.write_text(file.read_text() + "\n")
+    ran = check(path, "--adapter", f"{file}:Batched")
+    assert ran.exit_code == 0
+    assert "  stale: the verifier has changed" in ran.stdout
+    ran = check(path, "--adapter", f"{folder / 'none.py'}:Batched")
+    assert ran.exit_code == 3
+    assert "  unknown: the verifier was not compared: there is no file" in ran.stdout
+    assert f"Error: cannot compare {folder / 'none.py'}:Batched: there is no file" in ran.stderr
+
+
+def test_what_was_judged_again_is_of_the_same_verifier(folder: Path) -> None:
+    assert state(folder / "right.json", "--rerun")["state"] == "current"
+
+
+def test_what_is_not_as_it_was_written_is_neither(folder: Path) -> None:
+    path = folder / "right.json"
+    path.write_bytes(b"")
+    told = json.loads(check(path, "--json").stdout)
+    assert told["certificates"][0]["standing"] is None
+
+
+def test_no_version_reaches_a_terminal_as_it_is(of_ours: Path) -> None:
+    odd = {"name": "torch-token", "version": "\x1b[2J\n  current: ", "sha256": "0" * 64}
+    ran = check(changed(of_ours, subject=odd))
+    assert "\x1b" not in ran.stdout
+    assert "\n  current" not in ran.stdout
+
+
+def test_nothing_beside_a_certificate_is_imported(of_ours: Path, tmp_path: Path) -> None:
+    """A folder may have a draftproof.adapters.fast of its own, for whoever checks in it."""
+    fast = tmp_path / "draftproof" / "adapters" / "fast"
+    fast.mkdir(parents=True)
+    for place in (fast.parent, fast):
+        (place / "__init__.py").write_text("open('ran', 'w')")
+    program = (
+        "import sys; sys.path[:] = [each for each in sys.path if each]\n"
+        "from draftproof.conformance.cli import main; main()"
+    )
+    command = [sys.executable, "-c", program, "check-certificate", str(of_ours)]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "  current: " in ran.stdout
+    assert not (tmp_path / "ran").exists()
+
+
 # --- judging again ------------------------------------------------------------------------
 
 
@@ -315,7 +443,6 @@ def test_the_gravest_of_several_decides(folder: Path) -> None:
     [
         ((), "Missing argument 'CERTIFICATE.json...'"),
         (("none.json",), "'none.json' does not exist"),
-        (("right.json", "--adapter", "torch-token"), "--adapter is for --rerun"),
         (("right.json", "--address", "tcp://x:1"), "--address is that of a cluster"),
         (("right.json", "--backend", "dask", "--jobs", "2"), "a cluster has its own"),
     ],
@@ -343,3 +470,19 @@ def test_it_checks_where_there_is_no_torch(folder: Path) -> None:
         assert (ran.returncode, ran.stderr) == (code, "")
         (told,) = json.loads(ran.stdout)["certificates"]
         assert (told["error"], told["recounted"]) == (error, None)
+        assert told["standing"]["state"] == "unknown"
+
+
+def test_it_compares_where_there_is_no_torch(of_ours: Path) -> None:
+    program = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from draftproof.conformance.cli import main; main()"
+    )
+    for path, first in (
+        (of_ours, "unknown: the verifier was not compared: draftproof.adapters.fast could not be"),
+        (changed(of_ours, suite=OTHER), "stale: the suite has changed"),
+    ):
+        command = [sys.executable, "-c", program, "check-certificate", str(path)]
+        ran = subprocess.run(command, capture_output=True, text=True)
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert ran.stdout.splitlines()[1].startswith(f"  {first}")

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable
 from pathlib import Path
 
-from building import examples
+from building import certificates, examples
 from building.formulas import FORMULAS
 from building.markdown import fenced, table
 from draftproof.reference.verifiers import ALGORITHMS
@@ -52,9 +52,13 @@ def formula(name: str) -> str:
 
 
 def overview(name: str) -> str:
-    """Return the table `name`, of which there is one: "algorithms"."""
-    if name != "algorithms":
-        raise LookupError(f"no table {name!r}; known: algorithms")
+    """Return the table `name`. Raises `LookupError`."""
+    if name not in _TABLES:
+        raise LookupError(f"no table {name!r}; known: {', '.join(_TABLES)}")
+    return _TABLES[name]()
+
+
+def _algorithms() -> str:
     head = ["name", "algorithm", "source", "schemes", "K", "trees", "class"]
     rows = []
     for each in ALGORITHMS.values():
@@ -73,6 +77,8 @@ def overview(name: str) -> str:
         )
     return table(head, rows)
 
+
+_TABLES = {"algorithms": _algorithms, "certificates": certificates.certified}
 
 FORMS: dict[str, Callable[..., str]] = {
     "definition": definition,

@@ -104,7 +104,8 @@ def repeat(
         raise StaleEvidence(
             f"it was judged by suite {then['suite']['version']} "
             f"({then['suite']['sha256'][:12]}), this is {suite()['version']} "
-            f"({suite()['sha256'][:12]}): judge again with the same one"
+            f"({suite()['sha256'][:12]}): --rerun takes the same suite, "
+            f"`draftproof certify` judges by this one"
         )
 
     def keep(record: Record) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import click
 from draftproof.conformance.certificate import gravest
 from draftproof.conformance.cli.documents import as_json, nothing_printed, print_json
 from draftproof.conformance.cli.working import worked_by
+from draftproof.conformance.report.words import plain
 
 
 @click.command("check-certificate")
@@ -26,7 +28,7 @@ from draftproof.conformance.cli.working import worked_by
 @click.option(
     "--adapter",
     "name",
-    help="Where the adapter lies, if not where it did.",
+    help="Import this adapter, and compare or rerun it.",
 )
 @worked_by
 @as_json
@@ -41,9 +43,11 @@ def check_certificate(
 
     The evidence lies beside its certificate. With --rerun everything is judged again: on the same
     platform all must come out the same, to the bit; elsewhere, as near as rounding has it.
+
+    A certificate is current if its verifier, specification and suite are the ones here, and stale
+    if one of them has changed. A verifier that is not built in is compared only if --adapter names
+    it. Staleness does not change the exit code; only --rerun refuses a stale certificate.
     """
-    if name is not None and not rerun:
-        raise click.UsageError("--adapter is for --rerun")
     checked = [_check(path, name, working, rerun=rerun) for path in certificates]
     code = gravest({code for _, code in checked})
     if as_json:
@@ -52,6 +56,7 @@ def check_certificate(
     else:
         for document, _ in checked:
             _print(document)
+        _print_count([document for document, _ in checked])
     sys.exit(code)
 
 
@@ -59,19 +64,31 @@ def _check(
     path: Path, name: str | None, working: Mapping[str, Any], *, rerun: bool
 ) -> tuple[dict[str, Any], int]:
     """Return what became of one certificate, and the exit code that this is."""
-    from draftproof.conformance import certificate
+    from draftproof.conformance import certificate, staleness
     from draftproof.conformance.evidence import EvidenceError
 
-    told: dict[str, Any] = {"file": str(path), "error": None, "recounted": None, "rerun": None}
+    told: dict[str, Any] = {
+        "file": str(path),
+        "error": None,
+        "recounted": None,
+        "standing": None,
+        "rerun": None,
+    }
     try:
         document, evidence = certificate.checked(path)
         told["verdict"] = document["predicate"]["draftproof"]["verdict"]
         told["records"] = len(evidence.records)
         told["recounted"] = _recounted(evidence)
+        with nothing_printed():
+            found = staleness.standing(document, name)
+        told["standing"] = staleness.standing_to_json(found)
         if rerun:
             told["rerun"] = _repeated(evidence, name, working)
+            told["standing"] = staleness.standing_to_json(staleness.judged_again(found))
             if told["rerun"]["different"]:
                 return told, 5
+        elif name is not None and found.subject.now is None:
+            return {**told, "error": f"cannot compare {name}: {found.subject.reason}"}, 3
     except EvidenceError as error:
         return {**told, "error": f"{type(error).__name__}: {error}"}, 5
     except _NotRun as error:
@@ -125,16 +142,57 @@ def _repeated(evidence: Any, name: str | None, working: Mapping[str, Any]) -> di
 
 
 def _print(told: Mapping[str, Any]) -> None:
-    file = told["file"]
+    if told["standing"] is not None:
+        _print_checked(told)
     if told["error"] is not None:
         click.echo(f"Error: {told['error']}", err=True)
-        return
-    click.echo(f"{file}: {told['verdict']}, as it was written and as its evidence has it")
+
+
+def _print_checked(told: Mapping[str, Any]) -> None:
+    """Print what is known of a certificate that is as it was written."""
+    click.echo(f"{told['file']}: {told['verdict']}, as it was written and as its evidence has it")
+    for line in _state(told["standing"]):
+        click.echo(f"  {plain(line)}")
     click.echo(f"  {told['records']} records, none lost, added or changed")
     if told["recounted"]:
         click.echo(f"  {told['recounted']} verdicts on samples follow from their counts")
     if told["rerun"] is not None:
         _print_rerun(told["rerun"])
+
+
+def _state(standing: Mapping[str, Any]) -> Iterator[str]:
+    """Yield whether a certificate is current, what has changed, and how to judge again."""
+    state, reason = standing["state"], standing["reason"]
+    if reason is None:
+        yield f"{state}: its verifier, specification and suite are the ones here"
+        return
+    yield f"{state}: {reason}"
+    for name, part in (
+        ("verifier", standing["subject"]),
+        ("specification", standing["specification"]),
+        ("suite", standing["suite"]),
+    ):
+        if part["now"] is None and state == "stale":
+            yield f"  {name}: not compared: {part['reason']}"
+        elif part["now"] not in (None, part["then"]):
+            yield f"  {name}: was {_identity(part['then'])}, is {_identity(part['now'])}"
+    if standing["subject"]["now"] is None:
+        yield "  compare the verifier: --adapter ./FILE.py:ATTRIBUTE"
+    if state == "stale":
+        yield f"  judge again: {standing['command']}"
+
+
+def _identity(part: Mapping[str, str]) -> str:
+    named = (part[key] for key in ("name", "version") if key in part)
+    return f"{' '.join(named)} ({part['sha256'][:12]})"
+
+
+def _print_count(checked: Sequence[Mapping[str, Any]]) -> None:
+    """Print how many of several certificates are in which state."""
+    states = Counter(each["standing"]["state"] for each in checked if each["standing"])
+    if len(checked) > 1 and states:
+        listed = ", ".join(f"{states[state]} {state}" for state in sorted(states))
+        click.echo(f"{states.total()} certificates: {listed}")
 
 
 def _print_rerun(rerun: Mapping[str, Any]) -> None:

@@ -1,0 +1,144 @@
+"""Certificates of what is here, and of what has changed since."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from draftproof.conformance.adapter import declaration
+from draftproof.conformance.identity import specification, subject, suite
+from draftproof.conformance.loading import BUILT_IN, load_adapter
+from draftproof.conformance.staleness import CURRENT, STALE, UNKNOWN, standing
+
+RIGHT = Path(__file__).parent / "meta" / "right.py"
+OTHER = {"version": "0.0.1", "sha256": "0" * 64}
+
+
+def descriptor(identity: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "digest": {"sha256": identity["sha256"]},
+        "annotations": {"version": identity["version"]},
+    }
+
+
+def certificate(name: str, **others: Mapping[str, str]) -> dict[str, Any]:
+    """Those parts of a certificate that can become stale: of what is here, unless it says other."""
+    adapter = load_adapter(name)
+    of = {
+        "subject": subject(adapter, declaration(adapter)),
+        "specification": specification(),
+        "suite": suite(),
+    } | others
+    return {
+        "subject": [{"name": adapter.name, **descriptor(of["subject"])}],
+        "predicate": {
+            "configuration": [descriptor(of["specification"]), descriptor(of["suite"]), {}],
+            "draftproof": {
+                "mode": "certify",
+                "adapter": {"place": BUILT_IN.get(name, name)},
+            },
+        },
+    }
+
+
+def test_what_is_of_all_that_is_here_is_current() -> None:
+    found = standing(certificate("torch-token"))
+    assert (found.state, found.reason, found.changed) == (CURRENT, None, ())
+    assert found.subject.then == {"name": "torch-token", "version": "0.1.0"} | {
+        "sha256": found.subject.then["sha256"]
+    }
+    assert found.command == "draftproof certify torch-token --mode certify"
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        (["subject"], "the verifier has changed"),
+        (["specification"], "the specification has changed"),
+        (["suite"], "the suite has changed"),
+        (["subject", "suite"], "the verifier and the suite have changed"),
+        (
+            ["subject", "specification", "suite"],
+            "the verifier, the specification and the suite have changed",
+        ),
+    ],
+)
+@pytest.mark.parametrize("difference", ["version", "sha256"])
+def test_what_has_changed_is_named(parts: list[str], reason: str, difference: str) -> None:
+    here = standing(certificate("torch-token"))
+    others = {part: {**getattr(here, part).then, difference: OTHER[difference]} for part in parts}
+    found = standing(certificate("torch-token", **others))
+    assert (found.state, found.reason) == (STALE, reason)
+    for part in parts:
+        assert getattr(found, part).then[difference] == OTHER[difference]
+        assert getattr(found, part).now == getattr(here, part).now
+
+
+def test_nothing_is_imported_because_a_certificate_names_it(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(RIGHT.read_text())
+    written = certificate(f"{file}:Batched")
+    file.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    found = standing(written)
+    assert not (tmp_path / "ran").exists()
+    assert (found.state, found.subject.now) == (UNKNOWN, None)
+    assert found.reason == (
+        "the verifier was not compared: it is not built in, and no certificate is trusted to name "
+        "what is imported"
+    )
+    assert found.command == "draftproof certify ADAPTER --mode certify"
+
+
+def test_a_stranger_is_stale_by_another_suite_all_the_same() -> None:
+    found = standing(certificate(f"{RIGHT}:Batched", suite=OTHER))
+    assert (found.state, found.reason) == (STALE, "the suite has changed")
+    assert found.subject.now is None
+
+
+def test_a_stranger_is_compared_where_it_is_named(tmp_path: Path) -> None:
+    file, moved = tmp_path / "mine.py", tmp_path / "moved.py"
+    file.write_text(RIGHT.read_text())
+    written = certificate(f"{file}:Batched")
+    file.rename(moved)
+    assert standing(written, f"{moved}:Batched").state == CURRENT
+    assert standing(written, f"{moved}:GumbelRace").changed == ("verifier",)
+    moved.write_text(RIGHT.read_text() + "\n")
+    found = standing(written, f"{moved}:Batched")
+    assert (found.state, found.changed) == (STALE, ("verifier",))
+    assert found.command == f"draftproof certify {moved}:Batched --mode certify"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (None, "there is no file"),
+        ("import nowhere", "No module named 'nowhere'"),
+        ("raise SystemExit", "could not be imported: SystemExit"),
+        ("Batched = 1", "an adapter needs 'name'"),
+    ],
+)
+def test_what_cannot_be_loaded_is_not_current(
+    tmp_path: Path, text: str | None, reason: str
+) -> None:
+    file = tmp_path / "mine.py"
+    written = certificate(f"{RIGHT}:Batched")
+    if text is not None:
+        file.write_text(text)
+    found = standing(written, f"{file}:Batched")
+    assert found.state == UNKNOWN
+    assert reason in (found.subject.reason or "")
+    assert reason in (found.reason or "")
+
+
+def test_a_built_in_one_that_lacks_a_library_is_not_current(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    written = certificate("transformers")
+    monkeypatch.setitem(sys.modules, "transformers.generation.utils", None)
+    found = standing(written)
+    assert found.state == UNKNOWN
+    assert "transformers.generation.utils" in (found.reason or "")

@@ -1,0 +1,39 @@
+"""The certificates of the fast verifiers, and whether each is current when the site is built."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from certificates.listing import HEAD, NAMES, Listed, listed
+
+from building.markdown import table
+from draftproof.conformance.identity import specification, suite
+from draftproof.conformance.staleness import STATES, UNKNOWN
+
+
+def certified() -> str:
+    """Return the certificates of the fast verifiers as a table, and how many are current."""
+    return told([listed(name) for name in NAMES])
+
+
+def told(certificates: Sequence[Listed]) -> str:
+    """Return certificates as a table, and how many are current."""
+    states = Counter(each.standing.state for each in certificates)
+    shown = [state for state in STATES if states[state] or state != UNKNOWN]
+    counted = ", ".join(f"{states[state]} {state}" for state in shown)
+    by = {"suite": suite(), "specification": specification()}
+    here = " and ".join(
+        f"{name} {part['version']} (`{part['sha256'][:12]}`)" for name, part in by.items()
+    )
+    said = f"**{len(certificates)} certificates: {counted}.** Compared with {here}."
+    rows = [list(each.row(_state(each))) for each in certificates]
+    return f"{said}\n\n{table(list(HEAD), rows)}"
+
+
+def _state(certificate: Listed) -> str:
+    """Return the state, and which parts have changed or what was not compared."""
+    found = certificate.standing
+    if found.changed:
+        return f"**{found.state}**: {', '.join(found.changed)}"
+    return f"{found.state}: {found.reason}" if found.reason else found.state

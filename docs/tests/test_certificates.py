@@ -1,0 +1,56 @@
+"""The table of certificates says of each whether it is current, and what has changed if not."""
+
+from __future__ import annotations
+
+from building.certificates import told
+from building.forms import FORMS
+from certificates.listing import NAMES, Listed
+
+from draftproof.conformance.staleness import Comparison, Standing
+
+HERE = {"version": "0.1.0", "sha256": "1" * 64}
+OTHER = {"version": "0.0.1", "sha256": "0" * 64}
+
+
+def certificate(name: str, subject: Comparison, suite: Comparison) -> Listed:
+    standing = Standing(subject, Comparison(HERE, HERE), suite, "draftproof certify")
+    lanes = ("exact", "run")
+    return Listed(name, "conforms", "certify", lanes, "2026-11-22", "0.1.0 (1111)", standing)
+
+
+def test_every_state_is_told() -> None:
+    same, other = Comparison(HERE, HERE), Comparison(OTHER, HERE)
+    absent = Comparison(HERE, None, "there is no Triton")
+    text = told(
+        [
+            certificate("one", same, same),
+            certificate("two", other, other),
+            certificate("three", same, other),
+            certificate("four", absent, same),
+            certificate("five", absent, other),
+        ]
+    )
+    head, _, table = text.partition("\n\n")
+    assert head.startswith("**5 certificates: 1 current, 3 stale, 1 unknown.** ")
+    rest = " | conforms | certify | exact, run | 2026-11-22 | 0.1.0 (1111) |"
+    assert [line.removesuffix(rest) for line in table.splitlines()[2:]] == [
+        "| one | current",
+        "| two | **stale**: verifier, suite",
+        "| three | **stale**: suite",
+        "| four | unknown: the verifier was not compared: there is no Triton",
+        "| five | **stale**: suite",
+    ]
+
+
+def test_nothing_unknown_is_not_told() -> None:
+    same = Comparison(HERE, HERE)
+    assert told([certificate("one", same, same)]).startswith(
+        "**1 certificates: 1 current, 0 stale.** Compared with suite "
+    )
+
+
+def test_the_page_has_all_of_them() -> None:
+    text = FORMS["table"]("certificates")
+    assert text.startswith(f"**{len(NAMES)} certificates: ")
+    rows = [line.split(" | ")[0] for line in text.splitlines()]
+    assert rows[-len(NAMES) :] == [f"| {name}" for name in NAMES]
