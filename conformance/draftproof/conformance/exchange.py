@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from draftproof.conformance.adapter import Adapter, Declaration, Request
+from draftproof.conformance.lanes._scalar import require_own
 from draftproof.conformance.precise import softmax
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.emission import Emission
@@ -51,7 +52,11 @@ def verified(adapter: Adapter, rows: Sequence[Asked], declared: Declaration) -> 
 
 
 def raised(error: BaseException) -> str:
-    """Return the words for an error of an adapter, without addresses, which no run repeats."""
+    """Return the words for an error of an adapter, without addresses, which no run repeats.
+
+    Raises `OpaqueRandomness` where a lane's stand-in for a float may have caused it.
+    """
+    require_own(error)
     return f"raised {type(error).__name__}: {_ADDRESS.sub('0x...', str(error))}"
 
 

@@ -76,7 +76,12 @@ def _no_threads(refused: list[OpaqueRandomness]) -> Iterator[None]:
 def _no_seeding(refused: list[OpaqueRandomness]) -> Iterator[None]:
     """Refuse generators that the program makes and seeds: it decides what they draw."""
 
-    class Unseeded(torch.Generator):
+    class AsGenerator(type(torch.Generator)):  # type: ignore[misc]  # whatever it is
+        # A generator that was made before is one for the program, too.
+        def __instancecheck__(cls, instance: object) -> bool:
+            return isinstance(instance, made)
+
+    class Unseeded(torch.Generator, metaclass=AsGenerator):
         def manual_seed(self, seed: int) -> torch.Generator:
             reason = f"fixes what is drawn (seed {seed}), which is then not random"
             refused.append(OpaqueRandomness("Generator.manual_seed", reason, program_line()))

@@ -39,6 +39,13 @@ from draftproof.conformance.lanes import _foreign as foreign
 from draftproof.conformance.lanes._identity import Identities
 from draftproof.conformance.lanes._noise import NotUnderstood
 from draftproof.conformance.lanes._operators import Interpreter, tensors_in
+from draftproof.conformance.lanes._scalar import (
+    Scalar,
+    floats_by_type,
+    opened,
+    require_own,
+    scalars,
+)
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
 from draftproof.reference.chance import Chance, NondeterministicProgram, enumerate_runs
 from draftproof.reference.errors import InvalidInput
@@ -83,7 +90,7 @@ def exact_law(
     weights: dict[Any, Rational] = {}
     outcomes: list[Any] = []
     with foreign.generators_untouched(program), _one_thread(), _uncompiled():
-        for outcome, weight in enumerate_runs(lane.run):
+        for outcome, weight in lane.runs():
             weights[outcome] = weights.get(outcome, ZERO) + weight
             outcomes.append(outcome)
         repeated, _ = next(enumerate_runs(lane.run))
@@ -150,7 +157,20 @@ class _Lane:
         self._most_runs = most_runs
         self._identities = Identities()
         self._runs = 0
+        self._has_scalars = False
         self.slack: Rational = ZERO
+
+    def runs(self) -> list[tuple[Hashable, Rational]]:
+        """Return the outcome of every run, with its weight.
+
+        Once a program has taken a number out of torch, it is begun anew: what `type` is must not
+        change while it runs.
+        """
+        try:
+            return [*enumerate_runs(self.run)]
+        except _ScalarsMet:
+            self._has_scalars = True
+            return [*enumerate_runs(self.run)]
 
     def run(self, answers: Chance) -> Hashable:
         """Return the program's outcome under these answers."""
@@ -161,18 +181,33 @@ class _Lane:
         bounded = _Bounded(answers)
         interpreter = Interpreter(self._identities, bounded)
         dispatch = _Dispatch(interpreter)
+        python = _Python(dispatch)
+        types = floats_by_type() if self._has_scalars else contextlib.nullcontext()
         try:
             with dispatch:
-                with _Python(dispatch):
-                    outcome = self._program()
+                with python, types:
+                    outcome = self._asked()
                 frozen = _frozen(outcome, dispatch)
         finally:
+            if python.has_scalars and not self._has_scalars:
+                raise _ScalarsMet
             # A program that catches everything must not turn blindness into a law.
             unseen = dispatch.opaque or bounded.stopped
             if unseen is not None:
                 raise unseen
         self.slack = max(self.slack, interpreter.slack)
         return frozen
+
+    def _asked(self) -> Any:
+        try:
+            return self._program()
+        except TypeError as error:
+            require_own(error)
+            raise
+
+
+class _ScalarsMet(Exception):
+    """A run of the program took a number out of torch, and `type` did not say float of it."""
 
 
 # What an operator of torch never raises.
@@ -229,6 +264,7 @@ class _Python(TorchFunctionMode):
     def __init__(self, dispatch: _Dispatch) -> None:
         super().__init__()
         self._dispatch = dispatch
+        self.has_scalars = False
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -237,17 +273,19 @@ class _Python(TorchFunctionMode):
         if func in _READERS or func in _COPIERS:
             interpreter = self._dispatch.interpreter
             try:
-                tensors = interpreter.identities.among(tensors_in(_open((args, kwargs))))
+                tensors = interpreter.identities.among(tensors_in(opened((args, kwargs))))
                 for tensor in tensors:
                     self._dispatch.settle(tensor)
-                    if func is Tensor.item and interpreter.identities.has_noise(tensor):
+                    if not interpreter.identities.has_noise(tensor):
+                        continue
+                    self.has_scalars = self.has_scalars or func in (Tensor.item, Tensor.tolist)
+                    if func is Tensor.item:
                         return Scalar(tensor.reshape(()))
-                    if func is Tensor.tolist and interpreter.identities.has_noise(tensor):
-                        return _scalars(tensor)
-                    if interpreter.identities.has_noise(tensor):
-                        raise NotUnderstood(
-                            "takes noise out of torch: compare it as a tensor, or as its item()"
-                        )
+                    if func is Tensor.tolist:
+                        return scalars(tensor)
+                    raise NotUnderstood(
+                        "takes noise out of torch: compare it as a tensor, or as its item()"
+                    )
             except NotUnderstood as reason:
                 raise self._dispatch.blinded(func.__name__, reason) from None
         return func(*args, **kwargs)
@@ -284,116 +322,6 @@ _COPIERS = {Tensor.new, Tensor.new_tensor, torch.as_tensor, torch.asarray, torch
 def _is_composite(func: OpOverload) -> bool:
     name = func.name()  # type: ignore[no-untyped-call]  # torch is untyped
     return torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
-
-
-class Scalar:
-    """What `item()` gives for a random element: a Python number that can be compared."""
-
-    def __init__(self, tensor: Tensor) -> None:
-        # Python's numbers are of double precision.
-        self._tensor = tensor.double()
-
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return func(*_open(args), **_open(kwargs or {}))
-
-    def __float__(self) -> float:
-        # Raises: no float stands for a random number. So do all that come down to it.
-        return float(self._tensor)
-
-    def __int__(self) -> int:
-        return int(float(self))
-
-    def __bool__(self) -> bool:
-        return bool(float(self))
-
-    def __complex__(self) -> complex:
-        return complex(float(self))
-
-    def __repr__(self) -> str:
-        return repr(float(self))
-
-    def __format__(self, form: str) -> str:
-        return format(float(self), form)
-
-    def __hash__(self) -> int:
-        return hash(float(self))
-
-    def _compared(self, relation: str, other: Any) -> Any:
-        answer = getattr(self._tensor, relation)(_open(other))
-        known = isinstance(other, Tensor) or answer is NotImplemented
-        return answer if known else bool(answer)
-
-    def _computed(self, operation: str, *others: Any) -> Any:
-        answer = getattr(self._tensor, operation)(*_open(others))
-        known = any(isinstance(each, Tensor) for each in others) or answer is NotImplemented
-        return answer if known else answer.item()
-
-    def __lt__(self, other: Any) -> Any:
-        return self._compared("__lt__", other)
-
-    def __le__(self, other: Any) -> Any:
-        return self._compared("__le__", other)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._compared("__gt__", other)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._compared("__ge__", other)
-
-    def __eq__(self, other: object) -> Any:
-        return self._compared("__eq__", other)
-
-    def __ne__(self, other: object) -> Any:
-        return self._compared("__ne__", other)
-
-    def __abs__(self) -> Any:
-        return self._computed("__abs__")
-
-    def __neg__(self) -> Any:
-        return self._computed("__neg__")
-
-    def __add__(self, other: Any) -> Any:
-        return self._computed("__add__", other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self._computed("__radd__", other)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._computed("__sub__", other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._computed("__rsub__", other)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._computed("__mul__", other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._computed("__rmul__", other)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._computed("__truediv__", other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self._computed("__rtruediv__", other)
-
-    def __pow__(self, other: Any) -> Any:
-        return self._computed("__pow__", other)
-
-
-def _open(value: Any) -> Any:
-    """Return the value with every `Scalar` in it as its tensor."""
-    if isinstance(value, Scalar):
-        return value._tensor
-    if isinstance(value, (list, tuple)):
-        return type(value)(map(_open, value))
-    if isinstance(value, dict):
-        return {key: _open(each) for key, each in value.items()}
-    return value
-
-
-def _scalars(tensor: Tensor) -> Any:
-    return [_scalars(row) for row in tensor] if tensor.dim() else Scalar(tensor)
 
 
 def _frozen(outcome: Any, dispatch: _Dispatch) -> Hashable:

@@ -1,0 +1,201 @@
+"""A number that `item()` took out of torch while nobody knows it: it passes for a Python float.
+
+A program may ask what it has. If the answer were different from the one outside of the lane, it
+could take a branch there that it never takes, and be judged by it. So `isinstance`, `__class__`
+and, in programs that have such a number, the builtin `type` say float. Comparisons and the
+arithmetic that the lane knows are done on the tensor behind it; all else that a float can do makes
+the lane blind. Code in C that insists on a float's memory finds none: it asks for `__float__`, or
+raises `TypeError`, and then the lane is blind, too.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import GenericAlias
+from typing import Any
+
+from torch import Tensor
+
+from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
+
+
+class Scalar:
+    """What `item()` gives for a random element: a Python number that can be compared."""
+
+    # A float takes no attributes.
+    __slots__ = ("_tensor",)
+
+    def __init__(self, tensor: Tensor) -> None:
+        # Python's numbers are of double precision.
+        self._tensor = tensor.double()
+
+    @property  # type: ignore[misc]  # an object's is no property
+    def __class__(self) -> type[float]:  # type: ignore[override]  # it is the point
+        return float
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*opened(args), **opened(kwargs or {}))
+
+    def __float__(self) -> float:
+        # Raises: no float stands for a random number. So do all that come down to it.
+        return float(self._tensor)
+
+    def __bool__(self) -> bool:
+        return bool(float(self))
+
+    def __complex__(self) -> complex:
+        return complex(float(self))
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        return float(self)
+
+    def __copy__(self) -> Scalar:
+        return self
+
+    def __deepcopy__(self, _: Any) -> Scalar:
+        return self
+
+    @property
+    def real(self) -> Scalar:
+        return self
+
+    @property
+    def imag(self) -> float:
+        return 0.0
+
+    def conjugate(self) -> Scalar:
+        return self
+
+    def __pos__(self) -> Scalar:
+        return self
+
+
+def opened(value: Any) -> Any:
+    """Return the value with every `Scalar` in it as its tensor."""
+    if isinstance(value, Scalar):
+        return value._tensor
+    if isinstance(value, (list, tuple)):
+        return _like(value, map(opened, value))
+    if isinstance(value, dict):
+        return {key: opened(each) for key, each in value.items()}
+    return value
+
+
+def _like(value: Any, members: Iterator[Any]) -> Any:
+    """Return a list or a tuple of the same kind, a named one too, with other members."""
+    kind = value.__class__
+    return kind(*members) if hasattr(kind, "_fields") else kind(members)
+
+
+def scalars(tensor: Tensor) -> Any:
+    """Return the elements as `tolist()` does."""
+    return [scalars(row) for row in tensor] if tensor.dim() else Scalar(tensor)
+
+
+@contextmanager
+def floats_by_type() -> Iterator[None]:
+    """Let the builtin `type` say float of a `Scalar`, until the end of a run."""
+    builtins.type = _Type  # type: ignore[misc]  # there is no other hook
+    try:
+        yield
+    finally:
+        builtins.type = _REAL  # type: ignore[misc]  # as above
+
+
+def require_own(error: BaseException) -> None:
+    """Raise `OpaqueRandomness` for an error of a program that a float would not have met, perhaps.
+
+    Only in runs that have such numbers: an argument of a type that is refused may be one of them.
+    """
+    if builtins.type is _Type and isinstance(error, TypeError):
+        reason = f"may be refused where a float is not: {error}"
+        raise OpaqueRandomness("a number from item()", reason, program_line()) from error
+
+
+# --- what a float can do ---------------------------------------------------------------------
+
+
+def _compared(relation: str) -> Any:
+    def compared(self: Scalar, other: Any) -> Any:
+        answer = getattr(self._tensor, relation)(opened(other))
+        known = isinstance(other, Tensor) or answer is NotImplemented
+        return answer if known else bool(answer)
+
+    return compared
+
+
+def _computed(operation: str) -> Any:
+    def computed(self: Scalar, *others: Any) -> Any:
+        answer = getattr(self._tensor, operation)(*opened(others))
+        known = any(isinstance(each, Tensor) for each in others) or answer is NotImplemented
+        return answer if known else answer.item()
+
+    return computed
+
+
+def _unknown(_: str) -> Any:
+    def unknown(self: Scalar, *_: Any, **__: Any) -> Any:
+        return float(self)
+
+    return unknown
+
+
+_COMPARED = ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__")
+_COMPUTED = (
+    *("__abs__", "__neg__", "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__"),
+    *("__truediv__", "__rtruediv__", "__pow__", "__rpow__"),
+    # Of these torch knows what they are, and the lane does not follow them.
+    *("__floordiv__", "__rfloordiv__", "__mod__", "__rmod__"),
+)
+_OF_THE_CLASS = ("__getformat__", "fromhex")
+_OF_ALL = (
+    *("__class__", "__delattr__", "__dir__", "__doc__", "__getattribute__", "__init__"),
+    *("__init_subclass__", "__new__", "__setattr__", "__subclasshook__", "__sizeof__"),
+    *_OF_THE_CLASS,
+)
+
+_WAYS = {**dict.fromkeys(_COMPARED, _compared), **dict.fromkeys(_COMPUTED, _computed)}
+
+for _name in sorted({*dir(float)} - {*_OF_ALL} - {*vars(Scalar)} | {*_WAYS}):
+    setattr(Scalar, _name, _WAYS.get(_name, _unknown)(_name))
+for _name in _OF_THE_CLASS:
+    setattr(Scalar, _name, staticmethod(getattr(float, _name)))
+
+# So it is called where Python tells of it.
+Scalar.__name__ = Scalar.__qualname__ = "float"
+Scalar.__module__ = "builtins"
+
+
+# --- what `type` says ------------------------------------------------------------------------
+
+_REAL = type
+
+
+class _AsType(type):
+    """Of the stand-in of `type`: it is asked as `type` is, and takes for types what types are."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is not _Type:
+            return super().__call__(*args, **kwargs)
+        if len(args) != 1 or kwargs:
+            return _REAL(*args, **kwargs)
+        found = _REAL(args[0])
+        if found is Scalar:
+            return float
+        return _Type if found is _REAL else found
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, _REAL) if cls is _Type else super().__instancecheck__(instance)
+
+    def __subclasscheck__(cls, subclass: Any) -> bool:
+        return issubclass(subclass, _REAL) if cls is _Type else super().__subclasscheck__(subclass)
+
+    def __getitem__(cls, parameters: Any) -> GenericAlias:
+        return GenericAlias(_REAL, parameters)
+
+
+class _Type(type, metaclass=_AsType):
+    """What the builtin `type` is while there is a `Scalar`."""
