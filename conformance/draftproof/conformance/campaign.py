@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,6 +44,7 @@ from draftproof.conformance.evidence import (
 from draftproof.conformance.execution import Work, judged
 from draftproof.conformance.finding import FAIL, Finding, findings_to_json
 from draftproof.conformance.identity import environment, specification, subject, suite
+from draftproof.conformance.lanes import unwatched
 from draftproof.conformance.loading import BUILT_IN, AdapterFailed, load_adapter, name_from
 from draftproof.conformance.observe import BLINDNESS, EXACT, PROBE, RUN, SAMPLE, observe
 from draftproof.conformance.requirements import plan
@@ -55,8 +57,9 @@ from draftproof.conformance.search import (
     search_findings,
     search_to_json,
 )
+from draftproof.conformance.statistics import Budget
 from draftproof.conformance.task import Task, Terms, is_asked
-from draftproof.conformance.workers import Workers, WorkersFailed, working
+from draftproof.conformance.workers import Over, Workers, WorkersFailed, working
 
 LANES = (EXACT, PROBE, SAMPLE)
 
@@ -194,10 +197,14 @@ def run(
         blind=blind,
         sampled=SAMPLE in campaign.lanes,
     )
-    done = [record for record in records[len(opening) :] if record["record"] in ("share", "result")]
     with working(workers) as over:
-        steps = judged(work, known=done, keep=kept, over=over)
-        findings = [f for found in progress(steps, len(tasks), declared.name) for f in found]
+        findings = _judged_all(work, records[len(opening) :], kept, over, progress)
+        if _finding_blind(records) is None and (reason := _disagreement(work, records)):
+            kept({"record": "blind", "lane": EXACT, "reason": reason})
+        if (found := _finding_blind(records)) is not None:
+            blind = {**blind, EXACT: records[found]["reason"]}
+            again = replace(work, blind=blind)
+            findings = _judged_all(again, records[found + 1 :], kept, over, progress)
     _require_success(findings)
     last = {record["record"] for record in records}
     if "search" not in last and (sought := _search(campaign, adapter, blind, terms, progress)):
@@ -206,6 +213,64 @@ def run(
         kept(_counterexample(campaign, adapter, records, progress))
     if "footer" not in last:
         kept({"record": "footer", "records": len(records) + 1})
+
+
+def _judged_all(
+    work: Work,
+    known: Sequence[Record],
+    keep: Callable[[Record], None],
+    over: Over,
+    progress: Progress,
+) -> list[Finding]:
+    """Return the findings of all tasks, those first that records `known` of them have."""
+    until = next((i for i, record in enumerate(known) if record["record"] == "blind"), len(known))
+    done = [record for record in known[:until] if record["record"] in ("share", "result")]
+    steps = judged(work, known=done, keep=keep, over=over)
+    return [f for found in progress(steps, len(work.tasks), work.declared.name) for f in found]
+
+
+def _finding_blind(records: Sequence[Record]) -> int | None:
+    """Return where the exact lane was found blind, None if nowhere."""
+    return next((i for i, record in enumerate(records) if record["record"] == "blind"), None)
+
+
+# --- the exact lane against real runs ---------------------------------------------------------
+
+
+def _disagreement(work: Work, records: Sequence[Record]) -> str | None:
+    """Return in what the exact lane's laws are not those of real runs, None if they may be.
+
+    Rows of one call may differ from a row alone for a reason of the adapter's own, which the
+    requirements on batches tell. So what rows of one call say is asked again of single runs.
+    """
+    counts = [record["unwatched"] for record in records if "unwatched" in record]
+    threshold = Budget(work.terms.false_alarm).threshold
+    if unwatched.evidence(counts) < threshold:
+        return None
+    alone: list[list[int]] = []
+    for task in work.tasks:
+        if EXACT not in task.lanes or EXACT in work.blind:
+            continue
+        seed = work.terms.seed_of(f"{task.case}/alone")
+        with unwatched.holding(seed, together=False, share=_ALONE) as held, suppress(*BLINDNESS):
+            task.judge(work.adapter, replace(work.terms, lane=EXACT))
+        alone.append(held.counts.tolist())
+        if unwatched.evidence(alone) >= threshold:
+            return _told(alone)
+    return None
+
+
+_ALONE = 8
+"""Real runs for each watched one, where they must decide: as much as it took to watch them."""
+
+
+def _told(counts: Sequence[Sequence[int]]) -> str:
+    together = [sum(each) for each in zip(*counts, strict=True)]
+    return (
+        f"its laws are not those of {sum(together)} real runs: outcomes are off by "
+        f"{unwatched.off_by(together):.2g} in total variation, and {together[-1]} are impossible "
+        f"by these laws (log evidence {unwatched.evidence(counts):.1f})"
+    )
 
 
 def _header(
@@ -290,9 +355,10 @@ def terms_of(campaign: Campaign, tasks: Sequence[Task]) -> Terms:
 def _tests(tasks: Sequence[Task]) -> int:
     """Return among how many tests the budget of false alarms is split.
 
-    Whatever decides it in the end, every requirement of every task has its share.
+    Whatever decides it in the end, every requirement of every task has its share, and one is that
+    of the exact lane's own test against real runs.
     """
-    return sum(len(task.requirements) for task in tasks)
+    return 1 + sum(len(task.requirements) for task in tasks)
 
 
 # --- before and after the cases ---------------------------------------------------------------

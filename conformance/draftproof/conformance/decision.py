@@ -63,7 +63,7 @@ class Report:
 
 def report(records: Sequence[Record]) -> Report:
     """Return what the records of a campaign come to; it has left the counterexample behind it."""
-    header = records[0]
+    header, records = decisive(records)
     findings = [f for record in records for f in findings_from_json(record.get("findings", ()))]
     only = header["campaign"]["only"]
     decided = tuple(
@@ -79,6 +79,22 @@ def report(records: Sequence[Record]) -> Report:
         search=by_kind["search"]["search"] if "search" in by_kind else None,
         counterexample=by_kind["counterexample"]["counterexample"],
     )
+
+
+def decisive(records: Sequence[Record]) -> tuple[Record, Sequence[Record]]:
+    """Return the header, and the records that decide.
+
+    Where a lane was found blind after all tasks were judged, they were judged again without it: the
+    header says so, and what came before does not count.
+    """
+    header = records[0]
+    found = [index for index, record in enumerate(records) if record["record"] == "blind"]
+    if not found:
+        return header, records
+    blind = records[found[0]]
+    campaign = header["campaign"]
+    now = {**campaign, "blind": {**campaign["blind"], blind["lane"]: blind["reason"]}}
+    return {**header, "campaign": now}, records[found[0] :]
 
 
 def decisions(findings: Sequence[Finding], declared: Mapping[str, Any]) -> tuple[Decision, ...]:

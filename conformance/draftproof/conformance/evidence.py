@@ -5,6 +5,7 @@ A file of JSON lines, each written as soon as it is known:
     header          what is judged, by what, on which terms
     case            one for every task: what will be judged
     share, result   what samples were counted; what the requirements came to; task by task
+    blind           that a lane was wrong by the real runs beside it; then all tasks come again
     search          the worst that an adversarial search met, if one was asked for
     counterexample  the smallest failure found, or none
     footer          how many records there are: it is complete
@@ -239,7 +240,7 @@ def _require_place(record: Record, last: Record, kinds: Counter[str], where: str
     if kind == "case":
         _require_number(record["task"], kinds["case"], "task", where)
     elif kind in ("share", "result"):
-        _require_number(record["task"], kinds["result"], "task", where)
+        _require_number(record["task"], _judged(kinds), "task", where)
     elif kind == "footer":
         _require_number(record["records"], kinds.total() + 1, "count of records", where)
     if kind == "share":
@@ -257,9 +258,15 @@ def _expected(last: str, kinds: Counter[str]) -> tuple[str, ...]:
     if last in _FOLLOWS:
         return _FOLLOWS[last]
     planned = ("case",) if not kinds["result"] and last != "share" else ()
-    if kinds["result"] < kinds["case"]:
+    if _judged(kinds) < kinds["case"]:
         return (*planned, "share", "result")
-    return (*planned, "search", "counterexample") if kinds["case"] else planned
+    again = ("blind",) if kinds["case"] and not kinds["blind"] else ()
+    return (*planned, *again, "search", "counterexample") if kinds["case"] else planned
+
+
+def _judged(kinds: Counter[str]) -> int:
+    """Return how many tasks have a result, of those that come after a lane was found blind."""
+    return kinds["result"] - kinds["case"] * kinds["blind"]
 
 
 _FOLLOWS = {

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from draftproof.conformance.adapter import Adapter, Declaration, Request
 from draftproof.conformance.lanes._scalar import require_own
+from draftproof.conformance.lanes.unwatched import fresh_generator
 from draftproof.conformance.precise import softmax
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.emission import Emission
@@ -96,7 +97,7 @@ def request(rows: Sequence[Asked], declared: Declaration, *, shift: float = 0.0)
         draft_tokens=gathered(tokens, torch.int64),
         draft_probs=draft_probs,
         target_probs=target_probs,
-        generator=torch.Generator(device),
+        generator=fresh_generator(device),
         lengths=gathered(lengths, torch.int64) if declared.ragged else None,
         draft_logits=draft_probs.log() + shift if declared.logits else None,
         target_logits=target_probs.log() + shift if declared.logits else None,

@@ -33,6 +33,7 @@ from draftproof.conformance.finding import (
 )
 from draftproof.conformance.identity import environment, suite
 from draftproof.conformance.lanes.sample import Course, Look, Standing, after, drawn, started
+from draftproof.conformance.lanes.unwatched import holding
 from draftproof.conformance.loading import load_adapter, source_digest
 from draftproof.conformance.observe import BLINDNESS, SAMPLE
 from draftproof.conformance.task import Sampling, Task, Terms
@@ -67,6 +68,17 @@ class Work:
         return task.sampling(self.declared, replace(self.terms, lane=SAMPLE))
 
 
+@dataclass(frozen=True)
+class Judged:
+    """What a task came to, and what real runs made of the laws that were computed for it.
+
+    `unwatched` are counts by bin (`lanes.unwatched`), none where no law was computed.
+    """
+
+    findings: Sequence[Finding]
+    unwatched: Sequence[int] = ()
+
+
 @dataclass
 class _Position:
     """Where the judging stands: at which task, and with what of its shares behind it."""
@@ -96,7 +108,7 @@ def judged(
     sampling = None if at.standing is None else work.sampling(at.task)
     if sampling and at.standing and _is_over(at.standing, at, sampling.course):
         # It was killed between the last share and what that came to.
-        yield _concluded(at, sampling.findings(at.standing), keep)
+        yield _concluded(at, Judged(sampling.findings(at.standing)), keep)
     losses = 0
     while at.task < len(work.tasks):
         try:
@@ -120,7 +132,7 @@ def _worked(
             keep({"record": "share", "task": index, "share": share, "looks": told})
             if not _is_over(standing, at, sampling.course):
                 continue
-            done = sampling.findings(standing)
+            done = Judged(sampling.findings(standing))
         yield _concluded(at, done, keep)
 
 
@@ -129,12 +141,11 @@ def _is_over(standing: Standing, at: _Position, course: Course) -> bool:
     return not standing.is_open or at.share == len(course.shares)
 
 
-def _concluded(
-    at: _Position, findings: Sequence[Finding], keep: Callable[[Record], None]
-) -> list[Finding]:
+def _concluded(at: _Position, done: Judged, keep: Callable[[Record], None]) -> list[Finding]:
     """Keep what the task came to, move on to the next, and return what is written."""
-    told = findings_to_json(findings)
-    keep({"record": "result", "task": at.task, "findings": told})
+    told = findings_to_json(done.findings)
+    unwatched = {"unwatched": list(done.unwatched)} if any(done.unwatched) else {}
+    keep({"record": "result", "task": at.task, "findings": told, **unwatched})
     at.task, at.share, at.standing = at.task + 1, 0, None
     # What is judged is what is written, and nothing else.
     return findings_from_json(told)
@@ -245,9 +256,10 @@ def _whole(
     terms: Terms,
     blind: Mapping[str, str],
     sampled: bool,  # noqa: FBT001  # joblib passes it on
-) -> tuple[int, None, list[Finding]]:
-    with _ALONE:
-        return index, None, _findings(_loaded(known_as), task, terms, blind, sampled=sampled)
+) -> tuple[int, None, Judged]:
+    with _ALONE, holding(terms.seed_of(f"{task.case}/unwatched")) as held:
+        findings = _findings(_loaded(known_as), task, terms, blind, sampled=sampled)
+    return index, None, Judged(findings, held.counts.tolist())
 
 
 def _findings(

@@ -190,14 +190,23 @@ def joint_laws(
 
 
 def _exact(adapter: Adapter, rows: Sequence[Asked], declared: Declaration) -> JointLaw:
-    def program() -> Any:
-        asked = with_noise(request(rows, declared), declared)
+    def asked(rows: Sequence[Asked]) -> Any:
+        given = with_noise(request(rows, declared), declared)
         try:
-            return columns(as_loaded(adapter).verify(asked), len(rows))
+            return columns(as_loaded(adapter).verify(given), len(rows))
         except (Exception, SystemExit) as error:
             return raised(error)
 
-    raw = exact_law(program, most_runs=_MOST_RUNS)
+    def many(count: int) -> list[Any]:
+        """Return the columns of each row of a call, as a call of that row alone has them."""
+        found = asked([*rows] * count)
+        if isinstance(found, str):
+            return [found] * count
+        accepted, path, token = (column.tolist() for column in found)
+        return [((a,), (k,), (t,)) for a, k, t in zip(accepted, path, token, strict=True)]
+
+    is_one = declared.batch and len(rows) == 1
+    raw = exact_law(lambda: asked(rows), most_runs=_MOST_RUNS, many=many if is_one else None)
     return JointLaw(raw.law.map(lambda outcome: outcomes(outcome, rows)), raw.runs, raw.slack)
 
 

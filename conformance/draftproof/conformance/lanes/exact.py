@@ -47,6 +47,7 @@ from draftproof.conformance.lanes._scalar import (
     scalars,
 )
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
+from draftproof.conformance.lanes.unwatched import hold
 from draftproof.reference.chance import Chance, NondeterministicProgram, enumerate_runs
 from draftproof.reference.errors import InvalidInput
 from draftproof.reference.law import Law
@@ -75,7 +76,11 @@ class ExactLaw(Generic[Outcome]):
 
 
 def exact_law(
-    program: Callable[[], Outcome | Tensor], *, most_runs: int = 1_000_000
+    program: Callable[[], Outcome | Tensor],
+    *,
+    most_runs: int = 1_000_000,
+    many: Callable[[int], Sequence[Any]] | None = None,
+    is_held: bool = True,
 ) -> ExactLaw[Any]:
     """Return the exact law of what `program` returns.
 
@@ -83,6 +88,10 @@ def exact_law(
     nothing that changes from run to run. It may return tensors and arrays, and tuples, lists,
     dictionaries or dataclasses of them: they become nested tuples of numbers. Weights sum to
     exactly 1.
+
+    Where laws are held against real runs (`unwatched.holding`), so is this one, unless `is_held`
+    is False. `many(n)` then returns the outcomes of n runs, as a program that takes rows has them
+    from one call.
 
     Raises `OpaqueRandomness`, `TooManyRuns`, and whatever the program raises.
     """
@@ -100,7 +109,17 @@ def exact_law(
             f"returned {outcomes[0]!r} in one run and {repeated!r} in another with the same random "
             f"choices: it drew from, or depends on, something that the exact lane does not see",
         )
-    return ExactLaw(Law(weights), len(outcomes), lane.slack)
+    law = Law(weights)
+    if is_held:
+        with _one_thread(), _uncompiled():
+            hold(
+                law,
+                slack=lane.slack,
+                runs=len(outcomes),
+                one=lambda: _frozen(program()),
+                many=None if many is None else lambda n: [_frozen(each) for each in many(n)],
+            )
+    return ExactLaw(law, len(outcomes), lane.slack)
 
 
 @contextlib.contextmanager
@@ -324,18 +343,13 @@ def _is_composite(func: OpOverload) -> bool:
     return torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
 
 
-def _frozen(outcome: Any, dispatch: _Dispatch) -> Hashable:
+def _frozen(outcome: Any, dispatch: _Dispatch | None = None) -> Hashable:
     """Return the outcome with every tensor as nested tuples of plain numbers."""
     if isinstance(outcome, Scalar):
         outcome = outcome._tensor
     if isinstance(outcome, Tensor):
-        try:
-            dispatch.settle(outcome)
-        except NotUnderstood as reason:
-            raise dispatch.blinded("the program's result", reason) from None
-        if dispatch.interpreter.identities.has_noise(outcome):
-            continuous = NotUnderstood("is continuous: it has no finite law")
-            raise dispatch.blinded("the program's result", continuous)
+        if dispatch is not None:
+            _require_settled(outcome, dispatch)
         outcome = outcome.tolist()
     if isinstance(outcome, (numpy.ndarray, numpy.generic)):
         outcome = outcome.tolist()
@@ -348,6 +362,17 @@ def _frozen(outcome: Any, dispatch: _Dispatch) -> Hashable:
     if isinstance(outcome, (set, frozenset)):
         return frozenset(_frozen(value, dispatch) for value in outcome)
     return _comparable(outcome)
+
+
+def _require_settled(outcome: Tensor, dispatch: _Dispatch) -> None:
+    """Decide the choices in a result. Raises `OpaqueRandomness` for one that is continuous."""
+    try:
+        dispatch.settle(outcome)
+    except NotUnderstood as reason:
+        raise dispatch.blinded("the program's result", reason) from None
+    if dispatch.interpreter.identities.has_noise(outcome):
+        continuous = NotUnderstood("is continuous: it has no finite law")
+        raise dispatch.blinded("the program's result", continuous)
 
 
 def _comparable(outcome: Any) -> Hashable:

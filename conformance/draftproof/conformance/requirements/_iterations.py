@@ -44,6 +44,7 @@ from draftproof.conformance.finding import (
 )
 from draftproof.conformance.lanes._streams import seeded
 from draftproof.conformance.lanes.sample import EFFORTS
+from draftproof.conformance.lanes.unwatched import fresh_generator
 from draftproof.conformance.observe import EXACT, PROBE, SAMPLE, as_observed
 from draftproof.conformance.requirements._programs import Observed, answer, observed
 from draftproof.conformance.requirements.drafting import Setting, draft_request
@@ -131,7 +132,7 @@ def judge_iterations(case: Case, adapter: Adapter, terms: Terms) -> list[Finding
 def _drafted(adapter: Adapter, given: Instance, declared: Declaration, rows: int) -> Any:
     """Return the paths and rows that the adapter drafts for each row, or the words of an error."""
     try:
-        drafted = _draft(adapter, given, declared, rows, torch.Generator(declared.device))
+        drafted = _draft(adapter, given, declared, rows, fresh_generator(declared.device))
         # What is drafted is decided here, as it is before a target can be asked about it.
         each = zip(drafted.draft_tokens.tolist(), drafted.draft_probs.tolist(), strict=True)
         return list(each)

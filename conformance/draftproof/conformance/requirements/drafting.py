@@ -23,6 +23,7 @@ from draftproof.conformance.exchange import (
     raised,
 )
 from draftproof.conformance.finding import FAIL, Finding, verdict_of
+from draftproof.conformance.lanes.unwatched import fresh_generator
 from draftproof.conformance.observe import EXACT, PROBE
 from draftproof.conformance.requirements._programs import observed
 from draftproof.conformance.task import Task, Terms
@@ -417,7 +418,7 @@ def draft_request(
         top_k=setting.top_k,
         top_p=setting.top_p,
         branching=setting.branching,
-        generator=generator or torch.Generator(device),
+        generator=generator or fresh_generator(device),
     )
 
 

@@ -140,7 +140,7 @@ def _met(adapter: Adapter, invalid: Request, declared: Declaration) -> _Met:
         return error
 
     try:
-        errors = list(exact_law(program).law)
+        errors = list(exact_law(program, is_held=False).law)
         return _Met(errors[0], runs)
     except _Silence:
         return _Met(None, runs)

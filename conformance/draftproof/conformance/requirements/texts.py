@@ -18,6 +18,7 @@ from draftproof.conformance.cases.case import tiers_up_to
 from draftproof.conformance.exchange import Failure, as_loaded, raised
 from draftproof.conformance.finding import FAIL, Finding, verdict_of
 from draftproof.conformance.lanes._streams import seeded
+from draftproof.conformance.lanes.unwatched import fresh_generator
 from draftproof.conformance.observe import EXACT, PROBE
 from draftproof.conformance.requirements._programs import Observed, observed
 from draftproof.conformance.requirements.drafting import OPTIONS
@@ -175,7 +176,7 @@ def written(adapter: Adapter, setting: Setting, *, assisted: bool) -> Any:
         vocabulary=setting.vocabulary,
         horizon=setting.horizon,
         assisted=assisted,
-        generator=torch.Generator(declaration(adapter).device),
+        generator=fresh_generator(declaration(adapter).device),
         **setting.options,
     )
     try:

@@ -1,0 +1,176 @@
+"""Real runs, which nobody watches, held against the laws that the exact lane computes.
+
+The exact lane sees a program through what it intercepts, and a gap there is a wrong law without a
+word: the weights sum to 1 either way. So every law that a campaign computes is followed by runs of
+the same program with real random numbers. An outcome x of a law with weights w is turned into
+F(x-) + V w(x), F being the running sum in a fixed order and V uniform: a number that is uniform on
+[0, 1) if the law is right, whatever the law is. All of them together are counted in one histogram,
+with a bin for outcomes that the law excludes, and are one e-process (`statistics`): a fault that
+moves all laws a little is seen by it, where each law by itself would show gross ones only.
+
+What is compared are whole numbers and words: floats may be rounded differently in a real run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any
+
+import numpy
+import torch
+from numpy.typing import NDArray
+
+from draftproof.conformance.lanes._streams import seeded
+from draftproof.conformance.statistics import (
+    Evidence,
+    Null,
+    log_evidence,
+    no_evidence,
+    null,
+    updated,
+)
+from draftproof.reference.law import Law
+from draftproof.reference.rational import Rational, rational
+
+BINS = 16
+"""The bins of the histogram; one more has what the laws exclude."""
+
+TOLERANCE = 2.0**-14
+"""How far a real law may be from the computed one, in total variation.
+
+The lane takes noise as ideal. In float32 it lies on a grid of 2**-24, and where the clocks of a
+race are closer than 32 roundings, rounding decides: a run that draws twenty numbers, or races ten
+times among a dozen tokens, is off by less than a thousand roundings.
+"""
+
+_LOOSE = rational("1/1024")
+"""A law that is known no better than that is not held against anything."""
+
+AT_ONCE, ROWS = 48, 1024
+"""Rows of one call for each watched run, and the most of them.
+
+A watched run costs some twelve real ones; 48 rows more cost a call about as much as itself. So real
+runs cost a tenth of the watched ones at most, one by one half as many as those.
+"""
+
+
+@dataclass
+class Held:
+    """What real runs of some laws came to: counts by bin, the last for what is excluded."""
+
+    random: numpy.random.Generator
+    together: bool = True
+    """Whether rows of one call count as runs, where an adapter takes several."""
+    share: float = 0.5
+    """Real runs for each watched one, where they are done one by one."""
+    counts: NDArray[numpy.int64] = field(default_factory=lambda: numpy.zeros(BINS + 1, numpy.int64))
+    generators: dict[str, torch.Generator] = field(default_factory=dict)
+
+
+_HELD: ContextVar[Held | None] = ContextVar("held", default=None)
+_RUNNING: ContextVar[Held | None] = ContextVar("running", default=None)
+
+
+@contextmanager
+def holding(seed: int, *, together: bool = True, share: float = 0.5) -> Iterator[Held]:
+    """Hold all laws that are computed meanwhile against real runs, which depend on the seed."""
+    held = Held(numpy.random.default_rng(seed), together, share)
+    token = _HELD.set(held)
+    try:
+        yield held
+    finally:
+        _HELD.reset(token)
+
+
+def fresh_generator(device: str | torch.device) -> torch.Generator:
+    """Return a generator for a request: a new one, or in real runs one that goes on."""
+    held = _RUNNING.get()
+    if held is None:
+        return torch.Generator(device)
+    if str(device) not in held.generators:
+        seed = int(held.random.integers(2**63))
+        held.generators[str(device)] = torch.Generator(device).manual_seed(seed)
+    return held.generators[str(device)]
+
+
+def hold(
+    law: Law[Any],
+    *,
+    slack: Rational,
+    runs: int,
+    one: Callable[[], Hashable],
+    many: Callable[[int], Sequence[Hashable]] | None,
+) -> None:
+    """Hold a law that took some runs against real ones, if that is asked for.
+
+    `one()` is the outcome of a real run, `many(n)` those of n rows of one call.
+    """
+    held = _HELD.get()
+    if held is None or slack > _LOOSE:
+        return
+    token = _RUNNING.set(held)
+    try:
+        with seeded(int(held.random.integers(2**63))):
+            if many is not None and held.together:
+                seen = many(min(AT_ONCE * runs, ROWS))
+            else:
+                seen = [one() for _ in range(ceil(held.share * runs))]
+    finally:
+        _RUNNING.reset(token)
+    _count(law, seen, held)
+
+
+def _count(law: Law[Any], seen: Sequence[Hashable], held: Held) -> None:
+    """Count the places of outcomes in a law."""
+    weights: dict[Hashable, float] = {}
+    for outcome, weight in law.items():
+        known = _without_floats(outcome)
+        weights[known] = weights.get(known, 0.0) + float(weight)
+    starts, running = {}, 0.0
+    for outcome in sorted(weights, key=repr):
+        starts[outcome] = running
+        running += weights[outcome]
+    for outcome, times in Counter(map(_without_floats, seen)).items():
+        if outcome not in weights:
+            held.counts[BINS] += times
+            continue
+        places = starts[outcome] + weights[outcome] * held.random.random(times)
+        bins = numpy.minimum((places * BINS).astype(numpy.int64), BINS - 1)
+        held.counts[:BINS] += numpy.bincount(bins, minlength=BINS)
+
+
+def _without_floats(outcome: Any) -> Hashable:
+    if isinstance(outcome, tuple):
+        return tuple(map(_without_floats, outcome))
+    if isinstance(outcome, frozenset):
+        return frozenset(map(_without_floats, outcome))
+    return None if isinstance(outcome, float) else outcome
+
+
+# --- what it came to --------------------------------------------------------------------------
+
+
+def evidence(counts: Iterable[Sequence[int]]) -> float:
+    """Return the log evidence that laws are not those of real runs, of counts in turn."""
+    held = _null()
+    found: Evidence = no_evidence(held)
+    for each in counts:
+        found = updated(held, found, numpy.array(each, dtype=numpy.float64))
+    return log_evidence(held, found)
+
+
+def _null() -> Null:
+    law = numpy.full(BINS + 1, 1 / BINS)
+    law[BINS] = 0
+    return null(law, tolerance=TOLERANCE)
+
+
+def off_by(counts: Sequence[int]) -> float:
+    """Return the total variation distance of a histogram from what it should be."""
+    shares = numpy.array(counts) / max(sum(counts), 1)
+    return float((numpy.maximum(shares - [*[1 / BINS] * BINS, 0], 0)).sum())
