@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -197,13 +198,13 @@ def _exact(adapter: Adapter, rows: Sequence[Asked], declared: Declaration) -> Jo
         except (Exception, SystemExit) as error:
             return raised(error)
 
-    def many(count: int) -> list[Any]:
-        """Return the columns of each row of a call, as a call of that row alone has them."""
+    def many(count: int) -> dict[Any, int]:
+        """Count the columns of each row of a call, as a call of that row alone has them."""
         found = asked([*rows] * count)
         if isinstance(found, str):
-            return [found] * count
-        accepted, path, token = (column.tolist() for column in found)
-        return [((a,), (k,), (t,)) for a, k, t in zip(accepted, path, token, strict=True)]
+            return {found: count}
+        seen = Counter(zip(*(column.tolist() for column in found), strict=True))
+        return {tuple((number,) for number in row): times for row, times in seen.items()}
 
     is_one = declared.batch and len(rows) == 1
     raw = exact_law(lambda: asked(rows), most_runs=_MOST_RUNS, many=many if is_one else None)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from math import isnan, nan
@@ -79,7 +79,7 @@ def exact_law(
     program: Callable[[], Outcome | Tensor],
     *,
     most_runs: int = 1_000_000,
-    many: Callable[[int], Sequence[Any]] | None = None,
+    many: Callable[[int], Mapping[Hashable, int]] | None = None,
     is_held: bool = True,
 ) -> ExactLaw[Any]:
     """Return the exact law of what `program` returns.
@@ -90,8 +90,8 @@ def exact_law(
     exactly 1.
 
     Where laws are held against real runs (`unwatched.holding`), so is this one, unless `is_held`
-    is False. `many(n)` then returns the outcomes of n runs, as a program that takes rows has them
-    from one call.
+    is False. `many(n)` then counts the outcomes of n runs, as a program that takes rows has them
+    from one call; tensors in them are tuples.
 
     Raises `OpaqueRandomness`, `TooManyRuns`, and whatever the program raises.
     """
@@ -117,7 +117,7 @@ def exact_law(
                 slack=lane.slack,
                 runs=len(outcomes),
                 one=lambda: _frozen(program()),
-                many=None if many is None else lambda n: [_frozen(each) for each in many(n)],
+                many=many,
             )
     return ExactLaw(law, len(outcomes), lane.slack)
 

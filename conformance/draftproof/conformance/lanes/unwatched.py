@@ -14,7 +14,7 @@ What is compared are whole numbers and words: floats may be rounded differently 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -30,6 +30,7 @@ from draftproof.conformance.statistics import (
     Evidence,
     Null,
     log_evidence,
+    log_mean,
     no_evidence,
     null,
     updated,
@@ -51,11 +52,11 @@ times among a dozen tokens, is off by less than a thousand roundings.
 _LOOSE = rational("1/1024")
 """A law that is known no better than that is not held against anything."""
 
-AT_ONCE, ROWS = 48, 1024
+AT_ONCE, ROWS = 256, 8192
 """Rows of one call for each watched run, and the most of them.
 
-A watched run costs some twelve real ones; 48 rows more cost a call about as much as itself. So real
-runs cost a tenth of the watched ones at most, one by one half as many as those.
+A watched run costs some twelve real ones, and 256 rows more cost a call less than another call. So
+real runs cost a tenth of the watched ones at most, and so do half as many one by one.
 """
 
 
@@ -104,11 +105,11 @@ def hold(
     slack: Rational,
     runs: int,
     one: Callable[[], Hashable],
-    many: Callable[[int], Sequence[Hashable]] | None,
+    many: Callable[[int], Mapping[Hashable, int]] | None,
 ) -> None:
     """Hold a law that took some runs against real ones, if that is asked for.
 
-    `one()` is the outcome of a real run, `many(n)` those of n rows of one call.
+    `one()` is the outcome of a real run, `many(n)` counts those of n rows of one call.
     """
     held = _HELD.get()
     if held is None or slack > _LOOSE:
@@ -119,13 +120,13 @@ def hold(
             if many is not None and held.together:
                 seen = many(min(AT_ONCE * runs, ROWS))
             else:
-                seen = [one() for _ in range(ceil(held.share * runs))]
+                seen = Counter(one() for _ in range(ceil(held.share * runs)))
     finally:
         _RUNNING.reset(token)
     _count(law, seen, held)
 
 
-def _count(law: Law[Any], seen: Sequence[Hashable], held: Held) -> None:
+def _count(law: Law[Any], seen: Mapping[Hashable, int], held: Held) -> None:
     """Count the places of outcomes in a law."""
     weights: dict[Hashable, float] = {}
     for outcome, weight in law.items():
@@ -135,7 +136,8 @@ def _count(law: Law[Any], seen: Sequence[Hashable], held: Held) -> None:
     for outcome in sorted(weights, key=repr):
         starts[outcome] = running
         running += weights[outcome]
-    for outcome, times in Counter(map(_without_floats, seen)).items():
+    for outcome, times in sorted(seen.items(), key=repr):
+        outcome = _without_floats(outcome)
         if outcome not in weights:
             held.counts[BINS] += times
             continue
@@ -155,8 +157,19 @@ def _without_floats(outcome: Any) -> Hashable:
 # --- what it came to --------------------------------------------------------------------------
 
 
-def evidence(counts: Iterable[Sequence[int]]) -> float:
-    """Return the log evidence that laws are not those of real runs, of counts in turn."""
+def evidence(counts: Sequence[Sequence[int]]) -> float:
+    """Return the log evidence that laws are not those of real runs, of the counts of tasks.
+
+    The mean of two e-processes: that of all counts together, and the mean of those of each task, by
+    which a fault of one kind of law alone is seen sooner.
+    """
+    if not counts:
+        return 0.0
+    each = [_evidence([own]) for own in counts]
+    return log_mean([_evidence(counts), log_mean(each)])
+
+
+def _evidence(counts: Iterable[Sequence[int]]) -> float:
     held = _null()
     found: Evidence = no_evidence(held)
     for each in counts:

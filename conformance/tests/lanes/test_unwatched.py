@@ -1,0 +1,279 @@
+"""The exact lane tests itself: its laws against real runs, over a whole campaign."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+import torch
+
+from draftproof.adapters.fast import FastVerifier
+from draftproof.conformance.campaign import Campaign, run
+from draftproof.conformance.cases import cases
+from draftproof.conformance.certificate import statement
+from draftproof.conformance.decision import report
+from draftproof.conformance.evidence import Evidence, Record, canonical, parsed
+from draftproof.conformance.finding import FAIL, PASS
+from draftproof.conformance.lanes import unwatched
+from draftproof.conformance.lanes._noise import Uniform
+from draftproof.conformance.lanes.exact import exact_law
+from draftproof.conformance.observe import observe
+from draftproof.conformance.repetition import recounted, repeat
+from draftproof.conformance.statistics import Budget
+from draftproof.reference.rational import rational
+
+SOURCE = '''
+import torch
+from draftproof.conformance.adapter import Result
+
+_kept = type  # before a lane has anything to say
+
+
+def _seen(number):
+    return _kept(number) is float
+
+
+class Token:
+    name, version, algorithm = "by-item", "1", "token"
+    many = 1.0
+
+    def factor(self, coin, row):
+        return 1.0
+
+    def verify(self, request):
+        tokens = request.draft_tokens[:, 0].tolist()
+        q, p = request.draft_probs[:, 0].double(), request.target_probs[:, 0].double()
+        coins = torch.rand(len(tokens), len(tokens[0]), generator=request.generator)
+        lengths, emitted = [], []
+        for row, path in enumerate(tokens):
+            kept = 0
+            for i, token in enumerate(path):
+                coin = coins[row, i].item()
+                ratio = float(p[row, i, token] / q[row, i, token])
+                if not coin < ratio * self.factor(coin, row):
+                    break
+                kept += 1
+            owed = p[row, kept].clone()
+            if kept < len(path):
+                owed = (owed - q[row, kept]).clamp(min=0)
+            lengths.append(kept)
+            # Of what owes nothing p is drawn from: its draft should not have come there.
+            whole = owed if float(owed.sum()) > 0 else p[row, kept]
+            emitted.append(torch.multinomial(whole, 1, generator=request.generator)[0])
+        return Result(torch.tensor(lengths), torch.zeros(len(tokens)).long(), torch.stack(emitted))
+
+
+class WrongOutside(Token):
+    def factor(self, coin, row):
+        return 1.5 if _seen(coin) else 1.0
+
+
+class WrongInside(Token):
+    def factor(self, coin, row):
+        return 1.0 if _seen(coin) else 1.5
+
+
+class WrongBehind(Token):
+    """Right in the first row of a batch."""
+
+    def factor(self, coin, row):
+        return 1.5 if row else 1.0
+'''
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("adapters") / "by_item.py"
+    file.write_text(SOURCE)
+    return file
+
+
+def left(place: Path, name: str, **terms: Any) -> list[Record]:
+    """Return what a campaign on some quick cases leaves behind."""
+    given = {"cases": ("generic.v2.l1",), "only": ("law.lossless",), **terms}
+    records: list[Record] = []
+    run(Campaign(f"{place}:{name}", mode="quick", seed=3, **given), keep=records.append)
+    return records
+
+
+def evidence(records: list[Record]) -> Evidence:
+    from hashlib import sha256
+
+    lines, digest = [], ""
+    for record in records:
+        body = canonical(record)
+        digest = sha256(f"{digest}\n{body}".encode()).hexdigest()
+        lines.append(f'{body[:-1]},"digest":"{digest}"}}\n'.encode())
+    return parsed(b"".join(lines), "evidence")
+
+
+def decided(records: list[Record]) -> tuple[str, set[str | None]]:
+    """Return the verdict on losslessness, and the lanes that decided it."""
+    (lossless,) = report(records).decisions
+    return lossless.verdict, {finding.lane for finding in lossless.findings}
+
+
+@pytest.mark.requirement("law.lossless")
+def test_a_right_verifier_is_decided_by_the_exact_lane(place: Path) -> None:
+    records = left(place, "Token")
+    assert decided(records) == (PASS, {"exact"})
+    counts = [record["unwatched"] for record in records if "unwatched" in record]
+    assert len(counts) == 1
+    assert sum(map(sum, counts)) > 1000
+    assert unwatched.evidence(counts) < Budget(1e-9).threshold
+
+
+@pytest.mark.requirement("law.lossless")
+@pytest.mark.parametrize(("name", "verdict"), [("WrongOutside", FAIL), ("WrongInside", PASS)])
+def test_where_real_runs_disagree_the_next_lane_decides(
+    place: Path, name: str, verdict: str
+) -> None:
+    """A program that takes another branch under the lane than outside of it."""
+    records = left(place, name)
+    assert decided(records) == (verdict, {"probe"})
+    (blind,) = (record for record in records if record["record"] == "blind")
+    assert blind["lane"] == "exact"
+    assert "its laws are not those of" in blind["reason"]
+    found = evidence(records)
+    assert found.is_finished
+    said = statement(records, evidence="x.jsonl", digest="0" * 64)["predicate"]["draftproof"]
+    assert said["blind"] == {"exact": blind["reason"]}
+    assert recounted(found) == 0
+    again = repeat(found)
+    assert (again.different, again.near) == ((), 0)
+
+
+def test_a_killed_run_goes_on_behind_the_blindness(place: Path) -> None:
+    whole = left(place, "WrongOutside")
+    at = next(i for i, record in enumerate(whole) if record["record"] == "blind")
+    campaign = Campaign(
+        f"{place}:WrongOutside",
+        mode="quick",
+        seed=3,
+        cases=("generic.v2.l1",),
+        only=("law.lossless",),
+        created=whole[0]["created"],
+    )
+    for known in (at, at + 1):
+        records = whole[:known]
+        run(campaign, keep=records.append, known=evidence(whole[:known]))
+        assert records == whole, known
+
+
+@pytest.mark.requirement("batch.invariant")
+def test_a_fault_of_batches_does_not_blind_the_lane(place: Path) -> None:
+    """Rows of one call are asked first, and disagree; single runs decide."""
+    records = left(place, "WrongBehind")
+    counts = [record["unwatched"] for record in records if "unwatched" in record]
+    assert unwatched.evidence(counts) > Budget(1e-9).threshold
+    assert decided(records) == (PASS, {"exact"})
+    assert [record for record in records if record["record"] == "blind"] == []
+
+
+def test_an_interception_that_is_off_by_little_is_seen_over_a_campaign(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of all comparisons, as another torch might do it: by a tenth of their threshold."""
+    right = Uniform.below
+
+    def below(self: Uniform, edge: Any, chance: Any) -> bool:
+        inside = 0 < edge < 1
+        return right(self, edge * rational("9/10") if inside else edge, chance)
+
+    verifier = FastVerifier("token")
+    asked = [case for case in cases("quick") if case.id in ("zeros.both", "equal", "equal.first")]
+
+    def seen() -> float:
+        counts = []
+        for case in asked:
+            with unwatched.holding(3) as held:
+                observe(verifier, case)
+            counts.append(held.counts.tolist())
+        return unwatched.evidence(counts)
+
+    assert seen() < 5
+    monkeypatch.setattr(Uniform, "below", below)
+    assert seen() > Budget(1e-12).threshold
+
+
+# --- one law -----------------------------------------------------------------------------------
+
+
+def held(
+    weights: list[str], drawn: Callable[[int], Iterable[int]], *, seed: int = 0
+) -> numpy.ndarray[Any, Any]:
+    """Return the counts of a law of so many outcomes, held against others that are `drawn`."""
+    table = torch.tensor([float(rational(weight)) for weight in weights])
+
+    def program() -> torch.Tensor:
+        return torch.multinomial(table, 1)[0]
+
+    with unwatched.holding(seed) as found:
+        exact_law(program, many=lambda n: Counter(drawn(n)))
+    return found.counts
+
+
+def test_places_of_a_right_law_are_uniform() -> None:
+    rng = numpy.random.default_rng(1)
+    weights = [1 / 8, 5 / 8, 1 / 4]
+    each = [
+        held(["1/8", "5/8", "1/4"], lambda n: rng.choice(3, n, p=weights).tolist(), seed=seed)
+        for seed in range(100)
+    ]
+    counts = numpy.sum(each, axis=0)
+    assert counts[-1] == 0
+    shares = counts[:-1] / counts.sum()
+    # A right share is off by six deviations with a probability of 2e-9.
+    assert abs(shares - 1 / 16).max() < 6 * (1 / 16 / counts.sum()) ** 0.5
+    assert unwatched.evidence([counts.tolist()]) < 0
+
+
+def test_what_a_law_excludes_is_counted_apart() -> None:
+    counts = held(["1/2", "1/2"], lambda n: [0, 1, 7, 0] * (n // 4))
+    assert counts[-1] == counts.sum() // 4
+    assert unwatched.evidence([counts.tolist()] * 2) > Budget(1e-9).threshold
+
+
+def test_a_bias_of_many_laws_is_seen_together() -> None:
+    """One of 4 % in each of sixty laws, of 512 runs each, which no law shows by itself."""
+    rng = numpy.random.default_rng(2)
+    found = [
+        held(["1/2", "1/2"], lambda n: (rng.random(n) > 0.54).tolist(), seed=seed).tolist()
+        for seed in range(60)
+    ]
+    assert max(unwatched.evidence([each]) for each in found) < 10
+    assert unwatched.evidence(found) > Budget(1e-9).threshold
+
+
+def test_floats_are_not_compared() -> None:
+    """They may be rounded differently in a real run; what stands beside them is compared."""
+
+    def other(count: int) -> dict[Any, int]:
+        return {(0.1000001, i % 2 == 0): count // 2 for i in range(2)}
+
+    with unwatched.holding(0) as found:
+        exact_law(lambda: (0.1, torch.rand(()) < 0.5), many=other)
+    assert found.counts[-1] == 0
+    assert found.counts.sum() > 0
+
+
+def test_nothing_is_run_again_where_nothing_is_held() -> None:
+    calls = 0
+
+    def program() -> bool:
+        nonlocal calls
+        calls += 1
+        return bool(torch.rand(()) < 0.5)
+
+    exact_law(program)
+    assert calls == 3  # two runs, and one more to see whether it repeats itself
+    with unwatched.holding(0):
+        exact_law(program, is_held=False)
+    assert calls == 6
+    with unwatched.holding(0):
+        exact_law(program)
+    assert calls == 10
