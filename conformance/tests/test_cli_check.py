@@ -286,6 +286,8 @@ def test_an_adapter_that_moved_is_named(made: Path, tmp_path: Path) -> None:
         "near": 0,
         "different": [],
         "elsewhere": [],
+        "moved": None,
+        "turned": [],
     }
     other = folder / "other.py"
     other.write_text((folder / "mine.py").read_text() + "\n")
