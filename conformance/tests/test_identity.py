@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 from collections.abc import Iterator
@@ -124,8 +125,8 @@ def test_the_processor_is_its_model(
     if told is not None:
         file.write_text(told)
     monkeypatch.setattr(identity, "Path", lambda _: file)
-    monkeypatch.setattr(identity.platform, "processor", lambda: "")
-    monkeypatch.setattr(identity.platform, "machine", lambda: "abacus")
+    monkeypatch.setattr(platform, "processor", lambda: "")
+    monkeypatch.setattr(platform, "machine", lambda: "abacus")
     assert identity.processor() == model
 
 

@@ -157,4 +157,4 @@ def _bound(moved: Mapping[str, float] | None) -> str:
     """Say how far distances moved, by the one that used up most of what it may."""
     if moved is None:
         return ""
-    return f"; one moved by {moved['by']:.1e}, the most of the {moved['bound']:.1e} that it may"
+    return f": a distance moved by {moved['by']:.1e}, the bound is {moved['bound']:.1e}"
