@@ -296,8 +296,9 @@ def _pair(was: Mapping[str, Any], is_now: Mapping[str, Any]) -> _Pair | None:
     # So near to each other they lie on both sides of what decides.
     if not all(_may_be(each, is_now["allowed"]) for each in (was, is_now)):
         return None
+    edge = _edge(is_now["allowed"])
     distances = f"{was['distance']:.2e} then, {is_now['distance']:.2e} now"
-    return _Pair(requirement, moved, f"{told}: {distances}, {_edge(is_now['allowed'])} decides")
+    return _Pair(requirement, moved, f"{told}: {distances}, {edge:.2e} decides")
 
 
 def _may_be(finding: Mapping[str, Any], allowed: float) -> bool:
