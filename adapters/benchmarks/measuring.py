@@ -129,7 +129,7 @@ def document(benchmark: str, *, seed: int, sizes: Mapping[str, Any]) -> dict[str
 def machine() -> dict[str, Any]:
     """Return what a time depends on."""
     return {
-        **environment(),
+        **{name: value for name, value in environment().items() if name != "processor"},
         "cpu": _cpu(),
         "cores": os.cpu_count() or 1,
         "threads": torch.get_num_threads(),

@@ -143,8 +143,11 @@ def test_a_verdict_is_come_to_again(row: Row, monkeypatch: pytest.MonkeyPatch) -
         pytest.skip("no exact lane decided of its rows: draftproof matrix does it again")
     (case,) = (case for case in cases("standard") if case.id == worst["case"])
     found = {each.requirement: each for each in judge(observe(adapter, case, lane="exact"))}
-    assert found["law.lossless"].verdict == worst["verdict"]
-    assert float(found["law.lossless"].distance or 0) == pytest.approx(worst["distance"], abs=1e-6)
+    now = found["law.lossless"]
+    assert now.verdict == worst["verdict"]
+    # Another processor may have left the record: each law is off by what is allowed, at most.
+    rounding = 2 * float(now.allowed or 0)
+    assert float(now.distance or 0) == pytest.approx(worst["distance"], rel=0, abs=rounding)
 
 
 def _is_told(line: dict[str, Any]) -> bool:

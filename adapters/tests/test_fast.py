@@ -200,7 +200,8 @@ def test_a_row_has_the_law_that_it_has_without_padding(verifier: Any, lengths: l
     if lengths[0] == 0:
         tokens = together.map(lambda both: both[1][0])
         for token, weight in enumerate(padded.target_probs[0, 0, 0].tolist()):
-            assert abs(float(tokens[token]) - weight) < 1e-6
+            # A draw from a row of three tokens is 2V roundings off (spec chapter 11).
+            assert abs(float(tokens[token]) - weight) <= 6 * 2.0**-24
 
 
 @pytest.mark.parametrize("verifier", VERIFIERS, ids=lambda v: v.name)

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from draftproof.adapters.engines.layout import flattened, logits_of, read
 from draftproof.conformance.adapter import Request
 
+PLACE = torch.arange(6.0).view(2, 1, 3, 1).expand(-1, -1, -1, 7)
+"""Rows that say where they are."""
+
 
 def ragged() -> Request:
-    """Return two requests of two tokens and of one, whose rows say where they are."""
-    tokens = torch.tensor([[[4, 5]], [[6, -1]]])
-    place = torch.arange(6.0).view(2, 1, 3, 1).expand(-1, -1, -1, 7)
+    """Return two requests of two tokens and of one."""
     return Request(
-        draft_tokens=tokens,
-        draft_probs=place[:, :, :2].exp(),
-        target_probs=place.exp(),
+        draft_tokens=torch.tensor([[[4, 5]], [[6, -1]]]),
+        draft_probs=PLACE[:, :, :2].exp(),
+        target_probs=PLACE.exp(),
         lengths=torch.tensor([2, 1]),
     )
 
 
 def test_requests_are_laid_one_after_another() -> None:
-    flat = flattened(ragged())
+    # Logits are moved as they are given; logarithms of probabilities would be rounded.
+    flat = flattened(replace(ragged(), draft_logits=PLACE[:, :, :2], target_logits=PLACE))
     assert flat.tokens.tolist() == [4, 5, 6]
     assert flat.lengths == [2, 1]
     assert flat.ends.tolist() == [2, 3]

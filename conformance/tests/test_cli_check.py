@@ -396,6 +396,26 @@ def test_what_is_judged_again_comes_out_the_same(folder: Path) -> None:
     assert "DIFFERENT" not in ran.stdout
 
 
+@pytest.mark.parametrize(("share", "code"), [(1.9, 0), (2.1, 5)])
+def test_on_another_processor_rounding_is_no_difference(
+    folder: Path, share: float, code: int
+) -> None:
+    path = folder / "right.json"
+
+    def move(records: list[dict[str, Any]]) -> None:
+        records[0]["environment"]["processor"] = "Abacus 2000"
+        (finding, *_) = (f for r in results(records) for f in r["findings"] if f["allowed"])
+        finding["distance"] += share * finding["allowed"]
+
+    forged(path, move)
+    ran = check(path, "--rerun")
+    assert ran.exit_code == code
+    assert "elsewhere: processor was 'Abacus 2000', is '" in ran.stdout
+    said = "1 parts the same but for rounding: a distance moved by"
+    assert (said in ran.stdout) == (code == 0)
+    assert ("DIFFERENT: " in ran.stdout) == (code == 5)
+
+
 def test_an_adapter_that_moved_is_named(made: Path, tmp_path: Path) -> None:
     folder = tmp_path / "made"
     folder.mkdir()
@@ -414,6 +434,8 @@ def test_an_adapter_that_moved_is_named(made: Path, tmp_path: Path) -> None:
         "near": 0,
         "different": [],
         "elsewhere": [],
+        "moved": None,
+        "turned": [],
     }
     other = folder / "other.py"
     other.write_text((folder / "mine.py").read_text() + "\n")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 from collections.abc import Iterator
@@ -95,8 +96,38 @@ def test_the_environment_is_what_results_depend_on() -> None:
     found = identity.environment()
     assert found["torch"] == torch.__version__
     assert found["instructions"] == torch.backends.cpu.get_cpu_capability()
-    assert {"python", "platform", "numpy", "scipy", "sympy"} <= found.keys()
+    assert {"python", "platform", "processor", "numpy", "scipy", "sympy"} <= found.keys()
     assert all(type(value) is str and value for value in found.values())
+
+
+CORES = """\
+processor\t: {core}
+vendor_id\t: AuthenticAMD
+cpu family\t: 25
+model\t\t: 17
+model name\t: AMD EPYC 9B14
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "model"),
+    [
+        (CORES.format(core=0) + CORES.format(core=1), "AMD EPYC 9B14, cpu family 25, model 17"),
+        ("processor : 0\nBogoMIPS : 243.75\n", "abacus"),
+        (None, "abacus"),
+    ],
+)
+def test_the_processor_is_its_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, told: str | None, model: str
+) -> None:
+    file = tmp_path / "cpuinfo"
+    if told is not None:
+        file.write_text(told)
+    monkeypatch.setattr(identity, "Path", lambda _: file)
+    monkeypatch.setattr(platform, "processor", lambda: "")
+    monkeypatch.setattr(platform, "machine", lambda: "abacus")
+    assert identity.processor() == model
 
 
 def test_the_environment_tells_whether_kernels_are_interpreted(

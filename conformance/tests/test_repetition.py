@@ -20,6 +20,8 @@ from draftproof.conformance.evidence import (
 )
 from draftproof.conformance.loading import UnknownAdapter
 from draftproof.conformance.repetition import Repetition, recounted, repeat
+from draftproof.reference.model import Instance, Model, instance_to_json
+from draftproof.reference.rational import rational
 
 RIGHT = Path(__file__).parent / "meta" / "right.py"
 WRONG = "draftproof.conformance.mutants.token:BonusFromDraft"
@@ -193,7 +195,19 @@ def test_elsewhere_is_said_and_what_is_the_same_is_the_same(
 ) -> None:
     found = again(elsewhere(exact), exact)
     assert found.elsewhere[0].startswith("instructions was 'ABACUS', is ")
-    assert (found.near, found.different) == (0, ())
+    assert (found.near, found.different, found.moved, found.turned) == (0, (), None, ())
+
+
+def test_another_processor_of_the_same_instructions_is_elsewhere(
+    again: Again, exact: list[Record]
+) -> None:
+    """Libraries choose their code by the processor's maker and model, too."""
+    moved = copy.deepcopy(exact)
+    moved[0]["environment"]["processor"] = "Abacus 2000"
+    assert again(moved, exact).elsewhere[0].startswith("processor was 'Abacus 2000', is '")
+    # So may be what evidence of earlier suites does not say.
+    del moved[0]["environment"]["processor"]
+    assert again(moved, exact).elsewhere[0].startswith("processor was not recorded, is '")
 
 
 def test_elsewhere_laws_are_near_as_far_as_rounding_goes(again: Again, exact: list[Record]) -> None:
@@ -208,6 +222,10 @@ def test_elsewhere_laws_are_near_as_far_as_rounding_goes(again: Again, exact: li
     measured["distance"] = distance + 1.99 * allowed
     found = again(moved, exact)
     assert (found.near, found.different) == (1, ())
+    assert found.moved is not None
+    assert found.moved.bound == 2 * allowed
+    # A sum and a difference of two floats, none above the bound, are off by half an ulp each.
+    assert abs(found.moved.by - 1.99 * allowed) <= 2**-52 * 2 * allowed
     measured["distance"] = distance + 2.01 * allowed
     assert len(again(moved, exact).different) == 1
     # What was allowed is not the forger's to say.
@@ -245,6 +263,156 @@ def test_elsewhere_a_counterexample_may_look_otherwise(again: Again, wrong: list
     assert (found.near, found.different) == (1, ())
     told["requirement"] = "law.support"
     assert "counterexample/requirement was 'law.support'" in again(moved, wrong).different[0]
+
+
+# --- elsewhere, on the edge ---------------------------------------------------------------
+
+
+Told = dict[str, Any]
+
+
+def with_findings(records: Sequence[Record], number: int, **told: Any) -> list[Record]:
+    """The records with something else in the first finding of a task."""
+    edited = copy.deepcopy(list(records))
+    of("result", edited)[number]["findings"][0].update(told)
+    return edited
+
+
+ALLOWED = 1e-6
+JUST_IN: Told = {"verdict": "pass", "distance": 0.9 * ALLOWED, "allowed": ALLOWED}
+JUST_OUT: Told = {"verdict": "fail", "distance": 1.1 * ALLOWED, "allowed": ALLOWED}
+FAR_OUT: Told = {"verdict": "fail", "distance": 3.0 * ALLOWED, "allowed": ALLOWED}
+COARSE: Told = {"verdict": "pass", "distance": 0.9e-3, "allowed": 0.2}
+OPEN: Told = {"verdict": "inconclusive", "distance": 1.1e-3, "allowed": 0.2}
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "said"),
+    [
+        (JUST_IN, JUST_OUT, "was pass, is fail: 9.00e-07 then, 1.10e-06 now, 1.00e-06 decides"),
+        (JUST_OUT, JUST_IN, "was fail, is pass: 1.10e-06 then, 9.00e-07 now, 1.00e-06 decides"),
+        (JUST_IN, {**JUST_OUT, "verdict": "inconclusive"}, "was pass, is inconclusive: "),
+        (COARSE, OPEN, "was pass, is inconclusive: 9.00e-04 then, 1.10e-03 now, 1.00e-03 decides"),
+    ],
+)
+def test_elsewhere_a_verdict_on_the_edge_may_turn(
+    again: Again, exact: list[Record], then: Told, now: Told, said: str
+) -> None:
+    first, second = with_findings(exact, 0, **then), with_findings(exact, 0, **now)
+    finding = of("result", exact)[0]["findings"][0]
+    found = again(elsewhere(first), second)
+    assert (found.near, found.different) == (1, ())
+    assert f"{finding['requirement']} on {finding['case']} {said}" in found.turned[0]
+    # On the same platform nothing is rounded otherwise.
+    assert len(again(first, second).different) == 1
+
+
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [
+        (JUST_IN, FAR_OUT),  # farther apart than rounding explains
+        ({**JUST_OUT, "verdict": "pass"}, JUST_OUT),  # no pass has this distance
+        ({**JUST_IN, "verdict": "fail"}, JUST_IN),  # no failure has this one
+        ({**OPEN, "verdict": "pass"}, OPEN),
+        ({**JUST_IN, "verdict": "error"}, JUST_IN),
+        ({**JUST_IN, "verdict": "skipped"}, JUST_IN),
+        ({"verdict": "skipped", "distance": None, "allowed": None}, JUST_IN),
+    ],
+)
+def test_elsewhere_no_other_verdict_turns(
+    again: Again, exact: list[Record], then: Told, now: Told
+) -> None:
+    first, second = with_findings(exact, 0, **then), with_findings(exact, 0, **now)
+    found = again(elsewhere(first), second)
+    assert (found.near, found.turned) == (0, ())
+    assert found.different[0].startswith("task 0, result: findings/0/verdict was ")
+
+
+def test_elsewhere_a_counterexample_turns_with_its_verdict(
+    again: Again, wrong: list[Record]
+) -> None:
+    first, second = (with_findings(wrong, 0, **told) for told in (JUST_OUT, JUST_IN))
+    of("counterexample", second)[0]["counterexample"] = None
+    found = again(elsewhere(first), second)
+    assert (found.near, found.different, len(found.turned)) == (2, (), 1)
+    # Without it, a failure that is gone is a difference.
+    gone = copy.deepcopy(wrong)
+    of("counterexample", gone)[0]["counterexample"] = None
+    assert again(elsewhere(wrong), gone).different[0].startswith("the counterexample, ")
+
+
+def test_elsewhere_runs_and_words_may_be_others(again: Again, exact: list[Record]) -> None:
+    """Branches of less weight than rounding has come and go."""
+    found = again(elsewhere(with_findings(exact, 0, runs=10**6, detail="in other words")), exact)
+    assert (found.near, found.different, found.turned) == (1, (), ())
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "is_near"),
+    [
+        ("pass", "pass", True),
+        ("inconclusive", "pass", True),
+        ("pass", "inconclusive", True),
+        ("inconclusive", "fail", True),
+        ("pass", "fail", False),
+        ("fail", "pass", False),
+        ("pass", "error", False),
+    ],
+)
+def test_elsewhere_only_what_samples_leave_open_turns(
+    again: Again, sampled: list[Record], then: str, now: str, is_near: bool
+) -> None:
+    """A draw that is rounded otherwise, or another generator's, changes all that comes after."""
+    first = with_findings(sampled, 0, verdict=then)
+    second = with_findings(sampled, 0, verdict=now, distance=0.02, runs=10**6)
+    of("share", second)[0]["looks"][0]["stream"] = "0" * 64
+    # There may be more shares, and less.
+    second.insert(second.index(of("share", second)[0]), of("share", second)[0])
+    found = again(elsewhere(first), second)
+    assert (found.near, len(found.different)) == ((1, 0) if is_near else (0, 1))
+    assert len(found.turned) == (is_near and then != now)
+
+
+# --- elsewhere, the search ----------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sought() -> list[Record]:
+    return left(WRONG, only=["law.lossless"], lanes=["exact"], examples=12)
+
+
+def test_elsewhere_a_search_may_end_on_other_rows(again: Again, sought: list[Record]) -> None:
+    """What it found first is judged again, there."""
+    second = copy.deepcopy(sought)
+    (record,) = of("search", second)
+    finding = next(f for f in record["findings"] if f["requirement"] == "law.lossless")
+    worst = next(w for w in record["search"]["worst"] if w["requirement"] == "law.lossless")
+    assert finding["verdict"] == "fail"
+    # The same rows are no other ones.
+    finding["distance"] /= 2
+    (told,) = again(elsewhere(sought), second).different
+    assert told.startswith("the search, search: findings/0/distance was ")
+    worst["instance"] = smallest()
+    found = again(elsewhere(sought), second)
+    assert (found.near, found.different, found.turned) == (1, (), ())
+    # It may even have missed those that fail.
+    finding.update(verdict="pass", distance=0.0)
+    found = again(elsewhere(sought), second)
+    assert (found.near, found.different) == (1, ())
+    assert "law.lossless in the search was fail, is pass: on other rows" in found.turned[0]
+    # What is found now for the first time is a difference, and so is what was never there.
+    assert again(elsewhere(second), sought).different[0].startswith("the search, ")
+    forged = copy.deepcopy(sought)
+    (record,) = of("search", forged)
+    next(f for f in record["findings"] if f["requirement"] == "law.lossless")["distance"] *= 1.5
+    assert again(elsewhere(forged), second).different[0].startswith("the search, ")
+
+
+def smallest() -> dict[str, Any]:
+    """Rows on which everything is right."""
+    row = (rational(1),)
+    model = Model("certain", 1, {(): row}, context_free=True)
+    return instance_to_json(Instance(model, model, length=1))
 
 
 # --- what cannot be judged again ----------------------------------------------------------

@@ -48,7 +48,7 @@ def browser() -> Iterator[Any]:
     """The Chromium of this machine."""
     chromium = shutil.which("chromium")
     if chromium is None:
-        pytest.skip("there is no chromium")
+        pytest.skip("chromium is not installed")
     from playwright.sync_api import sync_playwright
 
     flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]

@@ -56,6 +56,7 @@ def environment() -> dict[str, str]:
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
+        "processor": processor(),
         "torch": str(torch.__version__),
         "instructions": torch.backends.cpu.get_cpu_capability(),
         "numpy": numpy.__version__,
@@ -64,6 +65,22 @@ def environment() -> dict[str, str]:
         **_triton(),
         **({"gpu": torch.cuda.get_device_name()} if torch.cuda.is_available() else {}),
     }
+
+
+def processor() -> str:
+    """Return the model of the processor: two that know the same instructions round differently.
+
+    Libraries choose their code by the maker and the model, too, and one name may stand for several.
+    """
+    told = Path("/proc/cpuinfo")
+    lines = told.read_text(encoding="utf-8").splitlines() if told.is_file() else []
+    pairs = (line.partition(":") for line in lines)
+    # All cores are listed; the first one stands for them.
+    fields = {key.strip(): value.strip() for key, _, value in reversed([*pairs])}
+    if "model name" not in fields:
+        return platform.processor() or platform.machine()
+    numbers = [f"{key} {fields[key]}" for key in ("cpu family", "model") if key in fields]
+    return ", ".join((fields["model name"], *numbers))
 
 
 def _triton() -> dict[str, str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from draftproof.conformance.adapter import Adapter
 from draftproof.conformance.campaign import (
     campaign_of,
     declared_in,
@@ -13,6 +14,7 @@ from draftproof.conformance.campaign import (
     tasks_of,
     terms_of,
 )
+from draftproof.conformance.cases import Case
 from draftproof.conformance.counterexample import Progress, silently
 from draftproof.conformance.evidence import (
     EditedEvidence,
@@ -24,8 +26,23 @@ from draftproof.conformance.evidence import (
     differences,
 )
 from draftproof.conformance.execution import recount
+from draftproof.conformance.finding import FAIL, INCONCLUSIVE, PASS, findings_to_json
 from draftproof.conformance.identity import suite
+from draftproof.conformance.loading import load_adapter
+from draftproof.conformance.observe import BLINDNESS, observe
+from draftproof.conformance.requirements.laws import judge
+from draftproof.conformance.search import CASE as SEARCHED
+from draftproof.conformance.tolerance import DECISIVE
 from draftproof.conformance.workers import Workers
+from draftproof.reference.model import Instance, instance_from_json
+
+
+@dataclass(frozen=True)
+class Moved:
+    """How far a distance moved, and how far rounding may move it: by `bound`, at most."""
+
+    by: float
+    bound: float
 
 
 @dataclass(frozen=True)
@@ -33,9 +50,8 @@ class Repetition:
     """What judging again came to: how many parts came out alike, and what did not.
 
     A part is the plan, a task, the search, or the counterexample. Those that are `same` are so to
-    the bit. Elsewhere than where it was judged first, floats may be rounded otherwise: `near`
-    counts the parts that have the same verdicts, on laws that differ by no more than rounding
-    allows.
+    the bit. Elsewhere than where it was judged first, floats may be rounded otherwise, and random
+    numbers be others: `near` counts the parts that differ by no more than that explains.
     """
 
     same: int
@@ -43,6 +59,10 @@ class Repetition:
     different: tuple[str, ...]
     elsewhere: tuple[str, ...]
     """In what the environment differs from the first one."""
+    moved: Moved | None = None
+    """The distance in the parts that are near that used up most of its bound."""
+    turned: tuple[str, ...] = ()
+    """The verdicts in the parts that are near that came out otherwise, and why they may."""
 
 
 def recounted(evidence: Evidence) -> int:
@@ -118,24 +138,37 @@ def repeat(
 
     where = replace(campaign, name=name or campaign.name)
     run(where, keep=keep, workers=workers, progress=progress)
-    elsewhere = _differing(then["environment"], again[0]["environment"])
-    return _compared(evidence.records, again, elsewhere)
+    elsewhere = _elsewhere(then["environment"], again[0]["environment"])
+    return _compared(evidence.records, again, elsewhere, lambda: load_adapter(where.name))
+
+
+def _elsewhere(then: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """Say in what environments differ; what one of them does not say may differ."""
+    return tuple(
+        f"{name} was {_told(was)}, is {_told(is_now)}"
+        for name, was, is_now in differences(then, now)
+    )
+
+
+def _told(value: str | None) -> str:
+    return "not recorded" if value is None else repr(value)
 
 
 def _compared(
-    first: Sequence[Record], again: Sequence[Record], elsewhere: tuple[str, ...]
+    first: Sequence[Record],
+    again: Sequence[Record],
+    elsewhere: tuple[str, ...],
+    loaded: Callable[[], Adapter],
 ) -> Repetition:
     before, after = _parts(first), _parts(again)
-    same, near, different = 0, 0, []
+    same, near, different = 0, _Near(), []
     for part in dict.fromkeys((*before, *after)):
         then, now = before.get(part, []), after.get(part, [])
         if then == now:
             same += 1
-        elif elsewhere and _are_near(then, now):
-            near += 1
-        else:
+        elif not elsewhere or not near.takes(then, now, loaded):
             different.append(_difference(part, then, now))
-    return Repetition(same, near, tuple(different), elsewhere)
+    return Repetition(same, near.parts, tuple(different), elsewhere, near.moved, tuple(near.turned))
 
 
 def _parts(records: Iterable[Record]) -> dict[str, list[Record]]:
@@ -160,31 +193,168 @@ def _terms(header: Record) -> Record:
     return {**terms, "adapter": adapter, "campaign": campaign}
 
 
-def _are_near(then: Sequence[Record], now: Sequence[Record]) -> bool:
-    """Return whether both have the same verdicts, on laws as near as rounding has them."""
-    kinds = {records[-1]["record"] if records else "nothing" for records in (then, now)}
-    if len(kinds) > 1 or kinds == {"case"}:
-        return False
-    if then[-1]["record"] == "counterexample":
-        was, is_now = then[-1]["counterexample"], now[-1]["counterexample"]
-        return (was is None) == (is_now is None) and (
-            was is None or was["requirement"] == is_now["requirement"]
-        )
-    pairs = zip(then[-1]["findings"], now[-1]["findings"], strict=False)
-    return len(then[-1]["findings"]) == len(now[-1]["findings"]) and all(
-        _is_near(was, is_now) for was, is_now in pairs
-    )
+# --- elsewhere ----------------------------------------------------------------------------
 
 
-def _is_near(was: Mapping[str, Any], is_now: Mapping[str, Any]) -> bool:
-    keys = ("requirement", "case", "verdict", "lane", "applies")
-    if any(was[key] != is_now[key] for key in keys):
-        return False
-    if was["distance"] is None or is_now["distance"] is None:
-        return was["distance"] is is_now["distance"]
+@dataclass
+class _Near:
+    """The parts so far that differ by no more than another rounding explains."""
+
+    parts: int = 0
+    moved: Moved | None = None
+    turned: list[str] = field(default_factory=list)
+    requirements: set[str] = field(default_factory=set)
+    """Those with a verdict that turned."""
+
+    def takes(
+        self, then: Sequence[Record], now: Sequence[Record], loaded: Callable[[], Adapter]
+    ) -> bool:
+        """Add a part, and return whether it is one of these."""
+        kinds = {records[-1]["record"] if records else "nothing" for records in (then, now)}
+        if len(kinds) > 1 or kinds == {"case"}:
+            return False
+        was, is_now = then[-1], now[-1]
+        if kinds == {"counterexample"}:
+            is_near = self._is_shown(was["counterexample"], is_now["counterexample"])
+            self.parts += is_near
+            return is_near
+        found = _nearness(was, is_now, loaded)
+        if found is None:
+            return False
+        self.parts += 1
+        for each in found:
+            if each.moved is not None and (self.moved is None or _share(self.moved) < each.share):
+                self.moved = each.moved
+            if each.turned:
+                self.turned.append(each.turned)
+                self.requirements.add(each.requirement)
+        return True
+
+    def _is_shown(self, was: Record | None, is_now: Record | None) -> bool:
+        """Return whether both show the same failure, or one whose verdict turned.
+
+        Which rows are the smallest that fail may hang on a rounding.
+        """
+        shown = [None if each is None else each["requirement"] for each in (was, is_now)]
+        return shown[0] == shown[1] or not self.requirements.isdisjoint(shown)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """What became of one finding elsewhere."""
+
+    requirement: str
+    moved: Moved | None = None
+    turned: str = ""
+
+    @property
+    def share(self) -> float:
+        return 0.0 if self.moved is None else _share(self.moved)
+
+
+def _share(moved: Moved) -> float:
+    return moved.by / moved.bound if moved.bound else 0.0
+
+
+def _nearness(was: Record, is_now: Record, loaded: Callable[[], Adapter]) -> list[_Pair] | None:
+    """Return what became of all findings of a task or a search; None where one is different."""
+    if len(was["findings"]) != len(is_now["findings"]):
+        return None
+    pairs = []
+    for old, new in zip(was["findings"], is_now["findings"], strict=True):
+        pair = _pair(old, new)
+        if pair is None and was["record"] == "search":
+            pair = _pair_of_search(was, old, is_now, new, loaded)
+        if pair is None:
+            return None
+        pairs.append(pair)
+    return pairs
+
+
+def _pair(was: Mapping[str, Any], is_now: Mapping[str, Any]) -> _Pair | None:
+    """Return what became of a finding, None where rounding does not explain it."""
+    requirement = was["requirement"]
+    if any(was[key] != is_now[key] for key in ("requirement", "case", "lane", "applies")):
+        return None
+    has_turned = was["verdict"] != is_now["verdict"]
+    told = f"{requirement} on {was['case']} was {was['verdict']}, is {is_now['verdict']}"
+    if any(each["distance"] is None or each["allowed"] is None for each in (was, is_now)):
+        same = ("verdict", "distance", "allowed")
+        is_same = all(was[key] == is_now[key] for key in same)
+        return _Pair(requirement) if is_same else None
+    if was["sampled"] is not None and is_now["sampled"] is not None:
+        # Rounding moves a draw to a neighbour, and another library draws other numbers. What is
+        # true of the law is true still: only what too few draws leave open may turn.
+        is_open = INCONCLUSIVE in (was["verdict"], is_now["verdict"])
+        drawn = f"{told}: other draws, and one of them too few" if has_turned else ""
+        return _Pair(requirement, turned=drawn) if is_open or not has_turned else None
     # Each law is off the exact one's by what is allowed, at most; what was allowed is known now.
-    off = abs(was["distance"] - is_now["distance"])
-    return is_now["sampled"] is not None or bool(off <= 2 * (is_now["allowed"] or 0))
+    moved = Moved(abs(was["distance"] - is_now["distance"]), 2 * is_now["allowed"])
+    if moved.by > moved.bound:
+        return None
+    if not has_turned:
+        return _Pair(requirement, moved)
+    # So near to each other they lie on both sides of what decides.
+    if not all(_may_be(each, is_now["allowed"]) for each in (was, is_now)):
+        return None
+    edge = _edge(is_now["allowed"])
+    distances = f"{was['distance']:.2e} then, {is_now['distance']:.2e} now"
+    return _Pair(requirement, moved, f"{told}: {distances}, {edge:.2e} decides")
+
+
+def _may_be(finding: Mapping[str, Any], allowed: float) -> bool:
+    """Return whether a distance can have come to its verdict, however exactly it is known."""
+    distance, verdict = finding["distance"], finding["verdict"]
+    if verdict == PASS:
+        return bool(distance <= _edge(allowed))
+    return verdict == INCONCLUSIVE or bool(verdict == FAIL and distance > allowed)
+
+
+def _edge(allowed: float) -> float:
+    return min(allowed, float(DECISIVE))
+
+
+def _pair_of_search(
+    then: Record,
+    was: Mapping[str, Any],
+    now: Record,
+    is_now: Mapping[str, Any],
+    loaded: Callable[[], Adapter],
+) -> _Pair | None:
+    """Return what became of the worst rows of a search, judged again.
+
+    A search climbs on the last bits of distances, so elsewhere it may end on other rows. What it
+    found first is there still, and what it finds now is no worse.
+    """
+    requirement = was["requirement"]
+    rows, others = (_worst_rows(each, requirement) for each in (then, now))
+    order = (PASS, INCONCLUSIVE, FAIL)
+    verdicts = [was["verdict"], is_now["verdict"]]
+    if rows is None or rows == others or not {*verdicts} <= {*order}:
+        return None
+    if order.index(verdicts[1]) > order.index(verdicts[0]):
+        return None
+    try:
+        seen = observe(loaded(), Case(SEARCHED, "", "full", rows), lane=was["lane"])
+    except BLINDNESS:
+        return None
+    (found,) = (
+        each for each in findings_to_json(judge(seen)) if each["requirement"] == requirement
+    )
+    pair = _pair(was, {**found, "case": was["case"]})
+    if pair is None or pair.turned or verdicts[0] == verdicts[1]:
+        return pair
+    told = f"was {verdicts[0]}, is {verdicts[1]}: on other rows, the first ones come to the same"
+    return replace(pair, turned=f"{requirement} in the search {told}")
+
+
+def _worst_rows(record: Record, requirement: str) -> Instance | None:
+    worst = record["search"]["worst"]
+    rows = (each["instance"] for each in worst if each["requirement"] == requirement)
+    return next((instance_from_json(each) for each in rows), None)
+
+
+# --- what is told -------------------------------------------------------------------------
 
 
 def _difference(part: str, then: Sequence[Record], now: Sequence[Record]) -> str:

@@ -42,7 +42,8 @@ def check_certificate(
     """Check that certificates are as they were written, and follow from their evidence.
 
     The evidence lies beside its certificate. With --rerun everything is judged again: on the same
-    platform all must come out the same, to the bit; elsewhere, as near as rounding has it.
+    platform (processor, system and libraries) all must come out the same, to the bit. Elsewhere a
+    distance may move by twice what rounding explains of one law, and a verdict only with it.
 
     A certificate is current if its verifier, specification and suite are the ones here, and stale
     if one of them has changed. A verifier that is not built in is compared only if --adapter names
@@ -138,6 +139,8 @@ def _repeated(evidence: Any, name: str | None, working: Mapping[str, Any]) -> di
         "near": found.near,
         "different": list(found.different),
         "elsewhere": list(found.elsewhere),
+        "moved": None if found.moved is None else vars(found.moved),
+        "turned": list(found.turned),
     }
 
 
@@ -199,8 +202,17 @@ def _print_rerun(rerun: Mapping[str, Any]) -> None:
     click.echo(f"  judged again: {rerun['same']} parts the same to the bit")
     if rerun["elsewhere"]:
         click.echo(f"  elsewhere: {'; '.join(rerun['elsewhere'])}")
-        click.echo(f"  {rerun['near']} parts the same but for rounding")
+        click.echo(f"  {rerun['near']} parts the same but for rounding{_bound(rerun['moved'])}")
+    for verdict in rerun["turned"]:
+        click.echo(f"  within rounding: {verdict}")
     for part in rerun["different"]:
         click.echo(f"  DIFFERENT: {part}")
     if rerun["different"]:
         click.echo("Error: judging again does not leave this evidence", err=True)
+
+
+def _bound(moved: Mapping[str, float] | None) -> str:
+    """Say how far distances moved, by the one that used up most of what it may."""
+    if moved is None:
+        return ""
+    return f": a distance moved by {moved['by']:.1e}, the bound is {moved['bound']:.1e}"
