@@ -10,6 +10,7 @@ from draftproof.adapters.engines.assisted import CANDIDATES, AssistedGeneration
 from draftproof.conformance.adapter import TextRequest, declaration
 from draftproof.conformance.finding import FAIL, PASS, Finding
 from draftproof.conformance.requirements.texts import judge, observe_text, settings
+from draftproof.conformance.tolerance import allowed_of_text
 
 SETTINGS = {setting.id: setting for setting in settings()}
 ASSISTED, EARLY_EXIT, LOOKUP, UNIVERSAL, SINGLE = CANDIDATES
@@ -61,8 +62,12 @@ def test_logits_are_small_and_do_not_depend_on_how_a_text_is_cut(candidates: str
         whole = target(texts).logits
         start = target(texts[:, :3], use_cache=True)
         rest = target(texts[:, 3:], past_key_values=start.past_key_values).logits
-    assert whole.abs().max() <= 2 + 1e-9
-    torch.testing.assert_close(whole[:, 3:], rest, rtol=0, atol=1e-12)
+    # Norms and the angles of positions are float32. Logits that are off by d move a row by d / 2 in
+    # total variation, and a text of three tokens by three times that: no more than may be rounded.
+    declared = declaration(AssistedGeneration(candidates))
+    allowed = float(allowed_of_text(declared, 3, 3)) / 1.5
+    assert whole.abs().max() <= 2 + allowed
+    torch.testing.assert_close(whole[:, 3:], rest, rtol=0, atol=allowed)
 
 
 def test_models_are_made_without_moving_the_global_generator() -> None:

@@ -240,6 +240,15 @@ class Trees(Drafter):
         return torch.multinomial(rows, width, replacement=self.scheme == "iid")
 
 
+class RoundsByOutcome(Trees):
+    """Declares rows that differ in the last bit, depending on what was drawn: as kernels may."""
+
+    def draft(self, request: DraftRequest) -> DraftResult:
+        drafted = super().draft(request)
+        up = (drafted.draft_tokens.sum(-1) % 2)[..., None, None] * 2.0**-23
+        return DraftResult(drafted.draft_tokens, drafted.draft_probs * (1 + up))
+
+
 class TreesWithoutReplacement(Trees):
     scheme = "without_replacement"
 
@@ -300,11 +309,12 @@ def of_trees(adapter: Any, option: str = "plain") -> dict[tuple[str, str], str]:
     "right",
     [
         Trees(),
+        RoundsByOutcome(),
         TreesWithoutReplacement(),
         ReferenceVerifier(ALGORITHMS["recursive_rejection"]),
         ReferenceVerifier(ALGORITHMS["greedy_draft"]),
     ],
-    ids=lambda drafter: f"{drafter.name}-{drafter.scheme}",
+    ids=lambda drafter: f"{drafter.name}-{type(drafter).__name__}-{drafter.scheme}",
 )
 @pytest.mark.parametrize("option", ["plain", "hot"])
 def test_trees_that_are_drawn_as_they_are_declared_pass(right: Any, option: str) -> None:

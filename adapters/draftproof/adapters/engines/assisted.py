@@ -167,8 +167,8 @@ def _sizes(vocabulary: int) -> dict[str, Any]:
 def _seeded(seed: int, make: Callable[[], Any]) -> Any:
     """Return a model of random weights, in double precision, with logits of at most 2 in size.
 
-    However tokens come together in a forward pass, a logit is then the same float32 number, but
-    for one that lies between two of them. The last layer gets normed vectors, of length 2.
+    However tokens come together in a forward pass, a logit is then the same number but for the
+    float32 roundings of norms and positions. The last layer gets normed vectors, of length 2.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

@@ -347,6 +347,7 @@ def observe_drafting(adapter: Adapter, setting: Setting, *, lane: str = EXACT) -
     """
     declared = declaration(adapter)
     rounding = _row_rounding(setting, declared)
+    known: dict[Path, list[Row]] = {}
     found = observed(
         lambda rows: drafted(adapter, setting, declared, rows=rows),
         lambda raw, _: raw,
@@ -359,7 +360,7 @@ def observe_drafting(adapter: Adapter, setting: Setting, *, lane: str = EXACT) -
         case=setting.id,
         scheme=declared.scheme,
         widths=setting.widths,
-        law=found.law.map(lambda raw: _drafted(raw, setting, rounding)),
+        law=found.law.map(lambda raw: _drafted(raw, setting, rounding, known)),
         runs=found.runs,
         slack=found.slack,
         allowed=_allowed(setting, declared),
@@ -426,12 +427,17 @@ def _frozen(nested: Any) -> Any:
     return tuple(map(_frozen, nested)) if isinstance(nested, list) else nested
 
 
-def _drafted(raw: Any, setting: Setting, rounding: Rational) -> Drafted | Failure:
-    """Return what was drafted, from nested numbers or the words of an error."""
+def _drafted(
+    raw: Any, setting: Setting, rounding: Rational, known: dict[Path, list[Row]]
+) -> Drafted | Failure:
+    """Return what was drafted, from nested numbers or the words of an error.
+
+    `known` has the rows that are known of each context, of whatever outcome: one that differs from
+    such a row by rounding is taken for it, or a law would be split by what was rounded.
+    """
     if isinstance(raw, str):
         return Failure(raw)
     paths, probs = raw
-    known: dict[Path, Row] = {}
     rows: list[list[Row]] = []
     for path, along in zip(paths, probs, strict=True):
         rows.append([])
@@ -443,17 +449,24 @@ def _drafted(raw: Any, setting: Setting, rounding: Rational) -> Drafted | Failur
             weights = [exactly(weight) for weight in row]
             if abs(total(weights) - 1) > rounding:
                 return Failure(f"declares a row that sums to {float(total(weights)):.6g}")
-            exact = normalised(weights)
-            shared = known.setdefault(path[:depth], exact)
-            # The same row, computed for two paths, may differ by rounding.
-            alike = all(abs(a - b) <= rounding for a, b in zip(exact, shared, strict=True))
-            rows[-1].append(shared if alike else exact)
+            rows[-1].append(
+                _known(normalised(weights), known.setdefault(path[:depth], []), rounding)
+            )
     return Drafted(
         tuple(
             (tuple(row[depth] for row in rows), tuple(path[depth] for path in paths))
             for depth in range(setting.length)
         )
     )
+
+
+def _known(row: Row, known: list[Row], rounding: Rational) -> Row:
+    """Return the first of the known rows that differs from a row by rounding, or the row itself."""
+    for other in known:
+        if all(abs(a - b) <= rounding for a, b in zip(row, other, strict=True)):
+            return other
+    known.append(row)
+    return row
 
 
 def _row_rounding(setting: Setting, declared: Declaration) -> Rational:
