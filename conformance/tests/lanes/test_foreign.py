@@ -126,3 +126,74 @@ def test_a_generator_from_outside_may_be_of_any_seed() -> None:
         (True,): "1/2",
         (False,): "1/2",
     }
+
+
+def test_a_generator_that_was_not_made_to_its_end_disturbs_nobody() -> None:
+    """`random.Random(x)` leaves one behind where it refuses x; it is found among live objects."""
+    half_made = random.Random.__new__(random.Random)
+    law = exact_law(lambda: bool(torch.rand(()) < 0.5)).law
+    assert set(law) == {True, False}
+    del half_made
+
+
+# --- what a generator draws again --------------------------------------------------------------
+
+
+def rewound() -> tuple[bool, ...]:
+    state = torch.get_rng_state()
+    first = bool(torch.rand(()) < 0.5)
+    torch.set_rng_state(state)
+    return first, bool(torch.rand(()) < 0.5)
+
+
+def forked() -> tuple[bool, ...]:
+    with torch.random.fork_rng():
+        first = bool(torch.rand(()) < 0.5)
+    return first, bool(torch.rand(()) < 0.5)
+
+
+def copied() -> tuple[bool, ...]:
+    own = torch.Generator()
+    own.seed()
+    other = own.clone_state()
+    return tuple(bool(torch.rand((), generator=each) < 0.5) for each in (own, other))
+
+
+def unseeded() -> bool:
+    return bool(torch.rand((), generator=torch.Generator()) < 0.5)
+
+
+def set_anew() -> bool:
+    own = torch.Generator()
+    own.set_state(torch.Generator().get_state())
+    return bool(torch.rand((), generator=own) < 0.5)
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        (rewound, "whose state the program has set"),
+        (forked, "whose state the program has set"),
+        (copied, "a copy of another generator"),
+        (unseeded, "a generator without a seed"),
+        (set_anew, "fixes what is drawn"),
+    ],
+)
+def test_numbers_that_are_drawn_again_are_not_followed(
+    program: Callable[[], Any], reason: str
+) -> None:
+    with pytest.raises(OpaqueRandomness, match=reason):
+        exact_law(program)
+
+
+def test_generators_that_go_on_are_followed_and_left_as_they_were() -> None:
+    own = torch.Generator().manual_seed(5)
+    before, global_before = own.get_state(), torch.get_rng_state()
+
+    def both() -> tuple[bool, ...]:
+        given = (own, None, own, None)
+        return tuple(bool(torch.rand((), generator=each) < 0.5) for each in given)
+
+    assert len(exact_law(both).law) == 16
+    assert torch.equal(own.get_state(), before)
+    assert torch.equal(torch.get_rng_state(), global_before)

@@ -160,6 +160,14 @@ BLIND: dict[str, Callable[[Any], Any]] = {
     "descriptor": lambda u: float.__lt__(u, 0.5),
     "sleep": time.sleep,
     "index": lambda u: [1, 2][u],
+    # Torch would round the number to half precision first.
+    "half": lambda u: bool(u < torch.tensor(0.99, dtype=torch.bfloat16)),
+    "half of several": lambda u: bool(torch.tensor([0.99], dtype=torch.float16) > u),
+    "half product": lambda u: bool(torch.tensor(1.0, dtype=torch.bfloat16) * u >= 1),
+    "of half": lambda u: bool(torch.sub(torch.ones(1).half(), u) > 0.5),
+    # Torch is given a tensor where it was given a number.
+    "scatter": lambda u: torch.zeros(1, 2).scatter_(1, torch.tensor([[0]]), u),
+    "index put": lambda u: torch.zeros(2, 2).__setitem__((torch.tensor([0, 1]),) * 2, u),
 }
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy
 import torch
 
-from draftproof.conformance.lanes._streams import states
+from draftproof.conformance.lanes._streams import UNSEEDED, states
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
 
 _searched: set[Hashable] = set()
@@ -82,9 +82,20 @@ def _no_seeding(refused: list[OpaqueRandomness]) -> Iterator[None]:
             return isinstance(instance, made)
 
     class Unseeded(torch.Generator, metaclass=AsGenerator):
+        def __init__(self, *_: Any, **__: Any) -> None:
+            super().__init__()
+            made.manual_seed(self, UNSEEDED)
+
         def manual_seed(self, seed: int) -> torch.Generator:
             reason = f"fixes what is drawn (seed {seed}), which is then not random"
             refused.append(OpaqueRandomness("Generator.manual_seed", reason, program_line()))
+            raise refused[-1]
+
+        def set_state(self, state: torch.Tensor) -> torch.Generator:
+            reason = (
+                f"fixes what is drawn (a state of {len(state)} bytes), which is then not random"
+            )
+            refused.append(OpaqueRandomness("Generator.set_state", reason, program_line()))
             raise refused[-1]
 
     torch.Generator, made = Unseeded, torch.Generator  # type: ignore[misc]  # no other hook
@@ -119,6 +130,10 @@ def _private_generators() -> Iterator[random.Random | numpy.random.BitGenerator]
 
 
 def _state(generator: random.Random | numpy.random.BitGenerator) -> str:
-    if isinstance(generator, random.Random):
-        return str(generator.getstate())
-    return str(generator.state)
+    try:
+        if isinstance(generator, random.Random):
+            return str(generator.getstate())
+        return str(generator.state)
+    except Exception as error:
+        # One that was not made to its end has no state, and draws nothing.
+        return repr(error)

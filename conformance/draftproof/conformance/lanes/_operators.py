@@ -38,6 +38,7 @@ from draftproof.conformance.lanes._noise import (
     Uniform,
     ranking,
 )
+from draftproof.conformance.lanes._streams import Rewound, Streams
 from draftproof.conformance.precise import extended, log
 from draftproof.reference.chance import Chance
 from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational
@@ -135,6 +136,7 @@ class Interpreter:
         self.identities = identities
         self.chance = chance
         self.slack: Rational = ZERO
+        self.streams = Streams()
         self._rankings: dict[object, Ranking] = {}
         self._places: dict[tuple[Ranking, int], Choice] = {}
 
@@ -142,6 +144,10 @@ class Interpreter:
         """Return what `func` returns. Raises `NotUnderstood`."""
         name, is_random, reads_no_values = _traits(func)
         if name in _DRAWS:
+            try:
+                self.streams.draw(_bound(func, args, kwargs).get("generator"))
+            except Rewound as reason:
+                raise NotUnderstood(str(reason)) from None
             return _DRAWS[name](self, func, args, kwargs)
         if is_random:
             raise NotUnderstood("draws random numbers of a kind that is not known")

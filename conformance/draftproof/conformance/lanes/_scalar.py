@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from types import GenericAlias
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
@@ -37,6 +38,7 @@ class Scalar:
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        _require_wide((args, kwargs or {}))
         return func(*opened(args), **opened(kwargs or {}))
 
     def __float__(self) -> float:
@@ -71,6 +73,31 @@ class Scalar:
 
     def __pos__(self) -> Scalar:
         return self
+
+
+def _require_wide(values: Any) -> None:
+    """Raise `OpaqueRandomness` where a number meets a tensor of half precision.
+
+    Torch rounds a Python number to the dtype of the tensor first, which a tensor of double
+    precision, that stands for it here, is not.
+    """
+    found = [*_members(values)]
+    if any(isinstance(each, Tensor) and each.dtype in _NARROW for each in found):
+        next(each for each in found if isinstance(each, Scalar)).__float__()
+
+
+def _members(values: Any) -> Iterator[Any]:
+    """Yield what is in a nest of tuples, lists and dictionaries."""
+    if isinstance(values, (list, tuple)):
+        for each in values:
+            yield from _members(each)
+    elif isinstance(values, dict):
+        yield from _members([*values.values()])
+    else:
+        yield values
+
+
+_NARROW = (torch.float16, torch.bfloat16)
 
 
 def opened(value: Any) -> Any:
@@ -108,9 +135,11 @@ def floats_by_type() -> Iterator[None]:
 def require_own(error: BaseException) -> None:
     """Raise `OpaqueRandomness` for an error of a program that a float would not have met, perhaps.
 
-    Only in runs that have such numbers: an argument of a type that is refused may be one of them.
+    Only in runs that have such numbers: an argument of a type that is refused may be one of them,
+    and where torch was given a number it is given a tensor.
     """
-    if builtins.type is _Type and isinstance(error, TypeError):
+    is_of_torch = _REAL(error) is RuntimeError
+    if builtins.type is _Type and (is_of_torch or isinstance(error, TypeError)):
         reason = f"may be refused where a float is not: {error}"
         raise OpaqueRandomness("a number from item()", reason, program_line()) from error
 
@@ -120,6 +149,7 @@ def require_own(error: BaseException) -> None:
 
 def _compared(relation: str) -> Any:
     def compared(self: Scalar, other: Any) -> Any:
+        _require_wide((self, other))
         answer = getattr(self._tensor, relation)(opened(other))
         known = isinstance(other, Tensor) or answer is NotImplemented
         return answer if known else bool(answer)
@@ -129,6 +159,7 @@ def _compared(relation: str) -> Any:
 
 def _computed(operation: str) -> Any:
     def computed(self: Scalar, *others: Any) -> Any:
+        _require_wide((self, others))
         answer = getattr(self._tensor, operation)(*opened(others))
         known = any(isinstance(each, Tensor) for each in others) or answer is NotImplemented
         return answer if known else answer.item()

@@ -28,6 +28,55 @@ def seeded(seed: int) -> Iterator[None]:
             numpy.random.set_state(theirs)
 
 
+class Rewound(Exception):
+    """A generator does not draw new numbers; the message completes 'it'."""
+
+
+UNSEEDED = 2**62 + 1
+"""The seed of generators that a program makes without one, which torch gives a constant, too."""
+
+
+class Streams:
+    """The generators that a run of a program draws from: whether what they draw is new.
+
+    No number is taken from them, so each is moved on at every draw, and left as it was in the end.
+    """
+
+    def __init__(self) -> None:
+        self._generators: list[torch.Generator] = []
+        self._first: list[torch.Tensor] = []
+        self._last: list[bytes] = []
+        self._seen: set[bytes] = set()
+
+    def draw(self, given: torch.Generator | None) -> None:
+        """Note a draw from a generator, None for the global one. Raises `Rewound`."""
+        generator = torch.default_generator if given is None else given
+        if generator.device.type != "cpu":
+            return
+        state = generator.get_state()
+        known = next((i for i, g in enumerate(self._generators) if g is generator), None)
+        if known is None:
+            if state.numpy().tobytes() in self._seen:
+                raise Rewound("draws from a copy of another generator: both draw the same")
+            if generator.initial_seed() == UNSEEDED:
+                raise Rewound("draws from a generator without a seed: what it draws is fixed")
+            known = len(self._generators)
+            self._generators.append(generator)
+            self._first.append(state)
+            self._last.append(b"")
+        elif state.numpy().tobytes() != self._last[known]:
+            raise Rewound("draws from a generator whose state the program has set")
+        self._seen.add(state.numpy().tobytes())
+        torch.rand((), generator=generator)
+        self._last[known] = generator.get_state().numpy().tobytes()
+        self._seen.add(self._last[known])
+
+    def close(self) -> None:
+        """Leave the generators as they were."""
+        for generator, state in zip(self._generators, self._first, strict=True):
+            torch._C.Generator.set_state(generator, state)
+
+
 def states() -> dict[str, object]:
     """Return the state of each global generator, by the generator's name."""
     numpys = numpy.random.get_state(legacy=False)

@@ -208,6 +208,7 @@ class _Lane:
                     outcome = self._asked()
                 frozen = _frozen(outcome, dispatch)
         finally:
+            interpreter.streams.close()
             if python.has_scalars and not self._has_scalars:
                 raise _ScalarsMet
             # A program that catches everything must not turn blindness into a law.
@@ -220,7 +221,7 @@ class _Lane:
     def _asked(self) -> Any:
         try:
             return self._program()
-        except TypeError as error:
+        except Exception as error:
             require_own(error)
             raise
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import count
 from math import ceil
 from typing import Any
 
@@ -73,6 +74,10 @@ class Held:
     generators: dict[str, torch.Generator] = field(default_factory=dict)
 
 
+# While a program runs under the exact lane, torch's own is one that must not be seeded.
+_GENERATOR = torch.Generator
+_SEEDS = count(1)
+
 _HELD: ContextVar[Held | None] = ContextVar("held", default=None)
 _RUNNING: ContextVar[Held | None] = ContextVar("running", default=None)
 
@@ -92,10 +97,14 @@ def fresh_generator(device: str | torch.device) -> torch.Generator:
     """Return a generator for a request: a new one, or in real runs one that goes on."""
     held = _RUNNING.get()
     if held is None:
-        return torch.Generator(device)
+        made = torch.Generator(device)
+        if made.__class__ is not _GENERATOR:
+            # Under the exact lane: not the seed that a generator has which the program makes.
+            _GENERATOR.manual_seed(made, next(_SEEDS))
+        return made
     if str(device) not in held.generators:
         seed = int(held.random.integers(2**63))
-        held.generators[str(device)] = torch.Generator(device).manual_seed(seed)
+        held.generators[str(device)] = _GENERATOR(device).manual_seed(seed)
     return held.generators[str(device)]
 
 
