@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from draftproof.adapters.fast import FORMS, TEXTS
+from draftproof.adapters.fast.texts import FORMS, TEXTS, name_of
 from draftproof.conformance.certificate import read_certificate
 from draftproof.conformance.staleness import CURRENT, STATES, Standing, standing
 
 FOLDER = Path(__file__).parent
-NAMES = tuple(f"{form}-{text.replace('_', '-')}" for form in FORMS for text in TEXTS)
+NAMES = tuple(name_of(text, form) for form in FORMS for text in TEXTS.values())
 
 README = FOLDER / "README.md"
 """The list as it is committed, whose states are claims."""

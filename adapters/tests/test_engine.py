@@ -113,7 +113,7 @@ def read(verified: Verified) -> list[list[int]]:
 
 @pytest.mark.requirement("law.lossless")
 def test_a_bonus_from_the_row_before_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is judged is the engine's call: a fault that is planted there fails."""
+    """A fault in the engine's call fails: that is what is judged."""
     case = next(case for case in cases("quick") if case.id == "generic.v3.l2")
 
     def verdicts() -> set[str]:

@@ -23,7 +23,7 @@ interpreter = pytest.importorskip("triton.runtime.interpreter")
 LENGTHS = (3, 0, 1, 2, 3, 3, 2, 3)
 V = 7
 NOISE = 9.0
-"""What stands between rows: a logit that would win."""
+"""Logit between rows, which would win."""
 
 
 def sliced(rows: Tensor) -> Tensor:

@@ -40,6 +40,7 @@ from draftproof.conformance.evidence import (
     Record,
     StaleEvidence,
     differences,
+    found_blind,
 )
 from draftproof.conformance.execution import Work, judged
 from draftproof.conformance.finding import FAIL, Finding, findings_to_json
@@ -199,9 +200,9 @@ def run(
     )
     with working(workers) as over:
         findings = _judged_all(work, records[len(opening) :], kept, over, progress)
-        if _finding_blind(records) is None and (reason := _disagreement(work, records)):
+        if found_blind(records) is None and (reason := _disagreement(work, records)):
             kept({"record": "blind", "lane": EXACT, "reason": reason})
-        if (found := _finding_blind(records)) is not None:
+        if (found := found_blind(records)) is not None:
             blind = {**blind, EXACT: records[found]["reason"]}
             again = replace(work, blind=blind)
             findings = _judged_all(again, records[found + 1 :], kept, over, progress)
@@ -223,15 +224,10 @@ def _judged_all(
     progress: Progress,
 ) -> list[Finding]:
     """Return the findings of all tasks, those first that records `known` of them have."""
-    until = next((i for i, record in enumerate(known) if record["record"] == "blind"), len(known))
-    done = [record for record in known[:until] if record["record"] in ("share", "result")]
+    before = known[: found_blind(known)]
+    done = [record for record in before if record["record"] in ("share", "result")]
     steps = judged(work, known=done, keep=keep, over=over)
     return [f for found in progress(steps, len(work.tasks), work.declared.name) for f in found]
-
-
-def _finding_blind(records: Sequence[Record]) -> int | None:
-    """Return where the exact lane was found blind, None if nowhere."""
-    return next((i for i, record in enumerate(records) if record["record"] == "blind"), None)
 
 
 # --- the exact lane against real runs ---------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from draftproof.conformance.evidence import Record
+from draftproof.conformance.evidence import Record, found_blind
 from draftproof.conformance.finding import (
     ERROR,
     FAIL,
@@ -88,13 +88,13 @@ def decisive(records: Sequence[Record]) -> tuple[Record, Sequence[Record]]:
     header says so, and what came before does not count.
     """
     header = records[0]
-    found = [index for index, record in enumerate(records) if record["record"] == "blind"]
-    if not found:
+    found = found_blind(records)
+    if found is None:
         return header, records
-    blind = records[found[0]]
+    blind = records[found]
     campaign = header["campaign"]
     now = {**campaign, "blind": {**campaign["blind"], blind["lane"]: blind["reason"]}}
-    return {**header, "campaign": now}, records[found[0] :]
+    return {**header, "campaign": now}, records[found:]
 
 
 def decisions(findings: Sequence[Finding], declared: Mapping[str, Any]) -> tuple[Decision, ...]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -187,6 +187,11 @@ def _lock(file: BinaryIO, place: Path) -> None:
 def unfinished(path: Path) -> Path:
     """Return where evidence is while it is being written."""
     return path.with_name(path.name + UNFINISHED)
+
+
+def found_blind(records: Sequence[Record]) -> int | None:
+    """Return the index of the record of a blind lane, behind which all is judged again, or None."""
+    return next((i for i, record in enumerate(records) if record["record"] == "blind"), None)
 
 
 def differences(then: Any, now: Any, where: str = "") -> Iterator[tuple[str, Any, Any]]:

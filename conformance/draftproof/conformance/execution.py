@@ -70,7 +70,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Judged:
-    """What a task came to, and what real runs made of the laws that were computed for it.
+    """Findings of a task, and what real runs made of the laws that were computed for it.
 
     `unwatched` are counts by bin (`lanes.unwatched`), none where no law was computed.
     """

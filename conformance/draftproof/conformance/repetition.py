@@ -241,7 +241,7 @@ class _Near:
 
 @dataclass(frozen=True)
 class _Pair:
-    """What became of one finding elsewhere."""
+    """One finding as it came out elsewhere."""
 
     requirement: str
     moved: Moved | None = None

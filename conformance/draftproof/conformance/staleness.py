@@ -40,7 +40,7 @@ class Comparison:
 
     @property
     def is_changed(self) -> bool:
-        """Whether the part was compared, and is different."""
+        """True where the part was compared, and is different."""
         return self.now is not None and self.now != self.then
 
 

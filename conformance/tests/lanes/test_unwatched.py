@@ -16,7 +16,7 @@ from draftproof.conformance.campaign import Campaign, run
 from draftproof.conformance.cases import cases
 from draftproof.conformance.certificate import statement
 from draftproof.conformance.decision import report
-from draftproof.conformance.evidence import Evidence, Record, canonical, parsed
+from draftproof.conformance.evidence import Evidence, Record, read_unfinished, written
 from draftproof.conformance.finding import FAIL, PASS
 from draftproof.conformance.lanes import unwatched
 from draftproof.conformance.lanes._noise import Uniform
@@ -100,15 +100,12 @@ def left(place: Path, name: str, **terms: Any) -> list[Record]:
     return records
 
 
-def evidence(records: list[Record]) -> Evidence:
-    from hashlib import sha256
-
-    lines, digest = [], ""
-    for record in records:
-        body = canonical(record)
-        digest = sha256(f"{digest}\n{body}".encode()).hexdigest()
-        lines.append(f'{body[:-1]},"digest":"{digest}"}}\n'.encode())
-    return parsed(b"".join(lines), "evidence")
+def evidence(records: list[Record], folder: Path) -> Evidence:
+    """Return the records as they are read from a file."""
+    with written(folder / "kept.jsonl") as sink:
+        for record in records:
+            sink.keep(record)
+    return read_unfinished(folder / "kept.jsonl")
 
 
 def decided(records: list[Record]) -> tuple[str, set[str | None]]:
@@ -130,7 +127,7 @@ def test_a_right_verifier_is_decided_by_the_exact_lane(place: Path) -> None:
 @pytest.mark.requirement("law.lossless")
 @pytest.mark.parametrize(("name", "verdict"), [("WrongOutside", FAIL), ("WrongInside", PASS)])
 def test_where_real_runs_disagree_the_next_lane_decides(
-    place: Path, name: str, verdict: str
+    place: Path, tmp_path: Path, name: str, verdict: str
 ) -> None:
     """A program that takes another branch under the lane than outside of it."""
     records = left(place, name)
@@ -138,7 +135,7 @@ def test_where_real_runs_disagree_the_next_lane_decides(
     (blind,) = (record for record in records if record["record"] == "blind")
     assert blind["lane"] == "exact"
     assert "its laws are not those of" in blind["reason"]
-    found = evidence(records)
+    found = evidence(records, tmp_path)
     assert found.is_finished
     said = statement(records, evidence="x.jsonl", digest="0" * 64)["predicate"]["draftproof"]
     assert said["blind"] == {"exact": blind["reason"]}
@@ -147,7 +144,7 @@ def test_where_real_runs_disagree_the_next_lane_decides(
     assert (again.different, again.near) == ((), 0)
 
 
-def test_a_killed_run_goes_on_behind_the_blindness(place: Path) -> None:
+def test_a_killed_run_goes_on_behind_the_blindness(place: Path, tmp_path: Path) -> None:
     whole = left(place, "WrongOutside")
     at = next(i for i, record in enumerate(whole) if record["record"] == "blind")
     campaign = Campaign(
@@ -160,7 +157,7 @@ def test_a_killed_run_goes_on_behind_the_blindness(place: Path) -> None:
     )
     for known in (at, at + 1):
         records = whole[:known]
-        run(campaign, keep=records.append, known=evidence(whole[:known]))
+        run(campaign, keep=records.append, known=evidence(whole[:known], tmp_path))
         assert records == whole, known
 
 

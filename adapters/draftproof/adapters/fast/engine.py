@@ -194,7 +194,7 @@ def _check_vocabulary(p: Tensor, q: Tensor | None) -> None:
         )
 
 
-def _softmax(lying: Lying, sampling: Sampling, rows: Tensor, ends: Tensor, *, more: int) -> Softmax:
+def _softmax(laid: Lying, sampling: Sampling, rows: Tensor, ends: Tensor, *, more: int) -> Softmax:
     """Return how logits [n, K, V] become probabilities by the parameters of their requests.
 
     Each has as many rows as it drafts tokens, and `more`.
@@ -206,10 +206,10 @@ def _softmax(lying: Lying, sampling: Sampling, rows: Tensor, ends: Tensor, *, mo
         ends.diff(prepend=ends.new_zeros(1)) + more, output_size=count
     )
     position = torch.arange(count, device=ends.device)[:, None]
-    number = lying.number(position, torch.arange(drafts, device=ends.device))
-    own = request.new_zeros(len(lying.values))
+    number = laid.number(position, torch.arange(drafts, device=ends.device))
+    own = request.new_zeros(len(laid.values))
     own[number] = request[:, None].expand_as(number)
-    return softmax(lying.values, sampling.of(own))
+    return softmax(laid.values, sampling.of(own))
 
 
 def _certain(batch: Batch) -> Rows:

@@ -23,7 +23,7 @@ from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
 
 
 class Scalar:
-    """What `item()` gives for a random element: a Python number that can be compared."""
+    """Stand-in for what `item()` gives of a random element: a number that can be compared."""
 
     # A float takes no attributes.
     __slots__ = ("_tensor",)
@@ -229,4 +229,4 @@ class _AsType(type):
 
 
 class _Type(type, metaclass=_AsType):
-    """What the builtin `type` is while there is a `Scalar`."""
+    """Stand-in for the builtin `type` in programs that have a `Scalar`."""

@@ -63,11 +63,11 @@ real runs cost a tenth of the watched ones at most, and so do half as many one b
 
 @dataclass
 class Held:
-    """What real runs of some laws came to: counts by bin, the last for what is excluded."""
+    """Real runs of some laws: counts by bin, the last for what the laws exclude."""
 
     random: numpy.random.Generator
     together: bool = True
-    """Whether rows of one call count as runs, where an adapter takes several."""
+    """True where rows of one call count as runs, if an adapter takes several."""
     share: float = 0.5
     """Real runs for each watched one, where they are done one by one."""
     counts: NDArray[numpy.int64] = field(default_factory=lambda: numpy.zeros(BINS + 1, numpy.int64))
