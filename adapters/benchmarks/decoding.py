@@ -150,7 +150,7 @@ def verification(text: Text, batch: Batch, form: str, generator: torch.Generator
 
     def block(rows: Rows) -> Rows:
         at = torch.arange(rows.at.numel(), device=rows.at.device).view(rows.at.shape)
-        return Rows(rows.values[rows.at.flatten()], at, is_block=True)
+        return Rows(rows.values[rows.at.flatten()], at)
 
     batch = replace(batch, p=block(batch.p), q=block(batch.q))
     verifier = FastVerifier(text.name, form=form)

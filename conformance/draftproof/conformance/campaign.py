@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from secrets import randbits
 from typing import Any
@@ -47,7 +48,7 @@ from draftproof.conformance.finding import FAIL, Finding, findings_to_json
 from draftproof.conformance.identity import environment, specification, subject, suite
 from draftproof.conformance.lanes import unwatched
 from draftproof.conformance.loading import BUILT_IN, AdapterFailed, load_adapter, name_from
-from draftproof.conformance.observe import BLINDNESS, EXACT, PROBE, RUN, SAMPLE, observe
+from draftproof.conformance.observe import BLINDNESS, COMPUTING, RUN, SAMPLE, observe
 from draftproof.conformance.requirements import plan
 from draftproof.conformance.requirements.laws import LAWS
 from draftproof.conformance.search import CASE as SEARCHED
@@ -58,11 +59,11 @@ from draftproof.conformance.search import (
     search_findings,
     search_to_json,
 )
-from draftproof.conformance.statistics import Budget
+from draftproof.conformance.statistics import Budget, log_mean
 from draftproof.conformance.task import Task, Terms, is_asked
 from draftproof.conformance.workers import Over, Workers, WorkersFailed, working
 
-LANES = (EXACT, PROBE, SAMPLE)
+LANES = (*COMPUTING, SAMPLE)
 
 MODES = {"quick": "quick", "standard": "standard", "certify": "full"}
 """The modes, and the tier of cases that each has. What can be asked, certify does not skip."""
@@ -184,7 +185,7 @@ def run(
         records.append(record)
         keep(record)
 
-    opening = [_header(campaign, adapter, declared, blind, _tests(tasks)), *_cases(tasks)]
+    opening = [_header(campaign, adapter, declared, blind, tests_of(tasks)), *_cases(tasks)]
     _require_same(known.records, opening)
     records = list(known.records)
     for record in opening[len(records) :]:
@@ -200,15 +201,17 @@ def run(
     )
     with working(workers) as over:
         findings = _judged_all(work, records[len(opening) :], kept, over, progress)
-        if found_blind(records) is None and (reason := _disagreement(work, records)):
-            kept({"record": "blind", "lane": EXACT, "reason": reason})
-        if (found := found_blind(records)) is not None:
-            blind = {**blind, EXACT: records[found]["reason"]}
-            again = replace(work, blind=blind)
-            findings = _judged_all(again, records[found + 1 :], kept, over, progress)
+        for times in count():
+            if len(found_blind(records)) == times:
+                if (found := _disagreement(work, records)) is None:
+                    break
+                kept(found)
+            at = found_blind(records)[times]
+            work = replace(work, blind={**work.blind, records[at]["lane"]: records[at]["reason"]})
+            findings = _judged_all(work, records[at + 1 :], kept, over, progress)
     _require_success(findings)
     last = {record["record"] for record in records}
-    if "search" not in last and (sought := _search(campaign, adapter, blind, terms, progress)):
+    if "search" not in last and (sought := _search(campaign, adapter, work, progress)):
         kept(sought)
     if "counterexample" not in last:
         kept(_counterexample(campaign, adapter, records, progress))
@@ -224,45 +227,55 @@ def _judged_all(
     progress: Progress,
 ) -> list[Finding]:
     """Return the findings of all tasks, those first that records `known` of them have."""
-    before = known[: found_blind(known)]
+    before = known[: next(iter(found_blind(known)), None)]
     done = [record for record in before if record["record"] in ("share", "result")]
     steps = judged(work, known=done, keep=keep, over=over)
     return [f for found in progress(steps, len(work.tasks), work.declared.name) for f in found]
 
 
-# --- the exact lane against real runs ---------------------------------------------------------
+# --- laws against real runs -------------------------------------------------------------------
 
 
-def _disagreement(work: Work, records: Sequence[Record]) -> str | None:
-    """Return in what the exact lane's laws are not those of real runs, None if they may be.
-
-    Rows of one call may differ from a row alone for a reason of the adapter's own, which the
-    requirements on batches tell. So what rows of one call say is asked again of single runs.
-    """
-    counts = [record["unwatched"] for record in records if "unwatched" in record]
-    threshold = Budget(work.terms.false_alarm).threshold
-    if unwatched.evidence(counts) < threshold:
-        return None
-    alone: list[list[int]] = []
-    for task in work.tasks:
-        if EXACT not in task.lanes or EXACT in work.blind:
-            continue
-        seed = work.terms.seed_of(f"{task.case}/alone")
-        with unwatched.holding(seed, together=False, share=_ALONE) as held, suppress(*BLINDNESS):
-            task.judge(work.adapter, replace(work.terms, lane=EXACT))
-        alone.append(held.counts.tolist())
-        if unwatched.evidence(alone) >= threshold:
-            return _told(alone)
-        if sum(map(sum, alone)) > _MOST_ALONE:
-            break
+def _disagreement(work: Work, records: Sequence[Record]) -> Record | None:
+    """Return the record of a lane whose laws are not those of real runs, None if all may be."""
+    if records[-1]["record"] != "result":
+        return None  # what comes behind all results was there already: nothing was found
+    since = records[max(found_blind(records), default=0) :]
+    for lane in COMPUTING:
+        counts = [record["unwatched"] for record in since if "unwatched" in record]
+        own = [each for each in counts if each["lane"] == lane]
+        if (reason := _disagreeing(work, lane, own)) is not None:
+            return {"record": "blind", "lane": lane, "reason": reason}
     return None
 
 
-_ALONE = unwatched.AT_ONCE
-"""Single runs for each watched one, where they must decide: as many as there were rows."""
+def _disagreeing(work: Work, lane: str, counts: Sequence[Mapping[str, Any]]) -> str | None:
+    """Return in what a lane's laws are not those of real runs, None if they may be.
+
+    Rows of one call may differ from a row alone for a reason of the adapter's own, which the
+    requirements on batches tell. So what rows of one call say is asked again of calls of one row.
+    """
+    threshold = Budget(work.terms.false_alarm).threshold
+    alone, rows = ([each[kind] for each in counts] for kind in ("alone", "rows"))
+    if log_mean([unwatched.evidence(alone), unwatched.evidence(rows)]) < threshold:
+        return None
+    tasks = iter(task for task in work.tasks if lane in task.lanes)
+    while unwatched.evidence(alone) < threshold:
+        task = next(tasks, None)
+        if task is None or sum(map(sum, alone)) > _MOST_ALONE:
+            return None
+        seed = work.terms.seed_of(f"{task.case}/alone")
+        with unwatched.holding(seed, times=_TIMES) as held, suppress(*BLINDNESS):
+            task.judge(work.adapter, replace(work.terms, lane=lane))
+        alone.append(held.alone.tolist())
+    return _told(alone)
+
+
+_TIMES = 256
+"""So many times as many calls of one row are made where they must decide."""
 
 _MOST_ALONE = 20_000
-"""So many single runs are enough: they show what is off by 1/20 of all outcomes."""
+"""So many of them are enough: they show what is off by 1/20 of all outcomes."""
 
 
 def _told(counts: Sequence[Sequence[int]]) -> str:
@@ -349,17 +362,17 @@ def tasks_of(campaign: Campaign, declared: Declaration) -> list[Task]:
 
 def terms_of(campaign: Campaign, tasks: Sequence[Task]) -> Terms:
     """Return the terms of a campaign, which leave the lane open."""
-    each = campaign.false_alarm / max(_tests(tasks), 1)
+    each = campaign.false_alarm / tests_of(tasks)
     return Terms("", campaign.tier, campaign.seed, each, tuple(sorted(campaign.cases)))
 
 
-def _tests(tasks: Sequence[Task]) -> int:
+def tests_of(tasks: Sequence[Task]) -> int:
     """Return among how many tests the budget of false alarms is split.
 
-    Whatever decides it in the end, every requirement of every task has its share, and one is that
-    of the exact lane's own test against real runs.
+    Whatever decides it in the end, every requirement of every task has its share, and each lane
+    that computes laws has one for its own test against real runs.
     """
-    return 1 + sum(len(task.requirements) for task in tasks)
+    return len(COMPUTING) + sum(len(task.requirements) for task in tasks)
 
 
 # --- before and after the cases ---------------------------------------------------------------
@@ -368,7 +381,7 @@ def _tests(tasks: Sequence[Task]) -> int:
 def _blind(adapter: Adapter, lanes: Sequence[str]) -> dict[str, str]:
     """Return the lanes that cannot see the adapter on the smallest case, each with the reason."""
     blind = {}
-    for lane in (EXACT, PROBE):
+    for lane in COMPUTING:
         if lane in lanes:
             try:
                 observe(adapter, cases("quick")[0], lane=lane)
@@ -402,18 +415,12 @@ def _require_success(findings: Iterable[Finding]) -> None:
         raise AdapterFailed(f"it fails on every case: it {prefixes[0].detail}")
 
 
-def _search(
-    campaign: Campaign,
-    adapter: Adapter,
-    blind: Mapping[str, str],
-    terms: Terms,
-    progress: Progress,
-) -> Record | None:
+def _search(campaign: Campaign, adapter: Adapter, work: Work, progress: Progress) -> Record | None:
     """Return what a search came to; None where none was asked for, or no lane computes laws."""
-    computing = [lane for lane in (EXACT, PROBE) if lane in campaign.lanes and lane not in blind]
+    computing = [lane for lane in COMPUTING if lane in campaign.lanes and lane not in work.blind]
     if not campaign.examples or not computing:
         return None
-    seed = terms.seed_of(SEARCHED)
+    seed = work.terms.seed_of(SEARCHED)
     try:
         found = search(
             adapter, examples=campaign.examples, seed=seed, lanes=computing, progress=progress
@@ -438,7 +445,7 @@ def _counterexample(
         return nothing
     for decision in decided.decisions:
         worst, identity = decision.worst, decision.requirement.id
-        if decision.verdict != FAIL or worst.lane not in (EXACT, PROBE):
+        if decision.verdict != FAIL or worst.lane not in COMPUTING:
             continue
         if identity in LAWS:
             if decided.search is not None and worst.case == SEARCHED:

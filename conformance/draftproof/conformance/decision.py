@@ -89,12 +89,12 @@ def decisive(records: Sequence[Record]) -> tuple[Record, Sequence[Record]]:
     """
     header = records[0]
     found = found_blind(records)
-    if found is None:
+    if not found:
         return header, records
-    blind = records[found]
     campaign = header["campaign"]
-    now = {**campaign, "blind": {**campaign["blind"], blind["lane"]: blind["reason"]}}
-    return {**header, "campaign": now}, records[found:]
+    now = {records[at]["lane"]: records[at]["reason"] for at in found}
+    header = {**header, "campaign": {**campaign, "blind": {**campaign["blind"], **now}}}
+    return header, records[found[-1] :]
 
 
 def decisions(findings: Sequence[Finding], declared: Mapping[str, Any]) -> tuple[Decision, ...]:

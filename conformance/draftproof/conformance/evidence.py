@@ -189,9 +189,9 @@ def unfinished(path: Path) -> Path:
     return path.with_name(path.name + UNFINISHED)
 
 
-def found_blind(records: Sequence[Record]) -> int | None:
-    """Return the index of the record of a blind lane, behind which all is judged again, or None."""
-    return next((i for i, record in enumerate(records) if record["record"] == "blind"), None)
+def found_blind(records: Sequence[Record]) -> list[int]:
+    """Return the indices of the records of blind lanes, behind each of which all comes again."""
+    return [i for i, record in enumerate(records) if record["record"] == "blind"]
 
 
 def differences(then: Any, now: Any, where: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -265,14 +265,17 @@ def _expected(last: str, kinds: Counter[str]) -> tuple[str, ...]:
     planned = ("case",) if not kinds["result"] and last != "share" else ()
     if _judged(kinds) < kinds["case"]:
         return (*planned, "share", "result")
-    again = ("blind",) if kinds["case"] and not kinds["blind"] else ()
+    again = ("blind",) if kinds["case"] and kinds["blind"] < _LANES else ()
     return (*planned, *again, "search", "counterexample") if kinds["case"] else planned
 
 
 def _judged(kinds: Counter[str]) -> int:
-    """Return how many tasks have a result, of those that come after a lane was found blind."""
+    """Return how many tasks have a result, of those that come after the last blind lane."""
     return kinds["result"] - kinds["case"] * kinds["blind"]
 
+
+_LANES = 2
+"""As many lanes compute laws, and may be found blind after all."""
 
 _FOLLOWS = {
     "nothing": ("header",),

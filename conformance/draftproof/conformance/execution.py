@@ -8,7 +8,7 @@ order, and shares that were drawn ahead and turn out not to be needed are thrown
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -33,7 +33,7 @@ from draftproof.conformance.finding import (
 )
 from draftproof.conformance.identity import environment, suite
 from draftproof.conformance.lanes.sample import Course, Look, Standing, after, drawn, started
-from draftproof.conformance.lanes.unwatched import holding
+from draftproof.conformance.lanes.unwatched import Held, holding
 from draftproof.conformance.loading import load_adapter, source_digest
 from draftproof.conformance.observe import BLINDNESS, SAMPLE
 from draftproof.conformance.task import Sampling, Task, Terms
@@ -72,11 +72,11 @@ class Work:
 class Judged:
     """Findings of a task, and what real runs made of the laws that were computed for it.
 
-    `unwatched` are counts by bin (`lanes.unwatched`), none where no law was computed.
+    `unwatched` are counts by bin, and the lane (`Held.counted`), nothing where no law was computed.
     """
 
     findings: Sequence[Finding]
-    unwatched: Sequence[int] = ()
+    unwatched: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass
@@ -144,7 +144,7 @@ def _is_over(standing: Standing, at: _Position, course: Course) -> bool:
 def _concluded(at: _Position, done: Judged, keep: Callable[[Record], None]) -> list[Finding]:
     """Keep what the task came to, move on to the next, and return what is written."""
     told = findings_to_json(done.findings)
-    unwatched = {"unwatched": list(done.unwatched)} if any(done.unwatched) else {}
+    unwatched = {"unwatched": dict(done.unwatched)} if done.unwatched else {}
     keep({"record": "result", "task": at.task, "findings": told, **unwatched})
     at.task, at.share, at.standing = at.task + 1, 0, None
     # What is judged is what is written, and nothing else.
@@ -258,28 +258,36 @@ def _whole(
     sampled: bool,  # noqa: FBT001  # joblib passes it on
 ) -> tuple[int, None, Judged]:
     with _ALONE, holding(terms.seed_of(f"{task.case}/unwatched")) as held:
-        findings = _findings(_loaded(known_as), task, terms, blind, sampled=sampled)
-    return index, None, Judged(findings, held.counts.tolist())
+        return index, None, _seen(_loaded(known_as), task, terms, blind, held, sampled=sampled)
 
 
-def _findings(
-    adapter: Adapter, task: Task, terms: Terms, blind: Mapping[str, str], *, sampled: bool
-) -> list[Finding]:
+def _seen(
+    adapter: Adapter,
+    task: Task,
+    terms: Terms,
+    blind: Mapping[str, str],
+    held: Held,
+    *,
+    sampled: bool,
+) -> Judged:
     """Return what the strongest lane that can see the adapter finds."""
     if not task.lanes:
-        return _undecided(task, SKIPPED, "none of the lanes that were asked for can decide it")
+        told = "none of the lanes that were asked for can decide it"
+        return Judged(_undecided(task, SKIPPED, told))
     reasons = dict(blind)
     for lane in task.lanes:
         if lane in blind:
             continue
         try:
-            return task.judge(adapter, replace(terms, lane=lane))
+            return Judged(task.judge(adapter, replace(terms, lane=lane)), held.counted(lane))
         except BLINDNESS as error:
             reasons[lane] = f"{type(error).__name__}: {error}"
+            held.forget()
     if sampled and SAMPLE not in task.lanes and blind.keys() >= set(task.lanes):
-        return _undecided(task, SKIPPED, "samples cannot decide it, and no other lane sees it")
-    told = (f"{lane} lane: {reasons[lane]}" for lane in task.lanes)
-    return _undecided(task, ERROR, "; ".join(told))
+        told = "samples cannot decide it, and no other lane sees it"
+        return Judged(_undecided(task, SKIPPED, told))
+    each = (f"{lane} lane: {reasons[lane]}" for lane in task.lanes)
+    return Judged(_undecided(task, ERROR, "; ".join(each)))
 
 
 def _undecided(task: Task, verdict: str, reason: str) -> list[Finding]:

@@ -24,7 +24,7 @@ from draftproof.conformance.exchange import (
 )
 from draftproof.conformance.lanes.exact import TooManyRuns, exact_law
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.lanes.probe import ProbedLaw, probed_laws
+from draftproof.conformance.lanes.probe import ProbedLaw, hold_probed, probed_laws
 from draftproof.conformance.tolerance import allowed_distance
 from draftproof.reference.chance import NondeterministicProgram
 from draftproof.reference.drafting import Drafts, draft_law
@@ -36,6 +36,9 @@ from draftproof.reference.verifiers import ALGORITHMS, Algorithm
 
 EXACT, PROBE, SAMPLE, RUN = "exact", "probe", "sample", "run"
 """The lanes, strongest first, and single runs."""
+
+COMPUTING = (EXACT, PROBE)
+"""The lanes that compute laws."""
 
 BLINDNESS = (OpaqueRandomness, NondeterministicProgram, TooManyRuns)
 """What a lane raises that cannot see a program."""
@@ -135,6 +138,17 @@ def observe_together(
     ]
 
 
+def hold_observed(adapter: Adapter, case: Case, seen: Observation) -> None:
+    """Hold the laws that were probed on a case against real runs, if that is asked for."""
+    declared = declaration(adapter)
+    for paths, law in seen.observed.items():
+
+        def verify(rows: int, paths: Drafts = paths) -> tuple[Outcome, ...]:
+            return verified(as_loaded(adapter), [(case.instance, paths)] * rows, declared)
+
+        hold_probed(law, verify, slack=seen.slack, batched=declared.batch)
+
+
 def _observation(
     case: Case, drafts: Law[Drafts], laws: Sequence[JointLaw], declared: Declaration, lane: str
 ) -> Observation:
@@ -183,7 +197,7 @@ def joint_laws(
 
     Every run meets the adapter as it was loaded. Raises as `observe` does.
     """
-    if lane not in (EXACT, PROBE):
+    if lane not in COMPUTING:
         raise ValueError(f"a law is observed on the lane {EXACT!r} or {PROBE!r}, got {lane!r}")
     if lane == PROBE:
         return _probed(adapter, requests, declared)

@@ -199,7 +199,7 @@ def _known_failures(file: Path) -> dict[str, str]:
 def _asked(campaign: Campaign, taken: list[Path]) -> Iterator[_Asked]:
     """Yield what is asked of an adapter, whose label is none of those `taken`."""
     from draftproof.conformance.adapter import AdapterLost, InvalidAdapter, declaration
-    from draftproof.conformance.campaign import tasks_of, terms_of
+    from draftproof.conformance.campaign import tasks_of, tests_of
     from draftproof.conformance.certificate import place_for
     from draftproof.conformance.loading import AdapterFailed, UnknownAdapter, load_adapter
     from draftproof.spec import requirements
@@ -211,14 +211,14 @@ def _asked(campaign: Campaign, taken: list[Path]) -> Iterator[_Asked]:
     # What is a name of a file is a part of an id.
     taken.append(place_for(declared.name, Path(), taken=taken))
     tasks = tasks_of(campaign, declared)
-    each = terms_of(campaign, tasks).false_alarm
     groups = _groups(tasks)
+    own = [[task for task in tasks if task.requirements[0] in group] for group in groups]
+    counts = [tests_of(each) if each else 0 for each in own]
     for requirement in requirements():
-        together = next(group for group in groups if requirement in group)
-        own = [task for task in tasks if task.requirements[0] in together]
-        # Every test is to have the share that it has if all is judged in one campaign.
-        share = campaign.false_alarm * each / terms_of(campaign, own).false_alarm
-        yield _Asked(campaign.name, taken[-1].stem, requirement, together, share)
+        at = next(at for at, group in enumerate(groups) if requirement in group)
+        # All tests of all calls have the same share, and all together the campaign's.
+        share = campaign.false_alarm * (counts[at] / sum(counts) if counts[at] else 1)
+        yield _Asked(campaign.name, taken[-1].stem, requirement, groups[at], share)
 
 
 def _groups(tasks: Iterable[Task]) -> list[tuple[str, ...]]:

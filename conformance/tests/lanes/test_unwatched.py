@@ -1,4 +1,4 @@
-"""The exact lane tests itself: its laws against real runs, over a whole campaign."""
+"""The lanes that compute laws test themselves: against real runs, over a whole campaign."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from draftproof.conformance.cases import cases
 from draftproof.conformance.certificate import statement
 from draftproof.conformance.decision import report
 from draftproof.conformance.evidence import Evidence, Record, read_unfinished, written
-from draftproof.conformance.finding import FAIL, PASS
+from draftproof.conformance.finding import FAIL, INCONCLUSIVE, PASS
 from draftproof.conformance.lanes import unwatched
 from draftproof.conformance.lanes._noise import Uniform
 from draftproof.conformance.lanes.exact import exact_law
@@ -28,6 +28,8 @@ from draftproof.reference.rational import rational
 
 SOURCE = '''
 import torch
+from torch.utils._python_dispatch import _get_current_dispatch_mode as watching
+
 from draftproof.conformance.adapter import Result
 
 _kept = type  # before a lane has anything to say
@@ -69,19 +71,38 @@ class Token:
 
 class WrongOutside(Token):
     def factor(self, coin, row):
-        return 1.5 if _seen(coin) else 1.0
+        return 9.0 if _seen(coin) else 1.0
 
 
 class WrongInside(Token):
     def factor(self, coin, row):
-        return 1.0 if _seen(coin) else 1.5
+        return 1.0 if _seen(coin) else 9.0
+
+
+class FailsAlone(Token):
+    """Right while it is watched, and in a batch."""
+
+    def verify(self, request):
+        if len(request.draft_tokens) == 1 and watching() is None:
+            raise RuntimeError("one row")
+        return super().verify(request)
+
+
+class WrongUnwatched(Token):
+    """Right on every lane that watches; otherwise it emits what was drafted, and accepts nothing."""
+
+    def verify(self, request):
+        right = super().verify(request)
+        if watching() is not None:
+            return right
+        return Result(0 * right.path, right.path, request.draft_tokens[:, 0, 0])
 
 
 class WrongBehind(Token):
     """Right in the first row of a batch."""
 
     def factor(self, coin, row):
-        return 1.5 if row else 1.0
+        return 9.0 if row else 1.0
 '''
 
 
@@ -108,6 +129,11 @@ def evidence(records: list[Record], folder: Path) -> Evidence:
     return read_unfinished(folder / "kept.jsonl")
 
 
+def seen(records: list[Record]) -> list[dict[str, Any]]:
+    """Return what real runs were counted."""
+    return [record["unwatched"] for record in records if "unwatched" in record]
+
+
 def decided(records: list[Record]) -> tuple[str, set[str | None]]:
     """Return the verdict on losslessness, and the lanes that decided it."""
     (lossless,) = report(records).decisions
@@ -118,10 +144,35 @@ def decided(records: list[Record]) -> tuple[str, set[str | None]]:
 def test_a_right_verifier_is_decided_by_the_exact_lane(place: Path) -> None:
     records = left(place, "Token")
     assert decided(records) == (PASS, {"exact"})
-    counts = [record["unwatched"] for record in records if "unwatched" in record]
-    assert len(counts) == 1
-    assert sum(map(sum, counts)) > 1000
-    assert unwatched.evidence(counts) < Budget(1e-9).threshold
+    (counts,) = seen(records)
+    assert counts["lane"] == "exact"
+    assert sum(counts["rows"]) > 1000
+    assert sum(counts["alone"]) == 3
+    for kind in ("alone", "rows"):
+        assert unwatched.evidence([counts[kind]]) < Budget(1e-9).threshold
+
+
+@pytest.mark.requirement("law.lossless")
+@pytest.mark.parametrize("name", ["FailsAlone", "WrongUnwatched"])
+def test_where_real_runs_disagree_with_every_law_samples_decide(
+    place: Path, tmp_path: Path, name: str
+) -> None:
+    """A program that is right while it is watched, by whatever lane; with one row, or with any."""
+    # Of one case too few rows are run alone.
+    records = left(place, name, cases=("generic.v2.*",))
+    verdict, lanes = decided(records)
+    assert lanes == {"sample"}
+    # Samples are rows of one call, and 256 of them leave open what they do not pass.
+    assert verdict == (PASS if name == "FailsAlone" else INCONCLUSIVE)
+    blind = [record for record in records if record["record"] == "blind"]
+    assert [each["lane"] for each in blind] == ["exact", "probe"]
+    found = evidence(records, tmp_path)
+    assert found.is_finished
+    said = statement(records, evidence="x.jsonl", digest="0" * 64)["predicate"]["draftproof"]
+    assert said["blind"] == {each["lane"]: each["reason"] for each in blind}
+    assert recounted(found) == 2
+    again = repeat(found)
+    assert (again.different, again.near) == ((), 0)
 
 
 @pytest.mark.requirement("law.lossless")
@@ -145,17 +196,18 @@ def test_where_real_runs_disagree_the_next_lane_decides(
 
 
 def test_a_killed_run_goes_on_behind_the_blindness(place: Path, tmp_path: Path) -> None:
-    whole = left(place, "WrongOutside")
-    at = next(i for i, record in enumerate(whole) if record["record"] == "blind")
+    whole = left(place, "WrongUnwatched")
+    places = [i for i, record in enumerate(whole) if record["record"] == "blind"]
+    assert len(places) == 2
     campaign = Campaign(
-        f"{place}:WrongOutside",
+        f"{place}:WrongUnwatched",
         mode="quick",
         seed=3,
         cases=("generic.v2.l1",),
         only=("law.lossless",),
         created=whole[0]["created"],
     )
-    for known in (at, at + 1):
+    for known in [at + behind for at in places for behind in (0, 1)]:
         records = whole[:known]
         run(campaign, keep=records.append, known=evidence(whole[:known], tmp_path))
         assert records == whole, known
@@ -165,8 +217,7 @@ def test_a_killed_run_goes_on_behind_the_blindness(place: Path, tmp_path: Path) 
 def test_a_fault_of_batches_does_not_blind_the_lane(place: Path) -> None:
     """Rows of one call are asked first, and disagree; single runs decide."""
     records = left(place, "WrongBehind")
-    counts = [record["unwatched"] for record in records if "unwatched" in record]
-    assert unwatched.evidence(counts) > Budget(1e-9).threshold
+    assert unwatched.evidence([each["rows"] for each in seen(records)]) > Budget(1e-9).threshold
     assert decided(records) == (PASS, {"exact"})
     assert [record for record in records if record["record"] == "blind"] == []
 
@@ -184,17 +235,17 @@ def test_an_interception_that_is_off_by_little_is_seen_over_a_campaign(
     verifier = FastVerifier("token")
     asked = [case for case in cases("quick") if case.id in ("zeros.both", "equal", "equal.first")]
 
-    def seen() -> float:
+    def found() -> float:
         counts = []
         for case in asked:
             with unwatched.holding(3) as held:
                 observe(verifier, case)
-            counts.append(held.counts.tolist())
+            counts.append(held.rows.tolist())
         return unwatched.evidence(counts)
 
-    assert seen() < 5
+    assert found() < 5
     monkeypatch.setattr(Uniform, "below", below)
-    assert seen() > Budget(1e-12).threshold
+    assert found() > Budget(1e-12).threshold
 
 
 # --- one law -----------------------------------------------------------------------------------
@@ -211,7 +262,7 @@ def held(
 
     with unwatched.holding(seed) as found:
         exact_law(program, many=lambda n: Counter(drawn(n)))
-    return found.counts
+    return found.rows
 
 
 def test_places_of_a_right_law_are_uniform() -> None:
@@ -254,8 +305,9 @@ def test_floats_are_not_compared() -> None:
 
     with unwatched.holding(0) as found:
         exact_law(lambda: (0.1, torch.rand(()) < 0.5), many=other)
-    assert found.counts[-1] == 0
-    assert found.counts.sum() > 0
+    assert (found.rows + found.alone)[-1] == 0
+    assert found.rows.sum() > 0
+    assert found.alone.sum() > 0
 
 
 def test_nothing_is_run_again_where_nothing_is_held() -> None:

@@ -115,11 +115,17 @@ def exact_law(
             hold(
                 law,
                 slack=lane.slack,
-                runs=len(outcomes),
+                alone=-(-len(outcomes) // 2),
+                rows=min(_ROWS_TO_WATCHED * len(outcomes), _MOST_ROWS),
                 one=lambda: _frozen(program()),
                 many=many,
             )
     return ExactLaw(law, len(outcomes), lane.slack)
+
+
+# A watched run costs some twelve real ones, and a row of a call far less than a call: so many rows,
+# and a real run for every other watched one, cost less than a tenth of the watched ones.
+_ROWS_TO_WATCHED, _MOST_ROWS = 256, 2048
 
 
 @contextlib.contextmanager

@@ -44,6 +44,7 @@ that cannot be fed, other generators, and noise that is neither compared nor rac
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -63,6 +64,7 @@ from draftproof.conformance.lanes._search import (
 from draftproof.conformance.lanes._tape import NOWHERE, Block, Playback, Point, RowsMixed, Tape
 from draftproof.conformance.lanes.exact import TooManyRuns, _one_thread, _uncompiled
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.conformance.lanes.unwatched import hold
 from draftproof.reference.law import Law
 from draftproof.reference.rational import Rational
 
@@ -120,20 +122,52 @@ def probed_laws(
     Where `at_once` rows of a batch cost about as much as one, walls are found in fewer calls, of
     more rows: of so many times as many.
 
+    Where laws are held against real runs (`unwatched.holding`), so are these.
+
     Outcomes are told apart by `==`. Raises `OpaqueRandomness`, `TooManyRuns`, and whatever the
     program raises.
     """
+    refusal = None
     with foreign.generators_untouched(partial(verify, (0,))), _one_thread(), _uncompiled():
         try:
             program = _Program(verify, vocabulary, most_runs, held_back, at_once, [0] * subjects)
-            if batched and subjects > 0:
-                with contextlib.suppress(RowsMixed):
-                    return _Lane(program, alone=False).laws()
-            return _Lane(program, alone=True).laws()
+            laws = _laws(program, batched=batched and subjects > 0)
         except OpaqueRandomness as reason:
             # A generator that was touched says more, and is told of on the way out.
             refusal = reason
-    raise refusal
+    if refusal is not None:
+        raise refusal
+    for subject, found in enumerate(laws):
+        hold_probed(
+            found.law,
+            lambda rows, subject=subject: verify([subject] * rows),  # type: ignore[misc]  # mypy infers no lambda with a default
+            slack=found.resolution,
+            batched=batched,
+        )
+    return laws
+
+
+def hold_probed(
+    law: Law[Any], verify: Callable[[int], Sequence[Any]], *, slack: Rational, batched: bool
+) -> None:
+    """Hold a law that this lane computed against real runs, if that is asked for.
+
+    `verify(n)` runs the program once on n rows, each of which has that law.
+    """
+    with _one_thread(), _uncompiled():
+        hold(
+            law,
+            slack=slack,
+            alone=_ALONE if batched else _REAL,
+            rows=_REAL,
+            one=lambda: verify(1)[0],
+            many=(lambda rows: Counter(verify(rows))) if batched else None,
+        )
+
+
+# A law is probed by a thousand rows and more: so many real ones are a tenth at most, and where they
+# are those of one call, so are a few calls of one row.
+_REAL, _ALONE = 128, 16
 
 
 @dataclass(frozen=True)
@@ -146,6 +180,13 @@ class _Program:
     held_back: int
     at_once: int
     runs: list[int]
+
+
+def _laws(program: _Program, *, batched: bool) -> tuple[ProbedLaw[Any], ...]:
+    if batched:
+        with contextlib.suppress(RowsMixed):
+            return _Lane(program, alone=False).laws()
+    return _Lane(program, alone=True).laws()
 
 
 class _Lane:

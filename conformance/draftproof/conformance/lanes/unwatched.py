@@ -1,12 +1,15 @@
-"""Real runs, which nobody watches, held against the laws that the exact lane computes.
+"""Real runs, which nobody watches, held against the laws that the exact and probe lanes compute.
 
-The exact lane sees a program through what it intercepts, and a gap there is a wrong law without a
+These lanes see a program through what they intercept, and a gap there is a wrong law without a
 word: the weights sum to 1 either way. So every law that a campaign computes is followed by runs of
 the same program with real random numbers. An outcome x of a law with weights w is turned into
 F(x-) + V w(x), F being the running sum in a fixed order and V uniform: a number that is uniform on
 [0, 1) if the law is right, whatever the law is. All of them together are counted in one histogram,
 with a bin for outcomes that the law excludes, and are one e-process (`statistics`): a fault that
 moves all laws a little is seen by it, where each law by itself would show gross ones only.
+
+Calls of one row and rows of one call are counted apart: a program may take another way with one
+row, and rows of one call may disturb each other.
 
 What is compared are whole numbers and words: floats may be rounded differently in a real run.
 """
@@ -19,7 +22,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import count
-from math import ceil
 from typing import Any
 
 import numpy
@@ -53,12 +55,11 @@ times among a dozen tokens, is off by less than a thousand roundings.
 _LOOSE = rational("1/1024")
 """A law that is known no better than that is not held against anything."""
 
-AT_ONCE, ROWS = 256, 8192
-"""Rows of one call for each watched run, and the most of them.
+_Counts = NDArray[numpy.int64]
 
-A watched run costs some twelve real ones, and 256 rows more cost a call less than another call. So
-real runs cost a tenth of the watched ones at most, and so do half as many one by one.
-"""
+
+def _nothing() -> _Counts:
+    return numpy.zeros(BINS + 1, numpy.int64)
 
 
 @dataclass
@@ -66,12 +67,23 @@ class Held:
     """Real runs of some laws: counts by bin, the last for what the laws exclude."""
 
     random: numpy.random.Generator
-    together: bool = True
-    """True where rows of one call count as runs, if an adapter takes several."""
-    share: float = 0.5
-    """Real runs for each watched one, where they are done one by one."""
-    counts: NDArray[numpy.int64] = field(default_factory=lambda: numpy.zeros(BINS + 1, numpy.int64))
+    times: int | None = None
+    """So many times as many calls of one row, and no call of several; None: what is usual."""
+    alone: _Counts = field(default_factory=_nothing)
+    """Of calls as they were watched: of one row, where the law is that of a row."""
+    rows: _Counts = field(default_factory=_nothing)
+    """Of rows of one call."""
     generators: dict[str, torch.Generator] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Count anew: a lane turned out to be blind, and another one begins."""
+        self.alone, self.rows = _nothing(), _nothing()
+
+    def counted(self, lane: str) -> dict[str, Any]:
+        """Return the counts as evidence has them, nothing where there were no runs."""
+        if not (self.alone.any() or self.rows.any()):
+            return {}
+        return {"lane": lane, "alone": self.alone.tolist(), "rows": self.rows.tolist()}
 
 
 # While a program runs under the exact lane, torch's own is one that must not be seeded.
@@ -83,12 +95,22 @@ _RUNNING: ContextVar[Held | None] = ContextVar("running", default=None)
 
 
 @contextmanager
-def holding(seed: int, *, together: bool = True, share: float = 0.5) -> Iterator[Held]:
+def holding(seed: int, *, times: int | None = None) -> Iterator[Held]:
     """Hold all laws that are computed meanwhile against real runs, which depend on the seed."""
-    held = Held(numpy.random.default_rng(seed), together, share)
+    held = Held(numpy.random.default_rng(seed), times)
     token = _HELD.set(held)
     try:
         yield held
+    finally:
+        _HELD.reset(token)
+
+
+@contextmanager
+def holding_nothing() -> Iterator[None]:
+    """Hold no law that is computed meanwhile: that is done when it is used."""
+    token = _HELD.set(None)
+    try:
+        yield
     finally:
         _HELD.reset(token)
 
@@ -112,13 +134,15 @@ def hold(
     law: Law[Any],
     *,
     slack: Rational,
-    runs: int,
+    alone: int,
+    rows: int,
     one: Callable[[], Hashable],
     many: Callable[[int], Mapping[Hashable, int]] | None,
 ) -> None:
-    """Hold a law that took some runs against real ones, if that is asked for.
+    """Hold a law against real runs, if that is asked for.
 
-    `one()` is the outcome of a real run, `many(n)` counts those of n rows of one call.
+    `one()` is the outcome of a real run, of which there are `alone`; `many(n)` counts those of n
+    `rows` of one call, None where there is no such call.
     """
     held = _HELD.get()
     if held is None or slack > _LOOSE:
@@ -126,17 +150,17 @@ def hold(
     token = _RUNNING.set(held)
     try:
         with seeded(int(held.random.integers(2**63))):
-            if many is not None and held.together:
-                seen = many(min(AT_ONCE * runs, ROWS))
-            else:
-                seen = Counter(one() for _ in range(ceil(held.share * runs)))
+            by_rows = many(rows) if many is not None and held.times is None else {}
+            by_calls = Counter(one() for _ in range(alone * (held.times or 1)))
     finally:
         _RUNNING.reset(token)
-    _count(law, seen, held)
+    held.rows += _places(law, by_rows, held.random)
+    held.alone += _places(law, by_calls, held.random)
 
 
-def _count(law: Law[Any], seen: Mapping[Hashable, int], held: Held) -> None:
-    """Count the places of outcomes in a law."""
+def _places(law: Law[Any], seen: Mapping[Hashable, int], random: numpy.random.Generator) -> _Counts:
+    """Return the counts of the places of outcomes in a law."""
+    counts = _nothing()
     weights: dict[Hashable, float] = {}
     for outcome, weight in law.items():
         known = _without_floats(outcome)
@@ -148,11 +172,12 @@ def _count(law: Law[Any], seen: Mapping[Hashable, int], held: Held) -> None:
     for outcome, times in sorted(seen.items(), key=repr):
         outcome = _without_floats(outcome)
         if outcome not in weights:
-            held.counts[BINS] += times
+            counts[BINS] += times
             continue
-        places = starts[outcome] + weights[outcome] * held.random.random(times)
+        places = starts[outcome] + weights[outcome] * random.random(times)
         bins = numpy.minimum((places * BINS).astype(numpy.int64), BINS - 1)
-        held.counts[:BINS] += numpy.bincount(bins, minlength=BINS)
+        counts[:BINS] += numpy.bincount(bins, minlength=BINS)
+    return counts
 
 
 def _without_floats(outcome: Any) -> Hashable:

@@ -32,6 +32,7 @@ from draftproof.conformance.lanes.sample import (
     observed_text,
     outcome,
 )
+from draftproof.conformance.lanes.unwatched import holding_nothing
 from draftproof.conformance.observe import (
     BLINDNESS,
     EXACT,
@@ -39,6 +40,7 @@ from draftproof.conformance.observe import (
     SAMPLE,
     Observation,
     as_observed,
+    hold_observed,
     left_behind,
     observe,
     observe_together,
@@ -178,7 +180,9 @@ def judge_case(
         alike = tuple(other for other in alike if is_asked(other.id, terms.cases))
         together = _together.of(adapter, alike)
         if together is not None:
-            return judge(together[alike.index(case)])
+            seen = together[alike.index(case)]
+            hold_observed(adapter, case, seen)
+            return judge(seen)
     return judge(observe(adapter, case, lane=terms.lane))
 
 
@@ -196,7 +200,9 @@ class _Together:
         key = tuple(case.id for case in alike)
         if key not in self._seen:
             try:
-                self._seen[key] = observe_together(adapter, alike, lane=PROBE)
+                # Whose task comes first is chance; each holds its own laws.
+                with holding_nothing():
+                    self._seen[key] = observe_together(adapter, alike, lane=PROBE)
             except BLINDNESS:
                 self._seen[key] = None
         return self._seen[key]
