@@ -257,7 +257,7 @@ def _disagreeing(work: Work, lane: str, counts: Sequence[Mapping[str, Any]]) -> 
     """
     threshold = Budget(work.terms.false_alarm).threshold
     alone, rows = ([each[kind] for each in counts] for kind in ("alone", "rows"))
-    if log_mean([unwatched.evidence(alone), unwatched.evidence(rows)]) < threshold:
+    if log_mean([unwatched.evidence(each) for each in (alone, rows, alone + rows)]) < threshold:
         return None
     tasks = iter(task for task in work.tasks if lane in task.lanes)
     while unwatched.evidence(alone) < threshold:

@@ -221,7 +221,12 @@ def _exact(adapter: Adapter, rows: Sequence[Asked], declared: Declaration) -> Jo
         return {tuple((number,) for number in row): times for row, times in seen.items()}
 
     is_one = declared.batch and len(rows) == 1
-    raw = exact_law(lambda: asked(rows), most_runs=_MOST_RUNS, many=many if is_one else None)
+    raw = exact_law(
+        lambda: asked(rows),
+        most_runs=_MOST_RUNS,
+        many=many if is_one else None,
+        at_once=declared.at_once,
+    )
     return JointLaw(raw.law.map(lambda outcome: outcomes(outcome, rows)), raw.runs, raw.slack)
 
 

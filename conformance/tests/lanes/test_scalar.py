@@ -49,6 +49,12 @@ def _(_: float) -> str:
     return "float"
 
 
+def put(u: Any) -> torch.Tensor:
+    into = torch.zeros(2)
+    into[torch.tensor([0])] = u
+    return into
+
+
 QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "isinstance": lambda u: isinstance(u, float),
     "isinstance of several": lambda u: isinstance(u, (int, float)),
@@ -66,6 +72,13 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "callable": callable,
     "has no attributes": lambda u: hasattr(u, "__dict__"),
     "torch says float": lambda u: str(torch.full((1,), 1.0).add(u).dtype),
+    "beside no dimension": lambda u: str((torch.tensor(1.0) * u).dtype),
+    "beside an integer": lambda u: str((u + torch.tensor(2)).dtype),
+    "beside integers": lambda u: str(torch.mul(torch.tensor([2]), u).dtype),
+    "beside double": lambda u: str((torch.tensor(1.0).double() - u).dtype),
+    "no memory": lambda u: hasattr(u, "_tensor") or hasattr(u, "__slots__"),
+    "no copies of its own": lambda u: hasattr(u, "__copy__") or hasattr(u, "__deepcopy__"),
+    "type's name": lambda u: (type.__name__, type.__module__, type(type(u)).__qualname__),
 }
 
 
@@ -118,6 +131,7 @@ LAWS: dict[str, Callable[[Any], Any]] = {
     "sum": lambda u: sum([u, 1.0]) < 1.25,
     "power": lambda u: u**2 < 0.0625,
     "of the type": lambda u: u < type(u)("0.25"),
+    "put": lambda u: put(u)[0] < 0.25,
 }
 
 
@@ -167,7 +181,6 @@ BLIND: dict[str, Callable[[Any], Any]] = {
     "of half": lambda u: bool(torch.sub(torch.ones(1).half(), u) > 0.5),
     # Torch is given a tensor where it was given a number.
     "scatter": lambda u: torch.zeros(1, 2).scatter_(1, torch.tensor([[0]]), u),
-    "index put": lambda u: torch.zeros(2, 2).__setitem__((torch.tensor([0, 1]),) * 2, u),
 }
 
 
@@ -201,6 +214,13 @@ def test_a_branch_that_is_never_taken_outside_is_not_taken_here() -> None:
         return bool(u < (0.75 if isinstance(u, float) and type(u) is float else 0.5))
 
     assert exact_law(accepts).law[True] == rational("3/4")
+
+
+def test_a_generator_is_called_as_ever() -> None:
+    def asked() -> tuple[str, str]:
+        return type(torch.Generator()).__name__, torch.Generator.__module__
+
+    assert exact_law(asked).law == Law.certain(asked())
 
 
 def test_a_generator_that_was_made_before_is_one() -> None:

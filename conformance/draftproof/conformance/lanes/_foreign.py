@@ -98,6 +98,8 @@ def _no_seeding(refused: list[OpaqueRandomness]) -> Iterator[None]:
             refused.append(OpaqueRandomness("Generator.set_state", reason, program_line()))
             raise refused[-1]
 
+    Unseeded.__name__ = Unseeded.__qualname__ = torch.Generator.__name__
+    Unseeded.__module__ = torch.Generator.__module__
     torch.Generator, made = Unseeded, torch.Generator  # type: ignore[misc]  # no other hook
     try:
         yield

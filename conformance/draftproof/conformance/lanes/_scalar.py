@@ -13,6 +13,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import reduce
 from types import GenericAlias
 from typing import Any
 
@@ -32,18 +33,23 @@ class Scalar:
         # Python's numbers are of double precision.
         self._tensor = tensor.double()
 
+    def __getattribute__(self, name: str) -> Any:
+        if name in _HIDDEN:
+            raise AttributeError(f"'float' object has no attribute {name!r}")
+        return object.__getattribute__(self, name)
+
     @property  # type: ignore[misc]  # an object's is no property
     def __class__(self) -> type[float]:  # type: ignore[override]  # it is the point
         return float
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        _require_wide((args, kwargs or {}))
-        return func(*opened(args), **opened(kwargs or {}))
+        dtype = _dtype_beside((args, kwargs or {}))
+        return func(*opened(args, dtype), **opened(kwargs or {}, dtype))
 
     def __float__(self) -> float:
         # Raises: no float stands for a random number. So do all that come down to it.
-        return float(self._tensor)
+        return float(tensor_of(self))
 
     def __bool__(self) -> bool:
         return bool(float(self))
@@ -53,12 +59,6 @@ class Scalar:
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         return float(self)
-
-    def __copy__(self) -> Scalar:
-        return self
-
-    def __deepcopy__(self, _: Any) -> Scalar:
-        return self
 
     @property
     def real(self) -> Scalar:
@@ -75,15 +75,32 @@ class Scalar:
         return self
 
 
-def _require_wide(values: Any) -> None:
-    """Raise `OpaqueRandomness` where a number meets a tensor of half precision.
+_HIDDEN = ("_tensor", "__slots__")
+"""What a float has not. What numpy and torch ask for they look up so, too, and must find."""
 
-    Torch rounds a Python number to the dtype of the tensor first, which a tensor of double
-    precision, that stands for it here, is not.
+_TENSOR = Scalar.__dict__["_tensor"]
+
+
+def tensor_of(number: Scalar) -> Tensor:
+    """Return the tensor behind a number."""
+    return _TENSOR.__get__(number)  # type: ignore[no-any-return]  # a slot is untyped
+
+
+def _dtype_beside(values: Any) -> torch.dtype:
+    """Return what a number is to be beside the tensors among some values, where it is one itself.
+
+    Beside a number of Python's the result has the dtype of the tensors, or torch's default one if
+    they are integers. Raises `OpaqueRandomness` beside tensors of half precision, to which torch
+    rounds a number before it computes.
     """
     found = [*_members(values)]
-    if any(isinstance(each, Tensor) and each.dtype in _NARROW for each in found):
+    dtypes = [each.dtype for each in found if isinstance(each, Tensor)]
+    if not _NARROW.isdisjoint(dtypes):
         next(each for each in found if isinstance(each, Scalar)).__float__()
+    if not dtypes:
+        return torch.double
+    floats = [dtype for dtype in dtypes if dtype.is_floating_point or dtype.is_complex]
+    return reduce(torch.promote_types, floats) if floats else torch.get_default_dtype()
 
 
 def _members(values: Any) -> Iterator[Any]:
@@ -97,17 +114,17 @@ def _members(values: Any) -> Iterator[Any]:
         yield values
 
 
-_NARROW = (torch.float16, torch.bfloat16)
+_NARROW = {torch.float16, torch.bfloat16}
 
 
-def opened(value: Any) -> Any:
-    """Return the value with every `Scalar` in it as its tensor."""
+def opened(value: Any, dtype: torch.dtype = torch.double) -> Any:
+    """Return the value with every `Scalar` in it as its tensor, of a dtype."""
     if isinstance(value, Scalar):
-        return value._tensor
+        return tensor_of(value).to(dtype)
     if isinstance(value, (list, tuple)):
-        return _like(value, map(opened, value))
+        return _like(value, (opened(each, dtype) for each in value))
     if isinstance(value, dict):
-        return {key: opened(each) for key, each in value.items()}
+        return {key: opened(each, dtype) for key, each in value.items()}
     return value
 
 
@@ -149,8 +166,8 @@ def require_own(error: BaseException) -> None:
 
 def _compared(relation: str) -> Any:
     def compared(self: Scalar, other: Any) -> Any:
-        _require_wide((self, other))
-        answer = getattr(self._tensor, relation)(opened(other))
+        dtype = _dtype_beside((self, other))
+        answer = getattr(opened(self, dtype), relation)(opened(other, dtype))
         known = isinstance(other, Tensor) or answer is NotImplemented
         return answer if known else bool(answer)
 
@@ -159,8 +176,8 @@ def _compared(relation: str) -> Any:
 
 def _computed(operation: str) -> Any:
     def computed(self: Scalar, *others: Any) -> Any:
-        _require_wide((self, others))
-        answer = getattr(self._tensor, operation)(*opened(others))
+        dtype = _dtype_beside((self, others))
+        answer = getattr(opened(self, dtype), operation)(*opened(others, dtype))
         known = any(isinstance(each, Tensor) for each in others) or answer is NotImplemented
         return answer if known else answer.item()
 
@@ -230,3 +247,7 @@ class _AsType(type):
 
 class _Type(type, metaclass=_AsType):
     """Stand-in for the builtin `type` in programs that have a `Scalar`."""
+
+
+_Type.__name__ = _Type.__qualname__ = "type"
+_Type.__module__ = "builtins"

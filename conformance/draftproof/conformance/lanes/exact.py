@@ -45,6 +45,7 @@ from draftproof.conformance.lanes._scalar import (
     opened,
     require_own,
     scalars,
+    tensor_of,
 )
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
 from draftproof.conformance.lanes.unwatched import hold
@@ -80,6 +81,7 @@ def exact_law(
     *,
     most_runs: int = 1_000_000,
     many: Callable[[int], Mapping[Hashable, int]] | None = None,
+    at_once: int = 1,
     is_held: bool = True,
 ) -> ExactLaw[Any]:
     """Return the exact law of what `program` returns.
@@ -91,7 +93,7 @@ def exact_law(
 
     Where laws are held against real runs (`unwatched.holding`), so is this one, unless `is_held`
     is False. `many(n)` then counts the outcomes of n runs, as a program that takes rows has them
-    from one call; tensors in them are tuples.
+    from one call; tensors in them are tuples. `at_once` rows cost about as much as one.
 
     Raises `OpaqueRandomness`, `TooManyRuns`, and whatever the program raises.
     """
@@ -116,16 +118,16 @@ def exact_law(
                 law,
                 slack=lane.slack,
                 alone=-(-len(outcomes) // 2),
-                rows=min(_ROWS_TO_WATCHED * len(outcomes), _MOST_ROWS),
+                rows=min(-(-len(outcomes) // 2) * at_once, _MOST_ROWS),
                 one=lambda: _frozen(program()),
                 many=many,
             )
     return ExactLaw(law, len(outcomes), lane.slack)
 
 
-# A watched run costs some twelve real ones, and a row of a call far less than a call: so many rows,
-# and a real run for every other watched one, cost less than a tenth of the watched ones.
-_ROWS_TO_WATCHED, _MOST_ROWS = 256, 2048
+# A watched run costs some twelve real ones: a real call for every other one, and as many rows as
+# cost no more, are a tenth of the watched ones at most. More rows than these tell little more.
+_MOST_ROWS = 2048
 
 
 @contextlib.contextmanager
@@ -353,7 +355,7 @@ def _is_composite(func: OpOverload) -> bool:
 def _frozen(outcome: Any, dispatch: _Dispatch | None = None) -> Hashable:
     """Return the outcome with every tensor as nested tuples of plain numbers."""
     if isinstance(outcome, Scalar):
-        outcome = outcome._tensor
+        outcome = tensor_of(outcome)
     if isinstance(outcome, Tensor):
         if dispatch is not None:
             _require_settled(outcome, dispatch)
