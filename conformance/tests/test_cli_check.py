@@ -233,13 +233,45 @@ def test_forged_verdicts_on_samples_do_not_follow_from_their_counts(folder: Path
     assert "the verdicts on task 8 do not follow from its counts" in refused(path, "EditedEvidence")
 
 
+def test_a_verdict_that_its_own_figures_contradict_is_forged(folder: Path) -> None:
+    def flattered(records: list[Record]) -> None:
+        for record in results(records):
+            for finding in record["findings"]:
+                finding.update(verdict="pass")
+        records[-2]["counterexample"] = None
+
+    path = folder / "wrong.json"
+    forged(path, flattered)
+    assert "law.lossless on generic.v2.l1 is 'pass' at a distance of" in refused(
+        path, "EditedEvidence"
+    )
+
+
+def test_what_conforms_can_be_required(folder: Path) -> None:
+    paths = folder / "right.json", folder / "wrong.json"
+    assert check(*paths).exit_code == 0
+    assert check(paths[0], "--require", "conforms").exit_code == 0
+    ran = check(*paths, "--require", "conforms")
+    assert ran.exit_code == 1
+    assert f"{paths[1]}: does not conform, where 'conforms' is required" in ran.stderr
+
+
+def test_nothing_is_run_that_only_a_certificate_names(folder: Path) -> None:
+    path = folder / "right.json"
+    ran = check(path, "--rerun")
+    assert ran.exit_code == 3
+    assert "judging again would run" in ran.stderr
+    assert "say which verifier it is with --adapter, or take its word with --trust" in ran.stderr
+    assert "judged again" not in ran.stdout
+
+
 def test_a_forgery_is_found_out_by_doing_it_again(folder: Path) -> None:
     path = folder / "wrong.json"
     forged(path, acquit)
     assert check(path).exit_code == 0
-    ran = check(path, "--rerun")
+    ran = check(path, "--rerun", "--trust")
     assert ran.exit_code == 5
-    assert "conforms, as it was written" in ran.stdout
+    assert "conforms: laws computed, off by at most 0, as it was written" in ran.stdout
     assert "DIFFERENT: task 0, result: findings/0/verdict was 'pass', is 'fail'" in ran.stdout
     assert "DIFFERENT: the counterexample" in ran.stdout
     assert "Error: judging again does not leave this evidence" in ran.stderr
@@ -315,7 +347,7 @@ def test_a_stale_certificate_is_no_error_and_cannot_be_overlooked(of_ours: Path)
     told = state(path)
     assert (told["state"], told["suite"]["then"]) == ("stale", OTHER)
     assert told["command"] == "draftproof certify torch-token --mode quick"
-    ran = check(path, "--rerun")
+    ran = check(path, "--rerun", "--trust")
     assert ran.exit_code == 5
     assert "  stale: the verifier and the suite have changed" in ran.stdout
     assert "StaleEvidence: it was judged by suite 0.0.1 (000000000000)" in ran.stderr
@@ -352,7 +384,7 @@ def test_a_verifier_of_others_is_compared_where_it_is_named(folder: Path) -> Non
 
 
 def test_what_was_judged_again_is_of_the_same_verifier(folder: Path) -> None:
-    assert state(folder / "right.json", "--rerun")["state"] == "current"
+    assert state(folder / "right.json", "--rerun", "--trust")["state"] == "current"
 
 
 def test_what_is_not_as_it_was_written_is_neither(folder: Path) -> None:
@@ -390,7 +422,7 @@ def test_nothing_beside_a_certificate_is_imported(of_ours: Path, tmp_path: Path)
 
 
 def test_what_is_judged_again_comes_out_the_same(folder: Path) -> None:
-    ran = check(folder / "right.json", "--rerun")
+    ran = check(folder / "right.json", "--rerun", "--trust")
     assert (ran.exit_code, ran.stderr) == (0, "")
     assert "judged again: 4 parts the same to the bit" in ran.stdout
     assert "DIFFERENT" not in ran.stdout
@@ -408,7 +440,7 @@ def test_on_another_processor_rounding_is_no_difference(
         finding["distance"] += share * finding["allowed"]
 
     forged(path, move)
-    ran = check(path, "--rerun")
+    ran = check(path, "--rerun", "--trust")
     assert ran.exit_code == code
     assert "elsewhere: processor was 'Abacus 2000', is '" in ran.stdout
     said = "1 parts the same but for rounding: a distance moved by"
@@ -423,7 +455,7 @@ def test_an_adapter_that_moved_is_named(made: Path, tmp_path: Path) -> None:
     records = list(read_finished(made / "right.jsonl")[0].records)
     records[0]["adapter"]["place"] = "./gone.py:Batched"
     certify(records, folder / "right.json")
-    ran = check(folder / "right.json", "--rerun")
+    ran = check(folder / "right.json", "--rerun", "--trust")
     assert ran.exit_code == 3
     assert "there is no file 'gone.py'; say with --adapter where it lies" in ran.stderr
     moved = ("--rerun", "--adapter", f"{folder / 'mine.py'}:Batched", "--json")
@@ -449,12 +481,12 @@ def test_the_gravest_of_several_decides(folder: Path) -> None:
     records = list(read_finished(folder / "right.jsonl")[0].records)
     records[0]["adapter"]["place"] = f"{folder / 'mine.py'}:Batched"
     certify(records, folder / "right.json")
-    ran = check(folder / "right.json", "--rerun")
+    ran = check(folder / "right.json", "--rerun", "--trust")
     assert ran.exit_code == 3
     assert "could not be imported: RuntimeError: not today" in ran.stderr
     (folder / "wrong.json").write_bytes(b"")
     told = json.loads(
-        check(folder / "right.json", folder / "wrong.json", "--rerun", "--json").stdout
+        check(folder / "right.json", folder / "wrong.json", "--rerun", "--trust", "--json").stdout
     )
     assert told["exit_code"] == 5
     assert len(told["certificates"]) == 2
@@ -486,7 +518,7 @@ def test_it_checks_where_there_is_no_torch(folder: Path) -> None:
     command = [sys.executable, "-c", program, "check-certificate", "sampled.json", "--json"]
     for more, code, error in (
         ([], 0, None),
-        (["--rerun"], 3, "it needs PyTorch: pip install 'draftproof[torch]'"),
+        (["--rerun", "--trust"], 3, "it needs PyTorch: pip install 'draftproof[torch]'"),
     ):
         ran = subprocess.run([*command, *more], cwd=folder, capture_output=True, text=True)
         assert (ran.returncode, ran.stderr) == (code, "")

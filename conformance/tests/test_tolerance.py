@@ -29,6 +29,32 @@ def test_by_hand() -> None:
     assert allowed_distance(declared(), 4, 2) == 88 * UNIT_ROUNDOFF["float32"]
 
 
+@pytest.mark.parametrize(
+    ("dtype", "arithmetic", "counts"),
+    [
+        ("bfloat16", None, "bfloat16"),
+        ("bfloat16", "float32", "float32"),
+        ("float16", "float64", "float32"),
+        ("float32", "bfloat16", "float32"),
+    ],
+)
+def test_short_rows_are_held_to_the_arithmetic_that_is_declared(
+    dtype: str, arithmetic: str | None, counts: str
+) -> None:
+    said = declared(dtype=dtype, arithmetic=arithmetic)
+    assert allowed_distance(said, 3, 2) == 78 * UNIT_ROUNDOFF[counts]
+
+
+def test_what_each_dtype_decides_is_as_the_specification_says() -> None:
+    text = next(c for c in chapters() if c.stem == "09-numerics").read_text(encoding="utf-8")
+    told = dict(re.findall(r"\| ([a-z0-9, ]+) \| [^|]+ \| ([^|]+) \|", text))
+    assert float(78 * UNIT_ROUNDOFF["float16"]) == pytest.approx(float(told["float16"]), abs=5e-4)
+    assert float(78 * UNIT_ROUNDOFF["bfloat16"]) == pytest.approx(float(told["bfloat16"]), abs=5e-4)
+    figure, power = told["float64, float32"].split("·")
+    assert power == "10⁻⁶"
+    assert float(78 * UNIT_ROUNDOFF["float32"]) == pytest.approx(float(figure) * 1e-6, abs=5e-8)
+
+
 @pytest.mark.parametrize("logits", [False, True])
 @pytest.mark.parametrize(("vocabulary", "length"), [(1, 1), (2, 1), (3, 2), (4, 3)])
 def test_it_is_the_formula_of_the_specification(vocabulary: int, length: int, logits: bool) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from draftproof.reference.drafting import SCHEMES
+from draftproof.reference.verifiers import ALGORITHMS
 
 if TYPE_CHECKING:
     import torch
@@ -125,6 +127,8 @@ class Adapter(Protocol):
       it owes; a torch dtype or its name;
     * `device` (default "cpu");
     * `dtypes` (default `dtype` alone): all dtypes of rows that it takes;
+    * `arithmetic` (default: that of its rows): the dtype that it computes in where its rows are of
+      a shorter one, by whose rounding alone it is judged then;
     * `max_drafts` (default 1): the largest K that it takes;
     * `scheme` (default "iid"): how the siblings of several drafts are drawn together;
     * `batch` (default True): False if it takes one row at a time, B = 1;
@@ -148,7 +152,13 @@ class Adapter(Protocol):
 
     name: str
     version: str
-    algorithm: str
+
+    @property
+    def algorithm(self) -> str | None:
+        """The name of one of the reference's algorithms.
+
+        None for one of its own, which is judged by what needs no reference.
+        """
 
     def verify(self, request: Request) -> Result:
         """Verify B rows of drafts."""
@@ -188,6 +198,8 @@ class Declaration:
     undefined: Mapping[str, str] = field(default_factory=dict, hash=False)
     generates: bool = False
     """Whether it has a method `generate`."""
+    arithmetic: str | None = None
+    """The dtype that shorter rows are computed in, None for their own."""
 
 
 INVALID_INPUTS = ("nan", "negative", "unnormalised", "shape", "token")
@@ -202,7 +214,7 @@ DTYPES = ("float64", "float32", "float16", "bfloat16")
 
 def declaration(adapter: Any) -> Declaration:
     """Return what the adapter declares. Raises `InvalidAdapter`."""
-    for attribute in ("name", "version", "algorithm"):
+    for attribute in ("name", "version"):
         value = getattr(adapter, attribute, None)
         if not isinstance(value, str) or not value or not value.isprintable():
             raise InvalidAdapter(
@@ -216,7 +228,7 @@ def declaration(adapter: Any) -> Declaration:
     declared = Declaration(
         name=adapter.name,
         version=adapter.version,
-        algorithm=adapter.algorithm,
+        algorithm=_algorithm(adapter),
         dtype=_dtype(getattr(adapter, "dtype", "float32")),
         dtypes=_dtypes(adapter),
         device=str(getattr(adapter, "device", "cpu")),
@@ -231,6 +243,7 @@ def declaration(adapter: Any) -> Declaration:
         noise=_noise(adapter),
         undefined=_undefined(adapter),
         generates=callable(getattr(adapter, "generate", None)),
+        arithmetic=_arithmetic(adapter),
     )
     for attribute in ("max_drafts", "at_once"):
         count = getattr(declared, attribute)
@@ -246,10 +259,49 @@ def declaration(adapter: Any) -> Declaration:
     return declared
 
 
+OWN = "own"
+"""What an adapter's algorithm is called that is none of the reference's, and has no name."""
+
+
+def _algorithm(adapter: Any) -> str:
+    """Return the name of the adapter's algorithm, which must not look like one that it is not."""
+    if not hasattr(adapter, "algorithm"):
+        raise InvalidAdapter(
+            f"an adapter needs 'algorithm', the name of one that `draftproof list` has, or None "
+            f"for one of its own; {type(adapter).__name__} has none"
+        )
+    name = adapter.algorithm
+    if name is None:
+        return OWN
+    if not isinstance(name, str) or not name or not name.isprintable():
+        raise InvalidAdapter(
+            f"'algorithm' must be a non-empty printable string, or None for one of its own; "
+            f"{type(adapter).__name__}.algorithm is {name!r}"
+        )
+    written = name.strip().lower().replace("-", "_").replace(" ", "_")
+    near = get_close_matches(written, ALGORITHMS, n=1, cutoff=0.8)
+    if near and name not in ALGORITHMS:
+        raise InvalidAdapter(
+            f"'algorithm' is {name!r}, which the reference does not know: did you mean "
+            f"{near[0]!r}? One of its own is declared as None"
+        )
+    return name
+
+
 def _dtype(given: Any) -> str:
     name = str(given).removeprefix("torch.")
     if name not in DTYPES:
         raise InvalidAdapter(f"'dtype' must be one of {', '.join(DTYPES)}, got {name!r}")
+    return name
+
+
+def _arithmetic(adapter: Any) -> str | None:
+    given = getattr(adapter, "arithmetic", None)
+    if given is None:
+        return None
+    name = str(given).removeprefix("torch.")
+    if name not in DTYPES:
+        raise InvalidAdapter(f"'arithmetic' must be one of {', '.join(DTYPES)}, got {name!r}")
     return name
 
 

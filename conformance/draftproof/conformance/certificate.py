@@ -29,10 +29,13 @@ from draftproof.conformance.finding import (
     ERROR,
     FAIL,
     INCONCLUSIVE,
+    PARTIAL,
     PASS,
     SKIPPED,
     Finding,
+    contradiction,
     finding_to_json,
+    findings_from_json,
 )
 from draftproof.spec import MalformedDocument, validate
 
@@ -41,6 +44,7 @@ PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
 
 CONCLUSIONS = {
     PASS: "conforms",
+    PARTIAL: "passes some cases",
     FAIL: "does not conform",
     INCONCLUSIVE: "inconclusive",
     ERROR: "could not be judged",
@@ -92,6 +96,7 @@ def statement(records: Sequence[Record], *, evidence: str, digest: str) -> dict[
                 "created": header["created"],
                 **{key: campaign[key] for key in ("mode", "tier", "lanes", "blind", "seed")},
                 **({"cases": campaign["cases"]} if "cases" in campaign else {}),
+                **({"asked": found.asked, "planned": campaign["planned"]} if found.asked else {}),
                 "chance": {key: campaign[key] for key in ("false_alarm", "tests")},
                 "adapter": header["adapter"],
                 "environment": header["environment"],
@@ -124,7 +129,8 @@ def _with_digest(document: dict[str, Any]) -> dict[str, Any]:
 def exit_code(document: Mapping[str, Any]) -> int:
     """Return what a command says of a certificate: 0 is right, 1 wrong, 3 unjudged, 4 unsure.
 
-    A requirement that is known to fail is not asked, however it fails.
+    It is 6 where nothing is wrong, and not all cases were asked. A requirement that is known to
+    fail is not asked, however it fails.
     """
     found = document["predicate"]["draftproof"]
     known = {each["id"] for each in found["known_failures"]}
@@ -136,14 +142,16 @@ def exit_code(document: Mapping[str, Any]) -> int:
     if found["verdict"] == CONCLUSIONS[INCONCLUSIVE]:
         # It may be what was not asked that leaves it open.
         verdicts.add(INCONCLUSIVE)
+    if found.get("asked", 0) < found.get("planned", 0):
+        verdicts.add(PARTIAL)
     return next((code for verdict, code in _CODES.items() if verdict in verdicts), 0)
 
 
-_CODES = {ERROR: 3, FAIL: 1, INCONCLUSIVE: 4}
+_CODES = {ERROR: 3, FAIL: 1, INCONCLUSIVE: 4, PARTIAL: 6}
 
 
 def gravest(codes: Collection[int]) -> int:
-    """Return the exit code of several: 5 before 3, then 1, then 4."""
+    """Return the exit code of several: 5 before 3, then 1, then 4, then 6."""
     return next((code for code in (5, *_CODES.values()) if code in codes), 0)
 
 
@@ -216,6 +224,11 @@ def checked(path: Path) -> tuple[dict[str, Any], Evidence]:
         raise MalformedEvidence(f"no certificate follows from {file}: {error}") from error
     if follows != document:
         raise EditedEvidence(f"{path} does not follow from its evidence {file}")
+    for number, record in enumerate(evidence.records, start=1):
+        for finding in findings_from_json(record.get("findings", ())):
+            if told := contradiction(finding):
+                where = f"{file}, line {number}: {finding.requirement} on {finding.case}"
+                raise EditedEvidence(f"{where} {told}")
     return document, evidence
 
 
@@ -224,9 +237,9 @@ def _text(document: dict[str, Any]) -> str:
 
 
 def _result(found: Report) -> str:
-    if found.verdict != PASS:
+    if found.verdict not in (PASS, PARTIAL):
         return "FAILED"
-    ok = all(d.verdict in (PASS, SKIPPED) for d in found.decisions)
+    ok = found.verdict == PASS and all(d.verdict in (PASS, SKIPPED) for d in found.decisions)
     return "PASSED" if ok else "WARNED"
 
 

@@ -11,6 +11,7 @@ from draftproof.conformance.finding import (
     ERROR,
     FAIL,
     INCONCLUSIVE,
+    PARTIAL,
     PASS,
     SKIPPED,
     Finding,
@@ -51,11 +52,13 @@ class Report:
     """What a campaign came to; `verdict` is that of its MUST requirements together.
 
     `header` says what was judged and how, as in the evidence; `search` and `counterexample` are as
-    in the certificate.
+    in the certificate. `asked` is the number of cases that were asked, where not all were meant to
+    be.
     """
 
     header: Mapping[str, Any]
     verdict: str
+    asked: int | None
     decisions: tuple[Decision, ...]
     search: Mapping[str, Any] | None
     counterexample: Mapping[str, Any] | None
@@ -63,6 +66,7 @@ class Report:
 
 def report(records: Sequence[Record]) -> Report:
     """Return what the records of a campaign come to; it has left the counterexample behind it."""
+    plan = records
     header, records = decisive(records)
     findings = [f for record in records for f in findings_from_json(record.get("findings", ()))]
     only = header["campaign"]["only"]
@@ -72,9 +76,15 @@ def report(records: Sequence[Record]) -> Report:
         if not only or decision.requirement.id in only
     )
     by_kind = {record["record"]: record for record in records}
+    campaign = header["campaign"]
+    verdict, asked = overall(decided, strict=campaign["mode"] == "certify"), None
+    if "planned" in campaign:
+        asked = len({record["case"] for record in plan if record["record"] == "case"})
+        verdict = PARTIAL if verdict == PASS and asked < campaign["planned"] else verdict
     return Report(
         header=header,
-        verdict=overall(decided, strict=header["campaign"]["mode"] == "certify"),
+        verdict=verdict,
+        asked=asked,
         decisions=decided,
         search=by_kind["search"]["search"] if "search" in by_kind else None,
         counterexample=by_kind["counterexample"]["counterexample"],

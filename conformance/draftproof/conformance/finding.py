@@ -14,6 +14,12 @@ from draftproof.reference.rational import Rational, exactly
 PASS, FAIL, INCONCLUSIVE, SKIPPED, ERROR = "pass", "fail", "inconclusive", "skipped", "error"
 """The verdicts. Inconclusive never certifies; a skip carries its reason."""
 
+UNREFERENCED = "the reference does not have its algorithm"
+"""How the reason of a skip begins where there is nothing to hold an adapter against."""
+
+PARTIAL = "partial"
+"""What a campaign comes to that passes, and was not asked all cases."""
+
 
 @dataclass(frozen=True)
 class Sampled:
@@ -82,6 +88,21 @@ def verdict_of(distance: Rational, allowed: Rational, slack: Rational) -> str:
     if distance + slack <= min(allowed, DECISIVE):
         return PASS
     return FAIL if distance - slack > allowed else INCONCLUSIVE
+
+
+def contradiction(finding: Finding) -> str:
+    """Return in what a verdict is not that of its own figures, empty if it may be."""
+    if finding.distance is None or finding.allowed is None or finding.sampled is not None:
+        return ""
+    measured = (
+        f"is {finding.verdict!r} at a distance of {float(finding.distance):.3g}, where "
+        f"{float(finding.allowed):.3g} is allowed"
+    )
+    if finding.verdict == PASS and finding.distance > min(finding.allowed, DECISIVE):
+        return measured
+    if finding.verdict == FAIL and finding.distance <= finding.allowed:
+        return measured
+    return ""
 
 
 def finding_to_json(finding: Finding) -> dict[str, Any]:

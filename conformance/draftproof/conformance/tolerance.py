@@ -29,7 +29,7 @@ def allowed_distance(
         # A modified row is a normalised excess.
         _, excess = _of_excess(row, length)
         row = excess + 2 * vocabulary
-    return _of_emission(row, vocabulary, length) * unit_of(declared)
+    return _of_emission(row, vocabulary, length) * _unit_of_arithmetic(declared)
 
 
 def allowed_of_text(declared: Declaration, vocabulary: int, horizon: int) -> Rational:
@@ -51,6 +51,12 @@ def unit_of(declared: Declaration) -> Rational:
     Noise is taken as ideal, which in float32 it is to this unit: nobody is held to more.
     """
     return max(UNIT_ROUNDOFF[declared.dtype], UNIT_ROUNDOFF["float32"])
+
+
+def _unit_of_arithmetic(declared: Declaration) -> Rational:
+    """Return the unit in which errors are counted of a verifier that takes rows as they are."""
+    own = UNIT_ROUNDOFF[declared.arithmetic] if declared.arithmetic else unit_of(declared)
+    return min(unit_of(declared), max(own, UNIT_ROUNDOFF["float32"]))
 
 
 def _of_emission(row: int, vocabulary: int, length: int) -> int:

@@ -7,6 +7,7 @@ import decimal
 import fractions
 import functools
 import json
+import marshal
 import math
 import numbers
 import pickle
@@ -49,6 +50,21 @@ def _(_: float) -> str:
     return "float"
 
 
+def caught(function: Callable[..., Any], *arguments: Any) -> str:
+    try:
+        function(*arguments)
+    except (TypeError, ValueError):
+        return "no float"
+    return "float"
+
+
+def divided(u: Any) -> str:
+    try:
+        return str(u / 0)
+    except ZeroDivisionError as error:
+        return str(error)
+
+
 def put(u: Any) -> torch.Tensor:
     into = torch.zeros(2)
     into[torch.tensor([0])] = u
@@ -77,6 +93,8 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "beside integers": lambda u: str(torch.mul(torch.tensor([2]), u).dtype),
     "beside double": lambda u: str((torch.tensor(1.0).double() - u).dtype),
     "no memory": lambda u: hasattr(u, "_tensor") or hasattr(u, "__slots__"),
+    "divided by zero": divided,
+    "no module": lambda u: hasattr(u, "__module__") or hasattr(u, "__complex__"),
     "no copies of its own": lambda u: hasattr(u, "__copy__") or hasattr(u, "__deepcopy__"),
     "type's name": lambda u: (type.__name__, type.__module__, type(type(u)).__qualname__),
 }
@@ -129,7 +147,7 @@ LAWS: dict[str, Callable[[Any], Any]] = {
     "copied": lambda u: copy.deepcopy([u])[0] < 0.25,
     "smallest": lambda u: min(u, 0.25) < 0.25,
     "sum": lambda u: sum([u, 1.0]) < 1.25,
-    "power": lambda u: u**2 < 0.0625,
+    "a large whole number": lambda u: u < 0.25 and u < 10**30,
     "of the type": lambda u: u < type(u)("0.25"),
     "put": lambda u: put(u)[0] < 0.25,
 }
@@ -179,6 +197,15 @@ BLIND: dict[str, Callable[[Any], Any]] = {
     "half of several": lambda u: bool(torch.tensor([0.99], dtype=torch.float16) > u),
     "half product": lambda u: bool(torch.tensor(1.0, dtype=torch.bfloat16) * u >= 1),
     "of half": lambda u: bool(torch.sub(torch.ones(1).half(), u) > 0.5),
+    # A float raises where these overflow.
+    "power": lambda u: u**2 < 0.0625,
+    "too large a number": lambda u: u < 10**400,
+    "complex": lambda u: abs(u + 1j) < 1.2,
+    # The program goes on without the error.
+    "caught": lambda u: caught(json.dumps, u),
+    "caught in C": lambda u: caught(marshal.dumps, u),
+    "caught comparison": lambda u: caught(float.__lt__, u, 0.5),
+    "caught decimal": lambda u: caught(decimal.Decimal, u),
     # Torch is given a tensor where it was given a number.
     "scatter": lambda u: torch.zeros(1, 2).scatter_(1, torch.tensor([[0]]), u),
 }

@@ -12,6 +12,7 @@ import pytest
 
 from draftproof.conformance.mutants import CONTROLS, EXHIBITS, Mutant
 from draftproof.conformance.report import FORMATS, ReportUnavailable, html, rendered
+from draftproof.conformance.report.words import REPEAT
 from draftproof.spec import validate
 
 Make = Any
@@ -141,7 +142,7 @@ def test_one_certificate_is_told_in_order(failing: dict[str, Any]) -> None:
     assert "[1] then 0" in texts(page, "th")
     links = [a["href"] for a, _ in Elements(page).all("a")]
     assert links == ["https://example.org/issues/1"]
-    assert texts(page, "pre") == ["draftproof check-certificate CERTIFICATE.json --rerun"]
+    assert texts(page, "pre") == [REPEAT]
     assert "It says nothing about other inputs." in texts(page, "p")
 
 

@@ -18,7 +18,7 @@ def test_the_verdict_comes_first_and_the_worst_requirement_next(failing: dict[st
     assert "- **law.lossless**: fail: it is lossy" in lines
     assert "- **law.lossless** fails as is known: <https://example.org/issues/1>" in lines
     assert "drafted: [1]" in lines
-    assert "draftproof check-certificate CERTIFICATE.json --rerun" in lines
+    assert "draftproof check-certificate CERTIFICATE.json --rerun --adapter ADAPTER" in lines
     assert "It says nothing about other inputs." in lines
 
 

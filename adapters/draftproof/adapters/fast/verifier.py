@@ -35,6 +35,7 @@ class FastVerifier:
 
     version = version("draftproof")
     dtypes = DTYPES
+    arithmetic = "float32"
     at_once = 4096
     ragged = True
 

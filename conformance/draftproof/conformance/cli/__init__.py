@@ -29,11 +29,12 @@ EXIT_CODES = {
     3: "an adapter could not run or could not be judged",
     4: "inconclusive: no adapter fails, but not everything could be decided",
     5: "malformed evidence: a certificate, proof or vector breaks its schema or does not check",
+    6: "passes in part: nothing fails, and not all cases were asked",
     70: "a defect of draftproof itself",
     130: "interrupted",
     141: "the reader of the output went away",
 }
-"""What the exit codes mean. Of several adapters the gravest counts: 3, then 1, then 4."""
+"""What the exit codes mean. Of several adapters the gravest counts: 3, then 1, then 4, then 6."""
 
 
 @click.group(

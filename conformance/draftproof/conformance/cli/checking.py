@@ -13,7 +13,7 @@ import click
 from draftproof.conformance.certificate import gravest
 from draftproof.conformance.cli.documents import as_json, nothing_printed, print_json
 from draftproof.conformance.cli.working import worked_by
-from draftproof.conformance.report.words import plain
+from draftproof.conformance.report.words import CONFORMS, conclusion, plain
 
 
 @click.command("check-certificate")
@@ -30,18 +30,35 @@ from draftproof.conformance.report.words import plain
     "name",
     help="Import this adapter, and compare or rerun it.",
 )
+@click.option(
+    "--trust",
+    is_flag=True,
+    help="With --rerun: run what the certificate names, a file, a module or a command.",
+)
+@click.option(
+    "--require",
+    "required",
+    type=click.Choice((CONFORMS,)),
+    help="Exit with 1 if a certificate says anything else.",
+)
 @worked_by
 @as_json
 def check_certificate(
     certificates: tuple[Path, ...],
     rerun: bool,
     name: str | None,
+    trust: bool,
+    required: str | None,
     as_json: bool,
     **working: Any,
 ) -> None:
     """Check that certificates are as they were written, and follow from their evidence.
 
-    The evidence lies beside its certificate. With --rerun everything is judged again: on the same
+    The evidence lies beside its certificate. A certificate may well say that its verifier does not
+    conform: --require asks for one that does.
+
+    With --rerun everything is judged again, which runs the verifier: one that is not built in is
+    named by --adapter, or the certificate's own word is taken for it, with --trust. On the same
     platform (processor, system and libraries) all must come out the same, to the bit. Elsewhere a
     distance may move by twice what rounding explains of one law, and a verdict only with it.
 
@@ -49,7 +66,11 @@ def check_certificate(
     if one of them has changed. A verifier that is not built in is compared only if --adapter names
     it. Staleness does not change the exit code; only --rerun refuses a stale certificate.
     """
-    checked = [_check(path, name, working, rerun=rerun) for path in certificates]
+    trusted = trust or name is not None
+    checked = [
+        _check(path, name, working, rerun=rerun, trusted=trusted, required=required)
+        for path in certificates
+    ]
     code = gravest({code for _, code in checked})
     if as_json:
         found = [document for document, _ in checked]
@@ -62,7 +83,13 @@ def check_certificate(
 
 
 def _check(
-    path: Path, name: str | None, working: Mapping[str, Any], *, rerun: bool
+    path: Path,
+    name: str | None,
+    working: Mapping[str, Any],
+    *,
+    rerun: bool,
+    trusted: bool,
+    required: str | None,
 ) -> tuple[dict[str, Any], int]:
     """Return what became of one certificate, and the exit code that this is."""
     from draftproof.conformance import certificate, staleness
@@ -77,13 +104,16 @@ def _check(
     }
     try:
         document, evidence = certificate.checked(path)
-        told["verdict"] = document["predicate"]["draftproof"]["verdict"]
+        said = document["predicate"]["draftproof"]
+        told |= {"verdict": said["verdict"], "conclusion": conclusion(said)}
         told["records"] = len(evidence.records)
         told["recounted"] = _recounted(evidence)
         with nothing_printed():
             found = staleness.standing(document, name)
         told["standing"] = staleness.standing_to_json(found)
         if rerun:
+            if not trusted:
+                _require_built_in(said["adapter"]["place"])
             told["rerun"] = _repeated(evidence, name, working)
             told["standing"] = staleness.standing_to_json(staleness.judged_again(found))
             if told["rerun"]["different"]:
@@ -94,7 +124,20 @@ def _check(
         return {**told, "error": f"{type(error).__name__}: {error}"}, 5
     except _NotRun as error:
         return {**told, "error": str(error)}, 3
+    if required not in (None, told["verdict"]):
+        return {**told, "error": f"{path}: {told['conclusion']}, where {required!r} is required"}, 1
     return told, 0
+
+
+def _require_built_in(place: str) -> None:
+    """Refuse to run what a certificate names, which is anybody's word."""
+    from draftproof.conformance.loading import BUILT_IN
+
+    if place not in BUILT_IN.values():
+        raise _NotRun(
+            f"judging again would run {place!r}, which the certificate names: say which verifier "
+            f"it is with --adapter, or take its word with --trust"
+        )
 
 
 class _NotRun(Exception):
@@ -153,7 +196,9 @@ def _print(told: Mapping[str, Any]) -> None:
 
 def _print_checked(told: Mapping[str, Any]) -> None:
     """Print what is known of a certificate that is as it was written."""
-    click.echo(f"{told['file']}: {told['verdict']}, as it was written and as its evidence has it")
+    click.echo(
+        f"{told['file']}: {plain(told['conclusion'])}, as it was written and as its evidence has it"
+    )
     for line in _state(told["standing"]):
         click.echo(f"  {plain(line)}")
     click.echo(f"  {told['records']} records, none lost, added or changed")

@@ -5,16 +5,23 @@ could take a branch there that it never takes, and be judged by it. So `isinstan
 and, in programs that have such a number, the builtin `type` say float. Comparisons and the
 arithmetic that the lane knows are done on the tensor behind it; all else that a float can do makes
 the lane blind. Code in C that insists on a float's memory finds none: it asks for `__float__`, or
-raises `TypeError`, and then the lane is blind, too.
+raises an error, and then the lane is blind, too, even if the program catches it.
+
+Two things remain: what numpy and torch ask a number for (`__array__`, `__torch_function__`) is
+there, and a `type` that was bound before the run says `Scalar`. Real runs are held against such
+laws (`unwatched`).
 """
 
 from __future__ import annotations
 
 import builtins
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dis import opmap
 from functools import reduce
-from types import GenericAlias
+from pathlib import Path
+from types import FrameType, GenericAlias
 from typing import Any
 
 import torch
@@ -54,9 +61,6 @@ class Scalar:
     def __bool__(self) -> bool:
         return bool(float(self))
 
-    def __complex__(self) -> complex:
-        return complex(float(self))
-
     def __array__(self, *_: Any, **__: Any) -> Any:
         return float(self)
 
@@ -75,7 +79,7 @@ class Scalar:
         return self
 
 
-_HIDDEN = ("_tensor", "__slots__")
+_HIDDEN = ("_tensor", "__module__", "__slots__")
 """What a float has not. What numpy and torch ask for they look up so, too, and must find."""
 
 _TENSOR = Scalar.__dict__["_tensor"]
@@ -149,6 +153,38 @@ def floats_by_type() -> Iterator[None]:
         builtins.type = _REAL  # type: ignore[misc]  # as above
 
 
+@contextmanager
+def refusals(seen: list[OpaqueRandomness]) -> Iterator[None]:
+    """Note the errors of a run that a float would not have met, perhaps, though they are caught.
+
+    Code in C that insists on a float's memory refuses a `Scalar`, and the program may take another
+    way then. An error of the program's own counts if it is a `TypeError`.
+    """
+
+    def traced(frame: FrameType, event: str, told: Any) -> Any:
+        if event == "call":
+            frame.f_trace_lines = False
+            return None if frame.f_code.co_filename.startswith(_NOT_THE_PROGRAMS) else traced
+        if event == "exception" and issubclass(told[0], (TypeError, ValueError, OverflowError)):
+            is_raised = frame.f_code.co_code[frame.f_lasti] == _RAISE
+            if not is_raised or issubclass(told[0], TypeError):
+                reason = f"may be refused where a float is not: {told[1]}"
+                seen.append(OpaqueRandomness("a number from item()", reason, program_line()))
+        return traced
+
+    before = sys.gettrace()
+    sys.settrace(traced)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
+_RAISE = opmap["RAISE_VARARGS"]
+
+_NOT_THE_PROGRAMS = (str(Path(torch.__file__).parent), str(Path(__file__).parent))
+
+
 def require_own(error: BaseException) -> None:
     """Raise `OpaqueRandomness` for an error of a program that a float would not have met, perhaps.
 
@@ -166,6 +202,11 @@ def require_own(error: BaseException) -> None:
 
 def _compared(relation: str) -> Any:
     def compared(self: Scalar, other: Any) -> Any:
+        try:
+            other = _as_torch_takes_it(self, other)
+        except OverflowError:
+            # Python compares it all the same.
+            float(self)
         dtype = _dtype_beside((self, other))
         answer = getattr(opened(self, dtype), relation)(opened(other, dtype))
         known = isinstance(other, Tensor) or answer is NotImplemented
@@ -176,12 +217,28 @@ def _compared(relation: str) -> Any:
 
 def _computed(operation: str) -> Any:
     def computed(self: Scalar, *others: Any) -> Any:
+        others = tuple(_as_torch_takes_it(self, each) for each in others)
+        if operation in _DIVIDES and any(_REAL(each) is float and each == 0 for each in others):
+            raise ZeroDivisionError("float division by zero")
         dtype = _dtype_beside((self, others))
         answer = getattr(opened(self, dtype), operation)(*opened(others, dtype))
         known = any(isinstance(each, Tensor) for each in others) or answer is NotImplemented
         return answer if known else answer.item()
 
     return computed
+
+
+_DIVIDES = ("__truediv__", "__floordiv__", "__mod__")
+
+
+def _as_torch_takes_it(number: Scalar, other: Any) -> Any:
+    """Return what a number meets, a whole number as the float that Python makes of it.
+
+    Complex numbers make the lane blind.
+    """
+    if isinstance(other, int) and not isinstance(other, bool):
+        return float(other)
+    return complex(float(number)) if isinstance(other, complex) else other
 
 
 def _unknown(_: str) -> Any:
@@ -194,7 +251,7 @@ def _unknown(_: str) -> Any:
 _COMPARED = ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__")
 _COMPUTED = (
     *("__abs__", "__neg__", "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__"),
-    *("__truediv__", "__rtruediv__", "__pow__", "__rpow__"),
+    *("__truediv__", "__rtruediv__"),
     # Of these torch knows what they are, and the lane does not follow them.
     *("__floordiv__", "__rfloordiv__", "__mod__", "__rmod__"),
 )

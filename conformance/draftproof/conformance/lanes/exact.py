@@ -12,7 +12,8 @@ and where the program looks at a random number its run splits. What cannot be fo
 
 What is taken as ideal: uniform numbers are continuous (float32's are multiples of 2**-24; in
 half and bfloat16 they are rounded as torch rounds them), and exponential and multinomial draws
-have their exact law. What no mode of torch can see is not
+have their exact law. What a program adds to a number or takes it times is not rounded, either.
+What no mode of torch can see is not
 seen here either: memory that a compiled extension reads through a raw pointer, and other
 threads that were already running. Functions under `torch.compile` run as they are written.
 """
@@ -43,6 +44,7 @@ from draftproof.conformance.lanes._scalar import (
     Scalar,
     floats_by_type,
     opened,
+    refusals,
     require_own,
     scalars,
     tensor_of,
@@ -209,10 +211,10 @@ class _Lane:
         interpreter = Interpreter(self._identities, bounded)
         dispatch = _Dispatch(interpreter)
         python = _Python(dispatch)
-        types = floats_by_type() if self._has_scalars else contextlib.nullcontext()
+        refused: list[OpaqueRandomness] = []
         try:
             with dispatch:
-                with python, types:
+                with python, self._passing_for_floats(refused):
                     outcome = self._asked()
                 frozen = _frozen(outcome, dispatch)
         finally:
@@ -220,11 +222,19 @@ class _Lane:
             if python.has_scalars and not self._has_scalars:
                 raise _ScalarsMet
             # A program that catches everything must not turn blindness into a law.
-            unseen = dispatch.opaque or bounded.stopped
+            unseen = dispatch.opaque or bounded.stopped or next(iter(refused), None)
             if unseen is not None:
                 raise unseen
         self.slack = max(self.slack, interpreter.slack)
         return frozen
+
+    @contextlib.contextmanager
+    def _passing_for_floats(self, refused: list[OpaqueRandomness]) -> Iterator[None]:
+        if not self._has_scalars:
+            yield
+            return
+        with floats_by_type(), refusals(refused):
+            yield
 
     def _asked(self) -> Any:
         try:

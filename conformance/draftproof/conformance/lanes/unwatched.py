@@ -55,6 +55,9 @@ times among a dozen tokens, is off by less than a thousand roundings.
 _LOOSE = rational("1/1024")
 """A law that is known no better than that is not held against anything."""
 
+_MOST = 4096
+"""Runs of one law are no more than that, however many times as many are made."""
+
 _Counts = NDArray[numpy.int64]
 
 
@@ -68,7 +71,7 @@ class Held:
 
     random: numpy.random.Generator
     times: int | None = None
-    """So many times as many calls of one row, and no call of several; None: what is usual."""
+    """So many times as many runs as are usual, up to `_MOST` of a law; None: as many."""
     alone: _Counts = field(default_factory=_nothing)
     """Of calls as they were watched: of one row, where the law is that of a row."""
     rows: _Counts = field(default_factory=_nothing)
@@ -150,8 +153,10 @@ def hold(
     token = _RUNNING.set(held)
     try:
         with seeded(int(held.random.integers(2**63))):
-            by_rows = many(rows) if many is not None and held.times is None else {}
-            by_calls = Counter(one() for _ in range(alone * (held.times or 1)))
+            if held.times is not None:
+                alone, rows = (min(each * held.times, _MOST) for each in (alone, rows))
+            by_rows = many(rows) if many is not None else {}
+            by_calls = Counter(one() for _ in range(alone))
     finally:
         _RUNNING.reset(token)
     held.rows += _places(law, by_rows, held.random)

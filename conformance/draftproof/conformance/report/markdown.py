@@ -23,7 +23,8 @@ def _certificate(document: Mapping[str, Any]) -> Iterator[str]:
     found = document["predicate"]["draftproof"]
     decisions = found["requirements"]
     adapter = found["adapter"]
-    yield f"## {in_line(adapter['name'])} {in_line(adapter['version'])}: {found['verdict']}\n"
+    judged = f"{in_line(adapter['name'])} {in_line(adapter['version'])}"
+    yield f"## {judged}: {words.conclusion(found)}\n"
     yield f"{in_line(words.terms(found))}: {words.counted(decisions)}.\n"
     yield row_of(_COLUMNS)
     yield "|---|---|---|--:|--:|---|"

@@ -30,6 +30,8 @@ _VERDICTS = {
 
 _STYLE = {"pass": "green", "fail": "bold red", "inconclusive": "yellow", "error": "bold red"}
 
+_CONCLUSION_STYLE = {words.CONFORMS: "green", words.PASSES_SOME: "yellow"}
+
 # A file or a pipe has no width: lines are as long as they need to be.
 _PLAIN_WIDTH = 200
 
@@ -95,11 +97,9 @@ def print_certificate(out: Console, document: Mapping[str, Any], path: Path) -> 
         out.print("\n[bold]The smallest counterexample found[/]")
         for sentence in found["counterexample"]["words"]:
             out.print(f"  {escape(sentence)}")
-    style = "green" if found["verdict"] == "conforms" else "bold red"
-    out.print(
-        f"[{style}]{name} {found['verdict']}[/]; certificate: {escape(words.plain(str(path)))}\n",
-        soft_wrap=True,
-    )
+    style = _CONCLUSION_STYLE.get(found["verdict"], "bold red")
+    verdict, kept = escape(words.conclusion(found)), escape(words.plain(str(path)))
+    out.print(f"[{style}]{name} {verdict}[/]; certificate: {kept}\n", soft_wrap=True)
 
 
 def print_law(out: Console, document: Mapping[str, Any]) -> None:

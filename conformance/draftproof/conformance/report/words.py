@@ -7,7 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from draftproof.conformance.finding import ERROR, FAIL, INCONCLUSIVE, PASS, SKIPPED
+from draftproof.conformance.finding import (
+    ERROR,
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    SKIPPED,
+    UNREFERENCED,
+)
 
 VISIBLE = 1e-5
 """What is less than this off is rounding, and no part of a counterexample's story."""
@@ -15,7 +22,7 @@ VISIBLE = 1e-5
 MOST_OUTCOMES = 20
 """So many outcomes are shown; what is less wrong than these teaches nothing more."""
 
-REPEAT = "draftproof check-certificate CERTIFICATE.json --rerun"
+REPEAT = "draftproof check-certificate CERTIFICATE.json --rerun --adapter ADAPTER"
 """The command that judges again what a certificate has judged, and compares."""
 
 INAPPLICABLE = "inapplicable"
@@ -52,6 +59,49 @@ def terms(found: Mapping[str, Any]) -> str:
 def asked(found: Mapping[str, Any]) -> str:
     """Return which cases were asked alone, in words, empty where all of the tier were."""
     return f", of the cases {' '.join(found['cases'])}" if "cases" in found else ""
+
+
+def conclusion(found: Mapping[str, Any]) -> str:
+    """Return the verdict as it is read first: of how much, and how surely."""
+    if found["verdict"] == PASSES_SOME:
+        return f"passes {found['asked']} of {found['planned']} cases{_unjudged(found)}"
+    if found["verdict"] != CONFORMS:
+        return str(found["verdict"])
+    return f"{CONFORMS}{_surely(found)}{_unjudged(found)}"
+
+
+def _surely(found: Mapping[str, Any]) -> str:
+    if (bound := sampled_within(found)) is not None:
+        return f" within {figure(bound)}: sampled"
+    off = computed_within(found)
+    return "" if off is None else f": laws computed, off by at most {figure(off)}"
+
+
+def _unjudged(found: Mapping[str, Any]) -> str:
+    """Return what was not judged for want of a reference."""
+    skips = (d for d in found["requirements"] if verdict(d) == INAPPLICABLE)
+    names = [d["id"] for d in skips if d["worst"]["detail"].startswith(UNREFERENCED)]
+    return f"; not judged, without a reference: {', '.join(names)}" if names else ""
+
+
+CONFORMS, PASSES_SOME = "conforms", "passes some cases"
+
+
+def sampled_within(found: Mapping[str, Any]) -> float | None:
+    """Return what samples bound the distance from losslessness by, None where none decided it."""
+    return max((f["sampled"]["bound"] for f in _lossless(found) if f["sampled"]), default=None)
+
+
+def computed_within(found: Mapping[str, Any]) -> float | None:
+    """Return the distance from losslessness of the laws that were computed, None if none was."""
+    return max((f["distance"] for f in _lossless(found) if f["distance"] is not None), default=None)
+
+
+def _lossless(found: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the findings on losslessness: of the verifier, and of the texts around it."""
+    for decision in found["requirements"]:
+        if decision["id"] in ("law.lossless", "text.lossless"):
+            yield from (each for each in decision["findings"] if each["verdict"] == PASS)
 
 
 # --- requirements ------------------------------------------------------------------------

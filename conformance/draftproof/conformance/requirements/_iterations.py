@@ -38,6 +38,7 @@ from draftproof.conformance.finding import (
     INCONCLUSIVE,
     PASS,
     SKIPPED,
+    UNREFERENCED,
     Finding,
     Sampled,
     verdict_of,
@@ -199,7 +200,7 @@ def _sampled(case: Case, adapter: Adapter, terms: Terms) -> Finding:
     declared, name = declaration(adapter), f"iterations.{case.id}"
     algorithm = ALGORITHMS.get(declared.algorithm)
     if algorithm is None:
-        reason = f"what is counted is held against an algorithm; {declared.algorithm!r} is unknown"
+        reason = f"{UNREFERENCED}, against which what is counted is held"
         return Finding("random.iterations", name, SKIPPED, detail=reason, applies=False)
     given = as_given(case.instance, declared)
     law = draft_law(given).then(

@@ -16,6 +16,7 @@ from draftproof.conformance.exchange import Failure, Outcome
 from draftproof.conformance.finding import (
     FAIL,
     SKIPPED,
+    UNREFERENCED,
     Finding,
     Lengths,
     TextWeight,
@@ -289,7 +290,7 @@ def _not_sampled(requirement: str, case: str, algorithm: str) -> Finding:
     return Finding(requirement, case, SKIPPED, detail=reason, applies=applies)
 
 
-_UNKNOWN = f"the reference knows the algorithms {', '.join(ALGORITHMS)} only"
+_UNKNOWN = f"{UNREFERENCED}, but {', '.join(ALGORITHMS)}"
 
 
 def _moved_by_law(requirement: str, instance: Instance) -> int:
