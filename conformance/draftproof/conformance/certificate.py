@@ -99,6 +99,7 @@ def statement(records: Sequence[Record], *, evidence: str, digest: str) -> dict[
                 **({"asked": found.asked, "planned": campaign["planned"]} if found.asked else {}),
                 "chance": {key: campaign[key] for key in ("false_alarm", "tests")},
                 "adapter": header["adapter"],
+                **({"sources": header["sources"]} if "sources" in header else {}),
                 "environment": header["environment"],
                 "requirements": [_decision(decision) for decision in found.decisions],
                 "search": found.search,
