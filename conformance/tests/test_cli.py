@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from draftproof.conformance import campaign, cli
 from draftproof.conformance.cli import EXIT_CODES
+from draftproof.reference.extras import installation
 from draftproof.reference.verifiers import ALGORITHMS
 from draftproof.spec import MalformedDocument, validate
 
@@ -417,7 +418,7 @@ def test_a_page_that_cannot_be_made_is_refused_before_anything_is_judged(
     monkeypatch.setitem(sys.modules, module, None)
     ran = CliRunner().invoke(cli.cli, ["certify", "torch-token", "--format", "html"])
     assert ran.exit_code == 3
-    assert f"{module}: pip install 'draftproof[report]'" in ran.stderr
+    assert f"{module}: {installation('report')}" in ran.stderr
     assert not (tmp_path / "certificates").exists()
 
 
@@ -452,7 +453,7 @@ def test_without_torch_the_error_says_what_to_install(
     )
     ran = draftproof("certify", "torch-token", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert ran.returncode == 3
-    assert "it needs PyTorch: pip install 'draftproof[torch]'" in ran.stderr
+    assert f"it needs PyTorch: {installation('torch')}" in ran.stderr
     assert "Traceback" not in ran.stderr
 
 

@@ -21,6 +21,7 @@ from draftproof.conformance.campaign import Campaign, run
 from draftproof.conformance.certificate import parsed_certificate, statement, write
 from draftproof.conformance.cli import cli
 from draftproof.conformance.evidence import EvidenceError, Record, canonical, read_finished
+from draftproof.reference.extras import installation
 from draftproof.spec import validate
 
 RIGHT = Path(__file__).parent / "meta" / "right.py"
@@ -486,7 +487,7 @@ def test_it_checks_where_there_is_no_torch(folder: Path) -> None:
     command = [sys.executable, "-c", program, "check-certificate", "sampled.json", "--json"]
     for more, code, error in (
         ([], 0, None),
-        (["--rerun"], 3, "it needs PyTorch: pip install 'draftproof[torch]'"),
+        (["--rerun"], 3, f"it needs PyTorch: {installation('torch')}"),
     ):
         ran = subprocess.run([*command, *more], cwd=folder, capture_output=True, text=True)
         assert (ran.returncode, ran.stderr) == (code, "")

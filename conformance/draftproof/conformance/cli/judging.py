@@ -18,6 +18,7 @@ from draftproof.conformance.cli.working import interruptible, worked_by
 from draftproof.conformance.report import FORMATS, ReportUnavailable, rendered
 from draftproof.conformance.report.badge import badge
 from draftproof.conformance.report.words import plain
+from draftproof.reference.extras import installation
 from draftproof.spec import MalformedDocument
 
 
@@ -225,7 +226,7 @@ def _judge(
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        return _failed(name, "it needs PyTorch: pip install 'draftproof[torch]'")
+        return _failed(name, f"it needs PyTorch: {installation('torch')}")
     if loaded.error:
         return _failed(name, loaded.error)
     try:
