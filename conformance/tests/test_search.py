@@ -192,7 +192,9 @@ def test_what_raises_fails_and_does_not_end_the_search() -> None:
             raise RuntimeError("out of memory")
 
     found = search(Broken(), examples=10, seed=0, progress=silent)
-    assert found.worst["law.prefix"].finding.detail == "raised RuntimeError: out of memory"
+    assert found.worst["law.prefix"].finding.detail.startswith(
+        "raised RuntimeError: out of memory ("
+    )
     assert found.worst["law.prefix"].finding.distance == 1
 
 
