@@ -24,6 +24,7 @@ from draftproof.conformance.evidence import (
     EmptyEvidence,
     MalformedEvidence,
     MissingEvidence,
+    NoCertificate,
     Record,
     written,
 )
@@ -169,9 +170,17 @@ def test_no_byte_of_it_can_be_changed(tmp_path: Path, conforming: dict[str, Any]
     ("content", "error", "message"),
     [
         (b"", EmptyEvidence, "mine.json: the file is empty"),
-        (b"{", EditedEvidence, "mine.json is not the JSON that was written: Expecting"),
-        (b"\xff", EditedEvidence, "mine.json is not the JSON that was written: 'utf-8' codec"),
-        (b"[]", MalformedEvidence, "mine.json: certificate: the document"),
+        (b'{"_type"', EditedEvidence, "mine.json is not the JSON that was written: Expecting"),
+        (
+            b'"_type"\xff',
+            EditedEvidence,
+            "mine.json is not the JSON that was written: 'utf-8' codec",
+        ),
+        (b'{"predicate": 1}', MalformedEvidence, "mine.json: certificate: the document"),
+        (b"\xff", NoCertificate, "mine.json is no certificate; `draftproof certify ADAPTER`"),
+        (b"class Mine:", NoCertificate, "mine.json is no certificate; "),
+        (b"[]", NoCertificate, "mine.json is no certificate; "),
+        (b'{"name": "x"}', NoCertificate, "mine.json is no certificate; "),
     ],
 )
 def test_what_is_no_certificate_is_refused(content: bytes, error: Any, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -15,6 +16,7 @@ from click.testing import CliRunner
 
 from draftproof.conformance import campaign, cli
 from draftproof.conformance.cli import EXIT_CODES
+from draftproof.reference.extras import installation
 from draftproof.reference.verifiers import ALGORITHMS
 from draftproof.spec import MalformedDocument, validate
 
@@ -252,7 +254,12 @@ def test_a_reader_that_stops_early_is_no_verdict(tmp_path: Path) -> None:
         (("certify", "torch-token", "--mode", "certify", "--lane", "probe"), "uses every lane"),
         (("certify", "torch-token", "--address", "tcp://x"), "name its --backend"),
         (("certify", "torch-token", "--backend", "dask", "--jobs", "2"), "a cluster has its own"),
-        (("certify", "torch-blok"), "no built-in adapter is called 'torch-blok'"),
+        (("certify", "torch-blok"), "is called 'torch-blok', did you mean torch-block?"),
+        (
+            ("certify", "torch-token", "--case", "!motivatin"),
+            "mode standard asks no case '!motivatin' of torch-token; did you mean motivating?",
+        ),
+        (("certify", "torch-token", "--case", "zzz"), "; `draftproof list` names those of laws"),
         (("certify", "./none.py:mine"), "there is no file 'none.py'"),
         (("certify", "torch-token", "--mode", "huge"), "'huge' is not one of"),
         (("certify", "torch-token", "--jobs", "0"), "0 is not in the range x>=1"),
@@ -419,7 +426,7 @@ def test_a_page_that_cannot_be_made_is_refused_before_anything_is_judged(
     monkeypatch.setitem(sys.modules, module, None)
     ran = CliRunner().invoke(cli.cli, ["certify", "torch-token", "--format", "html"])
     assert ran.exit_code == 3
-    assert f"{module}: pip install 'draftproof[report]'" in ran.stderr
+    assert f"{module}: {installation('report')}" in ran.stderr
     assert not (tmp_path / "certificates").exists()
 
 
@@ -454,8 +461,37 @@ def test_without_torch_the_error_says_what_to_install(
     )
     ran = draftproof("certify", "torch-token", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert ran.returncode == 3
-    assert "it needs PyTorch: pip install 'draftproof[torch]'" in ran.stderr
+    assert f"it needs PyTorch: {installation('torch')}" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_without_torch_a_test_that_judges_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "draftproof.conformance.campaign")
+    with pytest.raises(ModuleNotFoundError) as caught:
+        importlib.import_module("draftproof.conformance.campaign")
+    assert str(caught.value) == f"judging needs PyTorch: {installation('torch')}"
+    assert caught.value.name == "torch"
+
+
+def test_tracebacks_are_shown_where_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "class Mine:\n"
+        "    name, version, algorithm = 'mine', '1', 'token'\n"
+        "    def verify(self, request):\n"
+        "        raise ValueError('no row')\n"
+    )
+    (tmp_path / "gone.py").write_text("1 / 0")
+    asked = ("certify", "./mine.py:Mine", "./gone.py:Mine", *FEW)
+    for options in ((), ("--traceback",), ("--traceback", "--jobs", "2")):
+        ran = draftproof(*asked, *options, cwd=tmp_path)
+        assert ran.returncode == 3
+        assert "it raised ValueError: no row (mine.py:4)" in ran.stderr
+        assert "ZeroDivisionError: division by zero (gone.py:1)" in ran.stderr
+        assert ('mine.py", line 4, in verify' in ran.stderr) is bool(options)
+        assert ('gone.py", line 1, in <module>' in ran.stderr) is bool(options)
 
 
 def test_what_needs_no_torch_runs_without_it(tmp_path: Path, two: str) -> None:

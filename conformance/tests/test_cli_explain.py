@@ -198,6 +198,33 @@ def test_standard_input_is_read() -> None:
     assert "mine 1 does not conform" in ran.stdout
 
 
+def test_a_traceback_is_that_of_the_script(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (here / "mine.py").write_text(
+        "class Mine:\n    def verify(self, request):\n        raise IndexError('no row')\n"
+    )
+    failure = {"failure": "raised IndexError: no row (mine.py:3)", "probability": 1.0}
+    write(certificate({**BONUS, "observed": [failure]}), Path(FILE))
+    with pytest.raises(SystemExit):
+        explain([FILE, "--traceback", "--json"])
+    shown = capfd.readouterr()
+    assert 'mine.py", line 3, in verify' in shown.err
+    assert shown.err.endswith("IndexError: no row\n")
+    assert json.loads(shown.out)["verdict"] == "does not conform"
+
+
+@pytest.mark.parametrize(
+    ("counterexample", "reason"),
+    [
+        (BONUS, "the counterexample raises no error"),
+        (None, "the certificate has no counterexample"),
+    ],
+)
+def test_what_raises_nothing_has_no_traceback(counterexample: Any, reason: str) -> None:
+    ran = explained(certificate(counterexample), "--traceback")
+    assert ran.exit_code == 2
+    assert f"there is no traceback to show: {reason}" in ran.stderr
+
+
 def test_a_missing_file_exits_with_2() -> None:
     ran = CliRunner().invoke(explain, ["nowhere.json"])
     assert ran.exit_code == 2
@@ -209,8 +236,16 @@ def test_a_missing_file_exits_with_2() -> None:
     [
         ("", "EmptyEvidence: mine.json: the file is empty"),
         ('{"_type": "https', "EditedEvidence: mine.json is not the JSON that was written: "),
-        ("[]", "MalformedEvidence: mine.json: certificate: the document: [] is not of type"),
-        ("{}", "MalformedEvidence: mine.json: certificate: the document: '_type' is a required"),
+        (
+            "[]",
+            "NoCertificate: mine.json is no certificate; `draftproof certify ADAPTER` writes one",
+        ),
+        ("{}", "NoCertificate: mine.json is no certificate; "),
+        ("import torch", "NoCertificate: mine.json is no certificate; "),
+        (
+            '{"_type": "x"}',
+            "MalformedEvidence: mine.json: certificate: the document: 'subject' is a required",
+        ),
     ],
 )
 def test_broken_evidence_exits_with_5(text: str, message: str) -> None:
@@ -251,7 +286,7 @@ def test_binary_files_and_folders_exit_with_5(here: Path) -> None:
     (here / "binary.json").write_bytes(b"\xff\xfe\x00")
     (here / "folder.json").mkdir()
     for file, message in (
-        ("binary.json", "EditedEvidence: binary.json is not the JSON that was written: "),
+        ("binary.json", "NoCertificate: binary.json is no certificate; "),
         ("folder.json", "cannot read 'folder.json': Is a directory"),
     ):
         ran = CliRunner().invoke(explain, [file])

@@ -147,10 +147,28 @@ def test_an_error_is_the_outcome_of_every_row() -> None:
 
     adapter = SimpleNamespace(name="a", version="1", algorithm="token", verify=verify)
     read = verified(adapter, [(TWO, ((0, 1),))] * 2, declared())
-    assert read == (Failure("raised IndexError: 7"),) * 2
+    line = verify.__code__.co_firstlineno + 1
+    assert read == (Failure(f"raised IndexError: 7 (test_exchange.py:{line})"),) * 2
 
 
 def test_an_error_is_told_without_addresses() -> None:
     """What is not the same in two runs would make evidence that nobody can repeat."""
     words = raised(TypeError(f"no row: {object()}"))
     assert words == "raised TypeError: no row: <object object at 0x...>"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"path": 0, "next_token": 0}, "SimpleNamespace has no accepted_length"),
+        ({"accepted_length": 0}, "SimpleNamespace has no path and no next_token"),
+        ({}, "verify must return a Result, got SimpleNamespace"),
+    ],
+)
+def test_a_missing_field_is_named(given: Any, message: str) -> None:
+    adapter = SimpleNamespace(
+        name="a", version="1", algorithm="token", verify=lambda asked: SimpleNamespace(**given)
+    )
+    (found,) = verified(adapter, [(TWO, ((0, 1),))], declared())
+    assert isinstance(found, Failure)
+    assert found.what.endswith(message)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from draftproof.conformance.loading import (
     load_adapter,
     source_digest,
 )
+from draftproof.reference.extras import installation
 
 MINE = """
 class Mine:
@@ -54,7 +56,9 @@ def test_a_module_beside_the_user(file: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("torch-blok", "no built-in adapter is called 'torch-blok' .there are torch-token, "),
+        ("torch-blok", "is called 'torch-blok', did you mean torch-block. Your own is named "),
+        ("quite-else", "is called 'quite-else'; `draftproof list` names all. Your own is named "),
+        ("./nowhere.py", "there is no file './nowhere.py'"),
         ("nowhere.at.all:x", "there is no module 'nowhere'"),
         ("./nowhere.py:x", "there is no file 'nowhere.py'"),
         ("json:x", "json has no attribute 'x'"),
@@ -65,6 +69,40 @@ def test_a_module_beside_the_user(file: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_name_that_leads_nowhere(name: str, message: str) -> None:
     with pytest.raises(UnknownAdapter, match=message):
         load_adapter(name)
+
+
+@pytest.mark.parametrize("end", ["", ":"])
+def test_a_file_without_an_attribute_names_its_verifiers(file: Path, end: str) -> None:
+    with pytest.raises(UnknownAdapter) as caught:
+        load_adapter(f"{file}{end}")
+    assert str(caught.value) == f"{file}{end} names a file, and no adapter in it: {file}:Mine"
+    # It is read, not run; what cannot be read has no classes to name.
+    file.write_text("1 / 0\nclass Other:\n    verify = None\nclass One:\n    def verify(self): ...")
+    with pytest.raises(UnknownAdapter, match=r"no adapter in it: [^ ]*mine.py:One$"):
+        load_adapter(str(file))
+    file.write_text("def (")
+    with pytest.raises(UnknownAdapter, match=r"no adapter in it: [^ ]*mine.py:ATTRIBUTE$"):
+        load_adapter(str(file))
+
+
+def test_the_nearest_attribute_is_named(file: Path) -> None:
+    with pytest.raises(UnknownAdapter, match=r"has no attribute 'Mien', did you mean 'Mine'\?$"):
+        load_adapter(f"{file}:Mien")
+
+
+@pytest.mark.parametrize(
+    ("module", "extra"), [("transformers.generation", "transformers"), ("mlx.core", "engines")]
+)
+def test_a_module_of_an_extra_is_told_with_its_installation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module.partition(".")[0], None)
+    (tmp_path / "lazy.py").write_text(
+        f"class Lazy:\n    def __init__(self):\n        import {module}\n"
+    )
+    with pytest.raises(AdapterFailed) as caught:
+        load_adapter(f"{tmp_path / 'lazy.py'}:Lazy")
+    assert str(caught.value).endswith(f"(lazy.py:3); {installation(extra)}")
 
 
 def test_a_class_that_wants_arguments(file: Path) -> None:
@@ -80,8 +118,8 @@ def test_something_that_is_no_adapter(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("import no_such_engine", "ModuleNotFoundError: No module named 'no_such_engine'"),
-        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("import no_such_engine", "No module named 'no_such_engine' .broken.py:1.$"),
+        ("1 / 0", "ZeroDivisionError: division by zero .broken.py:1.$"),
         ("def (", "SyntaxError: invalid syntax"),
     ],
 )

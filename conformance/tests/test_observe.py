@@ -13,6 +13,12 @@ from draftproof.conformance.observe import observe
 from draftproof.reference.emission import Emission
 from draftproof.reference.rational import rational
 
+
+def fails() -> Any:
+    raise IndexError("7")
+
+
+FAILS = fails.__code__.co_firstlineno + 1
 CASES = {case.id: case for case in cases("standard")}
 
 
@@ -66,7 +72,7 @@ def test_an_emission_is_read_from_the_result() -> None:
             "raised TypeError: Result.accepted_length must have shape [1], got [1, 1]",
         ),
         (lambda _: None, "raised TypeError: verify must return a Result, got NoneType"),
-        (lambda _: 1 / 0, "raised ZeroDivisionError: division by zero"),
+        (lambda _: fails(), f"raised IndexError: 7 (test_observe.py:{FAILS})"),
     ],
 )
 def test_what_is_no_emission_is_a_failure_that_says_what(answer: Any, what: str) -> None:

@@ -20,6 +20,7 @@ from draftproof.conformance import pytest_plugin
 from draftproof.conformance.adapter import declaration
 from draftproof.conformance.campaign import FALSE_ALARM, Campaign, tasks_of, terms_of
 from draftproof.conformance.loading import load_adapter, name_from
+from draftproof.reference.extras import installation
 from draftproof.spec import requirements
 
 # Other people's packages take seconds to import. They are imported once, by a process that runs
@@ -525,7 +526,7 @@ def test_without_torch_it_says_what_is_missing(tmp_path: Path) -> None:
     code, output = alone(tmp_path, "--draftproof", "torch-token")
     assert (code, output) == (
         4,
-        "ERROR: --draftproof needs PyTorch: pip install 'draftproof[torch]'\n\n",
+        f"ERROR: --draftproof needs PyTorch: {installation('torch')}\n\n",
     )
 
 

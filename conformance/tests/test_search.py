@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -29,6 +30,7 @@ from draftproof.conformance.search import (
     search_findings,
     search_to_json,
 )
+from draftproof.reference.extras import installation
 from draftproof.reference.model import Instance
 from draftproof.reference.rational import rational
 from draftproof.spec import schema
@@ -190,7 +192,9 @@ def test_what_raises_fails_and_does_not_end_the_search() -> None:
             raise RuntimeError("out of memory")
 
     found = search(Broken(), examples=10, seed=0, progress=silent)
-    assert found.worst["law.prefix"].finding.detail == "raised RuntimeError: out of memory"
+    assert found.worst["law.prefix"].finding.detail.startswith(
+        "raised RuntimeError: out of memory ("
+    )
     assert found.worst["law.prefix"].finding.distance == 1
 
 
@@ -222,7 +226,7 @@ def test_without_hypothesis_the_error_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "hypothesis", None)
-    with pytest.raises(SearchUnavailable, match=r"pip install 'draftproof\[search\]'"):
+    with pytest.raises(SearchUnavailable, match=re.escape(installation("search"))):
         search(Token(), examples=1, seed=0, progress=silent)
 
 

@@ -4,6 +4,7 @@ import builtins
 import gc
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from joblib import delayed
 from draftproof.conformance.campaign import Campaign, run
 from draftproof.conformance.evidence import Record
 from draftproof.conformance.workers import Workers, WorkersFailed, keep_apart, working
+from draftproof.reference.extras import installation
 
 needs_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="needs distributed")
 
@@ -155,7 +157,7 @@ def test_a_package_that_is_missing_is_named(
         return original(name, *arguments)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    needed = rf"--backend {backend} needs it: pip install 'draftproof\[{backend}\]'"
+    needed = f"--backend {backend} needs it: {re.escape(installation(backend))}"
     with (
         pytest.raises(WorkersFailed, match=needed),
         working(Workers(backend=backend, address="tcp://127.0.0.1:1")),

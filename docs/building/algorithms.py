@@ -314,7 +314,8 @@ def _times(name: str) -> Iterator[str]:
             rows.append([str(drafts), str(length), *(cell for pair in cells for cell in pair)])
     several = [(f"{told}, ms", "× token") for told in forms.values()]
     heads = [("ms", "× token")] if len(forms) == 1 else several
-    yield table(["K", "L", *(head for pair in heads for head in pair)], rows, align="rrrrrr")
+    head = ["K", "L", *(each for pair in heads for each in pair)]
+    yield table(head, rows, align="r" * len(head))
 
 
 # --- what is claimed ------------------------------------------------------------------------------

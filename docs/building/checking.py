@@ -11,22 +11,31 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 _LOADING = {"script": "src", "img": "src", "link": "href", "source": "src", "iframe": "src"}
+_INLINE = frozenset({"a", "abbr", "br", "code", "del", "em", "img", "ins", "kbd", "span", "strong"})
+_VERBATIM = frozenset({"code", "pre", "script", "style", "svg", "textarea"})
+_RAW_ROW = re.compile(r"^[ \t]*\|.*\|[ \t]*$", re.M)
 _STYLED = re.compile(r"url\(['\"]?([^'\")]+)")
 
 
 @dataclass
 class _Page(HTMLParser):
-    """The anchors of a page, what it leads to, and what it loads."""
+    """The anchors of a page, what it leads to, what it loads, and rows of tables that are text."""
 
     anchors: set[str] = field(default_factory=set)
     leads: list[str] = field(default_factory=list)
     loads: list[str] = field(default_factory=list)
+    raw_rows: list[str] = field(default_factory=list)
+    _text: list[str] = field(default_factory=list)
+    _verbatim: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         super().__init__()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Note what a tag names, leads to or loads."""
+        self._turn(tag)
+        if tag in _VERBATIM:
+            self._verbatim.append(tag)
         given = {name: value or "" for name, value in attrs}
         self.anchors |= {given[name] for name in ("id", "name") if name in given}
         if tag == "a" and "href" in given:
@@ -34,11 +43,27 @@ class _Page(HTMLParser):
         elif given.get("rel") != "canonical" and _LOADING.get(tag) in given:
             self.loads.append(given[_LOADING[tag]])
 
+    def handle_endtag(self, tag: str) -> None:
+        """Note where a block, or what is shown as it stands, ends."""
+        self._turn(tag)
+        if self._verbatim and self._verbatim[-1] == tag:
+            self._verbatim.pop()
+
+    def handle_data(self, data: str) -> None:
+        """Note text, but for the words of what is shown as it stands."""
+        self._text.append("..." if self._verbatim else data)
+
+    def _turn(self, tag: str) -> None:
+        if tag not in _INLINE:
+            self.raw_rows += _RAW_ROW.findall("".join(self._text))
+            self._text.clear()
+
 
 def faults(site: Path) -> Iterator[str]:
     """Yield what is wrong with the pages of a site, in words.
 
-    A link or an anchor leads nowhere, or something is loaded from elsewhere.
+    A link or an anchor leads nowhere, something is loaded from elsewhere, or a table was not made
+    one: its first row stands in the text.
     """
     # The page for what is not found has links that start at the root of a server.
     pages = {
@@ -57,6 +82,8 @@ def faults(site: Path) -> Iterator[str]:
             elif anchor and place in pages and anchor not in pages[place].anchors:
                 yield f"{where}: {target}: that page has no such anchor"
         yield from _from_elsewhere(where, page.loads)
+        if page.raw_rows:
+            yield f"{where}: a table is shown as raw text: {page.raw_rows[0].strip()}"
     for style in site.rglob("*.css"):
         loads = _STYLED.findall(style.read_text(encoding="utf-8"))
         yield from _from_elsewhere(style.relative_to(site).as_posix(), loads)

@@ -22,6 +22,10 @@ class Uncomputable(LookupError):
     """A page asks for something to be computed that there is no form for."""
 
 
+class UnevenTable(ValueError):
+    """A table has a row, or sides, for other columns than those of its heading."""
+
+
 @dataclass(frozen=True)
 class Link:
     """A link: what it shows, its title, and where it leads: a place, an anchor, or both."""
@@ -136,8 +140,23 @@ def cell(text: str) -> str:
 
 
 def table(head: list[str], rows: list[list[str]], *, align: str = "") -> str:
-    """Return a table. `align` has a letter for each column, "r" for numbers and "l" for words."""
-    align = align.ljust(len(head), "l")
-    rule = ["--:" if side == "r" else "---" for side in align]
-    lines = [head, rule, *([cell(each) for each in row] for row in rows)]
+    """Return a table. `align` has a letter for each column, "r" for numbers and "l" for words.
+
+    Columns beyond `align` are words. Raises `UnevenTable` for more letters than columns, and for a
+    row that has more or fewer cells than the heading.
+    """
+    # Markdown shows an uneven rule as raw text, and drops or adds cells of an uneven row, silently.
+    if len(align) > len(head):
+        raise UnevenTable(
+            f"the table of {' | '.join(head)} has {len(head)} columns, and {len(align)} sides: "
+            f"{align!r}"
+        )
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(head):
+            raise UnevenTable(
+                f"the table of {' | '.join(head)} has {len(head)} columns, and {len(row)} cells in "
+                f"row {number}: {' | '.join(row)}"
+            )
+    rule = ["--:" if side == "r" else "---" for side in align.ljust(len(head), "l")]
+    lines = [[cell(each) for each in head], rule, *([cell(each) for each in row] for row in rows)]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from building.checking import faults
 from building.pages import HOUSE
+from telling import blocks, commands
 
 SITE = HOUSE / "site"
 
@@ -46,6 +47,30 @@ def test_what_leads_nowhere_is_found(tmp_path: Path) -> None:
         "index.html: it loads https://example.org/x.js, which is not of this site",
         "x.css: it loads //example.org/y.woff2, which is not of this site",
     ]
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "<p>| K | L |\n| --: | --: | --: |\n| 1 | 4 |</p>",
+        "<p>Measured:\n| K | L |\n| --: |</p>",
+        "<ul><li>| K | L |\n| --: |</li></ul>",
+        "<p>| K | <code>a</code> | L |</p>",
+    ],
+)
+def test_a_table_that_is_raw_text_is_found(tmp_path: Path, shown: str) -> None:
+    (tmp_path / "index.html").write_text(f"<body>{shown}</body>")
+    (fault,) = faults(tmp_path)
+    assert fault.startswith("index.html: a table is shown as raw text: | K | ")
+
+
+def test_what_only_looks_like_a_table_is_no_fault(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text(
+        "<pre><code>| a | b |\n| - |</code></pre><p>|x| is no row</p>"
+        "<p>nor is\n<code>| a |</code></p>"
+        "<table><tr><td>a | b</td><td>|</td></tr></table><script>\n| a |\n</script>"
+    )
+    assert not [*faults(tmp_path)]
 
 
 def test_no_page_says_where_it_was_built() -> None:
@@ -113,6 +138,53 @@ def test_pages_are_quiet_in_a_browser_and_fit_its_window(browser: Any, address: 
     assert not too_wide
     assert asked
     assert all(url.startswith((address, "data:", "blob:")) for url in asked)
+
+
+CONSOLES = {
+    file.relative_to(HOUSE / "docs/pages").with_suffix("").as_posix().removesuffix("index"): found
+    for file in sorted((HOUSE / "docs/pages").rglob("*.md"))
+    if (
+        found := [
+            "\n".join(command for command, _ in commands(block.text))
+            for block in blocks(file.read_text(encoding="utf-8"))
+            if block.language == "console"
+        ]
+    )
+}
+"""The commands of every console block, by the place of its page."""
+
+
+def test_a_copy_button_copies_commands_alone(browser: Any, address: str) -> None:
+    """Neither prompts nor outputs of a console block; of any other block, all of it."""
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+
+    def copied(block: Any) -> str:
+        block.locator("xpath=..").get_by_title("Copy to clipboard").click(force=True)
+        return str(page.evaluate("navigator.clipboard.readText()"))
+
+    for place, wanted in CONSOLES.items():
+        page.goto(address + place)
+        consoles = page.locator("pre > code:has(.gp)")
+        assert [copied(each) for each in consoles.all()] == wanted, place
+    page.goto(address + "first-certificate/")
+    others = page.locator("pre > code:not(:has(.gp))")
+    assert copied(others.first).startswith("python3 -m venv ~/draftproof\nsource")
+    context.close()
+
+
+def test_a_command_of_several_lines_is_copied_whole(browser: Any) -> None:
+    page = browser.new_page()
+    page.set_content(
+        '<pre><code><span class="gp">$ </span>first \\\n    and on\n<span class="go">$5</span>\n'
+        '<span class="gp">$ </span>second</code></pre>'
+        '<pre><code><span class="gp">&gt;&gt;&gt; </span>1</code></pre>'
+    )
+    page.add_script_tag(path=HOUSE / "docs/theme/assets/copying.js")
+    page.evaluate("document.dispatchEvent(new Event('DOMContentLoaded'))")
+    copied = "[...document.querySelectorAll('code')].map((each) => each.dataset.copy ?? null)"
+    assert page.evaluate(copied) == ["first \\\n    and on\nsecond", None]
+    page.close()
 
 
 def test_search_finds_a_requirement(browser: Any, address: str) -> None:

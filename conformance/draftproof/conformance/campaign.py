@@ -12,13 +12,23 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from itertools import count
 from math import log
 from pathlib import Path
 from secrets import randbits
 from typing import Any
 
-import torch
+from draftproof.reference.extras import installation
+
+try:
+    import torch
+except ModuleNotFoundError as missing:
+    if missing.name != "torch":
+        raise
+    # Tests that call `certify` import this first of all, and show what is raised.
+    told = f"judging needs PyTorch: {installation('torch')}"
+    raise ModuleNotFoundError(told, name="torch") from None
 
 from draftproof.conformance.adapter import (
     Adapter,
@@ -433,9 +443,10 @@ def _require_cases(campaign: Campaign, declared: Declaration) -> None:
     known = {task.case for task in plan(declared, campaign.tier)} if campaign.cases else {}
     for pattern in campaign.cases:
         if not any(is_asked(case, (pattern.removeprefix("!"),)) for case in known):
+            near = get_close_matches(pattern.removeprefix("!"), known, n=1)
+            meant = f"did you mean {near[0]}?" if near else "`draftproof list` names those of laws"
             raise UnknownCase(
-                f"no case is called {pattern!r} that mode {campaign.mode} asks of "
-                f"{campaign.name}; `draftproof list` has those of the laws"
+                f"mode {campaign.mode} asks no case {pattern!r} of {campaign.name}; {meant}"
             )
 
 

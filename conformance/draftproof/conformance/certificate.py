@@ -21,6 +21,7 @@ from draftproof.conformance.evidence import (
     Evidence,
     MalformedEvidence,
     MissingEvidence,
+    NoCertificate,
     Record,
     canonical,
     read_finished,
@@ -194,17 +195,22 @@ def parsed_certificate(content: bytes, name: str) -> dict[str, Any]:
     """Return the certificate that is written. Raises `EvidenceError` as `read_certificate` does."""
     if not content.strip():
         raise EmptyEvidence(f"{name}: the file is empty")
+    told = f"{name} is no certificate; `draftproof certify ADAPTER` writes one"
     try:
-        document: dict[str, Any] = json.loads(content.decode("utf-8"))
+        document: Any = json.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
+        if b'"_type"' not in content:
+            raise NoCertificate(told) from None
         raise EditedEvidence(f"{name} is not the JSON that was written: {error}") from None
+    if not isinstance(document, dict) or not {"_type", "predicate"} & set(document):
+        raise NoCertificate(told)
     try:
         validate(document, "certificate")
     except MalformedDocument as error:
         raise MalformedEvidence(f"{name}: {error}") from None
     if _text(_with_digest(document)).encode() != content:
         raise EditedEvidence(f"{name} is not what was written: its digest does not follow from it")
-    return document
+    return dict(document)
 
 
 def checked(path: Path) -> tuple[dict[str, Any], Evidence]:

@@ -48,6 +48,10 @@ class EmptyEvidence(EvidenceError):
     """There is nothing in the file."""
 
 
+class NoCertificate(EvidenceError):
+    """The file is of another kind: nobody wrote it as a certificate."""
+
+
 class EditedEvidence(EvidenceError):
     """A line is not what was written there."""
 

@@ -19,6 +19,7 @@ from draftproof.conformance.adapter import Adapter, Declaration, Request
 from draftproof.conformance.lanes._scalar import require_own
 from draftproof.conformance.lanes.unwatched import fresh_generator
 from draftproof.conformance.precise import softmax
+from draftproof.conformance.raising import place_of, show
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.emission import Emission
 from draftproof.reference.errors import WrongShape
@@ -52,13 +53,18 @@ def verified(adapter: Adapter, rows: Sequence[Asked], declared: Declaration) -> 
         return outcomes(raised(error), rows)
 
 
-def raised(error: BaseException) -> str:
+def raised(error: BaseException, *, placed: bool = True) -> str:
     """Return the words for an error of an adapter, without addresses, which no run repeats.
 
-    Raises `OpaqueRandomness` where a lane's stand-in for a float may have caused it.
+    They end with the adapter's own line, unless it is not to be `placed`. Raises
+    `OpaqueRandomness` where a lane's stand-in for a float may have caused it.
     """
     require_own(error)
-    return f"raised {type(error).__name__}: {_ADDRESS.sub('0x...', str(error))}"
+    told = f"raised {type(error).__name__}: {_ADDRESS.sub('0x...', str(error))}"
+    place = place_of(error) if placed else ""
+    words = f"{told.rstrip()} ({place})" if place else told
+    show(error, words)
+    return words
 
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
@@ -143,15 +149,24 @@ def with_noise(asked: Request, declared: Declaration) -> Request:
 def columns(result: Any, rows: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return accepted lengths, paths and next tokens, [B] each. Raises `TypeError`."""
     found = []
-    for field in ("accepted_length", "path", "next_token"):
-        if not hasattr(result, field):
-            raise TypeError(f"verify must return a Result, got {type(result).__name__}")
+    missing = [field for field in _FIELDS if not hasattr(result, field)]
+    if len(missing) == len(_FIELDS):
+        raise TypeError(f"verify must return a Result, got {type(result).__name__}")
+    if missing:
+        raise TypeError(
+            f"verify must return a Result with {', '.join(_FIELDS)}; "
+            f"{type(result).__name__} has no {' and no '.join(missing)}"
+        )
+    for field in _FIELDS:
         column = torch.as_tensor(getattr(result, field))
         if column.shape != (rows,):
             raise TypeError(f"Result.{field} must have shape [{rows}], got {list(column.shape)}")
         found.append(column)
     accepted, path, token = found
     return accepted, path, token
+
+
+_FIELDS = ("accepted_length", "path", "next_token")
 
 
 def as_loaded(adapter: Adapter) -> Adapter:

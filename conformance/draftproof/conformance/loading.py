@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import inspect
 import sys
 from collections.abc import Iterable
+from difflib import get_close_matches
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
@@ -14,6 +16,8 @@ from types import ModuleType
 from typing import Any
 
 from draftproof.conformance.adapter import Adapter, InvalidAdapter, declaration
+from draftproof.conformance.raising import place_of
+from draftproof.reference.extras import installation
 from draftproof.reference.verifiers import Algorithm, algorithm_named
 
 _FAST = (
@@ -72,11 +76,7 @@ def load_adapter(name: str) -> Adapter:
         return program
     place = BUILT_IN.get(name, name)
     if not all(place.rpartition(":")):
-        raise UnknownAdapter(
-            f"no built-in adapter is called {name!r} (there are {', '.join(BUILT_IN)}); "
-            f"your own is named package.module:attribute or ./file.py:attribute, and a program of "
-            f"any language harness:COMMAND"
-        )
+        raise UnknownAdapter(_unknown(name))
     adapter = load_attribute(place)
     if inspect.isclass(adapter):
         try:
@@ -86,6 +86,38 @@ def load_adapter(name: str) -> Adapter:
             raise AdapterFailed(f"{name}: {attribute}() raised {_told(error)}") from error
     declaration(adapter)
     return adapter  # type: ignore[no-any-return]  # declaration has checked it
+
+
+def _unknown(name: str) -> str:
+    """Return what is wrong with the name of no adapter, and what would be correct."""
+    file = name.removesuffix(":")
+    if file.endswith(".py"):
+        if not Path(file).is_file():
+            return f"there is no file {file!r}"
+        classes = _verifiers(Path(file))
+        named = " or ".join(f"{file}:{each}" for each in classes or ["ATTRIBUTE"])
+        return f"{name} names a file, and no adapter in it: {named}"
+    near = get_close_matches(name, BUILT_IN, n=1)
+    meant = f", did you mean {near[0]}?" if near else "; `draftproof list` names all."
+    return (
+        f"no built-in adapter is called {name!r}{meant} Your own is named "
+        f"package.module:attribute or ./file.py:attribute, and a program of any language "
+        f"harness:COMMAND"
+    )
+
+
+def _verifiers(file: Path) -> list[str]:
+    """Return the classes of a file that have a method `verify`, as they are written in it."""
+    try:
+        parsed = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):
+        return []
+    return [
+        each.name
+        for each in parsed.body
+        if isinstance(each, ast.ClassDef)
+        and any(isinstance(own, ast.FunctionDef) and own.name == "verify" for own in each.body)
+    ]
 
 
 def name_from(folder: Path, name: str) -> str:
@@ -157,7 +189,9 @@ def load_attribute(name: str) -> Any:
     try:
         return getattr(module, attribute)
     except AttributeError as error:
-        raise UnknownAdapter(f"{place} has no attribute {attribute!r}") from error
+        near = get_close_matches(attribute, dir(module), n=1)
+        meant = f", did you mean {near[0]!r}?" if near else ""
+        raise UnknownAdapter(f"{place} has no attribute {attribute!r}{meant}") from error
     except (Exception, SystemExit) as error:
         raise AdapterFailed(f"{place}:{attribute} could not be made: {_told(error)}") from error
 
@@ -201,4 +235,20 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def _told(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+    """Return the words for an error, where in the program it is, and what to install for it."""
+    place = place_of(error)
+    told = f"{type(error).__name__}: {error}" + (f" ({place})" if place else "")
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    extra = _EXTRAS.get((missing or "").partition(".")[0])
+    return f"{told}; {installation(extra)}" if extra else told
+
+
+_EXTRAS = {
+    "torch": "torch",
+    "triton": "triton",
+    "transformers": "transformers",
+    "jax": "engines",
+    "mlx": "engines",
+    "hypothesis": "search",
+}
+"""The extra that brings a module that adapters import."""

@@ -163,14 +163,14 @@ def _planned(config: pytest.Config, names: Sequence[str]) -> _Plan:
             "be they an option or a setting, and no --draftproof-seed"
         )
     known = {} if file is None else _known_failures(file)
+    from draftproof.reference.extras import installation
+
     try:
         from draftproof.conformance.campaign import Campaign
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise pytest.UsageError(
-            "--draftproof needs PyTorch: pip install 'draftproof[torch]'"
-        ) from None
+        raise pytest.UsageError(f"--draftproof needs PyTorch: {installation('torch')}") from None
     campaigns = [Campaign(name, mode=mode) for name in names]
     # One that is given no seed draws one; all adapters have the same.
     seed = campaigns[0].seed if seed is None else seed

@@ -69,6 +69,12 @@ def script(found: Mapping[str, Any], title: str) -> str:
     return "\n".join(fit) + "\n"
 
 
+def raised_share(shown: Mapping[str, Any]) -> float:
+    """Return the probability with which the verifier of a counterexample raises an error."""
+    observed = shown["observed"] or ()
+    return float(sum(entry["probability"] for entry in observed if _says(entry, "raised")))
+
+
 def asked_rows(shown: Mapping[str, Any]) -> list[AskedRow]:
     """Return the rows of a counterexample: instances with the paths that were drafted.
 
@@ -110,7 +116,7 @@ def emitted(entry: Mapping[str, Any]) -> Text:
 def _body(
     adapter: Mapping[str, Any], shown: Mapping[str, Any], rows: Sequence[AskedRow]
 ) -> Iterator[str]:
-    raised = sum(entry["probability"] for entry in shown["observed"] if _says(entry, "raised"))
+    raised = raised_share(shown)
     # A row that raises takes all others with it, and a batch is what it is.
     batched = adapter["batch"] and "rows" not in shown and not raised
     runs = ceil(_SURE / raised) if raised else RUNS if batched else LOOPED_RUNS

@@ -21,6 +21,7 @@ from draftproof.conformance.counterexample import Progress
 from draftproof.conformance.finding import FAIL, INCONCLUSIVE, PASS, SKIPPED, Finding
 from draftproof.conformance.observe import BLINDNESS, EXACT, PROBE, observe
 from draftproof.conformance.requirements.laws import LAWS, fits, judge
+from draftproof.reference.extras import installation
 from draftproof.reference.model import (
     Instance,
     Model,
@@ -169,7 +170,7 @@ def _require_hypothesis() -> None:
     except ModuleNotFoundError as error:
         if error.name != "hypothesis":
             raise
-        raise SearchUnavailable("it needs Hypothesis: pip install 'draftproof[search]'") from None
+        raise SearchUnavailable(f"it needs Hypothesis: {installation('search')}") from None
 
 
 @dataclass

@@ -15,6 +15,8 @@ from typing import Any
 import joblib
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+from draftproof.reference.extras import installation
+
 BACKENDS = ("processes", "dask", "ray")
 """Processes are started here; the others are clusters that run already."""
 
@@ -138,7 +140,7 @@ def _cluster(workers: Workers) -> Iterator[_Cluster]:
         if error.name is None or error.name.partition(".")[0] not in ("dask", package):
             raise
         raise WorkersFailed(
-            f"--backend {workers.backend} needs it: pip install 'draftproof[{workers.backend}]'"
+            f"--backend {workers.backend} needs it: {installation(workers.backend)}"
         ) from None
 
 

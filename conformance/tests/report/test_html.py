@@ -13,6 +13,7 @@ import pytest
 from draftproof.conformance.mutants import CONTROLS, EXHIBITS, Mutant
 from draftproof.conformance.report import FORMATS, ReportUnavailable, html, rendered
 from draftproof.conformance.report.words import REPEAT
+from draftproof.reference.extras import installation
 from draftproof.spec import validate
 
 Make = Any
@@ -252,9 +253,9 @@ def test_without_a_dependency_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, conforming: dict[str, Any], module: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ReportUnavailable, match=rf"{module}: pip install 'draftproof\[report\]'"):
+    with pytest.raises(ReportUnavailable, match=f"{module}: {re.escape(installation('report'))}"):
         rendered([conforming], "html")
-    with pytest.raises(ReportUnavailable, match=f"{module}: pip install"):
+    with pytest.raises(ReportUnavailable, match=f"{module}: in a checkout"):
         rendered([], "html")
     # What needs neither is there all the same.
     for form in ("markdown", "junit", "json"):

@@ -12,6 +12,7 @@ import pytest
 
 from draftproof.conformance.report import ReportUnavailable
 from draftproof.conformance.report.plots import Plot, plots
+from draftproof.reference.extras import installation
 
 Make = Any
 
@@ -158,5 +159,5 @@ def test_without_matplotlib_it_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, conforming: dict[str, Any]
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ReportUnavailable, match=r"matplotlib: pip install 'draftproof\[report\]'"):
+    with pytest.raises(ReportUnavailable, match=f"matplotlib: {re.escape(installation('report'))}"):
         drawn(conforming)

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from draftproof.conformance.certificate import sealed, write
 from draftproof.conformance.cli.reporting import report
 from draftproof.conformance.report import FORMATS, rendered
+from draftproof.reference.extras import installation
 from draftproof.spec import validate
 
 Make = Any
@@ -125,7 +126,7 @@ def test_without_jinja2_it_says_what_to_install(
     result = run(files[0], "--format", "html")
     assert result.exit_code == 3
     assert result.output == (
-        "Error: cannot make html: it needs jinja2: pip install 'draftproof[report]'\n"
+        f"Error: cannot make html: it needs jinja2: {installation('report')}\n"
     )
 
 

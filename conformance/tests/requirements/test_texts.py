@@ -101,13 +101,16 @@ class Broken(Writing):
         return torch.tensor(self.text)
 
 
+RAISES = Broken.generate.__code__.co_firstlineno + 2
+
+
 @pytest.mark.requirement("text.lossless")
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         ([0], "raised TypeError: generate must return a tensor [2], got [1]"),
         ([0, 3], "writes token 3, not in 0..2"),
-        (ValueError("no text"), "raised ValueError: no text"),
+        (ValueError("no text"), f"raised ValueError: no text (test_texts.py:{RAISES})"),
     ],
 )
 def test_what_is_no_text_fails_even_where_the_target_writes_none(text: Any, told: str) -> None:

@@ -14,6 +14,7 @@ from draftproof.conformance.certificate import gravest
 from draftproof.conformance.cli.documents import as_json, nothing_printed, print_json
 from draftproof.conformance.cli.working import worked_by
 from draftproof.conformance.report.words import CONFORMS, conclusion, plain
+from draftproof.reference.extras import installation
 
 
 @click.command("check-certificate")
@@ -164,7 +165,7 @@ def _repeated(evidence: Any, name: str | None, working: Mapping[str, Any]) -> di
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise _NotRun("it needs PyTorch: pip install 'draftproof[torch]'") from None
+        raise _NotRun(f"it needs PyTorch: {installation('torch')}") from None
     try:
         with nothing_printed():
             found = repeat(

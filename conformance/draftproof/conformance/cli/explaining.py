@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from draftproof.conformance.reproduction import (
     BrokenCounterexample,
     NotReproducible,
     asked_rows,
+    raised_share,
     script,
 )
 
@@ -26,8 +28,9 @@ from draftproof.conformance.reproduction import (
     type=click.Path(dir_okay=False, path_type=Path),
     help="The file for the reproduction script.",
 )
+@click.option("--traceback", is_flag=True, help="Run the script, and show what it raises.")
 @as_json
-def explain(certificate: str, output: Path | None, as_json: bool) -> None:
+def explain(certificate: str, output: Path | None, traceback: bool, as_json: bool) -> None:
     """Explain what a certificate found ("-" reads standard input), and how to see it oneself.
 
     Prints the smallest counterexample in words, its rows, the observed law beside the expected one,
@@ -37,6 +40,8 @@ def explain(certificate: str, output: Path | None, as_json: bool) -> None:
     document = _explanation(found, certificate)
     if output is not None:
         _write(document, output)
+    if traceback:
+        _trace(document)
     if as_json:
         print_json(document, "explain")
     else:
@@ -83,6 +88,17 @@ def _explanation(found: Mapping[str, Any], file: str) -> dict[str, Any]:
         "script": text,
         "reason": reason,
     }
+
+
+def _trace(document: Mapping[str, Any]) -> None:
+    """Run the script of a counterexample that raises an error: its traceback is printed."""
+    shown = document["counterexample"]
+    if document["script"] is None or not raised_share(shown):
+        reason = document["reason"] or "the counterexample raises no error"
+        raise click.UsageError(f"there is no traceback to show: {reason}")
+    # Where the program is, and what it imports, is found from here, as it was by `certify`.
+    command = [sys.executable, "-c", document["script"]]
+    subprocess.run(command, stdout=sys.stderr.fileno(), check=False)  # noqa: S603  # as asked
 
 
 def _write(document: Mapping[str, Any], output: Path) -> None:

@@ -15,9 +15,11 @@ import click
 from draftproof.conformance.certificate import gravest, no_longer_known
 from draftproof.conformance.cli.documents import as_json, nothing_printed, print_json
 from draftproof.conformance.cli.working import interruptible, worked_by
+from draftproof.conformance.raising import show, tracebacks_shown
 from draftproof.conformance.report import FORMATS, ReportUnavailable, rendered
 from draftproof.conformance.report.badge import badge
 from draftproof.conformance.report.words import plain
+from draftproof.reference.extras import installation
 from draftproof.spec import MalformedDocument
 
 
@@ -83,6 +85,7 @@ from draftproof.spec import MalformedDocument
     type=click.IntRange(min=1),
     help="Also search as many examples for the rows that hurt most; 200 find most faults.",
 )
+@click.option("--traceback", is_flag=True, help="Show the traceback of each adapter error.")
 @worked_by
 @as_json
 def certify(
@@ -97,6 +100,7 @@ def certify(
     lanes: tuple[str, ...],
     seed: int | None,
     examples: int | None,
+    traceback: bool,
     as_json: bool,
     **working: Any,
 ) -> None:
@@ -111,6 +115,8 @@ def certify(
         raise click.UsageError("name an ADAPTER, or a --harness")
     terms = _terms(mode, cases, lanes, seed, examples, known_failures)
     _require_form(form)
+    if traceback:
+        click.get_current_context().with_resource(tracebacks_shown())
     loaded = {name: _loaded(name) for name in dict.fromkeys(names)}
     try:
         output.mkdir(parents=True, exist_ok=True)
@@ -189,6 +195,7 @@ def _loaded(name: str) -> _Loaded:
     except loading.UnknownAdapter as error:
         raise click.UsageError(str(error)) from None
     except (loading.AdapterFailed, InvalidAdapter, AdapterLost) as error:
+        show(error.__cause__ or error, str(error))
         return _Loaded(name, error=str(error))
 
 
@@ -225,7 +232,7 @@ def _judge(
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        return _failed(name, "it needs PyTorch: pip install 'draftproof[torch]'")
+        return _failed(name, f"it needs PyTorch: {installation('torch')}")
     if loaded.error:
         return _failed(name, loaded.error)
     try:

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from draftproof.conformance.cli.documents import as_json, print_json
+from draftproof.reference.extras import installation
 
 _LANES = ("exact", "probe", "sample")
 
@@ -59,7 +60,7 @@ def mutants(
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        click.echo("Error: it needs PyTorch: pip install 'draftproof[torch]'", err=True)
+        click.echo(f"Error: it needs PyTorch: {installation('torch')}", err=True)
         sys.exit(3)
     for name in ids:
         if name not in EXHIBITS:

@@ -16,6 +16,7 @@ from typing import Any
 from draftproof.conformance.report import ReportUnavailable, words
 from draftproof.conformance.report.plots import Plot, plots, require_matplotlib
 from draftproof.conformance.reproduction import compared
+from draftproof.reference.extras import installation
 from draftproof.spec import requirements
 
 FOLDER = Path(__file__).parent
@@ -59,7 +60,7 @@ def page(
     except ModuleNotFoundError as error:
         if error.name != "jinja2":
             raise
-        raise ReportUnavailable("it needs jinja2: pip install 'draftproof[report]'") from None
+        raise ReportUnavailable(f"it needs jinja2: {installation('report')}") from None
     # Also where there is nothing to plot yet: who asks beforehand is told beforehand.
     require_matplotlib()
     environment = Environment(

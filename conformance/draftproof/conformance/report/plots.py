@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 
 from draftproof.conformance.finding import FAIL
 from draftproof.conformance.report import ReportUnavailable, words
+from draftproof.reference.extras import installation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -110,9 +111,7 @@ def require_matplotlib() -> None:
     except ModuleNotFoundError as error:
         if error.name != "matplotlib":
             raise
-        raise ReportUnavailable(
-            "its plots need matplotlib: pip install 'draftproof[report]'"
-        ) from None
+        raise ReportUnavailable(f"its plots need matplotlib: {installation('report')}") from None
 
 
 # --- the law of the text -----------------------------------------------------------------

@@ -491,7 +491,7 @@ def _different(
         if noise is not None:
             device = asked.draft_probs.device
             asked = replace(asked, noise={n: each.clone().to(device) for n, each in noise.items()})
-        found.append(emitted(adapter, asked, seed))
+        found.append(emitted(adapter, asked, seed, placed=False))
     first, second = found
     if first == second:
         return 0
@@ -507,14 +507,19 @@ def _noise(declared: Declaration) -> dict[str, tuple[str | int, ...]]:
 # --- runs and findings -------------------------------------------------------------------
 
 
-def emitted(adapter: Adapter, asked: Request, seed: int) -> list[list[object]] | str:
-    """Return the columns of one run on a seed, or the words of its error."""
+def emitted(
+    adapter: Adapter, asked: Request, seed: int, *, placed: bool = True
+) -> list[list[object]] | str:
+    """Return the columns of one run on a seed, or the words of its error.
+
+    Two adapters that raise the same are told apart where errors are `placed`.
+    """
     with seeded(seed):
         _seeded(asked.generator, seed)
         try:
             result = columns(copy(adapter).verify(asked), len(asked.draft_tokens))
         except (Exception, SystemExit) as error:
-            return raised(error)
+            return raised(error, placed=placed)
     return [column.tolist() for column in result]
 
 

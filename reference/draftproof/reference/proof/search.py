@@ -17,6 +17,7 @@ from sympy import QQ
 from sympy.polys.matrices import DomainMatrix
 
 from draftproof.reference.errors import Unsupported
+from draftproof.reference.extras import installation
 from draftproof.reference.proof.cells import Cell, refutes
 from draftproof.reference.proof.polynomials import Polynomial, at, compiled, parts, variables
 from draftproof.reference.proof.symbols import Shape
@@ -209,7 +210,7 @@ def solved_point(cell: Cell) -> Point | None:
     except ImportError:
         raise SolverMissing(
             "neither a certificate nor a point was found for one of the cells; z3 may find a "
-            "point: pip install 'draftproof[prove]'"
+            f"point: {installation('prove')}"
         ) from None
     unknowns = [z3.Real(symbol.name) for symbol in cell.ring.symbols]
     solver = z3.Solver()

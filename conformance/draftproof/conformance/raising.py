@@ -1,0 +1,76 @@
+"""Errors of adapters: the adapter's line that led to one, and its traceback where asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import CodeType, TracebackType
+
+_ASKED = "DRAFTPROOF_TRACEBACK"
+"""The variable of the environment by which worker processes know that tracebacks are shown."""
+
+
+def place_of(error: BaseException) -> str:
+    """Return the adapter's own line that an error came through, as 'file.py:12', or nothing.
+
+    It is the innermost line in the file of the outermost program that is neither ours nor a
+    library. A file has no folders: the same error has the same place wherever the file lies.
+    """
+    frames = [(code, line) for code, line, name in _frames(error) if not _is_library(name)]
+    # A decorator of some package may stand around an adapter, which may be installed itself.
+    own = [each for each in frames if "-packages" not in each[0].co_filename] or frames
+    if not own:
+        return ""
+    file = own[0][0].co_filename
+    within = [line for code, line in own if code.co_filename == file]
+    # How deep a recursion goes depends on who calls; where it began does not.
+    line = within[0 if isinstance(error, RecursionError) else -1]
+    path = Path(file)
+    is_package = path.name == "__init__.py"
+    return f"{f'{path.parent.name}/' if is_package else ''}{path.name}:{line}"
+
+
+def _frames(error: BaseException) -> Iterator[tuple[CodeType, int, str]]:
+    """Yield the code, the line and the module of each frame, outermost first."""
+    at: TracebackType | None = error.__traceback__
+    start = at and at.tb_frame.f_code
+    first = at
+    # An error that is raised again drags along the frames of the times before.
+    while at is not None and (at is first or at.tb_frame.f_code is not start):
+        yield at.tb_frame.f_code, at.tb_lineno, str(at.tb_frame.f_globals.get("__name__"))
+        at = at.tb_next
+
+
+def _is_library(module: str) -> bool:
+    """Return whether a module is Python's, torch's, numpy's, or of the suite that asks."""
+    top = module.partition(".")[0]
+    ours = module.startswith(("draftproof.conformance", "draftproof.reference"))
+    return ours or top in ("torch", "numpy") or top in sys.stdlib_module_names
+
+
+@contextmanager
+def tracebacks_shown() -> Iterator[None]:
+    """Show the traceback of every error of an adapter, in this process and those it starts."""
+    before = os.environ.get(_ASKED)
+    os.environ[_ASKED] = "1"
+    _SEEN.clear()
+    try:
+        yield
+    finally:
+        os.environ.pop(_ASKED)
+        if before is not None:
+            os.environ[_ASKED] = before
+
+
+def show(error: BaseException, words: str) -> None:
+    """Print the traceback of an error, where asked for, once in a process for the same words."""
+    if _ASKED in os.environ and words not in _SEEN:
+        _SEEN.add(words)
+        sys.stderr.write("".join(traceback.format_exception(error)))
+
+
+_SEEN: set[str] = set()
