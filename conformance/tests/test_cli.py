@@ -321,6 +321,39 @@ def test_a_bad_instance_exits_with_2_and_says_where(
     assert "Traceback" not in ran.stderr
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("law", "{}", "motivating.json"),
+        ("law", "./{}.py:verify", "motivating.json"),
+        ("law", "token", "{}"),
+        ("certify", "{}"),
+        ("certify", "./{}.py:Mine"),
+        ("certify", "harness:{}"),
+        ("report", "{}"),
+        ("explain", "{}"),
+        ("check-certificate", "{}"),
+        ("matrix", "{}"),
+        ("claims", "{}"),
+        ("mutants", "{}"),
+        ("vectors", "check", "{}"),
+        ("init", "{}"),
+        ("{}",),
+    ],
+)
+def test_no_word_of_a_command_line_steers_a_terminal_or_a_log(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    (tmp_path / "motivating.json").write_text(json.dumps(MOTIVATING))
+    odd = "\x1b[2J\u202e\n::error::gone ##[group]"
+    ran = draftproof(*(each.format(odd) for each in arguments), cwd=tmp_path)
+    assert ran.returncode == 2
+    assert not set("\x1b\u202e") & set(ran.stdout + ran.stderr)
+    assert not any(line.strip().startswith("::") for line in ran.stderr.splitlines())
+    assert "##[" not in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
 def test_binary_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_bytes(b"\xff\xfe\x00")
     ran = draftproof("optimum", "bad.json", cwd=tmp_path)

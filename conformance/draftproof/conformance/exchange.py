@@ -19,6 +19,7 @@ from draftproof.conformance.adapter import Adapter, Declaration, Request
 from draftproof.conformance.lanes._scalar import require_own
 from draftproof.conformance.lanes.unwatched import fresh_generator
 from draftproof.conformance.precise import softmax
+from draftproof.conformance.printable import printable
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.emission import Emission
 from draftproof.reference.errors import WrongShape
@@ -58,7 +59,8 @@ def raised(error: BaseException) -> str:
     Raises `OpaqueRandomness` where a lane's stand-in for a float may have caused it.
     """
     require_own(error)
-    return f"raised {type(error).__name__}: {_ADDRESS.sub('0x...', str(error))}"
+    said = f"{type(error).__name__}: {_ADDRESS.sub('0x...', str(error))}"
+    return f"raised {printable(said)}"
 
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")

@@ -38,6 +38,8 @@ def read_known_failures(path: Path) -> dict[str, str]:
                 f"'law.support https://example.org/issues/1', got {line.strip()!r}"
             )
         identity, issue = words
+        if not issue.isprintable():
+            raise InvalidKnownFailures(f"{where}: a link must be printable, got {issue!r}")
         if identity not in requirements():
             near = get_close_matches(identity, requirements(), n=1)
             meant = f", did you mean {near[0]!r}?" if near else ""

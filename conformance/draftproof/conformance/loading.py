@@ -63,6 +63,10 @@ def load_adapter(name: str) -> Adapter:
     `UnknownAdapter` if there is none, `AdapterFailed` if it cannot be imported, made or started,
     `InvalidAdapter` if it does not follow the protocol.
     """
+    if not name.isprintable():
+        raise UnknownAdapter(
+            f"an adapter's name is printed in its certificate, {name!r} cannot be: rename its file"
+        )
     if name.startswith(HARNESS):
         # It needs torch, which a reader of names does without.
         from draftproof.conformance.harness import started

@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from draftproof.conformance.evidence import EvidenceError
+from draftproof.conformance.report.words import json_text, plain_lines
 from draftproof.reference.errors import InvalidInput, WrongShape
 from draftproof.reference.model import Instance, Model, instance_from_json
 from draftproof.spec import MalformedDocument, validate
@@ -55,9 +56,9 @@ def read_certificate(file: str) -> dict[str, Any]:
     try:
         return parsed_certificate(_content(file), file)
     except EvidenceError as error:
-        click.echo(f"Error: {type(error).__name__}: {error}", err=True)
+        echo(f"Error: {type(error).__name__}: {error}", err=True)
     except click.UsageError as error:
-        click.echo(f"Error: {error.message}", err=True)
+        echo(f"Error: {error.message}", err=True)
     sys.exit(5)
 
 
@@ -131,7 +132,18 @@ def nothing_printed() -> Iterator[None]:
         yield
 
 
-def print_json(document: Any, schema: str) -> None:
-    """Print a document that follows a schema."""
-    validate(document, schema)
-    click.echo(json.dumps(document, indent=2))
+def echo(text: str = "", *, err: bool = False) -> None:
+    """Print lines for people. What they quote is shown, and neither terminal nor log obeys it."""
+    click.echo(plain_lines(text), err=err)
+
+
+def print_report(text: str) -> None:
+    """Print a report in a form that `rendered` has made, whose strings are `plain` already."""
+    click.echo(text, nl=False)
+
+
+def print_json(document: Any, schema: str | None, *, indent: int | None = 2) -> None:
+    """Print a document that follows a schema; None is for one that was validated."""
+    if schema is not None:
+        validate(document, schema)
+    click.echo(json_text(document, indent=indent))

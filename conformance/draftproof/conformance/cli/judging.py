@@ -13,10 +13,17 @@ from typing import Any
 import click
 
 from draftproof.conformance.certificate import gravest, no_longer_known
-from draftproof.conformance.cli.documents import as_json, nothing_printed, print_json
+from draftproof.conformance.cli.documents import (
+    as_json,
+    echo,
+    nothing_printed,
+    print_json,
+    print_report,
+)
 from draftproof.conformance.cli.working import interruptible, worked_by
 from draftproof.conformance.report import FORMATS, ReportUnavailable, rendered
 from draftproof.conformance.report.badge import badge
+from draftproof.conformance.report.markdown import in_line
 from draftproof.conformance.report.words import plain
 from draftproof.spec import MalformedDocument
 
@@ -125,7 +132,7 @@ def certify(
     documents = [each.certificate for each in judged if each.certificate]
     if known_failures is not None and (fixed := no_longer_known(documents)):
         told = f"{', '.join(fixed)} does not fail any more: remove it"
-        click.echo(f"Error: {known_failures}: {told}", err=True)
+        echo(f"Error: {known_failures}: {told}", err=True)
         code = code if code in (5, 3) else 2
     errors = [
         {"adapter": name, "message": each.error}
@@ -162,11 +169,11 @@ def _show(outcome: Mapping[str, Any], form: str) -> None:
     if form == "json":
         print_json(outcome, "certify")
     elif form != "terminal" and outcome["certificates"]:
-        click.echo(rendered(outcome["certificates"], form), nl=False)
+        print_report(rendered(outcome["certificates"], form))
     if form == "markdown":
         for each in outcome["errors"]:
             told = indent(plain(each["message"]), " " * 4)
-            click.echo(f"## {plain(each['adapter'])} could not run\n\n{told}\n")
+            echo(f"## {in_line(plain(each['adapter']))} could not run\n\n{told}\n")
 
 
 @dataclass(frozen=True)
@@ -236,12 +243,12 @@ def _judge(
     except campaign.UnknownCase as error:
         raise click.UsageError(str(error)) from None
     except (MalformedDocument, evidence.EvidenceError) as error:
-        click.echo(f"Error: {name}: {type(error).__name__}: {error}", err=True)
+        echo(f"Error: {name}: {type(error).__name__}: {error}", err=True)
         return _Judged(5, error=str(error))
     except OSError as error:
         raise click.UsageError(f"cannot write the certificate: {error}") from None
     except KeyboardInterrupt:
-        click.echo("The evidence so far is kept: go on with --resume.", err=True)
+        echo("The evidence so far is kept: go on with --resume.", err=True)
         raise
     if shown:
         terminal.print_certificate(terminal.console(), document, path)
@@ -303,11 +310,11 @@ def _tell_of(place: _Place, records: Path, known: Any) -> None:
     from draftproof.conformance import evidence
 
     if place.resume and known.records:
-        click.echo(f"Going on behind {len(known.records)} records of {records}", err=True)
+        echo(f"Going on behind {len(known.records)} records of {records}", err=True)
     elif place.resume:
-        click.echo(f"There is nothing to go on with at {records}: starting anew", err=True)
+        echo(f"There is nothing to go on with at {records}: starting anew", err=True)
     elif evidence.unfinished(records).exists():
-        click.echo(
+        echo(
             f"The evidence of a killed run at {evidence.unfinished(records)} is replaced; "
             f"--resume goes on with it",
             err=True,
@@ -327,7 +334,7 @@ def _require_form(form: str) -> None:
         if form != "terminal":
             rendered([], form)
     except ReportUnavailable as error:
-        click.echo(f"Error: cannot make {form}: {error}", err=True)
+        echo(f"Error: cannot make {form}: {error}", err=True)
         sys.exit(3)
 
 
@@ -341,5 +348,5 @@ def _known(path: Path) -> dict[str, str]:
 
 
 def _failed(name: str, reason: str) -> _Judged:
-    click.echo(f"Error: {name} could not run: {reason}", err=True)
+    echo(f"Error: {name} could not run: {reason}", err=True)
     return _Judged(3, error=reason)

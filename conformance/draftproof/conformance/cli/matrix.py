@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from draftproof.conformance.cli.documents import as_json, print_json
+from draftproof.conformance.cli.documents import as_json, echo, print_json
 from draftproof.conformance.report.words import plain
 from draftproof.spec import MalformedDocument, validate
 
@@ -89,7 +89,7 @@ def matrix(
     asked = [each for each in before if not names or each["name"] in found]
     changed = judging.changes(asked, document["rows"])
     for change in changed:
-        click.echo(f"Changed: {plain(change)}", err=True)
+        echo(f"Changed: {plain(change)}", err=True)
     sys.exit(1 if changed else 0)
 
 

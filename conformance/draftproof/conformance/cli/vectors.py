@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from draftproof.conformance.cli.documents import as_json, print_json
+from draftproof.conformance.cli.documents import as_json, echo, print_json
 from draftproof.reference.errors import InvalidInput
 from draftproof.reference.verifiers import algorithm_named
 from draftproof.spec import VECTOR_KINDS, VECTOR_TIERS, vector_files
@@ -176,8 +176,8 @@ def _show(files: list[dict[str, Any]], *, as_json: bool) -> None:
         print_json({"files": files, "exit_code": code}, "vectors-outcome")
     for file in files:
         if file["error"]:
-            click.echo(f"Error: {file['error']}", err=True)
+            echo(f"Error: {file['error']}", err=True)
         elif not as_json:
             changed = ", written" if file["changed"] else ""
-            click.echo(f"{file['file']}: {file['vectors']} vectors{changed}")
+            echo(f"{file['file']}: {file['vectors']} vectors{changed}")
     sys.exit(code)
