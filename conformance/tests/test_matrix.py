@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from draftproof.conformance.cli import cli
-from draftproof.conformance.matrix import InvalidRows, changes, read_rows
+from draftproof.conformance.matrix import InvalidRows, Row, changes, judged, read_rows
 from draftproof.spec import validate
 
 RIGHT = Path(__file__).parent / "meta" / "right.py"
@@ -170,6 +170,13 @@ def test_changes_are_of_rows_that_were_judged_both_times(whole: dict[str, Any]) 
 def test_a_file_without_rows_is_refused(content: bytes, message: str) -> None:
     with pytest.raises(InvalidRows, match=f"^mine.toml {message}"):
         read_rows(content, "mine.toml")
+
+
+def test_an_adapter_is_no_option(tmp_path: Path) -> None:
+    row = Row("a@1", "a", "1", "token", adapter="--help", cases=("--json",))
+    (found,) = judged([row], tmp_path)
+    assert found.certificate is None
+    assert "no built-in adapter is called '--help'" in found.reason
 
 
 def test_names_are_their_own() -> None:

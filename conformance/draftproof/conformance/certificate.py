@@ -34,6 +34,7 @@ from draftproof.conformance.finding import (
     Finding,
     finding_to_json,
 )
+from draftproof.conformance.whole_file import write_whole
 from draftproof.spec import MalformedDocument, validate
 
 STATEMENT = "https://in-toto.io/Statement/v1"
@@ -167,9 +168,7 @@ def place_for(name: str, folder: Path, *, taken: Container[Path] = ()) -> Path:
 
 def write(document: dict[str, Any], path: Path) -> None:
     """Write the certificate. The file appears whole or not at all. Raises `OSError`."""
-    unfinished = path.with_name(path.name + ".part")
-    unfinished.write_text(_text(document), encoding="utf-8")
-    unfinished.replace(path)
+    write_whole(_text(document), path)
 
 
 def read_certificate(path: Path | str) -> dict[str, Any]:

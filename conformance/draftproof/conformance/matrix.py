@@ -126,10 +126,12 @@ def _judged(row: Row, folder: Path) -> Judged:
 def _certified(row: Row, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [
         *(sys.executable, "-c", "from draftproof.conformance.cli import main; main()"),
-        *("certify", row.adapter, "--mode", row.mode, "--seed", str(SEED)),
+        *("certify", "--mode", row.mode, "--seed", str(SEED)),
         *("--output", str(folder), "--json", *options),
-        *(each for pattern in row.cases for each in ("--case", pattern)),
-        *(each for lane in row.lanes for each in ("--lane", lane)),
+        *(f"--case={pattern}" for pattern in row.cases),
+        *(f"--lane={lane}" for lane in row.lanes),
+        # A name is no option, whatever it begins with.
+        *("--", row.adapter),
     ]
     # Rows are judged side by side; kernels are interpreted where there is no GPU for them.
     own = {"OMP_NUM_THREADS": "1", **({} if _has_gpu() else {"TRITON_INTERPRET": "1"})}

@@ -25,6 +25,7 @@ from draftproof.conformance.report import FORMATS, ReportUnavailable, rendered
 from draftproof.conformance.report.badge import badge
 from draftproof.conformance.report.markdown import in_line
 from draftproof.conformance.report.words import plain
+from draftproof.conformance.whole_file import write_whole
 from draftproof.spec import MalformedDocument
 
 
@@ -325,7 +326,7 @@ def _write_badge(document: Mapping[str, Any], path: Path) -> None:
     """Write the badge of a certificate, in a folder of its own: it is none itself."""
     place = path.parent / "badges" / path.name
     place.parent.mkdir(exist_ok=True)
-    place.write_text(json.dumps(badge(document), indent=2) + "\n", encoding="utf-8")
+    write_whole(json.dumps(badge(document), indent=2) + "\n", place)
 
 
 def _require_form(form: str) -> None:

@@ -13,6 +13,7 @@ import click
 
 from draftproof.conformance.cli.documents import as_json, echo, print_json
 from draftproof.conformance.report.words import plain
+from draftproof.conformance.whole_file import write_whole
 from draftproof.spec import MalformedDocument, validate
 
 if TYPE_CHECKING:
@@ -76,9 +77,9 @@ def matrix(
         document = {"rows": [found[row.name] for row in rows]}
         validate(document, "matrix")
         text = json.dumps(document, indent=2, allow_nan=False) + "\n"
-        (output / "matrix.json").write_text(text, encoding="utf-8")
+        write_whole(text, output / "matrix.json")
         said = plain(document["rows"])
-        (output / "matrix.md").write_text(shown.markdown(said), encoding="utf-8")
+        write_whole(shown.markdown(said), output / "matrix.md")
     except OSError as error:
         raise click.UsageError(f"cannot write to {str(output)!r}: {error.strerror}") from None
     if as_json:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from draftproof.conformance.cli.documents import as_json, echo, print_json
+from draftproof.conformance.whole_file import write_whole
 from draftproof.reference.errors import InvalidInput
 from draftproof.reference.verifiers import algorithm_named
 from draftproof.spec import VECTOR_KINDS, VECTOR_TIERS, vector_files
@@ -147,11 +148,9 @@ def _found(places: tuple[Path, ...]) -> list[Path]:
 
 def _write(text: str, path: Path) -> None:
     """Write a file and the folders to it. Whatever prevents it is a usage error."""
-    from draftproof.conformance.vectors import written
-
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        written.write(text, path)
+        write_whole(text, path)
     except OSError as error:
         raise click.UsageError(f"cannot write {str(path)!r}: {error.strerror}") from None
 
