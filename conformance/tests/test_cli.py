@@ -354,6 +354,70 @@ def test_no_word_of_a_command_line_steers_a_terminal_or_a_log(
     assert "Traceback" not in ran.stderr
 
 
+VERIFIERS = """
+from types import SimpleNamespace
+from draftproof.reference.emission import Emission, emission
+from draftproof.reference.verifiers.token import token
+
+class Adapter:
+    name = version = "1"
+    algorithm = "token"
+    def verify(self, request): ...
+
+class Other: ...
+
+adapter = Adapter()
+number = 7
+def few(drafts, instance): ...
+def quits(drafts, instance, chance): raise SystemExit(0)
+def divides(drafts, instance, chance): return 1 / 0
+def deep(drafts, instance, chance): return deep(drafts, instance, chance)
+def types(drafts, instance, chance): return drafts + 1
+def nothing(drafts, instance, chance): ...
+def like(drafts, instance, chance): return SimpleNamespace(path=0, accepted=(), next_token=0)
+def lists(drafts, instance, chance): return Emission(0, [], 0)
+def far(drafts, instance, chance): return Emission(0, (), 7)
+def words(drafts, instance, chance): return Emission(0, (), "0")
+def elsewhere(drafts, instance, chance): return Emission(3, (), 0)
+def whole(drafts, instance, chance): return Emission(0, (0,) * 9, 0)
+def right(drafts, instance, chance): return token(drafts, instance, chance)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "message"),
+    [
+        ("Adapter", 2, "is the class Adapter: an algorithm is a function verify(drafts, instance"),
+        ("Adapter", 2, "`draftproof certify ./mine.py:Adapter` judges an adapter"),
+        ("Other", 2, "./mine.py:Other is the class Other: an algorithm is a function"),
+        ("adapter", 2, "is Adapter: an algorithm is a function verify(drafts, instance, chance)"),
+        ("number", 2, "./mine.py:number is int: an algorithm is a function"),
+        ("few", 2, "takes other arguments than verify(drafts, instance, chance): too many"),
+        ("quits", 3, "./mine.py:quits raised SystemExit: 0"),
+        ("divides", 3, "./mine.py:divides raised ZeroDivisionError: division by zero"),
+        ("deep", 3, "./mine.py:deep raised RecursionError: maximum recursion depth"),
+        ("types", 3, "./mine.py:types raised TypeError: unsupported operand"),
+        ("nothing", 3, "returned a NoneType: it must return an Emission, such as draftproof.refer"),
+        ("like", 3, "./mine.py:like returned a SimpleNamespace: it must return an Emission"),
+        ("lists", 3, "returned the accepted tokens [], not a tuple of at most 2"),
+        ("far", 3, "./mine.py:far returned the token 7, not in 0..1"),
+        ("words", 3, "./mine.py:words returned the token '0', not in 0..1"),
+        ("elsewhere", 3, "./mine.py:elsewhere returned the path 3, not in 0..0"),
+        ("whole", 3, "not a tuple of at most 2"),
+        ("right", 0, ""),
+    ],
+)
+def test_a_verifier_of_a_users_own_is_told_what_is_wrong_with_it(
+    tmp_path: Path, name: str, code: int, message: str
+) -> None:
+    (tmp_path / "motivating.json").write_text(json.dumps(MOTIVATING))
+    (tmp_path / "mine.py").write_text(VERIFIERS)
+    ran = draftproof("law", f"./mine.py:{name}", "motivating.json", cwd=tmp_path)
+    assert ran.returncode == code, ran.stderr
+    assert message in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
 def test_binary_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_bytes(b"\xff\xfe\x00")
     ran = draftproof("optimum", "bad.json", cwd=tmp_path)

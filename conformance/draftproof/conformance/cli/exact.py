@@ -66,6 +66,11 @@ def law(algorithm: str, instance_file: str, rho: str | None, as_json: bool) -> N
     except AdapterFailed as error:
         echo(f"Error: {error}", err=True)
         sys.exit(3)
+    except (ArithmeticError, LookupError, RuntimeError, ValueError) as error:
+        if algorithm in ALGORITHMS:
+            raise
+        echo(f"Error: {algorithm} raised {type(error).__name__}: {error}", err=True)
+        sys.exit(3)
     if as_json:
         print_json(document, "law")
     else:
