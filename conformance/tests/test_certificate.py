@@ -155,8 +155,13 @@ def test_no_byte_of_it_can_be_changed(tmp_path: Path, conforming: dict[str, Any]
     ("content", "error", "message"),
     [
         (b"", EmptyEvidence, "mine.json: the file is empty"),
-        (b"{", EditedEvidence, "mine.json is not the JSON that was written: Expecting"),
+        (b"{", EditedEvidence, "mine.json is not the JSON that was written: it is not JSON: Exp"),
         (b"\xff", EditedEvidence, "mine.json is not the JSON that was written: 'utf-8' codec"),
+        (b"[" * 100_000, MalformedEvidence, "mine.json: it has more than 64 lists and objects"),
+        (b'{"a": 1e999}', EditedEvidence, "the number 1e999 is larger than floats are"),
+        (b'{"a": NaN}', EditedEvidence, "NaN is no number in JSON"),
+        (b"9" * 101, MalformedEvidence, "mine.json: a number of it has 101 digits, the most that"),
+        (b"[" + b"0," * 500_000 + b"0]", MalformedEvidence, "mine.json: it has more than 500,000"),
         (b"[]", MalformedEvidence, "mine.json: certificate: the document"),
     ],
 )

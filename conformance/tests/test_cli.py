@@ -271,8 +271,8 @@ def test_wrong_usage_exits_with_2_and_says_why(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is not JSON: Expecting value: line 1 column 1"),
-        ("{", "is not JSON: Expecting property name"),
+        ("", "bad.json: it is not JSON: Expecting value: line 1 column 1"),
+        ("{", "it is not JSON: Expecting property name"),
         ("[]", "an instance is a JSON object, got list"),
         ('{"vocabulary": 2}', "the instance has no 'length'"),
         (json.dumps({**MOTIVATING, "target": [0.5, 0.5]}), "the target's row at the empty context"),
@@ -300,15 +300,74 @@ def test_wrong_usage_exits_with_2_and_says_why(
         ),
         (
             '{"vocabulary": 1, "length": 1000000, "target": ["1"], "draft": ["1"]}',
-            "there are too many texts of 1000000 tokens of the draft to enumerate",
+            "bad.json: 'length' is at most 200 in a file, got 1,000,000",
         ),
         (
             json.dumps({**MOTIVATING, "length": 30, "draft": ["1", "0"], "target": ["1/2", "1/2"]}),
             "there are too many texts of 31 tokens of the target to enumerate",
         ),
         ('{"vocabulary": 2, "vocabulary": 2}', "the key 'vocabulary' appears twice"),
-        ("[" * 100_000, "bad.json is not JSON: maximum recursion depth exceeded"),
-        ('{"vocabulary": ' + "9" * 5000 + "}", "bad.json is not JSON: Exceeds the limit"),
+        (
+            "[" * 100_000,
+            "bad.json: it has more than 64 lists and objects in each other, the most that are read",
+        ),
+        (
+            "[" * 65 + "]" * 65,
+            "bad.json: it has more than 64 lists and objects in each other, the most that are read",
+        ),
+        (
+            '{"vocabulary": ' + "9" * 5000 + "}",
+            "bad.json: a number of it has 5,000 digits, the most that are read are 100",
+        ),
+        ('{"vocabulary": NaN}', "bad.json: NaN is no number in JSON"),
+        ('{"vocabulary": 1e999}', "bad.json: the number 1e999 is larger than floats are"),
+        (
+            f"[{'0,' * 600_000}0]",
+            "bad.json: it has more than 500,000 values, the most that are read",
+        ),
+        (
+            "[" + "[]," * 600_000 + "0]",
+            "bad.json: it has more than 500,000 values, the most that are read",
+        ),
+        (
+            " " * (2**25 + 1),
+            "cannot read 'bad.json': it has more than 33,554,432 bytes, the most that are read",
+        ),
+        (
+            "{" + ",".join(f'"{n}": 0' for n in range(50_000)) + ', "0": 1}',
+            "bad.json: the key '0' appears twice",
+        ),
+        (
+            json.dumps({**MOTIVATING, "vocabulary": 10**6, "target": ["0"] * 10}),
+            "bad.json: 'vocabulary' is at most 10,000 in a file, got 1,000,000",
+        ),
+        (
+            json.dumps({**MOTIVATING, "target": ["9" * 10**6, "1"]}),
+            "a rational number has at most 1,000 characters, got 1,000,000",
+        ),
+        (
+            json.dumps(
+                {
+                    "vocabulary": 200,
+                    "length": 1,
+                    "target": [f"1/{10**500 + n}" for n in range(200)],
+                    "draft": ["1", *["0"] * 199],
+                }
+            ),
+            "the denominators of a row have at most 20,000 digits together, those of a row of the "
+            "target have 100,200",
+        ),
+        (
+            json.dumps(
+                {
+                    **MOTIVATING,
+                    "length": 14,
+                    "draft": [f"1/{10**400}", f"{10**400 - 1}/1{'0' * 400}"],
+                    "target": ["1", "0"],
+                }
+            ),
+            "too many texts of 14 tokens of the draft, with numbers of 401 digits, to enumerate",
+        ),
     ],
 )
 def test_a_bad_instance_exits_with_2_and_says_where(

@@ -35,7 +35,7 @@ from draftproof.conformance.finding import (
     finding_to_json,
 )
 from draftproof.conformance.whole_file import write_whole
-from draftproof.spec import MalformedDocument, validate
+from draftproof.spec import MalformedDocument, TooLarge, content_of, parsed, validate
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
@@ -174,9 +174,11 @@ def write(document: dict[str, Any], path: Path) -> None:
 def read_certificate(path: Path | str) -> dict[str, Any]:
     """Return the certificate in a file. Raises `EvidenceError` if it is not as it was written."""
     try:
-        content = Path(path).read_bytes()
+        content = content_of(Path(path))
     except OSError as error:
         raise MissingEvidence(f"cannot read {str(path)!r}: {error.strerror}") from None
+    except TooLarge as error:
+        raise MalformedEvidence(f"{path}: {error}") from None
     return parsed_certificate(content, str(path))
 
 
@@ -185,8 +187,10 @@ def parsed_certificate(content: bytes, name: str) -> dict[str, Any]:
     if not content.strip():
         raise EmptyEvidence(f"{name}: the file is empty")
     try:
-        document: dict[str, Any] = json.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
+        document: dict[str, Any] = parsed(content)
+    except TooLarge as error:
+        raise MalformedEvidence(f"{name}: {error}") from None
+    except ValueError as error:
         raise EditedEvidence(f"{name} is not the JSON that was written: {error}") from None
     try:
         validate(document, "certificate")

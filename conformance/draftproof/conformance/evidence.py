@@ -29,7 +29,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from draftproof.spec import MalformedDocument, validate
+from draftproof.spec import MalformedDocument, TooLarge, content_of, validate
+from draftproof.spec import parsed as read_json
 
 Record = dict[str, Any]
 
@@ -97,9 +98,11 @@ def canonical(document: Any) -> str:
 def read_finished(path: Path) -> tuple[Evidence, str]:
     """Return finished evidence and the SHA-256 of its file. Raises `EvidenceError`."""
     try:
-        content = path.read_bytes()
+        content = content_of(path)
     except OSError as error:
         raise MissingEvidence(f"cannot read {str(path)!r}: {error.strerror}") from None
+    except TooLarge as error:
+        raise MalformedEvidence(f"{path}: {error}") from None
     evidence = parsed(content, str(path))
     if not evidence.is_finished or evidence.size != len(content):
         raise MissingFooter(
@@ -114,11 +117,13 @@ def read_unfinished(path: Path) -> Evidence:
     A last line that has no end was being written, and is left out. Raises `EvidenceError`.
     """
     try:
-        content = path.read_bytes()
+        content = content_of(path)
     except FileNotFoundError:
         return NOTHING
     except OSError as error:
         raise MissingEvidence(f"cannot read {str(path)!r}: {error.strerror}") from None
+    except TooLarge as error:
+        raise MalformedEvidence(f"{path}: {error}") from None
     return parsed(content, str(path)) if content else NOTHING
 
 
@@ -247,8 +252,10 @@ def _sealed(record: Record, before: str) -> tuple[bytes, str]:
 
 def _unsealed(line: bytes, before: str, where: str) -> tuple[Record, str]:
     try:
-        record = json.loads(line.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
+        record = read_json(line)
+    except TooLarge as error:
+        raise MalformedEvidence(f"{where}: {error}") from None
+    except ValueError as error:
         raise EditedEvidence(f"{where}: it is not the JSON that was written: {error}") from None
     if not isinstance(record, dict) or "digest" not in record:
         raise EditedEvidence(f"{where}: it has no digest")
