@@ -170,7 +170,11 @@ def test_no_byte_of_it_can_be_changed(tmp_path: Path, conforming: dict[str, Any]
     ("content", "error", "message"),
     [
         (b"", EmptyEvidence, "mine.json: the file is empty"),
-        (b'{"_type"', EditedEvidence, "mine.json is not the JSON that was written: Expecting"),
+        (
+            b'{"_type"',
+            EditedEvidence,
+            "mine.json is not the JSON that was written: it is not JSON: Exp",
+        ),
         (
             b'"_type"\xff',
             EditedEvidence,
@@ -181,6 +185,11 @@ def test_no_byte_of_it_can_be_changed(tmp_path: Path, conforming: dict[str, Any]
         (b"class Mine:", NoCertificate, "mine.json is no certificate; "),
         (b"[]", NoCertificate, "mine.json is no certificate; "),
         (b'{"name": "x"}', NoCertificate, "mine.json is no certificate; "),
+        (b"[" * 100_000, MalformedEvidence, "mine.json: it has more than 64 lists and objects"),
+        (b'{"_type": 1e999}', EditedEvidence, "the number 1e999 is larger than floats are"),
+        (b'{"_type": NaN}', EditedEvidence, "NaN is no number in JSON"),
+        (b"9" * 101, MalformedEvidence, "mine.json: a number of it has 101 digits, the most that"),
+        (b"[" + b"0," * 500_000 + b"0]", MalformedEvidence, "mine.json: it has more than 500,000"),
     ],
 )
 def test_what_is_no_certificate_is_refused(content: bytes, error: Any, message: str) -> None:

@@ -278,8 +278,8 @@ def test_wrong_usage_exits_with_2_and_says_why(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "is not JSON: Expecting value: line 1 column 1"),
-        ("{", "is not JSON: Expecting property name"),
+        ("", "bad.json: it is not JSON: Expecting value: line 1 column 1"),
+        ("{", "it is not JSON: Expecting property name"),
         ("[]", "an instance is a JSON object, got list"),
         ('{"vocabulary": 2}', "the instance has no 'length'"),
         (json.dumps({**MOTIVATING, "target": [0.5, 0.5]}), "the target's row at the empty context"),
@@ -307,15 +307,74 @@ def test_wrong_usage_exits_with_2_and_says_why(
         ),
         (
             '{"vocabulary": 1, "length": 1000000, "target": ["1"], "draft": ["1"]}',
-            "there are too many texts of 1000000 tokens of the draft to enumerate",
+            "bad.json: 'length' is at most 200 in a file, got 1,000,000",
         ),
         (
             json.dumps({**MOTIVATING, "length": 30, "draft": ["1", "0"], "target": ["1/2", "1/2"]}),
             "there are too many texts of 31 tokens of the target to enumerate",
         ),
         ('{"vocabulary": 2, "vocabulary": 2}', "the key 'vocabulary' appears twice"),
-        ("[" * 100_000, "bad.json is not JSON: maximum recursion depth exceeded"),
-        ('{"vocabulary": ' + "9" * 5000 + "}", "bad.json is not JSON: Exceeds the limit"),
+        (
+            "[" * 100_000,
+            "bad.json: it has more than 64 lists and objects in each other, the most that are read",
+        ),
+        (
+            "[" * 65 + "]" * 65,
+            "bad.json: it has more than 64 lists and objects in each other, the most that are read",
+        ),
+        (
+            '{"vocabulary": ' + "9" * 5000 + "}",
+            "bad.json: a number of it has 5,000 digits, the most that are read are 100",
+        ),
+        ('{"vocabulary": NaN}', "bad.json: NaN is no number in JSON"),
+        ('{"vocabulary": 1e999}', "bad.json: the number 1e999 is larger than floats are"),
+        (
+            f"[{'0,' * 600_000}0]",
+            "bad.json: it has more than 500,000 values, the most that are read",
+        ),
+        (
+            "[" + "[]," * 600_000 + "0]",
+            "bad.json: it has more than 500,000 values, the most that are read",
+        ),
+        (
+            " " * (2**25 + 1),
+            "cannot read 'bad.json': it has more than 33,554,432 bytes, the most that are read",
+        ),
+        (
+            "{" + ",".join(f'"{n}": 0' for n in range(50_000)) + ', "0": 1}',
+            "bad.json: the key '0' appears twice",
+        ),
+        (
+            json.dumps({**MOTIVATING, "vocabulary": 10**6, "target": ["0"] * 10}),
+            "bad.json: 'vocabulary' is at most 10,000 in a file, got 1,000,000",
+        ),
+        (
+            json.dumps({**MOTIVATING, "target": ["9" * 10**6, "1"]}),
+            "a rational number has at most 1,000 characters, got 1,000,000",
+        ),
+        (
+            json.dumps(
+                {
+                    "vocabulary": 200,
+                    "length": 1,
+                    "target": [f"1/{10**500 + n}" for n in range(200)],
+                    "draft": ["1", *["0"] * 199],
+                }
+            ),
+            "the denominators of a row have at most 20,000 digits together, those of a row of the "
+            "target have 100,200",
+        ),
+        (
+            json.dumps(
+                {
+                    **MOTIVATING,
+                    "length": 14,
+                    "draft": [f"1/{10**400}", f"{10**400 - 1}/1{'0' * 400}"],
+                    "target": ["1", "0"],
+                }
+            ),
+            "too many texts of 14 tokens of the draft, with numbers of 401 digits, to enumerate",
+        ),
     ],
 )
 def test_a_bad_instance_exits_with_2_and_says_where(
@@ -324,6 +383,103 @@ def test_a_bad_instance_exits_with_2_and_says_where(
     (tmp_path / "bad.json").write_text(text)
     ran = draftproof("law", "token", "bad.json", cwd=tmp_path)
     assert ran.returncode == 2
+    assert message in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("law", "{}", "motivating.json"),
+        ("law", "./{}.py:verify", "motivating.json"),
+        ("law", "token", "{}"),
+        ("certify", "{}"),
+        ("certify", "./{}.py:Mine"),
+        ("certify", "harness:{}"),
+        ("report", "{}"),
+        ("explain", "{}"),
+        ("check-certificate", "{}"),
+        ("matrix", "{}"),
+        ("claims", "{}"),
+        ("mutants", "{}"),
+        ("vectors", "check", "{}"),
+        ("init", "{}"),
+        ("{}",),
+    ],
+)
+def test_no_word_of_a_command_line_steers_a_terminal_or_a_log(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    (tmp_path / "motivating.json").write_text(json.dumps(MOTIVATING))
+    odd = "\x1b[2J\u202e\n::error::gone ##[group]"
+    ran = draftproof(*(each.format(odd) for each in arguments), cwd=tmp_path)
+    assert ran.returncode == 2
+    assert not set("\x1b\u202e") & set(ran.stdout + ran.stderr)
+    assert not any(line.strip().startswith("::") for line in ran.stderr.splitlines())
+    assert "##[" not in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+VERIFIERS = """
+from types import SimpleNamespace
+from draftproof.reference.emission import Emission, emission
+from draftproof.reference.verifiers.token import token
+
+class Adapter:
+    name = version = "1"
+    algorithm = "token"
+    def verify(self, request): ...
+
+class Other: ...
+
+adapter = Adapter()
+number = 7
+def few(drafts, instance): ...
+def quits(drafts, instance, chance): raise SystemExit(0)
+def divides(drafts, instance, chance): return 1 / 0
+def deep(drafts, instance, chance): return deep(drafts, instance, chance)
+def types(drafts, instance, chance): return drafts + 1
+def nothing(drafts, instance, chance): ...
+def like(drafts, instance, chance): return SimpleNamespace(path=0, accepted=(), next_token=0)
+def lists(drafts, instance, chance): return Emission(0, [], 0)
+def far(drafts, instance, chance): return Emission(0, (), 7)
+def words(drafts, instance, chance): return Emission(0, (), "0")
+def elsewhere(drafts, instance, chance): return Emission(3, (), 0)
+def whole(drafts, instance, chance): return Emission(0, (0,) * 9, 0)
+def right(drafts, instance, chance): return token(drafts, instance, chance)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "message"),
+    [
+        ("Adapter", 2, "is the class Adapter: an algorithm is a function verify(drafts, instance"),
+        ("Adapter", 2, "`draftproof certify ./mine.py:Adapter` judges an adapter"),
+        ("Other", 2, "./mine.py:Other is the class Other: an algorithm is a function"),
+        ("adapter", 2, "is Adapter: an algorithm is a function verify(drafts, instance, chance)"),
+        ("number", 2, "./mine.py:number is int: an algorithm is a function"),
+        ("few", 2, "takes other arguments than verify(drafts, instance, chance): too many"),
+        ("quits", 3, "./mine.py:quits raised SystemExit: 0"),
+        ("divides", 3, "./mine.py:divides raised ZeroDivisionError: division by zero"),
+        ("deep", 3, "./mine.py:deep raised RecursionError: maximum recursion depth"),
+        ("types", 3, "./mine.py:types raised TypeError: unsupported operand"),
+        ("nothing", 3, "returned a NoneType: it must return an Emission, such as draftproof.refer"),
+        ("like", 3, "./mine.py:like returned a SimpleNamespace: it must return an Emission"),
+        ("lists", 3, "returned the accepted tokens [], not a tuple of at most 2"),
+        ("far", 3, "./mine.py:far returned the token 7, not in 0..1"),
+        ("words", 3, "./mine.py:words returned the token '0', not in 0..1"),
+        ("elsewhere", 3, "./mine.py:elsewhere returned the path 3, not in 0..0"),
+        ("whole", 3, "not a tuple of at most 2"),
+        ("right", 0, ""),
+    ],
+)
+def test_a_verifier_of_a_users_own_is_told_what_is_wrong_with_it(
+    tmp_path: Path, name: str, code: int, message: str
+) -> None:
+    (tmp_path / "motivating.json").write_text(json.dumps(MOTIVATING))
+    (tmp_path / "mine.py").write_text(VERIFIERS)
+    ran = draftproof("law", f"./mine.py:{name}", "motivating.json", cwd=tmp_path)
+    assert ran.returncode == code, ran.stderr
     assert message in ran.stderr
     assert "Traceback" not in ran.stderr
 

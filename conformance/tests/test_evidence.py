@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from draftproof.conformance import evidence
 from draftproof.conformance.evidence import (
     NOTHING,
     EditedEvidence,
@@ -238,6 +239,109 @@ def test_two_runs_do_not_write_to_one_file(path: Path) -> None:
         for record in WHOLE[1:]:
             sink.keep(record)
     assert read_finished(path)[0].records == tuple(WHOLE)
+
+
+def test_a_run_that_waits_for_the_lock_harms_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another run begins and ends between the opening and the lock."""
+    lock = evidence._lock
+
+    def late(*opened: Any) -> None:
+        monkeypatch.setattr(evidence, "_lock", lock)
+        with written(path) as other:
+            for record in WHOLE:
+                other.keep(record)
+        lock(*opened)
+
+    monkeypatch.setattr(evidence, "_lock", late)
+    with pytest.raises(BlockingIOError, match="another run has written to it"), written(path):
+        raise AssertionError("it writes to a file that has another name")
+    assert path.read_bytes() == sealed(WHOLE)
+    assert not unfinished(path).exists()
+
+
+def test_opening_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def locked(_file: Any, place: Path) -> None:
+        raise BlockingIOError(11, "another run is writing it", str(place))
+
+    unfinished(path).write_bytes(sealed(WHOLE[:6]))
+    # It was not there when it was looked for.
+    monkeypatch.setattr(Path, "exists", lambda _: False)
+    monkeypatch.setattr(evidence, "_lock", locked)
+    with pytest.raises(BlockingIOError), written(path):
+        raise AssertionError("it is locked")
+    assert unfinished(path).read_bytes() == sealed(WHOLE[:6])
+
+
+@pytest.mark.parametrize("since", [sealed(WHOLE[:7]), sealed(WHOLE[:4]), b""])
+def test_what_was_written_since_it_was_read_is_kept(path: Path, since: bytes) -> None:
+    unfinished(path).write_bytes(sealed(WHOLE[:6]))
+    known = read_unfinished(unfinished(path))
+    unfinished(path).write_bytes(since)
+    with pytest.raises(BlockingIOError, match="another run has written"), written(path, known):
+        raise AssertionError("it goes on behind what it does not know")
+    assert unfinished(path).read_bytes() == since
+
+
+def test_it_has_its_name_before_another_run_may_write(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def renamed(place: Path, target: Path) -> None:
+        with pytest.raises(BlockingIOError, match="another run is writing it"), written(path):
+            raise AssertionError("both write")
+        place.rename(target)
+
+    monkeypatch.setattr(Path, "replace", renamed)
+    with written(path) as sink:
+        for record in WHOLE:
+            sink.keep(record)
+    assert path.read_bytes() == sealed(WHOLE)
+
+
+class Full:
+    """A file on a disk that takes a few bytes more."""
+
+    def __init__(self, file: Any, room: int) -> None:
+        self._file, self._room = file, room
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def write(self, content: bytes) -> int:
+        if not self._room:
+            raise OSError(28, "No space left on device")
+        taken = self._file.write(content[: self._room])
+        self._room -= taken
+        return int(taken)
+
+
+@pytest.mark.parametrize("room", [0, 1, 10, 100])
+def test_a_disk_that_fills_leaves_whole_records(path: Path, room: int) -> None:
+    def fill() -> None:
+        with written(path) as sink:
+            sink.keep(HEADER)
+            sink._file = Full(sink._file, room)  # type: ignore[assignment]  # it is one
+            sink.keep(WHOLE[1])
+
+    with pytest.raises(OSError, match="No space left"):
+        fill()
+    assert unfinished(path).read_bytes() == sealed([HEADER])
+
+
+@pytest.mark.parametrize("room", [0, 1, 10])
+def test_a_full_disk_leaves_nothing_beside_finished_evidence(path: Path, room: int) -> None:
+    path.write_bytes(sealed(WHOLE))
+
+    def fill() -> None:
+        with written(path) as sink:
+            sink._file = Full(sink._file, room)  # type: ignore[assignment]  # it is one
+            sink.keep(HEADER)
+
+    with pytest.raises(OSError, match="No space left"):
+        fill()
+    assert [each.name for each in path.parent.iterdir()] == ["mine.jsonl"]
+    assert path.read_bytes() == sealed(WHOLE)
 
 
 # --- accidents and carelessness -----------------------------------------------------------

@@ -245,6 +245,10 @@ def test_what_the_system_cannot_run(tmp_path: Path) -> None:
             "the harness ended with exit code 3: it must answer until it is told to stop; the last "
             "that it said on stderr: no licence found | for this machine",
         ),
+        (
+            "steers_at_start",
+            "the last that it said on stderr: �[2J�no licence�",
+        ),
         ("banner", "says 'Miniature 1.0, all rights reserved'"),
         ("other_protocol", "speaks version 2 of the protocol: it must speak version 1"),
         ("branch", "declares the version 'main', which is a branch: it must be a release or a"),

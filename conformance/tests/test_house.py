@@ -53,6 +53,18 @@ def test_the_reference_needs_no_torch() -> None:
             assert "import torch" not in file.read_text(encoding="utf-8"), file
 
 
+def test_commands_print_in_one_place() -> None:
+    """What others wrote is escaped in `cli.documents.echo`, which nothing may go around."""
+    cli = HOUSE / "conformance" / "draftproof" / "conformance" / "cli"
+    for file in set(cli.glob("*.py")) - {cli / "documents.py"}:
+        nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        called = {ast.unparse(each.func) for each in nodes if isinstance(each, ast.Call)}
+        around = {"click.echo", "click.secho", "print", "traceback.print_exc", "error.show"}
+        printed = called & around
+        # What `show` writes there goes through `echo`.
+        assert printed <= ({"error.show"} if file.name == "__init__.py" else set()), file
+
+
 def test_draftproof_is_a_namespace_package() -> None:
     for room in ROOMS:
         assert not (HOUSE / room / "draftproof" / "__init__.py").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from draftproof.conformance.cli import cli
-from draftproof.conformance.matrix import InvalidRows, changes, read_rows
+from draftproof.conformance.matrix import InvalidRows, Row, changes, judged, read_rows
 from draftproof.spec import validate
 
 RIGHT = Path(__file__).parent / "meta" / "right.py"
@@ -170,6 +171,35 @@ def test_changes_are_of_rows_that_were_judged_both_times(whole: dict[str, Any]) 
 def test_a_file_without_rows_is_refused(content: bytes, message: str) -> None:
     with pytest.raises(InvalidRows, match=f"^mine.toml {message}"):
         read_rows(content, "mine.toml")
+
+
+def test_an_adapter_is_no_option(tmp_path: Path) -> None:
+    row = Row("a@1", "a", "1", "token", adapter="--help", cases=("--json",))
+    (found,) = judged([row], tmp_path)
+    assert found.certificate is None
+    assert "no built-in adapter is called '--help'" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            b"a" + b".a" * 50_000 + b" = 1",
+            "has a key of more than 16 parts, the most that are read",
+        ),
+        (b"[" + b"'a' . " * 17 + b"a]", "has a key of more than 16 parts"),
+        (b"a = " + b"[" * 50_000, "it has too many lists in each other"),
+        (b"a = " + b"[" * 70 + b"]" * 70, "it has more than 64 lists and objects in each other"),
+        (b"#" * (2**18 + 1), "has more than 262,144 bytes, the most that are read"),
+        (b"[[row]]\n" * 30_000, "'name' is a required property"),
+        (b"a = " + b"9" * 5000, "Exceeds the limit"),
+    ],
+)
+def test_hostile_rows_are_refused_at_once(content: bytes, message: str) -> None:
+    started = time.process_time()
+    with pytest.raises(InvalidRows, match=message):
+        read_rows(content, "rows.toml")
+    assert time.process_time() - started < 10
 
 
 def test_names_are_their_own() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import re
 import runpy
 import subprocess
@@ -425,3 +426,46 @@ def test_a_counterexample_that_contradicts_itself_is_refused(
 ) -> None:
     with pytest.raises(BrokenCounterexample, match=message):
         asked_rows({**BONUS, **change})
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x85", "\u2028", "\0"])
+def test_a_title_runs_no_code(end: str) -> None:
+    title = f"mine{end}open('hacked', 'w').close()"
+    tree = ast.parse(script(found("Bonus"), title))
+    assert "hacked" not in ast.unparse(tree)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "\nopen('hacked', 'w').close()\n",
+        '"); open("hacked", "w").close() #',
+        "'] + [open('hacked', 'w').close()]",
+        "\\",
+        "\u202e",
+        "\ud800",
+    ],
+)
+@pytest.mark.parametrize("where", ["{}", "./{}.py:Mine", "./adapters.py:{}", "{}:Mine"])
+def test_no_string_of_a_certificate_becomes_code(odd: str, where: str) -> None:
+    failing = [
+        {"failure": f"raised {odd}", "path": 0, "probability": 0.5},
+        {"failure": odd, "probability": 0.5},
+    ]
+    for observed in (BONUS["observed"], failing, failing[::-1]):
+        shown = {**BONUS, "observed": observed, "expected": None}
+        place, noise = where.format(odd), {odd: ["uniform", "L"]}
+        for batch in (True, False):
+            text = script(found("Bonus", shown, place=place, noise=noise, batch=batch), odd)
+            called = {
+                each.func.id
+                for each in ast.walk(ast.parse(text))
+                if isinstance(each, ast.Call) and isinstance(each.func, ast.Name)
+            }
+            assert "open" not in called
+
+
+@pytest.mark.parametrize("form", [["uniform", "L).x; open('hacked', 'w')#"], ["x", "L"], ["x()#"]])
+def test_a_noise_that_is_none_is_refused(form: list[str]) -> None:
+    with pytest.raises(BrokenCounterexample, match="noise is uniform, exponential, then sides K"):
+        script(found("Bonus", noise={"coins": form}), "a title")

@@ -245,6 +245,8 @@ def declaration(adapter: Any) -> Declaration:
         generates=callable(getattr(adapter, "generate", None)),
         arithmetic=_arithmetic(adapter),
     )
+    if not declared.device.isprintable():
+        raise InvalidAdapter(f"'device' must be printable, got {declared.device!r}")
     for attribute in ("max_drafts", "at_once"):
         count = getattr(declared, attribute)
         if type(count) is not int or count < 1:
@@ -324,6 +326,8 @@ def _noise(adapter: Any) -> Mapping[str, tuple[str | int, ...]]:
                 f"noise {name!r} must be one of {', '.join(NOISE_LAWS)}, then sides K, L, V or "
                 f"positive ints, got {form!r}"
             )
+        if not isinstance(name, str) or not name.isprintable():
+            raise InvalidAdapter(f"the name of a noise must be a printable string, got {name!r}")
     return declared
 
 
@@ -343,4 +347,9 @@ def _undefined(adapter: Any) -> Mapping[str, str]:
             f"'undefined' must map kinds of invalid input ({', '.join(INVALID_INPUTS)}) to "
             f"reasons, got {declared!r}"
         )
+    for kind, reason in declared.items():
+        if not isinstance(reason, str) or not reason.isprintable():
+            raise InvalidAdapter(
+                f"the reason why {kind!r} is undefined must be a printable string, got {reason!r}"
+            )
     return declared

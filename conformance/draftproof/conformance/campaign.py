@@ -67,6 +67,7 @@ from draftproof.conformance.identity import environment, specification, subject,
 from draftproof.conformance.lanes import unwatched
 from draftproof.conformance.loading import BUILT_IN, AdapterFailed, load_adapter, name_from
 from draftproof.conformance.observe import BLINDNESS, COMPUTING, RUN, SAMPLE, observe
+from draftproof.conformance.printable import printable_lines
 from draftproof.conformance.requirements import plan
 from draftproof.conformance.requirements.laws import LAWS
 from draftproof.conformance.search import CASE as SEARCHED
@@ -201,12 +202,14 @@ def run(
     terms = terms_of(campaign, tasks)
 
     def kept(record: Record) -> None:
-        records.append(record)
-        keep(record)
+        # Errors and environments say what they like; evidence is read on terminals.
+        shown = printable_lines(record)
+        records.append(shown)
+        keep(shown)
 
     planned = len({task.case for task in tasks_of(replace(campaign, cases=()), declared)})
     told = {"blind": blind, "tests": tests_of(tasks), "planned": planned}
-    opening = [_header(campaign, adapter, declared, told), *_cases(tasks)]
+    opening = printable_lines([_header(campaign, adapter, declared, told), *_cases(tasks)])
     _require_same(known.records, opening)
     records = list(known.records)
     for record in opening[len(records) :]:

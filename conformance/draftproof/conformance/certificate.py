@@ -38,7 +38,8 @@ from draftproof.conformance.finding import (
     finding_to_json,
     findings_from_json,
 )
-from draftproof.spec import MalformedDocument, validate
+from draftproof.conformance.whole_file import write_whole
+from draftproof.spec import MalformedDocument, TooLarge, content_of, parsed, validate
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
@@ -177,17 +178,17 @@ def place_for(name: str, folder: Path, *, taken: Container[Path] = ()) -> Path:
 
 def write(document: dict[str, Any], path: Path) -> None:
     """Write the certificate. The file appears whole or not at all. Raises `OSError`."""
-    unfinished = path.with_name(path.name + ".part")
-    unfinished.write_text(_text(document), encoding="utf-8")
-    unfinished.replace(path)
+    write_whole(_text(document), path)
 
 
 def read_certificate(path: Path | str) -> dict[str, Any]:
     """Return the certificate in a file. Raises `EvidenceError` if it is not as it was written."""
     try:
-        content = Path(path).read_bytes()
+        content = content_of(Path(path))
     except OSError as error:
         raise MissingEvidence(f"cannot read {str(path)!r}: {error.strerror}") from None
+    except TooLarge as error:
+        raise MalformedEvidence(f"{path}: {error}") from None
     return parsed_certificate(content, str(path))
 
 
@@ -197,8 +198,10 @@ def parsed_certificate(content: bytes, name: str) -> dict[str, Any]:
         raise EmptyEvidence(f"{name}: the file is empty")
     told = f"{name} is no certificate; `draftproof certify ADAPTER` writes one"
     try:
-        document: Any = json.loads(content.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
+        document: Any = parsed(content)
+    except TooLarge as error:
+        raise MalformedEvidence(f"{name}: {error}") from None
+    except ValueError as error:
         if b'"_type"' not in content:
             raise NoCertificate(told) from None
         raise EditedEvidence(f"{name} is not the JSON that was written: {error}") from None

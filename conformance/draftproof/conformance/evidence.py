@@ -22,13 +22,15 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from errno import EWOULDBLOCK
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from draftproof.spec import MalformedDocument, validate
+from draftproof.spec import MalformedDocument, TooLarge, content_of, validate
+from draftproof.spec import parsed as read_json
 
 Record = dict[str, Any]
 
@@ -100,9 +102,11 @@ def canonical(document: Any) -> str:
 def read_finished(path: Path) -> tuple[Evidence, str]:
     """Return finished evidence and the SHA-256 of its file. Raises `EvidenceError`."""
     try:
-        content = path.read_bytes()
+        content = content_of(path)
     except OSError as error:
         raise MissingEvidence(f"cannot read {str(path)!r}: {error.strerror}") from None
+    except TooLarge as error:
+        raise MalformedEvidence(f"{path}: {error}") from None
     evidence = parsed(content, str(path))
     if not evidence.is_finished or evidence.size != len(content):
         raise MissingFooter(
@@ -117,11 +121,13 @@ def read_unfinished(path: Path) -> Evidence:
     A last line that has no end was being written, and is left out. Raises `EvidenceError`.
     """
     try:
-        content = path.read_bytes()
+        content = content_of(path)
     except FileNotFoundError:
         return NOTHING
     except OSError as error:
         raise MissingEvidence(f"cannot read {str(path)!r}: {error.strerror}") from None
+    except TooLarge as error:
+        raise MalformedEvidence(f"{path}: {error}") from None
     return parsed(content, str(path)) if content else NOTHING
 
 
@@ -152,28 +158,48 @@ class Sink:
 
     def keep(self, record: Record) -> None:
         """Write one record; when this returns, it outlives the process and the machine."""
-        line, self._digest = _sealed(record, self._digest)
-        self._file.write(line)
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        line, digest = _sealed(record, self._digest)
+        before = self._file.tell()
+        try:
+            unwritten = memoryview(line)
+            while unwritten:
+                unwritten = unwritten[self._file.write(unwritten) :]
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError:
+            # What was written before goes on where there is room again.
+            with suppress(OSError):
+                self._file.truncate(before)
+            raise
+        self._digest = digest
 
 
 @contextmanager
 def written(path: Path, known: Evidence = NOTHING) -> Iterator[Sink]:
     """Write evidence to a file, after what is known of it; give it its name when all is there.
 
-    Until then it has `UNFINISHED` behind its name. Raises `OSError`, also where another run is
-    writing it.
+    Until then it has `UNFINISHED` behind its name; without any record it is not left behind. Raises
+    `OSError`, also where another run is writing it, or wrote to it since it was `known`.
     """
     part = unfinished(path)
     # What a run that was killed just before its certificate left has its name already.
     place = path if known.is_finished and not part.exists() else part
-    with place.open("r+b" if place.exists() else "w+b") as file:
+    # Opening must change nothing: before the lock it may be another run's.
+    opened = os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
+    with os.fdopen(opened, "r+b", buffering=0) as file:
         _lock(file, place)
+        _require_known(file, place, known)
         file.truncate(known.size)
         file.seek(known.size)
-        yield Sink(file, known.digest)
-    place.replace(path)
+        try:
+            yield Sink(file, known.digest)
+        except BaseException:
+            # It would hide evidence that is finished.
+            if os.fstat(opened).st_size == 0:
+                place.unlink(missing_ok=True)
+            raise
+        # Behind the lock another run would begin in it.
+        place.replace(path)
 
 
 def _lock(file: BinaryIO, place: Path) -> None:
@@ -186,6 +212,17 @@ def _lock(file: BinaryIO, place: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise BlockingIOError(error.errno, "another run is writing it", str(place)) from None
+
+
+def _require_known(file: BinaryIO, place: Path, known: Evidence) -> None:
+    """Refuse a file that was locked too late: it is not what was read, or has another name."""
+    try:
+        is_named = os.path.samestat(os.fstat(file.fileno()), place.stat())
+    except FileNotFoundError:
+        is_named = False
+    rest = file.read()[known.size :] if known.size and is_named else b""
+    if not is_named or b"\n" in rest or os.fstat(file.fileno()).st_size < known.size:
+        raise BlockingIOError(EWOULDBLOCK, "another run has written to it", str(place))
 
 
 def unfinished(path: Path) -> Path:
@@ -219,8 +256,10 @@ def _sealed(record: Record, before: str) -> tuple[bytes, str]:
 
 def _unsealed(line: bytes, before: str, where: str) -> tuple[Record, str]:
     try:
-        record = json.loads(line.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
+        record = read_json(line)
+    except TooLarge as error:
+        raise MalformedEvidence(f"{where}: {error}") from None
+    except ValueError as error:
         raise EditedEvidence(f"{where}: it is not the JSON that was written: {error}") from None
     if not isinstance(record, dict) or "digest" not in record:
         raise EditedEvidence(f"{where}: it has no digest")

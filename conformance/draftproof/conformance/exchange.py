@@ -19,6 +19,7 @@ from draftproof.conformance.adapter import Adapter, Declaration, Request
 from draftproof.conformance.lanes._scalar import require_own
 from draftproof.conformance.lanes.unwatched import fresh_generator
 from draftproof.conformance.precise import softmax
+from draftproof.conformance.printable import printable
 from draftproof.conformance.raising import place_of, show
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.emission import Emission
@@ -60,9 +61,10 @@ def raised(error: BaseException, *, placed: bool = True) -> str:
     `OpaqueRandomness` where a lane's stand-in for a float may have caused it.
     """
     require_own(error)
-    told = f"raised {type(error).__name__}: {_ADDRESS.sub('0x...', str(error))}"
+    told = f"{type(error).__name__}: {_ADDRESS.sub('0x...', str(error))}"
     place = place_of(error) if placed else ""
-    words = f"{told.rstrip()} ({place})" if place else told
+    said = f"raised {printable(told)}"
+    words = f"{said.rstrip()} ({place})" if place else said
     show(error, words)
     return words
 

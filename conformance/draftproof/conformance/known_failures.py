@@ -5,7 +5,9 @@ from __future__ import annotations
 from difflib import get_close_matches
 from pathlib import Path
 
-from draftproof.spec import requirements
+from draftproof.spec import TooLarge, content_of, requirements
+
+_MOST_BYTES = 2**18
 
 
 class InvalidKnownFailures(ValueError):
@@ -18,12 +20,7 @@ def read_known_failures(path: Path) -> dict[str, str]:
     A line has the id of a requirement and a link to its issue; what follows a "#" of its own is a
     comment. Raises `InvalidKnownFailures`.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise InvalidKnownFailures(f"cannot read {str(path)!r}: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InvalidKnownFailures(f"cannot read {str(path)!r}: it is not UTF-8 text") from None
+    text = _text(path)
     known: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.split()
@@ -38,11 +35,24 @@ def read_known_failures(path: Path) -> dict[str, str]:
                 f"'law.support https://example.org/issues/1', got {line.strip()!r}"
             )
         identity, issue = words
+        if not issue.isprintable():
+            raise InvalidKnownFailures(f"{where}: a link must be printable, got {issue!r}")
         if identity not in requirements():
-            near = get_close_matches(identity, requirements(), n=1)
+            near = get_close_matches(identity[:100], requirements(), n=1)
             meant = f", did you mean {near[0]!r}?" if near else ""
             raise InvalidKnownFailures(f"{where}: there is no requirement {identity!r}{meant}")
         if identity in known:
             raise InvalidKnownFailures(f"{where}: {identity!r} is there twice")
         known[identity] = issue
     return known
+
+
+def _text(path: Path) -> str:
+    try:
+        return content_of(path, most=_MOST_BYTES).decode("utf-8-sig")
+    except OSError as error:
+        raise InvalidKnownFailures(f"cannot read {str(path)!r}: {error.strerror}") from None
+    except TooLarge as error:
+        raise InvalidKnownFailures(f"{path}: {error}") from None
+    except UnicodeDecodeError:
+        raise InvalidKnownFailures(f"cannot read {str(path)!r}: it is not UTF-8 text") from None

@@ -7,8 +7,9 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from functools import wraps
 from hashlib import sha256
 from os import PathLike
 from pathlib import Path
@@ -17,7 +18,9 @@ from typing import Any
 
 from draftproof.conformance.adapter import Adapter, InvalidAdapter, declaration
 from draftproof.conformance.raising import place_of
+from draftproof.reference.emission import Emission
 from draftproof.reference.extras import installation
+from draftproof.reference.model import Instance
 from draftproof.reference.verifiers import Algorithm, algorithm_named
 
 _FAST = (
@@ -67,6 +70,10 @@ def load_adapter(name: str) -> Adapter:
     `UnknownAdapter` if there is none, `AdapterFailed` if it cannot be imported, made or started,
     `InvalidAdapter` if it does not follow the protocol.
     """
+    if not name.isprintable():
+        raise UnknownAdapter(
+            f"an adapter's name is printed in its certificate, {name!r} cannot be: rename its file"
+        )
     if name.startswith(HARNESS):
         # It needs torch, which a reader of names does without.
         from draftproof.conformance.harness import started
@@ -174,9 +181,66 @@ def load_algorithm(name: str) -> Algorithm:
     if not separator:
         return algorithm_named(name)
     verify = load_attribute(name)
-    if not callable(verify):
-        raise UnknownAdapter(f"{name} is no function verify(drafts, instance, chance)")
-    return Algorithm(name=name, title=attribute, source=place, verify=verify)
+    if inspect.isclass(verify) or not callable(verify):
+        is_adapter = callable(getattr(verify, "verify", None))
+        instead = f"; `draftproof certify {name}` judges an adapter" if is_adapter else ""
+        what = f"the class {verify.__name__}" if inspect.isclass(verify) else type(verify).__name__
+        raise UnknownAdapter(
+            f"{name} is {what}: an algorithm is a function verify(drafts, instance, chance) that "
+            f"returns an Emission{instead}"
+        )
+    try:
+        inspect.signature(verify).bind(None, None, None)
+    except TypeError as error:
+        raise UnknownAdapter(
+            f"{name} takes other arguments than verify(drafts, instance, chance): {error}"
+        ) from None
+    except ValueError:
+        pass  # what is not written in Python may have no signature
+    return Algorithm(name=name, title=attribute, source=place, verify=_own(name, verify))
+
+
+# An argument about all p and q is told of these.
+_TOLD_TO_PROVERS = (ArithmeticError, LookupError, ValueError, RecursionError)
+
+
+def _own(name: str, verify: Callable[..., Any]) -> Callable[..., Emission]:
+    """Return a user's verifier, whose errors and results that are none raise `AdapterFailed`."""
+
+    @wraps(verify)
+    def checked(drafts: Any, instance: Instance, chance: Any) -> Emission:
+        try:
+            found = verify(drafts, instance, chance)
+        except _TOLD_TO_PROVERS:
+            raise
+        except (Exception, SystemExit) as error:
+            # What the reference raises is for the reference.
+            if type(error).__module__.startswith("draftproof."):
+                raise
+            raise AdapterFailed(f"{name} raised {_told(error)}") from error
+        if (problem := _problem(found, instance)) is not None:
+            raise AdapterFailed(
+                f"{name} returned {problem}: it must return an Emission, such as "
+                f"draftproof.reference.emission.emission(drafts, accepted, next_token) makes"
+            )
+        return found  # type: ignore[no-any-return]  # it was found to be one
+
+    return checked
+
+
+def _problem(found: Any, instance: Instance) -> str | None:
+    """Return what is wrong with the result of a user's verifier, None where nothing is."""
+    if not isinstance(found, Emission):
+        return f"a {type(found).__name__}"
+    accepted: Any = found.accepted
+    if not isinstance(accepted, tuple) or len(accepted) > instance.length:
+        return f"the accepted tokens {accepted!r}, not a tuple of at most {instance.length}"
+    for token in (*accepted, found.next_token):
+        if type(token) is not int or not 0 <= token < instance.vocabulary:
+            return f"the token {token!r}, not in 0..{instance.vocabulary - 1}"
+    if type(found.path) is not int or not 0 <= found.path < instance.drafts:
+        return f"the path {found.path!r}, not in 0..{instance.drafts - 1}"
+    return None
 
 
 def load_attribute(name: str) -> Any:

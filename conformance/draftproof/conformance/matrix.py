@@ -8,6 +8,7 @@ leaves out another may need. What a row says is read off its certificate.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -21,7 +22,7 @@ from typing import Any
 from draftproof.conformance.certificate import read_certificate
 from draftproof.conformance.evidence import EvidenceError
 from draftproof.conformance.finding import FAIL, PASS
-from draftproof.spec import MalformedDocument, validate
+from draftproof.spec import require_small, validate
 
 SEED = 0
 """Of what is sampled: a matrix can be made again."""
@@ -30,6 +31,12 @@ SEED = 0
 class InvalidRows(ValueError):
     """A file has no rows that can be judged; the message says what is wrong, and where."""
 
+
+MOST_TOML = 2**18
+"""The most bytes of a file of rows. The one that ships has a 16th of that."""
+
+# Python's reader takes time by the square of the parts of a key.
+_LONG_KEY = re.compile(rb"""(?:\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){16}""")
 
 _MALFORMED, _UNJUDGED = 5, 3
 """What `certify` exits with where there is other evidence already, and where it cannot judge."""
@@ -74,10 +81,17 @@ class Judged:
 
 def read_rows(content: bytes, name: str) -> list[Row]:
     """Return the rows of a TOML file, which follows the schema "rows". Raises `InvalidRows`."""
+    if len(content) > MOST_TOML:
+        raise InvalidRows(f"{name} has more than {MOST_TOML:,} bytes, the most that are read")
+    if _LONG_KEY.search(content):
+        raise InvalidRows(f"{name} has a key of more than 16 parts, the most that are read")
     try:
         document = tomllib.loads(content.decode("utf-8"))
+        require_small(document)
         validate(document, "rows")
-    except (ValueError, MalformedDocument) as error:
+    except RecursionError:
+        raise InvalidRows(f"{name} has no rows: it has too many lists in each other") from None
+    except ValueError as error:
         raise InvalidRows(f"{name} has no rows: {error}") from None
     rows = [Row(**{key: _frozen(value) for key, value in each.items()}) for each in document["row"]]
     twice = sorted(name for name, times in Counter(row.name for row in rows).items() if times > 1)
@@ -126,10 +140,12 @@ def _judged(row: Row, folder: Path) -> Judged:
 def _certified(row: Row, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [
         *(sys.executable, "-c", "from draftproof.conformance.cli import main; main()"),
-        *("certify", row.adapter, "--mode", row.mode, "--seed", str(SEED)),
+        *("certify", "--mode", row.mode, "--seed", str(SEED)),
         *("--output", str(folder), "--json", *options),
-        *(each for pattern in row.cases for each in ("--case", pattern)),
-        *(each for lane in row.lanes for each in ("--lane", lane)),
+        *(f"--case={pattern}" for pattern in row.cases),
+        *(f"--lane={lane}" for lane in row.lanes),
+        # A name is no option, whatever it begins with.
+        *("--", row.adapter),
     ]
     # Rows are judged side by side; kernels are interpreted where there is no GPU for them.
     own = {"OMP_NUM_THREADS": "1", **({} if _has_gpu() else {"TRITON_INTERPRET": "1"})}

@@ -129,7 +129,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     if (plan := config.stash.get(_PLAN, None)) is None:
         return None
     labels = ", ".join(dict.fromkeys(each.label for each in plan.asked))
-    return f"draftproof: {labels}; mode {plan.mode}, seed {plan.seed}"
+    return _plain(f"draftproof: {labels}; mode {plan.mode}, seed {plan.seed}")
 
 
 def _names(config: pytest.Config) -> list[str]:

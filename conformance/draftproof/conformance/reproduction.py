@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from typing import Any
 
+from draftproof.conformance.report.words import plain
 from draftproof.reference.drafting import require_drawable
 from draftproof.reference.errors import InvalidInput
 from draftproof.reference.model import Instance, Model, Path, instance_from_json
@@ -21,6 +22,9 @@ RUNS = 100_000
 
 LOOPED_RUNS = 5_000
 """How often one that is asked in a loop is."""
+
+# Those of the protocol, which is in a module that needs torch.
+_NOISE_LAWS = ("uniform", "exponential")
 
 # Only what is most wrong is worth watching.
 _MOST_TEXTS = 6
@@ -63,7 +67,8 @@ def script(found: Mapping[str, Any], title: str) -> str:
         raise NotReproducible(
             "the rows of the batch draft different numbers of tokens or paths, or different trees"
         )
-    lines = [f"# {title}", *_body(found["adapter"], shown, rows)]
+    # A line's end in the title would begin a line of code.
+    lines = [f"# {plain(title)}", *_body(found["adapter"], shown, rows)]
     # A row is as long as it is.
     fit = (line if len(line) <= _WIDTH else f"{line}  # noqa: E501" for line in lines)
     return "\n".join(fit) + "\n"
@@ -188,6 +193,12 @@ def _given(adapter: Mapping[str, Any], rows: Sequence[AskedRow]) -> str:
 def _noise(form: Sequence[Any]) -> str:
     law, *sides = form
     known = {"K": "q.shape[1]", "L": "q.shape[2]", "V": "q.shape[3]"}
+    odd = [side for side in sides if side not in known and type(side) is not int]
+    if law not in _NOISE_LAWS or odd:
+        raise BrokenCounterexample(
+            f"its adapter's noise is {', '.join(_NOISE_LAWS)}, then sides K, L, V or whole "
+            f"numbers, got {list(form)!r}"
+        )
     shape = ", ".join(["len(q)", *(known.get(side, str(side)) for side in sides)])
     return f"torch.empty({shape}, device=q.device).{law}_()"
 
@@ -206,7 +217,7 @@ def _counting(shown: Mapping[str, Any]) -> Iterator[str]:
         return
     gaps = compared(shown)
     exact = "exactly" if shown["expected"] is None else "should be"
-    wanted = [f"{text}: {o if shown['expected'] is None else e:.6g}" for text, o, e in gaps]
+    wanted = [f"{text!r}: {o if shown['expected'] is None else e:.6g}" for text, o, e in gaps]
     yield f"for text, probability in {{{', '.join(wanted[:_MOST_TEXTS])}}}.items():"
     yield f'    print(text, texts.count(text) / n, "{exact}", probability)'
 

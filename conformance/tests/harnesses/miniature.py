@@ -150,6 +150,11 @@ def dies_at_start() -> None:
     sys.exit(3)
 
 
+def steers_at_start() -> None:
+    print("\x1b[2J\u202eno licence\x07", file=sys.stderr)
+    sys.exit(3)
+
+
 def hangs_at_start() -> None:
     time.sleep(HOURS)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from click.testing import CliRunner, Result
 from draftproof.conformance.certificate import sealed, write
 from draftproof.conformance.cli.reporting import report
 from draftproof.conformance.report import FORMATS, rendered
+from draftproof.conformance.report.terminal import console, print_certificate
 from draftproof.reference.extras import installation
-from draftproof.spec import validate
+from draftproof.spec import MalformedDocument, validate
 
 Make = Any
 
@@ -152,15 +154,49 @@ def test_it_needs_no_torch(files: list[str]) -> None:
     assert ran.stderr == ""
 
 
-def test_a_hostile_certificate_cannot_steer_a_terminal(
+def test_a_hostile_certificate_cannot_steer_a_terminal(hostile: dict[str, Any]) -> None:
+    for form in FORMATS[:-1]:
+        if form == "terminal":
+            out = StringIO()
+            print_certificate(console(file=out), hostile, Path("hostile.json"))
+            text = out.getvalue()
+        else:
+            text = rendered([hostile], form)
+        assert "\x1b" not in text, form
+        assert ("�\\[31m" if form == "markdown" else "�[31m") in text
+
+
+def test_a_certificate_that_cannot_be_printed_is_malformed(
     tmp_path: Path, hostile: dict[str, Any]
 ) -> None:
-    file = tmp_path / "hostile.json"
     # A certificate that was written has whole characters only.
-    write(sealed(json.loads(json.dumps(hostile).replace("\\ud800", ""))), file)
-    for form in FORMATS[:-1]:
-        result = run(str(file), "--format", form)
-        assert result.exit_code == 0, form
-        assert "\x1b" not in result.output
-        shown = "�\\[31m" if form == "markdown" else "�[31m"
-        assert shown in result.output
+    hostile = json.loads(json.dumps(hostile).replace("\\ud800", ""))
+    with pytest.raises(MalformedDocument, match=r"adapter/name: .* does not match"):
+        sealed(hostile)
+
+
+@pytest.mark.parametrize("command", ["::error file=a.py::gone", "##[add-mask]a", ":::stop::"])
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("ahead", [0, 199, 200])
+def test_no_line_of_a_report_is_a_workflow_command(
+    certificate: Make, decision: Make, failing: dict[str, Any], command: str, form: str, ahead: int
+) -> None:
+    text = "a" * ahead + command
+    shown_case = failing["predicate"]["draftproof"]["counterexample"]
+    document = certificate(
+        decision(text, verdict="fail", detail=text),
+        counterexample={**shown_case, "words": [text]},
+        verdict="does not conform",
+        known={"law.lossless": text},
+        limits=text,
+    )
+    if form == "terminal":
+        out = StringIO()
+        print_certificate(console(file=out), document, Path(f"{command}.json"))
+        shown = out.getvalue()
+    else:
+        shown = rendered([document], form)
+    assert "##[" not in shown
+    assert not any(line.strip().startswith("::") for line in shown.splitlines())
+    if form == "json":
+        assert json.loads(shown)["certificates"] == [document]

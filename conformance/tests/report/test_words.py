@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -19,6 +20,30 @@ def test_plain_text_has_nothing_that_acts_on_who_shows_it() -> None:
     assert shown == {"�[2J": ["a b c", 1, None, "����"], "é×": True}
     # Every form can be written to a file.
     assert str(shown).encode()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("::error::a", ": :error: :a"),
+        (":::", ": : :"),
+        ("a ##[group]", "a ## [group]"),
+        ("a:b #[c] ## [d]", "a:b #[c] ## [d]"),
+    ],
+)
+def test_plain_text_is_no_command_of_a_workflow(text: str, shown: str) -> None:
+    assert words.plain(text) == shown
+    assert words.plain_lines(f"{text}\n\x1b{text}") == f"{shown}\n�{shown}"
+
+
+def test_json_says_all_and_is_no_command_of_a_workflow() -> None:
+    document = {"##[a]": "::b ##[c] \x1b é"}
+    text = words.json_text(document)
+    assert "##[" not in text
+    assert text.isascii()
+    assert json.loads(text) == document
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        words.json_text(float("nan"))
 
 
 def test_the_worst_comes_first_and_what_is_not_asked_last(

@@ -27,5 +27,9 @@ class TokenOutOfRange(InvalidInput):
     """A token is not in 0..V-1."""
 
 
+class TooLarge(InvalidInput):
+    """A number, a row or an instance is larger than what is read; the message names the limit."""
+
+
 class Unsupported(InvalidInput):
     """The input is sound, but this algorithm or program does not take it."""

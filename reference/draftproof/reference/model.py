@@ -15,11 +15,21 @@ from draftproof.reference.errors import (
     MissingContext,
     NotADistribution,
     TokenOutOfRange,
+    TooLarge,
     Unsupported,
     WrongShape,
 )
 from draftproof.reference.law import Law
 from draftproof.reference.rational import ONE, Rational, rational, total
+
+MOST_OUTCOMES = 10_000
+"""The largest vocabulary of an instance in a file."""
+
+MOST_LENGTH = 200
+"""The largest draft length of an instance in a file."""
+
+MOST_ROW_DIGITS = 20_000
+"""The most digits of all different denominators of a row in a file."""
 
 Path = tuple[int, ...]
 Row = tuple[Rational, ...]
@@ -233,7 +243,8 @@ def instance_from_json(document: Any) -> Instance:
 
     A model is one row (context-free) or rows by context, a context being its tokens
     joined by commas. The scheme "tree" is "iid" with "branching", which every scheme may have; then
-    "drafts" may be left out. Raises `InvalidInput` of the fitting kind.
+    "drafts" may be left out. Raises `InvalidInput` of the fitting kind, `TooLarge` beyond
+    `MOST_OUTCOMES`, `MOST_LENGTH` or `MOST_ROW_DIGITS`.
     """
     if not isinstance(document, dict):
         raise WrongShape(f"an instance is a JSON object, got {type(document).__name__}")
@@ -251,10 +262,8 @@ def instance_from_json(document: Any) -> Instance:
         raise WrongShape(f"'branching' must be a list of whole numbers, got {branching!r}")
     if scheme == "tree" and not branching:
         raise WrongShape("the scheme 'tree' needs 'branching', one factor for each drafted token")
-    sizes = {"drafts": prod(branching), **document}
-    for key in ("vocabulary", "length", "drafts"):
-        if type(sizes[key]) is not int:
-            raise WrongShape(f"{key!r} must be a whole number, got {sizes[key]!r}")
+    sizes = {"drafts": prod(branching[:MOST_LENGTH]), **document}
+    _require_sizes(sizes)
     return Instance(
         _model_from_json("target", sizes["vocabulary"], document["target"]),
         _model_from_json("draft", sizes["vocabulary"], document["draft"]),
@@ -263,6 +272,16 @@ def instance_from_json(document: Any) -> Instance:
         scheme="iid" if scheme == "tree" else scheme,
         branching=tuple(branching),
     )
+
+
+def _require_sizes(sizes: Mapping[str, Any]) -> None:
+    """Refuse sizes that are none, or larger than those that are read from files."""
+    for key in ("vocabulary", "length", "drafts"):
+        if type(sizes[key]) is not int:
+            raise WrongShape(f"{key!r} must be a whole number, got {sizes[key]!r}")
+    for key, most in (("vocabulary", MOST_OUTCOMES), ("length", MOST_LENGTH)):
+        if sizes[key] > most:
+            raise TooLarge(f"{key!r} is at most {most:,} in a file, got {sizes[key]:,}")
 
 
 def instance_to_json(instance: Instance) -> dict[str, Any]:
@@ -297,6 +316,7 @@ def context_from_key(key: str) -> Path:
 
 def _model_from_json(name: str, vocabulary: int, document: Any) -> Model:
     if isinstance(document, list):
+        _require_short(name, document)
         return Model(name, vocabulary, {(): tuple(document)}, context_free=True)
     if not isinstance(document, dict):
         raise WrongShape(
@@ -307,8 +327,29 @@ def _model_from_json(name: str, vocabulary: int, document: Any) -> Model:
             raise WrongShape(f"the {name}'s contexts must be strings, got {key!r}")
         if not isinstance(row, list):
             raise WrongShape(f"the {name}'s row at {key!r} must be a list, got {row!r}")
+    for row in document.values():
+        _require_short(name, row)
     rows = {context_from_key(key): tuple(row) for key, row in document.items()}
     return Model(name, vocabulary, rows)
+
+
+def _require_short(name: str, row: list[Any]) -> None:
+    """Refuse a row whose common denominator may have so many digits that sums take minutes."""
+    written = {
+        each.rpartition("/")[2] if "/" in each else each.rpartition(".")[2].translate(_ANY_ZERO)
+        for each in row
+        if isinstance(each, str) and ("/" in each or "." in each)
+    }
+    digits = sum(map(len, written))
+    if digits > MOST_ROW_DIGITS:
+        raise TooLarge(
+            f"the denominators of a row have at most {MOST_ROW_DIGITS:,} digits together, those of "
+            f"a row of the {name} have {digits:,}"
+        )
+
+
+# Decimals of one length have one denominator.
+_ANY_ZERO = dict.fromkeys(map(ord, "123456789"), "0")
 
 
 def _model_to_json(model: Model) -> Any:

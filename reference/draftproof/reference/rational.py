@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sympy import QQ
 
-from draftproof.reference.errors import NotRational
+from draftproof.reference.errors import NotRational, TooLarge
 
 # Ground rationals (gmpy2's mpq) have Fraction's operators; the type checker needs no more.
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ def rational(value: object) -> Rational:
     """Return `value` as an exact rational.
 
     Accepts an int, a `fractions.Fraction`, a ground rational, or a string such as
-    "11/9", "3" or "0.25". Raises `NotRational` for anything else, floats first of all.
+    "11/9", "3" or "0.25". Raises `TooLarge` for one of more than `MOST_DIGITS` characters,
+    `NotRational` for anything else, floats first of all.
     """
     if isinstance(value, Rational):
         return value
@@ -80,7 +81,15 @@ def ratio_or_one(numerator: Rational, denominator: Rational) -> Rational:
     return numerator / denominator if denominator != 0 else ONE
 
 
+MOST_DIGITS = 1_000
+"""The most characters of a number that is written: the double nearest 0 needs fewer bits."""
+
+
 def _parsed(text: str) -> Fraction:
+    if len(text) > MOST_DIGITS:
+        raise TooLarge(
+            f"a rational number has at most {MOST_DIGITS:,} characters, got {len(text):,}"
+        )
     try:
         if _WRITTEN.fullmatch(text.strip()):
             return Fraction(text.strip())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from draftproof.spec.reading import NotJson, TooLarge, content_of, parsed, require_small
 from draftproof.spec.registry import Requirement, chapters, requirements, version
 from draftproof.spec.schemas import MalformedDocument, schema, schema_files, validate
 from draftproof.spec.vectors import VECTOR_KINDS, VECTOR_TIERS, vector_files
@@ -10,8 +11,13 @@ __all__ = [
     "VECTOR_KINDS",
     "VECTOR_TIERS",
     "MalformedDocument",
+    "NotJson",
     "Requirement",
+    "TooLarge",
     "chapters",
+    "content_of",
+    "parsed",
+    "require_small",
     "requirements",
     "schema",
     "schema_files",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,10 @@ from draftproof.spec._files import FOLDER
 
 class MalformedDocument(ValueError):
     """A document does not follow its schema; the message says where and how."""
+
+
+_LONGEST = 600
+_MOST_PROBLEMS = 100
 
 
 @cache
@@ -41,10 +46,20 @@ def schema_files() -> tuple[Path, ...]:
 def validate(document: Any, name: str) -> None:
     """Raise `MalformedDocument` unless the document follows the schema `name`."""
     validator = Draft202012Validator(schema(name), registry=_registry())
-    problems = sorted(validator.iter_errors(document), key=lambda error: list(error.path))
+    # One is told, and there may be as many as values.
+    found = islice(validator.iter_errors(document), _MOST_PROBLEMS)
+    problems = sorted(found, key=lambda error: list(error.path))
     if problems:
         where = "/".join(map(str, problems[0].absolute_path)) or "the document"
-        raise MalformedDocument(f"{name}: {where}: {problems[0].message}")
+        where, told = (_shortened(each) for each in (where, problems[0].message))
+        raise MalformedDocument(f"{name}: {where}: {told}")
+
+
+def _shortened(text: str) -> str:
+    """Return a text, without its middle where it quotes a document at length."""
+    return (
+        text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
+    )
 
 
 @cache

@@ -6,11 +6,13 @@ import os
 import sys
 import traceback
 from importlib.metadata import version
+from io import StringIO
 from typing import NoReturn
 
 import click
 
 from draftproof.conformance.cli.checking import check_certificate
+from draftproof.conformance.cli.documents import echo
 from draftproof.conformance.cli.exact import compare, law, optimum
 from draftproof.conformance.cli.explaining import explain
 from draftproof.conformance.cli.judging import certify
@@ -73,20 +75,23 @@ def main() -> NoReturn:
     except click.exceptions.Exit as request:
         code = request.exit_code
     except click.Abort:
-        click.echo("Interrupted.", err=True)
+        echo("Interrupted.", err=True)
         code = 130
     except click.ClickException as error:
-        error.show()
+        # Click prints what was typed and what a file is called as they are.
+        shown = StringIO()
+        error.show(shown)
+        echo(shown.getvalue().rstrip("\n"), err=True)
         code = 2
     except BrokenPipeError:
         # Python must not complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 141
     except OSError as error:
-        click.echo(f"Error: cannot write the output: {error.strerror}", err=True)
+        echo(f"Error: cannot write the output: {error.strerror}", err=True)
         code = 2
     except Exception:
-        traceback.print_exc()
-        click.echo("This is a defect of draftproof itself; please report it.", err=True)
+        echo(traceback.format_exc().rstrip("\n"), err=True)
+        echo("This is a defect of draftproof itself; please report it.", err=True)
         code = 70
     sys.exit(code)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from draftproof.conformance.certificate import gravest
-from draftproof.conformance.cli.documents import as_json, nothing_printed, print_json
+from draftproof.conformance.cli.documents import as_json, echo, nothing_printed, print_json
 from draftproof.conformance.cli.working import worked_by
 from draftproof.conformance.report.words import CONFORMS, conclusion, plain
 from draftproof.reference.extras import installation
@@ -192,19 +192,19 @@ def _print(told: Mapping[str, Any]) -> None:
     if told["standing"] is not None:
         _print_checked(told)
     if told["error"] is not None:
-        click.echo(f"Error: {told['error']}", err=True)
+        echo(f"Error: {told['error']}", err=True)
 
 
 def _print_checked(told: Mapping[str, Any]) -> None:
     """Print what is known of a certificate that is as it was written."""
-    click.echo(
+    echo(
         f"{told['file']}: {plain(told['conclusion'])}, as it was written and as its evidence has it"
     )
     for line in _state(told["standing"]):
-        click.echo(f"  {plain(line)}")
-    click.echo(f"  {told['records']} records, none lost, added or changed")
+        echo(f"  {plain(line)}")
+    echo(f"  {told['records']} records, none lost, added or changed")
     if told["recounted"]:
-        click.echo(f"  {told['recounted']} verdicts on samples follow from their counts")
+        echo(f"  {told['recounted']} verdicts on samples follow from their counts")
     if told["rerun"] is not None:
         _print_rerun(told["rerun"])
 
@@ -241,20 +241,20 @@ def _print_count(checked: Sequence[Mapping[str, Any]]) -> None:
     states = Counter(each["standing"]["state"] for each in checked if each["standing"])
     if len(checked) > 1 and states:
         listed = ", ".join(f"{states[state]} {state}" for state in sorted(states))
-        click.echo(f"{states.total()} certificates: {listed}")
+        echo(f"{states.total()} certificates: {listed}")
 
 
 def _print_rerun(rerun: Mapping[str, Any]) -> None:
-    click.echo(f"  judged again: {rerun['same']} parts the same to the bit")
+    echo(f"  judged again: {rerun['same']} parts the same to the bit")
     if rerun["elsewhere"]:
-        click.echo(f"  elsewhere: {'; '.join(rerun['elsewhere'])}")
-        click.echo(f"  {rerun['near']} parts the same but for rounding{_bound(rerun['moved'])}")
+        echo(f"  elsewhere: {'; '.join(rerun['elsewhere'])}")
+        echo(f"  {rerun['near']} parts the same but for rounding{_bound(rerun['moved'])}")
     for verdict in rerun["turned"]:
-        click.echo(f"  within rounding: {verdict}")
+        echo(f"  within rounding: {verdict}")
     for part in rerun["different"]:
-        click.echo(f"  DIFFERENT: {part}")
+        echo(f"  DIFFERENT: {part}")
     if rerun["different"]:
-        click.echo("Error: judging again does not leave this evidence", err=True)
+        echo("Error: judging again does not leave this evidence", err=True)
 
 
 def _bound(moved: Mapping[str, float] | None) -> str:

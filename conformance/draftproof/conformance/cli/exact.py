@@ -8,8 +8,15 @@ from functools import partial
 from typing import Any
 
 import click
+from rich.markup import escape
 
-from draftproof.conformance.cli.documents import as_json, instance_file, print_json, read_instance
+from draftproof.conformance.cli.documents import (
+    as_json,
+    echo,
+    instance_file,
+    print_json,
+    read_instance,
+)
 from draftproof.conformance.loading import AdapterFailed, UnknownAdapter, load_algorithm
 from draftproof.reference.emission import Emission
 from draftproof.reference.errors import InvalidInput, Unsupported
@@ -52,12 +59,17 @@ def law(algorithm: str, instance_file: str, rho: str | None, as_json: bool) -> N
     try:
         named = _with_rho(load_algorithm(algorithm), rho)
         _require_enumerable(named, instance)
-        with terminal.console(stderr=True).status(f"law of {algorithm}"):
+        with terminal.console(stderr=True).status(escape(f"law of {algorithm}")):
             document = _law_document(named, instance)
     except (InvalidInput, UnknownAdapter) as error:
         raise click.UsageError(str(error)) from None
     except AdapterFailed as error:
-        click.echo(f"Error: {error}", err=True)
+        echo(f"Error: {error}", err=True)
+        sys.exit(3)
+    except (ArithmeticError, LookupError, RuntimeError, ValueError) as error:
+        if algorithm in ALGORITHMS:
+            raise
+        echo(f"Error: {algorithm} raised {type(error).__name__}: {error}", err=True)
         sys.exit(3)
     if as_json:
         print_json(document, "law")

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from draftproof.conformance.cli.documents import as_json, print_json, read_certificate
+from draftproof.conformance.cli.documents import as_json, echo, print_json, read_certificate
 from draftproof.conformance.reproduction import (
     BrokenCounterexample,
     NotReproducible,
@@ -57,7 +57,7 @@ def _read(file: str) -> Mapping[str, Any]:
         if found["counterexample"] is not None:
             asked_rows(found["counterexample"])
     except BrokenCounterexample as error:
-        click.echo(f"Error: malformed evidence: {file}: {error}", err=True)
+        echo(f"Error: malformed evidence: {file}: {error}", err=True)
         sys.exit(5)
     return found
 

@@ -13,12 +13,20 @@ from typing import Any
 import click
 
 from draftproof.conformance.certificate import gravest, no_longer_known
-from draftproof.conformance.cli.documents import as_json, nothing_printed, print_json
+from draftproof.conformance.cli.documents import (
+    as_json,
+    echo,
+    nothing_printed,
+    print_json,
+    print_report,
+)
 from draftproof.conformance.cli.working import interruptible, worked_by
 from draftproof.conformance.raising import show, tracebacks_shown
 from draftproof.conformance.report import FORMATS, ReportUnavailable, rendered
 from draftproof.conformance.report.badge import badge
+from draftproof.conformance.report.markdown import in_line
 from draftproof.conformance.report.words import plain
+from draftproof.conformance.whole_file import write_whole
 from draftproof.reference.extras import installation
 from draftproof.spec import MalformedDocument
 
@@ -131,7 +139,7 @@ def certify(
     documents = [each.certificate for each in judged if each.certificate]
     if known_failures is not None and (fixed := no_longer_known(documents)):
         told = f"{', '.join(fixed)} does not fail any more: remove it"
-        click.echo(f"Error: {known_failures}: {told}", err=True)
+        echo(f"Error: {known_failures}: {told}", err=True)
         code = code if code in (5, 3) else 2
     errors = [
         {"adapter": name, "message": each.error}
@@ -168,11 +176,11 @@ def _show(outcome: Mapping[str, Any], form: str) -> None:
     if form == "json":
         print_json(outcome, "certify")
     elif form != "terminal" and outcome["certificates"]:
-        click.echo(rendered(outcome["certificates"], form), nl=False)
+        print_report(rendered(outcome["certificates"], form))
     if form == "markdown":
         for each in outcome["errors"]:
             told = indent(plain(each["message"]), " " * 4)
-            click.echo(f"## {plain(each['adapter'])} could not run\n\n{told}\n")
+            echo(f"## {in_line(plain(each['adapter']))} could not run\n\n{told}\n")
 
 
 @dataclass(frozen=True)
@@ -243,12 +251,12 @@ def _judge(
     except campaign.UnknownCase as error:
         raise click.UsageError(str(error)) from None
     except (MalformedDocument, evidence.EvidenceError) as error:
-        click.echo(f"Error: {name}: {type(error).__name__}: {error}", err=True)
+        echo(f"Error: {name}: {type(error).__name__}: {error}", err=True)
         return _Judged(5, error=str(error))
     except OSError as error:
         raise click.UsageError(f"cannot write the certificate: {error}") from None
     except KeyboardInterrupt:
-        click.echo("The evidence so far is kept: go on with --resume.", err=True)
+        echo("The evidence so far is kept: go on with --resume.", err=True)
         raise
     if shown:
         terminal.print_certificate(terminal.console(), document, path)
@@ -310,11 +318,11 @@ def _tell_of(place: _Place, records: Path, known: Any) -> None:
     from draftproof.conformance import evidence
 
     if place.resume and known.records:
-        click.echo(f"Going on behind {len(known.records)} records of {records}", err=True)
+        echo(f"Going on behind {len(known.records)} records of {records}", err=True)
     elif place.resume:
-        click.echo(f"There is nothing to go on with at {records}: starting anew", err=True)
+        echo(f"There is nothing to go on with at {records}: starting anew", err=True)
     elif evidence.unfinished(records).exists():
-        click.echo(
+        echo(
             f"The evidence of a killed run at {evidence.unfinished(records)} is replaced; "
             f"--resume goes on with it",
             err=True,
@@ -325,7 +333,7 @@ def _write_badge(document: Mapping[str, Any], path: Path) -> None:
     """Write the badge of a certificate, in a folder of its own: it is none itself."""
     place = path.parent / "badges" / path.name
     place.parent.mkdir(exist_ok=True)
-    place.write_text(json.dumps(badge(document), indent=2) + "\n", encoding="utf-8")
+    write_whole(json.dumps(badge(document), indent=2) + "\n", place)
 
 
 def _require_form(form: str) -> None:
@@ -334,7 +342,7 @@ def _require_form(form: str) -> None:
         if form != "terminal":
             rendered([], form)
     except ReportUnavailable as error:
-        click.echo(f"Error: cannot make {form}: {error}", err=True)
+        echo(f"Error: cannot make {form}: {error}", err=True)
         sys.exit(3)
 
 
@@ -348,5 +356,5 @@ def _known(path: Path) -> dict[str, str]:
 
 
 def _failed(name: str, reason: str) -> _Judged:
-    click.echo(f"Error: {name} could not run: {reason}", err=True)
+    echo(f"Error: {name} could not run: {reason}", err=True)
     return _Judged(3, error=reason)

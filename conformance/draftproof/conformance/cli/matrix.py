@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from draftproof.conformance.cli.documents import as_json, print_json
+from draftproof.conformance.cli.documents import as_json, echo, print_json
 from draftproof.conformance.report.words import plain
-from draftproof.spec import MalformedDocument, validate
+from draftproof.conformance.whole_file import write_whole
+from draftproof.spec import content_of, parsed, validate
 
 if TYPE_CHECKING:
     from draftproof.conformance.matrix import Row
@@ -76,9 +77,9 @@ def matrix(
         document = {"rows": [found[row.name] for row in rows]}
         validate(document, "matrix")
         text = json.dumps(document, indent=2, allow_nan=False) + "\n"
-        (output / "matrix.json").write_text(text, encoding="utf-8")
+        write_whole(text, output / "matrix.json")
         said = plain(document["rows"])
-        (output / "matrix.md").write_text(shown.markdown(said), encoding="utf-8")
+        write_whole(shown.markdown(said), output / "matrix.md")
     except OSError as error:
         raise click.UsageError(f"cannot write to {str(output)!r}: {error.strerror}") from None
     if as_json:
@@ -89,15 +90,19 @@ def matrix(
     asked = [each for each in before if not names or each["name"] in found]
     changed = judging.changes(asked, document["rows"])
     for change in changed:
-        click.echo(f"Changed: {plain(change)}", err=True)
+        echo(f"Changed: {plain(change)}", err=True)
     sys.exit(1 if changed else 0)
 
 
 def _rows(file: Path | None) -> list[Row]:
-    from draftproof.conformance.matrix import InvalidRows, read_rows
+    from draftproof.conformance.matrix import MOST_TOML, InvalidRows, read_rows
 
     try:
-        place = file or resources.files(ROWS[0]).joinpath(ROWS[1])
+        if file is not None:
+            # One byte too many is refused with the rows.
+            with file.open("rb") as opened:
+                return read_rows(opened.read(MOST_TOML + 1), str(file))
+        place = resources.files(ROWS[0]).joinpath(ROWS[1])
         return read_rows(place.read_bytes(), str(place))
     except OSError as error:
         raise click.UsageError(f"cannot read {str(file)!r}: {error.strerror}") from None
@@ -115,9 +120,9 @@ def _chosen(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
 
 def _read(path: Path) -> list[dict[str, Any]]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = parsed(content_of(path))
         validate(document, "matrix")
-    except (OSError, ValueError, MalformedDocument) as error:
+    except (OSError, ValueError) as error:
         raise click.UsageError(f"{path} is no matrix: {error}") from None
     rows: list[dict[str, Any]] = document["rows"]
     return rows

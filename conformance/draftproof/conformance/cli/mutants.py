@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from draftproof.conformance.cli.documents import as_json, print_json
+from draftproof.conformance.cli.documents import as_json, echo, print_json
 from draftproof.reference.extras import installation
 
 _LANES = ("exact", "probe", "sample")
@@ -60,7 +60,7 @@ def mutants(
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        click.echo(f"Error: it needs PyTorch: {installation('torch')}", err=True)
+        echo(f"Error: it needs PyTorch: {installation('torch')}", err=True)
         sys.exit(3)
     for name in ids:
         if name not in EXHIBITS:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from draftproof.conformance.cli.documents import read_certificate, read_json
+from draftproof.conformance.cli.documents import echo, print_report, read_certificate, read_json
 from draftproof.conformance.report import FORMATS, ReportUnavailable, rendered
 from draftproof.spec import MalformedDocument, validate
 
@@ -53,10 +53,10 @@ def report(
         else:
             text = rendered(documents, form, kill_matrix=kill_matrix)
     except ReportUnavailable as error:
-        click.echo(f"Error: cannot make {form}: {error}", err=True)
+        echo(f"Error: cannot make {form}: {error}", err=True)
         sys.exit(3)
     if output is None:
-        click.echo(text, nl=False)
+        print_report(text)
         return
     try:
         output.write_text(text, encoding="utf-8")

@@ -18,7 +18,7 @@ from string import Template
 
 import click
 
-from draftproof.conformance.cli.documents import as_json, print_json
+from draftproof.conformance.cli.documents import as_json, echo, print_json
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*([-_][A-Za-z0-9]+)*")
 
@@ -73,14 +73,14 @@ def init(name: str, folder: Path, as_json: bool) -> None:
         document = {"adapter": place, "files": written, "commands": commands, "action": action}
         print_json(document, "init")
         return
-    click.echo(f"{own}: an adapter that is right; the place for your verifier is marked")
-    click.echo(f"{test}: judges it with pytest")
-    click.echo(f"{workflow}: certifies it on every push")
+    echo(f"{own}: an adapter that is right; the place for your verifier is marked")
+    echo(f"{test}: judges it with pytest")
+    echo(f"{workflow}: certifies it on every push")
     if action is None:
-        click.echo(f"  put in for {_PLACEHOLDER} where on GitHub your draftproof lies")
-    click.echo("\nNow run")
+        echo(f"  put in for {_PLACEHOLDER} where on GitHub your draftproof lies")
+    echo("\nNow run")
     for command in commands:
-        click.echo(f"  {command}")
+        echo(f"  {command}")
 
 
 def _named(name: str) -> tuple[str, str]:

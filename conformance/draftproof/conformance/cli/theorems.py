@@ -10,8 +10,9 @@ from textwrap import shorten
 from typing import Any, NoReturn
 
 import click
+from rich.markup import escape
 
-from draftproof.conformance.cli.documents import as_json, print_json, read_json
+from draftproof.conformance.cli.documents import as_json, echo, print_json, read_json
 from draftproof.conformance.loading import AdapterFailed, UnknownAdapter, load_algorithm
 from draftproof.reference import proof
 from draftproof.reference.claims import (
@@ -80,39 +81,42 @@ def _found(algorithm: str, **shape: Any) -> Theorem | Counterexample:
     from draftproof.conformance.report import terminal
 
     try:
-        with terminal.console(stderr=True).status(f"proving {algorithm}") as status:
+        with terminal.console(stderr=True).status(escape(f"proving {algorithm}")) as status:
 
             def watch(cells: int) -> None:
-                status.update(f"proving {algorithm}: {cells} cells")
+                status.update(escape(f"proving {algorithm}: {cells} cells"))
 
             return proof.prove(load_algorithm(algorithm), watch=watch, **shape)
     except (InvalidInput, UnknownAdapter) as error:
         raise click.UsageError(str(error)) from None
     except AdapterFailed as error:
-        click.echo(f"Error: {error}", err=True)
+        echo(f"Error: {error}", err=True)
         sys.exit(3)
     except Unproven as error:
-        click.echo(f"Neither proved nor refuted: {shorten(str(error), 600)}", err=True)
+        echo(f"Neither proved nor refuted: {shorten(str(error), 600)}", err=True)
         sys.exit(4)
 
 
 def _print_refutation(found: Counterexample, *, as_json: bool) -> NoReturn:
-    click.echo(f"Refuted: {found}", err=True)
-    instance = json.dumps(instance_to_json(found.instance), indent=2 if as_json else None)
-    click.echo(instance if as_json else f"counterexample: {instance}")
+    echo(f"Refuted: {found}", err=True)
+    instance = instance_to_json(found.instance)
+    if as_json:
+        print_json(instance, "instance")
+    else:
+        echo(f"counterexample: {json.dumps(instance)}")
     sys.exit(1)
 
 
 def _print_theorem(theorem: Theorem, output: Path | None, *, as_json: bool) -> None:
     if not as_json:
-        click.echo(f"Proved: {theorem}")
+        echo(f"Proved: {theorem}")
     if not as_json and output is None:
         return
     try:
         document = proof.record(theorem)
         validate(document, "proof")
         if as_json:
-            click.echo(json.dumps(document))
+            print_json(document, None, indent=None)
         if output is not None:
             output.write_text(json.dumps(document) + "\n", encoding="utf-8")
     except InvalidInput as error:
@@ -127,12 +131,12 @@ def _check_record(file: str, *, as_json: bool) -> None:
         validate(document, "proof")
         theorem = proof.check(document)
     except (MalformedDocument, NotAProof) as error:
-        click.echo(f"Error: {file} is no proof: {error}", err=True)
+        echo(f"Error: {file} is no proof: {error}", err=True)
         sys.exit(5)
     if as_json:
-        click.echo(json.dumps({"theorem": str(theorem)}, indent=2))
+        print_json({"theorem": str(theorem)}, None)
     else:
-        click.echo(f"Checked: {theorem}")
+        echo(f"Checked: {theorem}")
 
 
 @click.command()

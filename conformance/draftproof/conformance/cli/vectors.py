@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from draftproof.conformance.cli.documents import as_json, print_json
+from draftproof.conformance.cli.documents import as_json, echo, print_json
+from draftproof.conformance.whole_file import write_whole
 from draftproof.reference.errors import InvalidInput
 from draftproof.reference.verifiers import algorithm_named
 from draftproof.spec import VECTOR_KINDS, VECTOR_TIERS, vector_files
@@ -147,11 +148,9 @@ def _found(places: tuple[Path, ...]) -> list[Path]:
 
 def _write(text: str, path: Path) -> None:
     """Write a file and the folders to it. Whatever prevents it is a usage error."""
-    from draftproof.conformance.vectors import written
-
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        written.write(text, path)
+        write_whole(text, path)
     except OSError as error:
         raise click.UsageError(f"cannot write {str(path)!r}: {error.strerror}") from None
 
@@ -176,8 +175,8 @@ def _show(files: list[dict[str, Any]], *, as_json: bool) -> None:
         print_json({"files": files, "exit_code": code}, "vectors-outcome")
     for file in files:
         if file["error"]:
-            click.echo(f"Error: {file['error']}", err=True)
+            echo(f"Error: {file['error']}", err=True)
         elif not as_json:
             changed = ", written" if file["changed"] else ""
-            click.echo(f"{file['file']}: {file['vectors']} vectors{changed}")
+            echo(f"{file['file']}: {file['vectors']} vectors{changed}")
     sys.exit(code)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections import Counter
 from textwrap import shorten
 from typing import Any, NoReturn
 
@@ -209,8 +210,8 @@ def _refuse_number(number: str) -> NoReturn:
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        times = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in times.items() if count > 1)
         raise Breach(f"answers with the key {twice!r} twice: it must give every key once")
     return found
 

@@ -16,6 +16,7 @@ from textwrap import shorten
 from draftproof.conformance.adapter import AdapterLost
 from draftproof.conformance.harness.messages import Breach, line, quoted
 from draftproof.conformance.loading import UnknownAdapter
+from draftproof.conformance.printable import printable
 
 TIMEOUT = "DRAFTPROOF_HARNESS_TIMEOUT"
 """The environment variable with the seconds that a harness has for its start and each answer."""
@@ -124,7 +125,8 @@ class Process:
         _kill(self._popen)
         self._murmured()
         _close(self._popen)
-        lines = [each.strip() for each in self._murmur.decode("utf-8", "replace").splitlines()]
+        said = self._murmur.decode("utf-8", "replace").splitlines()
+        lines = [printable(each).strip() for each in said]
         last = [each for each in lines if each][-_LAST_LINES:]
         told = f"; the last that it said on stderr: {shorten(' | '.join(last), 600)}"
         return f"the harness {why}{told if last else ''}"

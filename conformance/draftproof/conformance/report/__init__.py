@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,7 +33,7 @@ def rendered(
 
         code = gravest({exit_code(document) for document in documents})
         outcome = {"certificates": list(documents), "errors": [], "exit_code": code}
-        return json.dumps(outcome, indent=2) + "\n"
+        return words.json_text(outcome) + "\n"
     shown = words.plain(documents)
     if form == "markdown":
         return markdown.markdown(shown)

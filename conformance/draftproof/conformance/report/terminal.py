@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from draftproof.conformance.report import words
 
@@ -43,6 +44,14 @@ _NARROW = 90
 
 
 class _Console(Console):
+    def render_str(self, text: str, **options: Any) -> Text:
+        # All that is printed comes through here, cells of tables too.
+        made = super().render_str(text, **options)
+        shown = words.plain_lines(made.plain)
+        if shown != made.plain:
+            made.plain = shown
+        return made
+
     def on_broken_pipe(self) -> None:
         # Rich would exit with 1, which is a verdict.
         raise BrokenPipeError
@@ -50,7 +59,7 @@ class _Console(Console):
 
 def console(*, stderr: bool = False, file: IO[str] | None = None) -> Console:
     """Return a console: coloured on a terminal, plain and unwrapped elsewhere, as in a `file`."""
-    made = _Console(stderr=stderr, file=file, highlight=False)
+    made = _Console(stderr=stderr, file=file, highlight=False, emoji=False)
     if not made.is_terminal:
         made.width = _PLAIN_WIDTH
     return made
@@ -105,7 +114,7 @@ def print_certificate(out: Console, document: Mapping[str, Any], path: Path) -> 
 def print_law(out: Console, document: Mapping[str, Any]) -> None:
     """Print the law of what one iteration emits, given as the document that --json prints."""
     out.print(
-        f"{document['algorithm']} verification: "
+        f"{escape(document['algorithm'])} verification: "
         f"E\\[accepted length] = {document['expected_accepted']}, {_lossless(document['lossless'])}"
     )
     if process := document.get("process"):

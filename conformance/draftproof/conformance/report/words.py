@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,6 +16,7 @@ from draftproof.conformance.finding import (
     SKIPPED,
     UNREFERENCED,
 )
+from draftproof.conformance.printable import printable
 
 VISIBLE = 1e-5
 """What is less than this off is rounding, and no part of a counterexample's story."""
@@ -36,15 +38,30 @@ def plain(value: Any) -> Any:
 
     White space becomes spaces; what else cannot be printed, such as the control characters of a
     terminal, what turns the direction of writing, and halves of surrogate pairs, becomes U+FFFD.
+    A space goes into what begins a command of a GitHub workflow, wherever a line may break.
     """
     if isinstance(value, str):
-        return "".join(
-            c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}"
-            for c in value
-        )
+        return _WORKFLOW_COMMAND.sub(r"\g<0> ", printable(value))
     if isinstance(value, Mapping):
         return {plain(key): plain(each) for key, each in value.items()}
     return [plain(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+# A log of GitHub obeys a line that begins with "::", and "##[" anywhere in one.
+_WORKFLOW_COMMAND = re.compile(r":(?=:)|##(?=\[)")
+
+
+def plain_lines(text: str) -> str:
+    """Return the lines of a text, each `plain`."""
+    return "\n".join(map(plain, text.split("\n")))
+
+
+def json_text(document: Any, *, indent: int | None = 2) -> str:
+    """Return a document as JSON in ASCII that says all of it, and nothing to a log of GitHub.
+
+    Raises `ValueError` for a number that JSON does not have.
+    """
+    return json.dumps(document, indent=indent, allow_nan=False).replace("##[", "#\\u0023[")
 
 
 def terms(found: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
+from draftproof.conformance.enumerable import require_enumerable
 from draftproof.conformance.evidence import differences
 from draftproof.conformance.vectors import errors, making
 from draftproof.conformance.vectors.supplied import OutOfNumbers, run_on
@@ -28,7 +29,7 @@ from draftproof.reference.optimum.stateful import StatefulOptimum
 from draftproof.reference.optimum.stateless import StatelessOptimum
 from draftproof.reference.rational import Rational, rational
 from draftproof.reference.verifiers import algorithm_named
-from draftproof.spec import MalformedDocument, validate
+from draftproof.spec import MalformedDocument, content_of, parsed, validate
 
 _OPTIMA: Mapping[str, type[LengthOptimum]] = {
     "stateless": StatelessOptimum,
@@ -55,14 +56,13 @@ class WrongVectors(VectorsError):
 def read(path: Path) -> dict[str, Any]:
     """Return the document in a file. Raises `UnreadableVectors` or `MalformedVectors`."""
     try:
-        content = path.read_bytes().decode("utf-8")
-        document = json.loads(content, object_pairs_hook=_without_duplicates)
+        document = parsed(content_of(path))
     except OSError as error:
         raise UnreadableVectors(f"cannot read {str(path)!r}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UnreadableVectors(f"{path} is not UTF-8 text") from None
-    except (ValueError, RecursionError) as error:
-        raise UnreadableVectors(f"{path} is not JSON: {error}") from None
+    except MalformedDocument as error:
+        raise UnreadableVectors(f"{path}: {error}") from None
     try:
         validate(document, "vectors")
     except MalformedDocument as error:
@@ -77,6 +77,7 @@ def instances_of(document: Mapping[str, Any]) -> dict[str, Instance]:
     for name, instance in document.get("instances", {}).items():
         try:
             found[name] = instance_from_json(instance)
+            require_enumerable(found[name])
         except InvalidInput as error:
             raise MalformedVectors(f"instance {name!r}: {error}") from None
     return found
@@ -109,14 +110,6 @@ def require_right(document: Mapping[str, Any], name: str) -> None:
 
 
 # --- what is read ------------------------------------------------------------------------------
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document = dict(pairs)
-    for key, times in Counter(key for key, _ in pairs).items():
-        if times > 1:
-            raise ValueError(f"the key {key!r} appears twice")
-    return document
 
 
 def _require_whole(document: Mapping[str, Any], name: str) -> None:

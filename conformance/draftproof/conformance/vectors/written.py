@@ -1,4 +1,4 @@
-"""The one form in which vectors are written, and files that appear whole or not at all.
+"""The one form in which vectors are written.
 
 Keys, vectors and names have an order, rationals are in lowest terms, and what fits on a line of 100
 columns stands on one; lists without objects are filled line by line. So what two people export is
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from draftproof.reference.errors import NotRational
@@ -77,16 +76,6 @@ def canonical(document: Any) -> Any:
 def text(document: Any) -> str:
     """Return the text of a document in its canonical form."""
     return "".join(_lines(canonical(document), "", "")) + "\n"
-
-
-def write(content: str, path: Path) -> None:
-    """Write a file. It appears whole or not at all. Raises `OSError`."""
-    unfinished = path.with_name(path.name + ".part")
-    try:
-        unfinished.write_text(content, encoding="utf-8", newline="\n")
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def _identity(vector: Any) -> str:

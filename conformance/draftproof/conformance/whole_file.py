@@ -1,0 +1,15 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def write_whole(text: str, path: Path) -> None:
+    """Write a file of UTF-8 text, which is as it was before where that fails. Raises `OSError`."""
+    unfinished = path.with_name(path.name + ".part")
+    try:
+        unfinished.write_text(text, encoding="utf-8", newline="\n")
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,0 +1,127 @@
+"""Files of others, read within limits: nobody waits for what is larger or deeper."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+from draftproof.spec.schemas import MalformedDocument
+
+MOST_BYTES = 2**25
+"""The most bytes of a file. The largest that ships has a 30th of that."""
+
+MOST_VALUES = 500_000
+"""The most values in one document: numbers, strings, lists, objects and their keys."""
+
+MOST_DEPTH = 64
+"""The most lists and objects in each other."""
+
+MOST_DIGITS = 100
+"""The most characters of a number in JSON, which floats can hold the size of."""
+
+
+class TooLarge(MalformedDocument):
+    """A file is larger than what is read; the message names the limit."""
+
+
+class NotJson(MalformedDocument):
+    """A file is not JSON, or says one thing twice; the message says where."""
+
+
+def content_of(file: Path | BinaryIO, *, most: int = MOST_BYTES) -> bytes:
+    """Return all bytes of a file, or of a stream to its end. Raises `TooLarge` and `OSError`."""
+    if isinstance(file, Path):
+        with file.open("rb") as opened:
+            return content_of(opened, most=most)
+    # One byte more tells; what has no end, such as a device, is not read to it.
+    content = file.read(most + 1)
+    if len(content) > most:
+        raise TooLarge(f"it has more than {most:,} bytes, the most that are read")
+    return content
+
+
+def parsed(content: bytes) -> Any:
+    """Return the JSON document that is written in UTF-8.
+
+    Raises `TooLarge` for more than `MOST_BYTES`, `MOST_VALUES`, `MOST_DEPTH` or `MOST_DIGITS`,
+    `NotJson` for what is no JSON, a key that comes twice, and a number that floats cannot hold, and
+    `UnicodeDecodeError`.
+    """
+    if len(content) > MOST_BYTES:
+        raise TooLarge(f"it has more than {MOST_BYTES:,} bytes, the most that are read")
+    # A list takes more memory than its brackets; before they are read they are counted.
+    if sum(map(content.count, (b",", b"[", b"{"))) > 2 * MOST_VALUES:
+        raise TooLarge(f"it has more than {MOST_VALUES:,} values, the most that are read")
+    text = content.decode("utf-8")
+    try:
+        document = json.loads(
+            text,
+            parse_int=_integer,
+            parse_float=_float,
+            parse_constant=_no_number,
+            object_pairs_hook=_distinct,
+        )
+    except RecursionError:
+        raise TooLarge(
+            f"it has more than {MOST_DEPTH} lists and objects in each other, the most that are read"
+        ) from None
+    except json.JSONDecodeError as error:
+        raise NotJson(f"it is not JSON: {error}") from None
+    require_small(document)
+    return document
+
+
+def require_small(document: Any) -> None:
+    """Raise `TooLarge` for more than `MOST_VALUES` values, or more than `MOST_DEPTH` in depth."""
+    level, values, depth = [document], 0, 0
+    while level:
+        values += len(level)
+        held = [each for each in level if isinstance(each, (dict, list))]
+        if held and depth >= MOST_DEPTH:
+            raise TooLarge(
+                f"it has more than {MOST_DEPTH} lists and objects in each other, the most that "
+                f"are read"
+            )
+        if values > MOST_VALUES:
+            raise TooLarge(f"it has more than {MOST_VALUES:,} values, the most that are read")
+        level = [
+            inner for each in held for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+        depth += 1
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        seen = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise NotJson(f"the key {name[:MOST_DIGITS]!r} appears twice")
+            seen.add(name)
+    return document
+
+
+def _integer(written: str) -> int:
+    _require_short(written)
+    return int(written)
+
+
+def _float(written: str) -> float:
+    _require_short(written)
+    value = float(written)
+    if not math.isfinite(value):
+        raise NotJson(f"the number {written} is larger than floats are")
+    return value
+
+
+def _require_short(written: str) -> None:
+    if len(written) > MOST_DIGITS:
+        raise TooLarge(
+            f"a number of it has {len(written):,} digits, the most that are read are {MOST_DIGITS}"
+        )
+
+
+def _no_number(written: str) -> NoReturn:
+    raise NotJson(f"{written} is no number in JSON")
