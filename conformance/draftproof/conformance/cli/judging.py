@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
@@ -18,6 +19,7 @@ from draftproof.conformance.cli.working import interruptible, worked_by
 from draftproof.conformance.report import FORMATS, ReportUnavailable, rendered
 from draftproof.conformance.report.badge import badge
 from draftproof.conformance.report.words import plain
+from draftproof.conformance.supervision import judging
 from draftproof.spec import MalformedDocument
 
 
@@ -183,6 +185,7 @@ def _loaded(name: str) -> _Loaded:
     from draftproof.conformance import loading
     from draftproof.conformance.adapter import AdapterLost, InvalidAdapter
 
+    judging(name)
     try:
         with nothing_printed():
             return _Loaded(name, loading.load_adapter(name))
@@ -219,6 +222,7 @@ def _judge(
 ) -> _Judged:
     """Certify one adapter on these terms: print, write, and return what became of it."""
     name = loaded.name
+    judging(name)
     try:
         from draftproof.conformance import campaign, certificate, evidence
         from draftproof.conformance.report import terminal
@@ -229,7 +233,7 @@ def _judge(
     if loaded.error:
         return _failed(name, loaded.error)
     try:
-        with nothing_printed():
+        with nothing_printed(), _without_exits():
             document, path = _certified(loaded, terms, place, working)
     except campaign.UNJUDGED as error:
         return _failed(name, str(error))
@@ -246,6 +250,17 @@ def _judge(
     if shown:
         terminal.print_certificate(terminal.console(), document, path)
     return _Judged(certificate.exit_code(document), document, path)
+
+
+@contextmanager
+def _without_exits() -> Iterator[None]:
+    """Raise `AdapterFailed` for an exit: nothing of ours exits while it judges."""
+    from draftproof.conformance.loading import AdapterFailed
+
+    try:
+        yield
+    except SystemExit as error:
+        raise AdapterFailed(f"it raised SystemExit: {error}") from error
 
 
 def _certified(
