@@ -14,6 +14,10 @@ from draftproof.reference.rational import Rational, exactly
 PASS, FAIL, INCONCLUSIVE, SKIPPED, ERROR = "pass", "fail", "inconclusive", "skipped", "error"
 """The verdicts. Inconclusive never certifies; a skip carries its reason."""
 
+FAILS_EVERYWHERE, CANNOT_RUN = "fails on every case", "cannot run here"
+UNFETCHED = "could not be fetched"
+"""In which way an adapter has no verdict: it raises on every case, or is not there to be asked."""
+
 
 @dataclass(frozen=True)
 class Sampled:

@@ -16,6 +16,7 @@ import click
 from draftproof.conformance.certificate import gravest, no_longer_known
 from draftproof.conformance.cli.documents import as_json, nothing_printed, print_json
 from draftproof.conformance.cli.working import interruptible, worked_by
+from draftproof.conformance.finding import CANNOT_RUN, FAILS_EVERYWHERE, UNFETCHED
 from draftproof.conformance.report import FORMATS, ReportUnavailable, rendered
 from draftproof.conformance.report.badge import badge
 from draftproof.conformance.report.words import plain
@@ -130,7 +131,7 @@ def certify(
         click.echo(f"Error: {known_failures}: {told}", err=True)
         code = code if code in (5, 3) else 2
     errors = [
-        {"adapter": name, "message": each.error}
+        {"adapter": name, "message": each.error, "state": each.state}
         for name, each in zip(names, judged, strict=True)
         if each.error
     ]
@@ -178,6 +179,7 @@ class _Loaded:
     name: str
     adapter: Any = None
     error: str = ""
+    state: str = CANNOT_RUN
 
 
 def _loaded(name: str) -> _Loaded:
@@ -192,7 +194,7 @@ def _loaded(name: str) -> _Loaded:
     except loading.UnknownAdapter as error:
         raise click.UsageError(str(error)) from None
     except (loading.AdapterFailed, InvalidAdapter, AdapterLost) as error:
-        return _Loaded(name, error=str(error))
+        return _Loaded(name, error=str(error), state=_state(error))
 
 
 @dataclass(frozen=True)
@@ -210,6 +212,8 @@ class _Judged:
     certificate: dict[str, Any] | None = None
     path: Path | None = None
     error: str | None = None
+    state: str | None = None
+    """In which way the adapter did not run, if it did not."""
 
 
 def _judge(
@@ -231,12 +235,12 @@ def _judge(
             raise
         return _failed(name, "it needs PyTorch: pip install 'draftproof[torch]'")
     if loaded.error:
-        return _failed(name, loaded.error)
+        return _failed(name, loaded.error, loaded.state)
     try:
         with nothing_printed(), _without_exits():
             document, path = _certified(loaded, terms, place, working)
     except campaign.UNJUDGED as error:
-        return _failed(name, str(error))
+        return _failed(name, str(error), _state(error))
     except campaign.UnknownCase as error:
         raise click.UsageError(str(error)) from None
     except (MalformedDocument, evidence.EvidenceError) as error:
@@ -355,6 +359,21 @@ def _known(path: Path) -> dict[str, str]:
         raise click.UsageError(str(error)) from None
 
 
-def _failed(name: str, reason: str) -> _Judged:
+def _state(error: BaseException) -> str:
+    """Return in which way an adapter did not run, of which the cause of its failure tells."""
+    from draftproof.conformance.adapter import Unfetched
+    from draftproof.conformance.loading import FailsEverywhere
+
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, FailsEverywhere):
+            return FAILS_EVERYWHERE
+        if isinstance(cause, Unfetched):
+            return UNFETCHED
+        cause = cause.__cause__
+    return CANNOT_RUN
+
+
+def _failed(name: str, reason: str, state: str = CANNOT_RUN) -> _Judged:
     click.echo(f"Error: {name} could not run: {reason}", err=True)
-    return _Judged(3, error=reason)
+    return _Judged(3, error=reason, state=state)
