@@ -53,6 +53,19 @@ def ran(
 
     `outputs` are those of the step that certifies; `code` is what a fake draftproof exits with.
     """
+    done, found, _ = ran_and_said(step, folder, inputs, outputs=outputs, code=code)
+    return done, found, (folder / "summary.md").read_text()
+
+
+def ran_and_said(
+    step: Mapping[str, Any],
+    folder: Path,
+    inputs: Mapping[str, str] = NOTHING,
+    *,
+    outputs: Mapping[str, str] = NOTHING,
+    code: int = 0,
+) -> tuple[int, dict[str, str], str]:
+    """Run a step, as `ran` does; return its exit code, its outputs and its log."""
     given = {name: each["default"] for name, each in ACTION["inputs"].items()} | dict(inputs)
     known = {f"inputs.{name}": value for name, value in given.items()}
     known |= {f"steps.certify.outputs.{name}": value for name, value in outputs.items()}
@@ -76,7 +89,7 @@ def ran(
         text=True,
         timeout=300,
     )
-    return done.returncode, parsed(output.read_text()), summary.read_text()
+    return done.returncode, parsed(output.read_text()), done.stdout
 
 
 def evaluated(text: str, known: Mapping[str, str]) -> str:
@@ -261,6 +274,26 @@ def test_without_a_certificate_none_is_named(tmp_path: Path) -> None:
     code, found, summary = ran(CERTIFY, tmp_path)
     assert (code, summary) == (0, "")
     assert found == {"verdict": "", "exit-code": "3", "certificate": ""}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "code"),
+    [
+        ({"adapter": "./mine.py:Mine\n\n"}, "0"),
+        ({"harness": "./mine"}, "0"),
+        ({"adapter": "./mine.py:Mine\n./other.py:Other"}, "3"),
+        ({"adapter": "./mine.py:Mine", "harness": "./other"}, "3"),
+    ],
+)
+def test_every_adapter_needs_a_certificate(fake: Path, inputs: dict[str, str], code: str) -> None:
+    done, found, said = ran_and_said(CERTIFY, fake, inputs)
+    assert (done, found["exit-code"]) == (0, code)
+    told = "::error::2 adapters are named, and 1 certificates were written\n"
+    assert (told in said) == (code == "3")
+
+
+def test_a_failure_is_not_covered_by_a_missing_certificate(fake: Path) -> None:
+    assert ran(CERTIFY, fake, {"adapter": "one\ntwo"}, code=1)[1]["exit-code"] == "1"
 
 
 def test_what_init_writes_is_certified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

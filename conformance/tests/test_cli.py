@@ -671,9 +671,7 @@ def test_a_defect_of_ours_is_not_taken_for_a_verdict(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(campaign, "run", broken)
     monkeypatch.setattr(sys, "argv", ["draftproof", "certify", "torch-token"])
-    with pytest.raises(SystemExit) as exit_:
-        cli.main()
-    assert exit_.value.code == 70
+    assert cli.exit_code() == 70
     assert "a defect of draftproof itself" in capsys.readouterr().err
 
 
@@ -686,9 +684,7 @@ def test_an_interruption_exits_with_130_and_says_how_to_go_on(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(campaign, "run", interrupted)
     monkeypatch.setattr(sys, "argv", ["draftproof", "certify", "torch-token"])
-    with pytest.raises(SystemExit) as exit_:
-        cli.main()
-    assert exit_.value.code == 130
+    assert cli.exit_code() == 130
     told = capsys.readouterr().err
     assert "The evidence so far is kept: go on with --resume." in told
     assert "Interrupted." in told

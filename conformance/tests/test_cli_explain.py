@@ -161,7 +161,36 @@ def test_a_failure_without_a_counterexample_is_told() -> None:
     ran = explained(certificate(None, detail="it drew from another generator"))
     assert ran.exit_code == 0
     assert "law.lossless fail on generic.v2.l1: it drew from another generator" in ran.stdout
-    assert "no counterexample: what fails is told above" in ran.stdout
+    told = (
+        "the certificate has no counterexample: only laws of one call, and of batches, have one, "
+        "where the exact or the probe lane decides them. The case of law.lossless is "
+        "generic.v2.l1; judge it again with: draftproof certify ./mine.py:Mine --mode quick "
+        "--case generic.v2.l1\n"
+    )
+    assert ran.stdout.endswith(told)
+    assert json.loads(explained(certificate(None), "--json").stdout)["reason"] == told.strip()
+
+
+@pytest.mark.parametrize("place", [".", "certificates", "elsewhere/deep"])
+def test_the_script_runs_from_anywhere(
+    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    """The adapter was named from the folder of the campaign, and is found from that of its file."""
+    (here / "mine.py").write_text(
+        "from types import SimpleNamespace\n"
+        "class Mine:\n"
+        "    def verify(self, request):\n"
+        "        one = request.draft_tokens[:, 0, 0]\n"
+        "        return SimpleNamespace(path=one * 0, accepted_length=one, next_token=one * 0)\n"
+    )
+    (here / place).mkdir(parents=True, exist_ok=True)
+    monkeypatch.chdir(here / place)
+    assert explained(certificate(BONUS), "--script", "shown.py").exit_code == 0
+    assert json.dumps(str(here / "mine.py")) in Path("shown.py").read_text()
+    (here / "other").mkdir()
+    monkeypatch.chdir(here / "other")
+    runpy.run_path(str(here / place / "shown.py"))
+    assert "(1, 0) 1.0 should be 0" in capsys.readouterr().out
 
 
 def test_a_batch_is_explained() -> None:

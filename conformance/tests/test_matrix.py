@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,16 @@ import pytest
 from click.testing import CliRunner, Result
 
 from draftproof.conformance.cli import cli
-from draftproof.conformance.matrix import InvalidRows, Row, changes, judged, read_rows
+from draftproof.conformance.matrix import (
+    InvalidRows,
+    Judged,
+    Row,
+    changes,
+    judged,
+    not_judged,
+    read_rows,
+)
+from draftproof.conformance.report.matrix import markdown
 from draftproof.spec import validate
 
 RIGHT = Path(__file__).parent / "meta" / "right.py"
@@ -27,7 +37,26 @@ class BonusFromDraft(Batched):
 
 class Broken(Batched):
     def __init__(self):
-        raise RuntimeError("pip could not fetch it")
+        raise RuntimeError("it needs another processor")
+
+
+class Unreachable(Batched):
+    def __init__(self):
+        from draftproof.conformance.adapter import Unfetched
+
+        raise Unfetched("pip could not fetch it")
+
+
+class Raising(Batched):
+    def verify(self, request):
+        raise RuntimeError("two dimensions")
+
+
+class Quitting(Batched):
+    def verify(self, request):
+        import os
+
+        os._exit(0)
 """
 
 ROWS = """
@@ -64,6 +93,36 @@ engine = "Theirs"
 version = "1"
 algorithm = "block"
 missing = "It needs a GPU."
+
+[[row]]
+name = "secret"
+engine = "Secret"
+version = "none"
+algorithm = "block"
+unfetched = "It was never released."
+
+[[row]]
+name = "unreachable"
+engine = "Far"
+version = "1"
+algorithm = "token"
+adapter = "{folder}/adapters.py:Unreachable"
+
+[[row]]
+name = "raising"
+engine = "Raising"
+version = "1"
+algorithm = "token"
+adapter = "{folder}/adapters.py:Raising"
+cases = ["generic.v2.l1"]
+
+[[row]]
+name = "quitting"
+engine = "Quitting"
+version = "1"
+algorithm = "token"
+adapter = "{folder}/adapters.py:Quitting"
+cases = ["generic.v2.l1"]
 """
 
 
@@ -83,7 +142,8 @@ def run(folder: Path, *options: str) -> Result:
 @pytest.fixture(scope="module")
 def whole(folder: Path) -> dict[str, Any]:
     ran = run(folder, "--json")
-    assert ran.exit_code == 0, ran.output
+    # Some rows with an adapter have no verdict.
+    assert ran.exit_code == 3, ran.output
     document: dict[str, Any] = json.loads(ran.stdout)
     return document
 
@@ -91,14 +151,22 @@ def whole(folder: Path) -> dict[str, Any]:
 def test_every_row_says_what_it_came_to(whole: dict[str, Any], folder: Path) -> None:
     validate(whole, "matrix")
     assert json.loads((folder / "out" / "matrix.json").read_text()) == whole
-    right, wrong, broken, kernel = whole["rows"]
+    right, wrong, broken, kernel, secret, unreachable, raising, quitting = whole["rows"]
     assert [row["outcome"] for row in whole["rows"]] == [
         "conforms",
         "does not conform",
-        "not run",
-        "not run",
+        "cannot run here",
+        "cannot run here",
+        "could not be fetched",
+        "could not be fetched",
+        "fails on every case",
+        "cannot run here",
     ]
-    assert "pip could not fetch it" in broken["reason"]
+    assert "it needs another processor" in broken["reason"]
+    assert "pip could not fetch it" in unreachable["reason"]
+    assert secret["reason"] == "It was never released."
+    assert "it raised RuntimeError: two dimensions" in raising["reason"]
+    assert "it ended the process with exit code 0" in quitting["reason"]
     assert kernel["reason"] == "It needs a GPU."
     assert right["judged"]["counterexample"] is None
     assert wrong["judged"]["counterexample"]["requirement"].startswith("law.")
@@ -109,11 +177,11 @@ def test_every_row_says_what_it_came_to(whole: dict[str, Any], folder: Path) -> 
 
 def test_the_table_is_written_in_markdown(whole: dict[str, Any], folder: Path) -> None:
     told = (folder / "out" / "matrix.md").read_text().splitlines()
-    right, wrong, broken, kernel = told[2:]
+    right, wrong, broken, kernel, *_ = told[2:]
     assert right.startswith("| right | 1 | token | conforms | pass, TV ")
     assert "| **does not conform, by design** | fail, TV " in wrong
-    assert "pip could not fetch it" in broken
-    assert kernel == "| kernel | 1 | block | not run | It needs a GPU. |  |  |"
+    assert "| cannot run here | " in broken
+    assert kernel == "| kernel | 1 | block | cannot run here | It needs a GPU. |  |  |"
 
 
 def test_requirements_have_their_lane_and_distance(whole: dict[str, Any]) -> None:
@@ -145,15 +213,53 @@ def test_a_change_is_an_exit_code(whole: dict[str, Any], folder: Path) -> None:
     by_id = {each["id"]: each for each in expected["rows"][0]["judged"]["requirements"]}
     by_id["law.lossless"]["verdict"] = "fail"
     (folder / "expected.json").write_text(json.dumps(expected))
-    ran = run(folder, "--check", str(folder / "expected.json"))
+    ran = run(folder, "--only", "right@1", "--check", str(folder / "expected.json"))
     assert ran.exit_code == 1
     assert "Changed: right@1: law.lossless was fail, and is pass" in ran.stderr
     (folder / "same.json").write_text(json.dumps(whole))
     assert run(folder, "--check", str(folder / "same.json"), "--only", "right@1").exit_code == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "outcome"),
+    [
+        ("broken@1", "cannot run here"),
+        ("kernel", "cannot run here"),
+        ("secret", "could not be fetched"),
+        ("unreachable", "could not be fetched"),
+        ("raising", "fails on every case"),
+    ],
+)
+def test_a_named_row_without_a_verdict_exits_with_3(
+    whole: dict[str, Any], folder: Path, name: str, outcome: str
+) -> None:
+    ran = run(folder, "--only", name)
+    assert ran.exit_code == 3
+    assert f"Error: {name}: {outcome}: " in ran.stderr
+
+
+def test_rows_without_a_verdict_exit_with_3_unless_that_is_all_there_is() -> None:
+    row = Row("a", "b", "1", "token")
+    own = replace(row, adapter="a:b")
+    for outcome in ("cannot run here", "could not be fetched"):
+        assert not_judged([Judged(own, outcome=outcome)], named=False) == [own]
+        assert not_judged([Judged(row, outcome=outcome)], named=False) == []
+        assert not_judged([Judged(row, outcome=outcome)], named=True) == [row]
+    assert not_judged([Judged(own, outcome="fails on every case")], named=False) == []
+    assert not_judged([Judged(own, certificate={})], named=True) == []
+
+
+def test_a_matrix_of_an_earlier_version_is_read(whole: dict[str, Any], folder: Path) -> None:
+    earlier = deepcopy(whole)
+    for row in earlier["rows"]:
+        row["outcome"] = row["outcome"] if row["judged"] else "not run"
+    (folder / "earlier.json").write_text(json.dumps(earlier))
+    assert run(folder, "--check", str(folder / "earlier.json"), "--only", "right@1").exit_code == 0
+    assert "| not run | It needs a GPU. |" in markdown(earlier["rows"])
+
+
 def test_changes_are_of_rows_that_were_judged_both_times(whole: dict[str, Any]) -> None:
-    right, *_, kernel = whole["rows"]
+    right, _, _, kernel, *_ = whole["rows"]
     assert changes([right, kernel], [right, kernel]) == []
     assert changes([right], [{**right, "judged": None}]) == []
     assert changes([right], [kernel]) == ["right@1 is no row any more"]
@@ -226,4 +332,6 @@ def test_the_rows_that_it_has_by_default_are_rows() -> None:
 
     content = resources.files(PLACE[0]).joinpath(PLACE[1]).read_bytes()
     rows = read_rows(content, "rows.toml")
-    assert all(bool(row.adapter) != bool(row.missing) for row in rows)
+    assert all(
+        [bool(row.adapter), bool(row.missing), bool(row.unfetched)].count(True) == 1 for row in rows
+    )

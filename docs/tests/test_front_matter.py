@@ -57,16 +57,28 @@ def test_all_commands_are_listed_once() -> None:
     assert sorted(listed) == sorted(cli.commands)
 
 
+WITHOUT_VERDICT = ("fails on every case", "cannot run here", "could not be fetched")
+
+
+SOME = "conforms on some cases"
+
+
+def outcome(row: Mapping[str, Any]) -> str:
+    """Return what a row came to; not all cases are all that conforming asks."""
+    is_partial = row["outcome"] == "conforms" and row["judged"]["cases"]
+    return SOME if is_partial else str(row["outcome"])
+
+
 def glance(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return the matrix as a table: of each verifier the newest version, by engine."""
     newest = {row["name"].partition("@")[0]: row for row in rows}
-    outcomes = ("conforms", "does not conform", "not run")
+    outcomes = ("conforms", SOME, "does not conform", *WITHOUT_VERDICT)
     engines: dict[str, dict[str, list[str]]] = {}
     for name, row in newest.items():
         cells = engines.setdefault(row["engine"], {outcome: [] for outcome in outcomes})
-        cells[row["outcome"]].append(f"{name} (by design)" if row["design"] else name)
+        cells[outcome(row)].append(f"{name} (by design)" if row["design"] else name)
     lines = [" | ".join([name, *map(", ".join, cells.values())]) for name, cells in engines.items()]
-    head = f"| {' | '.join(('engine', *outcomes))} |\n|---|---|---|---|\n"
+    head = f"| {' | '.join(('engine', *outcomes))} |\n|{'---|' * (1 + len(outcomes))}\n"
     return head + "".join(f"| {line} |\n" for line in lines)
 
 
@@ -82,13 +94,15 @@ def test_a_matrix_with_another_outcome_would_be_seen() -> None:
 def test_the_rows_are_counted() -> None:
     by_design = {True: " by design", False: ""}
     count = Counter(
-        row["outcome"] + by_design[bool(row["design"]) and row["outcome"] != "conforms"]
+        outcome(row) + by_design[bool(row["design"]) and row["outcome"] != "conforms"]
         for row in MATRIX
     )
     told = (
-        f"{count['conforms']} of {len(MATRIX)} rows conform, {count['does not conform']} do not, "
-        f"{count['does not conform by design']} do not by design, and {count['not run']} could not "
-        f"be run."
+        f"{count['conforms']} of {len(MATRIX)} rows conform, {count[SOME]} conform on the cases "
+        f"that they are asked, {count['does not conform']} do not, "
+        f"{count['does not conform by design']} do not by design, {count['fails on every case']} "
+        f"fails on every case, {count['cannot run here']} cannot run here, and "
+        f"{count['could not be fetched']} could not be fetched."
     )
     assert told in " ".join(README.split())
 

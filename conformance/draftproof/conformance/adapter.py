@@ -171,6 +171,10 @@ class AdapterLost(BaseException):
     """
 
 
+class Unfetched(RuntimeError):
+    """What an adapter runs could not be fetched; its module raises this, and says why."""
+
+
 class InvalidAdapter(TypeError):
     """An object does not follow the adapter protocol; the message says in what."""
 

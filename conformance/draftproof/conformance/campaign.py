@@ -65,7 +65,13 @@ from draftproof.conformance.finding import (
 )
 from draftproof.conformance.identity import environment, specification, subject, suite
 from draftproof.conformance.lanes import unwatched
-from draftproof.conformance.loading import BUILT_IN, AdapterFailed, load_adapter, name_from
+from draftproof.conformance.loading import (
+    BUILT_IN,
+    AdapterFailed,
+    FailsEverywhere,
+    load_adapter,
+    name_from,
+)
 from draftproof.conformance.observe import BLINDNESS, COMPUTING, RUN, SAMPLE, observe
 from draftproof.conformance.printable import printable_lines
 from draftproof.conformance.requirements import plan
@@ -190,7 +196,7 @@ def run(
     """Judge an adapter, and `keep` a record of every step that is not `known` already.
 
     The `adapter` is loaded by its name, if it is not yet. Raises what `load_adapter` raises,
-    `AdapterFailed` if the adapter fails on every case, `StaleEvidence` if what is known is of
+    `FailsEverywhere` if the adapter fails on every case, `StaleEvidence` if what is known is of
     something else, `UnknownCase`, `SearchUnavailable` and `WorkersFailed`.
     """
     adapter = adapter or load_adapter(campaign.name)
@@ -461,10 +467,10 @@ def _require_device(declared: Declaration) -> None:
 
 
 def _require_success(findings: Iterable[Finding]) -> None:
-    """Raise `AdapterFailed` if no case ever ended in an emission."""
+    """Raise `FailsEverywhere` if no case ever ended in an emission."""
     prefixes = [finding for finding in findings if finding.requirement == "law.prefix"]
     if prefixes and all(finding.distance == 1 for finding in prefixes):
-        raise AdapterFailed(f"it fails on every case: it {prefixes[0].detail}")
+        raise FailsEverywhere(f"it fails on every case: it {prefixes[0].detail}")
 
 
 def _search(campaign: Campaign, adapter: Adapter, work: Work, progress: Progress) -> Record | None:

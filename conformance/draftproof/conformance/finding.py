@@ -20,6 +20,10 @@ UNREFERENCED = "the reference does not have its algorithm"
 PARTIAL = "partial"
 """What a campaign comes to that passes, and was not asked all cases."""
 
+FAILS_EVERYWHERE, CANNOT_RUN = "fails on every case", "cannot run here"
+UNFETCHED = "could not be fetched"
+"""In which way an adapter has no verdict: it raises on every case, or is not there to be asked."""
+
 
 @dataclass(frozen=True)
 class Sampled:

@@ -62,6 +62,10 @@ class AdapterFailed(RuntimeError):
     """An adapter was found, but could not be made ready to run."""
 
 
+class FailsEverywhere(AdapterFailed):
+    """An adapter runs, and no case ever ends in an emission."""
+
+
 def load_adapter(name: str) -> Adapter:
     """Return the adapter of a built-in name, "package.module:attribute" or "./file.py:attribute".
 

@@ -7,6 +7,7 @@ leaves out another may need. What a row says is read off its certificate.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -19,9 +20,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from draftproof.conformance.certificate import read_certificate
+from draftproof.conformance.certificate import CONCLUSIONS, read_certificate
 from draftproof.conformance.evidence import EvidenceError
-from draftproof.conformance.finding import FAIL, PASS
+from draftproof.conformance.finding import (
+    CANNOT_RUN,
+    FAIL,
+    FAILS_EVERYWHERE,
+    PARTIAL,
+    PASS,
+    UNFETCHED,
+)
 from draftproof.spec import require_small, validate
 
 SEED = 0
@@ -40,6 +48,8 @@ _LONG_KEY = re.compile(rb"""(?:\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){16}
 
 _MALFORMED, _UNJUDGED = 5, 3
 """What `certify` exits with where there is other evidence already, and where it cannot judge."""
+
+_UNDECIDED = "could not be judged"
 
 
 @dataclass(frozen=True)
@@ -68,14 +78,17 @@ class Row:
     """The name of the report of its fault, and of the script that shows it."""
     missing: str = ""
     """Why it cannot be run here at all."""
+    unfetched: str = ""
+    """Why it cannot be fetched."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What became of a row: its certificate, or why there is none."""
+    """What became of a row: its certificate, or its outcome without one and the reason."""
 
     row: Row
     certificate: Mapping[str, Any] | None = None
+    outcome: str = ""
     reason: str = ""
 
 
@@ -123,18 +136,20 @@ def judged(rows: Sequence[Row], folder: Path, *, jobs: int = 1) -> Iterator[Judg
 
 def _judged(row: Row, folder: Path) -> Judged:
     if row.missing:
-        return Judged(row, reason=row.missing)
+        return Judged(row, outcome=CANNOT_RUN, reason=row.missing)
+    if row.unfetched:
+        return Judged(row, outcome=UNFETCHED, reason=row.unfetched)
     run = _certified(row, folder, "--resume")
     if run.returncode == _MALFORMED:
         # What lies there is of another version, suite or machine.
         run = _certified(row, folder)
     made = sorted(folder.glob("*.json"))
     if run.returncode in (_UNJUDGED, _MALFORMED) or not made:
-        return Judged(row, reason=_reason(run.stderr))
+        return Judged(row, outcome=_outcome(run), reason=_reason(run.stderr))
     try:
         return Judged(row, read_certificate(made[0]))
     except EvidenceError as error:
-        return Judged(row, reason=str(error))
+        return Judged(row, outcome=_UNDECIDED, reason=str(error))
 
 
 def _certified(row: Row, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -158,6 +173,17 @@ def _has_gpu() -> bool:
     return torch.cuda.is_available()
 
 
+def _outcome(run: subprocess.CompletedProcess[str]) -> str:
+    """Return in which way a row did not run, as `certify` tells; a crash leaves no document."""
+    if run.returncode == _MALFORMED:
+        return _UNDECIDED
+    try:
+        errors = json.loads(run.stdout)["errors"]
+    except ValueError:
+        return CANNOT_RUN
+    return str(errors[0]["state"]) if errors else CANNOT_RUN
+
+
 def _reason(said: str) -> str:
     """Return the last error of what a command said."""
     errors = [line for line in said.splitlines() if line.startswith("Error: ")]
@@ -167,6 +193,10 @@ def _reason(said: str) -> str:
 
 
 # --- what the matrix says ----------------------------------------------------------------------
+
+
+PASSES, PASSES_SOME = CONCLUSIONS[PASS], CONCLUSIONS[PARTIAL]
+"""What a row that passes comes to; which cases it was asked stands beside it."""
 
 
 def line(found: Judged) -> dict[str, Any]:
@@ -183,16 +213,18 @@ def line(found: Judged) -> dict[str, Any]:
         "report": row.report or None,
     }
     if found.certificate is None:
-        return {**told, "outcome": "not run", "reason": found.reason, "judged": None}
+        return {**told, "outcome": found.outcome, "reason": found.reason, "judged": None}
     said = found.certificate["predicate"]["draftproof"]
     return {
         **told,
-        "outcome": said["verdict"],
+        "outcome": PASSES if said["verdict"] == PASSES_SOME else said["verdict"],
         "reason": None,
         "judged": {
             "created": said["created"],
             "mode": said["mode"],
             "cases": list(row.cases),
+            "asked": said.get("asked"),
+            "planned": said.get("planned"),
             "suite": found.certificate["predicate"]["configuration"][1]["digest"]["sha256"],
             "subject": found.certificate["subject"][0]["digest"]["sha256"],
             "lengths": _lengths(said),
@@ -229,6 +261,20 @@ def _lengths(said: Mapping[str, Any]) -> dict[str, float] | None:
     if not seen:
         return None
     return {name: sum(each[name] for each in seen) / len(seen) for name in ("observed", "optimum")}
+
+
+def not_judged(found: Sequence[Judged], *, named: bool) -> list[Row]:
+    """Return the rows without a verdict that should have one.
+
+    Where rows were `named`, each of them should. Else those should that have an adapter, and that
+    do more than fail on every case, which is what they were seen to do.
+    """
+    return [
+        each.row
+        for each in found
+        if each.certificate is None
+        and (named or (each.row.adapter and each.outcome != FAILS_EVERYWHERE))
+    ]
 
 
 def changes(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[str]:

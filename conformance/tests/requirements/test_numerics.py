@@ -436,14 +436,24 @@ def test_tokens_are_scattered_and_found_again(vocabulary: int) -> None:
 
 
 @pytest.mark.requirement("number.vocabulary")
-def test_what_is_said_between_the_scattered_tokens_is_no_token() -> None:
+@pytest.mark.parametrize(
+    ("token", "told"),
+    [
+        (1, "next token 1, a token of probability 0"),
+        (5, "next token 5, a token of probability 0"),
+        (8189, "next token 8189, a token of probability 0"),
+        (8191, "next token 8191, not in 0..8190"),
+        (-1, "next token -1, not in 0..8190"),
+    ],
+)
+def test_what_is_said_between_the_scattered_tokens_is_told(token: int, told: str) -> None:
     class SaysOne(Token):
         def draw(self, rows: Tensor) -> Tensor:
-            return torch.ones(len(rows), dtype=torch.int64)
+            return torch.full((len(rows),), token)
 
     (finding,) = judge_vocabulary(8191, SaysOne(), Terms(SAMPLE, "quick", seed=1))
     assert finding.verdict == FAIL
-    assert finding.detail.endswith("next token -1")
+    assert finding.detail.endswith(told)
 
 
 def test_every_tier_has_its_sizes() -> None:

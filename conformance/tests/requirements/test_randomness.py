@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterable
 from functools import cache
 from math import log, prod
@@ -482,6 +483,13 @@ def test_coins_that_are_kept_make_calls_dependent_in_the_exact_and_the_sample_la
         "calls.different": "fail",
         "calls.longer": "pass",
     }
+    details = {f.case: f.detail for f in judged(KeepsCoins, "random.calls")}
+    assert re.fullmatch(
+        r"drafted \[0, 1\], it accepts \[.*\], next token \d; then, drafted \[0, 1\], it accepts "
+        r"\[.*\], next token \d: both with probability 0\.\d+, and 0\.\d+ if calls are independent",
+        details["calls.same"],
+    )
+    assert details["calls.longer"] == ""
     (task,) = tasks_of(KeepsCoins, "calls.same")
     (finding,) = task.judge(KeepsCoins(), Terms(lane="sample", tier="quick"))
     assert (finding.verdict, finding.lane) == ("fail", "sample")

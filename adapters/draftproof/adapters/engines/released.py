@@ -25,12 +25,18 @@ from types import ModuleType
 from typing import Any, Protocol
 from urllib.request import urlopen
 
+from draftproof.conformance.adapter import Unfetched
+
 HOST = "https://raw.githubusercontent.com"
 """Where the files of repositories are."""
 
 
 class Unavailable(RuntimeError):
     """A release cannot be had, or cannot run on this machine; the message says why."""
+
+
+class UnfetchedRelease(Unavailable, Unfetched):
+    """A release cannot be had from here; the message says why."""
 
 
 class Release(Protocol):
@@ -103,7 +109,7 @@ class Wheel:
         run = subprocess.run(command, capture_output=True, text=True)  # noqa: S603  # ours
         if run.returncode != 0:
             said = [line for line in run.stderr.splitlines() if line.startswith("ERROR")]
-            raise Unavailable(
+            raise UnfetchedRelease(
                 f"pip could not fetch {self.project} {self.version}: "
                 f"{' '.join(said[-2:]) or run.stderr.strip()[-300:] or 'it said nothing'}"
             )
@@ -139,7 +145,7 @@ class Commit:
                 with urlopen(address, timeout=60) as answer:  # noqa: S310  # its hash is known
                     content: bytes = answer.read()
             except OSError as error:
-                raise Unavailable(f"cannot fetch {address}: {error}") from error
+                raise UnfetchedRelease(f"cannot fetch {address}: {error}") from error
             found = sha256(content).hexdigest()
             if found != digest:
                 raise Unavailable(f"{address} has the SHA-256 {found}, not {digest}")

@@ -23,6 +23,7 @@ from draftproof.conformance.cli.reporting import report
 from draftproof.conformance.cli.starting import init
 from draftproof.conformance.cli.theorems import claims, prove
 from draftproof.conformance.cli.vectors import vectors
+from draftproof.conformance.supervision import supervised
 
 EXIT_CODES = {
     0: "every adapter conforms, or fails only in what is known to",
@@ -68,30 +69,36 @@ for command in (
 
 
 def main() -> NoReturn:
-    """Run the command line and exit with a code of `EXIT_CODES`."""
+    """Run the command line under a supervisor, and exit with a code of `EXIT_CODES`."""
+    sys.exit(supervised(exit_code))
+
+
+def exit_code() -> int:
+    """Run the command line in this process, and return a code of `EXIT_CODES`."""
     try:
         cli(standalone_mode=False)
-        code = 0
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     except click.exceptions.Exit as request:
-        code = request.exit_code
+        return request.exit_code
     except click.Abort:
         echo("Interrupted.", err=True)
-        code = 130
+        return 130
     except click.ClickException as error:
         # Click prints what was typed and what a file is called as they are.
         shown = StringIO()
         error.show(shown)
         echo(shown.getvalue().rstrip("\n"), err=True)
-        code = 2
+        return 2
     except BrokenPipeError:
         # Python must not complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 141
+        return 141
     except OSError as error:
         echo(f"Error: cannot write the output: {error.strerror}", err=True)
-        code = 2
+        return 2
     except Exception:
         echo(traceback.format_exc().rstrip("\n"), err=True)
         echo("This is a defect of draftproof itself; please report it.", err=True)
-        code = 70
-    sys.exit(code)
+        return 70
+    return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -63,6 +64,8 @@ def _read(file: str) -> Mapping[str, Any]:
 
 
 def _explanation(found: Mapping[str, Any], file: str) -> dict[str, Any]:
+    place = _from_anywhere(found["adapter"]["place"], file)
+    found = {**found, "adapter": {**found["adapter"], "place": place}}
     adapter, shown = found["adapter"], found["counterexample"]
     title = f"by draftproof explain {Path(file).name}"
     try:
@@ -71,6 +74,8 @@ def _explanation(found: Mapping[str, Any], file: str) -> dict[str, Any]:
         text, reason = script(found, title), ""
     except NotReproducible as error:
         text, reason = None, str(error)
+    if shown is None and found["verdict"] == "does not conform":
+        reason = _without_counterexample(found)
     return {
         "adapter": f"{adapter['name']} {adapter['version']}",
         "verdict": found["verdict"],
@@ -99,6 +104,34 @@ def _trace(document: Mapping[str, Any]) -> None:
     # Where the program is, and what it imports, is found from here, as it was by `certify`.
     command = [sys.executable, "-c", document["script"]]
     subprocess.run(command, stdout=sys.stderr.fileno(), check=False)  # noqa: S603  # as asked
+
+
+def _from_anywhere(place: str, certificate: str) -> str:
+    """Return the place of an adapter by which every folder finds it, if it is a file that is found.
+
+    It is sought from here, from the certificate's folder and from those above.
+    """
+    name, _, attribute = place.rpartition(":")
+    if not name.endswith(".py"):
+        return place
+    beside = () if certificate == "-" else Path(certificate).resolve().parents
+    for folder in (Path.cwd(), *beside):
+        if (file := folder / name).is_file():
+            return f"{file.resolve()}:{attribute}"
+    return place
+
+
+def _without_counterexample(found: Mapping[str, Any]) -> str:
+    """Return why a certificate of a failure shows no counterexample, and what to look at."""
+    failed = next(each for each in found["requirements"] if each["verdict"] == "fail")
+    again = ["draftproof", "certify", found["adapter"]["place"], "--mode", found["mode"]]
+    if found["mode"] != "certify":
+        again += ["--case", failed["worst"]["case"]]
+    return (
+        f"the certificate has no counterexample: only laws of one call, and of batches, have one, "
+        f"where the exact or the probe lane decides them. The case of {failed['id']} is "
+        f"{failed['worst']['case']}; judge it again with: {shlex.join(again)}"
+    )
 
 
 def _write(document: Mapping[str, Any], output: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
@@ -21,11 +22,13 @@ from draftproof.conformance.cli.documents import (
     print_report,
 )
 from draftproof.conformance.cli.working import interruptible, worked_by
+from draftproof.conformance.finding import CANNOT_RUN, FAILS_EVERYWHERE, UNFETCHED
 from draftproof.conformance.raising import show, tracebacks_shown
 from draftproof.conformance.report import FORMATS, ReportUnavailable, rendered
 from draftproof.conformance.report.badge import badge
 from draftproof.conformance.report.markdown import in_line
 from draftproof.conformance.report.words import plain
+from draftproof.conformance.supervision import judging
 from draftproof.conformance.whole_file import write_whole
 from draftproof.reference.extras import installation
 from draftproof.spec import MalformedDocument
@@ -142,7 +145,7 @@ def certify(
         echo(f"Error: {known_failures}: {told}", err=True)
         code = code if code in (5, 3) else 2
     errors = [
-        {"adapter": name, "message": each.error}
+        {"adapter": name, "message": each.error, "state": each.state}
         for name, each in zip(names, judged, strict=True)
         if each.error
     ]
@@ -190,6 +193,7 @@ class _Loaded:
     name: str
     adapter: Any = None
     error: str = ""
+    state: str = CANNOT_RUN
 
 
 def _loaded(name: str) -> _Loaded:
@@ -197,6 +201,7 @@ def _loaded(name: str) -> _Loaded:
     from draftproof.conformance import loading
     from draftproof.conformance.adapter import AdapterLost, InvalidAdapter
 
+    judging(name)
     try:
         with nothing_printed():
             return _Loaded(name, loading.load_adapter(name))
@@ -204,7 +209,7 @@ def _loaded(name: str) -> _Loaded:
         raise click.UsageError(str(error)) from None
     except (loading.AdapterFailed, InvalidAdapter, AdapterLost) as error:
         show(error.__cause__ or error, str(error))
-        return _Loaded(name, error=str(error))
+        return _Loaded(name, error=str(error), state=_state(error))
 
 
 @dataclass(frozen=True)
@@ -222,6 +227,8 @@ class _Judged:
     certificate: dict[str, Any] | None = None
     path: Path | None = None
     error: str | None = None
+    state: str | None = None
+    """In which way the adapter did not run, if it did not."""
 
 
 def _judge(
@@ -234,6 +241,7 @@ def _judge(
 ) -> _Judged:
     """Certify one adapter on these terms: print, write, and return what became of it."""
     name = loaded.name
+    judging(name)
     try:
         from draftproof.conformance import campaign, certificate, evidence
         from draftproof.conformance.report import terminal
@@ -242,12 +250,12 @@ def _judge(
             raise
         return _failed(name, f"it needs PyTorch: {installation('torch')}")
     if loaded.error:
-        return _failed(name, loaded.error)
+        return _failed(name, loaded.error, loaded.state)
     try:
-        with nothing_printed():
+        with nothing_printed(), _without_exits():
             document, path = _certified(loaded, terms, place, working)
     except campaign.UNJUDGED as error:
-        return _failed(name, str(error))
+        return _failed(name, str(error), _state(error))
     except campaign.UnknownCase as error:
         raise click.UsageError(str(error)) from None
     except (MalformedDocument, evidence.EvidenceError) as error:
@@ -261,6 +269,17 @@ def _judge(
     if shown:
         terminal.print_certificate(terminal.console(), document, path)
     return _Judged(certificate.exit_code(document), document, path)
+
+
+@contextmanager
+def _without_exits() -> Iterator[None]:
+    """Raise `AdapterFailed` for an exit: nothing of ours exits while it judges."""
+    from draftproof.conformance.loading import AdapterFailed
+
+    try:
+        yield
+    except SystemExit as error:
+        raise AdapterFailed(f"it raised SystemExit: {error}") from error
 
 
 def _certified(
@@ -355,6 +374,21 @@ def _known(path: Path) -> dict[str, str]:
         raise click.UsageError(str(error)) from None
 
 
-def _failed(name: str, reason: str) -> _Judged:
+def _state(error: BaseException) -> str:
+    """Return in which way an adapter did not run, of which the cause of its failure tells."""
+    from draftproof.conformance.adapter import Unfetched
+    from draftproof.conformance.loading import FailsEverywhere
+
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, FailsEverywhere):
+            return FAILS_EVERYWHERE
+        if isinstance(cause, Unfetched):
+            return UNFETCHED
+        cause = cause.__cause__
+    return CANNOT_RUN
+
+
+def _failed(name: str, reason: str, state: str = CANNOT_RUN) -> _Judged:
     echo(f"Error: {name} could not run: {reason}", err=True)
-    return _Judged(3, error=reason)
+    return _Judged(3, error=reason, state=state)

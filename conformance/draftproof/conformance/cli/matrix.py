@@ -59,8 +59,11 @@ def matrix(
     """Judge verifiers that ship elsewhere, as they were released, and print what each came to.
 
     Their packages are fetched by pip, at a version and a hash, and only the few files that are
-    needed are kept and imported. What cannot run on this machine is told, with the reason. FILE has
-    other rows, in TOML.
+    needed are kept and imported. FILE has other rows, in TOML.
+
+    A row without a verdict fails on every case, cannot run here or could not be fetched, and the
+    reason is told. The exit code is 3 if --only names such a row, or if a row with an adapter
+    cannot run here or could not be fetched.
     """
     from draftproof.conformance import matrix as judging
     from draftproof.conformance.report import matrix as shown
@@ -68,12 +71,10 @@ def matrix(
 
     rows = _chosen(_rows(file), names)
     before = _read(expected) if expected else []
-    found: dict[str, dict[str, Any]] = {}
     try:
-        for each in terminal.shown_progress(
-            judging.judged(rows, output, jobs=jobs), len(rows), "matrix"
-        ):
-            found[each.row.name] = judging.line(each)
+        judged = judging.judged(rows, output, jobs=jobs)
+        became = list(terminal.shown_progress(judged, len(rows), "matrix"))
+        found = {each.row.name: judging.line(each) for each in became}
         document = {"rows": [found[row.name] for row in rows]}
         validate(document, "matrix")
         text = json.dumps(document, indent=2, allow_nan=False) + "\n"
@@ -91,7 +92,12 @@ def matrix(
     changed = judging.changes(asked, document["rows"])
     for change in changed:
         echo(f"Changed: {plain(change)}", err=True)
-    sys.exit(1 if changed else 0)
+    without = judging.not_judged(became, named=bool(names))
+    for row in without:
+        told = found[row.name]
+        said = f"{row.name}: {told['outcome']}: {told['reason']}"
+        echo(f"Error: {plain(said)}", err=True)
+    sys.exit(3 if without else 1 if changed else 0)
 
 
 def _rows(file: Path | None) -> list[Row]:

@@ -6,17 +6,21 @@ import os
 import select
 import signal
 import subprocess
+import sys
+import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from textwrap import shorten
 
 from draftproof.conformance.adapter import AdapterLost
 from draftproof.conformance.harness.messages import Breach, line, quoted
 from draftproof.conformance.loading import UnknownAdapter
 from draftproof.conformance.printable import printable
+from draftproof.conformance.supervision import die_with
 
 TIMEOUT = "DRAFTPROOF_HARNESS_TIMEOUT"
 """The environment variable with the seconds that a harness has for its start and each answer."""
@@ -75,6 +79,7 @@ class Process:
                 bufsize=0,
                 # Its children are in its group, and are killed with it.
                 start_new_session=True,
+                preexec_fn=_bound_to_us(),
             )
         except (OSError, ValueError) as error:
             raise AdapterLost(f"the harness {arguments[0]!r} cannot be run: {error}") from None
@@ -203,6 +208,16 @@ def _first_line(heard: bytes, *, unsent: int) -> bytes:
             f"line; what is printed for people belongs on stderr"
         )
     return first
+
+
+def _bound_to_us() -> Callable[[], None] | None:
+    """Return what binds a child to this process, so that it ends even where this one is killed.
+
+    The system binds it to the thread that starts it; of all threads, the main one lasts.
+    """
+    if sys.platform != "linux" or threading.current_thread() is not threading.main_thread():
+        return None
+    return partial(die_with, os.getpid())
 
 
 # --- the end ------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ def print_explanation(out: Console, document: Mapping[str, Any]) -> None:
         out.print(escape(told), soft_wrap=not out.is_terminal)
     shown = document["counterexample"]
     if shown is None:
-        out.print("no counterexample: what fails is told above")
+        out.print(escape(document["reason"]), soft_wrap=not out.is_terminal)
         return
     out.print("\n[bold]The smallest counterexample found[/]")
     for sentence in shown["words"]:

@@ -9,8 +9,11 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from draftproof.conformance.finding import SKIPPED
+from draftproof.conformance.finding import CANNOT_RUN, FAILS_EVERYWHERE, SKIPPED, UNFETCHED
 from draftproof.conformance.report.markdown import in_line, row_of
+
+# What is neither a failure nor left open. Earlier versions wrote "not run" for the last three.
+_PLAIN = ("conforms", FAILS_EVERYWHERE, CANNOT_RUN, UNFETCHED, "not run")
 
 _STYLES = {"conforms": "green", "does not conform": "bold red"}
 
@@ -52,7 +55,7 @@ def _cells(row: Mapping[str, Any]) -> Sequence[str]:
         in_line(name),
         in_line(row["version"]),
         in_line(row["algorithm"]),
-        outcome if outcome in ("conforms", "not run") else f"**{outcome}**",
+        outcome if outcome.startswith("conforms") or outcome in _PLAIN else f"**{outcome}**",
         in_line(row["reason"] or _lossless(row)),
         in_line(_share(row)),
         row["judged"]["created"].partition("T")[0] if row["judged"] else "",
@@ -60,8 +63,14 @@ def _cells(row: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _outcome(row: Mapping[str, Any]) -> str:
+    if row["outcome"] == "conforms" and row["judged"]["cases"]:
+        planned = row["judged"].get("planned")
+        return f"conforms on {row['judged']['asked']} of {planned} cases" if planned else _ON_SOME
     is_made_so = row["design"] and row["outcome"] == "does not conform"
     return f"{row['outcome']}, by design" if is_made_so else str(row["outcome"])
+
+
+_ON_SOME = "conforms on some cases"
 
 
 def _lossless(row: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ Ids, levels and wording are those of the specification's chapter 9.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
@@ -347,7 +348,7 @@ def judge_vocabulary(vocabulary: int, adapter: Adapter, terms: Terms) -> list[Fi
     found = finding(
         "number.vocabulary", name, tested, allowed=allowed, false_alarm=terms.false_alarm
     )
-    return [found]
+    return [replace(found, detail=_with_own_ids(found.detail, vocabulary))]
 
 
 def few_tokens() -> Instance:
@@ -360,6 +361,17 @@ def few_tokens() -> Instance:
     target: dict[Path, Row] = {(): first, **{(token,): second for token in range(4)}}
     draft: dict[Path, Row] = {(): row("0 1 0 1", 2)}
     return Instance(Model("target", 4, target), Model("draft", 4, draft), length=1)
+
+
+def _with_own_ids(detail: str, vocabulary: int) -> str:
+    """Return words on a result of `Scattered` with the id that its adapter returned."""
+    said = re.search(r"(?<=next token )-?\d+(\.\d+)?$", detail)
+    if said is None:
+        return detail
+    number = float(said[0])
+    own = number if number < 0 else number - len(few_tokens().target(()))
+    why = "a token of probability 0" if 0 <= own < vocabulary else f"not in 0..{vocabulary - 1}"
+    return f"{detail[: said.start()]}{own:.16g}, {why}"
 
 
 class Scattered:
@@ -386,8 +398,10 @@ class Scattered:
         parts = [self._verified(part) for part in self._parts(request)]
         accepted, path, token = (torch.cat(columns) for columns in zip(*parts, strict=True))
         found = token[:, None] == self.places
-        # What is said nowhere is no token.
-        return Result(accepted, path, torch.where(found.any(-1), found.long().argmax(-1), -1))
+        # A token that stands nowhere is none of the four, and its id must still be told.
+        elsewhere = torch.where(token < 0, token, token + len(self.places))
+        number = torch.where(found.any(-1), found.long().argmax(-1), elsewhere)
+        return Result(accepted, path, number)
 
     def _parts(self, request: Request) -> Iterator[Request]:
         for start in range(0, len(request.draft_tokens), self._rows):

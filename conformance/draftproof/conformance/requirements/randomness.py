@@ -35,8 +35,9 @@ from draftproof.conformance.task import Task, Terms
 from draftproof.conformance.tolerance import allowed_distance
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.errors import Unsupported
+from draftproof.reference.law import Law
 from draftproof.reference.model import Instance
-from draftproof.reference.rational import total
+from draftproof.reference.rational import ZERO, total
 
 
 def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
@@ -184,7 +185,21 @@ def judge_calls(
     allowed = 2 * total(allowed_distance(declared, i.vocabulary, i.length) for i, _ in rows)
     verdict = verdict_of(distance, allowed, together.slack + one.slack + two.slack)
     runs = together.runs + one.runs + two.runs
-    return [Finding("random.calls", case, verdict, distance, allowed, terms.lane, runs)]
+    detail = _dependence(rows, together.law, product) if verdict == FAIL else ""
+    return [Finding("random.calls", case, verdict, distance, allowed, terms.lane, runs, detail)]
+
+
+def _dependence(rows: tuple[Asked, Asked], seen: Law[Any], independent: Law[Any]) -> str:
+    """Return what two calls do together too often, in words; of equals, what comes first."""
+    expected = dict(independent.items())
+    excess = {pair: weight - expected.get(pair, ZERO) for pair, weight in seen.items()}
+    pair = max(excess, key=lambda each: excess[each])
+    first, second = (told(drafts, did_) for (_, drafts), did_ in zip(rows, pair, strict=True))
+    often, should = (float(of.get(pair, ZERO)) for of in (dict(seen.items()), expected))
+    return (
+        f"{first}; then, {second}: both with probability {often:.3g}, and {should:.3g} if calls "
+        f"are independent"
+    )
 
 
 def _sampled_calls(case: str, instance: Instance, adapter: Adapter, terms: Terms) -> Finding:

@@ -1,0 +1,307 @@
+"""Supervision of a command: a parent process that notices how its child ends.
+
+Programs under test share the process of the command that judges them, and can end it: by
+`os._exit`, a segmentation fault, or a lack of memory. A command therefore runs in a child, and its
+parent takes no exit code for an answer that the child has not announced. What the child started
+ends with it.
+
+The child is a fork, which shares standard streams, terminal, folder and process group with its
+parent. Linux alone has what finds processes that left their group, and what ends a child with its
+parent; elsewhere a command is supervised, and what it leaves behind stays.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from draftproof.conformance.printable import printable
+
+UNJUDGED = 3
+"""The exit code of a command whose process was ended by what it ran."""
+
+# What a parent passes on, as if it had been sent to the child.
+_PASSED_ON = frozenset(
+    (
+        *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
+        *(signal.SIGUSR1, signal.SIGUSR2),
+    )
+)
+_HEARD = _PASSED_ON | {signal.SIGCHLD}
+
+# The kernel sends these from the terminal, to the whole process group.
+_FROM_TERMINAL = 0x80
+
+# How many seconds what is left has to end by itself, then to heed SIGTERM, then to be gone.
+_GRACE, _TERMINATION, _DEATH = 1.0, 1.0, 2.0
+
+_TICK = 0.01
+
+_SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A child's way to tell its parent what it does. A fork of the child has no say."""
+
+    owner: int
+    pipe: int
+
+    def tell(self, word: str, rest: str) -> None:
+        if os.getpid() == self.owner:
+            # What no longer fits into the pipe is not worth a pause, nor a parent that is gone.
+            with suppress(OSError):
+                os.write(self.pipe, f"{word} {rest!r}\n".encode())
+
+
+_line: _Line | None = None
+
+
+def judging(name: str) -> None:
+    """Tell the supervisor, where there is one, which adapter runs from now on."""
+    if _line is not None:
+        _line.tell("judging", name)
+
+
+def supervised(work: Callable[[], int]) -> int:
+    """Do work in a child process, and return its exit code there; the parent ends with it.
+
+    Where the child ends before the work is done, the parent says how on stderr, and ends with
+    `UNJUDGED`; where a signal ends the child that came to the parent, so does it end the parent. It
+    ends when nothing that the child started runs any more. A system without `fork` does the work in
+    this process.
+    """
+    if not hasattr(os, "fork"):
+        return work()
+    spared = _descendants()
+    _adopt_orphans()
+    # Exits of children would go unnoticed where whoever started this process ignores them.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):
+            stream.flush()
+    told, telling = os.pipe()
+    parent, child = os.getpid(), _fork()
+    if child == 0:
+        os.close(told)
+        die_with(parent)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return _announced(work, telling)
+    os.close(telling)
+    ended, signals = _waited(child)
+    code = _exit_code(ended, signals, _heard(told))
+    _end(spared)
+    if code < 0:
+        _end_by(-code)
+    # The child has tidied up for both.
+    os._exit(code)
+
+
+def die_with(parent: int) -> None:
+    """Have the system kill this process when the thread of its parent ends that forked it.
+
+    It is called in the child, with the parent's id. Only Linux can do so.
+    """
+    if _prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL) and os.getppid() != parent:
+        os._exit(1)
+
+
+def _fork() -> int:
+    # A collection would write to all objects, and so copy the memory that both processes share.
+    gc.freeze()
+    with warnings.catch_warnings():
+        # The only threads so early are those of numpy's BLAS, which knows what to do in a fork.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
+def _announced(work: Callable[[], int], telling: int) -> int:
+    """Do the work of the child, and tell its exit code."""
+    global _line  # a process has one supervisor
+    os.set_blocking(telling, False)
+    _line = _Line(os.getpid(), telling)
+    code = work()
+    _line.tell("done", str(code))
+    return code
+
+
+# --- the parent ---------------------------------------------------------------------------------
+
+
+def _waited(child: int) -> tuple[int, set[int]]:
+    """Return a child's exit code, -N for signal N, and the signals that came before."""
+    signals: set[int] = set()
+    while True:
+        while (number := _next()) != signal.SIGCHLD:
+            signals.add(abs(number))
+            if number > 0:
+                os.kill(child, number)
+        for pid, status in _reaped():
+            if pid == child:
+                return os.waitstatus_to_exitcode(status), signals | (
+                    signal.sigpending() & _PASSED_ON
+                )
+
+
+def _next() -> int:
+    """Return the next signal, negative if the child has it already."""
+    if sys.platform != "linux":
+        number = signal.sigwait(_HEARD)
+        return -number if number == signal.SIGINT else number
+    heard = signal.sigwaitinfo(_HEARD)
+    is_shared = heard.si_code == _FROM_TERMINAL and heard.si_signo != signal.SIGCHLD
+    return -heard.si_signo if is_shared else heard.si_signo
+
+
+def _reaped() -> Iterable[tuple[int, int]]:
+    """Yield children that have ended, and orphans that were adopted, with their statuses."""
+    with suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            yield ended
+
+
+def _heard(told: int) -> dict[str, str]:
+    """Return the last that a child told under each word."""
+    os.set_blocking(told, False)
+    text = b""
+    with suppress(BlockingIOError):
+        while some := os.read(told, 2**16):
+            text += some
+    os.close(told)
+    lines = text.decode("utf-8", "replace").splitlines()
+    return {word: rest for word, _, rest in (line.partition(" ") for line in lines)}
+
+
+def _exit_code(code: int, signals: set[int], heard: dict[str, str]) -> int:
+    """Return the exit code that a child's end amounts to, and say so where it is not its own.
+
+    It is -N where the child was ended by signal N, as its parent was to be.
+    """
+    if -code in signals:
+        return code
+    done = int(heard["done"].strip("'")) if "done" in heard else None
+    if done is not None and code >= 0:
+        # Exit handlers can fail what was done, and not the other way round.
+        return code or done
+    how = f"with exit code {code}" if code >= 0 else f"by signal {-code} ({_described(-code)})"
+    _say(heard.get("judging"), how, is_done=done is not None)
+    return UNJUDGED
+
+
+def _described(number: int) -> str:
+    name = signal.strsignal(number) or "unknown"
+    return f"{name}; is there enough memory?" if number == signal.SIGKILL else name
+
+
+def _say(adapter: str | None, how: str, *, is_done: bool) -> None:
+    who = "the command" if adapter is None else adapter[1:-1]
+    if is_done:
+        told = f"{who}: the process ended {how} after the work was done"
+    else:
+        told = (
+            f"{who} could not run: it ended the process {how} before the work was done; code "
+            f"under test must return or raise, and not call os._exit or crash"
+        )
+    with suppress(OSError):
+        click.echo(f"Error: {printable(told)}", err=True)
+
+
+def _end_by(number: int) -> None:
+    """End this process by the signal that ended its child, as if there had been no supervisor."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+    # The first process of a container is not ended by a signal.
+    os._exit(128 + number)
+
+
+# --- what the child leaves ----------------------------------------------------------------------
+
+
+def _end(spared: frozenset[int]) -> None:
+    """See to it that what the child started ends, but for the processes that were there before."""
+    for seconds, number in ((_GRACE, signal.SIGTERM), (_TERMINATION, signal.SIGKILL)):
+        if _are_gone(spared, seconds):
+            return
+        _signal(_descendants() - spared, number)
+    deadline = time.monotonic() + _DEATH
+    # Whoever was forked meanwhile is found in another round.
+    while not _are_gone(spared, _TICK) and time.monotonic() < deadline:
+        _signal(_descendants() - spared, signal.SIGKILL)
+
+
+def _are_gone(spared: frozenset[int], seconds: float) -> bool:
+    """Return whether no descendant is left, as soon as that is so or after so many seconds."""
+    deadline = time.monotonic() + seconds
+    while True:
+        for _ in _reaped():
+            pass
+        # Whose children have all ended has no other descendants, which a system call tells.
+        if not _has_children() or not _descendants() - spared:
+            return True
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_TICK)
+
+
+def _has_children() -> bool:
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _signal(processes: Iterable[int], number: int) -> None:
+    for each in processes:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(each, number)
+
+
+def _descendants() -> frozenset[int]:
+    """Return the ids of this process's descendants, none where the system does not list them."""
+    if not _has_children():
+        return frozenset()
+    children: dict[int, list[int]] = {}
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            # The name is in parentheses and may contain some; the state and the parent follow.
+            parent = place.read_bytes().rpartition(b")")[2].split()[1]
+            children.setdefault(int(parent), []).append(int(place.parent.name))
+    found: list[int] = []
+    unseen = [os.getpid()]
+    while unseen:
+        own = children.get(unseen.pop(), [])
+        found += own
+        unseen += own
+    return frozenset(found)
+
+
+# --- the system ---------------------------------------------------------------------------------
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of descendants whose own parents end."""
+    _prctl(_SET_CHILD_SUBREAPER, 1)
+
+
+def _prctl(option: int, value: int) -> bool:
+    """Set an attribute of this process; return whether the system has it."""
+    if _LIBC is None:
+        return False
+    return int(_LIBC.prctl(option, ctypes.c_ulong(value), *[ctypes.c_ulong(0)] * 3)) == 0
+
+
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
