@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: certify test docs bench certificates matrix clean
+.PHONY: certify test docs bench certificates matrix locks clean
 
 certify: .venv/certify ## certify our torch block verifier and Hugging Face transformers
 	$(BIN)/draftproof certify torch-block transformers
@@ -29,20 +29,27 @@ certificates: .venv/test ## the fast verifiers, certified again where they have 
 matrix: .venv/engines ## the world's verifiers, judged again and held to what is on record
 	$(BIN)/draftproof matrix --output matrix --jobs 2 --check adapters/matrix/matrix.json
 
+UV := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+	--no-header --constraint constraints.txt
+
+locks: .venv/lock ## what the GitHub Action installs, with all hashes
+	$(UV) --output-file locks/builder.txt locks/builder.in
+	$(UV) --output-file locks/draftproof.txt --config-file locks/uv.toml --all-extras pyproject.toml
+
 clean: ## forget the virtual environment and all caches
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
 	rm -rf docs/.pages docs/node_modules site
 
-.venv/certify: pyproject.toml constraints.txt | .venv/bin/python
+.venv/certify: pyproject.toml constraints.txt | .venv/pip
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[transformers]'
 	@touch $@
 
-.venv/engines: pyproject.toml constraints.txt | .venv/bin/python
+.venv/engines: pyproject.toml constraints.txt | .venv/pip
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[engines]'
 	@touch $@
 
-.venv/docs: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'
+.venv/docs: pyproject.toml constraints.txt | .venv/pip
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[triton,search]' --group docs
 	@touch $@
 
 # What the pages load in a browser is copied into the site, so that no request leaves it.
@@ -51,9 +58,19 @@ docs/node_modules: docs/package-lock.json
 	npm ci --prefix docs --ignore-scripts --no-audit --no-fund --loglevel error
 	@touch $@
 
-.venv/test: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+.venv/test: pyproject.toml constraints.txt | .venv/pip
+	$(BIN)/pip install --quiet --constraint constraints.txt \
+		--editable '.[triton,transformers,prove,search,report,dask]' --group dev
 	@touch $@ .venv/certify .venv/docs
+
+.venv/lock: pyproject.toml constraints.txt | .venv/pip
+	$(BIN)/pip install --quiet --constraint constraints.txt --group lock
+	@touch $@
+
+# Older ones know no dependency groups.
+.venv/pip: constraints.txt | .venv/bin/python
+	$(BIN)/pip install --quiet --upgrade --constraint constraints.txt pip
+	@touch $@
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

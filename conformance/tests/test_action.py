@@ -37,6 +37,10 @@ exit "$FAKE_CODE"
 PYTHON = f'exec "{sys.executable}" "$@"\n'
 PIP = """
 printf '%s\\n' "$*" >> called
+case $3 in
+wheel) touch "${@: -2:1}"/draftproof-1-py3-none-any.whl ;;
+hash) printf '%s:\\n--hash=sha256:1234\\n' "$4" ;;
+esac
 """
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -177,19 +181,40 @@ def test_the_workflow_of_init_follows_the_action(
     assert re.search(r"uses: actions/checkout@[0-9a-f]{40} # v\d+\.\d+\.\d+\n", text)
 
 
+def installed(folder: Path) -> tuple[str, str]:
+    """Return what is asked of pip first, and last but for the path of the wheel."""
+    *first, wheel, hashed, last = called(folder)
+    built = re.fullmatch(r"-m pip hash (/.*)/draftproof-1-py3-none-any\.whl", hashed)
+    assert built
+    without = "--no-deps --no-build-isolation"
+    assert wheel == f"-m pip wheel {without} --wheel-dir {built[1]} {HOUSE}"
+    return "\n".join(first), last.replace(f"file://{built[1]}/", "")
+
+
+BUILDER = f"-m pip install --require-hashes --no-deps --requirement {HOUSE}/locks/builder.txt"
+LAST = f"-m pip install --require-hashes --constraint {HOUSE}/locks/draftproof.txt draftproof"
+WHEEL = "draftproof-1-py3-none-any.whl#sha256=1234"
+
+
 def test_the_action_installs_itself_and_torch_for_the_cpu(pip: Path) -> None:
     assert ran(INSTALL, pip)[0] == 0
-    pinned = f"--constraint {HOUSE}/constraints.txt"
-    assert called(pip) == [
-        f"-m pip install --no-deps {pinned} --index-url https://download.pytorch.org/whl/cpu torch",
-        f"-m pip install {pinned} {HOUSE}[torch]",
-    ]
-    assert (HOUSE / "constraints.txt").is_file()
+    torch = BUILDER.replace("builder", "torch")
+    assert installed(pip) == (
+        f"{BUILDER}\n{torch} --index-url https://download.pytorch.org/whl/cpu",
+        f"{LAST}[torch] @ {WHEEL}",
+    )
 
 
 def test_without_extras_there_is_no_torch(pip: Path) -> None:
     assert ran(INSTALL, pip, {"extras": ""})[0] == 0
-    assert called(pip) == [f"-m pip install --constraint {HOUSE}/constraints.txt {HOUSE}"]
+    assert installed(pip) == (BUILDER, f"{LAST} @ {WHEEL}")
+
+
+def test_nothing_is_installed_without_its_hash(pip: Path) -> None:
+    ran(INSTALL, pip)
+    installs = [each for each in called(pip) if "pip install" in each]
+    assert len(installs) == 3
+    assert all("--require-hashes" in each for each in installs)
 
 
 def test_an_installation_that_fails_ends_the_action(tmp_path: Path) -> None:
@@ -237,7 +262,7 @@ def test_no_option_is_a_command(fake: Path) -> None:
 
 def test_no_extra_is_a_command(pip: Path) -> None:
     ran(INSTALL, pip, {"extras": HOSTILE})
-    assert called(pip)[1].endswith(f"[{HOSTILE}]")
+    assert installed(pip)[1] == f"{LAST}[{HOSTILE}] @ {WHEEL}"
     assert not (pip / "hacked").exists()
 
 

@@ -1,0 +1,138 @@
+"""The distribution: the sdist is enough to build the wheel, and the wheel to run."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import zipfile
+from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+HOUSE = Path(__file__).parents[2]
+PROJECT: dict[str, Any] = tomllib.loads((HOUSE / "pyproject.toml").read_text(encoding="utf-8"))
+EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
+
+
+def built(folder: Path, target: str, *, out: Path) -> Path:
+    """Build the sdist or the wheel of the sources in a folder, asking no index."""
+    call = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(out)]
+    done = subprocess.run(call, cwd=folder, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    (file,) = out.iterdir()
+    return file
+
+
+@pytest.mark.skipif(find_spec("hatchling") is None, reason="needs hatchling")
+def test_the_wheel_of_the_sdist_runs(tmp_path: Path) -> None:
+    sdist = built(HOUSE, "sdist", out=tmp_path / "sdist")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path / "sources", filter="data")
+    (sources,) = (tmp_path / "sources").iterdir()
+    wheel = built(sources, "wheel", out=tmp_path / "wheel")
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(tmp_path / "installed")
+    # Without `site`, an editable installation of the same sources is not seen.
+    call = "import sys; from draftproof.conformance.cli import main; sys.exit(main())"
+    libraries = f"{tmp_path / 'installed'}:{sysconfig.get_path('purelib')}"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", call, "list", "--json"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": libraries},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "law.lossless" in done.stdout
+
+
+def test_extras_are_for_users_alone() -> None:
+    assert not EXTRAS.keys() & {"test", "docs", "dev"}
+    assert PROJECT["dependency-groups"].keys() >= {"test", "docs", "dev"}
+
+
+# --- locks ----------------------------------------------------------------------------------
+
+
+def locked(name: str) -> dict[str, list[Requirement]]:
+    """Return the requirements of a lock by name; each one must have a version and a hash."""
+    text = (HOUSE / "locks" / name).read_text(encoding="utf-8").replace("\\\n", " ")
+    found: dict[str, list[Requirement]] = {}
+    for line in text.splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        asked, *hashes = line.split("--hash=")
+        requirement = Requirement(asked)
+        assert re.fullmatch(r"==[^*,]+", str(requirement.specifier)), line
+        assert hashes, f"{requirement.name} has no hash"
+        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}\s*", each) for each in hashes), line
+        found.setdefault(canonicalize_name(requirement.name), []).append(requirement)
+    return found
+
+
+def missing(lock: dict[str, list[Requirement]], asked: Iterable[str]) -> set[str]:
+    """Return what is asked for, directly or by what is installed, and not locked here."""
+    waiting, seen, lacking = [Requirement(each) for each in asked], set(), set()
+    while waiting:
+        each = waiting.pop()
+        for extra in each.extras or {""}:
+            if each.marker and not each.marker.evaluate({"extra": extra}):
+                continue
+            name = canonicalize_name(each.name)
+            pins = [pin for pin in lock.get(name, ()) if not pin.marker or pin.marker.evaluate()]
+            if not any(each.specifier.contains(str(pin.specifier)[2:]) for pin in pins):
+                lacking.add(str(each))
+            if (name, extra) in seen:
+                continue
+            seen.add((name, extra))
+            try:
+                needed = importlib.metadata.requires(name) or []
+            except importlib.metadata.PackageNotFoundError:
+                continue
+            for text in needed:
+                inner = Requirement(text)
+                if not inner.marker or inner.marker.evaluate({"extra": extra}):
+                    inner.marker = None
+                    waiting.append(inner)
+    return lacking
+
+
+def test_all_that_the_action_installs_is_locked() -> None:
+    asked = [
+        *PROJECT["project"]["dependencies"],
+        *(each for own in EXTRAS.values() for each in own),
+    ]
+    others = [each for each in asked if not each.startswith("draftproof[")]
+    lock = locked("draftproof.txt")
+    assert missing(lock, others) == set()
+    assert missing({**lock, "rpds-py": []}, others)
+    assert missing(locked("builder.txt"), [*PROJECT["build-system"]["requires"], "pip"]) == set()
+
+
+def test_locks_have_the_versions_of_the_constraints() -> None:
+    text = (HOUSE / "constraints.txt").read_text(encoding="utf-8")
+    pinned = [Requirement(each) for each in text.splitlines() if each and each[0] != "#"]
+    for file in ("builder.txt", "draftproof.txt", "torch.txt"):
+        lock = locked(file)
+        for each in pinned:
+            for pin in lock.get(canonicalize_name(each.name), ()):
+                assert pin.specifier == each.specifier, f"{file}: run make locks"
+
+
+def test_each_promised_python_has_a_build_of_torch() -> None:
+    promised = [each for each in PROJECT["project"]["classifiers"] if "Python :: 3." in each]
+    text = (HOUSE / "locks" / "torch.txt").read_text(encoding="utf-8")
+    assert locked("torch.txt").keys() == {"torch"}
+    assert text.count("--hash=") == len(promised)
