@@ -94,11 +94,15 @@ def statement(records: Sequence[Record], *, evidence: str, digest: str) -> dict[
             "warnedTests": [d.requirement.id for d in missed if d.requirement.level != "MUST"],
             "failedTests": [d.requirement.id for d in missed if d.requirement.level == "MUST"],
             "draftproof": {
-                "verdict": CONCLUSIONS[found.verdict],
+                "verdict": CONCLUSIONS[_verdict(found)],
                 "created": header["created"],
                 **{key: campaign[key] for key in ("mode", "tier", "lanes", "blind", "seed")},
                 **({"cases": campaign["cases"]} if "cases" in campaign else {}),
-                **({"asked": found.asked, "planned": campaign["planned"]} if found.asked else {}),
+                **(
+                    {"asked": found.asked, "planned": campaign["planned"]}
+                    if "planned" in campaign
+                    else {}
+                ),
                 "chance": {key: campaign[key] for key in ("false_alarm", "tests")},
                 "adapter": header["adapter"],
                 **({"sources": header["sources"]} if "sources" in header else {}),
@@ -246,10 +250,14 @@ def _text(document: dict[str, Any]) -> str:
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
 
+def _verdict(found: Report) -> str:
+    return PARTIAL if found.verdict == PASS and found.is_partial else found.verdict
+
+
 def _result(found: Report) -> str:
-    if found.verdict not in (PASS, PARTIAL):
+    if found.verdict != PASS:
         return "FAILED"
-    ok = found.verdict == PASS and all(d.verdict in (PASS, SKIPPED) for d in found.decisions)
+    ok = not found.is_partial and all(d.verdict in (PASS, SKIPPED) for d in found.decisions)
     return "PASSED" if ok else "WARNED"
 
 

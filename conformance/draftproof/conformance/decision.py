@@ -11,7 +11,6 @@ from draftproof.conformance.finding import (
     ERROR,
     FAIL,
     INCONCLUSIVE,
-    PARTIAL,
     PASS,
     SKIPPED,
     Finding,
@@ -52,16 +51,21 @@ class Report:
     """What a campaign came to; `verdict` is that of its MUST requirements together.
 
     `header` says what was judged and how, as in the evidence; `search` and `counterexample` are as
-    in the certificate. `asked` is the number of cases that were asked, where not all were meant to
-    be.
+    in the certificate. `asked` is the number of cases that were asked.
     """
 
     header: Mapping[str, Any]
     verdict: str
-    asked: int | None
+    asked: int
     decisions: tuple[Decision, ...]
     search: Mapping[str, Any] | None
     counterexample: Mapping[str, Any] | None
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether fewer cases were asked than there are."""
+        planned: int = self.header["campaign"].get("planned", 0)
+        return self.asked < planned
 
 
 def report(records: Sequence[Record]) -> Report:
@@ -77,14 +81,10 @@ def report(records: Sequence[Record]) -> Report:
     )
     by_kind = {record["record"]: record for record in records}
     campaign = header["campaign"]
-    verdict, asked = overall(decided, strict=campaign["mode"] == "certify"), None
-    if "planned" in campaign:
-        asked = len({record["case"] for record in plan if record["record"] == "case"})
-        verdict = PARTIAL if verdict == PASS and asked < campaign["planned"] else verdict
     return Report(
         header=header,
-        verdict=verdict,
-        asked=asked,
+        verdict=overall(decided, strict=campaign["mode"] == "certify"),
+        asked=len({record["case"] for record in plan if record["record"] == "case"}),
         decisions=decided,
         search=by_kind["search"]["search"] if "search" in by_kind else None,
         counterexample=by_kind["counterexample"]["counterexample"],
