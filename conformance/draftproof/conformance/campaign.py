@@ -84,7 +84,6 @@ from draftproof.conformance.search import (
     search_findings,
     search_to_json,
 )
-from draftproof.conformance.sources import sources
 from draftproof.conformance.statistics import Budget
 from draftproof.conformance.task import Task, Terms, is_asked
 from draftproof.conformance.workers import Over, Workers, WorkersFailed, working
@@ -376,7 +375,6 @@ def _header(
             "undefined": dict(declared.undefined),
             "place": BUILT_IN.get(campaign.name, campaign.name),
         },
-        "sources": [vars(each) for each in sources(adapter)],
         "known_failures": [
             {"id": identity, "issue": issue}
             for identity, issue in sorted(campaign.known_failures.items())

@@ -105,7 +105,6 @@ def statement(records: Sequence[Record], *, evidence: str, digest: str) -> dict[
                 ),
                 "chance": {key: campaign[key] for key in ("false_alarm", "tests")},
                 "adapter": header["adapter"],
-                **({"sources": header["sources"]} if "sources" in header else {}),
                 "environment": header["environment"],
                 "requirements": [_decision(decision) for decision in found.decisions],
                 "search": found.search,

@@ -245,19 +245,6 @@ def owing(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"mode certify skips nothing that binds and can be asked: {', '.join(owed)} is open"
 
 
-def undeclared(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the files that took part and have no part in the digest of what was judged."""
-    missing = [each for each in found.get("sources", ()) if not each["declared"]]
-    if missing:
-        listed = ", ".join(_released(each) for each in missing)
-        yield f"code ran in files that the adapter does not declare (files): {listed}"
-
-
-def _released(source: Mapping[str, Any]) -> str:
-    known = source["distribution"] and f" ({source['distribution']} {source['version']})"
-    return f"{source['file']}{known or ''}"
-
-
 def blindness(found: Mapping[str, Any]) -> Iterator[str]:
     """Yield why each of the lanes that could not see the adapter could not."""
     for lane, reason in found["blind"].items():
