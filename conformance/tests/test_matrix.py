@@ -178,7 +178,7 @@ def test_every_row_says_what_it_came_to(whole: dict[str, Any], folder: Path) -> 
 def test_the_table_is_written_in_markdown(whole: dict[str, Any], folder: Path) -> None:
     told = (folder / "out" / "matrix.md").read_text().splitlines()
     right, wrong, broken, kernel, *_ = told[2:]
-    assert right.startswith("| right | 1 | token | conforms | pass, TV ")
+    assert right.startswith("| right | 1 | token | conforms on 4 of 50 cases | pass, TV ")
     assert "| **does not conform, by design** | fail, TV " in wrong
     assert "| cannot run here | " in broken
     assert kernel == "| kernel | 1 | block | cannot run here | It needs a GPU. |  |  |"

@@ -166,6 +166,8 @@ def running(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
+        # Under nohup it would be ignored, and so by all that is started.
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
     )
     wait_for(tmp_path / "ready")
     yield process

@@ -165,7 +165,8 @@ def refusals(seen: list[OpaqueRandomness]) -> Iterator[None]:
         if event == "call":
             frame.f_trace_lines = False
             return None if frame.f_code.co_filename.startswith(_NOT_THE_PROGRAMS) else traced
-        if event == "exception" and issubclass(told[0], (TypeError, ValueError, OverflowError)):
+        is_met_here = event == "exception" and told[2].tb_next is None
+        if is_met_here and issubclass(told[0], (TypeError, ValueError, OverflowError)):
             is_raised = frame.f_code.co_code[frame.f_lasti] == _RAISE
             if not is_raised or issubclass(told[0], TypeError):
                 reason = f"may be refused where a float is not: {told[1]}"
