@@ -134,5 +134,5 @@ def test_a_solver_finds_points_where_guesses_do_not(monkeypatch: pytest.MonkeyPa
     assert point is not None
     assert contains(narrow, point)
     monkeypatch.setitem(sys.modules, "z3", None)
-    with pytest.raises(SolverMissing, match="draftproof\\[prove\\]"):
+    with pytest.raises(SolverMissing, match=r"'\.\[prove\]'"):
         solved_point(narrow)
