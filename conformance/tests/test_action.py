@@ -55,21 +55,9 @@ def ran(
 ) -> tuple[int, dict[str, str], str]:
     """Run a step as a runner does; return its exit code, its outputs and the job's summary.
 
-    `outputs` are those of the step that certifies; `code` is what a fake draftproof exits with.
+    `outputs` are those of the step that certifies; `code` is what a fake draftproof exits with. The
+    log is left in the folder.
     """
-    done, found, _ = ran_and_said(step, folder, inputs, outputs=outputs, code=code)
-    return done, found, (folder / "summary.md").read_text()
-
-
-def ran_and_said(
-    step: Mapping[str, Any],
-    folder: Path,
-    inputs: Mapping[str, str] = NOTHING,
-    *,
-    outputs: Mapping[str, str] = NOTHING,
-    code: int = 0,
-) -> tuple[int, dict[str, str], str]:
-    """Run a step, as `ran` does; return its exit code, its outputs and its log."""
     given = {name: each["default"] for name, each in ACTION["inputs"].items()} | dict(inputs)
     known = {f"inputs.{name}": value for name, value in given.items()}
     known |= {f"steps.certify.outputs.{name}": value for name, value in outputs.items()}
@@ -93,7 +81,8 @@ def ran_and_said(
         text=True,
         timeout=300,
     )
-    return done.returncode, parsed(output.read_text()), done.stdout
+    (folder / "log.txt").write_text(done.stdout)
+    return done.returncode, parsed(output.read_text()), summary.read_text()
 
 
 def evaluated(text: str, known: Mapping[str, str]) -> str:
@@ -311,7 +300,8 @@ def test_without_a_certificate_none_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_every_adapter_needs_a_certificate(fake: Path, inputs: dict[str, str], code: str) -> None:
-    done, found, said = ran_and_said(CERTIFY, fake, inputs)
+    done, found, _ = ran(CERTIFY, fake, inputs)
+    said = (fake / "log.txt").read_text()
     assert (done, found["exit-code"]) == (0, code)
     told = "::error::2 adapters are named, and 1 certificates were written\n"
     assert (told in said) == (code == "3")

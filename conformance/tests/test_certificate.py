@@ -44,15 +44,39 @@ TERMS: dict[str, Any] = {
 }
 
 
-def certificate(name: str, **terms: Any) -> dict[str, Any]:
+def judged(name: str, **terms: Any) -> list[Record]:
     records: list[Record] = []
     run(Campaign(name, **TERMS, **terms), keep=records.append)
+    return records
+
+
+def certificate(name: str, **terms: Any) -> dict[str, Any]:
+    return stated(judged(name, **terms))
+
+
+def stated(records: list[Record]) -> dict[str, Any]:
     return statement(records, evidence="mine.jsonl", digest="0" * 64)
 
 
+def as_all_cases(records: list[Record]) -> list[Record]:
+    """Return the records of a campaign as though there were no cases but those it was asked."""
+    header, *rest = records
+    campaign = {**header["campaign"], "planned": len(asked(records))}
+    return [{**header, "campaign": campaign}, *rest]
+
+
+def asked(records: list[Record]) -> set[str]:
+    return {record["case"] for record in records if record["record"] == "case"}
+
+
 @pytest.fixture(scope="module")
-def conforming() -> dict[str, Any]:
-    return certificate(RIGHT)
+def records() -> list[Record]:
+    return judged(RIGHT)
+
+
+@pytest.fixture(scope="module")
+def conforming(records: list[Record]) -> dict[str, Any]:
+    return stated(as_all_cases(records))
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +123,15 @@ def test_what_conforms_passes(conforming: dict[str, Any]) -> None:
     assert "says nothing about other inputs" in found["limits"]
 
 
+def test_what_passes_some_cases_warns(records: list[Record]) -> None:
+    document = stated(records)
+    assert document["predicate"]["result"] == "WARNED"
+    found = document["predicate"]["draftproof"]
+    assert found["verdict"] == "passes some cases"
+    assert len(asked(records)) < records[0]["campaign"]["planned"]
+    assert exit_code(document) == 6
+
+
 def test_what_fails_carries_its_counterexample(failing: dict[str, Any]) -> None:
     predicate = failing["predicate"]
     assert predicate["result"] == "FAILED"
@@ -110,15 +143,15 @@ def test_what_fails_carries_its_counterexample(failing: dict[str, Any]) -> None:
 
 
 def test_a_missed_recommendation_warns() -> None:
-    document = certificate(f"{META / 'right.py'}:Batched")
+    document = stated(as_all_cases(judged(f"{META / 'right.py'}:Batched")))
     assert document["predicate"]["result"] == "WARNED"
     assert "input.rejected" in document["predicate"]["warnedTests"]
     assert document["predicate"]["failedTests"] == []
     assert document["predicate"]["draftproof"]["verdict"] == "conforms"
 
 
-def test_the_same_campaign_makes_the_same_certificate(conforming: dict[str, Any]) -> None:
-    assert certificate(RIGHT) == conforming
+def test_the_same_campaign_makes_the_same_certificate(records: list[Record]) -> None:
+    assert certificate(RIGHT) == stated(records)
 
 
 def test_a_broken_certificate_is_refused(conforming: dict[str, Any]) -> None:
@@ -183,9 +216,10 @@ def test_what_is_no_certificate_is_refused(content: bytes, error: Any, message: 
         parsed_certificate(content, "mine.json")
 
 
-def test_it_follows_from_its_evidence(tmp_path: Path, conforming: dict[str, Any]) -> None:
+def test_it_follows_from_its_evidence(tmp_path: Path, records: list[Record]) -> None:
     path, evidence = tmp_path / "mine.json", tmp_path / "mine.jsonl"
-    write(conforming, path)
+    made = stated(records)
+    write(made, path)
     with pytest.raises(MissingEvidence, match=r"mine.jsonl': No such file"):
         checked(path)
     with written(evidence) as sink:
@@ -193,12 +227,12 @@ def test_it_follows_from_its_evidence(tmp_path: Path, conforming: dict[str, Any]
     with pytest.raises(EditedEvidence, match=r"is not the evidence of .*: its digest is another"):
         checked(path)
     digest = sha256(evidence.read_bytes()).hexdigest()
-    mine = json.loads(json.dumps(conforming))
+    mine = json.loads(json.dumps(made))
     mine["predicate"]["configuration"][2]["digest"]["sha256"] = digest
     write(sealed(mine), path)
-    document, records = checked(path)
-    assert document["predicate"]["draftproof"] != conforming["predicate"]["draftproof"]
-    assert records.is_finished
+    document, kept = checked(path)
+    assert document["predicate"]["draftproof"] != made["predicate"]["draftproof"]
+    assert kept.is_finished
     mine["predicate"]["draftproof"]["limits"] = "none"
     write(sealed(mine), path)
     with pytest.raises(EditedEvidence, match="does not follow from its evidence"):
@@ -209,7 +243,7 @@ def test_a_known_failure_is_excused_and_stays_one(failing: dict[str, Any]) -> No
     failed = failing["predicate"]["failedTests"]
     issues = dict.fromkeys(failed, "https://example.org/1")
     document = certificate(BONUS, known_failures=issues)
-    assert (exit_code(failing), exit_code(document)) == (1, 0)
+    assert (exit_code(failing), exit_code(document)) == (1, 6)
     assert document["predicate"]["failedTests"] == failed
     assert document["predicate"]["result"] == "FAILED"
     assert document["predicate"]["draftproof"]["verdict"] == "does not conform"

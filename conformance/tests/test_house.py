@@ -54,7 +54,7 @@ def test_the_reference_needs_no_torch() -> None:
 
 
 def test_commands_print_in_one_place() -> None:
-    """What others wrote is escaped in `cli.documents.echo`, which nothing may go around."""
+    """Text of others is escaped in `cli.documents.echo`, which nothing may go around."""
     cli = HOUSE / "conformance" / "draftproof" / "conformance" / "cli"
     for file in set(cli.glob("*.py")) - {cli / "documents.py"}:
         nodes = ast.walk(ast.parse(file.read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""What is optional is installed as the command says, wherever it is said."""
+"""Extras are installed as the command says, wherever it is said."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ class AdapterLost(BaseException):
 
 
 class Unfetched(RuntimeError):
-    """What an adapter runs could not be fetched; its module raises this, and says why."""
+    """An adapter's program could not be fetched; its module raises this, and says why."""
 
 
 class InvalidAdapter(TypeError):
@@ -266,7 +266,7 @@ def declaration(adapter: Any) -> Declaration:
 
 
 OWN = "own"
-"""What an adapter's algorithm is called that is none of the reference's, and has no name."""
+"""The name of an algorithm that is none of the reference's, and has no name."""
 
 
 def _algorithm(adapter: Any) -> str:
@@ -294,21 +294,16 @@ def _algorithm(adapter: Any) -> str:
     return name
 
 
-def _dtype(given: Any) -> str:
+def _dtype(given: Any, attribute: str = "dtype") -> str:
     name = str(given).removeprefix("torch.")
     if name not in DTYPES:
-        raise InvalidAdapter(f"'dtype' must be one of {', '.join(DTYPES)}, got {name!r}")
+        raise InvalidAdapter(f"{attribute!r} must be one of {', '.join(DTYPES)}, got {name!r}")
     return name
 
 
 def _arithmetic(adapter: Any) -> str | None:
     given = getattr(adapter, "arithmetic", None)
-    if given is None:
-        return None
-    name = str(given).removeprefix("torch.")
-    if name not in DTYPES:
-        raise InvalidAdapter(f"'arithmetic' must be one of {', '.join(DTYPES)}, got {name!r}")
-    return name
+    return None if given is None else _dtype(given, "arithmetic")
 
 
 def _dtypes(adapter: Any) -> tuple[str, ...]:

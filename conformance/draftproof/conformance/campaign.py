@@ -212,9 +212,8 @@ def run(
         records.append(shown)
         keep(shown)
 
-    planned = len({task.case for task in tasks_of(replace(campaign, cases=()), declared)})
-    told = {"blind": blind, "tests": tests_of(tasks), "planned": planned}
-    opening = printable_lines([_header(campaign, adapter, declared, told), *_cases(tasks)])
+    header = _header(campaign, adapter, declared, blind, tests_of(tasks))
+    opening = printable_lines([header, *_cases(tasks)])
     _require_same(known.records, opening)
     records = list(known.records)
     for record in opening[len(records) :]:
@@ -341,9 +340,9 @@ def _header(
     campaign: Campaign,
     adapter: Adapter,
     declared: Declaration,
-    told: Mapping[str, Any],
+    blind: Mapping[str, str],
+    tests: int,
 ) -> Record:
-    """Return the header; of the plan is `told` what is blind, and how many tests and cases."""
     return {
         "record": "header",
         "format": 1,
@@ -356,17 +355,13 @@ def _header(
             "mode": campaign.mode,
             "tier": campaign.tier,
             "lanes": list(campaign.lanes),
-            "blind": dict(told["blind"]),
+            "blind": dict(blind),
             "seed": campaign.seed,
             "false_alarm": campaign.false_alarm,
-            "tests": told["tests"],
+            "tests": tests,
             "examples": campaign.examples,
             "only": sorted(campaign.only),
-            **(
-                {"cases": sorted(campaign.cases), "planned": told["planned"]}
-                if campaign.cases
-                else {}
-            ),
+            **(_asked(campaign, declared) if campaign.cases else {}),
         },
         "adapter": {
             **vars(declared),
@@ -380,6 +375,12 @@ def _header(
             for identity, issue in sorted(campaign.known_failures.items())
         ],
     }
+
+
+def _asked(campaign: Campaign, declared: Declaration) -> dict[str, Any]:
+    """Return which cases are asked, and among how many."""
+    every = tasks_of(replace(campaign, cases=()), declared)
+    return {"cases": sorted(campaign.cases), "planned": len({task.case for task in every})}
 
 
 def _cases(tasks: Sequence[Task]) -> Iterator[Record]:

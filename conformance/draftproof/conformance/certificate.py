@@ -20,9 +20,9 @@ from draftproof.conformance.evidence import (
     EmptyEvidence,
     Evidence,
     MalformedEvidence,
-    MissingEvidence,
     NoCertificate,
     Record,
+    bytes_of,
     canonical,
     read_finished,
 )
@@ -39,7 +39,7 @@ from draftproof.conformance.finding import (
     findings_from_json,
 )
 from draftproof.conformance.whole_file import write_whole
-from draftproof.spec import MalformedDocument, TooLarge, content_of, parsed, validate
+from draftproof.spec import MalformedDocument, TooLarge, parsed, validate
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
@@ -186,13 +186,7 @@ def write(document: dict[str, Any], path: Path) -> None:
 
 def read_certificate(path: Path | str) -> dict[str, Any]:
     """Return the certificate in a file. Raises `EvidenceError` if it is not as it was written."""
-    try:
-        content = content_of(Path(path))
-    except OSError as error:
-        raise MissingEvidence(f"cannot read {str(path)!r}: {error.strerror}") from None
-    except TooLarge as error:
-        raise MalformedEvidence(f"{path}: {error}") from None
-    return parsed_certificate(content, str(path))
+    return parsed_certificate(bytes_of(Path(path)), str(path))
 
 
 def parsed_certificate(content: bytes, name: str) -> dict[str, Any]:

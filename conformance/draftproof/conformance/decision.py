@@ -63,7 +63,7 @@ class Report:
 
     @property
     def is_partial(self) -> bool:
-        """Whether fewer cases were asked than there are."""
+        """True if fewer cases were asked than there are."""
         planned: int = self.header["campaign"].get("planned", 0)
         return self.asked < planned
 

@@ -1,4 +1,4 @@
-"""Which instances of others are enumerated: those that take minutes at most."""
+"""Instances of others that are enumerated: those that take minutes at most."""
 
 from __future__ import annotations
 

@@ -99,14 +99,19 @@ def canonical(document: Any) -> str:
     return json.dumps(document, allow_nan=False, separators=(",", ":"))
 
 
-def read_finished(path: Path) -> tuple[Evidence, str]:
-    """Return finished evidence and the SHA-256 of its file. Raises `EvidenceError`."""
+def bytes_of(path: Path) -> bytes:
+    """Return the content of a file. Raises `MissingEvidence`; `MalformedEvidence` if too large."""
     try:
-        content = content_of(path)
+        return content_of(path)
     except OSError as error:
-        raise MissingEvidence(f"cannot read {str(path)!r}: {error.strerror}") from None
+        raise MissingEvidence(f"cannot read {str(path)!r}: {error.strerror}") from error
     except TooLarge as error:
         raise MalformedEvidence(f"{path}: {error}") from None
+
+
+def read_finished(path: Path) -> tuple[Evidence, str]:
+    """Return finished evidence and the SHA-256 of its file. Raises `EvidenceError`."""
+    content = bytes_of(path)
     evidence = parsed(content, str(path))
     if not evidence.is_finished or evidence.size != len(content):
         raise MissingFooter(
@@ -121,13 +126,11 @@ def read_unfinished(path: Path) -> Evidence:
     A last line that has no end was being written, and is left out. Raises `EvidenceError`.
     """
     try:
-        content = content_of(path)
-    except FileNotFoundError:
-        return NOTHING
-    except OSError as error:
-        raise MissingEvidence(f"cannot read {str(path)!r}: {error.strerror}") from None
-    except TooLarge as error:
-        raise MalformedEvidence(f"{path}: {error}") from None
+        content = bytes_of(path)
+    except MissingEvidence as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return NOTHING
+        raise
     return parsed(content, str(path)) if content else NOTHING
 
 

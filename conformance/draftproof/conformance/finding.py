@@ -18,7 +18,7 @@ UNREFERENCED = "the reference does not have its algorithm"
 """How the reason of a skip begins where there is nothing to hold an adapter against."""
 
 PARTIAL = "partial"
-"""What a campaign comes to that passes, and was not asked all cases."""
+"""The verdict of a campaign that passes, and was not asked all cases."""
 
 FAILS_EVERYWHERE, CANNOT_RUN = "fails on every case", "cannot run here"
 UNFETCHED = "could not be fetched"

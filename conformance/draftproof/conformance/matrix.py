@@ -84,7 +84,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Judged:
-    """What became of a row: its certificate, or its outcome without one and the reason."""
+    """The outcome of a row: its certificate, or the way in which it has none, with the reason."""
 
     row: Row
     certificate: Mapping[str, Any] | None = None
@@ -196,7 +196,7 @@ def _reason(said: str) -> str:
 
 
 PASSES, PASSES_SOME = CONCLUSIONS[PASS], CONCLUSIONS[PARTIAL]
-"""What a row that passes comes to; which cases it was asked stands beside it."""
+"""The outcome of a row that passes; which cases it was asked stands beside it."""
 
 
 def line(found: Judged) -> dict[str, Any]:

@@ -37,7 +37,7 @@ EXIT_CODES = {
     130: "interrupted",
     141: "the reader of the output went away",
 }
-"""What the exit codes mean. Of several adapters the gravest counts: 3, then 1, then 4, then 6."""
+"""The meaning of exit codes. Of several adapters the gravest counts: 3, then 1, then 4, then 6."""
 
 
 @click.group(

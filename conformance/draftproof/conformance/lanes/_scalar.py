@@ -80,7 +80,7 @@ class Scalar:
 
 
 _HIDDEN = ("_tensor", "__module__", "__slots__")
-"""What a float has not. What numpy and torch ask for they look up so, too, and must find."""
+"""Attributes that a float lacks; numpy and torch must find theirs by the same lookup."""
 
 _TENSOR = Scalar.__dict__["_tensor"]
 

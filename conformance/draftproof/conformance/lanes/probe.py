@@ -140,11 +140,17 @@ def probed_laws(
     for subject, found in enumerate(laws):
         hold_probed(
             found.law,
-            lambda rows, subject=subject: verify([subject] * rows),  # type: ignore[misc]  # mypy infers no lambda with a default
+            _rows_of(verify, subject),
             slack=found.resolution,
             batched=batched,
         )
     return laws
+
+
+def _rows_of(
+    verify: Callable[[Sequence[int]], Sequence[Any]], subject: int
+) -> Callable[[int], Sequence[Any]]:
+    return lambda rows: verify([subject] * rows)
 
 
 def hold_probed(
