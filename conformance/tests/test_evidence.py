@@ -109,6 +109,18 @@ def result(task: int) -> Record:
     return {"record": "result", "task": task, "findings": [finding]}
 
 
+SOURCES: Record = {
+    "record": "sources",
+    "files": [
+        {
+            "file": "mine.py",
+            "sha256": "0" * 64,
+            "distribution": None,
+            "version": None,
+            "declared": True,
+        }
+    ],
+}
 COUNTEREXAMPLE: Record = {"record": "counterexample", "counterexample": None}
 
 
@@ -492,12 +504,12 @@ def without(record: Record, key: str) -> Record:
         (
             [HEADER, case(0), result(0), case(1)],
             4,
-            "a case where blind or search or counterexample is",
+            "a case where blind or sources or search or counterexample is",
         ),
         (
             [HEADER, case(0), result(0), result(0)],
             4,
-            "a result where blind or search or counterexample",
+            "a result where blind or sources or search or",
         ),
         ([HEADER, case(0), share(0, 1)], 3, "share 1 where 0 is expected"),
         ([HEADER, case(0), share(0, 0), share(0, 0)], 4, "share 0 where 1 is expected"),
@@ -516,8 +528,10 @@ def without(record: Record, key: str) -> Record:
         (
             [*WHOLE[:7], footer(8)],
             8,
-            "a footer where blind or search or counterexample is expected",
+            "a footer where blind or sources or search or counterexample is expected",
         ),
+        ([*WHOLE[:7], SOURCES, SOURCES], 9, "a sources where search or counterexample is expected"),
+        ([*WHOLE[:7], SOURCES, footer(9)], 9, "a footer where search or counterexample is"),
         ([*WHOLE[:8], footer(8)], 9, "count of records 8 where 9 is expected"),
         ([*WHOLE, footer(10)], 10, "a footer where nothing is expected"),
         ([*WHOLE, HEADER], 10, "a header where nothing is expected"),

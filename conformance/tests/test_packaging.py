@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml  # type: ignore[import-untyped]  # it ships no types
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -136,3 +137,11 @@ def test_each_promised_python_has_a_build_of_torch() -> None:
     text = (HOUSE / "locks" / "torch.txt").read_text(encoding="utf-8")
     assert locked("torch.txt").keys() == {"torch"}
     assert text.count("--hash=") == len(promised)
+
+
+def test_every_python_that_is_promised_is_tested() -> None:
+    told = (line.rpartition(" ")[2] for line in PROJECT["project"]["classifiers"])
+    promised = [each for each in told if re.fullmatch(r"3\.\d+", each)]
+    tests = yaml.safe_load((HOUSE / ".github/workflows/tests.yml").read_text(encoding="utf-8"))
+    assert tests["jobs"]["test"]["strategy"]["matrix"]["python"] == promised
+    assert PROJECT["project"]["requires-python"] == f">={promised[0]}"

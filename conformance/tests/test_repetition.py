@@ -210,6 +210,19 @@ def test_another_processor_of_the_same_instructions_is_elsewhere(
     assert again(moved, exact).elsewhere[0].startswith("processor was not recorded, is '")
 
 
+def test_other_code_that_ran_is_elsewhere(again: Again, exact: list[Record]) -> None:
+    moved = copy.deepcopy(exact)
+    (record,) = of("sources", moved)
+    own = record["files"][0]
+    was, own["sha256"] = own["sha256"], "0" * 64
+    record["files"].append({**own, "file": "another.py"})
+    found = again(moved, exact)
+    told = f"{own['file']} was sha256 {'0' * 12}, is sha256 {was[:12]}"
+    assert (found.different, found.elsewhere) == ((), (told,))
+    of("sources", moved)[0]["files"] = []
+    assert again(moved, exact).elsewhere == ()
+
+
 def test_elsewhere_laws_are_near_as_far_as_rounding_goes(again: Again, exact: list[Record]) -> None:
     moved = elsewhere(exact)
     (measured, *_) = (

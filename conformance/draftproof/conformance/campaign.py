@@ -54,7 +54,7 @@ from draftproof.conformance.evidence import (
     differences,
     found_blind,
 )
-from draftproof.conformance.execution import Work, judged
+from draftproof.conformance.execution import Work, files_that_ran, judged
 from draftproof.conformance.finding import (
     FAIL,
     PASS,
@@ -237,8 +237,10 @@ def run(
             at = found_blind(records)[times]
             work = replace(work, blind={**work.blind, records[at]["lane"]: records[at]["reason"]})
             findings = _judged_all(work, records[at + 1 :], kept, over, progress)
-    _require_success(findings)
-    last = {record["record"] for record in records}
+        _require_success(findings)
+        last = {record["record"] for record in records}
+        if "sources" not in last:
+            kept(files_that_ran(work, over))
     if "search" not in last and (sought := _search(campaign, adapter, work, progress)):
         kept(sought)
     if "counterexample" not in last:

@@ -106,6 +106,7 @@ def statement(records: Sequence[Record], *, evidence: str, digest: str) -> dict[
                 "chance": {key: campaign[key] for key in ("false_alarm", "tests")},
                 "adapter": header["adapter"],
                 "environment": header["environment"],
+                **({"sources": found.sources} if found.sources is not None else {}),
                 "requirements": [_decision(decision) for decision in found.decisions],
                 "search": found.search,
                 "counterexample": found.counterexample,

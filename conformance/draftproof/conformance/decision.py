@@ -50,14 +50,15 @@ class Decision:
 class Report:
     """What a campaign came to; `verdict` is that of its MUST requirements together.
 
-    `header` says what was judged and how, as in the evidence; `search` and `counterexample` are as
-    in the certificate. `asked` is the number of cases that were asked.
+    `header` says what was judged and how, as in the evidence; `sources`, `search` and
+    `counterexample` are as in the certificate. `asked` is the number of cases that were asked.
     """
 
     header: Mapping[str, Any]
     verdict: str
     asked: int
     decisions: tuple[Decision, ...]
+    sources: Sequence[Mapping[str, Any]] | None
     search: Mapping[str, Any] | None
     counterexample: Mapping[str, Any] | None
 
@@ -86,6 +87,7 @@ def report(records: Sequence[Record]) -> Report:
         verdict=overall(decided, strict=campaign["mode"] == "certify"),
         asked=len({record["case"] for record in plan if record["record"] == "case"}),
         decisions=decided,
+        sources=by_kind["sources"]["files"] if "sources" in by_kind else None,
         search=by_kind["search"]["search"] if "search" in by_kind else None,
         counterexample=by_kind["counterexample"]["counterexample"],
     )

@@ -312,7 +312,7 @@ def _expected(last: str, kinds: Counter[str]) -> tuple[str, ...]:
     if _judged(kinds) < kinds["case"]:
         return (*planned, "share", "result")
     again = ("blind",) if kinds["case"] and kinds["blind"] < _LANES else ()
-    return (*planned, *again, "search", "counterexample") if kinds["case"] else planned
+    return (*planned, *again, "sources", *_AFTER) if kinds["case"] else planned
 
 
 def _judged(kinds: Counter[str]) -> int:
@@ -323,8 +323,11 @@ def _judged(kinds: Counter[str]) -> int:
 _LANES = 2
 """As many lanes compute laws, and may be found blind after all."""
 
+_AFTER = ("search", "counterexample")
+
 _FOLLOWS = {
     "nothing": ("header",),
+    "sources": _AFTER,
     "search": ("counterexample",),
     "counterexample": ("footer",),
     "footer": ("nothing",),

@@ -17,6 +17,7 @@ import joblib
 import numpy
 
 from draftproof.conformance.adapter import Adapter, Declaration
+from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.evidence import (
     EditedEvidence,
     MalformedEvidence,
@@ -36,7 +37,9 @@ from draftproof.conformance.lanes.sample import Course, Look, Standing, after, d
 from draftproof.conformance.lanes.unwatched import Held, holding
 from draftproof.conformance.loading import load_adapter, source_digest
 from draftproof.conformance.observe import BLINDNESS, SAMPLE
-from draftproof.conformance.task import Sampling, Task, Terms
+from draftproof.conformance.requirements.laws import fits
+from draftproof.conformance.sources import Source, sources
+from draftproof.conformance.task import Sampling, Task, Terms, is_asked
 from draftproof.conformance.workers import Over, WorkerLost, WorkersFailed, keep_apart
 
 _MOST_LOSSES = 3
@@ -166,7 +169,7 @@ def _move(at: _Position, course: Course, looks: Sequence[Look]) -> tuple[list[Lo
 
 def _calls(work: Work, at: _Position) -> Iterator[Any]:
     """Yield what there is to do from a position on; it moves while this is asked for more."""
-    known_as = work.adapter if work.name is None else _Named(work.name, _identity(work.adapter))
+    known_as = _known_as(work)
     for index in range(at.task, len(work.tasks)):
         task, sampling = work.tasks[index], work.sampling(index)
         if sampling is None:
@@ -178,6 +181,17 @@ def _calls(work: Work, at: _Position) -> Iterator[Any]:
             if at.task > index:
                 break  # it is decided
             yield joblib.delayed(_share)(known_as, index, share, sampling.course)
+
+
+def files_that_ran(work: Work, over: Over) -> Record:
+    """Return the record of the files whose code runs in calls of the cases that are asked."""
+    asked = [
+        case
+        for case in cases("quick")
+        if fits(case, work.declared) and is_asked(case.id, work.terms.cases)
+    ]
+    (found,) = over([joblib.delayed(_sources)(_known_as(work), asked)])
+    return {"record": "sources", "files": [vars(each) for each in found]}
 
 
 def recount(
@@ -242,11 +256,20 @@ class _Named:
     identity: _Identity
 
 
+def _known_as(work: Work) -> Adapter | _Named:
+    return work.adapter if work.name is None else _Named(work.name, _identity(work.adapter))
+
+
 def _share(
     known_as: Adapter | _Named, index: int, share: int, course: Course
 ) -> tuple[int, int, list[Look]]:
     with _ALONE:
         return index, share, list(drawn(course, _loaded(known_as), share))
+
+
+def _sources(known_as: Adapter | _Named, asked: Sequence[Case]) -> list[Source]:
+    with _ALONE:
+        return sources(_loaded(known_as), asked)
 
 
 def _whole(

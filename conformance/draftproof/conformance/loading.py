@@ -144,7 +144,7 @@ def source_digest(adapter: Adapter) -> str:
     Of several, it is that of each file's name and digest, one after the other. Raises
     `InvalidAdapter` if its `files` are no paths, `AdapterFailed` if one of them cannot be read.
     """
-    files = _files(adapter)
+    files = files_of(adapter)
     try:
         contents = [file.read_bytes() for file in files]
     except OSError as error:
@@ -159,7 +159,7 @@ def source_digest(adapter: Adapter) -> str:
     return (whole if files else sha256(repr(type(adapter)).encode())).hexdigest()
 
 
-def _files(adapter: Any) -> tuple[Path, ...]:
+def files_of(adapter: Any) -> tuple[Path, ...]:
     """Return the files that the adapter declares, or the one that defines it, if there is one."""
     given = getattr(adapter, "files", None)
     if given is None:

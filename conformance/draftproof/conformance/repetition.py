@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -58,7 +58,7 @@ class Repetition:
     near: int
     different: tuple[str, ...]
     elsewhere: tuple[str, ...]
-    """In what the environment differs from the first one."""
+    """In what the environment differs from the first one, and the files whose code does."""
     moved: Moved | None = None
     """The distance in the parts that are near that used up most of its bound."""
     turned: tuple[str, ...] = ()
@@ -138,7 +138,10 @@ def repeat(
 
     where = replace(campaign, name=name or campaign.name)
     run(where, keep=keep, workers=workers, progress=progress)
-    elsewhere = _elsewhere(then["environment"], again[0]["environment"])
+    elsewhere = (
+        *_elsewhere(then["environment"], again[0]["environment"]),
+        *_other_code(evidence.records, again),
+    )
     return _compared(evidence.records, again, elsewhere, lambda: load_adapter(where.name))
 
 
@@ -148,6 +151,24 @@ def _elsewhere(then: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ..
         f"{name} was {_told(was)}, is {_told(is_now)}"
         for name, was, is_now in differences(then, now)
     )
+
+
+def _other_code(first: Sequence[Record], again: Sequence[Record]) -> Iterator[str]:
+    """Say which files ran both times and are others now."""
+    then, now = ({each["file"]: each for each in _sources(records)} for records in (first, again))
+    for file in sorted(then.keys() & now.keys()):
+        was, is_now = then[file], now[file]
+        if was["sha256"] != is_now["sha256"]:
+            yield f"{file} was {_release(was)}, is {_release(is_now)}"
+
+
+def _sources(records: Iterable[Record]) -> list[Record]:
+    return [file for each in records if each["record"] == "sources" for file in each["files"]]
+
+
+def _release(source: Record) -> str:
+    version = f"{source['version']}, " if source["version"] else ""
+    return f"{version}sha256 {source['sha256'][:12]}"
 
 
 def _told(value: str | None) -> str:
@@ -180,7 +201,7 @@ def _parts(records: Iterable[Record]) -> dict[str, list[Record]]:
             parts.setdefault(f"task {record['task']}", []).append(record)
         elif kind == "header":
             parts["the plan"] = [_terms(record)]
-        elif kind != "footer":
+        elif kind not in ("sources", "footer"):
             parts.setdefault("the plan" if kind == "case" else f"the {kind}", []).append(record)
     return parts
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -38,6 +39,7 @@ class SpeculativeSampling:
             self.name += f" (assistant_ensemble_weight={assistant_ensemble_weight})"
             self._options["assistant_ensemble_weight"] = assistant_ensemble_weight
         self._verify = _speculative_sampling
+        self.files = [Path(__file__), Path(_speculative_sampling.__code__.co_filename)]
 
     def verify(self, request: Request) -> Result:
         """Verify one row with one path."""

@@ -99,7 +99,7 @@ def print_certificate(out: Console, document: Mapping[str, Any], path: Path) -> 
         out.print(escape(f"{', '.join(ids)}: {reason}"))
     for known in found["known_failures"]:
         out.print(escape(f"{known['id']} fails as is known: {known['issue']}"), soft_wrap=True)
-    for told in (words.owing, words.blindness, words.speed, words.chance):
+    for told in (words.owing, words.blindness, words.undeclared, words.speed, words.chance):
         for sentence in told(found):
             out.print(escape(sentence))
     if found["counterexample"] is not None:

@@ -251,6 +251,24 @@ def blindness(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"the {lane} lane is blind: {reason}"
 
 
+def undeclared(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield which files ran and have no part in the digest of what was judged."""
+    missing = [each for each in found.get("sources", ()) if not each["declared"]]
+    if missing:
+        listed = ", ".join(_released(each) for each in missing[:_LISTED])
+        more = f" and {len(missing) - _LISTED} more" if len(missing) > _LISTED else ""
+        yield f"code ran in files that the adapter does not declare as its own: {listed}{more}"
+
+
+_LISTED = 5
+"""So many files are named in a sentence; the certificate has all."""
+
+
+def _released(source: Mapping[str, Any]) -> str:
+    known = f" ({source['distribution']} {source['version']})" if source["distribution"] else ""
+    return f"{source['file']}{known}"
+
+
 def is_link(text: str) -> bool:
     """Return whether a text is an address of the web, and nothing else: what may become a link."""
     try:
