@@ -116,7 +116,7 @@ def test_samples_go_on_behind_the_last_share_and_the_one_before(folder: Path) ->
     )
     whole = left(sampled)
     kinds = [record["record"] for record in whole]
-    (last_case,) = (r["task"] for r in whole[-3:] if r["record"] == "result")
+    (last_case,) = (r["task"] for r in whole[-4:] if r["record"] == "result")
     ends = [n for n, r in enumerate(whole, 1) if r.get("task") == last_case and "looks" in r]
     assert len(ends) > 1
     assert kinds.count("share") > kinds.count("case")

@@ -491,15 +491,17 @@ def test_binary_files_are_refused(tmp_path: Path) -> None:
     assert "cannot read 'bad.json': it is not UTF-8 text" in ran.stderr
 
 
-def test_certify_writes_a_certificate_and_exits_with_0(tmp_path: Path) -> None:
+def test_certify_writes_a_certificate_and_exits_with_6_for_some_cases(tmp_path: Path) -> None:
     ran = draftproof("certify", "torch-block", *FEW, "--json", cwd=tmp_path)
-    assert (ran.returncode, ran.stderr) == (0, "")
+    assert (ran.returncode, ran.stderr) == (6, "")
     document = json.loads(ran.stdout)
     validate(document, "certify")
     written = json.loads((tmp_path / "certificates" / "torch-block.json").read_text())
     assert document["certificates"] == [written]
-    assert document["exit_code"] == 0
-    assert written["predicate"]["result"] == "PASSED"
+    assert document["exit_code"] == 6
+    assert written["predicate"]["result"] == "WARNED"
+    badge = json.loads((tmp_path / "certificates" / "badges" / "torch-block.json").read_text())
+    assert (badge["message"], badge["color"]) == ("passes 2 of 74 cases", "lightgrey")
     assert {file.name for file in (tmp_path / "certificates").iterdir()} == {
         "torch-block.json",
         "torch-block.jsonl",
@@ -755,7 +757,7 @@ def test_adapters_of_one_name_get_a_certificate_each_and_may_print(broken: Path)
         *("--lane", "exact", "--jobs", "2"),
         cwd=broken,
     )
-    assert ran.returncode == 0
+    assert ran.returncode == 6
     assert len(json.loads(ran.stdout)["certificates"]) == 2
     assert "a word from the adapter" in ran.stderr
     assert "a word behind Python's back" in ran.stderr
@@ -771,7 +773,7 @@ def test_an_adapter_without_an_end_is_stopped(broken: Path) -> None:
 
 def test_an_algorithm_of_ones_own_is_judged_by_its_text(broken: Path) -> None:
     ran = draftproof("certify", "./broken.py:Unnamed", *FEW, "--json", cwd=broken)
-    assert ran.returncode == 0
+    assert ran.returncode == 6
     found = json.loads(ran.stdout)["certificates"][0]["predicate"]["draftproof"]["requirements"]
     verdicts = {requirement["id"]: requirement["verdict"] for requirement in found}
     assert verdicts["law.lossless"] == "pass"
