@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-import weakref
 from hashlib import sha256
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +51,29 @@ def verify(request):
     thread.start()
     thread.join()
     return found[0]
+"""
+
+LITTER = """
+import weakref
+from functools import cache
+
+import wrapped
+
+
+class Ring:
+    pass
+
+
+@cache
+def once():
+    wrapped.begin()
+
+
+def begin():
+    once()
+    ring = Ring()
+    ring.itself = ring
+    weakref.finalize(ring, wrapped.begin)
 """
 
 SMALLEST = cases("quick")[:1]
@@ -133,19 +154,10 @@ def test_compiled_libraries_are_known_by_the_modules_that_refer_to_them(tmp_path
 
 def test_garbage_and_first_calls_leave_no_trace(place: Path) -> None:
     """What is collected meanwhile, and caches that are filled, hang on what came before."""
-    lines = f"from functools import cache\n\nimport wrapped\n\n{FAST}\nbegin = cache(wrapped.begin)"
-    adapter = written(place, lines)
-
-    class Ring:
-        """Garbage that only a collector finds."""
-
-    ring: Any = Ring()
-    ring.itself = ring
-    weakref.finalize(ring, import_module("wrapped").begin)
+    adapter = written(place, f"{LITTER}\n{FAST}")
     before = gc.get_threshold()
-    gc.set_threshold(1)
+    gc.set_threshold(20, 10**6, 10**6)
     try:
-        del ring
         found = by_file(sources(adapter, SMALLEST))
     finally:
         gc.set_threshold(*before)
