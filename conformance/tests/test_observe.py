@@ -5,11 +5,13 @@ from typing import Any
 import pytest
 import torch
 
-from draftproof.conformance.adapter import Request, Result
+from draftproof.conformance import observe as observing
+from draftproof.conformance.adapter import Request, Result, declaration
 from draftproof.conformance.cases import cases
 from draftproof.conformance.exchange import Failure
+from draftproof.conformance.lanes import unwatched
 from draftproof.conformance.lanes.exact import OpaqueRandomness
-from draftproof.conformance.observe import observe
+from draftproof.conformance.observe import EXACT, Known, joint_laws, knowing, observe
 from draftproof.reference.emission import Emission
 from draftproof.reference.rational import rational
 
@@ -112,3 +114,56 @@ def test_rows_come_in_the_declared_dtype(dtype: str) -> None:
     assert q.dtype == p.dtype == getattr(torch, dtype)
     assert tokens.dtype == torch.int64
     assert (tokens.shape, q.shape, p.shape) == ((1, 1, 2), (1, 1, 2, 3), (1, 1, 3, 3))
+
+
+# --- laws that are known already ------------------------------------------------------------
+
+
+def laws_of(adapter: Any) -> list[Any]:
+    seen = observe(adapter, CASES["generic.v2.l1"])
+    return [(paths, [*law.items()]) for paths, law in seen.observed.items()]
+
+
+def tosses(request: Request) -> Result:
+    row = request.target_probs[:, 0, 0]
+    return columns([0], [0], torch.multinomial(row, 1, generator=request.generator)[:, 0])
+
+
+def test_a_law_is_computed_once_and_held_against_real_runs_each_time() -> None:
+    calls = []
+
+    def counted(request: Request) -> Result:
+        calls.append(unwatched._RUNNING.get() is None)
+        return tosses(request)
+
+    adapter = Scripted(counted)
+    alone = laws_of(adapter)
+    watched, calls[:] = sum(calls), []
+    with knowing(Known(adapter)):
+        for _ in range(2):
+            with unwatched.holding(1) as held:
+                assert laws_of(adapter) == alone
+            assert held.rows.sum() > 0
+            assert held.alone.sum() > 0
+    assert sum(calls) == watched > 0
+
+
+def test_the_law_of_one_adapter_is_not_that_of_another() -> None:
+    first, second = Scripted(tosses), Scripted(lambda _: columns([0], [0], [0]))
+    with knowing(Known(first)):
+        assert laws_of(first) != laws_of(second)
+        assert laws_of(first) == laws_of(Scripted(tosses))
+
+
+def test_the_first_laws_are_forgotten_where_there_are_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(observing, "_MOST_KNOWN", 3)
+    adapter = Scripted(tosses)
+    declared, known = declaration(adapter), Known(adapter)
+    rows = [(CASES["generic.v2.l1"].instance, ((token,),)) for token in range(2)]
+    with knowing(known):
+        for row in rows:
+            joint_laws(adapter, [[row]], declared, lane=EXACT)
+    assert known.get(adapter, rows[:1], declared) is None
+    assert known.get(adapter, rows[1:], declared) is not None

@@ -235,7 +235,7 @@ def run(
                     break
                 kept(found)
             at = found_blind(records)[times]
-            work = replace(work, blind={**work.blind, records[at]["lane"]: records[at]["reason"]})
+            work = _without(work, records[at])
             findings = _judged_all(work, records[at + 1 :], kept, over, progress)
         _require_success(findings)
         last = {record["record"] for record in records}
@@ -266,6 +266,16 @@ def _judged_all(
 # --- laws against real runs -------------------------------------------------------------------
 
 
+def _without(work: Work, found: Record) -> Work:
+    """Return the work without a lane that was found blind.
+
+    Where it was by calls of one row, samples are drawn so.
+    """
+    alone = work.terms.alone or found.get("alone", False)
+    blind = {**work.blind, found["lane"]: found["reason"]}
+    return replace(work, blind=blind, terms=replace(work.terms, alone=alone))
+
+
 def _disagreement(work: Work, records: Sequence[Record]) -> Record | None:
     """Return the record of a lane whose laws are not those of real runs, None if all may be."""
     if records[-1]["record"] != "result":
@@ -274,14 +284,14 @@ def _disagreement(work: Work, records: Sequence[Record]) -> Record | None:
     for lane in COMPUTING:
         counts = [record["unwatched"] for record in since if "unwatched" in record]
         own = [each for each in counts if each["lane"] == lane]
-        if (reason := _disagreeing(work, lane, own, since)) is not None:
-            return {"record": "blind", "lane": lane, "reason": reason}
+        if (found := _disagreeing(work, lane, own, since)) is not None:
+            return {"record": "blind", "lane": lane, **found}
     return None
 
 
 def _disagreeing(
     work: Work, lane: str, counts: Sequence[Mapping[str, Any]], records: Sequence[Record]
-) -> str | None:
+) -> Record | None:
     """Return in what a lane's laws are not those of real runs, None if they may be.
 
     Few runs show gross faults only: where they are odd, more are made. Rows of one call may differ
@@ -292,9 +302,9 @@ def _disagreeing(
     alone, rows = ([each[kind] for each in counts] for kind in ("alone", "rows"))
     for times in (*_TIMES, None):
         if unwatched.evidence(alone) >= threshold:
-            return _told(alone)
+            return {"reason": _told(alone), "alone": True}
         if unwatched.evidence(rows) >= threshold and _are_rows_alike(records):
-            return f"in rows of one call {_told(rows)}"
+            return {"reason": f"in rows of one call {_told(rows)}", "alone": False}
         odd = max(unwatched.evidence(each) for each in (alone, rows, alone + rows))
         if odd < _ODD or times is None:
             return None
@@ -315,7 +325,7 @@ _ODD = log(20)
 """The log evidence from which on more real runs are made: laws that are right reach it in a
 campaign in twenty."""
 
-_TIMES = (16, 256)
+_TIMES = (16, 256, 4096)
 """So many times as many real runs are made where they are odd, and again if they stay so."""
 
 _MOST_ALONE = 20_000

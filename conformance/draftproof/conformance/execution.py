@@ -36,7 +36,7 @@ from draftproof.conformance.identity import environment, suite
 from draftproof.conformance.lanes.sample import Course, Look, Standing, after, drawn, started
 from draftproof.conformance.lanes.unwatched import Held, holding
 from draftproof.conformance.loading import load_adapter, source_digest
-from draftproof.conformance.observe import BLINDNESS, SAMPLE
+from draftproof.conformance.observe import BLINDNESS, SAMPLE, Known, knowing
 from draftproof.conformance.requirements.laws import fits
 from draftproof.conformance.sources import Source, sources
 from draftproof.conformance.task import Sampling, Task, Terms, is_asked
@@ -281,7 +281,19 @@ def _whole(
     sampled: bool,  # noqa: FBT001  # joblib passes it on
 ) -> tuple[int, None, Judged]:
     with _ALONE, holding(terms.seed_of(f"{task.case}/unwatched")) as held:
-        return index, None, _seen(_loaded(known_as), task, terms, blind, held, sampled=sampled)
+        adapter = _loaded(known_as)
+        with knowing(_known_of(adapter)):
+            return index, None, _seen(adapter, task, terms, blind, held, sampled=sampled)
+
+
+_LAST: list[Known] = []
+"""The laws of the adapter that was judged last in this process."""
+
+
+def _known_of(adapter: Adapter) -> Known:
+    if not _LAST or _LAST[0].adapter is not adapter:
+        _LAST[:] = [Known(adapter)]
+    return _LAST[0]
 
 
 def _seen(

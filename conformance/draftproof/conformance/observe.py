@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -22,7 +24,7 @@ from draftproof.conformance.exchange import (
     verified,
     with_noise,
 )
-from draftproof.conformance.lanes.exact import TooManyRuns, exact_law
+from draftproof.conformance.lanes.exact import ExactLaw, TooManyRuns, exact_law, hold_exact
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.lanes.probe import ProbedLaw, hold_probed, probed_laws
 from draftproof.conformance.tolerance import allowed_distance
@@ -205,6 +207,8 @@ def joint_laws(
 
 
 def _exact(adapter: Adapter, rows: Sequence[Asked], declared: Declaration) -> JointLaw:
+    """Return the joint law of one request, which is held against real runs, known or not."""
+
     def asked(rows: Sequence[Asked]) -> Any:
         given = with_noise(request(rows, declared), declared)
         try:
@@ -220,14 +224,58 @@ def _exact(adapter: Adapter, rows: Sequence[Asked], declared: Declaration) -> Jo
         seen = Counter(zip(*(column.tolist() for column in found), strict=True))
         return {tuple((number,) for number in row): times for row, times in seen.items()}
 
+    known = _KNOWN.get()
+    raw = known.get(adapter, rows, declared) if known else None
+    if raw is None:
+        raw = exact_law(lambda: asked(rows), most_runs=_MOST_RUNS, is_held=False)
+        if known:
+            known.keep(adapter, rows, declared, raw)
     is_one = declared.batch and len(rows) == 1
-    raw = exact_law(
-        lambda: asked(rows),
-        most_runs=_MOST_RUNS,
-        many=many if is_one else None,
-        at_once=declared.at_once,
-    )
+    hold_exact(raw, lambda: asked(rows), many=many if is_one else None, at_once=declared.at_once)
     return JointLaw(raw.law.map(lambda outcome: outcomes(outcome, rows)), raw.runs, raw.slack)
+
+
+class Known:
+    """The exact laws of one adapter that were computed last: a campaign asks for some again."""
+
+    def __init__(self, adapter: Adapter) -> None:
+        self.adapter = adapter
+        self._laws: dict[Hashable, ExactLaw[Any]] = {}
+        self._outcomes = 0
+
+    def get(
+        self, adapter: Adapter, rows: Sequence[Asked], declared: Declaration
+    ) -> ExactLaw[Any] | None:
+        """Return the law of a request, None where it is of another adapter or not known."""
+        return self._laws.get((*rows, declared)) if adapter is self.adapter else None
+
+    def keep(
+        self, adapter: Adapter, rows: Sequence[Asked], declared: Declaration, law: ExactLaw[Any]
+    ) -> None:
+        """Keep a law of this adapter, and forget those that came first."""
+        if adapter is not self.adapter:
+            return
+        self._laws[(*rows, declared)] = law
+        self._outcomes += len(law.law)
+        while self._outcomes > _MOST_KNOWN:
+            first = next(iter(self._laws))
+            self._outcomes -= len(self._laws.pop(first).law)
+
+
+_MOST_KNOWN = 200_000
+"""So many outcomes are kept in all: some hundred megabytes."""
+
+_KNOWN: ContextVar[Known | None] = ContextVar("known", default=None)
+
+
+@contextmanager
+def knowing(known: Known) -> Iterator[None]:
+    """Compute no law again that is known already, all of one adapter."""
+    token = _KNOWN.set(known)
+    try:
+        yield
+    finally:
+        _KNOWN.reset(token)
 
 
 def _probed(

@@ -17,7 +17,8 @@ class Terms:
     """On which terms a task is judged: by which lane, and what chance may cost.
 
     `seed` is the campaign's; `false_alarm` the probability with which each statistical test may
-    fail a right verifier. `cases` are patterns of the cases that are asked, none for all.
+    fail a right verifier. `cases` are patterns of the cases that are asked, none for all. `alone`
+    says that samples are drawn one row a call: there they are in doubt.
     """
 
     lane: str
@@ -25,6 +26,7 @@ class Terms:
     seed: int = 0
     false_alarm: float = 1e-9
     cases: tuple[str, ...] = ()
+    alone: bool = False
 
     def seed_of(self, case: str) -> int:
         """Return the seed of a case: the same for the same campaign, different for every case."""

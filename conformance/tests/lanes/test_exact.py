@@ -275,6 +275,53 @@ def test_a_verification_has_its_exact_law(program: Program) -> None:
     assert weights_of(program) == ACCEPTED
 
 
+def test_what_nobody_looks_at_splits_no_run() -> None:
+    """What is returned as it was drawn is decided behind the run, once wherever it stands."""
+    tossed = exact_law(lambda: torch.rand(2) < tensor([0.25, 0.5]))
+    assert tossed.runs == 1
+    assert [str(weight) for _, weight in tossed.law.items()] == ["1/8", "1/8", "3/8", "3/8"]
+
+    def twice() -> Any:
+        u, token = torch.rand(()), torch.multinomial(WEIGHTS, 1)
+        low = bool(u < 0.5)
+        return {"low": low, "lower": u < 0.25}, [token, token.clone()[0]], (u < 0.75, u > 0.25)
+
+    observed = exact_law(twice)
+    assert observed.runs == 2
+    found = {
+        (low, lower, below, above, token): weight
+        for ((_, low), (_, lower)), ((token,), same), (below, above), weight in (
+            (*outcome, weight) for outcome, weight in observed.law.items()
+        )
+        if token == same
+    }
+    quarter = rational("1/4")
+    assert found == {
+        (*seen, token): quarter * weight
+        for seen in (
+            (True, True, True, False),
+            (True, False, True, True),
+            (False, False, True, True),
+            (False, False, False, True),
+        )
+        for token, weight in DRAW.items()
+    }
+
+
+@pytest.mark.parametrize("program", [*DRAWS.values(), *VERIFICATIONS.values()])
+def test_the_same_law_comes_of_what_is_looked_at_before_it_is_returned(program: Program) -> None:
+    """To the bit and in the same order, from no more runs."""
+
+    def looked_at() -> Any:
+        outcome = program()
+        return outcome.tolist() if isinstance(outcome, Tensor) else outcome
+
+    whole, split = exact_law(program), exact_law(looked_at)
+    assert [*whole.law.items()] == [*split.law.items()]
+    assert whole.slack == split.slack
+    assert whole.runs <= split.runs
+
+
 def test_a_race_that_nobody_looks_at_is_not_run() -> None:
     def program() -> Tensor:
         noise = torch.empty(1, 3).exponential_()
@@ -283,7 +330,7 @@ def test_a_race_that_nobody_looks_at_is_not_run() -> None:
         return winners.gather(1, (torch.rand(1, 1) < 0.5).long())[0]
 
     observed = exact_law(program)
-    assert observed.runs == 6
+    assert observed.runs == 2
     assert dict(observed.law.items()) == {
         (0,): rational("3/8"),
         (1,): rational("1/4"),
@@ -427,10 +474,14 @@ def test_an_exception_of_the_program_is_its_own() -> None:
         exact_law(lambda: 1 / 0 if torch.rand(()) < 0.5 else 1)
 
 
-def test_the_number_of_runs_is_bounded() -> None:
-    assert exact_law(lambda: torch.rand(2) < 0.5, most_runs=4).runs == 4
+@pytest.mark.parametrize(
+    ("program", "runs"),
+    [(lambda: torch.rand(2) < 0.5, 1), (lambda: (torch.rand(2) < 0.5).tolist(), 4)],
+)
+def test_the_number_of_outcomes_is_bounded(program: Program, runs: int) -> None:
+    assert exact_law(program, most_runs=4).runs == runs
     with pytest.raises(TooManyRuns, match="more than 3"):
-        exact_law(lambda: torch.rand(2) < 0.5, most_runs=3)
+        exact_law(program, most_runs=3)
 
 
 # --- what cannot be seen through ---------------------------------------------------------

@@ -28,6 +28,7 @@ from draftproof.conformance.lanes._noise import (
     Rounded,
     Step,
     Uniform,
+    World,
     ranking,
 )
 from draftproof.conformance.precise import Extended, exp, log
@@ -54,7 +55,7 @@ rational_steps = st.one_of(
 
 def probability(steps: tuple[Step, ...], relation: str, edge: Extended) -> Rational:
     def program(chance: Chance) -> bool:
-        return Noise(Uniform()).then(*steps).compare(relation, edge, chance)
+        return Noise(Uniform()).then(*steps).compare(relation, edge, World(chance))
 
     return enumerate_law(program)[True]
 
@@ -188,11 +189,13 @@ def test_the_guarded_logarithm_may_race_but_not_be_compared() -> None:
     def winner(chance: Chance) -> int:
         ranked, slack = ranking([Noise(Uniform()).then(*guarded) for _ in range(2)], largest=False)
         assert slack == rational("2/1000000")
-        return ranked.at(0, chance)
+        return ranked.at(0, World(chance))
 
     assert enumerate_law(winner)[0] == rational("1/2")
     with pytest.raises(NotUnderstood, match="can be negative"):
-        enumerate_law(lambda chance: Noise(Uniform()).then(*guarded).compare(LESS, ZERO, chance))
+        enumerate_law(
+            lambda chance: Noise(Uniform()).then(*guarded).compare(LESS, ZERO, World(chance))
+        )
 
 
 def test_a_guard_that_is_too_large_is_refused() -> None:
@@ -221,11 +224,11 @@ def test_clocks_ring_in_proportion_to_their_rates(rates: list[int]) -> None:
         return [Noise(Uniform()).then(Log(), Affine(-ONE / rate, ZERO)) for rate in rates]
 
     def first(chance: Chance) -> int:
-        return ranking(clocks(), largest=False)[0].at(0, chance)
+        return ranking(clocks(), largest=False)[0].at(0, World(chance))
 
     def by_reciprocal(chance: Chance) -> int:
         inverted = [c.then(Reciprocal()) for c in clocks() if isinstance(c, Noise)]
-        return ranking([*inverted, 0.0], largest=True)[0].at(0, chance)
+        return ranking([*inverted, 0.0], largest=True)[0].at(0, World(chance))
 
     law = enumerate_law(first)
     assert all(law[i] == rational(f"{rate}/{sum(rates)}") for i, rate in enumerate(rates))

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from draftproof.conformance.lanes._noise import Choice, Noise, NotUnderstood
-from draftproof.reference.chance import Chance
+from draftproof.conformance.lanes._noise import Choice, Noise, NotUnderstood, World
 
 # Marks elements that were random in an earlier run of the program and not drawn again.
 _STALE = -1
@@ -98,7 +97,7 @@ class Identities:
         if shadow is not None:
             _like_view(shadow, tensor).copy_(ids)
 
-    def settle(self, tensor: Tensor, chance: Chance) -> None:
+    def settle(self, tensor: Tensor, world: World) -> None:
         """Decide every choice among the tensor's elements and write the values into it."""
         ids = self.of(tensor)
         if ids is None:
@@ -111,7 +110,7 @@ class Identities:
             for place in dict.fromkeys(places[ids != 0].tolist()):
                 number = self.number(int(shadow[place]))
                 if isinstance(number, Choice):
-                    memory[place] = number.value(chance)
+                    memory[place] = number.value(world)
                     shadow[place] = 0
 
     def _shadow(self, tensor: Tensor) -> Tensor | None:

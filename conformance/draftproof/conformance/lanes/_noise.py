@@ -15,9 +15,9 @@ is dropped and its effect on the law, at most the constant itself, is added to `
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf, isnan
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from draftproof.conformance.precise import Extended, exp, is_infinite, log, softmax
 from draftproof.reference.chance import Chance
@@ -36,36 +36,52 @@ class NotUnderstood(Exception):
     """Noise was looked at in a way whose law is not known; the message completes 'it ...'."""
 
 
-@dataclass(eq=False)
+class World:
+    """What has become known of random numbers, and the chance that decides what is asked next.
+
+    Numbers themselves never change: a world can be taken up where another stands, and go another
+    way.
+    """
+
+    def __init__(self, chance: Chance, known: dict[object, Any] | None = None) -> None:
+        self.chance = chance
+        self.known: dict[object, Any] = {SPENT: None} if known is None else known
+
+    def under(self, chance: Chance) -> World:
+        """Return a world in which the same is known, and another chance decides."""
+        return World(chance, dict(self.known))
+
+
+@dataclass(frozen=True, eq=False)
 class Uniform:
-    """One ideal uniform number: the interval in which it is known to lie."""
+    """One ideal uniform number; a world knows the interval in which it lies, None if it raced."""
 
-    low: Rational = ZERO
-    high: Rational = ONE
-    raced: bool = False
-
-    def below(self, edge: Extended, chance: Chance) -> bool:
+    def below(self, edge: Extended, world: World) -> bool:
         """Decide whether the number lies below `edge`, and remember it."""
-        if self.raced:
+        interval = world.known.get(self, (ZERO, ONE))
+        if interval is None:
             raise NotUnderstood("compares noise that has already decided a race")
-        if edge <= self.low:
+        low, high = interval
+        if edge <= low:
             return False
-        if edge >= self.high:
+        if edge >= high:
             return True
-        is_below = chance.draw((edge - self.low, self.high - edge)) == 0
-        if is_below:
-            self.high = edge
-        else:
-            self.low = edge
+        is_below = world.chance.draw((edge - low, high - edge)) == 0
+        world.known[self] = (low, edge) if is_below else (edge, high)
         return is_below
 
-    def enter_race(self) -> None:
+    def enter_race(self, world: World) -> None:
         """Spend the number on a race; only untouched noise can race."""
-        if self.raced:
+        interval = world.known.get(self, (ZERO, ONE))
+        if interval is None:
             raise NotUnderstood("races noise that has already decided another race")
-        if (self.low, self.high) != (ZERO, ONE):
+        if interval != (ZERO, ONE):
             raise NotUnderstood("races noise that has already been compared")
-        self.raced = True
+        world.known[self] = None
+
+
+SPENT = Uniform()
+"""A number that nobody may look at."""
 
 
 @dataclass(frozen=True)
@@ -264,31 +280,31 @@ class Noise:
         is_coarse = any(isinstance(step, (Clamp, Rounded)) for step in self.steps)
         return is_coarse and value in self.range()
 
-    def compare(self, relation: str, edge: Extended, chance: Chance) -> bool:
+    def compare(self, relation: str, edge: Extended, world: World) -> bool:
         """Decide `self relation edge`. Events of probability zero do not happen."""
         domains: list[Range] = [(ZERO, ONE)]
         for step in self.steps:
             domains.append(step.image(*domains[-1]))
         for step, domain in zip(reversed(self.steps), reversed(domains[:-1]), strict=True):
             relation, edge = step.solve(relation, edge, domain)
-        is_below = self.uniform.below(edge, chance)
+        is_below = self.uniform.below(edge, world)
         return is_below if relation in (LESS, AT_MOST) else not is_below
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Choice:
     """A discrete random number, decided when somebody looks and the same for ever after."""
 
-    decide: Callable[[Chance], int]
-    decided: int | None = None
+    decide: Callable[[World], int]
 
-    def value(self, chance: Chance) -> int:
-        if self.decided is None:
-            self.decided = self.decide(chance)
-        return self.decided
+    def value(self, world: World) -> int:
+        if self not in world.known:
+            world.known[self] = self.decide(world)
+        decided: int = world.known[self]
+        return decided
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Ranking:
     """Contenders in the order in which their exponential clocks ring, drawn as far as asked.
 
@@ -300,21 +316,22 @@ class Ranking:
     rates: dict[int, Rational]
     others: tuple[int, ...] = ()
     noises: tuple[Noise, ...] = ()
-    order: list[int] = field(default_factory=list)
 
-    def at(self, position: int, chance: Chance) -> int:
+    def at(self, position: int, world: World) -> int:
         """Return who comes at `position`."""
-        if not self.order:
+        order: tuple[int, ...] = world.known.get(self, ())
+        if not order:
             for noise in self.noises:
-                noise.uniform.enter_race()
-        while len(self.order) <= position:
-            left = [contender for contender in self.rates if contender not in self.order]
+                noise.uniform.enter_race(world)
+        while len(order) <= position:
+            left = [contender for contender in self.rates if contender not in order]
             if left:
-                winner = left[chance.draw([self.rates[contender] for contender in left])]
+                winner = left[world.chance.draw([self.rates[contender] for contender in left])]
             else:
-                winner = self.others[len(self.order) - len(self.rates)]
-            self.order.append(winner)
-        return self.order[position]
+                winner = self.others[len(order) - len(self.rates)]
+            order = (*order, winner)
+        world.known[self] = order
+        return order[position]
 
 
 def ranking(contenders: Sequence[Noise | float], *, largest: bool) -> tuple[Ranking, Rational]:

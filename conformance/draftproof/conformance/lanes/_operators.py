@@ -25,6 +25,7 @@ from draftproof.conformance.lanes._noise import (
     AT_MOST,
     LESS,
     MORE,
+    SPENT,
     Affine,
     Choice,
     Clamp,
@@ -36,6 +37,7 @@ from draftproof.conformance.lanes._noise import (
     Reciprocal,
     Rounded,
     Uniform,
+    World,
     ranking,
 )
 from draftproof.conformance.lanes._streams import Rewound, Streams
@@ -134,7 +136,7 @@ class Interpreter:
 
     def __init__(self, identities: Identities, chance: Chance) -> None:
         self.identities = identities
-        self.chance = chance
+        self.world = World(chance)
         self.slack: Rational = ZERO
         self.streams = Streams()
         self._rankings: dict[object, Ranking] = {}
@@ -191,7 +193,7 @@ class Interpreter:
 
     def settle(self, tensor: Tensor) -> None:
         """Make the tensor's choices ordinary numbers."""
-        self.identities.settle(tensor, self.chance)
+        self.identities.settle(tensor, self.world)
 
     def refuse_noise(self, tensor: Tensor) -> None:
         """Raise `NotUnderstood` if an element is continuous noise."""
@@ -239,7 +241,7 @@ class Interpreter:
 
         def toss() -> Choice:
             heads = exactly(next(weights))
-            return Choice(lambda chance: int(chance.coin(heads)))
+            return Choice(lambda world: int(world.chance.coin(heads)))
 
         return self._fresh(out, toss)
 
@@ -260,7 +262,7 @@ class Interpreter:
 
     def _picks(self, weights: list[Rational], count: int, *, replaced: bool) -> Iterator[Choice]:
         if replaced:
-            return (Choice(lambda chance: chance.draw(weights)) for _ in range(count))
+            return (Choice(lambda world: world.chance.draw(weights)) for _ in range(count))
         ranked = Ranking({i: weight for i, weight in enumerate(weights) if weight > 0})
         if count > len(ranked.rates):
             raise NotUnderstood("draws more outcomes without replacement than have a weight")
@@ -273,7 +275,7 @@ class Interpreter:
             raise NotUnderstood("draws an integer from a range too wide to be enumerated")
         weights = [ONE] * (given["high"] - low)
         out = _shaped_like_result(func, args, kwargs, default=torch.int64)
-        return self._fresh(out, lambda: Choice(lambda chance: low + chance.draw(weights)))
+        return self._fresh(out, lambda: Choice(lambda world: low + world.chance.draw(weights)))
 
     def _draw_permutation(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         count = args[0]
@@ -428,13 +430,13 @@ class Interpreter:
                 relation = _RELATIONS[name]
                 if identity < 0:
                     relation = _REVERSED[relation]
-                return self._id(Choice(lambda chance: int(noise.compare(relation, edge, chance))))
+                return self._id(Choice(lambda world: int(noise.compare(relation, edge, world))))
 
-            def equals(chance: Chance) -> bool:
-                at_most = noise.compare(AT_MOST, edge, chance)
-                return at_most and noise.compare(AT_LEAST, edge, chance)
+            def equals(world: World) -> bool:
+                at_most = noise.compare(AT_MOST, edge, world)
+                return at_most and noise.compare(AT_LEAST, edge, world)
 
-            return self._id(Choice(lambda chance: int(equals(chance) == (name == "eq"))))
+            return self._id(Choice(lambda world: int(equals(world) == (name == "eq"))))
 
         self._attach(out, _each(ids, image))
         return out
@@ -529,8 +531,8 @@ class Interpreter:
             row = [extended(edge) for edge in rows[place // row_length]]
             relation = AT_LEAST if right else MORE
 
-            def search(chance: Chance) -> int:
-                passed = (i for i, e in enumerate(row) if not noise.compare(relation, e, chance))
+            def search(world: World) -> int:
+                passed = (i for i, e in enumerate(row) if not noise.compare(relation, e, world))
                 return next(passed, len(row))
 
             return self._id(Choice(search))
@@ -552,12 +554,12 @@ class Interpreter:
 
     def _place(self, ranked: Ranking, place: int) -> Choice:
         if (ranked, place) not in self._places:
-            self._places[ranked, place] = Choice(lambda chance: ranked.at(place, chance))
+            self._places[ranked, place] = Choice(lambda world: ranked.at(place, world))
         return self._places[ranked, place]
 
     def _spent(self) -> int:
         """Return the id of noise that nobody may look at: the value of a race's winner."""
-        return self._id(Noise(Uniform(raced=True)))
+        return self._id(Noise(SPENT))
 
     def _settle_all(self, values: Iterable[Any]) -> None:
         for tensor in tensors_in(values):

@@ -2,7 +2,8 @@
 
 The program runs under two torch modes. Its calls to the random generator return placeholders
 whose elements have an identity; data movement is followed, the known arithmetic is solved,
-and where the program looks at a random number its run splits. What cannot be followed raises
+and where the program looks at a random number its run splits. What it returns without a look
+splits nothing: the run has a law of outcomes then. What cannot be followed raises
 `OpaqueRandomness` with the operator and the program's own line. Never a wrong law.
 
     >>> import torch
@@ -26,8 +27,9 @@ import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import zip_longest
 from math import isnan, nan
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy
 import torch
@@ -38,7 +40,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from draftproof.conformance.lanes import _foreign as foreign
 from draftproof.conformance.lanes._identity import Identities
-from draftproof.conformance.lanes._noise import NotUnderstood
+from draftproof.conformance.lanes._noise import Choice, NotUnderstood, World
 from draftproof.conformance.lanes._operators import Interpreter, tensors_in
 from draftproof.conformance.lanes._scalar import (
     Scalar,
@@ -56,7 +58,7 @@ from draftproof.reference.errors import InvalidInput
 from draftproof.reference.law import Law
 from draftproof.reference.rational import ZERO, Rational
 
-__all__ = ["ExactLaw", "OpaqueRandomness", "TooManyRuns", "exact_law"]
+__all__ = ["ExactLaw", "OpaqueRandomness", "TooManyRuns", "exact_law", "hold_exact"]
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 
@@ -82,53 +84,69 @@ def exact_law(
     program: Callable[[], Outcome | Tensor],
     *,
     most_runs: int = 1_000_000,
-    many: Callable[[int], Mapping[Hashable, int]] | None = None,
-    at_once: int = 1,
     is_held: bool = True,
 ) -> ExactLaw[Any]:
     """Return the exact law of what `program` returns.
 
-    The program is run once for every sequence of random outcomes, so it must depend on
-    nothing that changes from run to run. It may return tensors and arrays, and tuples, lists,
-    dictionaries or dataclasses of them: they become nested tuples of numbers. Weights sum to
-    exactly 1.
+    The program is run once for every sequence of random outcomes that it looks at, so it must
+    depend on nothing that changes from run to run. It may return tensors and arrays, and tuples,
+    lists, dictionaries or dataclasses of them: they become nested tuples of numbers. Weights sum
+    to exactly 1.
 
     Where laws are held against real runs (`unwatched.holding`), so is this one, unless `is_held`
-    is False. `many(n)` then counts the outcomes of n runs, as a program that takes rows has them
-    from one call; tensors in them are tuples. `at_once` rows cost about as much as one.
-
-    Raises `OpaqueRandomness`, `TooManyRuns`, and whatever the program raises.
+    is False. Raises `OpaqueRandomness`, `TooManyRuns`, and whatever the program raises.
     """
     lane = _Lane(program, most_runs)
     weights: dict[Any, Rational] = {}
-    outcomes: list[Any] = []
     with foreign.generators_untouched(program), _one_thread(), _uncompiled():
-        for outcome, weight in lane.runs():
-            weights[outcome] = weights.get(outcome, ZERO) + weight
-            outcomes.append(outcome)
-        repeated, _ = next(enumerate_runs(lane.run))
-    if [repeated] != outcomes[:1]:  # in lists, where a NaN equals itself
+        runs = lane.runs()
+        repeated = lane.again()
+    for reading, probability in runs:
+        for outcome, weight in reading:
+            weights[outcome] = weights.get(outcome, ZERO) + probability * weight
+    first, _ = runs[0]
+    if repeated != first:  # in lists, where a NaN equals itself
+        was, is_now = next(both for both in zip_longest(first, repeated) if [both[0]] != [both[1]])
         raise OpaqueRandomness(
             "the program",
-            f"returned {outcomes[0]!r} in one run and {repeated!r} in another with the same random "
+            f"returned {_told(was)} in one run and {_told(is_now)} in another with the same random "
             f"choices: it drew from, or depends on, something that the exact lane does not see",
         )
-    law = Law(weights)
+    found = ExactLaw(Law(weights), len(runs), lane.slack)
     if is_held:
-        with _one_thread(), _uncompiled():
-            hold(
-                law,
-                slack=lane.slack,
-                alone=-(-len(outcomes) // 2),
-                rows=min(-(-len(outcomes) // 2) * at_once, _MOST_ROWS),
-                one=lambda: _frozen(program()),
-                many=many,
-            )
-    return ExactLaw(law, len(outcomes), lane.slack)
+        hold_exact(found, program)
+    return found
 
 
-# A watched run costs some twelve real ones: a real call for every other one, and as many rows as
-# cost no more, are a tenth of the watched ones at most. More rows than these tell little more.
+def hold_exact(
+    found: ExactLaw[Any],
+    program: Callable[[], Any],
+    *,
+    many: Callable[[int], Mapping[Hashable, int]] | None = None,
+    at_once: int = 1,
+) -> None:
+    """Hold a program's law against real runs, if that is asked for (`unwatched.holding`).
+
+    `many(n)` counts the outcomes of n runs, as a program that takes rows has them from one call;
+    tensors in them are tuples. `at_once` rows cost about as much as one.
+    """
+    with _one_thread(), _uncompiled():
+        hold(
+            found.law,
+            slack=found.slack,
+            alone=-(-len(found.law) // 3),
+            rows=min(-(-len(found.law) // 2) * at_once, _MOST_ROWS),
+            one=lambda: _frozen(program()),
+            many=many,
+        )
+
+
+def _told(outcome: tuple[Hashable, Rational] | None) -> str:
+    return "nothing" if outcome is None else repr(outcome[0])
+
+
+# A watched run has two to four outcomes, and costs some twelve real ones: a real call for every
+# third outcome, and one call of many rows, are a tenth of it. More rows tell little more.
 _MOST_ROWS = 2048
 
 
@@ -157,9 +175,9 @@ _MOST_CHOICES = 10_000
 class _Bounded:
     """Passes a bounded number of choices on, and remembers why it stopped."""
 
-    def __init__(self, chance: Chance) -> None:
+    def __init__(self, chance: Chance, left: int = _MOST_CHOICES) -> None:
         self._chance = chance
-        self._left = _MOST_CHOICES
+        self._left = left
         self.stopped: RuntimeError | None = None
 
     def draw(self, weights: Sequence[Rational]) -> int:
@@ -177,6 +195,14 @@ class _Bounded:
     def coin(self, probability: Rational) -> bool:
         return self.draw((probability, 1 - probability)) == 0
 
+    def instead(self, chance: Chance) -> _Bounded:
+        """Return what passes as many choices of another chance on as are left."""
+        return _Bounded(chance, self._left)
+
+
+Reading: TypeAlias = list[tuple[Hashable, Rational]]
+"""The outcomes of a run, with their weights: several, where it returns what nobody looked at."""
+
 
 class _Lane:
     """Runs a program under one chance after another."""
@@ -185,27 +211,31 @@ class _Lane:
         self._program = program
         self._most_runs = most_runs
         self._identities = Identities()
-        self._runs = 0
+        self._outcomes = 0
         self._has_scalars = False
         self.slack: Rational = ZERO
 
-    def runs(self) -> list[tuple[Hashable, Rational]]:
-        """Return the outcome of every run, with its weight.
+    def runs(self) -> list[tuple[Reading, Rational]]:
+        """Return what was read of every run, with its weight.
 
         Once a program has taken a number out of torch, it is begun anew: what `type` is must not
         change while it runs.
         """
         try:
-            return [*enumerate_runs(self.run)]
+            return [*enumerate_runs(self._run)]
         except _ScalarsMet:
             self._has_scalars = True
-            return [*enumerate_runs(self.run)]
+            self._outcomes = 0
+            return [*enumerate_runs(self._run)]
 
-    def run(self, answers: Chance) -> Hashable:
-        """Return the program's outcome under these answers."""
-        if self._runs > self._most_runs:
-            raise TooManyRuns(f"the program has more than {self._most_runs} random outcomes")
-        self._runs += 1
+    def again(self) -> Reading:
+        """Return what is read of the first run, made again."""
+        self._outcomes = 0
+        reading, _ = next(enumerate_runs(self._run))
+        return reading
+
+    def _run(self, answers: Chance) -> Reading:
+        """Return the program's outcomes under these answers."""
         self._identities.begin_run()
         bounded = _Bounded(answers)
         interpreter = Interpreter(self._identities, bounded)
@@ -226,7 +256,17 @@ class _Lane:
             if unseen is not None:
                 raise unseen
         self.slack = max(self.slack, interpreter.slack)
-        return frozen
+
+        def read(chance: Chance) -> Hashable:
+            if self._outcomes == self._most_runs:
+                raise TooManyRuns(f"the program has more than {self._most_runs} random outcomes")
+            self._outcomes += 1
+            try:
+                return _read(frozen, interpreter.world.under(bounded.instead(chance)))
+            except NotUnderstood as reason:
+                raise dispatch.blinded("the program's result", reason) from None
+
+        return [*enumerate_runs(read)]
 
     @contextlib.contextmanager
     def _passing_for_floats(self, refused: list[OpaqueRandomness]) -> Iterator[None]:
@@ -363,12 +403,16 @@ def _is_composite(func: OpOverload) -> bool:
 
 
 def _frozen(outcome: Any, dispatch: _Dispatch | None = None) -> Hashable:
-    """Return the outcome with every tensor as nested tuples of plain numbers."""
+    """Return the outcome with every tensor as nested tuples of plain numbers.
+
+    Under a dispatcher, one with choices that nobody looked at stays `_Unread`.
+    """
     if isinstance(outcome, Scalar):
         outcome = tensor_of(outcome)
     if isinstance(outcome, Tensor):
-        if dispatch is not None:
-            _require_settled(outcome, dispatch)
+        unread = None if dispatch is None else _unread(outcome, dispatch)
+        if unread is not None:
+            return unread
         outcome = outcome.tolist()
     if isinstance(outcome, (numpy.ndarray, numpy.generic)):
         outcome = outcome.tolist()
@@ -383,15 +427,57 @@ def _frozen(outcome: Any, dispatch: _Dispatch | None = None) -> Hashable:
     return _comparable(outcome)
 
 
-def _require_settled(outcome: Tensor, dispatch: _Dispatch) -> None:
-    """Decide the choices in a result. Raises `OpaqueRandomness` for one that is continuous."""
-    try:
-        dispatch.settle(outcome)
-    except NotUnderstood as reason:
-        raise dispatch.blinded("the program's result", reason) from None
-    if dispatch.interpreter.identities.has_noise(outcome):
-        continuous = NotUnderstood("is continuous: it has no finite law")
-        raise dispatch.blinded("the program's result", continuous)
+@dataclass(frozen=True, eq=False)
+class _Unread:
+    """A tensor in a result with choices that nobody has looked at, by their places in it."""
+
+    values: Tensor
+    choices: dict[int, Choice]
+
+    def read(self, world: World) -> Any:
+        """Return the tensor's values in a world, as nested lists."""
+        values = self.values.clone()
+        flat = values.view(-1)
+        for place, choice in self.choices.items():
+            flat[place] = choice.value(world)
+        return values.tolist()
+
+
+def _unread(outcome: Tensor, dispatch: _Dispatch) -> _Unread | None:
+    """Return a tensor in a result with the choices in it left open, None if there are none.
+
+    Raises `OpaqueRandomness` for a number that is continuous.
+    """
+    identities = dispatch.interpreter.identities
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+        ids = identities.of(outcome)
+        if ids is None:
+            return None
+        try:
+            numbers = {
+                place: identities.number(identity)
+                for place, identity in enumerate(ids.flatten().tolist())
+                if identity
+            }
+        except NotUnderstood as reason:
+            raise dispatch.blinded("the program's result", reason) from None
+        choices = {place: each for place, each in numbers.items() if isinstance(each, Choice)}
+        if len(choices) < len(numbers):
+            continuous = NotUnderstood("is continuous: it has no finite law")
+            raise dispatch.blinded("the program's result", continuous)
+        values = torch.empty(outcome.shape, dtype=outcome.dtype, device=outcome.device)
+        return _Unread(values.copy_(outcome), choices)
+
+
+def _read(frozen: Any, world: World) -> Hashable:
+    """Return the outcome in a world: what was not looked at is decided in it."""
+    if isinstance(frozen, _Unread):
+        return _frozen(frozen.read(world))
+    if isinstance(frozen, tuple):
+        return tuple(_read(each, world) for each in frozen)
+    if isinstance(frozen, frozenset):
+        return frozenset(_read(each, world) for each in frozen)
+    return frozen  # type: ignore[no-any-return]  # it was found to be hashable
 
 
 def _comparable(outcome: Any) -> Hashable:

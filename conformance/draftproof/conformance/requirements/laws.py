@@ -248,6 +248,7 @@ def sampling(case: Case, declared: Declaration, terms: Terms) -> Sampling:
         seed=terms.seed_of(case.id),
         effort=EFFORTS[terms.tier],
         budget=Budget(TESTS * terms.false_alarm, TESTS),
+        alone=terms.alone,
     )
     return Sampling(course, partial(_judge_course, case, course))
 
