@@ -134,7 +134,7 @@ def hold_exact(
         hold(
             found.law,
             slack=found.slack,
-            alone=-(-len(found.law) // 3),
+            alone=len(found.law),
             rows=min(-(-len(found.law) // 2) * at_once, _MOST_ROWS),
             one=lambda: _frozen(program()),
             many=many,
@@ -145,9 +145,9 @@ def _told(outcome: tuple[Hashable, Rational] | None) -> str:
     return "nothing" if outcome is None else repr(outcome[0])
 
 
-# A watched run has two to four outcomes, and costs some twelve real ones: a real call for every
-# third outcome, and one call of many rows, are a tenth of it. More rows tell little more.
-_MOST_ROWS = 2048
+# A watched run costs some twelve real ones: a real call for every outcome, and one of many rows,
+# are a tenth of a campaign at most. More rows than these tell little more.
+_MOST_ROWS = 1024
 
 
 @contextlib.contextmanager
