@@ -24,6 +24,8 @@ from packaging.utils import canonicalize_name
 HOUSE = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((HOUSE / "pyproject.toml").read_text(encoding="utf-8"))
 EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
+CLASSIFIERS: list[str] = PROJECT["project"]["classifiers"]
+PROMISED = [each.rpartition(" ")[2] for each in CLASSIFIERS if "Python :: 3." in each]
 
 
 def built(folder: Path, target: str, *, out: Path) -> Path:
@@ -133,15 +135,12 @@ def test_locks_have_the_versions_of_the_constraints() -> None:
 
 
 def test_each_promised_python_has_a_build_of_torch() -> None:
-    promised = [each for each in PROJECT["project"]["classifiers"] if "Python :: 3." in each]
     text = (HOUSE / "locks" / "torch.txt").read_text(encoding="utf-8")
     assert locked("torch.txt").keys() == {"torch"}
-    assert text.count("--hash=") == len(promised)
+    assert text.count("--hash=") == len(PROMISED)
 
 
 def test_every_python_that_is_promised_is_tested() -> None:
-    told = (line.rpartition(" ")[2] for line in PROJECT["project"]["classifiers"])
-    promised = [each for each in told if re.fullmatch(r"3\.\d+", each)]
     tests = yaml.safe_load((HOUSE / ".github/workflows/tests.yml").read_text(encoding="utf-8"))
-    assert tests["jobs"]["test"]["strategy"]["matrix"]["python"] == promised
-    assert PROJECT["project"]["requires-python"] == f">={promised[0]}"
+    assert tests["jobs"]["test"]["strategy"]["matrix"]["python"] == PROMISED
+    assert PROJECT["project"]["requires-python"] == f">={PROMISED[0]}"

@@ -123,6 +123,10 @@ def test_what_a_wrapper_wraps_is_known_and_told(place: Path) -> None:
     assert "code ran in files that the adapter does not declare as its own: " in said
     assert said.endswith(" and 3 more")
     assert "wrapper.py" not in said
+    (said,) = words.undeclared(
+        {"sources": [vars(found[f"{name}.py"]) for name in ("wrapper", "wrapped")]}
+    )
+    assert said.endswith(": wrapped.py")
 
 
 def test_what_is_declared_is_not_told_of() -> None:
@@ -153,7 +157,7 @@ def test_compiled_libraries_are_known_by_the_modules_that_refer_to_them(tmp_path
 
 
 def test_garbage_and_first_calls_leave_no_trace(place: Path) -> None:
-    """What is collected meanwhile, and caches that are filled, hang on what came before."""
+    """Garbage that is collected, and caches that are filled, hang on what came before."""
     adapter = written(place, f"{LITTER}\n{FAST}")
     before = gc.get_threshold()
     gc.set_threshold(20, 10**6, 10**6)

@@ -276,7 +276,7 @@ def test_a_verification_has_its_exact_law(program: Program) -> None:
 
 
 def test_what_nobody_looks_at_splits_no_run() -> None:
-    """What is returned as it was drawn is decided behind the run, once wherever it stands."""
+    """Numbers returned as they were drawn are decided behind the run, once wherever they stand."""
     tossed = exact_law(lambda: torch.rand(2) < tensor([0.25, 0.5]))
     assert tossed.runs == 1
     assert [str(weight) for _, weight in tossed.law.items()] == ["1/8", "1/8", "3/8", "3/8"]

@@ -37,7 +37,7 @@ class NotUnderstood(Exception):
 
 
 class World:
-    """What has become known of random numbers, and the chance that decides what is asked next.
+    """Knowledge of random numbers so far, and the chance that decides what is asked next.
 
     Numbers themselves never change: a world can be taken up where another stands, and go another
     way.

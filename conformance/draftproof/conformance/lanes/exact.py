@@ -477,7 +477,8 @@ def _read(frozen: Any, world: World) -> Hashable:
         return tuple(_read(each, world) for each in frozen)
     if isinstance(frozen, frozenset):
         return frozenset(_read(each, world) for each in frozen)
-    return frozen  # type: ignore[no-any-return]  # it was found to be hashable
+    outcome: Hashable = frozen
+    return outcome
 
 
 def _comparable(outcome: Any) -> Hashable:
