@@ -46,7 +46,7 @@ def test_every_requirement_is_decided_in_the_order_of_the_chapters() -> None:
         ([SKIPPED, PASS], PASS),
         ([PASS, INCONCLUSIVE, SKIPPED], INCONCLUSIVE),
         ([INCONCLUSIVE, FAIL, PASS], FAIL),
-        ([FAIL, ERROR, PASS], ERROR),
+        ([FAIL, ERROR, PASS], FAIL),
         ([SKIPPED, SKIPPED], SKIPPED),
     ],
 )
@@ -135,7 +135,7 @@ def test_only_what_is_binding_decides_over_all(
 
 def test_the_gravest_of_several_is_the_verdict() -> None:
     binding = [r for r in requirements().values() if r.level == "MUST"][:4]
-    verdicts = (PASS, INCONCLUSIVE, FAIL, ERROR)
+    verdicts = (PASS, INCONCLUSIVE, ERROR, FAIL)
     for count in range(1, 5):
         several = [
             Decision(requirement, verdict, (one := found(requirement.id, verdict)), (one,))

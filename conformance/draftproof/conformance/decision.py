@@ -23,7 +23,8 @@ _STATEFUL = tuple(a.name for a in ALGORITHMS.values() if a.stateful)
 
 _OF_TEXTS = "text.lossless"
 
-_SEVERITY = (SKIPPED, PASS, INCONCLUSIVE, FAIL, ERROR)
+# What failed is known, whatever else could not be judged.
+_SEVERITY = (SKIPPED, PASS, INCONCLUSIVE, ERROR, FAIL)
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def overall(decided: Iterable[Decision], *, strict: bool) -> str:
     verdicts = {
         INCONCLUSIVE if strict and decision.is_owed else decision.verdict for decision in binding
     }
-    return next((v for v in (ERROR, FAIL, INCONCLUSIVE) if v in verdicts), PASS)
+    return next((v for v in (FAIL, ERROR, INCONCLUSIVE) if v in verdicts), PASS)
 
 
 def _decisions(findings: Sequence[Finding], declared: Mapping[str, Any]) -> Iterator[Decision]:

@@ -511,6 +511,20 @@ def comparison_after_race() -> Any:
     return u.argmax().item(), u < 0.5
 
 
+def bits_viewed_before() -> Tensor:
+    noise = torch.empty(1)
+    bits = noise.view(torch.int32)
+    noise.uniform_()
+    return bits < tensor([0.25]).view(torch.int32)
+
+
+def noise_in_a_sparse_tensor() -> Tensor:
+    sparse = torch.sparse_coo_tensor(tensor([[0]]), torch.zeros(1), (1,), check_invariants=True)
+    sparse = sparse.coalesce()
+    sparse._values().uniform_()
+    return sparse.to_dense() >= 0.25
+
+
 OPAQUE: dict[str, tuple[Program, str]] = {
     "normal": (lambda: torch.randn(2), "aten.randn"),
     "normal_": (lambda: torch.empty(2).normal_(), "aten.normal_"),
@@ -542,6 +556,10 @@ OPAQUE: dict[str, tuple[Program, str]] = {
     "text of a number": (lambda: f"{torch.rand(1).item():.2f}", "__float__"),
     "text of a tensor": (lambda: str(torch.rand(2)), "__repr__"),
     "a data pointer": (lambda: torch.rand(2).data_ptr(), "data_ptr"),
+    "a function of Python's": (lambda: torch.rand(1).apply_(lambda u: u / 2) < 0.1, "apply_"),
+    "bits, viewed before": (bits_viewed_before, "aten.lt"),
+    "a sparse tensor": (noise_in_a_sparse_tensor, "aten._to_dense"),
+    "an order left open": (lambda: exponential().topk(2, sorted=False).indices[0], "aten.topk"),
     "a copy of noise": (lambda: copy.deepcopy(torch.rand(1)) < 0.5, "__deepcopy__"),
     "NaN in a minimum": (
         lambda: (tensor([torch.nan, 1.0]) * torch.rand(2)).argmin(),
@@ -593,6 +611,51 @@ def test_what_cannot_be_seen_through_is_named(program: Program, operator: str) -
     assert "test_exact.py:" in failure.value.source
 
 
+def drawn() -> Tensor:
+    return torch.multinomial(WEIGHTS, 1)
+
+
+def by_python_function() -> Tensor:
+    return drawn().apply_(lambda token: 2 - token).sub(2).neg()
+
+
+def by_function_of_two() -> Tensor:
+    return drawn().map_(tensor([2]), lambda token, two: two - token).sub(2).neg()
+
+
+def by_index_in_a_list() -> Tensor:
+    return torch.arange(3)[None][0, [drawn()[0]]]
+
+
+def by_memory_lent_before() -> int:
+    token = torch.zeros(1, dtype=torch.int64)
+    lent = numpy.from_dlpack(token)
+    token.copy_(drawn())
+    return int(lent[0])
+
+
+def by_tensor_lent_before() -> Tensor:
+    token = torch.zeros(1, dtype=torch.int64)
+    lent = torch.utils.dlpack.from_dlpack(token)
+    token.copy_(drawn())
+    return lent.clone()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        by_python_function,
+        by_function_of_two,
+        by_index_in_a_list,
+        by_memory_lent_before,
+        by_tensor_lent_before,
+    ],
+)
+def test_a_choice_is_decided_where_memory_is_read_past_the_operators(program: Program) -> None:
+    found = law(program).map(lambda token: token if isinstance(token, int) else token[0])
+    assert found == Law(DRAW)
+
+
 def test_the_programs_own_line_is_named() -> None:
     def program() -> Tensor:
         noise = torch.rand(2)
@@ -624,7 +687,7 @@ def test_a_logarithm_that_is_always_nan_is_named() -> None:
 
 
 def test_a_loop_without_an_end_is_not_enumerated(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("draftproof.conformance.lanes.exact._MOST_CHOICES", 500)
+    monkeypatch.setattr("draftproof.conformance.lanes._replay._MOST_CHOICES", 500)
 
     def program() -> int:
         tries = 0

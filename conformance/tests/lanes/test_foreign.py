@@ -107,6 +107,41 @@ def test_a_generator_that_the_program_seeds_draws_nothing_random() -> None:
     assert "Generator().manual_seed(7)" in failure.value.source
 
 
+def test_a_generator_that_is_made_and_seeded_by_another_name_is_refused() -> None:
+    """It draws one of sixteen numbers, which the lane would take for any."""
+    made = torch.Generator
+
+    def program() -> torch.Tensor:
+        generator = made().manual_seed(int(torch.randint(0, 16, ())))
+        return torch.rand(1, generator=generator) < 0.5
+
+    with pytest.raises(OpaqueRandomness, match="is made by the program in each run"):
+        exact_law(program)
+
+
+def test_generators_from_outside_may_be_met_in_some_runs_only() -> None:
+    ours = [torch.Generator().manual_seed(seed) for seed in (7, 8)]
+
+    def program() -> tuple[bool, bool]:
+        first = bool(torch.rand((), generator=ours[0]) < 0.5)
+        return first, first and bool(torch.rand((), generator=ours[1]) < 0.5)
+
+    assert {outcome: str(weight) for outcome, weight in exact_law(program).law.items()} == {
+        (True, True): "1/4",
+        (True, False): "1/4",
+        (False, False): "1/2",
+    }
+
+
+def test_memory_that_is_handed_out_in_a_capsule_is_refused() -> None:
+    def program() -> torch.Tensor:
+        token = torch.multinomial(torch.tensor([0.25, 0.75]), 1)
+        return torch.from_dlpack(torch.utils.dlpack.to_dlpack(token))  # type: ignore[attr-defined]  # it is there
+
+    with pytest.raises(OpaqueRandomness, match="hands out a tensor's memory"):
+        exact_law(program)
+
+
 def test_a_refusal_that_is_caught_is_a_refusal_still() -> None:
     def program() -> int:
         try:

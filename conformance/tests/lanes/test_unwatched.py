@@ -328,6 +328,16 @@ def test_floats_are_not_compared() -> None:
     assert found.alone.sum() > 0
 
 
+@pytest.mark.parametrize("kind", [int, float])
+def test_a_token_is_one_as_a_float_too(kind: Callable[[int], Any]) -> None:
+    """Behind floats a verifier would hide from real runs whatever it does in them."""
+    law = exact_law(lambda: kind(int(torch.rand(()) < 0.5)))
+    with unwatched.holding(0) as found:
+        hold_exact(law, lambda: kind(0), many=lambda count: {kind(0): count}, at_once=64)
+    assert unwatched.off_by(found.rows.tolist()) > 0.4
+    assert unwatched.off_by(found.alone.tolist()) > 0.4
+
+
 def test_nothing_is_run_again_where_nothing_is_held() -> None:
     calls = 0
 

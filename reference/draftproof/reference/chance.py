@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
 from draftproof.reference.errors import NotADistribution
 from draftproof.reference.law import Law
@@ -59,7 +59,7 @@ def enumerate_law(program: Callable[[Chance], Outcome]) -> Law[Outcome]:
 
 def enumerate_runs(program: Callable[[Chance], Outcome]) -> Iterator[tuple[Outcome, Rational]]:
     """Yield (outcome, probability) for every run of `program`, depth first."""
-    replay: _Replay | None = _Replay([])
+    replay: Replay | None = Replay()
     while replay is not None:
         outcome = program(replay)
         yield outcome, replay.probability()
@@ -71,16 +71,26 @@ def sample(program: Callable[[Chance], Outcome], random: Random) -> Outcome:
     return program(_Dice(random))
 
 
-class _Replay:
-    """Gives the answers that it was told to give, then the first possible ones."""
+Answer: TypeAlias = tuple[tuple[Rational, ...], int]
+"""The weights of a random choice, and the index that was chosen."""
 
-    def __init__(self, told: list[tuple[tuple[Rational, ...], int]]) -> None:
+
+class Replay:
+    """Gives the answers that it was told to give, then the first possible ones.
+
+    The first `fixed` of them stay the same in all replays that come `next`; `given` has those that
+    were asked for.
+    """
+
+    def __init__(self, told: Sequence[Answer] = (), *, fixed: int = 0) -> None:
         self._told = told
-        self._given: list[tuple[tuple[Rational, ...], int]] = []
+        self._fixed = fixed
+        self.given: list[Answer] = []
 
     def draw(self, weights: Sequence[Rational]) -> int:
+        """Return the next answer. Raises `NondeterministicProgram` if it was told of others."""
         asked = _distribution(weights)
-        step = len(self._given)
+        step = len(self.given)
         if step < len(self._told):
             told, answer = self._told[step]
             if told != asked:
@@ -90,32 +100,33 @@ class _Replay:
                 )
         else:
             answer = _next_possible(asked, -1)
-        self._given.append((asked, answer))
+        self.given.append((asked, answer))
         return answer
 
     def coin(self, probability: Rational) -> bool:
+        """Return whether the next answer is 0, of two with this probability of the first."""
         return self.draw((probability, _complement(probability))) == 0
 
     def probability(self) -> Rational:
         """Return the probability of all the answers given."""
         product = ONE
-        for weights, answer in self._given:
+        for weights, answer in self.given:
             product *= weights[answer]
         return product
 
-    def next(self) -> _Replay | None:
+    def next(self) -> Replay | None:
         """Return the replay of the next sequence of answers, None after the last one."""
-        if len(self._given) < len(self._told):
+        if self._fixed < len(self._told) and len(self.given) < len(self._told):
             raise NondeterministicProgram(
-                f"a run made {len(self._given)} random choices where another with the same "
+                f"a run made {len(self.given)} random choices where another with the same "
                 f"choices made at least {len(self._told)}"
             )
-        told = list(self._given)
-        while told:
+        told = list(self.given)
+        while len(told) > self._fixed:
             weights, answer = told.pop()
             following = _next_possible(weights, answer)
             if following < len(weights):
-                return _Replay([*told, (weights, following)])
+                return Replay([*told, (weights, following)], fixed=self._fixed)
         return None
 
 

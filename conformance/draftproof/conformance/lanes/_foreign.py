@@ -36,7 +36,7 @@ def generators_untouched(program: Callable[[], Any]) -> Iterator[None]:
     before = states()
     private_before = [_state(generator) for generator in private]
     refused: list[OpaqueRandomness] = []
-    with _no_threads(refused), _no_seeding(refused):
+    with _no_threads(refused), _no_seeding(refused), _no_capsules(refused):
         yield
     if refused:
         # A program that catches everything must not turn a refusal into a law.
@@ -105,6 +105,26 @@ def _no_seeding(refused: list[OpaqueRandomness]) -> Iterator[None]:
         yield
     finally:
         torch.Generator = made  # type: ignore[misc]  # as above
+
+
+@contextmanager
+def _no_capsules(refused: list[OpaqueRandomness]) -> Iterator[None]:
+    """Refuse `to_dlpack`, through which others read a tensor's memory, and which no mode sees."""
+    handed_out = torch._C._to_dlpack
+
+    def guarded(*_: Any) -> Any:
+        reason = "hands out a tensor's memory, which is then read where nobody can follow"
+        refused.append(OpaqueRandomness("to_dlpack", reason, program_line()))
+        raise refused[-1]
+
+    places = (torch, torch.utils.dlpack)
+    for place in places:
+        place.to_dlpack = guarded  # type: ignore[attr-defined]  # no other hook
+    try:
+        yield
+    finally:
+        for place in places:
+            place.to_dlpack = handed_out  # type: ignore[attr-defined]  # as above
 
 
 def _text(program: Any) -> Hashable:

@@ -8,7 +8,7 @@ of its `Noise` or `Choice`. A view of the one is the same view of the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -25,7 +25,7 @@ _STALE = -1
 class _Shadow:
     storage: StorageWeakRef
     ids: Tensor
-    item_size: int
+    dtype: torch.dtype
 
 
 class Identities:
@@ -36,6 +36,7 @@ class Identities:
         self._ids: dict[Noise | Choice, int] = {}
         # Holding a weak reference keeps a storage's address from being used again.
         self._shadows: dict[int, _Shadow] = {}
+        self._exposed: dict[int, StorageWeakRef] = {}
 
     def begin_run(self) -> None:
         """Forget the last run: what outlives it may be overwritten, but not read."""
@@ -45,6 +46,17 @@ class Identities:
             del self._shadows[address]
         for shadow in self._shadows.values():
             shadow.ids[shadow.ids != 0] = _STALE
+
+    def expose(self, tensor: Tensor) -> None:
+        """Note that others read the tensor's memory from now on, who pass no operator."""
+        storage = tensor.untyped_storage()
+        self._exposed[storage._cdata] = StorageWeakRef(storage)  # type: ignore[no-untyped-call]  # torch is untyped
+
+    def is_exposed(self, tensor: Tensor) -> bool:
+        """Return whether others read the tensor's memory: it has no numbers left open, then."""
+        storage = tensor.untyped_storage()
+        # Memory that numpy shares has lost the right to be resized.
+        return storage._cdata in self._exposed or not storage.resizable()
 
     def id_of(self, number: Noise | Choice) -> int:
         """Return the id under which tensors hold `number`."""
@@ -61,7 +73,11 @@ class Identities:
 
     def of(self, tensor: Tensor) -> Tensor | None:
         """Return the ids of the tensor's elements (same shape), None if none is random."""
-        if not self._shadows or tensor.layout is not torch.strided:
+        if not self._shadows:
+            return None
+        if tensor.layout is not torch.strided:
+            if any(self.of(part) is not None for part in _parts(tensor)):
+                raise NotUnderstood("keeps random numbers in a tensor that is not dense")
             return None
         shadow = self._shadow(tensor)
         if shadow is None:
@@ -97,21 +113,47 @@ class Identities:
         if shadow is not None:
             _like_view(shadow, tensor).copy_(ids)
 
-    def settle(self, tensor: Tensor, world: World) -> None:
-        """Decide every choice among the tensor's elements and write the values into it."""
+    def undecided(self, tensor: Tensor) -> dict[int, Choice]:
+        """Return the choices among the tensor's elements, by their places in its storage."""
         ids = self.of(tensor)
         if ids is None:
+            return {}
+        shadow = self._shadows[tensor.untyped_storage()._cdata].ids
+        places = _like_view(torch.arange(shadow.numel(), device=shadow.device), tensor)
+        found = {}
+        for place in dict.fromkeys(places[ids != 0].tolist()):
+            number = self.number(int(shadow[place]))
+            if isinstance(number, Choice):
+                found[place] = number
+        return found
+
+    def write(self, tensor: Tensor, values: Mapping[int, int]) -> None:
+        """Write ordinary numbers into the tensor's storage, at these places."""
+        if not values:
             return
         shadow = self._shadows[tensor.untyped_storage()._cdata].ids
         # Inference mode may write to every tensor; what was born in it, no other mode may.
         with torch.inference_mode():
             memory = tensor.detach().as_strided((shadow.numel(),), (1,), 0)
-            places = _like_view(torch.arange(shadow.numel(), device=shadow.device), tensor)
-            for place in dict.fromkeys(places[ids != 0].tolist()):
-                number = self.number(int(shadow[place]))
-                if isinstance(number, Choice):
-                    memory[place] = number.value(world)
-                    shadow[place] = 0
+            for place, value in values.items():
+                memory[place] = value
+                shadow[place] = 0
+
+    def settle(self, tensor: Tensor, world: World) -> None:
+        """Decide every choice among the tensor's elements and write the values into it."""
+        for place, choice in self.undecided(tensor).items():
+            self.write(tensor, {place: choice.value(world)})
+
+    def duplicate(self, tensor: Tensor) -> Tensor:
+        """Return a tensor of the same form with a storage of its own, random numbers included."""
+        memory = _memory(tensor)
+        # What inference mode makes, no other mode may write to.
+        with torch.inference_mode(mode=False):
+            copied = memory.detach().clone()
+        shadow = self._shadow(memory) if self._shadows else None
+        if shadow is not None and shadow.any():
+            self._new_shadow(copied).copy_(shadow)
+        return copied.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
 
     def _shadow(self, tensor: Tensor) -> Tensor | None:
         """Return the ids of all elements of the tensor's storage, None if none was ever random."""
@@ -119,11 +161,11 @@ class Identities:
         shadow = self._shadows.get(storage._cdata)
         if shadow is None:
             return None
-        if shadow.item_size != tensor.element_size():
+        if shadow.dtype is not tensor.dtype:
             if shadow.ids.any():
-                raise NotUnderstood("views random numbers as numbers of another size")
+                raise NotUnderstood("views random numbers as numbers of another type")
             return self._new_shadow(tensor)
-        missing = storage.nbytes() // shadow.item_size - len(shadow.ids)
+        missing = storage.nbytes() // tensor.element_size() - len(shadow.ids)
         if missing > 0:
             # `resize_` made the storage longer; what it held stayed where it was.
             with torch.inference_mode(mode=False):
@@ -136,12 +178,29 @@ class Identities:
         with torch.inference_mode(mode=False):
             ids = torch.zeros(length, dtype=torch.int64, device=tensor.device)
         weak = StorageWeakRef(storage)  # type: ignore[no-untyped-call]  # torch is untyped
-        self._shadows[storage._cdata] = _Shadow(weak, ids, tensor.element_size())
+        self._shadows[storage._cdata] = _Shadow(weak, ids, tensor.dtype)
         return ids
+
+
+def _parts(tensor: Tensor) -> list[Tensor]:
+    """Return the dense tensors of which a sparse one is made."""
+    if tensor.layout is torch.sparse_coo:
+        return [tensor._indices(), tensor._values()]
+    if tensor.layout in {torch.sparse_csr, torch.sparse_bsr}:
+        return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+    if tensor.layout in {torch.sparse_csc, torch.sparse_bsc}:
+        return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
+    return []
 
 
 def _is_freed(storage: StorageWeakRef) -> bool:
     return storage.expired()  # type: ignore[no-any-return,no-untyped-call]  # torch is untyped
+
+
+def _memory(tensor: Tensor) -> Tensor:
+    """Return all that the tensor's storage holds."""
+    length = tensor.untyped_storage().nbytes() // tensor.element_size()
+    return tensor.as_strided((length,), (1,), 0)
 
 
 def _like_view(memory: Tensor, tensor: Tensor) -> Tensor:

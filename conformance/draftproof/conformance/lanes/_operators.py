@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise, product
 from math import copysign, inf, isinf, isnan, nan
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -42,7 +42,6 @@ from draftproof.conformance.lanes._noise import (
 )
 from draftproof.conformance.lanes._streams import Rewound, Streams
 from draftproof.conformance.precise import extended, log
-from draftproof.reference.chance import Chance
 from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational
 
 # Significant bits, and the exponent of the smallest positive number, of the narrow floats.
@@ -132,27 +131,40 @@ _WIDE = (torch.int32, torch.int64, torch.float32, torch.float64)
 
 
 class Interpreter:
-    """Runs operators of one run of a program, following its random numbers."""
+    """Runs operators of one run of a program, following its random numbers.
 
-    def __init__(self, identities: Identities, chance: Chance) -> None:
+    `settle` makes the choices in a tensor ordinary numbers. `slack` has that of every ranking that
+    was met, by the ranking.
+    """
+
+    def __init__(self, identities: Identities, settle: Callable[[Tensor], None]) -> None:
         self.identities = identities
-        self.world = World(chance)
-        self.slack: Rational = ZERO
+        self.settle = settle
+        self.slack: dict[Ranking, Rational] = {}
         self.streams = Streams()
-        self._rankings: dict[object, Ranking] = {}
+        self._rankings: dict[object, tuple[Ranking, Rational]] = {}
         self._places: dict[tuple[Ranking, int], Choice] = {}
 
     def run(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return what `func` returns. Raises `NotUnderstood`."""
-        name, is_random, reads_no_values = _traits(func)
-        if name in _DRAWS:
-            try:
-                self.streams.draw(_bound(func, args, kwargs).get("generator"))
-            except Rewound as reason:
-                raise NotUnderstood(str(reason)) from None
-            return _DRAWS[name](self, func, args, kwargs)
-        if is_random:
+        if traits(func).is_random:
+            self.note_draw(func, args, kwargs)
+        return self.follow(func, args, kwargs)
+
+    def note_draw(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> None:
+        """Note that an operator draws. Raises `NotUnderstood` where that is not random."""
+        if _name(func) not in _DRAWS:
             raise NotUnderstood("draws random numbers of a kind that is not known")
+        try:
+            self.streams.draw(_bound(func, args, kwargs).get("generator"))
+        except Rewound as reason:
+            raise NotUnderstood(str(reason)) from None
+
+    def follow(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Return what `func` returns, a draw of which was noted. Raises `NotUnderstood`."""
+        name, is_random, reads_no_values = traits(func)
+        if is_random:
+            return _DRAWS[name](self, func, args, kwargs)
         if reads_no_values:
             return func(*args, **kwargs)
         touched = self.identities.among(tensors_in((*args, *kwargs.values())))
@@ -190,10 +202,6 @@ class Interpreter:
         for tensor in touched:
             self.refuse_noise(tensor)
         return func(*args, **kwargs)
-
-    def settle(self, tensor: Tensor) -> None:
-        """Make the tensor's choices ordinary numbers."""
-        self.identities.settle(tensor, self.world)
 
     def refuse_noise(self, tensor: Tensor) -> None:
         """Raise `NotUnderstood` if an element is continuous noise."""
@@ -464,6 +472,8 @@ class Interpreter:
         dim = given.get("dim")
         if "other" in given or values.dim() == 0:
             raise NotUnderstood("takes the larger or smaller of noise and something else")
+        if given.get("sorted") is False and given["k"] > 1:
+            raise NotUnderstood("takes the largest of noise in an order that torch leaves open")
         ids, known = self._ids(values), values.detach().double()
         if name in ("argmin", "min") and known[ids == 0].isnan().any():
             raise NotUnderstood("races noise against NaN, which is the smallest here")
@@ -502,9 +512,11 @@ class Interpreter:
         key = (contenders, largest)
         if key not in self._rankings:
             noises = [c for c in contenders if not isinstance(c, Choice)]
-            self._rankings[key], slack = ranking(noises, largest=largest)
-            self.slack += slack
-        return [self._id(self._place(self._rankings[key], place)) for place in range(count)]
+            self._rankings[key] = ranking(noises, largest=largest)
+        ranked, slack = self._rankings[key]
+        if slack:
+            self.slack[ranked] = slack
+        return [self._id(self._place(ranked, place)) for place in range(count)]
 
     def _bin(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         """Answer searchsorted and bucketize: how many of the sorted edges lie below noise."""
@@ -545,8 +557,7 @@ class Interpreter:
     def _attach(self, tensor: Tensor, ids: Tensor) -> None:
         """Declare what the tensor's elements are; at once, where others see its memory."""
         self.identities.attach(tensor, ids)
-        # Memory that numpy shares has lost the right to be resized.
-        if not tensor.untyped_storage().resizable():
+        if self.identities.is_exposed(tensor):
             self._ordinary([tensor])
 
     def _id(self, number: Noise | Choice) -> int:
@@ -749,16 +760,24 @@ def _name(func: OpOverload) -> str:
     return name[:-1] if name.endswith("_") and not name.endswith("__") else name
 
 
-@cache
-def _traits(func: OpOverload) -> tuple[str, bool, bool]:
-    """Return the name, whether the operator draws, and whether it reads no element.
+class Traits(NamedTuple):
+    """An operator's name, whether it draws, and whether it reads no element.
 
     Views, and results that depend on shapes and types alone, read no element.
     """
+
+    name: str
+    is_random: bool
+    reads_no_values: bool
+
+
+@cache
+def traits(func: OpOverload) -> Traits:
+    """Return the traits of an operator."""
     name, overload = _name(func), func._overloadname
     # `view(dtype)` reads bits, and `out=` arguments are written to.
     harmless = name in _VIEWS | _SHAPES and overload not in ("dtype", "out")
-    return name, torch.Tag.nondeterministic_seeded in func.tags, harmless
+    return Traits(name, torch.Tag.nondeterministic_seeded in func.tags, harmless)
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from secrets import randbits
 
 import numpy
 import torch
@@ -28,6 +29,11 @@ def seeded(seed: int) -> Iterator[None]:
             numpy.random.set_state(theirs)
 
 
+_FIRST = randbits(60)
+SEEDS = range(_FIRST, _FIRST + 2**60)
+"""The seeds of the generators of requests, which no program knows, nor others have by chance."""
+
+
 class Rewound(Exception):
     """A generator does not draw new numbers; the message completes 'it'."""
 
@@ -40,9 +46,12 @@ class Streams:
     """The generators that a run of a program draws from: whether what they draw is new.
 
     No number is taken from them, so each is moved on at every draw, and left as it was in the end.
+    `foreign` has those that are not a request's: the program may have made and seeded them, or
+    they were there before.
     """
 
     def __init__(self) -> None:
+        self.foreign: list[torch.Generator] = []
         self._generators: list[torch.Generator] = []
         self._first: list[torch.Tensor] = []
         self._last: list[bytes] = []
@@ -62,6 +71,8 @@ class Streams:
                 raise Rewound("draws from a generator without a seed: what it draws is fixed")
             known = len(self._generators)
             self._generators.append(generator)
+            if generator is not torch.default_generator and generator.initial_seed() not in SEEDS:
+                self.foreign.append(generator)
             self._first.append(state)
             self._last.append(b"")
         elif state.numpy().tobytes() != self._last[known]:

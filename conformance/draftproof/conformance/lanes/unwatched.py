@@ -11,7 +11,8 @@ moves all laws a little is seen by it, where each law by itself would show gross
 Calls of one row and rows of one call are counted apart: a program may take another way with one
 row, and rows of one call may disturb each other.
 
-What is compared are whole numbers and words: floats may be rounded differently in a real run.
+What is compared are whole numbers, floats among them, and words: other floats may be rounded
+differently in a real run.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from itertools import count
+from math import isfinite
 from typing import Any
 
 import numpy
 import torch
 from numpy.typing import NDArray
 
-from draftproof.conformance.lanes._streams import seeded
+from draftproof.conformance.lanes._streams import SEEDS, seeded
 from draftproof.conformance.statistics import (
     Evidence,
     Null,
@@ -91,7 +92,7 @@ class Held:
 
 # While a program runs under the exact lane, torch's own is one that must not be seeded.
 _GENERATOR = torch.Generator
-_SEEDS = count(1)
+_SEEDS = iter(SEEDS)
 
 _HELD: ContextVar[Held | None] = ContextVar("held", default=None)
 _RUNNING: ContextVar[Held | None] = ContextVar("running", default=None)
@@ -168,14 +169,14 @@ def _places(law: Law[Any], seen: Mapping[Hashable, int], random: numpy.random.Ge
     counts = _nothing()
     weights: dict[Hashable, float] = {}
     for outcome, weight in law.items():
-        known = _without_floats(outcome)
+        known = _comparable(outcome)
         weights[known] = weights.get(known, 0.0) + float(weight)
     starts, running = {}, 0.0
     for outcome in sorted(weights, key=repr):
         starts[outcome] = running
         running += weights[outcome]
     for outcome, times in sorted(seen.items(), key=repr):
-        outcome = _without_floats(outcome)
+        outcome = _comparable(outcome)
         if outcome not in weights:
             counts[BINS] += times
             continue
@@ -185,12 +186,20 @@ def _places(law: Law[Any], seen: Mapping[Hashable, int], random: numpy.random.Ge
     return counts
 
 
-def _without_floats(outcome: Any) -> Hashable:
+def _comparable(outcome: Any) -> Hashable:
     if isinstance(outcome, tuple):
-        return tuple(map(_without_floats, outcome))
+        return tuple(map(_comparable, outcome))
     if isinstance(outcome, frozenset):
-        return frozenset(map(_without_floats, outcome))
-    return None if isinstance(outcome, float) else outcome
+        return frozenset(map(_comparable, outcome))
+    if not isinstance(outcome, float):
+        known: Hashable = outcome
+        return known
+    whole = round(outcome) if isfinite(outcome) else None
+    return whole if whole is not None and abs(outcome - whole) < _ROUNDED else None
+
+
+_ROUNDED = 2.0**-10
+"""A float as near to a whole number stands for it: an accepted length or a token, as a float."""
 
 
 # --- what it came to --------------------------------------------------------------------------

@@ -30,7 +30,7 @@ REPEAT = "draftproof check-certificate CERTIFICATE.json --rerun --adapter ADAPTE
 INAPPLICABLE = "inapplicable"
 """What a requirement is called that asks nothing of an adapter, by what it declares."""
 
-_GRAVEST_FIRST = (ERROR, FAIL, INCONCLUSIVE, PASS, SKIPPED, INAPPLICABLE)
+_GRAVEST_FIRST = (FAIL, ERROR, INCONCLUSIVE, PASS, SKIPPED, INAPPLICABLE)
 
 
 def plain(value: Any) -> Any:

@@ -1,0 +1,142 @@
+"""The two torch modes under which a program is watched.
+
+All operators of torch pass the one; the other guards the doors through which Python reads a
+tensor's memory past the operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from draftproof.conformance.lanes._noise import NotUnderstood
+from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
+from draftproof.reference.errors import InvalidInput
+
+# What an operator of torch never raises.
+_NEVER_TORCHS = (ArithmeticError, AssertionError, AttributeError, InvalidInput, KeyError)
+
+
+class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
+    """Hands every operator to `run`."""
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Dynamo would otherwise be imported, for a second, to be told to keep out of here.
+        return False
+
+    def __init__(self, run: Callable[[OpOverload, Any, Any], Any]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch is
+        self._run = run
+        self.opaque: OpaqueRandomness | None = None
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not isinstance(func, OpOverload):
+            raise self.blinded(str(func), NotUnderstood("runs a program inside of the program"))
+        if _is_composite(func):
+            # Inference mode does not take operators apart into the ones that we know.
+            with self:
+                return func.decompose(*args, **(kwargs or {}))
+        # Our own code must not meet the guards that are set for the program's.
+        with torch._C.DisableTorchFunction():
+            try:
+                return self._run(func, args, kwargs or {})
+            except NotUnderstood as reason:
+                raise self.blinded(str(func), reason) from None
+            except _NEVER_TORCHS as error:
+                # Ours to answer for: the program must not be blamed for it.
+                ours = NotUnderstood(f"could not be followed: {error!r}")
+                raise self.blinded(str(func), ours) from error
+
+    def blinded(self, operator: str, reason: NotUnderstood) -> OpaqueRandomness:
+        """Return, and remember, the error that names the operator and the program's own line."""
+        self.opaque = OpaqueRandomness(operator, str(reason), program_line())
+        return self.opaque
+
+
+class Doors(TorchFunctionMode):
+    """Guards the doors: `look` answers, or returns `PASSED` and lets the program read for itself.
+
+    It is called with the function and its arguments, and operators are watched meanwhile.
+    """
+
+    def __init__(self, dispatch: Dispatch, look: Callable[[Any, Any, Any], Any]) -> None:
+        super().__init__()
+        self._dispatch = dispatch
+        self._look = look
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func in _COPIERS and args and isinstance(args[-1], Tensor):
+            return func(*args, **kwargs)
+        if func in _INDEXERS:
+            # An index that is a list of tensors is read at once; tensors alone are operators'.
+            read = [each for each in _indices(args[1]) if isinstance(each, list)]
+            args_read = (read,) if read else None
+        else:
+            args_read = args if func in READERS or func in _COPIERS else None
+        if args_read is not None:
+            try:
+                answer = self._look(func, args_read, kwargs)
+            except NotUnderstood as reason:
+                raise self._dispatch.blinded(func.__name__, reason) from None
+            if answer is not PASSED:
+                return answer
+        return func(*args, **kwargs)
+
+
+PASSED = object()
+"""Let the program read for itself."""
+
+READERS = {
+    Tensor.__array__,
+    Tensor.__bool__,
+    Tensor.__complex__,
+    Tensor.__deepcopy__,
+    Tensor.__dlpack__,
+    Tensor.__float__,
+    Tensor.__format__,
+    Tensor.__index__,
+    Tensor.__int__,
+    Tensor.__reduce_ex__,
+    Tensor.__repr__,
+    Tensor.apply_,
+    Tensor.data_ptr,
+    Tensor.item,
+    Tensor.map2_,
+    Tensor.map_,
+    Tensor.numpy,
+    Tensor.storage,
+    Tensor.tensor_split,
+    Tensor.tolist,
+    Tensor.untyped_storage,
+    torch.save,
+    torch.tensor_split,
+}
+
+EXPOSING = {Tensor.__dlpack__, Tensor.data_ptr}
+"""Behind these, a tensor's memory is read or written at any time, past the operators."""
+
+# These read the tensors in a list, but pass a tensor itself on to the dispatcher.
+_COPIERS = {Tensor.new, Tensor.new_tensor, torch.as_tensor, torch.asarray, torch.tensor}
+
+_INDEXERS = {Tensor.__getitem__, Tensor.__setitem__}
+
+
+def _indices(index: Any) -> tuple[Any, ...]:
+    return index if isinstance(index, tuple) else (index,)
+
+
+@cache
+def _is_composite(func: OpOverload) -> bool:
+    name = func.name()  # type: ignore[no-untyped-call]  # torch is untyped
+    return torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")
