@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy
@@ -258,3 +259,20 @@ def test_only_continuous_rows_of_the_vocabulary_may_race() -> None:
     assert not raced(lambda: torch.rand(4, 1))
     assert not raced(lambda: torch.rand(3))
     assert not raced(lambda: torch.bernoulli(WEIGHTS))
+
+
+def test_generators_that_a_program_makes_anew_in_each_call_are_refused() -> None:
+    lasting, tape = torch.Generator(), Tape(vocabulary=4)
+
+    def call(made: Callable[[], torch.Generator]) -> None:
+        playback = Playback(tape, [NOWHERE])
+        with playback:
+            torch.rand(1, generator=made())
+        playback.finish()
+
+    for _ in range(100):
+        call(lambda: lasting)
+    for seed in range(7):
+        call(partial(torch.Generator().manual_seed, seed))
+    with pytest.raises(OpaqueRandomness, match="generators that the program makes"):
+        call(partial(torch.Generator().manual_seed, 7))

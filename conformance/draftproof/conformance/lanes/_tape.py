@@ -30,6 +30,7 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from draftproof.conformance.lanes import _operators as operators
+from draftproof.conformance.lanes._streams import SEEDS
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
 
 Point: TypeAlias = NDArray[numpy.int64]
@@ -40,6 +41,9 @@ NOWHERE: Point = numpy.zeros(0, dtype=numpy.int64)
 
 # Indices are int64.
 _MOST_NUMBERS = 2**62
+
+# A program may have brought a few generators; one that makes them has more after as many calls.
+_MOST_GENERATORS = 8
 
 # Points made before a column was known hold, in it, what the program was given instead.
 _BASE_SEED = 0
@@ -80,6 +84,20 @@ class Tape:
         self.numbers = NOWHERE
         self.is_sealed = False
         self.calls = 0
+        self._foreign: list[torch.Generator] = []
+
+    def meet(self, generator: torch.Generator | None, operator: str) -> None:
+        """Note the generator of a draw. Raises `OpaqueRandomness` where there is a new one a call.
+
+        The program has made it and may have seeded it, so that it does not draw anything.
+        """
+        if generator is None or generator.initial_seed() in SEEDS:
+            return
+        if not any(generator is known for known in self._foreign):
+            self._foreign.append(generator)
+        if len(self._foreign) > _MOST_GENERATORS:
+            reason = "draws from generators that the program makes, which decides what they draw"
+            raise OpaqueRandomness(operator, reason, program_line())
 
     def padded(self, point: Point) -> Point:
         """Return the point with the indices that were fed for columns that it did not know."""
@@ -164,6 +182,7 @@ class Playback(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
             reason = "draws random numbers of a kind that cannot be fed"
             raise OpaqueRandomness(str(func), reason, program_line())
         given = operators._bound(func, args, kwargs)
+        self._tape.meet(given.get("generator"), str(func))
         default = torch.int64 if operators._name(func).startswith("randint") else None
         if "generator" in given:
             # The operator itself checks its arguments and shapes the result.
