@@ -51,6 +51,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from draftproof.conformance.lanes import _foreign as foreign
+from draftproof.conformance.lanes._interpreted import patched_once
 from draftproof.conformance.lanes._race import Search
 from draftproof.conformance.lanes._search import (
     Node,
@@ -128,7 +129,12 @@ def probed_laws(
     program raises.
     """
     refusal = None
-    with foreign.generators_untouched(partial(verify, (0,))), _one_thread(), _uncompiled():
+    with (
+        foreign.generators_untouched(partial(verify, (0,))),
+        _one_thread(),
+        _uncompiled(),
+        patched_once(),
+    ):
         try:
             program = _Program(verify, vocabulary, most_runs, held_back, at_once, [0] * subjects)
             laws = _laws(program, batched=batched and subjects > 0)
@@ -160,7 +166,7 @@ def hold_probed(
 
     `verify(n)` runs the program once on n rows, each of which has that law.
     """
-    with _one_thread(), _uncompiled():
+    with _one_thread(), _uncompiled(), patched_once():
         hold(
             law,
             slack=slack,
