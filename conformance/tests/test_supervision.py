@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 WORK = """
-import atexit, ctypes, os, signal, sys, time
+import atexit, ctypes, os, signal, sys, threading, time
 from pathlib import Path
 from draftproof.conformance.supervision import judging, supervised
 
@@ -126,15 +126,30 @@ def test_every_command_is_supervised(tmp_path: Path) -> None:
     assert "Error: the command could not run: it ended the process with exit code 0" in ran.stderr
 
 
-def test_an_exit_handler_does_not_turn_a_failure_into_a_success() -> None:
-    assert worked("atexit.register(os._exit, 0); return 1").returncode == 1
-    assert worked("atexit.register(os._exit, 7); return 0").returncode == 7
+@pytest.mark.parametrize("code", [0, 1, 6])
+@pytest.mark.parametrize(
+    "left",
+    [
+        "atexit.register(os._exit, 0)",
+        "atexit.register(os._exit, 7)",
+        "atexit.register(os.abort)",
+        "atexit.register(time.sleep, 600)",
+        "threading.Thread(target=time.sleep, args=(600,)).start()",
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN); atexit.register(time.sleep, 600)",
+    ],
+)
+def test_the_exit_code_of_work_that_is_done_stands(left: str, code: int) -> None:
+    """An exit handler or a thread of a program under test neither replaces it nor holds it up."""
+    began = time.monotonic()
+    ran = worked(f"{left}; print('done'); return {code}")
+    assert (ran.returncode, ran.stdout, ran.stderr) == (code, "done\n", "")
+    assert time.monotonic() - began < 30
 
 
-def test_a_crash_after_the_work_is_told() -> None:
-    ran = worked("atexit.register(os.abort); return 0")
-    assert ran.returncode == 3
-    assert "Error: mine: the process ended by signal 6 (Aborted) after the work" in ran.stderr
+def test_exit_handlers_have_a_moment(tmp_path: Path) -> None:
+    ran = worked(f"atexit.register(Path({str(tmp_path / 'tidy')!r}).touch); return 1")
+    assert ran.returncode == 1
+    assert (tmp_path / "tidy").exists()
 
 
 def test_a_fork_of_the_command_has_no_say() -> None:

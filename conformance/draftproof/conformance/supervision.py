@@ -2,8 +2,9 @@
 
 Programs under test share the process of the command that judges them, and can end it: by
 `os._exit`, a segmentation fault, or a lack of memory. A command therefore runs in a child, and its
-parent takes no exit code for an answer that the child has not announced. What the child started
-ends with it.
+parent takes no exit code for an answer that the child has not announced. One that it has announced
+stands, whatever programs under test do while the child ends: their exit handlers and threads have a
+moment, as what the child started has, and then are ended.
 
 The child is a fork, which shares standard streams, terminal, folder and process group with its
 parent. Linux alone has what finds processes that left their group, and what ends a child with its
@@ -56,6 +57,7 @@ class _Line:
     """A child's way to tell its parent what it does. A fork of the child has no say."""
 
     owner: int
+    parent: int
     pipe: int
 
     def tell(self, word: str, rest: str) -> None:
@@ -63,6 +65,13 @@ class _Line:
             # What no longer fits into the pipe is not worth a pause, nor a parent that is gone.
             with suppress(OSError):
                 os.write(self.pipe, f"{word} {rest!r}\n".encode())
+
+    def finish(self, code: int) -> None:
+        """Tell the exit code, and wake the parent for it."""
+        self.tell("done", str(code))
+        if os.getpid() == self.owner:
+            with suppress(OSError):
+                os.kill(self.parent, signal.SIGCHLD)
 
 
 _line: _Line | None = None
@@ -79,8 +88,8 @@ def supervised(work: Callable[[], int]) -> int:
 
     Where the child ends before the work is done, the parent says how on stderr, and ends with
     `UNJUDGED`; where a signal ends the child that came to the parent, so does it end the parent. It
-    ends when nothing that the child started runs any more. A system without `fork` does the work in
-    this process.
+    ends when neither the child nor what that started runs any more, of which nothing can change the
+    code of work that is done. A system without `fork` does the work in this process.
     """
     if not hasattr(os, "fork"):
         return work()
@@ -89,24 +98,27 @@ def supervised(work: Callable[[], int]) -> int:
     # Exits of children would go unnoticed where whoever started this process ignores them.
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HEARD)
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError, OSError, ValueError):
-            stream.flush()
+    _flush()
     told, telling = os.pipe()
     parent, child = os.getpid(), _fork()
     if child == 0:
         os.close(told)
         die_with(parent)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        return _announced(work, telling)
+        return _announced(work, parent, telling)
     os.close(telling)
-    ended, signals = _waited(child)
-    code = _exit_code(ended, signals, _heard(told))
+    code = _waited(child, told)
     _end(spared)
     if code < 0:
         _end_by(-code)
     # The child has tidied up for both.
     os._exit(code)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):
+            stream.flush()
 
 
 def die_with(parent: int) -> None:
@@ -127,32 +139,41 @@ def _fork() -> int:
         return os.fork()
 
 
-def _announced(work: Callable[[], int], telling: int) -> int:
+def _announced(work: Callable[[], int], parent: int, telling: int) -> int:
     """Do the work of the child, and tell its exit code."""
     global _line  # a process has one supervisor
     os.set_blocking(telling, False)
-    _line = _Line(os.getpid(), telling)
+    _line = _Line(os.getpid(), parent, telling)
     code = work()
-    _line.tell("done", str(code))
+    # From now on the parent may end this process at any time.
+    _flush()
+    _line.finish(code)
     return code
 
 
 # --- the parent ---------------------------------------------------------------------------------
 
 
-def _waited(child: int) -> tuple[int, set[int]]:
-    """Return a child's exit code, -N for signal N, and the signals that came before."""
+def _waited(child: int, told: int) -> int:
+    """Return the exit code of a child whose work is done, or what its end before that amounts to.
+
+    It is -N where the child was ended by signal N, as its parent was to be.
+    """
+    os.set_blocking(told, False)
     signals: set[int] = set()
+    heard: dict[str, str] = {}
     while True:
         while (number := _next()) != signal.SIGCHLD:
             signals.add(abs(number))
             if number > 0:
                 os.kill(child, number)
-        for pid, status in _reaped():
-            if pid == child:
-                return os.waitstatus_to_exitcode(status), signals | (
-                    signal.sigpending() & _PASSED_ON
-                )
+        ended = dict(_reaped())
+        heard |= _heard(told)
+        if "done" in heard:
+            return int(heard["done"].strip("'"))
+        if child in ended:
+            code = os.waitstatus_to_exitcode(ended[child])
+            return _cut_short(code, signals | (signal.sigpending() & _PASSED_ON), heard)
 
 
 def _next() -> int:
@@ -173,30 +194,21 @@ def _reaped() -> Iterable[tuple[int, int]]:
 
 
 def _heard(told: int) -> dict[str, str]:
-    """Return the last that a child told under each word."""
-    os.set_blocking(told, False)
+    """Return the last that a child told under each word, of what was not read before."""
     text = b""
     with suppress(BlockingIOError):
         while some := os.read(told, 2**16):
             text += some
-    os.close(told)
     lines = text.decode("utf-8", "replace").splitlines()
     return {word: rest for word, _, rest in (line.partition(" ") for line in lines)}
 
 
-def _exit_code(code: int, signals: set[int], heard: dict[str, str]) -> int:
-    """Return the exit code that a child's end amounts to, and say so where it is not its own.
-
-    It is -N where the child was ended by signal N, as its parent was to be.
-    """
+def _cut_short(code: int, signals: set[int], heard: dict[str, str]) -> int:
+    """Return what a child's end before its work was done amounts to, and say so where needed."""
     if -code in signals:
         return code
-    done = int(heard["done"].strip("'")) if "done" in heard else None
-    if done is not None and code >= 0:
-        # Exit handlers can fail what was done, and not the other way round.
-        return code or done
     how = f"with exit code {code}" if code >= 0 else f"by signal {-code} ({_described(-code)})"
-    _say(heard.get("judging"), how, is_done=done is not None)
+    _say(heard.get("judging"), how)
     return UNJUDGED
 
 
@@ -205,15 +217,12 @@ def _described(number: int) -> str:
     return f"{name}; is there enough memory?" if number == signal.SIGKILL else name
 
 
-def _say(adapter: str | None, how: str, *, is_done: bool) -> None:
+def _say(adapter: str | None, how: str) -> None:
     who = "the command" if adapter is None else adapter[1:-1]
-    if is_done:
-        told = f"{who}: the process ended {how} after the work was done"
-    else:
-        told = (
-            f"{who} could not run: it ended the process {how} before the work was done; code "
-            f"under test must return or raise, and not call os._exit or crash"
-        )
+    told = (
+        f"{who} could not run: it ended the process {how} before the work was done; code under "
+        f"test must return or raise, and not call os._exit or crash"
+    )
     with suppress(OSError):
         click.echo(f"Error: {printable(told)}", err=True)
 
@@ -231,7 +240,7 @@ def _end_by(number: int) -> None:
 
 
 def _end(spared: frozenset[int]) -> None:
-    """See to it that what the child started ends, but for the processes that were there before."""
+    """See to it that the child and what it started end, but not what was there before."""
     for seconds, number in ((_GRACE, signal.SIGTERM), (_TERMINATION, signal.SIGKILL)):
         if _are_gone(spared, seconds):
             return
