@@ -11,7 +11,7 @@ from draftproof.conformance.adapter import declaration
 from draftproof.conformance.cases import cases
 from draftproof.conformance.exchange import Failure, raised, verified
 from draftproof.conformance.loading import load_adapter
-from draftproof.conformance.raising import place_of, tracebacks_shown
+from draftproof.conformance.raising import MOST_TOLD, place_of, told_of, tracebacks_shown
 
 MINE = """\
 import torch
@@ -60,6 +60,39 @@ def test_an_error_is_told_with_the_adapters_own_line(
     tmp_path: Path, fault: str, words: str
 ) -> None:
     assert outcome(tmp_path, fault).what.endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("raise __import__('asyncio').CancelledError", "CancelledError: "),
+        ("raise GeneratorExit", "GeneratorExit: "),
+        ("raise type('Own', (BaseException,), {})('odd')", "Own: odd "),
+        ("raise BaseExceptionGroup('two', [SystemExit(0)])", "BaseExceptionGroup: two"),
+    ],
+)
+def test_what_is_no_exception_is_told_like_one(tmp_path: Path, fault: str, words: str) -> None:
+    told = outcome(tmp_path, fault).what
+    assert told.startswith(f"raised {words}")
+    assert told.endswith("(mine.py:4)")
+
+
+def test_an_interruption_is_the_users(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        outcome(tmp_path, "raise KeyboardInterrupt")
+
+
+def test_an_error_whose_message_cannot_be_had_is_told_by_its_type(tmp_path: Path) -> None:
+    fault = "raise type('Mute', (Exception,), {'__str__': lambda self: 1 / 0})"
+    told = "raised Mute: its message cannot be had: __str__ raised ZeroDivisionError (mine.py:4)"
+    assert outcome(tmp_path, fault) == Failure(told)
+
+
+def test_a_long_message_is_cut() -> None:
+    whole = "x" * MOST_TOLD
+    assert told_of(ValueError(whole)) == f"ValueError: {whole}"
+    told = told_of(ValueError(f"{whole}{'y' * 1234}"))
+    assert told == f"ValueError: {whole}... (cut: 1,234 more characters)"
 
 
 def test_the_same_error_has_the_same_words_in_every_folder(tmp_path: Path) -> None:

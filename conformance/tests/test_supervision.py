@@ -116,6 +116,18 @@ def test_an_exit_outside_of_all_lanes_is_no_end_of_the_command(tmp_path: Path) -
     assert "Error: ./mine.py:Other could not run: it raised SystemExit: 0" in ran.stderr
 
 
+@pytest.mark.parametrize(
+    "error", ["GeneratorExit", "type('Own', (BaseException,), {})", "MemoryError('x' * 10**7)"]
+)
+def test_an_adapter_that_always_raises_could_not_run(tmp_path: Path, error: str) -> None:
+    ran = draftproof("certify", adapter(tmp_path, f"raise {error}"), *FEW, cwd=tmp_path)
+    assert ran.returncode == 3
+    assert "Error: ./mine.py:Mine could not run: it " in ran.stderr
+    assert " raised " in ran.stderr
+    assert "Traceback" not in ran.stderr
+    assert len(ran.stderr) < 5_000
+
+
 def test_every_command_is_supervised(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text("import os\nos._exit(0)\n")
     (tmp_path / "two.json").write_text(

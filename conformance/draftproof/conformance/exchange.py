@@ -5,7 +5,6 @@ Everything that runs an adapter goes through `verified`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
@@ -19,8 +18,7 @@ from draftproof.conformance.adapter import Adapter, Declaration, Request
 from draftproof.conformance.lanes._scalar import require_own
 from draftproof.conformance.lanes.unwatched import fresh_generator
 from draftproof.conformance.precise import softmax
-from draftproof.conformance.printable import printable
-from draftproof.conformance.raising import place_of, show
+from draftproof.conformance.raising import caught, place_of, show, told_of
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.emission import Emission
 from draftproof.reference.errors import WrongShape
@@ -50,26 +48,23 @@ def verified(adapter: Adapter, rows: Sequence[Asked], declared: Declaration) -> 
     asked = with_noise(request(rows, declared), declared)
     try:
         return outcomes(columns(adapter.verify(asked), len(rows)), rows)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         return outcomes(raised(error), rows)
 
 
 def raised(error: BaseException, *, placed: bool = True) -> str:
-    """Return the words for an error of an adapter, without addresses, which no run repeats.
+    """Return the words for an error of an adapter, as `told_of` has them.
 
     They end with the adapter's own line, unless it is not to be `placed`. Raises
-    `OpaqueRandomness` where a lane's stand-in for a float may have caused it.
+    `OpaqueRandomness` where a lane's stand-in for a float may have caused it, and what `caught`
+    raises.
     """
     require_own(error)
-    told = f"{type(error).__name__}: {_ADDRESS.sub('0x...', str(error))}"
     place = place_of(error) if placed else ""
-    said = f"raised {printable(told)}"
+    said = f"raised {told_of(caught(error))}"
     words = f"{said.rstrip()} ({place})" if place else said
     show(error, words)
     return words
-
-
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 
 
 def request(rows: Sequence[Asked], declared: Declaration, *, shift: float = 0.0) -> Request:

@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from draftproof.conformance.adapter import Adapter, InvalidAdapter, declaration
-from draftproof.conformance.raising import place_of
+from draftproof.conformance.raising import caught, place_of, told_of
 from draftproof.reference.emission import Emission
 from draftproof.reference.extras import installation
 from draftproof.reference.model import Instance
@@ -92,7 +92,7 @@ def load_adapter(name: str) -> Adapter:
     if inspect.isclass(adapter):
         try:
             adapter = adapter()
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             attribute = place.rpartition(":")[2]
             raise AdapterFailed(f"{name}: {attribute}() raised {_told(error)}") from error
     declaration(adapter)
@@ -217,7 +217,7 @@ def _own(name: str, verify: Callable[..., Any]) -> Callable[..., Emission]:
             found = verify(drafts, instance, chance)
         except _TOLD_TO_PROVERS:
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             # What the reference raises is for the reference.
             if type(error).__module__.startswith("draftproof."):
                 raise
@@ -260,7 +260,7 @@ def load_attribute(name: str) -> Any:
         near = get_close_matches(attribute, dir(module), n=1)
         meant = f", did you mean {near[0]!r}?" if near else ""
         raise UnknownAdapter(f"{place} has no attribute {attribute!r}{meant}") from error
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise AdapterFailed(f"{place}:{attribute} could not be made: {_told(error)}") from error
 
 
@@ -276,7 +276,7 @@ def _from_package(name: str) -> ModuleType:
         if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
             raise UnknownAdapter(f"there is no module {error.name!r}") from error
         raise AdapterFailed(f"{name} could not be imported: {_told(error)}") from error
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         raise AdapterFailed(f"{name} could not be imported: {_told(error)}") from error
 
 
@@ -296,7 +296,7 @@ def _from_file(path: Path) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         del sys.modules[name]
         raise AdapterFailed(f"{path} could not be imported: {_told(error)}") from error
     return module
@@ -305,7 +305,7 @@ def _from_file(path: Path) -> ModuleType:
 def _told(error: BaseException) -> str:
     """Return the words for an error, where in the program it is, and what to install for it."""
     place = place_of(error)
-    told = f"{type(error).__name__}: {error}" + (f" ({place})" if place else "")
+    told = told_of(caught(error)) + (f" ({place})" if place else "")
     missing = error.name if isinstance(error, ModuleNotFoundError) else None
     extra = _EXTRAS.get((missing or "").partition(".")[0])
     return f"{told}; {installation(extra)}" if extra else told

@@ -213,7 +213,7 @@ def _exact(adapter: Adapter, rows: Sequence[Asked], declared: Declaration) -> Jo
         given = with_noise(request(rows, declared), declared)
         try:
             return columns(as_loaded(adapter).verify(given), len(rows))
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             return raised(error)
 
     def many(count: int) -> dict[Any, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -10,8 +11,44 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, TracebackType
 
+from draftproof.conformance.adapter import AdapterLost
+from draftproof.conformance.printable import printable
+
 _ASKED = "DRAFTPROOF_TRACEBACK"
 """The variable of the environment by which worker processes know that tracebacks are shown."""
+
+
+MOST_TOLD = 4_000
+"""So many characters of an error's message are told; evidence and terminals hold no more."""
+
+
+def caught(error: BaseException) -> BaseException:
+    """Return an error for which the program under test answers; raise what is for others.
+
+    Programs raise more than `Exception`: `asyncio.CancelledError` is none, nor is `SystemExit`. An
+    interruption is the user's, and that a harness is lost is for whoever judges it.
+    """
+    if isinstance(error, (KeyboardInterrupt, AdapterLost)):
+        raise error
+    return error
+
+
+def told_of(error: BaseException) -> str:
+    """Return the type and the message of an error, on one line and cut after `MOST_TOLD`.
+
+    It has no addresses, which no run repeats.
+    """
+    name = type(error).__name__
+    try:
+        message = _ADDRESS.sub("0x...", str(error))
+    except BaseException as another:
+        message = f"its message cannot be had: __str__ raised {type(caught(another)).__name__}"
+    cut = len(message) - MOST_TOLD
+    more = f"... (cut: {cut:,} more characters)" if cut > 0 else ""
+    return printable(f"{name}: {message[:MOST_TOLD]}{more}")
+
+
+_ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 
 
 def place_of(error: BaseException) -> str:

@@ -23,7 +23,7 @@ from draftproof.conformance.cli.documents import (
 )
 from draftproof.conformance.cli.working import interruptible, worked_by
 from draftproof.conformance.finding import CANNOT_RUN, FAILS_EVERYWHERE, UNFETCHED
-from draftproof.conformance.raising import show, tracebacks_shown
+from draftproof.conformance.raising import caught, show, told_of, tracebacks_shown
 from draftproof.conformance.report import FORMATS, ReportUnavailable, rendered
 from draftproof.conformance.report.badge import badge
 from draftproof.conformance.report.markdown import in_line
@@ -273,13 +273,15 @@ def _judge(
 
 @contextmanager
 def _without_exits() -> Iterator[None]:
-    """Raise `AdapterFailed` for an exit: nothing of ours exits while it judges."""
+    """Raise `AdapterFailed` for an exit and its like: nothing of ours exits while it judges."""
     from draftproof.conformance.loading import AdapterFailed
 
     try:
         yield
-    except SystemExit as error:
-        raise AdapterFailed(f"it raised SystemExit: {error}") from error
+    except Exception:
+        raise
+    except BaseException as error:
+        raise AdapterFailed(f"it raised {told_of(caught(error))}") from error
 
 
 def _certified(

@@ -137,7 +137,7 @@ def _drafted(adapter: Adapter, given: Instance, declared: Declaration, rows: int
         # What is drafted is decided here, as it is before a target can be asked about it.
         each = zip(drafted.draft_tokens.tolist(), drafted.draft_probs.tolist(), strict=True)
         return list(each)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         return raised(error)
 
 
@@ -257,7 +257,7 @@ def _drawn(
             drafted = _draft(adapter, given, declared, at_once, generator)
             paths = [tuple(map(tuple, each)) for each in drafted.draft_tokens.tolist()]
             chosen = torch.tensor([known[each] for each in paths], device=declared.device)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             # Drafts that the draft model never writes have no row in the table either.
             yield from [((), Failure(raised(error)))] * at_once
             continue

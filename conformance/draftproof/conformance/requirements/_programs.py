@@ -138,7 +138,7 @@ def _called(adapter: Adapter, rows: Sequence[Going], declared: Declaration) -> A
     try:
         result = as_loaded(adapter).verify(asked)
         return columns(result, len(rows)), _state_of(result, len(rows))
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         return raised(error)
 
 
@@ -201,7 +201,7 @@ def answer(adapter: Adapter, asked: Request) -> Any:
     """Return the columns of the adapter's result, or the words of its error."""
     try:
         return columns(adapter.verify(asked), len(asked.draft_tokens))
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         return raised(error)
 
 

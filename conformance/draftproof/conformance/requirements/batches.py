@@ -518,7 +518,7 @@ def emitted(
         _seeded(asked.generator, seed)
         try:
             result = columns(copy(adapter).verify(asked), len(asked.draft_tokens))
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
             return raised(error, placed=placed)
     return [column.tolist() for column in result]
 

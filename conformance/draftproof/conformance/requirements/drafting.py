@@ -387,7 +387,7 @@ def drafted(
                 )
         each = zip(result.draft_tokens.tolist(), result.draft_probs.tolist(), strict=True)
         return [(_frozen(tokens), _frozen(declares)) for tokens, declares in each]
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         return [raised(error)] * rows
 
 

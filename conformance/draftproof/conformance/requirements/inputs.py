@@ -35,6 +35,7 @@ from draftproof.conformance.finding import FAIL, PASS, Finding, verdict_of
 from draftproof.conformance.lanes._streams import seeded
 from draftproof.conformance.lanes.exact import exact_law
 from draftproof.conformance.observe import BLINDNESS, EXACT, PROBE, RUN, joint_laws
+from draftproof.conformance.raising import caught, told_of
 from draftproof.conformance.requirements._programs import told
 from draftproof.conformance.task import Task, Terms
 from draftproof.conformance.tolerance import allowed_distance
@@ -156,8 +157,8 @@ def _error(adapter: Adapter, invalid: Request, declared: Declaration) -> str | N
     fresh = replace(invalid, **clones)
     try:
         as_loaded(adapter).verify(with_noise(fresh, declared))
-    except (Exception, SystemExit) as error:
-        return f"{type(error).__name__}: {error}"
+    except BaseException as error:
+        return told_of(caught(error))
     return None
 
 

@@ -186,7 +186,7 @@ def written(adapter: Adapter, setting: Setting, *, assisted: bool) -> Any:
                 f"generate must return a tensor [{setting.horizon}], got {list(tokens.shape)}"
             )
         return tokens
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         return raised(error)
 
 
