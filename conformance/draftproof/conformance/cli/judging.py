@@ -263,9 +263,6 @@ def _judge(
         return _Judged(5, error=str(error))
     except OSError as error:
         raise click.UsageError(f"cannot write the certificate: {error}") from None
-    except KeyboardInterrupt:
-        echo("The evidence so far is kept: go on with --resume.", err=True)
-        raise
     if shown:
         terminal.print_certificate(terminal.console(), document, path)
     return _Judged(certificate.exit_code(document), document, path)
@@ -303,20 +300,26 @@ def _certified(
         then = {"created": header["created"], "seed": header["campaign"]["seed"]}
         asked = campaign.Campaign(loaded.name, **{**then, **terms})
     _tell_of(place, records, known)
-    with evidence.written(records, known) as sink, interruptible() as check:
+    try:
+        with evidence.written(records, known) as sink, interruptible() as check:
 
-        def keep(record: dict[str, Any]) -> None:
-            check()
-            sink.keep(record)
+            def keep(record: dict[str, Any]) -> None:
+                check()
+                sink.keep(record)
 
-        campaign.run(
-            asked,
-            adapter=loaded.adapter,
-            keep=keep,
-            known=known,
-            workers=Workers(**working),
-            progress=terminal.shown_progress,
-        )
+            campaign.run(
+                asked,
+                adapter=loaded.adapter,
+                keep=keep,
+                known=known,
+                workers=Workers(**working),
+                progress=terminal.shown_progress,
+            )
+    except KeyboardInterrupt:
+        # Before its first record a run leaves nothing.
+        if evidence.unfinished(records).exists():
+            echo("The evidence so far is kept: go on with --resume.", err=True)
+        raise
     finished, digest = evidence.read_finished(records)
     document = certificate.statement(finished.records, evidence=records.name, digest=digest)
     certificate.write(document, path)
