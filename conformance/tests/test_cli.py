@@ -675,6 +675,33 @@ def test_a_defect_of_ours_is_not_taken_for_a_verdict(
     assert "a defect of draftproof itself" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("place", ["__init__", "verify"])
+def test_an_adapter_that_goes_to_another_folder_takes_no_certificate_along(
+    tmp_path: Path, place: str
+) -> None:
+    away = {"__init__": "os.chdir('/')", "verify": "pass"}
+    (tmp_path / "mine.py").write_text(
+        "import os, torch\n"
+        "from types import SimpleNamespace\n"
+        "class Mine:\n"
+        "    name, version, algorithm, batch = 'mine', '1', 'token', False\n"
+        "    def __init__(self):\n"
+        f"        {away[place]}\n"
+        "    def verify(self, request):\n"
+        "        os.chdir('/')\n"
+        "        nothing = torch.zeros(len(request.draft_tokens), dtype=torch.long)\n"
+        "        return SimpleNamespace(\n"
+        "            accepted_length=nothing, path=nothing, next_token=nothing\n"
+        "        )\n"
+    )
+    few = ("--mode", "quick", "--case", "zeros.both", "--lane", "sample", "--seed", "1")
+    ran = draftproof("certify", "./mine.py:Mine", *few, "--output", "out", cwd=tmp_path)
+    assert ran.returncode == 1, ran.stderr
+    assert "certificate: out/mine.json" in ran.stdout
+    written = {each.name for each in (tmp_path / "out").iterdir()}
+    assert written == {"mine.json", "mine.jsonl", "badges"}
+
+
 def test_an_interruption_exits_with_130_and_promises_nothing_that_is_not_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
@@ -203,7 +203,8 @@ def _loaded(name: str) -> _Loaded:
 
     judging(name)
     try:
-        with nothing_printed():
+        # Code under test may go to another folder; the paths of the user are of this one.
+        with nothing_printed(), chdir("."):
             return _Loaded(name, loading.load_adapter(name))
     except loading.UnknownAdapter as error:
         raise click.UsageError(str(error)) from None
@@ -301,7 +302,7 @@ def _certified(
         asked = campaign.Campaign(loaded.name, **{**then, **terms})
     _tell_of(place, records, known)
     try:
-        with evidence.written(records, known) as sink, interruptible() as check:
+        with evidence.written(records, known) as sink, interruptible() as check, chdir("."):
 
             def keep(record: dict[str, Any]) -> None:
                 check()
