@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from draftproof.conformance.finding import UNREFERENCED
+from draftproof.conformance.report import words
 from draftproof.conformance.report.badge import badge
 
 Make = Any
@@ -23,6 +25,27 @@ def test_only_what_conforms_is_green_and_only_certify_certifies(
         "color": "brightgreen",
         "isError": False,
     }
+
+
+@pytest.mark.parametrize(
+    ("mode", "message", "last"),
+    [
+        ("quick", "conforms, no reference (quick)", "conforms (quick)"),
+        ("certify", "certified, no reference", "conforms"),
+    ],
+)
+def test_what_no_reference_judged_says_so_and_is_paler(
+    certificate: Make, decision: Make, mode: str, message: str, last: str
+) -> None:
+    unjudged = decision(
+        "law.reference", verdict="skipped", applies=False, detail=f"{UNREFERENCED}, but token"
+    )
+    document = certificate(decision("law.lossless"), unjudged, mode=mode)
+    shown = badge(document)
+    assert (shown["message"], shown["color"]) == (message, "yellowgreen")
+    told = words.conclusion(document["predicate"]["draftproof"])
+    assert told.partition(":")[0] == last
+    assert told.endswith("; not judged, without a reference: law.reference")
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -7,6 +7,7 @@ from xml.etree.ElementTree import Element
 import pytest
 
 from draftproof.conformance.report import rendered
+from draftproof.conformance.report.badge import badge
 
 Make = Any
 
@@ -52,6 +53,14 @@ def test_every_requirement_is_a_case_and_the_counts_add_up(
     ]
     assert [root.get(count) for count in counts] == ["10", "3", "1", "1"]
     assert {suite.get("timestamp") for suite in root} == {"2026-01-01T12:00:00"}
+
+
+def test_the_grade_is_that_of_the_badge(
+    conforming: dict[str, Any], failing: dict[str, Any]
+) -> None:
+    for document in (conforming, failing):
+        told = {each.get("name"): each.get("value") for each in parsed(document).iter("property")}
+        assert told["grade"] == badge(document)["message"]
 
 
 def test_what_binds_is_red_and_a_should_says_so(

@@ -19,7 +19,7 @@ from draftproof.spec import MalformedDocument, validate
 
 Make = Any
 
-CONFORMS = "conforms: laws computed, off by at most 1.00e-08"
+CONFORMS = "conforms (standard): laws computed, off by at most 1.00e-08"
 
 
 def run(*arguments: str, **options: Any) -> Result:

@@ -19,23 +19,19 @@ _COLORS = {
 def badge(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the endpoint document of shields.io for a certificate.
 
-    It is bright green where the verdict is "conforms" and laws were computed, paler where samples
-    bound them, and not green elsewhere: a failure that is known is one. Only the mode certify makes
-    the word "certified".
+    It is bright green where the verdict is "conforms", laws were computed and a reference was there
+    to judge by, paler where samples bound them or no reference was, and not green elsewhere: a
+    failure that is known is one.
     """
     found = document["predicate"]["draftproof"]
-    verdict, mode = found["verdict"], found["mode"]
-    message, color = words.conclusion(found), _COLORS[verdict]
-    if verdict == words.CONFORMS:
-        bound = words.sampled_within(found)
-        message = "certified" if mode == "certify" else verdict
-        if bound is not None:
-            message, color = f"{message} within {words.figure(bound)}", "yellowgreen"
-        message = message if mode == "certify" else f"{message} ({mode})"
+    verdict, color = found["verdict"], _COLORS[found["verdict"]]
+    is_less = words.sampled_within(found) is not None or words.unreferenced(found)
+    if verdict == words.CONFORMS and is_less:
+        color = "yellowgreen"
     return {
         "schemaVersion": 1,
         "label": "draftproof",
-        "message": message,
+        "message": words.grade(found),
         "color": color,
         "isError": verdict == "could not be judged",
     }

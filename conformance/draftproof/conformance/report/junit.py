@@ -58,7 +58,9 @@ def _timestamp(created: str) -> str:
 
 def _properties(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     found = document["predicate"]["draftproof"]
-    for name in ("verdict", "mode", "tier", "created", "seed"):
+    yield "verdict", found["verdict"]
+    yield "grade", words.grade(found)
+    for name in ("mode", "tier", "created", "seed"):
         yield name, str(found[name])
     (subject,) = document["subject"]
     yield "adapter.version", found["adapter"]["version"]

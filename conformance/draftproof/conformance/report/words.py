@@ -84,7 +84,22 @@ def conclusion(found: Mapping[str, Any]) -> str:
         return f"passes {found['asked']} of {found['planned']} cases{_unjudged(found)}"
     if found["verdict"] != CONFORMS:
         return str(found["verdict"])
-    return f"{CONFORMS}{_surely(found)}{_unjudged(found)}"
+    return f"{CONFORMS}{_in_mode(found)}{_surely(found)}{_unjudged(found)}"
+
+
+def grade(found: Mapping[str, Any]) -> str:
+    """Return the verdict in a few words, those of a badge: only the mode certify certifies."""
+    if found["verdict"] != CONFORMS:
+        return conclusion(found)
+    bound = sampled_within(found)
+    within = "" if bound is None else f" within {figure(bound)}"
+    alone = ", no reference" if unreferenced(found) else ""
+    word = "certified" if found["mode"] == "certify" else CONFORMS
+    return f"{word}{within}{alone}{_in_mode(found)}"
+
+
+def _in_mode(found: Mapping[str, Any]) -> str:
+    return "" if found["mode"] == "certify" else f" ({found['mode']})"
 
 
 def _surely(found: Mapping[str, Any]) -> str:
@@ -95,10 +110,14 @@ def _surely(found: Mapping[str, Any]) -> str:
 
 
 def _unjudged(found: Mapping[str, Any]) -> str:
-    """Return what was not judged for want of a reference."""
-    skips = (d for d in found["requirements"] if verdict(d) == INAPPLICABLE)
-    names = [d["id"] for d in skips if d["worst"]["detail"].startswith(UNREFERENCED)]
+    names = unreferenced(found)
     return f"; not judged, without a reference: {', '.join(names)}" if names else ""
+
+
+def unreferenced(found: Mapping[str, Any]) -> list[str]:
+    """Return the ids of the requirements that were not judged for want of a reference."""
+    skips = (d for d in found["requirements"] if verdict(d) == INAPPLICABLE)
+    return [d["id"] for d in skips if d["worst"]["detail"].startswith(UNREFERENCED)]
 
 
 CONFORMS, PASSES_SOME = "conforms", "passes some cases"
