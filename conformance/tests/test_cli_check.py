@@ -88,7 +88,7 @@ def refused(path: Path, error: str) -> str:
 def test_what_is_as_it_was_written_is_said_to_be_so(folder: Path) -> None:
     ran = check(folder / "right.json", folder / "wrong.json", folder / "sampled.json")
     assert (ran.exit_code, ran.stderr) == (0, "")
-    assert f"{folder / 'right.json'}: conforms, as it was written" in ran.stdout
+    assert f"{folder / 'right.json'}: conforms (quick), as it was written" in ran.stdout
     assert f"{folder / 'wrong.json'}: does not conform, as it was written" in ran.stdout
     assert "9 verdicts on samples follow from their counts" in ran.stdout
     told = json.loads(check(folder / "sampled.json", "--json").stdout)
@@ -338,7 +338,7 @@ def test_a_stale_certificate_is_no_error_and_cannot_be_overlooked(of_ours: Path)
     assert (ran.exit_code, ran.stderr) == (0, "")
     suite, subject = now["suite"]["now"], now["subject"]["now"]
     assert ran.stdout.splitlines()[:5] == [
-        f"{path}: conforms, as it was written and as its evidence has it",
+        f"{path}: conforms (quick), as it was written and as its evidence has it",
         "  stale: the verifier and the suite have changed",
         f"    verifier: was torch-token 1 (111111111111), is torch-token {subject['version']} "
         f"({subject['sha256'][:12]})",

@@ -44,8 +44,9 @@ _HEARD = _PASSED_ON | {signal.SIGCHLD}
 # The kernel sends these from the terminal, to the whole process group.
 _FROM_TERMINAL = 0x80
 
-# How many seconds what is left has to end by itself, then to heed SIGTERM, then to be gone.
-_GRACE, _TERMINATION, _DEATH = 1.0, 1.0, 2.0
+# How many seconds what is left has to end by itself, as a harness has that is told to stop; then to
+# heed SIGTERM; then to be gone.
+_GRACE, _TERMINATION, _DEATH = 2.0, 1.0, 2.0
 
 _TICK = 0.01
 
