@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from draftproof.conformance import evidence
+
 WORK = """
 import atexit, ctypes, os, signal, sys, threading, time
 from pathlib import Path
@@ -114,6 +116,16 @@ def test_an_exit_outside_of_all_lanes_is_no_end_of_the_command(tmp_path: Path) -
     ran = draftproof("certify", "./mine.py:Other", *FEW, cwd=tmp_path)
     assert ran.returncode == 3
     assert "Error: ./mine.py:Other could not run: it raised SystemExit: 0" in ran.stderr
+
+
+def test_a_fork_that_an_adapter_makes_does_not_judge(tmp_path: Path) -> None:
+    fork = "os.environ.get('MINE') or (os.environ.update(MINE='forked'), os.fork())"
+    draws = "raise ValueError('told once')"
+    ran = draftproof("certify", adapter(tmp_path, f"{fork}; {draws}"), *FEW, cwd=tmp_path)
+    assert ran.returncode == 3
+    assert ran.stderr.count("told once") == 1
+    (part,) = (tmp_path / "certificates").glob("*.jsonl.part")
+    assert evidence.read_unfinished(part).records
 
 
 @pytest.mark.parametrize(
