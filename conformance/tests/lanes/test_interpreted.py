@@ -69,6 +69,6 @@ def test_what_is_restored_is_patched_again(monkeypatch: pytest.MonkeyPatch) -> N
 def test_nothing_is_done_where_there_is_no_such_interpreter(
     there: ModuleType | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "triton.runtime.interpreter", there)  # type: ignore[arg-type]  # None: not imported
+    monkeypatch.setitem(sys.modules, "triton.runtime.interpreter", there)
     with patched_once():
         assert there is None or not hasattr(there, "_patch_lang")

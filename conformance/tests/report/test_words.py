@@ -51,8 +51,8 @@ def test_the_worst_comes_first_and_what_is_not_asked_last(
 ) -> None:
     shown = [each["id"] for each in words.worst_first(found(failing)["requirements"])]
     assert shown == [
-        "number.dtypes",
         "law.lossless",
+        "number.dtypes",
         "law.support",
         "random.reproducible",
         "law.prefix",

@@ -577,7 +577,7 @@ def _verified(
     try:
         result = columns(adapter.verify(asked), len(chosen))
         accepted, path, token = (_whole(column) for column in result)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         return numpy.full(len(chosen), cells.size - 1), raised(error)
     (_, drafts, lengths), vocabulary = table.node.shape, cells.instance.vocabulary
     valid = (accepted >= 0) & (accepted < lengths) & (path >= 0) & (path < drafts)
