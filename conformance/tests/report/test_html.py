@@ -128,8 +128,8 @@ def test_one_certificate_is_told_in_order(failing: dict[str, Any]) -> None:
     rows = re.findall(r'<th scope="row">([a-z.]+)<', table)
     assert rows == [
         "law.lossless",
-        "number.dtypes",
         "law.support",
+        "number.dtypes",
         "random.reproducible",
         "law.prefix",
     ]

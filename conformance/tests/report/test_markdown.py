@@ -14,7 +14,7 @@ def test_the_verdict_comes_first_and_the_worst_requirement_next(failing: dict[st
     assert lines[0] == "## lossy 1.0: does not conform"
     table = [line for line in lines if line.startswith("|")]
     assert table[2].startswith("| law.lossless | **fail** | exact | 2.50e-01 | 1.00e-05 |")
-    assert table[3] == "| number.dtypes | **error** |  | 1.00e-08 | 1.00e-05 |  |"
+    assert "| number.dtypes | **error** |  | 1.00e-08 | 1.00e-05 |  |" in table[4:]
     assert "- **law.lossless**: fail: it is lossy" in lines
     assert "- **law.lossless** fails as is known: <https://example.org/issues/1>" in lines
     assert "drafted: [1]" in lines

@@ -52,8 +52,8 @@ def test_the_worst_comes_first_and_what_is_not_asked_last(
     shown = [each["id"] for each in words.worst_first(found(failing)["requirements"])]
     assert shown == [
         "law.lossless",
-        "number.dtypes",
         "law.support",
+        "number.dtypes",
         "random.reproducible",
         "law.prefix",
     ]
