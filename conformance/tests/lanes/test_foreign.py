@@ -56,6 +56,32 @@ def test_a_generator_that_is_not_followed_is_named(program: Callable[[], Any], w
         exact_law(program)
 
 
+def test_a_seed_is_noticed_in_every_law() -> None:
+    """Also where the generator has that seed already, from a law before."""
+
+    def program() -> bool:
+        torch.manual_seed(1)
+        return bool(torch.rand(()) < 0.5)
+
+    for _ in range(3):
+        with pytest.raises(OpaqueRandomness, match="torch's global generator"):
+            exact_law(program)
+
+
+def test_a_private_generator_is_noticed_in_every_law() -> None:
+    for _ in range(2):
+        with pytest.raises(OpaqueRandomness, match="PCG64"):
+            exact_law(lambda: bool(PRIVATE.random() < 2))
+
+
+def test_a_law_leaves_the_global_generators_as_they_were() -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    exact_law(lambda: bool(torch.rand(()) < 0.5))
+    assert torch.equal(torch.rand(3), expected)
+
+
 def test_a_program_that_depends_on_its_past_is_noticed() -> None:
     calls: list[int] = []
 
@@ -136,7 +162,8 @@ def test_generators_from_outside_may_be_met_in_some_runs_only() -> None:
 def test_memory_that_is_handed_out_in_a_capsule_is_refused() -> None:
     def program() -> torch.Tensor:
         token = torch.multinomial(torch.tensor([0.25, 0.75]), 1)
-        return torch.from_dlpack(torch.utils.dlpack.to_dlpack(token))  # type: ignore[attr-defined]  # it is there
+        handed_out: torch.Tensor = torch.utils.dlpack.from_dlpack(vars(torch)["to_dlpack"](token))
+        return handed_out
 
     with pytest.raises(OpaqueRandomness, match="hands out a tensor's memory"):
         exact_law(program)

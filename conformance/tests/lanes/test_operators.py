@@ -229,7 +229,7 @@ def test_no_harmless_operator_changes_an_element() -> None:
             continue
         name, _, overload = qualified.removeprefix("aten::").partition(".")
         func = getattr(getattr(torch.ops.aten, name), overload or "default")
-        _, is_random, reads_nothing = operators.traits(func)
+        _, is_random, reads_nothing = operators._traits(func)
         if reads_nothing and not is_random:
             aliases = [r.alias_info is not None for r in func._schema.returns]
             assert all(aliases) or name in operators._SHAPES
@@ -243,4 +243,4 @@ def test_every_operator_with_a_generator_is_known_to_be_random() -> None:
             name, _, overload = qualified.removeprefix("aten::").partition(".")
             func = getattr(getattr(torch.ops.aten, name), overload or "default")
             if any("Generator" in str(a.type) for a in func._schema.arguments):
-                assert operators.traits(func).is_random, qualified
+                assert operators._traits(func)[1], qualified

@@ -78,13 +78,11 @@ Answer: TypeAlias = tuple[tuple[Rational, ...], int]
 class Replay:
     """Gives the answers that it was told to give, then the first possible ones.
 
-    The first `fixed` of them stay the same in all replays that come `next`; `given` has those that
-    were asked for.
+    `given` has those that were asked for.
     """
 
-    def __init__(self, told: Sequence[Answer] = (), *, fixed: int = 0) -> None:
+    def __init__(self, told: Sequence[Answer] = ()) -> None:
         self._told = told
-        self._fixed = fixed
         self.given: list[Answer] = []
 
     def draw(self, weights: Sequence[Rational]) -> int:
@@ -116,17 +114,17 @@ class Replay:
 
     def next(self) -> Replay | None:
         """Return the replay of the next sequence of answers, None after the last one."""
-        if self._fixed < len(self._told) and len(self.given) < len(self._told):
+        if len(self.given) < len(self._told):
             raise NondeterministicProgram(
                 f"a run made {len(self.given)} random choices where another with the same "
                 f"choices made at least {len(self._told)}"
             )
         told = list(self.given)
-        while len(told) > self._fixed:
+        while told:
             weights, answer = told.pop()
             following = _next_possible(weights, answer)
             if following < len(weights):
-                return Replay([*told, (weights, following)], fixed=self._fixed)
+                return Replay([*told, (weights, following)])
         return None
 
 

@@ -15,13 +15,14 @@ from contextlib import contextmanager
 from functools import partial
 from inspect import getclosurevars, isfunction
 from itertools import compress
+from secrets import randbits
 from threading import Thread, get_ident
 from typing import Any
 
 import numpy
 import torch
 
-from draftproof.conformance.lanes._streams import UNSEEDED, states
+from draftproof.conformance.lanes._streams import UNSEEDED, seeded, states
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
 
 _searched: set[Hashable] = set()
@@ -30,27 +31,30 @@ _searched: set[Hashable] = set()
 @contextmanager
 def generators_untouched(program: Callable[[], Any]) -> Iterator[None]:
     """Raise `OpaqueRandomness` if a generator that is not followed was used meanwhile."""
-    text = _text(program)
-    private = [] if text in _searched else list(_private_generators())
-    _searched.add(text)
-    before = states()
-    private_before = [_state(generator) for generator in private]
-    refused: list[OpaqueRandomness] = []
-    with _no_threads(refused), _no_seeding(refused), _no_capsules(refused):
-        yield
-    if refused:
-        # A program that catches everything must not turn a refusal into a law.
-        raise refused[0]
-    used = [name for name, state in states().items() if state != before[name]]
-    used += [
-        repr(generator)
-        for generator, state in zip(private, private_before, strict=True)
-        if _state(generator) != state
-    ]
-    if used:
-        raise OpaqueRandomness(
-            used[0], "was drawn from or seeded: only torch's own operators can be followed"
-        )
+    # Seeds that nobody knows: a program that seeds a generator always changes its state.
+    with seeded(randbits(60)):
+        text = _text(program)
+        private = [] if text in _searched else list(_private_generators())
+        _searched.add(text)
+        before = states()
+        private_before = [_state(generator) for generator in private]
+        refused: list[OpaqueRandomness] = []
+        with _no_threads(refused), _no_seeding(refused), _no_capsules(refused):
+            yield
+        if refused:
+            # A program that catches everything must not turn a refusal into a law.
+            raise refused[0]
+        used = [name for name, state in states().items() if state != before[name]]
+        used += [
+            repr(generator)
+            for generator, state in zip(private, private_before, strict=True)
+            if _state(generator) != state
+        ]
+        if used:
+            _searched.discard(text)
+            raise OpaqueRandomness(
+                used[0], "was drawn from or seeded: only torch's own operators can be followed"
+            )
 
 
 @contextmanager
@@ -119,12 +123,12 @@ def _no_capsules(refused: list[OpaqueRandomness]) -> Iterator[None]:
 
     places = (torch, torch.utils.dlpack)
     for place in places:
-        place.to_dlpack = guarded  # type: ignore[attr-defined]  # no other hook
+        vars(place)["to_dlpack"] = guarded
     try:
         yield
     finally:
         for place in places:
-            place.to_dlpack = handed_out  # type: ignore[attr-defined]  # as above
+            vars(place)["to_dlpack"] = handed_out
 
 
 def _text(program: Any) -> Hashable:

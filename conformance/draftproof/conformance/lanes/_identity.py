@@ -8,7 +8,7 @@ of its `Noise` or `Choice`. A view of the one is the same view of the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -50,7 +50,7 @@ class Identities:
     def expose(self, tensor: Tensor) -> None:
         """Note that others read the tensor's memory from now on, who pass no operator."""
         storage = tensor.untyped_storage()
-        self._exposed[storage._cdata] = StorageWeakRef(storage)  # type: ignore[no-untyped-call]  # torch is untyped
+        self._exposed[storage._cdata] = _weak(storage)
 
     def is_exposed(self, tensor: Tensor) -> bool:
         """Return whether others read the tensor's memory: it has no numbers left open, then."""
@@ -113,47 +113,21 @@ class Identities:
         if shadow is not None:
             _like_view(shadow, tensor).copy_(ids)
 
-    def undecided(self, tensor: Tensor) -> dict[int, Choice]:
-        """Return the choices among the tensor's elements, by their places in its storage."""
+    def settle(self, tensor: Tensor, world: World) -> None:
+        """Decide every choice among the tensor's elements and write the values into it."""
         ids = self.of(tensor)
         if ids is None:
-            return {}
-        shadow = self._shadows[tensor.untyped_storage()._cdata].ids
-        places = _like_view(torch.arange(shadow.numel(), device=shadow.device), tensor)
-        found = {}
-        for place in dict.fromkeys(places[ids != 0].tolist()):
-            number = self.number(int(shadow[place]))
-            if isinstance(number, Choice):
-                found[place] = number
-        return found
-
-    def write(self, tensor: Tensor, values: Mapping[int, int]) -> None:
-        """Write ordinary numbers into the tensor's storage, at these places."""
-        if not values:
             return
         shadow = self._shadows[tensor.untyped_storage()._cdata].ids
         # Inference mode may write to every tensor; what was born in it, no other mode may.
         with torch.inference_mode():
             memory = tensor.detach().as_strided((shadow.numel(),), (1,), 0)
-            for place, value in values.items():
-                memory[place] = value
-                shadow[place] = 0
-
-    def settle(self, tensor: Tensor, world: World) -> None:
-        """Decide every choice among the tensor's elements and write the values into it."""
-        for place, choice in self.undecided(tensor).items():
-            self.write(tensor, {place: choice.value(world)})
-
-    def duplicate(self, tensor: Tensor) -> Tensor:
-        """Return a tensor of the same form with a storage of its own, random numbers included."""
-        memory = _memory(tensor)
-        # What inference mode makes, no other mode may write to.
-        with torch.inference_mode(mode=False):
-            copied = memory.detach().clone()
-        shadow = self._shadow(memory) if self._shadows else None
-        if shadow is not None and shadow.any():
-            self._new_shadow(copied).copy_(shadow)
-        return copied.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
+            places = _like_view(torch.arange(shadow.numel(), device=shadow.device), tensor)
+            for place in dict.fromkeys(places[ids != 0].tolist()):
+                number = self.number(int(shadow[place]))
+                if isinstance(number, Choice):
+                    memory[place] = number.value(world)
+                    shadow[place] = 0
 
     def _shadow(self, tensor: Tensor) -> Tensor | None:
         """Return the ids of all elements of the tensor's storage, None if none was ever random."""
@@ -177,8 +151,7 @@ class Identities:
         length = storage.nbytes() // tensor.element_size()
         with torch.inference_mode(mode=False):
             ids = torch.zeros(length, dtype=torch.int64, device=tensor.device)
-        weak = StorageWeakRef(storage)  # type: ignore[no-untyped-call]  # torch is untyped
-        self._shadows[storage._cdata] = _Shadow(weak, ids, tensor.dtype)
+        self._shadows[storage._cdata] = _Shadow(_weak(storage), ids, tensor.dtype)
         return ids
 
 
@@ -193,14 +166,12 @@ def _parts(tensor: Tensor) -> list[Tensor]:
     return []
 
 
+def _weak(storage: torch.UntypedStorage) -> StorageWeakRef:
+    return StorageWeakRef(storage)  # type: ignore[no-untyped-call]  # torch is untyped
+
+
 def _is_freed(storage: StorageWeakRef) -> bool:
     return storage.expired()  # type: ignore[no-any-return,no-untyped-call]  # torch is untyped
-
-
-def _memory(tensor: Tensor) -> Tensor:
-    """Return all that the tensor's storage holds."""
-    length = tensor.untyped_storage().nbytes() // tensor.element_size()
-    return tensor.as_strided((length,), (1,), 0)
 
 
 def _like_view(memory: Tensor, tensor: Tensor) -> Tensor:

@@ -22,11 +22,11 @@ def patched_once() -> Iterator[None]:
         yield
         return
     patch = interpreter._patch_lang
-    interpreter.__dict__["_patch_lang"] = _once(patch, interpreter.tl)
+    vars(interpreter)["_patch_lang"] = _once(patch, interpreter.tl)
     try:
         yield
     finally:
-        interpreter.__dict__["_patch_lang"] = patch
+        vars(interpreter)["_patch_lang"] = patch
 
 
 def _once(patch: Callable[[Any], Any], language: ModuleType) -> Callable[[Any], Any]:
@@ -54,7 +54,7 @@ class _Nothing:
 
 @dataclass(frozen=True)
 class _Launch:
-    """What a launch has patched, and is to be restored behind it."""
+    """The patches of a launch, which are restored behind it."""
 
     scope: Any
     launch: list[set[str]]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise, product
 from math import copysign, inf, isinf, isnan, nan
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -131,40 +131,27 @@ _WIDE = (torch.int32, torch.int64, torch.float32, torch.float64)
 
 
 class Interpreter:
-    """Runs operators of one run of a program, following its random numbers.
+    """Runs operators of one run of a program, following its random numbers."""
 
-    `settle` makes the choices in a tensor ordinary numbers. `slack` has that of every ranking that
-    was met, by the ranking.
-    """
-
-    def __init__(self, identities: Identities, settle: Callable[[Tensor], None]) -> None:
+    def __init__(self, identities: Identities, world: World) -> None:
         self.identities = identities
-        self.settle = settle
-        self.slack: dict[Ranking, Rational] = {}
+        self.world = world
+        self.slack: Rational = ZERO
         self.streams = Streams()
-        self._rankings: dict[object, tuple[Ranking, Rational]] = {}
+        self._rankings: dict[object, Ranking] = {}
         self._places: dict[tuple[Ranking, int], Choice] = {}
 
     def run(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return what `func` returns. Raises `NotUnderstood`."""
-        if traits(func).is_random:
-            self.note_draw(func, args, kwargs)
-        return self.follow(func, args, kwargs)
-
-    def note_draw(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> None:
-        """Note that an operator draws. Raises `NotUnderstood` where that is not random."""
-        if _name(func) not in _DRAWS:
-            raise NotUnderstood("draws random numbers of a kind that is not known")
-        try:
-            self.streams.draw(_bound(func, args, kwargs).get("generator"))
-        except Rewound as reason:
-            raise NotUnderstood(str(reason)) from None
-
-    def follow(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Return what `func` returns, a draw of which was noted. Raises `NotUnderstood`."""
-        name, is_random, reads_no_values = traits(func)
-        if is_random:
+        name, is_random, reads_no_values = _traits(func)
+        if name in _DRAWS:
+            try:
+                self.streams.draw(_bound(func, args, kwargs).get("generator"))
+            except Rewound as reason:
+                raise NotUnderstood(str(reason)) from None
             return _DRAWS[name](self, func, args, kwargs)
+        if is_random:
+            raise NotUnderstood("draws random numbers of a kind that is not known")
         if reads_no_values:
             return func(*args, **kwargs)
         touched = self.identities.among(tensors_in((*args, *kwargs.values())))
@@ -202,6 +189,10 @@ class Interpreter:
         for tensor in touched:
             self.refuse_noise(tensor)
         return func(*args, **kwargs)
+
+    def settle(self, tensor: Tensor) -> None:
+        """Make the tensor's choices ordinary numbers."""
+        self.identities.settle(tensor, self.world)
 
     def refuse_noise(self, tensor: Tensor) -> None:
         """Raise `NotUnderstood` if an element is continuous noise."""
@@ -512,11 +503,9 @@ class Interpreter:
         key = (contenders, largest)
         if key not in self._rankings:
             noises = [c for c in contenders if not isinstance(c, Choice)]
-            self._rankings[key] = ranking(noises, largest=largest)
-        ranked, slack = self._rankings[key]
-        if slack:
-            self.slack[ranked] = slack
-        return [self._id(self._place(ranked, place)) for place in range(count)]
+            self._rankings[key], slack = ranking(noises, largest=largest)
+            self.slack += slack
+        return [self._id(self._place(self._rankings[key], place)) for place in range(count)]
 
     def _bin(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         """Answer searchsorted and bucketize: how many of the sorted edges lie below noise."""
@@ -760,24 +749,16 @@ def _name(func: OpOverload) -> str:
     return name[:-1] if name.endswith("_") and not name.endswith("__") else name
 
 
-class Traits(NamedTuple):
-    """An operator's name, whether it draws, and whether it reads no element.
+@cache
+def _traits(func: OpOverload) -> tuple[str, bool, bool]:
+    """Return the name, whether the operator draws, and whether it reads no element.
 
     Views, and results that depend on shapes and types alone, read no element.
     """
-
-    name: str
-    is_random: bool
-    reads_no_values: bool
-
-
-@cache
-def traits(func: OpOverload) -> Traits:
-    """Return the traits of an operator."""
     name, overload = _name(func), func._overloadname
     # `view(dtype)` reads bits, and `out=` arguments are written to.
     harmless = name in _VIEWS | _SHAPES and overload not in ("dtype", "out")
-    return Traits(name, torch.Tag.nondeterministic_seeded in func.tags, harmless)
+    return name, torch.Tag.nondeterministic_seeded in func.tags, harmless
 
 
 @cache

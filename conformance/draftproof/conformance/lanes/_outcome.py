@@ -1,4 +1,4 @@
-"""What a program returned, as values that can be compared and counted."""
+"""Outcomes: what a program returned, as values that can be compared and counted."""
 
 from __future__ import annotations
 

@@ -21,10 +21,11 @@ from draftproof.conformance.lanes._scalar import (
     require_own,
     scalars,
 )
+from draftproof.conformance.lanes._streams import is_among
 from draftproof.conformance.lanes._watch import EXPOSING, PASSED, Dispatch, Doors
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.reference.chance import Chance, NondeterministicProgram, Replay, enumerate_runs
-from draftproof.reference.rational import ZERO, Rational, total
+from draftproof.reference.rational import ZERO, Rational
 
 
 class TooManyRuns(RuntimeError):
@@ -101,7 +102,7 @@ class Replays:
         known: list[torch.Generator] = []
         while replay is not None:
             reading, generators = self._run(replay)
-            if not all(_is_among(each, known) for each in generators):
+            if not all(is_among(each, known) for each in generators):
                 self._require_lasting(generators, replay)
                 known += generators
             yield reading, replay.probability()
@@ -110,9 +111,9 @@ class Replays:
     def _require_lasting(self, generators: Sequence[torch.Generator], made: Replay) -> None:
         """Require that a run, made again, meets the same generators: it does not make them."""
         before = self._outcomes
-        _, again = self._run(Replay(made.given, fixed=len(made.given)))
+        _, again = self._run(Replay(made.given))
         self._outcomes = before
-        if not all(_is_among(each, again) for each in generators):
+        if not all(is_among(each, again) for each in generators):
             raise OpaqueRandomness(
                 "Generator", "is made by the program in each run, which then decides what it draws"
             )
@@ -121,7 +122,7 @@ class Replays:
         """Return what is read of a run under these answers, and its foreign generators."""
         self._identities.begin_run()
         bounded = _Bounded(answers)
-        run = _Run(self._identities, World(bounded))
+        run = _Run(Interpreter(self._identities, World(bounded)))
         refused: list[OpaqueRandomness] = []
         try:
             with run.dispatch:
@@ -136,14 +137,14 @@ class Replays:
             unseen = run.dispatch.opaque or bounded.stopped or next(iter(refused), None)
             if unseen is not None:
                 raise unseen
-        self.slack = max(self.slack, total(run.interpreter.slack.values()))
+        self.slack = max(self.slack, run.interpreter.slack)
 
         def read_under(chance: Chance) -> Hashable:
             if self._outcomes == self._most_runs:
                 raise TooManyRuns(f"the program has more than {self._most_runs} random outcomes")
             self._outcomes += 1
             try:
-                return read(kept, run.world.under(bounded.instead(chance)))
+                return read(kept, run.interpreter.world.under(bounded.instead(chance)))
             except NotUnderstood as reason:
                 raise run.dispatch.blinded("the program's result", reason) from None
 
@@ -165,10 +166,6 @@ class Replays:
             raise
 
 
-def _is_among(generator: torch.Generator, others: Sequence[torch.Generator]) -> bool:
-    return any(generator is other for other in others)
-
-
 class _ScalarsMet(Exception):
     """A run of the program took a number out of torch, and `type` did not say float of it."""
 
@@ -176,23 +173,18 @@ class _ScalarsMet(Exception):
 class _Run:
     """One run of a program, in one world."""
 
-    def __init__(self, identities: Identities, world: World) -> None:
-        self.world = world
-        self.interpreter = Interpreter(identities, self._settle)
-        self.dispatch = Dispatch(self.interpreter.run)
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.interpreter = interpreter
+        self.dispatch = Dispatch(interpreter.run)
         self.doors = Doors(self.dispatch, self._look)
         self.has_scalars = False
-
-    def _settle(self, tensor: Tensor) -> None:
-        """Make the tensor's choices ordinary numbers."""
-        self.interpreter.identities.settle(tensor, self.world)
 
     def _look(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Decide the choices in tensors that are about to be read past the dispatcher."""
         identities = self.interpreter.identities
         for tensor in identities.among(tensors_in(opened((args, kwargs)))):
             with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-                self._settle(tensor)
+                self.interpreter.settle(tensor)
             if not identities.has_noise(tensor):
                 continue
             self.has_scalars = self.has_scalars or func in (Tensor.item, Tensor.tolist)

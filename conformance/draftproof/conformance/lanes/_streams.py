@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from secrets import randbits
 
@@ -32,6 +32,11 @@ def seeded(seed: int) -> Iterator[None]:
 _FIRST = randbits(60)
 SEEDS = range(_FIRST, _FIRST + 2**60)
 """The seeds of the generators of requests, which no program knows, nor others have by chance."""
+
+
+def is_among(generator: torch.Generator, others: Sequence[torch.Generator]) -> bool:
+    """Return whether a generator is one of others, whatever their states."""
+    return any(generator is other for other in others)
 
 
 class Rewound(Exception):

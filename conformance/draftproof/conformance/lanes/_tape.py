@@ -30,7 +30,7 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from draftproof.conformance.lanes import _operators as operators
-from draftproof.conformance.lanes._streams import SEEDS
+from draftproof.conformance.lanes._streams import SEEDS, is_among
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
 
 Point: TypeAlias = NDArray[numpy.int64]
@@ -93,7 +93,7 @@ class Tape:
         """
         if generator is None or generator.initial_seed() in SEEDS:
             return
-        if not any(generator is known for known in self._foreign):
+        if not is_among(generator, self._foreign):
             self._foreign.append(generator)
         if len(self._foreign) > _MOST_GENERATORS:
             reason = "draws from generators that the program makes, which decides what they draw"

@@ -76,17 +76,10 @@ class Doors(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func in _COPIERS and args and isinstance(args[-1], Tensor):
-            return func(*args, **kwargs)
-        if func in _INDEXERS:
-            # An index that is a list of tensors is read at once; tensors alone are operators'.
-            read = [each for each in _indices(args[1]) if isinstance(each, list)]
-            args_read = (read,) if read else None
-        else:
-            args_read = args if func in READERS or func in _COPIERS else None
-        if args_read is not None:
+        read = _read_at_once(func, args)
+        if read is not None:
             try:
-                answer = self._look(func, args_read, kwargs)
+                answer = self._look(func, read, kwargs)
             except NotUnderstood as reason:
                 raise self._dispatch.blinded(func.__name__, reason) from None
             if answer is not PASSED:
@@ -97,7 +90,7 @@ class Doors(TorchFunctionMode):
 PASSED = object()
 """Let the program read for itself."""
 
-READERS = {
+_READERS = {
     Tensor.__array__,
     Tensor.__bool__,
     Tensor.__complex__,
@@ -132,8 +125,15 @@ _COPIERS = {Tensor.new, Tensor.new_tensor, torch.as_tensor, torch.asarray, torch
 _INDEXERS = {Tensor.__getitem__, Tensor.__setitem__}
 
 
-def _indices(index: Any) -> tuple[Any, ...]:
-    return index if isinstance(index, tuple) else (index,)
+def _read_at_once(func: Any, args: Any) -> Any:
+    """Return the arguments that a function reads past the dispatcher, None if it reads none."""
+    if func in _INDEXERS:
+        # An index that is a list of tensors is read; one that is a tensor is an operator's.
+        index = args[1] if isinstance(args[1], tuple) else (args[1],)
+        return [each for each in index if isinstance(each, list)] or None
+    if func in _COPIERS and args and isinstance(args[-1], Tensor):
+        return None
+    return args if func in _READERS or func in _COPIERS else None
 
 
 @cache
