@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, inf
+from math import exp, inf, nan
 from typing import Any
 
 import pytest
@@ -102,6 +102,9 @@ def test_probabilities_are_cut_as_their_logarithms_are(rows: list[Any]) -> None:
         (Sampling(top_k=torch.tensor([2]), top_p=torch.tensor([0.4])), [0, 0, 0, 0, 0], [0]),
         (Sampling(temperature=torch.tensor([0.0])), [1, 3, 3, 3], [1]),
         (Sampling(torch.tensor([0.0]), torch.tensor([3])), [1, 3, 3, 3], [1]),
+        (Sampling(temperature=torch.tensor([nan])), [1, 3, 3, 3], [1]),
+        (Sampling(temperature=torch.tensor([-1.0])), [1, 3, 3, 3], [1]),
+        (Sampling(top_p=torch.tensor([nan])), [1, 3, 3, 3], [0, 1, 2, 3]),
         (Sampling(torch.tensor([0.0]), torch.tensor([0]), torch.tensor([1.0])), [5, 5], [0]),
         (Sampling(top_k=torch.tensor([3])), [-inf, 3, -inf, -inf], [1]),
         (Sampling(top_k=torch.tensor([1])), [7], [0]),

@@ -174,6 +174,27 @@ def test_rows_of_any_strides_emit_the_same(name: str, drafts: int) -> None:
     assert [differing(other, wanted) for other in others] == [0] * len(others)
 
 
+MIXED = (
+    (torch.float32, torch.float64),
+    (torch.float64, torch.float32),
+    (torch.float16, torch.float64),
+    (torch.bfloat16, torch.float16),
+)
+"""The dtypes of target and draft."""
+
+
+@pytest.mark.requirement("batch.backends")
+@pytest.mark.parametrize(("name", "drafts"), ASKED)
+def test_rows_of_two_dtypes_emit_the_same(name: str, drafts: int) -> None:
+    """In both forms: what the torch form emits where all are float64."""
+    for of_p, of_q in MIXED:
+        p, q = (rows.to(dtype) for rows, dtype in zip(logits(drafts), (of_p, of_q), strict=True))
+        wanted = called(name, drafts, "torch", target_logits=p.double(), draft_logits=q.double())
+        others = [called(name, drafts, form, target_logits=p, draft_logits=q) for form in FORMS]
+        # Float32 thresholds are met by noise with a probability of 1e-6.
+        assert [differing(other, wanted) for other in others] == [0] * len(others)
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("name", "drafts"), ASKED)
 def test_all_else_may_be_strided_too(name: str, drafts: int, form: str) -> None:

@@ -64,7 +64,9 @@ def verify(
       All rows have one V: where one model's are padded, pass its `[..., :V]`. Any strides do, and
       rows of one path are never copied.
     * `temperature`, `top_k` and `top_p` [B], see `Sampling`, are applied to logits, the target's
-      and the draft's; None where they were already. Probabilities are taken as they are.
+      and the draft's; None where they were already. Probabilities are taken as they are. A
+      temperature that is negative or NaN counts as 0, a top-p that is NaN as 1: looking for them
+      would wait for the device.
     * `generators` is one for all requests, or one for each, where None is the default one.
     * `branching` and `state` are those of `Request`, `form` is one of `FORMS`.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -145,8 +145,11 @@ def from_flat(
     `tokens` [n, K] are the drafted ones of all requests, `ends` [B] where each one's end, and no
     request has more than `longest` of them. `q` has a row for each, `p` one more for every request.
     A request's draft ends before its first token that is none of 0..V-1. Nothing beyond the tensors
-    is read, whatever `ends` and tokens are.
+    is read, whatever `ends` and tokens are. All is computed in the target's dtype: where only the
+    draft's rows are float64, the target's are copied to it.
     """
+    if q.values.dtype == torch.float64:
+        p = replace(p, values=p.values.to(torch.float64))
     count, drafts = tokens.shape
     starts = torch.cat([torch.zeros_like(ends[:1]), ends[:-1]])
     depth = torch.arange(longest + 1, device=tokens.device)

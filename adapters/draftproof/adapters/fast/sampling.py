@@ -20,7 +20,9 @@ class Sampling:
     """The parameters of N rows; None does what the value of all rows would that changes nothing."""
 
     temperature: Tensor | None = None
-    """[N], float: 0 keeps the most probable token for certain; others count as 2**-100 at least."""
+    """[N], float: 0 keeps the most probable token for certain; others count as 2**-100 at least.
+
+    What is negative or NaN counts as 0."""
     top_k: Tensor | None = None
     """[N], integer: how many tokens are kept, all where it is 0 or less, or more than V."""
     top_p: Tensor | None = None
@@ -50,7 +52,8 @@ def softmax(logits: Tensor, sampling: Sampling) -> Softmax:
     temperature, top_k, top_p = sampling.temperature, sampling.top_k, sampling.top_p
     scale, is_sure = None, torch.zeros(rows, dtype=torch.bool, device=logits.device)
     if temperature is not None:
-        is_sure = temperature == 0
+        # NaN fails every comparison, and must not become a probability.
+        is_sure = ~(temperature > 0)
         scale = _reciprocal(torch.where(is_sure, 1, temperature).to(dtype))
     if top_k is None and top_p is None:
         if temperature is None:
