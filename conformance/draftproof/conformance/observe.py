@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from draftproof.conformance.adapter import Adapter, Declaration, declaration
+from draftproof.conformance.adapter import Adapter, Declaration, Request, declaration
 from draftproof.conformance.cases import Case
 from draftproof.conformance.exchange import (
     Asked,
@@ -24,9 +24,10 @@ from draftproof.conformance.exchange import (
     verified,
     with_noise,
 )
-from draftproof.conformance.lanes.exact import ExactLaw, TooManyRuns, exact_law, hold_exact
+from draftproof.conformance.lanes.exact import ExactLaw, TooManyRuns, exact_laws, hold_exact
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.lanes.probe import ProbedLaw, hold_probed, probed_laws
+from draftproof.conformance.lanes.unwatched import watched_generator
 from draftproof.conformance.tolerance import allowed_distance
 from draftproof.reference.chance import NondeterministicProgram
 from draftproof.reference.drafting import Drafts, draft_law
@@ -203,18 +204,61 @@ def joint_laws(
         raise ValueError(f"a law is observed on the lane {EXACT!r} or {PROBE!r}, got {lane!r}")
     if lane == PROBE:
         return _probed(adapter, requests, declared)
-    return [_exact(adapter, rows, declared) for rows in requests]
+    return _exact(adapter, requests, declared)
 
 
-def _exact(adapter: Adapter, rows: Sequence[Asked], declared: Declaration) -> JointLaw:
-    """Return the joint law of one request, which is held against real runs, known or not."""
+def _exact(
+    adapter: Adapter, requests: Sequence[Sequence[Asked]], declared: Declaration
+) -> list[JointLaw]:
+    """Return the joint laws of requests, which are held against real runs, known or not."""
+    known = _KNOWN.get() or Known(adapter)
+    found = [known.get(adapter, rows, declared) for rows in requests]
+    new = [number for number, law in enumerate(found) if law is None]
+    computed = _computed(adapter, [requests[number] for number in new], declared)
+    for number, law in zip(new, computed, strict=True):
+        found[number] = law
+        known.keep(adapter, requests[number], declared, law)
+    return [
+        _held(adapter, rows, declared, law)
+        for rows, law in zip(requests, found, strict=True)
+        if law is not None
+    ]
+
+
+def _computed(
+    adapter: Adapter, requests: Sequence[Sequence[Asked]], declared: Declaration
+) -> list[ExactLaw[Any]]:
+    """Return the laws of the columns that requests come to, those of one shape in few walks."""
+    if not requests:
+        return []
+    # All draw from one generator, each as if it were alone.
+    generator = watched_generator(declared.device)
+    asked = [
+        (replace(request(rows, declared), generator=generator), len(rows)) for rows in requests
+    ]
+
+    def of_given(given: tuple[Request, int]) -> Any:
+        return _answered(adapter, *given, declared)
+
+    return exact_laws(of_given, asked, most_runs=_MOST_RUNS)
+
+
+def _answered(adapter: Adapter, given: Request, rows: int, declared: Declaration) -> Any:
+    """Return the columns of what an adapter answers, or the words of an error."""
+    given = with_noise(given, declared)
+    try:
+        return columns(as_loaded(adapter).verify(given), rows)
+    except BaseException as error:
+        return raised(error)
+
+
+def _held(
+    adapter: Adapter, rows: Sequence[Asked], declared: Declaration, law: ExactLaw[Any]
+) -> JointLaw:
+    """Return the joint law of one request, held against real runs."""
 
     def asked(rows: Sequence[Asked]) -> Any:
-        given = with_noise(request(rows, declared), declared)
-        try:
-            return columns(as_loaded(adapter).verify(given), len(rows))
-        except BaseException as error:
-            return raised(error)
+        return _answered(adapter, request(rows, declared), len(rows), declared)
 
     def many(count: int) -> dict[Any, int]:
         """Count the columns of each row of a call, as a call of that row alone has them."""
@@ -224,15 +268,9 @@ def _exact(adapter: Adapter, rows: Sequence[Asked], declared: Declaration) -> Jo
         seen = Counter(zip(*(column.tolist() for column in found), strict=True))
         return {tuple((number,) for number in row): times for row, times in seen.items()}
 
-    known = _KNOWN.get()
-    raw = known.get(adapter, rows, declared) if known else None
-    if raw is None:
-        raw = exact_law(lambda: asked(rows), most_runs=_MOST_RUNS, is_held=False)
-        if known:
-            known.keep(adapter, rows, declared, raw)
     is_one = declared.batch and len(rows) == 1
-    hold_exact(raw, lambda: asked(rows), many=many if is_one else None, at_once=declared.at_once)
-    return JointLaw(raw.law.map(lambda outcome: outcomes(outcome, rows)), raw.runs, raw.slack)
+    hold_exact(law, lambda: asked(rows), many=many if is_one else None, at_once=declared.at_once)
+    return JointLaw(law.law.map(lambda outcome: outcomes(outcome, rows)), law.runs, law.slack)
 
 
 class Known:

@@ -232,7 +232,8 @@ def test_no_harmless_operator_changes_an_element() -> None:
         _, is_random, reads_nothing = operators._traits(func)
         if reads_nothing and not is_random:
             aliases = [r.alias_info is not None for r in func._schema.returns]
-            assert all(aliases) or name in operators._SHAPES
+            # Torch does not say that what is unsafe in this view is that it is one.
+            assert all(aliases) or name in {*operators._SHAPES, "_unsafe_view"}
             harmless.add(name.removesuffix("_"))
     assert harmless == operators._VIEWS | operators._SHAPES
 

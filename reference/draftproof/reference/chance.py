@@ -75,6 +75,14 @@ Answer: TypeAlias = tuple[tuple[Rational, ...], int]
 """The weights of a random choice, and the index that was chosen."""
 
 
+def probability(answers: Sequence[Answer]) -> Rational:
+    """Return the probability of a sequence of answers."""
+    product = ONE
+    for weights, answer in answers:
+        product *= weights[answer]
+    return product
+
+
 class Replay:
     """Gives the answers that it was told to give, then the first possible ones.
 
@@ -107,10 +115,7 @@ class Replay:
 
     def probability(self) -> Rational:
         """Return the probability of all the answers given."""
-        product = ONE
-        for weights, answer in self.given:
-            product *= weights[answer]
-        return product
+        return probability(self.given)
 
     def next(self) -> Replay | None:
         """Return the replay of the next sequence of answers, None after the last one."""

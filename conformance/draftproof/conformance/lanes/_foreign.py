@@ -29,7 +29,7 @@ _searched: set[Hashable] = set()
 
 
 @contextmanager
-def generators_untouched(program: Callable[[], Any]) -> Iterator[None]:
+def generators_untouched(program: Callable[..., Any]) -> Iterator[None]:
     """Raise `OpaqueRandomness` if a generator that is not followed was used meanwhile."""
     # Seeds that nobody knows: a program that seeds a generator always changes its state.
     with seeded(randbits(60)):

@@ -76,7 +76,7 @@ class Identities:
         if not self._shadows:
             return None
         if tensor.layout is not torch.strided:
-            if any(self.of(part) is not None for part in _parts(tensor)):
+            if any(self.of(part) is not None for part in parts(tensor)):
                 raise NotUnderstood("keeps random numbers in a tensor that is not dense")
             return None
         shadow = self._shadow(tensor)
@@ -155,7 +155,7 @@ class Identities:
         return ids
 
 
-def _parts(tensor: Tensor) -> list[Tensor]:
+def parts(tensor: Tensor) -> list[Tensor]:
     """Return the dense tensors of which a sparse one is made."""
     if tensor.layout is torch.sparse_coo:
         return [tensor._indices(), tensor._values()]

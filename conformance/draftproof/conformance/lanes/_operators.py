@@ -54,7 +54,6 @@ _Generator = torch.Generator
 # Operators that move elements without changing them: the arguments whose elements move.
 # A number among them is an ordinary element; all other arguments say where things go.
 _MOVED = {
-    "_unsafe_view": (0,),
     "cat": (0,),
     "clone": (0,),
     "constant_pad_nd": (0, 2),
@@ -87,6 +86,7 @@ _MOVED = {
 # Operators whose result is the same memory seen in another shape.
 _VIEWS = {
     "_reshape_alias",
+    "_unsafe_view",
     "alias",
     "as_strided",
     "detach",
@@ -131,27 +131,41 @@ _WIDE = (torch.int32, torch.int64, torch.float32, torch.float64)
 
 
 class Interpreter:
-    """Runs operators of one run of a program, following its random numbers."""
+    """Runs operators of a program, following its random numbers.
 
-    def __init__(self, identities: Identities, world: World) -> None:
+    `settle` makes the choices in a tensor ordinary numbers. `slacks` has the rankings whose law is
+    off, and by how much.
+    """
+
+    def __init__(self, identities: Identities, settle: Callable[[Tensor], None]) -> None:
         self.identities = identities
-        self.world = world
-        self.slack: Rational = ZERO
+        self.settle = settle
         self.streams = Streams()
-        self._rankings: dict[object, Ranking] = {}
+        self.slacks: dict[Ranking, Rational] = {}
+        self._rankings: dict[object, tuple[Ranking, Rational]] = {}
         self._places: dict[tuple[Ranking, int], Choice] = {}
 
     def run(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Return what `func` returns. Raises `NotUnderstood`."""
-        name, is_random, reads_no_values = _traits(func)
+        self.note(func, args, kwargs)
+        return self.follow(func, args, kwargs)
+
+    def note(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Note the generator of an operator that draws. Raises `NotUnderstood`."""
+        name, is_random, _ = _traits(func)
         if name in _DRAWS:
             try:
                 self.streams.draw(_bound(func, args, kwargs).get("generator"))
             except Rewound as reason:
                 raise NotUnderstood(str(reason)) from None
-            return _DRAWS[name](self, func, args, kwargs)
-        if is_random:
+        elif is_random:
             raise NotUnderstood("draws random numbers of a kind that is not known")
+
+    def follow(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Return what `func`, which was noted, returns. Raises `NotUnderstood`."""
+        name, _, reads_no_values = _traits(func)
+        if name in _DRAWS:
+            return _DRAWS[name](self, func, args, kwargs)
         if reads_no_values:
             return func(*args, **kwargs)
         touched = self.identities.among(tensors_in((*args, *kwargs.values())))
@@ -189,10 +203,6 @@ class Interpreter:
         for tensor in touched:
             self.refuse_noise(tensor)
         return func(*args, **kwargs)
-
-    def settle(self, tensor: Tensor) -> None:
-        """Make the tensor's choices ordinary numbers."""
-        self.identities.settle(tensor, self.world)
 
     def refuse_noise(self, tensor: Tensor) -> None:
         """Raise `NotUnderstood` if an element is continuous noise."""
@@ -503,9 +513,11 @@ class Interpreter:
         key = (contenders, largest)
         if key not in self._rankings:
             noises = [c for c in contenders if not isinstance(c, Choice)]
-            self._rankings[key], slack = ranking(noises, largest=largest)
-            self.slack += slack
-        return [self._id(self._place(self._rankings[key], place)) for place in range(count)]
+            self._rankings[key] = ranking(noises, largest=largest)
+        found, slack = self._rankings[key]
+        if slack:
+            self.slacks[found] = slack
+        return [self._id(self._place(found, place)) for place in range(count)]
 
     def _bin(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         """Answer searchsorted and bucketize: how many of the sorted edges lie below noise."""
@@ -759,6 +771,12 @@ def _traits(func: OpOverload) -> tuple[str, bool, bool]:
     # `view(dtype)` reads bits, and `out=` arguments are written to.
     harmless = name in _VIEWS | _SHAPES and overload not in ("dtype", "out")
     return name, torch.Tag.nondeterministic_seeded in func.tags, harmless
+
+
+def reads_no_values(func: OpOverload) -> bool:
+    """Return whether an operator reads no element of a tensor, nor draws."""
+    _, is_random, is_harmless = _traits(func)
+    return is_harmless and not is_random
 
 
 @cache

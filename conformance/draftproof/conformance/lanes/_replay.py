@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import zip_longest
 from typing import Any, TypeAlias
 
 import torch
@@ -24,22 +27,29 @@ from draftproof.conformance.lanes._scalar import (
 from draftproof.conformance.lanes._streams import is_among
 from draftproof.conformance.lanes._watch import EXPOSING, PASSED, Dispatch, Doors
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.reference.chance import Chance, NondeterministicProgram, Replay, enumerate_runs
-from draftproof.reference.rational import ZERO, Rational
+from draftproof.reference.chance import (
+    Answer,
+    Chance,
+    NondeterministicProgram,
+    Replay,
+    enumerate_runs,
+    probability,
+)
+from draftproof.reference.rational import Rational, total
 
 
 class TooManyRuns(RuntimeError):
     """The program has more random outcomes than were allowed."""
 
 
-# More choices than this in one run are a loop that may go on for ever.
-_MOST_CHOICES = 10_000
+MOST_CHOICES = 10_000
+"""More choices than this in one run are a loop that may go on for ever."""
 
 
 class _Bounded:
     """Passes a bounded number of choices on, and remembers why it stopped."""
 
-    def __init__(self, chance: Chance, left: int = _MOST_CHOICES) -> None:
+    def __init__(self, chance: Chance, left: int = MOST_CHOICES) -> None:
         self._chance = chance
         self._left = left
         self.stopped: RuntimeError | None = None
@@ -49,7 +59,7 @@ class _Bounded:
         try:
             if self._left < 0:
                 raise TooManyRuns(
-                    f"a run of the program made more than {_MOST_CHOICES} random choices"
+                    f"a run of the program made more than {MOST_CHOICES} random choices"
                 )
             return self._chance.draw(weights)
         except (TooManyRuns, NondeterministicProgram) as reason:
@@ -68,61 +78,82 @@ Reading: TypeAlias = list[tuple[Hashable, Rational]]
 """The outcomes of a run, with their weights: several, where it returns what nobody looked at."""
 
 
-class Replays:
-    """Runs a program under one chance after another."""
+@dataclass(frozen=True)
+class Made:
+    """One run of a program."""
 
-    def __init__(self, program: Callable[[], Any], most_runs: int) -> None:
+    answers: tuple[Answer, ...]
+    reading: Reading
+    foreign: Sequence[torch.Generator]
+    """The generators, not a request's, that it drew from."""
+    slack: Rational
+
+    def probability(self) -> Rational:
+        """Return the probability of all the answers."""
+        return probability(self.answers)
+
+
+class Replays:
+    """Runs a program under one chance after another.
+
+    Other runs of the program may have had the identities before: what they have kept is told by it.
+    """
+
+    def __init__(
+        self, program: Callable[[], Any], most_runs: int, identities: Identities | None = None
+    ) -> None:
         self._program = program
         self._most_runs = most_runs
-        self._identities = Identities()
+        self._identities = identities or Identities()
         self._outcomes = 0
         self._has_scalars = False
-        self.slack: Rational = ZERO
 
-    def runs(self) -> list[tuple[Reading, Rational]]:
-        """Return what was read of every run, with its weight.
+    def runs(self, begun: Sequence[Answer] = ()) -> list[Made]:
+        """Return all runs of the program, which was seen to begin with some answers.
 
         Once a program has taken a number out of torch, it is begun anew: what `type` is must not
         change while it runs.
         """
         try:
-            return [*self._runs()]
+            return [*self._runs(begun)]
         except _ScalarsMet:
             self._has_scalars = True
             self._outcomes = 0
-            return [*self._runs()]
+            return [*self._runs(begun)]
 
-    def again(self) -> Reading:
-        """Return what is read of the first run, made again."""
-        self._outcomes = 0
-        return self._run(Replay())[0]
+    def made(self, answers: Sequence[Answer]) -> Made:
+        """Return the run that begins with these answers, apart from all others."""
+        before, self._outcomes = self._outcomes, 0
+        try:
+            return self._run(Replay(answers))
+        except _ScalarsMet:
+            self._has_scalars = True
+            return self._run(Replay(answers))
+        finally:
+            self._outcomes = before
 
-    def _runs(self) -> Iterator[tuple[Reading, Rational]]:
+    def _runs(self, begun: Sequence[Answer]) -> Iterator[Made]:
         replay: Replay | None = Replay()
         known: list[torch.Generator] = []
         while replay is not None:
-            reading, generators = self._run(replay)
-            if not all(is_among(each, known) for each in generators):
-                self._require_lasting(generators, replay)
-                known += generators
-            yield reading, replay.probability()
+            run = self._run(replay)
+            if run.answers[: len(begun)] != tuple(begun):
+                raise NondeterministicProgram(
+                    f"the first run made {len(run.answers)} random choices, and not those that it "
+                    f"made before, of which there were at least {len(begun)}"
+                )
+            begun = ()
+            if not all(is_among(each, known) for each in run.foreign):
+                require_lasting(run.foreign, self.made(run.answers).foreign)
+                known += run.foreign
+            yield run
             replay = replay.next()
 
-    def _require_lasting(self, generators: Sequence[torch.Generator], made: Replay) -> None:
-        """Require that a run, made again, meets the same generators: it does not make them."""
-        before = self._outcomes
-        _, again = self._run(Replay(made.given))
-        self._outcomes = before
-        if not all(is_among(each, again) for each in generators):
-            raise OpaqueRandomness(
-                "Generator", "is made by the program in each run, which then decides what it draws"
-            )
-
-    def _run(self, answers: Chance) -> tuple[Reading, Sequence[torch.Generator]]:
-        """Return what is read of a run under these answers, and its foreign generators."""
+    def _run(self, replay: Replay) -> Made:
+        """Return a run under the answers of a replay."""
         self._identities.begin_run()
-        bounded = _Bounded(answers)
-        run = _Run(Interpreter(self._identities, World(bounded)))
+        bounded = _Bounded(replay)
+        run = _Run(self._identities, World(bounded))
         refused: list[OpaqueRandomness] = []
         try:
             with run.dispatch:
@@ -137,18 +168,19 @@ class Replays:
             unseen = run.dispatch.opaque or bounded.stopped or next(iter(refused), None)
             if unseen is not None:
                 raise unseen
-        self.slack = max(self.slack, run.interpreter.slack)
 
         def read_under(chance: Chance) -> Hashable:
             if self._outcomes == self._most_runs:
                 raise TooManyRuns(f"the program has more than {self._most_runs} random outcomes")
             self._outcomes += 1
             try:
-                return read(kept, run.interpreter.world.under(bounded.instead(chance)))
+                return read(kept, run.world.under(bounded.instead(chance)))
             except NotUnderstood as reason:
                 raise run.dispatch.blinded("the program's result", reason) from None
 
-        return [*enumerate_runs(read_under)], run.interpreter.streams.foreign
+        reading = [*enumerate_runs(read_under)]
+        slack = total(run.interpreter.slacks.values())
+        return Made(tuple(replay.given), reading, run.interpreter.streams.foreign, slack)
 
     @contextlib.contextmanager
     def _passing_for_floats(self, refused: list[OpaqueRandomness]) -> Iterator[None]:
@@ -166,6 +198,34 @@ class Replays:
             raise
 
 
+def require_same(first: Reading, again: Reading) -> None:
+    """Require that a run, made again, came to the same. Raises `OpaqueRandomness`."""
+    if first != again:  # in lists, where a NaN equals itself
+        was, is_now = next(both for both in zip_longest(first, again) if [both[0]] != [both[1]])
+        raise OpaqueRandomness(
+            "the program",
+            f"returned {_told(was)} in one run and {_told(is_now)} in another with the same random "
+            f"choices: it drew from, or depends on, something that the exact lane does not see",
+        )
+
+
+def _told(outcome: tuple[Hashable, Rational] | None) -> str:
+    return "nothing" if outcome is None else repr(outcome[0])
+
+
+def require_lasting(
+    generators: Sequence[torch.Generator], again: Sequence[torch.Generator]
+) -> None:
+    """Require that a run, made again, met the same generators: it does not make them.
+
+    Raises `OpaqueRandomness`.
+    """
+    if not all(is_among(each, again) for each in generators):
+        raise OpaqueRandomness(
+            "Generator", "is made by the program in each run, which then decides what it draws"
+        )
+
+
 class _ScalarsMet(Exception):
     """A run of the program took a number out of torch, and `type` did not say float of it."""
 
@@ -173,9 +233,10 @@ class _ScalarsMet(Exception):
 class _Run:
     """One run of a program, in one world."""
 
-    def __init__(self, interpreter: Interpreter) -> None:
-        self.interpreter = interpreter
-        self.dispatch = Dispatch(interpreter.run)
+    def __init__(self, identities: Identities, world: World) -> None:
+        self.world = world
+        self.interpreter = Interpreter(identities, partial(identities.settle, world=world))
+        self.dispatch = Dispatch(self.interpreter.run)
         self.doors = Doors(self.dispatch, self._look)
         self.has_scalars = False
 

@@ -20,8 +20,8 @@ from draftproof.conformance.lanes._noise import NotUnderstood
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
 from draftproof.reference.errors import InvalidInput
 
-# What an operator of torch never raises.
-_NEVER_TORCHS = (ArithmeticError, AssertionError, AttributeError, InvalidInput, KeyError)
+NEVER_TORCHS = (ArithmeticError, AssertionError, AttributeError, InvalidInput, KeyError)
+"""What an operator of torch never raises."""
 
 
 class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
@@ -52,7 +52,7 @@ class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
                 return self._run(func, args, kwargs or {})
             except NotUnderstood as reason:
                 raise self.blinded(str(func), reason) from None
-            except _NEVER_TORCHS as error:
+            except NEVER_TORCHS as error:
                 # Ours to answer for: the program must not be blamed for it.
                 ours = NotUnderstood(f"could not be followed: {error!r}")
                 raise self.blinded(str(func), ours) from error

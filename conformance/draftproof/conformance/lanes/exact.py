@@ -24,9 +24,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -34,15 +33,18 @@ from torch import Tensor
 
 from draftproof.conformance.lanes import _foreign as foreign
 from draftproof.conformance.lanes._outcome import frozen
-from draftproof.conformance.lanes._replay import Replays, TooManyRuns
+from draftproof.conformance.lanes._replay import Made, Replays, TooManyRuns, require_same
+from draftproof.conformance.lanes._walks import Walks, alike, cloned
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.lanes.unwatched import hold
+from draftproof.reference.chance import NondeterministicProgram
 from draftproof.reference.law import Law
 from draftproof.reference.rational import ZERO, Rational
 
-__all__ = ["ExactLaw", "OpaqueRandomness", "TooManyRuns", "exact_law", "hold_exact"]
+__all__ = ["ExactLaw", "OpaqueRandomness", "TooManyRuns", "exact_law", "exact_laws", "hold_exact"]
 
 Outcome = TypeVar("Outcome", bound=Hashable)
+Subject = TypeVar("Subject")
 
 
 @dataclass(frozen=True)
@@ -66,34 +68,83 @@ def exact_law(
 ) -> ExactLaw[Any]:
     """Return the exact law of what `program` returns.
 
-    The program is run once for every sequence of random outcomes that it looks at, so it must
-    depend on nothing that changes from run to run. It may return tensors and arrays, and tuples,
-    lists, dictionaries or dataclasses of them: they become nested tuples of numbers. Weights sum
-    to exactly 1.
+    Every sequence of random outcomes that it looks at is tried, so it must depend on nothing that
+    changes from run to run. It may return tensors and arrays, and tuples, lists, dictionaries or
+    dataclasses of them: they become nested tuples of numbers. Weights sum to exactly 1.
 
     Where laws are held against real runs (`unwatched.holding`), so is this one, unless `is_held`
     is False. Raises `OpaqueRandomness`, `TooManyRuns`, and whatever the program raises.
     """
-    replays = Replays(program, most_runs)
-    weights: dict[Any, Rational] = {}
-    with foreign.generators_untouched(program), _one_thread(), _uncompiled():
-        runs = replays.runs()
-        repeated = replays.again()
-    for reading, probability in runs:
-        for outcome, weight in reading:
-            weights[outcome] = weights.get(outcome, ZERO) + probability * weight
-    first, _ = runs[0]
-    if repeated != first:  # in lists, where a NaN equals itself
-        was, is_now = next(both for both in zip_longest(first, repeated) if [both[0]] != [both[1]])
-        raise OpaqueRandomness(
-            "the program",
-            f"returned {_told(was)} in one run and {_told(is_now)} in another with the same random "
-            f"choices: it drew from, or depends on, something that the exact lane does not see",
-        )
-    found = ExactLaw(Law(weights), len(runs), replays.slack)
+
+    def of_nothing(_: None) -> Any:
+        return program()
+
+    with _watching(program):
+        (found,) = _laws(of_nothing, [None], most_runs)
     if is_held:
         hold_exact(found, program)
     return found
+
+
+def exact_laws(
+    program: Callable[[Subject], Any],
+    subjects: Sequence[Subject],
+    *,
+    most_runs: int = 1_000_000,
+) -> list[ExactLaw[Any]]:
+    """Return the exact law of what `program` returns of each subject, all of them in few walks.
+
+    Subjects are tensors, or tuples, lists, dictionaries or dataclasses of them and other things.
+    The program gets copies, and may write to them. It must do the same with alike subjects, but for
+    what it reads in their tensors. All else is as `exact_law` says, for each of them.
+    """
+    laws: dict[int, ExactLaw[Any]] = {}
+    with _watching(program):
+        for group in alike(subjects):
+            own = [subjects[number] for number in group]
+            laws.update(zip(group, _laws(program, own, most_runs), strict=True))
+    return [laws[number] for number in range(len(subjects))]
+
+
+@contextlib.contextmanager
+def _watching(program: Callable[..., Any]) -> Iterator[None]:
+    """Let nothing that the lane cannot follow go on unseen in a program."""
+    with foreign.generators_untouched(program), _one_thread(), _uncompiled():
+        yield
+
+
+def _laws(
+    program: Callable[[Subject], Any], subjects: Sequence[Subject], most_runs: int
+) -> list[ExactLaw[Any]]:
+    """Return the laws on subjects that are alike."""
+    walks = Walks(program, subjects, most_runs)
+    try:
+        return [_law(runs) for runs in walks.runs()]
+    except (TooManyRuns, NondeterministicProgram):
+        raise
+    except Exception:
+        # Run by run more can be followed, and it is the first run that raises what is raised.
+        return [_replayed(program, walks, number, most_runs) for number in range(len(subjects))]
+
+
+def _replayed(
+    program: Callable[[Subject], Any], walks: Walks, number: int, most_runs: int
+) -> ExactLaw[Any]:
+    """Return the law on a subject, run by run."""
+    subject = walks.subjects[number]
+    replays = Replays(lambda: program(cloned(subject)), most_runs, walks.identities)
+    runs = replays.runs(walks.begun(number))
+    require_same(runs[0].reading, replays.made(()).reading)
+    return _law(runs)
+
+
+def _law(runs: Sequence[Made]) -> ExactLaw[Any]:
+    weights: dict[Any, Rational] = {}
+    for run in runs:
+        probability = run.probability()
+        for outcome, weight in run.reading:
+            weights[outcome] = weights.get(outcome, ZERO) + probability * weight
+    return ExactLaw(Law(weights), len(runs), max(run.slack for run in runs))
 
 
 def hold_exact(
@@ -117,10 +168,6 @@ def hold_exact(
             one=lambda: frozen(program()),
             many=many,
         )
-
-
-def _told(outcome: tuple[Hashable, Rational] | None) -> str:
-    return "nothing" if outcome is None else repr(outcome[0])
 
 
 # A watched run costs some twelve real ones: a real call for every outcome, and one of many rows,

@@ -123,15 +123,18 @@ def fresh_generator(device: str | torch.device) -> torch.Generator:
     """Return a generator for a request: a new one, or in real runs one that goes on."""
     held = _RUNNING.get()
     if held is None:
-        made = torch.Generator(device)
-        if made.__class__ is not _GENERATOR:
-            # Under the exact lane: not the seed that a generator has which the program makes.
-            _GENERATOR.manual_seed(made, next(_SEEDS))
-        return made
+        # Under the exact lane torch's own gives the seed that one has which the program makes.
+        is_watched = torch.Generator is not _GENERATOR
+        return watched_generator(device) if is_watched else _GENERATOR(device)
     if str(device) not in held.generators:
         seed = int(held.random.integers(2**63))
         held.generators[str(device)] = _GENERATOR(device).manual_seed(seed)
     return held.generators[str(device)]
+
+
+def watched_generator(device: str | torch.device) -> torch.Generator:
+    """Return a generator of a request under the exact lane, which knows it by its seed."""
+    return _GENERATOR(device).manual_seed(next(_SEEDS))
 
 
 def hold(

@@ -1,0 +1,160 @@
+"""Memory that differs between runs which are made in one walk of a program.
+
+The program holds one tensor, its *carrier*; what each run would have in it stands beside it, as
+*versions* of all of its storage. Runs that have the same version are a class of a partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+from torch.multiprocessing.reductions import StorageWeakRef
+
+
+class NotTogether(Exception):
+    """What runs cannot do in one walk; each is made for itself then. The message says what."""
+
+
+Classes: TypeAlias = tuple[int, ...]
+"""The class of each run: 0, 1, ... in the order in which they are first met."""
+
+
+def classes(kinds: Iterable[Hashable]) -> tuple[Classes, list[int]]:
+    """Return the classes of runs by what they have in common, and a run of each class."""
+    known: dict[Hashable, int] = {}
+    first: list[int] = []
+    of: list[int] = []
+    for run, kind in enumerate(kinds):
+        own = known.setdefault(kind, len(known))
+        if own == len(first):
+            first.append(run)
+        of.append(own)
+    return tuple(of), first
+
+
+class Partitions:
+    """Partitions of the runs of a walk: one object for each, and products that are known."""
+
+    def __init__(self) -> None:
+        self._known: dict[Classes, Classes] = {}
+        self._products: dict[tuple[int, ...], tuple[Classes, list[int]]] = {}
+
+    def one(self, of: Classes) -> Classes:
+        """Return the object that stands for a partition."""
+        return self._known.setdefault(of, of)
+
+    def product(self, factors: Sequence[Classes]) -> tuple[Classes, list[int]]:
+        """Return the coarsest partition that is finer than all, and a run of each class."""
+        key = tuple(map(id, factors))
+        if key not in self._products:
+            of, first = classes(factors[0] if len(factors) == 1 else zip(*factors, strict=True))
+            self._products[key] = self.one(of), first
+        return self._products[key]
+
+    def taken(self, runs: Sequence[int], all_of: Iterable[Classes]) -> dict[int, Taken]:
+        """Forget all partitions but these; return what they are when run i is what `runs[i]` was.
+
+        It is by the identity of what they were.
+        """
+        olds = {id(of): of for of in all_of}
+        self._known, self._products = {}, {}
+        found = {}
+        for key, old in olds.items():
+            of, first = classes([old[run] for run in runs])
+            found[key] = Taken(self.one(of), [old[runs[run]] for run in first])
+        return found
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A partition of other runs than before, and what its classes were."""
+
+    of: Classes
+    were: list[int]
+
+
+@dataclass
+class Split:
+    """The versions of a storage, by the classes of runs."""
+
+    storage: StorageWeakRef
+    """Of the carrier. Holding it keeps its address from being used again."""
+    of: Classes
+    versions: list[Tensor]
+    """[n] each, of all elements; of one dtype, the carrier's."""
+
+    def put_back(self) -> bool:
+        """Write the first run's version into the carrier, if there still is one."""
+        storage = alive(self.storage)
+        if storage is None:
+            return False
+        mine = self.versions[self.of[0]]
+        with torch.inference_mode(mode=False):
+            carrier = torch.empty(0, dtype=mine.dtype, device=mine.device).set_(storage)
+            carrier.copy_(mine)
+        return True
+
+
+def address(tensor: Tensor) -> int:
+    """Return what identifies the tensor's storage, as long as a weak reference to it is held."""
+    found: int = tensor.untyped_storage()._cdata
+    return found
+
+
+def weak(tensor: Tensor) -> StorageWeakRef:
+    """Return a weak reference to the tensor's storage."""
+    return StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]  # torch is
+
+
+def alive(storage: StorageWeakRef) -> torch.UntypedStorage | None:
+    """Return a storage, None where nobody holds it any more."""
+    found: torch.UntypedStorage | None = torch.UntypedStorage._new_with_weak_ptr(storage.cdata)
+    return found
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """Return all elements [n] of the tensor's storage."""
+    length = tensor.untyped_storage().nbytes() // tensor.element_size()
+    return tensor.detach().as_strided((length,), (1,), 0)
+
+
+def seen_as(version: Tensor, carrier: Tensor, *, is_of_one_type: bool = True) -> Tensor:
+    """Return the elements of a version that a carrier shows, in its shape."""
+    if is_of_one_type and version.dtype is not carrier.dtype:
+        raise NotTogether("views numbers of runs that differ as numbers of another type")
+    return version.as_strided(carrier.size(), carrier.stride(), carrier.storage_offset())
+
+
+def spoil(memory: Tensor) -> None:
+    """Write to all elements [n] of a storage what no run has there."""
+    # Inference mode may write to every tensor.
+    with torch.inference_mode():
+        if memory.dtype.is_floating_point or memory.dtype.is_complex:
+            memory.fill_(torch.nan)
+        elif memory.dtype is not torch.bool:
+            memory.fill_(torch.iinfo(memory.dtype).min)
+
+
+def spoilt(tensor: Tensor) -> Tensor:
+    """Return a tensor of the same form and storage, which holds nothing that a run has."""
+    with torch.inference_mode(mode=tensor.is_inference()):
+        made = torch.empty_like(whole(tensor))
+        spoil(made)
+        return seen_as(made, tensor)
+
+
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_MOST_COMPARED = 256
+
+
+def bits(tensor: Tensor, *, most: int | None = _MOST_COMPARED) -> tuple[int, ...] | None:
+    """Return the bits of a tensor's elements, None for more than `most`, if there is a limit."""
+    size = tensor.element_size()
+    if (most is not None and tensor.numel() > most) or size not in _BITS:
+        return None
+    found: list[int] = tensor.contiguous().view(-1).view(_BITS[size]).tolist()
+    return tuple(found)

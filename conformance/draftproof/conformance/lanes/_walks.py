@@ -1,0 +1,210 @@
+"""The runs of a program on several subjects, in as few walks as can be."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from draftproof.conformance.lanes._identity import Identities
+from draftproof.conformance.lanes._noise import NotUnderstood, World
+from draftproof.conformance.lanes._outcome import read
+from draftproof.conformance.lanes._replay import (
+    Made,
+    Replays,
+    TooManyRuns,
+    require_lasting,
+    require_same,
+)
+from draftproof.conformance.lanes._split import NotTogether, seen_as, whole
+from draftproof.conformance.lanes._walk import MOST_TOGETHER, Run, Walk
+from draftproof.reference.chance import (
+    Answer,
+    Chance,
+    NondeterministicProgram,
+    Replay,
+    enumerate_runs,
+)
+from draftproof.reference.rational import total
+
+
+class Walks:
+    """Walks a program on subjects: nests of tensors, which are alike but for what is in them."""
+
+    def __init__(
+        self,
+        program: Callable[[Any], Any],
+        subjects: Sequence[Any],
+        most_runs: int,
+    ) -> None:
+        self._program = program
+        self.subjects = subjects
+        self._most_runs = most_runs
+        self._outcomes = [0] * len(subjects)
+        self._found: list[list[Made]] = [[] for _ in subjects]
+        self._waiting: list[list[Run]] = []
+        self._walk: Walk | None = None
+        self.identities = Identities()
+
+    def runs(self) -> list[list[Made]]:
+        """Return the runs on each subject, in the order of their answers.
+
+        Raises `NotTogether`, or whatever a lane or the program raises, where runs cannot be made
+        together; and `TooManyRuns` or `NondeterministicProgram`.
+        """
+        every = [Run(subject, World(Replay())) for subject in range(len(self.subjects))]
+        self._waiting = [
+            every[at : at + MOST_TOGETHER] for at in range(0, len(every), MOST_TOGETHER)
+        ]
+        while self._waiting:
+            self._walk_through(self._waiting.pop(0))
+        return [sorted(own, key=_order) for own in self._found]
+
+    def begun(self, subject: int) -> tuple[Answer, ...]:
+        """Return the first answers of the first run on a subject, as far as it was walked."""
+        groups = [
+            *self._waiting,
+            *([] if self._walk is None else [self._walk.runs, *self._walk.left]),
+        ]
+        known = [run.answers for group in groups for run in group if run.subject == subject]
+        known += [made.answers for made in self._found[subject]]
+        return min(known, key=_indices, default=())
+
+    def _walk_through(self, starts: Sequence[Run]) -> None:
+        """Walk the program for some runs, as far as they go together."""
+        self.identities.begin_run()
+        self._walk = walk = Walk(self.identities, starts, self._most_runs)
+        try:
+            given = self._given(walk)
+            with walk.dispatch:
+                with walk.doors:
+                    outcome = self._program(given)
+                kept = walk.outcomes(outcome)
+            del given, outcome
+        finally:
+            outlives = walk.close()
+            ended = walk.dispatch.opaque or walk.refused
+            if ended is not None:
+                raise ended
+        if outlives:
+            raise NotTogether("keeps what differs between runs")
+        runs = [self._made(walk, run, own) for run, own in zip(walk.runs, kept, strict=True)]
+        # The last one has gone another way than the first, which the program was led by.
+        self._require_again(walk.runs[-1].subject, runs[-1])
+        for run, made in zip(walk.runs, runs, strict=True):
+            self._found[run.subject].append(made)
+        self._waiting += walk.left
+        self._walk = None
+
+    def _given(self, walk: Walk) -> Any:
+        """Return the subject that the program gets, which has what each run has."""
+        nests = [self.subjects[run.subject] for run in walk.runs]
+        memory = zip(*map(_tensors, nests), strict=True)
+        carriers = iter([walk.carrier(versions) for versions in memory])
+        return _with_tensors(nests[0], lambda _: next(carriers))
+
+    def _made(self, walk: Walk, run: Run, kept: Hashable) -> Made:
+        if len(run.given) < len(run.told):
+            raise NondeterministicProgram(
+                f"a run made {len(run.given)} random choices where another with the same choices "
+                f"made at least {len(run.told)}"
+            )
+
+        def read_under(chance: Chance) -> Hashable:
+            self._outcomes[run.subject] += 1
+            if self._outcomes[run.subject] > self._most_runs:
+                raise TooManyRuns(f"the program has more than {self._most_runs} random outcomes")
+            try:
+                return read(kept, run.world.under(chance))
+            except NotUnderstood as reason:
+                raise walk.dispatch.blinded("the program's result", reason) from None
+
+        return Made(
+            run.given,
+            [*enumerate_runs(read_under)],
+            walk.interpreter.streams.foreign,
+            total(run.slacks.values()),
+        )
+
+    def _require_again(self, subject: int, made: Made) -> None:
+        """Require that a run, made by itself, comes to the same."""
+        one = partial(self._program, cloned(self.subjects[subject]))
+        again = Replays(one, self._most_runs, self.identities).made(made.answers)
+        if again.answers != made.answers:
+            raise NondeterministicProgram(
+                f"a run made {len(again.answers)} random choices where another with the same "
+                f"choices made {len(made.answers)}"
+            )
+        require_same(made.reading, again.reading)
+        require_lasting(made.foreign, again.foreign)
+
+
+def _order(made: Made) -> list[int]:
+    return _indices(made.answers)
+
+
+def _indices(answers: Sequence[Answer]) -> list[int]:
+    return [answer for _, answer in answers]
+
+
+# --- subjects: nests of tensors and whatever stands beside them --------------------------------
+
+
+def alike(subjects: Sequence[Any]) -> list[list[int]]:
+    """Return which subjects differ in nothing but what is in their tensors."""
+    groups: dict[Hashable, list[int]] = {}
+    for number, subject in enumerate(subjects):
+        groups.setdefault(_form(subject), []).append(number)
+    return list(groups.values())
+
+
+def cloned(subject: Any) -> Any:
+    """Return a subject with tensors of its own."""
+    return _with_tensors(subject, lambda tensor: seen_as(whole(tensor).clone(), tensor))
+
+
+def _form(subject: Any) -> Hashable:
+    if isinstance(subject, Tensor):
+        if subject.layout is not torch.strided:
+            return id(subject)
+        storage = subject.untyped_storage().nbytes()
+        return subject.dtype, subject.shape, subject.stride(), subject.storage_offset(), storage
+    parts = _parts(subject)
+    if parts is None:
+        try:
+            hash(subject)
+        except TypeError:
+            return id(subject)
+        return type(subject), subject
+    return type(subject), tuple((name, _form(part)) for name, part in parts.items())
+
+
+def _parts(subject: Any) -> dict[Any, Any] | None:
+    if dataclasses.is_dataclass(subject) and not isinstance(subject, type):
+        return {field.name: getattr(subject, field.name) for field in dataclasses.fields(subject)}
+    if isinstance(subject, dict):
+        return subject
+    return dict(enumerate(subject)) if isinstance(subject, (list, tuple)) else None
+
+
+def _tensors(subject: Any) -> Iterator[Tensor]:
+    if isinstance(subject, Tensor):
+        yield subject
+    for part in (_parts(subject) or {}).values():
+        yield from _tensors(part)
+
+
+def _with_tensors(subject: Any, image: Callable[[Tensor], Tensor]) -> Any:
+    if isinstance(subject, Tensor):
+        return image(subject)
+    parts = _parts(subject)
+    if not parts:
+        return subject
+    made = {name: _with_tensors(part, image) for name, part in parts.items()}
+    if dataclasses.is_dataclass(subject) and not isinstance(subject, type):
+        return dataclasses.replace(subject, **made)
+    return made if isinstance(subject, dict) else type(subject)(made.values())
