@@ -198,11 +198,15 @@ class Replays:
             raise
 
 
+class Disagreement(OpaqueRandomness):
+    """A run, made again, came to something else: the program has a past."""
+
+
 def require_same(first: Reading, again: Reading) -> None:
-    """Require that a run, made again, came to the same. Raises `OpaqueRandomness`."""
+    """Require that a run, made again, came to the same. Raises `Disagreement`."""
     if first != again:  # in lists, where a NaN equals itself
         was, is_now = next(both for both in zip_longest(first, again) if [both[0]] != [both[1]])
-        raise OpaqueRandomness(
+        raise Disagreement(
             "the program",
             f"returned {_told(was)} in one run and {_told(is_now)} in another with the same random "
             f"choices: it drew from, or depends on, something that the exact lane does not see",
@@ -218,10 +222,10 @@ def require_lasting(
 ) -> None:
     """Require that a run, made again, met the same generators: it does not make them.
 
-    Raises `OpaqueRandomness`.
+    Raises `Disagreement`.
     """
     if not all(is_among(each, again) for each in generators):
-        raise OpaqueRandomness(
+        raise Disagreement(
             "Generator", "is made by the program in each run, which then decides what it draws"
         )
 

@@ -9,6 +9,7 @@ with the answers that they had.
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -233,6 +234,9 @@ class Walk:
     def close(self) -> bool:
         """End the walk; return whether memory that differs outlives it: it is the first run's."""
         self.interpreter.streams.close()
+        if any(alive(split.storage) for split in self._splits.values()):
+            # What goes round in circles is held by nobody else.
+            gc.collect()
         outlive = [split.put_back() for split in self._splits.values()]
         return any(outlive)
 
@@ -256,35 +260,41 @@ class Walk:
         keys = self._keys((args, kwargs)) if self._splits else {}
         held = {key: self._splits[key] for key in keys.values() if key in self._splits}
         if held:
-            return self._apart(func, args, kwargs, keys, held)
+            written = {keys[id(tensor)]: tensor for tensor in _written(func, args, kwargs)}
+            for key, tensor in written.items():
+                if self._identities.is_exposed(tensor):
+                    raise NotTogether("writes what differs between runs to memory that others read")
+                if key not in held:
+                    held[key] = self._part(tensor)
+            return self._apart(func, args, kwargs, keys, held, {*written})
         self.interpreter.slacks = {}
         result = self.interpreter.follow(func, args, kwargs)
         self._add_slacks([self.interpreter.slacks], [0] * len(self.runs))
         return result
 
     def _apart(
-        self, func: OpOverload, args: Any, kwargs: Any, keys: dict[int, int], held: dict[int, Split]
+        self,
+        func: OpOverload,
+        args: Any,
+        kwargs: Any,
+        keys: Mapping[int, int],
+        held: Mapping[int, Split],
+        written: Collection[int],
     ) -> Any:
         """Run an operator on every memory that its arguments have in some run."""
         if _returns_views(func):
             raise NotTogether(f"sees numbers of runs that differ in another way: {func}")
-        written = {keys[id(tensor)]: tensor for tensor in _written(func, args, kwargs)}
-        if any(self._identities.is_exposed(tensor) for tensor in written.values()):
-            raise NotTogether("writes what differs between runs to memory that others read")
         of, first = self._partitions.product([split.of for split in held.values()])
         made: list[_Made] = []
         for run in first:
             memory = {key: split.versions[split.of[run]] for key, split in held.items()}
-            for key, tensor in written.items():
-                memory[key] = self._copied(memory.get(key, whole(tensor)))
+            memory |= {key: self._copied(memory[key]) for key in written}
             made.append(self._made(func, args, kwargs, keys, memory))
         of, made = self._agreeing(of, made)
         self._add_slacks([each.slacks for each in made], of)
         if made[0].error is not None:
             raise made[0].error
-        for key, tensor in written.items():
-            if key not in self._splits:
-                self._part(tensor)
+        for key in written:
             self._set(key, of, [each.memory[key] for each in made])
         return self._carried(of, [each.result for each in made], {*keys})
 
@@ -308,7 +318,7 @@ class Walk:
         except (NotUnderstood, NotTogether, OpaqueRandomness, *NEVER_TORCHS):
             raise
         except Exception as error:
-            failure = error
+            failure = error.with_traceback(None)
         views.require_unchanged()
         return _Made(result, failure, memory, self.interpreter.slacks)
 
@@ -346,9 +356,7 @@ class Walk:
 
     def _decide(self, key: int, seen: Tensor) -> None:
         """Decide the choices in what is seen of a carrier, or of its versions, in every run."""
-        if key not in self._splits:
-            self._part(seen)
-        split = self._splits[key]
+        split = self._splits[key] if key in self._splits else self._part(seen)
         choices = [self._choices(version, seen) for version in split.versions]
         runs: list[Run] = []
         were: list[int] = []
@@ -457,7 +465,7 @@ class Walk:
         split = self._splits.get(key)
         return [seen] if split is None else [seen_as(each, seen) for each in split.versions]
 
-    def _part(self, carrier: Tensor) -> None:
+    def _part(self, carrier: Tensor) -> Split:
         """Keep a carrier's memory beside it, and nothing in it."""
         memory = whole(carrier)
         split = Split(weak(carrier), self._partitions.one((0,) * len(self.runs)), [])
@@ -465,6 +473,7 @@ class Walk:
         self._splits[address(carrier)] = split
         self._identities.attach(memory, torch.zeros((), dtype=torch.int64))
         spoil(memory)
+        return split
 
     def _copied(self, memory: Tensor) -> Tensor:
         """Return a copy of all elements of a storage, the same random numbers among them."""

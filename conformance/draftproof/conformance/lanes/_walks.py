@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -42,13 +41,13 @@ class Walks:
         most_runs: int,
     ) -> None:
         self._program = program
-        self.subjects = subjects
+        self._subjects = subjects
         self._most_runs = most_runs
         self._outcomes = [0] * len(subjects)
         self._found: list[list[Made]] = [[] for _ in subjects]
         self._waiting: list[list[Run]] = []
         self._walk: Walk | None = None
-        self.identities = Identities()
+        self._identities = Identities()
 
     def runs(self) -> list[list[Made]]:
         """Return the runs on each subject, in the order of their answers.
@@ -56,7 +55,7 @@ class Walks:
         Raises `NotTogether`, or whatever a lane or the program raises, where runs cannot be made
         together; and `TooManyRuns` or `NondeterministicProgram`.
         """
-        every = [Run(subject, World(Replay())) for subject in range(len(self.subjects))]
+        every = [Run(subject, World(Replay())) for subject in range(len(self._subjects))]
         self._waiting = [
             every[at : at + MOST_TOGETHER] for at in range(0, len(every), MOST_TOGETHER)
         ]
@@ -74,10 +73,18 @@ class Walks:
         known += [made.answers for made in self._found[subject]]
         return min(known, key=_indices, default=())
 
+    def replays(self, subject: int) -> Replays:
+        """Return what makes the runs on a subject, each by itself."""
+
+        def program() -> Any:
+            return self._program(cloned(self._subjects[subject]))
+
+        return Replays(program, self._most_runs, self._identities)
+
     def _walk_through(self, starts: Sequence[Run]) -> None:
         """Walk the program for some runs, as far as they go together."""
-        self.identities.begin_run()
-        self._walk = walk = Walk(self.identities, starts, self._most_runs)
+        self._identities.begin_run()
+        self._walk = walk = Walk(self._identities, starts, self._most_runs)
         try:
             given = self._given(walk)
             with walk.dispatch:
@@ -102,7 +109,7 @@ class Walks:
 
     def _given(self, walk: Walk) -> Any:
         """Return the subject that the program gets, which has what each run has."""
-        nests = [self.subjects[run.subject] for run in walk.runs]
+        nests = [self._subjects[run.subject] for run in walk.runs]
         memory = zip(*map(_tensors, nests), strict=True)
         carriers = iter([walk.carrier(versions) for versions in memory])
         return _with_tensors(nests[0], lambda _: next(carriers))
@@ -132,8 +139,7 @@ class Walks:
 
     def _require_again(self, subject: int, made: Made) -> None:
         """Require that a run, made by itself, comes to the same."""
-        one = partial(self._program, cloned(self.subjects[subject]))
-        again = Replays(one, self._most_runs, self.identities).made(made.answers)
+        again = self.replays(subject).made(made.answers)
         if again.answers != made.answers:
             raise NondeterministicProgram(
                 f"a run made {len(again.answers)} random choices where another with the same "

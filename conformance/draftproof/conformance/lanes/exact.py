@@ -33,8 +33,13 @@ from torch import Tensor
 
 from draftproof.conformance.lanes import _foreign as foreign
 from draftproof.conformance.lanes._outcome import frozen
-from draftproof.conformance.lanes._replay import Made, Replays, TooManyRuns, require_same
-from draftproof.conformance.lanes._walks import Walks, alike, cloned
+from draftproof.conformance.lanes._replay import (
+    Disagreement,
+    Made,
+    TooManyRuns,
+    require_same,
+)
+from draftproof.conformance.lanes._walks import Walks, alike
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.lanes.unwatched import hold
 from draftproof.reference.chance import NondeterministicProgram
@@ -120,19 +125,16 @@ def _laws(
     walks = Walks(program, subjects, most_runs)
     try:
         return [_law(runs) for runs in walks.runs()]
-    except (TooManyRuns, NondeterministicProgram):
+    except (TooManyRuns, NondeterministicProgram, Disagreement):
         raise
     except Exception:
         # Run by run more can be followed, and it is the first run that raises what is raised.
-        return [_replayed(program, walks, number, most_runs) for number in range(len(subjects))]
+        return [_replayed(walks, number) for number in range(len(subjects))]
 
 
-def _replayed(
-    program: Callable[[Subject], Any], walks: Walks, number: int, most_runs: int
-) -> ExactLaw[Any]:
+def _replayed(walks: Walks, number: int) -> ExactLaw[Any]:
     """Return the law on a subject, run by run."""
-    subject = walks.subjects[number]
-    replays = Replays(lambda: program(cloned(subject)), most_runs, walks.identities)
+    replays = walks.replays(number)
     runs = replays.runs(walks.begun(number))
     require_same(runs[0].reading, replays.made(()).reading)
     return _law(runs)

@@ -1,0 +1,417 @@
+"""Runs that are made together come to what each comes to by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from draftproof.conformance.lanes import _walks
+from draftproof.conformance.lanes._replay import Made, Replays
+from draftproof.conformance.lanes._split import NotTogether, Partitions, classes
+from draftproof.conformance.lanes._walk import Walk
+from draftproof.conformance.lanes._walks import Walks, alike, cloned
+from draftproof.conformance.lanes.exact import exact_law, exact_laws
+from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.reference.chance import NondeterministicProgram
+
+MOST_RUNS = 1_000
+
+
+def told(runs: list[Made]) -> list[Any]:
+    """Return what is to be equal of runs, NaN to NaN."""
+    return [(run.answers, repr(run.reading), run.slack) for run in runs]
+
+
+def each_by_itself(
+    program: Callable[[Any], Any], subjects: list[Any], most_runs: int = MOST_RUNS
+) -> list[Any]:
+    programs = [partial(of_its_own, program, subject) for subject in subjects]
+    return [told(Replays(each, most_runs).runs()) for each in programs]
+
+
+def of_its_own(program: Callable[[Any], Any], subject: Any) -> Any:
+    return program(cloned(subject))
+
+
+def together(program: Callable[[Any], Any], subjects: list[Any]) -> list[Any]:
+    return [told(runs) for runs in Walks(program, subjects, MOST_RUNS).runs()]
+
+
+# --- programs ------------------------------------------------------------------------------------
+
+P = torch.tensor([0.5, 0.25, 0.25])
+Q = torch.tensor([0.25, 0.5, 0.25])
+
+
+def accepts(p: Tensor) -> Any:
+    """Verify two tokens, as token verification does."""
+    accepted = (torch.rand(2) < (p / Q)[:2]).long().cumprod(0).sum()
+    residual = (p - Q).clamp(min=0)
+    rows = torch.stack([residual, residual + P, P])
+    return accepted, torch.multinomial(rows[accepted], 1)
+
+
+def branches(p: Tensor) -> Any:
+    for token in range(3):
+        if torch.rand(()) < p[token]:
+            return token
+    return torch.multinomial(p, 1).item()
+
+
+def writes(p: Tensor) -> Any:
+    tokens = torch.full((4,), -1)
+    tokens[1:3] = torch.multinomial(p, 2, replacement=True)
+    tokens[0] = tokens[1] + 1
+    p[tokens[1]] = 0
+    torch.add(tokens, 1, out=tokens)
+    tokens.masked_fill_(tokens == 0, 7)
+    return tokens, (p > 0).sum()
+
+
+def loops(p: Tensor) -> Any:
+    tokens: list[int] = []
+    while len(tokens) < 3 and (not tokens or tokens[-1] != 2):
+        tokens.append(int(torch.multinomial(p, 1)))
+    return tokens
+
+
+def races(p: Tensor) -> Any:
+    winner = (p / torch.empty(3).exponential_()).argmax()
+    left = p.index_fill(0, winner, 0)
+    return winner, (left / torch.empty(3).exponential_()).topk(2).indices
+
+
+def of_any_shape(p: Tensor) -> Any:
+    kept = torch.rand(3) < p
+    found = kept.nonzero()[:, 0]
+    return found, found.numel(), p[kept].sum() > 0.5
+
+
+def raises(p: Tensor) -> Any:
+    token = torch.multinomial(p, 1)
+    try:
+        return torch.zeros(2)[token]
+    except IndexError as error:
+        return str(error)
+
+
+def swaps(p: Tensor) -> Any:
+    """Write, through a view, to memory that a choice has parted."""
+    drawn = torch.multinomial(p, 2)
+    rows = torch.stack([p, Q])
+    top = rows[0]
+    top += drawn[0] / 8
+    rows[1, drawn[1]] = 1
+    return rows.argmax(1), (rows.T.contiguous() * 8).long()
+
+
+def guarded(p: Tensor) -> Any:
+    noise = -torch.log(-torch.log(torch.rand(3) + 1e-10))
+    first = (p.log() + noise).argmax()
+    return first, torch.rand(()) < p[first]
+
+
+def nests(p: Tensor) -> Any:
+    counts, tokens = torch.bernoulli(p), torch.randint(0, 3, (2,))
+    values, places = torch.stack([counts, p]).sort(1)
+    return {"values": values, "places": (places, tokens), "sums": values.sum(1).tolist()}
+
+
+def in_half(p: Tensor) -> Any:
+    return torch.rand(2, dtype=torch.bfloat16) < p.to(torch.bfloat16)[:2], p.half().argmax()
+
+
+@torch.inference_mode()
+def infers(p: Tensor) -> Any:
+    accepted = (torch.rand(3) < p).long()
+    accepted += 1
+    return accepted.cumsum(0), p * accepted
+
+
+PROGRAMS = [
+    accepts,
+    branches,
+    writes,
+    loops,
+    races,
+    of_any_shape,
+    raises,
+    swaps,
+    guarded,
+    nests,
+    in_half,
+    infers,
+]
+
+SUBJECTS = [P, Q, torch.tensor([0.125, 0.125, 0.75]), P.clone()]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_runs_come_to_what_each_comes_to_by_itself(program: Callable[[Any], Any]) -> None:
+    assert together(program, SUBJECTS) == each_by_itself(program, SUBJECTS)
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_few_may_go_together(
+    program: Callable[[Any], Any], most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("draftproof.conformance.lanes._walk.MOST_TOGETHER", most)
+    monkeypatch.setattr(_walks, "MOST_TOGETHER", most)
+    assert together(program, SUBJECTS) == each_by_itself(program, SUBJECTS)
+
+
+Step = Callable[[list[Tensor]], Any]
+
+
+def _branch(tensors: list[Tensor]) -> None:
+    if (tensors[-1] > 0.25).any():
+        tensors.append(tensors[-1] * 2)
+
+
+def _write(tensors: list[Tensor]) -> None:
+    tensors[0][1:] = tensors[-1][:2]
+
+
+def _add(tensors: list[Tensor]) -> None:
+    tensors[-1].add_(tensors[0])
+
+
+def _swap(tensors: list[Tensor]) -> None:
+    tensors[0], tensors[-1] = tensors[-1], tensors[0]
+
+
+STEPS: list[Step] = [
+    _branch,
+    _write,
+    _add,
+    _swap,
+    lambda t: t.append((torch.rand(3) < t[-1]).float()),
+    lambda t: t.append((torch.rand(3) < 0.5).float() * t[-1]),
+    lambda t: t.append(torch.where(torch.rand(3) < 0.25, t[-1], t[0])),
+    lambda t: t.append(t[-1].clamp(0, 1).cumsum(0) / 4),
+    lambda t: t.append(t[-1].flip(0)),
+    lambda t: t.append(t[0].expand(2, 3)[1]),
+    lambda t: t.append(t[-1][torch.multinomial(t[-1].abs() + 0.25, 3, replacement=True)]),
+    lambda t: t.append(torch.zeros(3).index_fill_(0, t[-1].argmax(), 1.0)),
+    lambda t: t.append(torch.stack([t[-1], t[0]]).sort(0).values[0]),
+    lambda t: t.append(torch.cat([t[-1][t[-1] > 0], t[0]])[:3]),
+    lambda t: torch.sub(t[-1], t[0], out=t[-1]),
+    lambda t: t[-1].item() if t[-1].dim() == 0 else t[-1].tolist(),
+    lambda t: t[0].copy_(t[-1].detach()),
+    lambda t: t.append(torch.tensor([float(x) for x in t[-1]])),
+]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.sampled_from(range(len(STEPS))), min_size=2, max_size=7))
+def test_any_program_comes_to_the_same(steps: list[int]) -> None:
+    def program(p: Tensor) -> Any:
+        tensors = [p, p.clone()]
+        for step in steps:
+            STEPS[step](tensors)
+        return tensors[-1], tensors[0]
+
+    subjects = [P, Q]
+    try:
+        wanted = each_by_itself(program, subjects, 100)
+    except Exception as refused:
+        with pytest.raises(type(refused)):
+            exact_laws(program, subjects, most_runs=100)
+        return
+    assert together(program, subjects) == wanted
+
+
+# --- what outlives a run -------------------------------------------------------------------------
+
+
+def test_a_choice_that_is_kept_is_noticed() -> None:
+    kept: list[Tensor] = []
+
+    def program() -> Any:
+        if not kept:
+            kept.append((torch.rand(2) < 0.5).long().cumsum(0))
+        return kept[0].clone()
+
+    with pytest.raises(NondeterministicProgram, match="not those that it made before"):
+        exact_law(program)
+
+
+def test_a_number_that_is_kept_is_noticed() -> None:
+    kept: list[bool] = []
+
+    def program() -> Any:
+        if not kept:
+            kept.append(bool(torch.rand(()) < 0.5))
+        return kept[0]
+
+    with pytest.raises(NondeterministicProgram):
+        exact_law(program)
+
+
+def test_noise_that_is_kept_is_noticed() -> None:
+    kept: list[Tensor] = []
+
+    def program() -> Any:
+        if not kept:
+            kept.append(torch.rand(2))
+        return kept[0] < 0.5
+
+    with pytest.raises(OpaqueRandomness, match="drawn in an earlier call"):
+        exact_law(program)
+
+
+def test_what_is_kept_has_what_the_first_run_had() -> None:
+    """Nobody finds memory that no run has had."""
+    kept: list[Tensor] = []
+
+    def program(p: Tensor) -> Any:
+        token = torch.multinomial(p, 1)
+        kept[:] = [p[token] * 2, token + 0]
+        return token
+
+    laws = exact_laws(program, [P, Q])
+    assert [str(law.law[(0,)]) for law in laws] == ["1/2", "1/4"]
+    assert all(bool(each.isfinite().all()) and bool((each >= 0).all()) for each in kept)
+
+
+def test_a_count_of_calls_is_noticed() -> None:
+    calls: list[int] = []
+
+    def program(p: Tensor) -> Any:
+        calls.append(1)
+        return torch.rand(()) < p[0], len(calls) > 1
+
+    with pytest.raises(OpaqueRandomness, match="with the same random choices"):
+        exact_laws(program, [P, Q])
+
+
+# --- what is not done together -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda p: p[torch.multinomial(p, 1)].numpy().tolist(),
+        lambda p: f"{torch.multinomial(p, 1)}",
+        lambda p: torch.rand(()).item() < p[0].item(),
+        lambda p: (torch.rand(3) < p).view(torch.uint8).float() + 1,
+        lambda p: torch.empty(0).resize_(3).copy_(torch.bernoulli(p)).resize_(2) + 1,
+    ],
+    ids=["numpy", "format", "item", "bits", "resized"],
+)
+def test_what_cannot_go_together_goes_alone(program: Callable[[Any], Any]) -> None:
+    laws = exact_laws(program, [P, Q])
+    for law, runs in zip(laws, each_by_itself(program, [P, Q]), strict=True):
+        assert law.runs == len(runs)
+
+
+def test_a_program_may_not_catch_the_end_of_a_walk() -> None:
+    def program(p: Tensor) -> Any:
+        token = torch.multinomial(p, 1)
+        try:
+            return p[token].numpy() > 0.25
+        except Exception:
+            return "caught"
+
+    with pytest.raises(NotTogether, match="reads what differs between runs"):
+        Walks(program, [P, Q], MOST_RUNS).runs()
+    assert set(exact_laws(program, [P, Q])[0].law) == {(True,), (False,)}
+
+
+# --- subjects --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Asked:
+    rows: Tensor
+    names: dict[str, Tensor]
+    size: int
+
+
+def test_subjects_may_be_nests() -> None:
+    def program(asked: Asked) -> Any:
+        return torch.rand(()) < asked.rows[0, 1], asked.names["q"].sum() > 1, asked.size
+
+    subjects = [
+        Asked(row[None, :].expand(2, 3), {"q": row * size}, size)
+        for row in (P, Q)
+        for size in (1, 2)
+    ]
+    assert alike(subjects) == [[0, 2], [1, 3]]
+    found = [{key: str(w) for key, w in law.law.items()} for law in exact_laws(program, subjects)]
+    assert found == [
+        {(True, False, 1): "1/4", (False, False, 1): "3/4"},
+        {(True, True, 2): "1/4", (False, True, 2): "3/4"},
+        {(True, False, 1): "1/2", (False, False, 1): "1/2"},
+        {(True, True, 2): "1/2", (False, True, 2): "1/2"},
+    ]
+
+
+def test_a_program_may_write_to_its_subject() -> None:
+    subjects = [P.clone(), Q.clone()]
+
+    def program(p: Tensor) -> Any:
+        p[torch.multinomial(p, 1)] = 2
+        return p
+
+    exact_laws(program, subjects)
+    assert torch.equal(subjects[0], P)
+    assert torch.equal(subjects[1], Q)
+
+
+def test_what_a_subject_raises_is_raised() -> None:
+    def program(p: Tensor) -> Any:
+        if p[0] < 0.5:
+            raise ValueError(f"p is {p.tolist()}")
+        return torch.rand(()) < 0.5
+
+    with pytest.raises(ValueError, match=r"p is \[0.25, 0.5, 0.25\]"):
+        exact_laws(program, [P, Q])
+
+
+# --- faults --------------------------------------------------------------------------------------
+
+
+def test_a_walk_that_mixes_runs_up_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    product = Partitions.product
+
+    def of_the_first(self: Partitions, factors: Any) -> Any:
+        of, first = product(self, factors)
+        return of, [first[0]] * len(first)
+
+    monkeypatch.setattr(Partitions, "product", of_the_first)
+    with pytest.raises(OpaqueRandomness, match="with the same random choices"):
+        Walks(accepts, SUBJECTS, MOST_RUNS).runs()
+
+
+def test_a_choice_that_is_decided_for_all_runs_alike_is_caught(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def once(self: Walk, version: Tensor, values: Any) -> None:
+        write(self, version, dict.fromkeys(values, 0))
+
+    write = Walk._write
+    monkeypatch.setattr(Walk, "_write", once)
+    with pytest.raises(OpaqueRandomness, match="with the same random choices"):
+        Walks(swaps, [P], MOST_RUNS).runs()
+
+
+def test_classes_are_numbered_as_they_are_met() -> None:
+    assert classes("abacb") == ((0, 1, 0, 2, 1), [0, 1, 3])
+    assert classes([]) == ((), [])
+
+
+def test_products_are_as_fine_as_all_factors() -> None:
+    partitions = Partitions()
+    one, other = partitions.one((0, 0, 1, 1)), partitions.one((0, 1, 0, 1))
+    assert partitions.product([one, other]) == ((0, 1, 2, 3), [0, 1, 2, 3])
+    assert partitions.product([one, one])[0] is one
