@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from math import prod
 from typing import Any
@@ -23,8 +24,9 @@ from draftproof.conformance.exchange import (
     request,
     with_noise,
 )
-from draftproof.conformance.lanes.exact import exact_law
+from draftproof.conformance.lanes.exact import exact_law, exact_laws, hold_exact
 from draftproof.conformance.lanes.probe import probed_laws
+from draftproof.conformance.lanes.unwatched import watched_generator
 from draftproof.conformance.observe import PROBE
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.law import Law
@@ -91,7 +93,7 @@ def observed_left(
     Rows of one request have states that one call has left. Raises as `observed` does.
     """
     if lane != PROBE:
-        return [_exactly_left(adapter, rows, declared) for rows in requests]
+        return _exactly_left(adapter, requests, declared)
     # Requests of one form share calls, and the lane tests that they can.
     forms = [(len(rows), tuple(_form(state) for _, state in rows)) for rows in requests]
     found: dict[int, Observed] = {}
@@ -102,9 +104,23 @@ def observed_left(
     return [found[index] for index in range(len(requests))]
 
 
-def _exactly_left(adapter: Adapter, rows: Sequence[Going], declared: Declaration) -> Observed:
-    found = exact_law(lambda: _called(adapter, rows, declared), most_runs=_MOST_RUNS)
-    return Observed(found.law.map(lambda raw: _read(raw, rows)), found.runs, found.slack)
+def _exactly_left(
+    adapter: Adapter, requests: Sequence[Sequence[Going]], declared: Declaration
+) -> list[Observed]:
+    # All draw from one generator, each as if it were alone.
+    generator = watched_generator(declared.device)
+    asked = [(replace(_asked(rows, declared), generator=generator), len(rows)) for rows in requests]
+
+    def called(given: tuple[Request, int]) -> Any:
+        return _answered_left(adapter, *given, declared)
+
+    laws = exact_laws(called, asked, most_runs=_MOST_RUNS)
+    for rows, law in zip(requests, laws, strict=True):
+        hold_exact(law, partial(_called, adapter, rows, declared))
+    return [
+        Observed(law.law.map(partial(_read, rows=rows)), law.runs, law.slack)
+        for rows, law in zip(requests, laws, strict=True)
+    ]
 
 
 def _probed_left(
@@ -133,11 +149,19 @@ def _form(state: State | None) -> Any:
 
 def _called(adapter: Adapter, rows: Sequence[Going], declared: Declaration) -> Any:
     """Return the columns of the result and of its state, or the words of an error."""
-    asked = with_noise(request([row for row, _ in rows], declared), declared)
-    asked = replace(asked, state=_gathered([state for _, state in rows], declared))
+    return _answered_left(adapter, _asked(rows, declared), len(rows), declared)
+
+
+def _asked(rows: Sequence[Going], declared: Declaration) -> Request:
+    asked = request([row for row, _ in rows], declared)
+    return replace(asked, state=_gathered([state for _, state in rows], declared))
+
+
+def _answered_left(adapter: Adapter, asked: Request, rows: int, declared: Declaration) -> Any:
+    asked = with_noise(asked, declared)
     try:
         result = as_loaded(adapter).verify(asked)
-        return columns(result, len(rows)), _state_of(result, len(rows))
+        return columns(result, rows), _state_of(result, rows)
     except BaseException as error:
         return raised(error)
 
