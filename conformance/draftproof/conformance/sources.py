@@ -101,7 +101,8 @@ def _watched(seen: dict[str, str]) -> Iterator[None]:
     try:
         yield
     finally:
-        sys.setprofile(before)
+        # A profiler that is written in C cannot be set again: it has ended when ours began.
+        sys.setprofile(before if callable(before) else None)
         threading.setprofile(before_in_threads)
         if collects:
             gc.enable()

@@ -211,7 +211,7 @@ STEPS: list[Step] = [
 ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.sampled_from(range(len(STEPS))), min_size=2, max_size=7))
 def test_any_program_comes_to_the_same(steps: list[int]) -> None:
     def program(p: Tensor) -> Any:

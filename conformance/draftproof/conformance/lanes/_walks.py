@@ -100,8 +100,9 @@ class Walks:
         if outlives:
             raise NotTogether("keeps what differs between runs")
         runs = [self._made(walk, run, own) for run, own in zip(walk.runs, kept, strict=True)]
-        # The last one has gone another way than the first, which the program was led by.
-        self._require_again(walk.runs[-1].subject, runs[-1])
+        if len(runs) > 1 or not any(self._found):
+            # The last one has gone another way than the first, which the program was led by.
+            self._require_again(walk.runs[-1].subject, runs[-1])
         for run, made in zip(walk.runs, runs, strict=True):
             self._found[run.subject].append(made)
         self._waiting += walk.left

@@ -165,15 +165,18 @@ def hold_exact(
         hold(
             found.law,
             slack=found.slack,
-            alone=len(found.law),
+            alone=-(-len(found.law) // (1 if many is None else _A_CALL_OF)),
             rows=min(-(-len(found.law) // 2) * at_once, _MOST_ROWS),
             one=lambda: frozen(program()),
             many=many,
         )
 
 
-# A watched run costs some twelve real ones: a real call for every outcome, and one of many rows,
-# are a tenth of a campaign at most. More rows than these tell little more.
+# A walk costs some ten real calls, and finds as many outcomes and more: where rows of one call tell
+# most of it, calls of one row are few. All laws of a campaign have hundreds of them together.
+_A_CALL_OF = 4
+
+# More rows of a call than these tell little more.
 _MOST_ROWS = 1024
 
 
