@@ -224,7 +224,7 @@ def results(records: list[Record]) -> list[Record]:
 def acquit(records: list[Record]) -> None:
     for record in results(records):
         for finding in record["findings"]:
-            finding.update(verdict="pass", distance=0.0)
+            finding.update(verdict="pass", distance=0.0, law=None)
     records[-2]["counterexample"] = None
 
 
@@ -246,6 +246,91 @@ def test_a_verdict_that_its_own_figures_contradict_is_forged(folder: Path) -> No
     assert "law.lossless on generic.v2.l1 is 'pass' at a distance of" in refused(
         path, "EditedEvidence"
     )
+
+
+@pytest.mark.parametrize("stem", ["wrong", "sampled"])
+def test_a_distance_that_its_own_law_contradicts_is_forged(folder: Path, stem: str) -> None:
+    def nearer(records: list[Record]) -> None:
+        finding = results(records)[0]["findings"][0]
+        assert finding["law"]
+        finding["distance"] += 1e-9
+
+    path = folder / f"{stem}.json"
+    forged(path, nearer)
+    said = refused(path, "EditedEvidence")
+    told = rf"{stem}.jsonl, line \d+: law.lossless on generic.v2.l1 has a distance of \S+, where "
+    assert re.search(rf"{told}the law beside it has one of \S+$", said)
+
+
+def dropped(records: list[Record]) -> None:
+    del results(records)[0]["findings"][1]
+
+
+def repeated(records: list[Record]) -> None:
+    findings = results(records)[0]["findings"]
+    findings.append(findings[1])
+
+
+def moved(records: list[Record]) -> None:
+    results(records)[0]["findings"][1]["case"] = "generic.v3.l2"
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (dropped, "has no finding of law.reference on generic.v2.l1"),
+        (repeated, "has a finding too many of law.reference on generic.v2.l1"),
+        (moved, "has no finding of law.reference on generic.v2.l1"),
+    ],
+)
+def test_a_result_has_one_finding_of_each_requirement_that_was_asked(
+    folder: Path, edit: Callable[[list[Record]], None], message: str
+) -> None:
+    path = folder / "wrong.json"
+    forged(path, edit)
+    said = refused(path, "EditedEvidence")
+    assert re.search(rf"wrong.jsonl, line \d+: task 0, generic.v2.l1, {message}", said)
+
+
+def test_no_case_is_left_out_where_backends_are_compared(folder: Path) -> None:
+    """Two backends share cases that no plan names: only the suite that asked knows them."""
+    same = (
+        "from draftproof.conformance.mutants.verifiers import Checked\n\n\n"
+        "class Mine(Checked):\n    same_as = Checked()\n"
+    )
+    (folder / "two.py").write_text(same)
+    records: list[Record] = []
+    asked = Campaign(f"{folder / 'two.py'}:Mine", mode="quick", seed=3, only=["batch.backends"])
+    run(asked, keep=records.append)
+    path = folder / "two.json"
+    certify(records, path)
+    assert check(path).exit_code == 0
+    forged(path, dropped)
+    said = refused(path, "EditedEvidence")
+    assert (
+        said
+        == "EditedEvidence: task 0, backends, has no finding of batch.backends on "
+        + (records[-4]["findings"][1]["case"])
+    )
+    forged(path, repeated)
+    assert "task 0, backends, has " in refused(path, "EditedEvidence")
+
+
+def test_a_search_says_what_each_requirement_came_to(folder: Path) -> None:
+    def unsaid(records: list[Record]) -> None:
+        (search,) = (record for record in records if record["record"] == "search")
+        del search["findings"][0]
+
+    records: list[Record] = []
+    terms: dict[str, Any] = {"only": ["law.lossless"], "lanes": ["exact"], "examples": 3}
+    cases = ("generic.v2.l1",)
+    run(Campaign(WRONG, mode="quick", seed=3, cases=cases, **terms), keep=records.append)
+    path = folder / "sought.json"
+    certify(records, path)
+    assert check(path).exit_code == 0
+    forged(path, unsaid)
+    said = refused(path, "EditedEvidence")
+    assert said == "EditedEvidence: the search has no finding of law.lossless"
 
 
 def test_what_conforms_can_be_required(folder: Path) -> None:

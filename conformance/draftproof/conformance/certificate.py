@@ -7,6 +7,7 @@ A certificate follows from its evidence, word for word, and is written in one wa
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
@@ -30,6 +31,7 @@ from draftproof.conformance.finding import (
     ERROR,
     FAIL,
     INCONCLUSIVE,
+    OF_MANY_CASES,
     PARTIAL,
     PASS,
     SKIPPED,
@@ -232,12 +234,28 @@ def checked(path: Path) -> tuple[dict[str, Any], Evidence]:
         raise MalformedEvidence(f"no certificate follows from {file}: {error}") from error
     if follows != document:
         raise EditedEvidence(f"{path} does not follow from its evidence {file}")
+    plan = [record for record in evidence.records if record["record"] == "case"]
     for number, record in enumerate(evidence.records, start=1):
+        where = f"{file}, line {number}"
+        if record["record"] == "result":
+            _require_asked(record, plan[record["task"]], where)
         for finding in findings_from_json(record.get("findings", ())):
             if told := contradiction(finding):
-                where = f"{file}, line {number}: {finding.requirement} on {finding.case}"
-                raise EditedEvidence(f"{where} {told}")
+                raise EditedEvidence(f"{where}: {finding.requirement} on {finding.case} {told}")
     return document, evidence
+
+
+def _require_asked(result: Record, asked: Record, where: str) -> None:
+    """Refuse a result that is not one finding of each requirement that its task asks for."""
+    findings = Counter((each["requirement"], each["case"]) for each in result["findings"])
+    due = Counter((requirement, asked["case"]) for requirement in asked["requirements"])
+    if asked["requirements"] == [OF_MANY_CASES]:
+        # How many cases two backends have in common depends on both, and the plan knows of one.
+        due = Counter({each: 1 for each in findings if each[0] == OF_MANY_CASES})
+    for found, told in ((due - findings, "no finding"), (findings - due, "a finding too many")):
+        for requirement, case in found:
+            task = f"task {result['task']}, {asked['case']}"
+            raise EditedEvidence(f"{where}: {task}, has {told} of {requirement} on {case}")
 
 
 def _text(document: dict[str, Any]) -> str:

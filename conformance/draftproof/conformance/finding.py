@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from math import inf
 from typing import Any
 
@@ -16,6 +17,9 @@ PASS, FAIL, INCONCLUSIVE, SKIPPED, ERROR = "pass", "fail", "inconclusive", "skip
 
 UNREFERENCED = "the reference does not have its algorithm"
 """How the reason of a skip begins where there is nothing to hold an adapter against."""
+
+OF_MANY_CASES = "batch.backends"
+"""The requirement whose one task has a finding for each of many cases."""
 
 PARTIAL = "partial"
 """The verdict of a campaign that passes, and was not asked all cases."""
@@ -95,7 +99,9 @@ def verdict_of(distance: Rational, allowed: Rational, slack: Rational) -> str:
 
 
 def contradiction(finding: Finding) -> str:
-    """Return in what a verdict is not that of its own figures, empty if it may be."""
+    """Return in what a finding contradicts its own figures, empty if it does not."""
+    if told := _off_its_law(finding):
+        return told
     if finding.distance is None or finding.allowed is None or finding.sampled is not None:
         return ""
     measured = (
@@ -107,6 +113,31 @@ def contradiction(finding: Finding) -> str:
     if finding.verdict == FAIL and finding.distance <= finding.allowed:
         return measured
     return ""
+
+
+def _off_its_law(finding: Finding) -> str:
+    """Return in what the distance is not that of the law beside it, empty where that is not whole.
+
+    Every number is written to the bit, so it is off by its own rounding alone, and the sum of n of
+    them, whatever the order, by n roundings more: of at most 2, the total of both laws.
+    """
+    if finding.law is None or finding.distance is None:
+        return ""
+    rounding = Fraction(len(finding.law) + 2, 2**52)
+    observed, expected = (
+        [Fraction(getattr(each, column)) for each in finding.law]
+        for column in ("observed", "expected")
+    )
+    if any(abs(sum(each, Fraction()) - 1) > rounding for each in (observed, expected)):
+        return ""
+    apart = (abs(o - e) for o, e in zip(observed, expected, strict=True))
+    distance = sum(apart, Fraction()) / 2
+    if abs(distance - Fraction(float(finding.distance))) <= rounding:
+        return ""
+    return (
+        f"has a distance of {float(finding.distance):.6g}, where the law beside it has one of "
+        f"{float(distance):.6g}"
+    )
 
 
 def finding_to_json(finding: Finding) -> dict[str, Any]:

@@ -26,11 +26,12 @@ from draftproof.conformance.evidence import (
     differences,
 )
 from draftproof.conformance.execution import recount
-from draftproof.conformance.finding import FAIL, INCONCLUSIVE, PASS, findings_to_json
+from draftproof.conformance.finding import FAIL, INCONCLUSIVE, OF_MANY_CASES, PASS, findings_to_json
 from draftproof.conformance.identity import suite
 from draftproof.conformance.loading import load_adapter
 from draftproof.conformance.observe import BLINDNESS, observe
-from draftproof.conformance.requirements.laws import judge
+from draftproof.conformance.requirements.batches import NO_CASE, compared
+from draftproof.conformance.requirements.laws import LAWS, judge
 from draftproof.conformance.search import CASE as SEARCHED
 from draftproof.conformance.tolerance import DECISIVE
 from draftproof.conformance.workers import Workers
@@ -102,7 +103,30 @@ def _recounted(evidence: Evidence) -> int:
                 raise EditedEvidence(f"the verdicts on task {index} do not follow from its counts")
             judged += bool(shares)
             shares = []
+            if tasks[index].requirements == (OF_MANY_CASES,):
+                due = [case.id for case in compared(declared, campaign.tier)]
+                _require_cases(record, due, f"task {index}")
+        elif record["record"] == "search":
+            _require_requirements(record)
     return judged
+
+
+def _require_cases(result: Record, due: Sequence[str], task: str) -> None:
+    """Refuse a comparison of backends that leaves out some of the cases that are due."""
+    found = [each["case"] for each in result["findings"]]
+    if found != [NO_CASE] and found != due:
+        missing = next((case for case in due if case not in found), None)
+        told = f"has no finding of {OF_MANY_CASES} on {missing}" if missing else "has other cases"
+        raise EditedEvidence(f"{task}, backends, {told}")
+
+
+def _require_requirements(search: Record) -> None:
+    """Refuse a search that does not say what each requirement on laws came to."""
+    found = [each["requirement"] for each in search["findings"]]
+    if found != [*LAWS]:
+        missing = next((each for each in LAWS if each not in found), None)
+        told = f"no finding of {missing}" if missing else "other findings than those of laws"
+        raise EditedEvidence(f"the search has {told}")
 
 
 def repeat(

@@ -576,6 +576,25 @@ def test_backends_without_noise_are_compared_on_seeds() -> None:
     assert FAIL in {each.verdict for each in found}
 
 
+def test_what_one_backend_alone_takes_is_skipped_by_name() -> None:
+    class OfTwoDrafts(Token):
+        max_drafts = 2
+
+    found = judge_backends("quick", with_other(OfTwoDrafts(), Token()), TERMS)
+    skipped = {each.case: each for each in found if each.verdict == SKIPPED}
+    assert skipped.keys() == {
+        case.id
+        for case in cases("quick")
+        if (case.instance.drafts, case.instance.scheme) == (2, "iid")
+        and not case.instance.branching
+    }
+    assert not any(each.applies for each in skipped.values())
+    assert {each.detail for each in skipped.values()} == {
+        "Token does not take the drafts of this case"
+    }
+    assert {each.verdict for each in found} == {PASS, SKIPPED}
+
+
 def test_backends_of_one_row_at_a_time_are_compared_row_by_row() -> None:
     seen = observe_agreement((OneAtATime(), Token()), CASES["banked"], seed=1)
     assert (seen.rows, seen.different) == (128, 0)

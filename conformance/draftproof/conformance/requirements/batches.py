@@ -385,6 +385,9 @@ def _with_tensors(asked: Request, tensors: Mapping[str, Tensor]) -> Request:
 
 # --- two backends ------------------------------------------------------------------------
 
+NO_CASE = "none"
+"""The case of the one finding where two backends cannot be compared on any."""
+
 
 @dataclass(frozen=True)
 class Agreement:
@@ -398,27 +401,35 @@ class Agreement:
 
 
 def judge_backends(tier: str, adapter: Adapter, terms: Terms) -> list[Finding]:
-    """Return the finding of `batch.backends` on every case of one draft."""
+    """Return the finding of `batch.backends` on each of the `compared` cases, or on none at all."""
     other = getattr(adapter, "same_as", None)
     if other is None:
         reason = "it names no other backend to agree with (same_as)"
-        return [Finding("batch.backends", "none", SKIPPED, detail=reason, applies=False)]
+        return [Finding("batch.backends", NO_CASE, SKIPPED, detail=reason, applies=False)]
     try:
         other = load_adapter(other) if isinstance(other, str) else other
         kinds = declaration(adapter), declaration(other)
     except (UnknownAdapter, AdapterFailed, InvalidAdapter) as error:
-        return [Finding("batch.backends", "none", ERROR, detail=f"same_as: {error}")]
+        return [Finding("batch.backends", NO_CASE, ERROR, detail=f"same_as: {error}")]
     if _noise(kinds[0]) != _noise(kinds[1]):
         reason = f"{kinds[0].name} and {kinds[1].name} take different noise: none can be shared"
-        return [Finding("batch.backends", "none", ERROR, detail=reason)]
-    shared = [case for case in cases(tier) if all(fits(case, declared) for declared in kinds)]
-    return [
-        judge_agreement(
-            observe_agreement((adapter, other), case, terms.seed_of(f"backends/{case.id}")),
-            terms.false_alarm / len(shared),
-        )
-        for case in shared
-    ]
+        return [Finding("batch.backends", NO_CASE, ERROR, detail=reason)]
+    given = compared(kinds[0], tier)
+    shared = [case for case in given if fits(case, kinds[1])]
+
+    def judged(case: Case) -> Finding:
+        if case not in shared:
+            reason = f"{kinds[1].name} does not take the drafts of this case"
+            return Finding("batch.backends", case.id, SKIPPED, detail=reason, applies=False)
+        seen = observe_agreement((adapter, other), case, terms.seed_of(f"backends/{case.id}"))
+        return judge_agreement(seen, terms.false_alarm / len(shared))
+
+    return [judged(case) for case in given]
+
+
+def compared(declared: Declaration, tier: str) -> list[Case]:
+    """Return the cases on which an adapter is compared with another backend: those it takes."""
+    return [case for case in cases(tier) if fits(case, declared)]
 
 
 def judge_agreement(seen: Agreement, false_alarm: float) -> Finding:
