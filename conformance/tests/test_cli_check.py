@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import random
 import re
 import shutil
@@ -196,6 +197,14 @@ def test_a_certificate_that_says_more_than_its_evidence_is_refused(folder: Path)
     path.write_bytes(resealed(document))
     said = refused(path, "EditedEvidence")
     assert f"{path} does not follow from its evidence {folder / 'wrong.jsonl'}" in said
+
+
+@pytest.mark.parametrize("name", ["right.json", "right.jsonl"])
+def test_a_pipe_is_refused_at_once(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    said = refused(folder / "right.json", "MissingEvidence")
+    assert said == f"MissingEvidence: cannot read '{folder / name}': it is a pipe, not a file"
 
 
 @pytest.mark.parametrize(

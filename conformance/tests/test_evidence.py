@@ -30,6 +30,7 @@ from draftproof.conformance.evidence import (
     unfinished,
     written,
 )
+from draftproof.spec import IrregularFile
 
 VERSIONED = {"version": "1.0", "sha256": "0" * 64}
 HEADER: Record = {
@@ -481,6 +482,16 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
         read_unfinished(tmp_path)
     with pytest.raises(MissingEvidence, match="File name too long"):
         read_finished(tmp_path / ("x" * 300))
+
+
+def test_nobody_waits_for_a_pipe(path: Path) -> None:
+    os.mkfifo(path)
+    os.mkfifo(unfinished(path))
+    for read in (read_finished, read_unfinished):
+        with pytest.raises(MissingEvidence, match=f"cannot read '{path}': it is a pipe, not a"):
+            read(path)
+    with pytest.raises(IrregularFile, match="it is a pipe, not a file"), written(path):
+        raise AssertionError("it is written to")
 
 
 # --- forgeries: the digests follow, the records do not ------------------------------------

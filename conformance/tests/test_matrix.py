@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from copy import deepcopy
 from dataclasses import replace
@@ -311,6 +312,14 @@ def test_hostile_rows_are_refused_at_once(content: bytes, message: str) -> None:
 def test_names_are_their_own() -> None:
     with pytest.raises(InvalidRows, match="more than one row called kernel"):
         read_rows((ROWS + ROWS[ROWS.index('[[row]]\nname = "kernel') :]).encode(), "mine.toml")
+
+
+@pytest.mark.parametrize("option", [(), ("--check",)])
+def test_a_pipe_is_refused_at_once(tmp_path: Path, option: tuple[str, ...]) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    ran = CliRunner().invoke(cli, ["matrix", *option, str(tmp_path / "pipe")])
+    assert ran.exit_code == 2
+    assert "it is a pipe, not a file" in " ".join(ran.stderr.split())
 
 
 def test_an_unknown_row_is_refused(folder: Path) -> None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from draftproof.conformance.whole_file import write_whole
+from draftproof.spec import IrregularFile
 
 
 def test_a_file_is_replaced(tmp_path: Path) -> None:
@@ -13,6 +15,13 @@ def test_a_file_is_replaced(tmp_path: Path) -> None:
         write_whole(text, path)
         assert path.read_bytes() == text.encode()
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_pipe_in_the_way_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.json.part")
+    with pytest.raises(IrregularFile, match="it is a pipe, not a file"):
+        write_whole("a\n", tmp_path / "a.json")
+    assert [each.name for each in tmp_path.iterdir()] == ["a.json.part"]
 
 
 def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

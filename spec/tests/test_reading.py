@@ -1,12 +1,23 @@
 from __future__ import annotations
 
+import os
+import socket
 import time
+from contextlib import chdir
 from io import BytesIO
 from pathlib import Path
 
 import pytest
 
-from draftproof.spec import MalformedDocument, NotJson, TooLarge, content_of, parsed, validate
+from draftproof.spec import (
+    IrregularFile,
+    MalformedDocument,
+    NotJson,
+    TooLarge,
+    content_of,
+    parsed,
+    validate,
+)
 
 
 def test_a_document_is_read() -> None:
@@ -48,10 +59,28 @@ def test_a_key_that_comes_twice_is_found_at_once() -> None:
 
 
 def test_a_file_without_an_end_is_not_read_to_it() -> None:
-    for file in (Path("/dev/zero"), BytesIO(b"0" * 11)):
-        with pytest.raises(TooLarge, match="it has more than 10 bytes, the most that are read"):
-            content_of(file, most=10)
+    with pytest.raises(TooLarge, match="it has more than 10 bytes, the most that are read"):
+        content_of(BytesIO(b"0" * 11), most=10)
     assert content_of(BytesIO(b"0" * 10), most=10) == b"0" * 10
+
+
+def test_nobody_waits_for_what_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as bound, chdir(tmp_path):
+        bound.bind("socket")
+    (tmp_path / "link").symlink_to("pipe")
+    for place, told in (
+        (tmp_path / "pipe", "it is a pipe, not a file"),
+        (tmp_path / "link", "it is a pipe, not a file"),
+        (tmp_path / "socket", "it is a socket, not a file"),
+        (Path("/dev/zero"), "it is a device, not a file"),
+        (tmp_path, "Is a directory"),
+    ):
+        with pytest.raises(IrregularFile, match=told) as refused:
+            content_of(place)
+        assert refused.value.filename == str(place)
+    with pytest.raises(FileNotFoundError):
+        content_of(tmp_path / "none")
 
 
 def test_of_many_problems_one_is_told_in_short() -> None:

@@ -29,7 +29,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from draftproof.spec import MalformedDocument, TooLarge, content_of, validate
+from draftproof.spec import MalformedDocument, TooLarge, content_of, require_file, validate
 from draftproof.spec import parsed as read_json
 
 Record = dict[str, Any]
@@ -193,6 +193,8 @@ def written(path: Path, known: Evidence = NOTHING) -> Iterator[Sink]:
     part = unfinished(path)
     # What a run that was killed just before its certificate left has its name already.
     place = path if known.is_finished and not part.exists() else part
+    with suppress(FileNotFoundError):
+        require_file(place)
     # Opening must change nothing: before the lock it may be another run's.
     opened = os.open(place, os.O_RDWR | os.O_CREAT, 0o666)
     with os.fdopen(opened, "r+b", buffering=0) as file:

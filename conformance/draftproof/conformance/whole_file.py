@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
+
+from draftproof.spec import require_file
 
 
 def write_whole(text: str, path: Path) -> None:
     """Write a file of UTF-8 text, which is as it was before where that fails. Raises `OSError`."""
     unfinished = path.with_name(path.name + ".part")
+    with suppress(FileNotFoundError):
+        require_file(unfinished)
     try:
         unfinished.write_text(text, encoding="utf-8", newline="\n")
         unfinished.replace(path)

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from draftproof.spec.reading import NotJson, TooLarge, content_of, parsed, require_small
+from draftproof.spec.reading import (
+    IrregularFile,
+    NotJson,
+    TooLarge,
+    content_of,
+    parsed,
+    require_file,
+    require_small,
+)
 from draftproof.spec.registry import Requirement, chapters, requirements, version
 from draftproof.spec.schemas import MalformedDocument, schema, schema_files, validate
 from draftproof.spec.vectors import VECTOR_KINDS, VECTOR_TIERS, vector_files
@@ -10,6 +18,7 @@ from draftproof.spec.vectors import VECTOR_KINDS, VECTOR_TIERS, vector_files
 __all__ = [
     "VECTOR_KINDS",
     "VECTOR_TIERS",
+    "IrregularFile",
     "MalformedDocument",
     "NotJson",
     "Requirement",
@@ -17,6 +26,7 @@ __all__ = [
     "chapters",
     "content_of",
     "parsed",
+    "require_file",
     "require_small",
     "requirements",
     "schema",

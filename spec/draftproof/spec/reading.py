@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import stat
+from errno import EINVAL, EISDIR
+from os import strerror
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn
 
@@ -30,12 +33,41 @@ class NotJson(MalformedDocument):
     """A file is not JSON, or says one thing twice; the message says where."""
 
 
+class IrregularFile(OSError):
+    """A path leads to what is no file: a pipe, a socket, a device or a folder."""
+
+
+def require_file(path: Path) -> None:
+    """Raise `IrregularFile` for what is there and is no regular file, `OSError` if nothing is.
+
+    Opening a pipe waits for its other end, and opening a device may do anything.
+    """
+    mode = path.stat().st_mode
+    if stat.S_ISDIR(mode):
+        raise IrregularFile(EISDIR, strerror(EISDIR), str(path))
+    if not stat.S_ISREG(mode):
+        kind = next((told for is_one, told in _KINDS if is_one(mode)), "something else")
+        raise IrregularFile(EINVAL, f"it is {kind}, not a file", str(path))
+
+
+_KINDS = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
 def content_of(file: Path | BinaryIO, *, most: int = MOST_BYTES) -> bytes:
-    """Return all bytes of a file, or of a stream to its end. Raises `TooLarge` and `OSError`."""
+    """Return all bytes of a file, or of a stream to its end.
+
+    Raises `TooLarge`, `IrregularFile` for a path to what is no regular file, and `OSError`.
+    """
     if isinstance(file, Path):
+        require_file(file)
         with file.open("rb") as opened:
             return content_of(opened, most=most)
-    # One byte more tells; what has no end, such as a device, is not read to it.
+    # One byte more tells; a stream without an end is not read to it.
     content = file.read(most + 1)
     if len(content) > most:
         raise TooLarge(f"it has more than {most:,} bytes, the most that are read")

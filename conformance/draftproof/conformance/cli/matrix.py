@@ -14,7 +14,7 @@ import click
 from draftproof.conformance.cli.documents import as_json, echo, print_json
 from draftproof.conformance.report.words import plain
 from draftproof.conformance.whole_file import write_whole
-from draftproof.spec import content_of, parsed, validate
+from draftproof.spec import TooLarge, content_of, parsed, validate
 
 if TYPE_CHECKING:
     from draftproof.conformance.matrix import Row
@@ -105,13 +105,13 @@ def _rows(file: Path | None) -> list[Row]:
 
     try:
         if file is not None:
-            # One byte too many is refused with the rows.
-            with file.open("rb") as opened:
-                return read_rows(opened.read(MOST_TOML + 1), str(file))
+            return read_rows(content_of(file, most=MOST_TOML), str(file))
         place = resources.files(ROWS[0]).joinpath(ROWS[1])
         return read_rows(place.read_bytes(), str(place))
     except OSError as error:
         raise click.UsageError(f"cannot read {str(file)!r}: {error.strerror}") from None
+    except TooLarge as error:
+        raise click.UsageError(f"cannot read {str(file)!r}: {error}") from None
     except InvalidRows as error:
         raise click.UsageError(str(error)) from None
 
@@ -128,7 +128,9 @@ def _read(path: Path) -> list[dict[str, Any]]:
     try:
         document = parsed(content_of(path))
         validate(document, "matrix")
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise click.UsageError(f"cannot read {str(path)!r}: {error.strerror}") from None
+    except ValueError as error:
         raise click.UsageError(f"{path} is no matrix: {error}") from None
     rows: list[dict[str, Any]] = document["rows"]
     return rows
