@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from draftproof.conformance.lanes._launches import recorded
+
 
 @contextmanager
 def patched_once() -> Iterator[None]:
@@ -24,7 +26,8 @@ def patched_once() -> Iterator[None]:
     patch = interpreter._patch_lang
     vars(interpreter)["_patch_lang"] = _once(patch, interpreter.tl)
     try:
-        yield
+        with recorded(interpreter):
+            yield
     finally:
         vars(interpreter)["_patch_lang"] = patch
 

@@ -1,0 +1,62 @@
+"""Launches of Triton's interpreter are made again as they were interpreted."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAM = Path(__file__).with_name("triton_launches.py")
+
+
+@pytest.fixture(scope="module")
+def report() -> dict[str, Any]:
+    if find_spec("triton") is None:
+        pytest.skip("triton is not to be had on this platform")
+    run = subprocess.run(
+        [sys.executable, str(PROGRAM)],
+        env={**os.environ, "TRITON_INTERPRET": "1"},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    found: dict[str, Any] = json.loads(run.stdout)
+    return found
+
+
+@pytest.mark.parametrize("kernel", ["plain", "looking"])
+def test_launches_are_made_again(report: dict[str, Any], kernel: str) -> None:
+    """With other pointers, integers and numbers to look at; memory is written to and read again."""
+    found = report[kernel]
+    assert found["differ"] == 0
+    assert found["refused"] == []
+    assert found["checked"] == found["kinds"] > 0
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reason"),
+    [
+        ("combining", "a reduction has a function of its own"),
+        ("adding_at_once", "create_atomic_rmw reads and writes at once"),
+    ],
+)
+def test_what_cannot_be_recorded_is_interpreted(
+    report: dict[str, Any], kernel: str, reason: str
+) -> None:
+    assert report[kernel]["differ"] == 0
+    assert report[kernel]["refused"] == [reason]
+
+
+def test_a_launch_that_has_a_past_is_interpreted(report: dict[str, Any]) -> None:
+    assert report["counting"]["refused"] == ["a launch that was made again wrote something else"]
+
+
+def test_a_launch_that_is_made_again_wrongly_is_caught(report: dict[str, Any]) -> None:
+    assert report["spoilt"]["differ"] == 0
+    assert report["spoilt"]["refused"] == ["a launch that was made again wrote something else"]

@@ -1,0 +1,153 @@
+"""Launches of Triton's interpreter that are made again write what interpreted ones write.
+
+A program of its own, because Triton decides when it is imported whether it interprets:
+
+    TRITON_INTERPRET=1 python triton_launches.py
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from draftproof.conformance.lanes import _launches
+from draftproof.conformance.lanes._launches import recorded
+
+INTERPRETER: Any = sys.modules["triton.runtime.interpreter"]
+
+calls = 0
+
+
+@triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
+def plain(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Sum, take the largest of, and add up rows, the first of which is written to, too."""
+    row = tl.program_id(0)
+    place = tl.arange(0, BLOCK)
+    inside = place < count
+    own = tl.load(x + row * count + place, mask=inside, other=0.0) * scale
+    tl.store(out + row * 3, tl.sum(own))
+    tl.store(out + row * 3 + 1, tl.max(own, 0))
+    tl.store(out + row * 3 + 2, tl.sum(tl.cumsum(own, 0) * own))
+    tl.store(x + row * count + place, own, mask=inside & (place * 0 + row == 0))
+
+
+@triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
+def looking(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Write over memory, and look at what is there before it is written to again."""
+    place = tl.arange(0, BLOCK)
+    own = tl.load(x + place, mask=place < count, other=0.0)
+    tl.store(out, 7.0)
+    if tl.max(own, 0) > scale:
+        tl.store(out, tl.load(out) + tl.sum(own))
+        for step in range(count):
+            tl.store(out + step, tl.load(out + step) * 2)
+    elif tl.min(own, 0) < 0:
+        tl.store(out + 1, tl.min(own, 0))
+
+
+@triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
+def added(one: Any, other: Any) -> Any:
+    """Return a sum, as numpy does not."""
+    return one + other
+
+
+@triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
+def combining(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Reduce by a function of the program's own."""
+    place = tl.arange(0, BLOCK)
+    own = tl.load(x + place, mask=place < count, other=0.0)
+    tl.store(out, tl.reduce(own, 0, added))
+
+
+@triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
+def counting(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Write what depends on the launches before."""
+    tl.store(out, called())
+
+
+def called() -> float:
+    global calls
+    calls += 1
+    return float(calls)
+
+
+@triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
+def adding_at_once(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Add to memory in one step."""
+    tl.atomic_add(out, tl.load(x))
+
+
+def launched(kernel: Any, x: Tensor, count: int, scale: float) -> list[Any]:
+    """Return what a launch writes, bit by bit."""
+    x, out = x.clone(), torch.full((3 * 3,), -1.0, dtype=x.dtype)
+    kernel[(3,) if kernel is plain else (1,)](x, out, count, scale, BLOCK=16)
+    return [out.tolist(), x.tolist()]
+
+
+def inputs(kernel: Any) -> list[tuple[Tensor, int, float]]:
+    """Return rows with many answers to what a kernel looks at."""
+    generator = torch.Generator().manual_seed(3)
+    return [
+        (torch.randn(3 * 12, generator=generator, dtype=dtype), count, scale)
+        for _ in range(4)
+        for dtype in (torch.float32, torch.float64)
+        for count in (1, 3, 5, 9)
+        for scale in (0.5, 2.0)
+    ]
+
+
+@contextmanager
+def spoilt() -> Any:
+    """Let launches that are made again add where they should multiply."""
+    played = _launches._played
+
+    def wrong(interpreter: Any, root: Any, values: Any, **how: Any) -> Any:
+        def swapped(branch: Any) -> None:
+            for place, step in enumerate(branch.steps):
+                if step.name == "create_fmul":
+                    add = interpreter.interpreter_builder.create_fadd
+                    branch.steps[place] = _launches.Step(
+                        step.name, add, step.arguments, step.are_values
+                    )
+            for each in branch.answers.values():
+                swapped(each)
+
+        swapped(root)
+        return played(interpreter, root, values, **how)
+
+    vars(_launches)["_played"] = wrong
+    try:
+        yield
+    finally:
+        vars(_launches)["_played"] = played
+
+
+def compared(kernel: Any) -> dict[str, Any]:
+    """Return how many launches differ, and what is known of their kinds."""
+    _launches._KINDS.clear()
+    wanted = [launched(kernel, *each) for each in inputs(kernel)]
+    with recorded(INTERPRETER):
+        found = [launched(kernel, *each) for each in inputs(kernel)]
+    kinds = _launches._KINDS.values()
+    return {
+        "differ": sum(one != other for one, other in zip(wanted, found, strict=True)),
+        "kinds": len(kinds),
+        "checked": sum(kind.is_checked and kind.refused is None for kind in kinds),
+        "refused": sorted({kind.refused for kind in kinds if kind.refused}),
+    }
+
+
+if __name__ == "__main__":
+    kernels: list[Callable[..., Any]] = [plain, looking, combining, adding_at_once, counting]
+    report = {kernel.__name__: compared(kernel) for kernel in kernels}
+    with spoilt():
+        report["spoilt"] = compared(plain)
+    print(json.dumps(report))
