@@ -10,6 +10,13 @@ from draftproof.reference.model import Instance, Model
 # Minutes of enumeration, not hours: about this many tokens and row entries are visited.
 _MOST_WORK = 4_000_000
 
+# Minutes, too: with these many, and five drafts, the two optima take a minute and a half.
+MOST_PREFIXES = 128
+"""The most prefixes of drafted paths over which the optimum of several drafts is computed."""
+
+MOST_WAYS = 30_000
+"""The most ways to draw one context's tokens for which it is."""
+
 # And no deeper than a program may recurse.
 _MOST_SIBLINGS = 500
 
@@ -24,15 +31,48 @@ def require_enumerable(instance: Instance) -> None:
     _require_few_drafts(instance)
 
 
+def require_solvable(instance: Instance) -> None:
+    """Raise `TooLarge` for an optimum that would take hours; the message names the limit.
+
+    Of one draft it is known in closed form. Of several it is a linear program over the prefixes.
+    """
+    if instance.drafts == 1:
+        return
+    # One is empty.
+    prefixes = sum(1 for _ in instance.draft.reachable(instance.length)) - 1
+    models = (instance.draft, instance.length), (instance.target, instance.length)
+    digits, cost = max(_numbers(model, depth) for model, depth in models)
+    ways = max(
+        sum(q != 0 for q in instance.draft(context)) ** instance.widths[len(context)]
+        for context in instance.draft.reachable(instance.length - 1)
+    )
+    for count, most, what in (
+        (prefixes, MOST_PREFIXES, "prefixes that can be drafted"),
+        (ways, MOST_WAYS, "ways to draw the tokens after one context"),
+    ):
+        if count > most // cost:
+            long = "" if cost == 1 else f", with numbers of {digits} digits"
+            raise TooLarge(
+                f"the optimum of several drafts is computed for at most {most // cost:,} {what}"
+                f"{long}, not for {count:,}"
+            )
+
+
+def _numbers(model: Model, depth: int) -> tuple[int, int]:
+    """Return the digits of the longest number of a model's rows, and how much arithmetic costs."""
+    longest = max(weight.denominator for row in model.rows.values() for weight in row)
+    digits = len(str(longest))
+    # A product of rows is as long as all of them.
+    return digits, 1 + digits * min(depth, 8) // _COSTLY_DIGITS
+
+
 def _require_small(model: Model, depth: int) -> None:
     """Refuse too many prefixes, too long ones, and too long numbers along them."""
-    longest = max(weight.denominator for row in model.rows.values() for weight in row)
-    # A product of rows is as long as all of them.
-    cost = 1 + len(str(longest)) * min(depth, 8) // _COSTLY_DIGITS
+    digits, cost = _numbers(model, depth)
     most = _MOST_WORK // cost
     work = accumulate(model.vocabulary + len(prefix) for prefix in model.reachable(depth))
     if any(done > most for done in work):
-        long = "" if cost == 1 else f", with numbers of {len(str(longest))} digits,"
+        long = "" if cost == 1 else f", with numbers of {digits} digits,"
         raise TooLarge(
             f"there are too many texts of {depth} tokens of the {model.name}{long} to enumerate"
         )

@@ -17,6 +17,7 @@ from draftproof.conformance.cli.documents import (
     print_json,
     read_instance,
 )
+from draftproof.conformance.enumerable import require_solvable
 from draftproof.conformance.loading import AdapterFailed, UnknownAdapter, load_algorithm
 from draftproof.reference.emission import Emission
 from draftproof.reference.errors import InvalidInput, Unsupported
@@ -86,7 +87,9 @@ def optimum(instance_file: str, as_json: bool) -> None:
 
     instance = read_instance(instance_file)
     try:
-        document = _optimum_document(instance)
+        require_solvable(instance)
+        with terminal.console(stderr=True).status("optima"):
+            document = _optimum_document(instance)
     except InvalidInput as error:
         raise click.UsageError(str(error)) from None
     if as_json:
@@ -104,10 +107,12 @@ def compare(instance_file: str, as_json: bool) -> None:
 
     instance = read_instance(instance_file)
     try:
-        optima = {
-            "stateless": stateless(instance).value,
-            "stateful": stateful(instance).value,
-        }
+        require_solvable(instance)
+        with terminal.console(stderr=True).status("optima"):
+            optima = {
+                "stateless": stateless(instance).value,
+                "stateful": stateful(instance).value,
+            }
     except InvalidInput as error:
         raise click.UsageError(str(error)) from None
     fitting = [a for a in ALGORITHMS.values() if _misfit(a, instance) is None]
