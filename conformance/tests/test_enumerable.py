@@ -35,8 +35,8 @@ def test_optima_of_minutes_are_solved(size: tuple[int, int, int]) -> None:
 @pytest.mark.parametrize(
     ("size", "message"),
     [
-        ((2, 10, 5), "for at most 128 prefixes that can be drafted, not for 2,046"),
-        ((129, 1, 2), "for at most 128 prefixes that can be drafted, not for 129"),
+        ((2, 10, 5), "for at most 640 prefixes of drafted paths times drafts, not for 10,230"),
+        ((2, 6, 10), "for at most 640 prefixes of drafted paths times drafts, not for 1,260"),
         ((32, 1, 3), "for at most 30,000 ways to draw the tokens after one context, not for 32,76"),
     ],
 )
@@ -48,7 +48,9 @@ def test_optima_of_hours_are_refused(size: tuple[int, int, int], message: str) -
 def test_long_numbers_count() -> None:
     long = document(2, 6, 2)
     long["target"] = [f"1/{10**120}", f"{10**120 - 1}/{10**120}"]
-    message = "at most 16 prefixes that can be drafted, with numbers of 121 digits, not for 126"
+    message = (
+        "at most 80 prefixes of drafted paths times drafts, with numbers of 121 digits, not for 252"
+    )
     with pytest.raises(TooLarge, match=message):
         require_solvable(instance_from_json(long))
 
@@ -61,4 +63,6 @@ def test_nobody_waits_for_an_optimum_of_hours(tmp_path: Path, command: str) -> N
     ran = CliRunner().invoke(cli, [command, str(path)])
     assert time.process_time() - started < 10
     assert ran.exit_code == 2
-    assert "at most 128 prefixes that can be drafted, not for 2,046" in " ".join(ran.stderr.split())
+    assert "at most 640 prefixes of drafted paths times drafts, not for 10,230" in " ".join(
+        ran.stderr.split()
+    )

@@ -10,12 +10,12 @@ from draftproof.reference.model import Instance, Model
 # Minutes of enumeration, not hours: about this many tokens and row entries are visited.
 _MOST_WORK = 4_000_000
 
-# Minutes, too: with these many, and five drafts, the two optima take a minute and a half.
-MOST_PREFIXES = 128
-"""The most prefixes of drafted paths over which the optimum of several drafts is computed."""
+# Minutes, too: of V = 2, L = 6 and K = 5, which are 630, the two optima take a minute and a half.
+MOST_PREFIXES = 640
+"""The most prefixes of drafted paths, times drafts, of an optimum of several drafts."""
 
 MOST_WAYS = 30_000
-"""The most ways to draw one context's tokens for which it is."""
+"""The most ways to draw the tokens after one context, of such an optimum."""
 
 # And no deeper than a program may recurse.
 _MOST_SIBLINGS = 500
@@ -47,7 +47,7 @@ def require_solvable(instance: Instance) -> None:
         for context in instance.draft.reachable(instance.length - 1)
     )
     for count, most, what in (
-        (prefixes, MOST_PREFIXES, "prefixes that can be drafted"),
+        (prefixes * instance.drafts, MOST_PREFIXES, "prefixes of drafted paths times drafts"),
         (ways, MOST_WAYS, "ways to draw the tokens after one context"),
     ):
         if count > most // cost:
