@@ -237,7 +237,7 @@ def test_a_reader_that_stops_early_is_no_verdict(tmp_path: Path) -> None:
     [
         (
             ("law", "blok", "two.json"),
-            "unknown algorithm 'blok'; known: block, canonical, greedy_block, greedy_draft",
+            "unknown algorithm 'blok', did you mean 'block'?",
         ),
         (("law", "block", "none.json"), "cannot read 'none.json': No such file or directory"),
         (("law", "block", "."), "cannot read '.': Is a directory"),
@@ -482,6 +482,34 @@ def test_a_verifier_of_a_users_own_is_told_what_is_wrong_with_it(
     assert ran.returncode == code, ran.stderr
     assert message in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("magic", "unknown algorithm 'magic'; known: block, canonical, "),
+        ("spec_hub", "unknown algorithm 'spec_hub', did you mean 'spechub'?"),
+        ("./mine.py", "./mine.py names a file, and no function in it: ./mine.py:few or ./mine.py:"),
+        ("./mine.py:", "./mine.py: names a file, and no function in it: ./mine.py:few or "),
+        ("./none.py", "there is no file './none.py'"),
+        ("./mine.py:rigt", "./mine.py has no attribute 'rigt', did you mean 'right'?"),
+        (
+            ":",
+            "':' names no algorithm: `draftproof list` names all, and your own is at ./file.py:f",
+        ),
+        (":x", "':x' names no algorithm: `draftproof list` names all"),
+        ("./garbage:x", "'./garbage' is neither a Python file, such as ./file.py, nor a module"),
+        ("..:x", "'..' is neither a Python file, such as ./file.py, nor a module, such as package"),
+    ],
+)
+def test_an_algorithm_that_is_none_is_a_usage_error(
+    tmp_path: Path, name: str, message: str
+) -> None:
+    (tmp_path / "motivating.json").write_text(json.dumps(MOTIVATING))
+    (tmp_path / "mine.py").write_text(VERIFIERS)
+    ran = draftproof("law", name, "motivating.json", cwd=tmp_path)
+    assert ran.returncode == 2, ran.stderr
+    assert message in " ".join(ran.stderr.split())
 
 
 def test_binary_files_are_refused(tmp_path: Path) -> None:

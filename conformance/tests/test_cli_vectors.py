@@ -77,7 +77,7 @@ def test_only_the_vectors_of_an_algorithm_are_exported(here: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("export", "--algorithm", "blok"), "unknown algorithm 'blok'; known: block, canonical"),
+        (("export", "--algorithm", "blok"), "unknown algorithm 'blok', did you mean 'block'?"),
         (("export", "--tier", "huge"), "'huge' is not one of 'tiny', 'small', 'standard'"),
         (("export", "--tier", "tiny", "--output", "tiny/laws.json"), "is a file"),
         (("check", "none.json"), "Path 'none.json' does not exist"),

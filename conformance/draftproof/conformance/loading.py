@@ -6,6 +6,7 @@ import ast
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
@@ -119,16 +120,20 @@ def _unknown(name: str) -> str:
 
 def _verifiers(file: Path) -> list[str]:
     """Return the classes of a file that have a method `verify`, as they are written in it."""
-    try:
-        parsed = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError):
-        return []
     return [
         each.name
-        for each in parsed.body
+        for each in _defined(file)
         if isinstance(each, ast.ClassDef)
         and any(isinstance(own, ast.FunctionDef) and own.name == "verify" for own in each.body)
     ]
+
+
+def _defined(file: Path) -> list[ast.stmt]:
+    """Return the statements of a file, none where they cannot be read."""
+    try:
+        return ast.parse(file.read_bytes()).body
+    except (OSError, SyntaxError, ValueError):
+        return []
 
 
 def name_from(folder: Path, name: str) -> str:
@@ -182,8 +187,11 @@ def load_algorithm(name: str) -> Algorithm:
     draft law. Raises `Unsupported`, `UnknownAdapter` or `AdapterFailed`.
     """
     place, separator, attribute = name.rpartition(":")
-    if not separator:
+    file = name.removesuffix(":")
+    if not separator and not file.endswith(".py"):
         return algorithm_named(name)
+    if not place or not attribute:
+        raise UnknownAdapter(_unknown_algorithm(name, file))
     verify = load_attribute(name)
     if inspect.isclass(verify) or not callable(verify):
         is_adapter = callable(getattr(verify, "verify", None))
@@ -202,6 +210,20 @@ def load_algorithm(name: str) -> Algorithm:
     except ValueError:
         pass  # what is not written in Python may have no signature
     return Algorithm(name=name, title=attribute, source=place, verify=_own(name, verify))
+
+
+def _unknown_algorithm(name: str, file: str) -> str:
+    """Return what is wrong with a name that has a file and no function in it, or nothing at all."""
+    if not file.endswith(".py"):
+        return (
+            f"{name!r} names no algorithm: `draftproof list` names all, and your own is at "
+            f"./file.py:function"
+        )
+    if not Path(file).is_file():
+        return f"there is no file {file!r}"
+    functions = [each.name for each in _defined(Path(file)) if isinstance(each, ast.FunctionDef)]
+    named = " or ".join(f"{file}:{each}" for each in functions or ["FUNCTION"])
+    return f"{name} names a file, and no function in it: {named}"
 
 
 # An argument about all p and q is told of these.
@@ -265,6 +287,11 @@ def load_attribute(name: str) -> Any:
 
 
 def _from_package(name: str) -> ModuleType:
+    if not all(name.split(".")) or "/" in name or os.sep in name:
+        raise UnknownAdapter(
+            f"{name!r} is neither a Python file, such as ./file.py, nor a module, such as "
+            f"package.module"
+        )
     # A module beside the user is importable, as it is for `python -m`. One of ours is not looked
     # for there: whoever checks a certificate runs nothing that is beside it.
     is_ours = name.partition(".")[0] == "draftproof"

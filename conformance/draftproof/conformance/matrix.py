@@ -30,7 +30,8 @@ from draftproof.conformance.finding import (
     PASS,
     UNFETCHED,
 )
-from draftproof.spec import require_small, validate
+from draftproof.spec import TooLarge, require_small, validate
+from draftproof.spec.reading import MOST_DEPTH, MOST_DIGITS
 
 SEED = 0
 """Of what is sampled: a matrix can be made again."""
@@ -99,11 +100,8 @@ def read_rows(content: bytes, name: str) -> list[Row]:
     if _LONG_KEY.search(content):
         raise InvalidRows(f"{name} has a key of more than 16 parts, the most that are read")
     try:
-        document = tomllib.loads(content.decode("utf-8"))
-        require_small(document)
+        document = _parsed(content.decode("utf-8"))
         validate(document, "rows")
-    except RecursionError:
-        raise InvalidRows(f"{name} has no rows: it has too many lists in each other") from None
     except ValueError as error:
         raise InvalidRows(f"{name} has no rows: {error}") from None
     rows = [Row(**{key: _frozen(value) for key, value in each.items()}) for each in document["row"]]
@@ -111,6 +109,36 @@ def read_rows(content: bytes, name: str) -> list[Row]:
     if twice:
         raise InvalidRows(f"{name} has more than one row called {', '.join(twice)}")
     return rows
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """Return the document in TOML. Raises `TooLarge` beyond JSON's limits, and `ValueError`."""
+    try:
+        document = tomllib.loads(text)
+    except RecursionError:
+        raise TooLarge(
+            f"it has more than {MOST_DEPTH} lists and tables in each other, the most that are read"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+        raise
+    except ValueError:
+        # Python reads no number of thousands of digits.
+        raise TooLarge(_LONG_NUMBER) from None
+    require_small(document)
+    if any(abs(number) >= 10**MOST_DIGITS for number in _integers(document)):
+        raise TooLarge(_LONG_NUMBER)
+    return document
+
+
+def _integers(value: Any) -> Iterator[int]:
+    if isinstance(value, int):
+        yield value
+    elif isinstance(value, (dict, list)):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _integers(each)
+
+
+_LONG_NUMBER = f"a number of it has more than {MOST_DIGITS} digits, the most that are read"
 
 
 def _frozen(value: Any) -> Any:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class InvalidInput(ValueError):
     """The input is wrong; the message says what, where, and what would be right."""
@@ -33,3 +36,12 @@ class TooLarge(InvalidInput):
 
 class Unsupported(InvalidInput):
     """The input is sound, but this algorithm or program does not take it."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """Return the words for a name that is not known: the one that was meant, or all there are."""
+    names = sorted(known)
+    # Comparing takes time by the length of both.
+    near = get_close_matches(name[:100], names, n=1)
+    meant = f", did you mean {near[0]!r}?" if near else f"; known: {', '.join(names)}"
+    return f"unknown {kind} {name!r}{meant}"

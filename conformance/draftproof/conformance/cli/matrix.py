@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -119,9 +120,17 @@ def _rows(file: Path | None) -> list[Row]:
 def _chosen(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
     for name in names:
         if not any(name in (row.name, row.engine) for row in rows):
-            known = ", ".join(row.name for row in rows)
-            raise click.UsageError(f"there is no row or engine {name!r}; there are {known}")
+            known = dict.fromkeys(each for row in rows for each in (row.engine, row.name))
+            raise click.UsageError(f"there is no row or engine {name!r}{_meant(name, known, rows)}")
     return [row for row in rows if not names or {row.name, row.engine} & {*names}]
+
+
+def _meant(name: str, known: Iterable[str], rows: Sequence[Row]) -> str:
+    """Say which row or engine was meant, or which engines there are."""
+    folded = {each.casefold(): each for each in known}
+    if near := get_close_matches(name.casefold(), folded, n=1):
+        return f", did you mean {folded[near[0]]!r}?"
+    return f"; there are the engines {', '.join(dict.fromkeys(row.engine for row in rows))}"
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

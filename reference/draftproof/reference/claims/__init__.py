@@ -34,7 +34,7 @@ from draftproof.reference.claims.claim import (
     check,
     claim_to_json,
 )
-from draftproof.reference.errors import Unsupported
+from draftproof.reference.errors import Unsupported, unknown
 
 CLAIMS: Mapping[str, Claim] = {
     claim.id: claim
@@ -53,7 +53,7 @@ CLAIMS: Mapping[str, Claim] = {
 def claim_named(name: str) -> Claim:
     """Return the claim. Raises `Unsupported` for an unknown id."""
     if name not in CLAIMS:
-        raise Unsupported(f"unknown claim {name!r}; known: {', '.join(sorted(CLAIMS))}")
+        raise Unsupported(unknown("claim", name, CLAIMS))
     return CLAIMS[name]
 
 

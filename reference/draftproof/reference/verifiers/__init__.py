@@ -16,7 +16,7 @@ from draftproof.reference.drafting import (
     scheme_named,
 )
 from draftproof.reference.emission import Emission
-from draftproof.reference.errors import Unsupported
+from draftproof.reference.errors import Unsupported, unknown
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance
 from draftproof.reference.verifiers.block import block
@@ -203,7 +203,7 @@ ALGORITHMS = {algorithm.name: algorithm for algorithm in _TABLE}
 def algorithm_named(name: str) -> Algorithm:
     """Return the algorithm. Raises `Unsupported` for an unknown name."""
     if name not in ALGORITHMS:
-        raise Unsupported(f"unknown algorithm {name!r}; known: {', '.join(sorted(ALGORITHMS))}")
+        raise Unsupported(unknown("algorithm", name, ALGORITHMS))
     return ALGORITHMS[name]
 
 
