@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from draftproof.conformance.adapter import declaration
-from draftproof.conformance.certificate import statement, write
+from draftproof.conformance.certificate import sealed, statement, write
 from draftproof.conformance.cli.explaining import explain
 from draftproof.conformance.finding import FAIL, PASS, Finding, finding_to_json
 from draftproof.conformance.observe import EXACT
@@ -169,6 +169,33 @@ def test_a_failure_without_a_counterexample_is_told() -> None:
     )
     assert ran.stdout.endswith(told)
     assert json.loads(explained(certificate(None), "--json").stdout)["reason"] == told.strip()
+
+
+def test_it_is_a_must_that_is_judged_again() -> None:
+    """In its chapter random.generator comes before random.calls, which makes the verdict."""
+    document = certificate(None)
+    found = document["predicate"]["draftproof"]
+    (law,) = found["requirements"]
+    found["requirements"] = [
+        {
+            **law,
+            "id": identity,
+            "level": level,
+            "worst": {**law["worst"], "case": case, "detail": ""},
+        }
+        for identity, level, case in (
+            ("random.generator", "SHOULD", "runs"),
+            ("random.calls", "MUST", "calls.same"),
+        )
+    ]
+    ran = explained(sealed(document))
+    assert ran.stdout.splitlines()[:3] == [
+        "mine 1 does not conform",
+        "random.calls fail on calls.same",
+        "random.generator fail (SHOULD) on runs",
+    ]
+    assert "The case of random.calls is calls.same; judge it again with: " in ran.stdout
+    assert ran.stdout.endswith("--case calls.same\n")
 
 
 @pytest.mark.parametrize("place", [".", "certificates", "elsewhere/deep"])

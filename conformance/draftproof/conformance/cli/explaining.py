@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from draftproof.conformance.cli.documents import as_json, echo, print_json, read_certificate
+from draftproof.conformance.report.words import worst_first
 from draftproof.conformance.reproduction import (
     BrokenCounterexample,
     NotReproducible,
@@ -82,11 +83,12 @@ def _explanation(found: Mapping[str, Any], file: str) -> dict[str, Any]:
         "failures": [
             {
                 "id": each["id"],
+                "level": each["level"],
                 "verdict": each["verdict"],
                 "case": each["worst"]["case"],
                 "detail": each["worst"]["detail"],
             }
-            for each in found["requirements"]
+            for each in worst_first(found["requirements"])
             if each["verdict"] not in ("pass", "skipped")
         ],
         "counterexample": shown,
@@ -123,7 +125,8 @@ def _from_anywhere(place: str, certificate: str) -> str:
 
 def _without_counterexample(found: Mapping[str, Any]) -> str:
     """Return why a certificate of a failure shows no counterexample, and what to look at."""
-    failed = next(each for each in found["requirements"] if each["verdict"] == "fail")
+    # A SHOULD that is missed is not why it does not conform.
+    failed = next(each for each in worst_first(found["requirements"]) if each["verdict"] == "fail")
     again = ["draftproof", "certify", found["adapter"]["place"], "--mode", found["mode"]]
     if found["mode"] != "certify":
         again += ["--case", failed["worst"]["case"]]

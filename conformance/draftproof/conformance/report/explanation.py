@@ -24,7 +24,8 @@ def print_explanation(out: Console, document: Mapping[str, Any]) -> None:
         return
     for failure in document["failures"]:
         detail = f": {failure['detail']}" if failure["detail"] else ""
-        told = f"{failure['id']} {failure['verdict']} on {failure['case']}{detail}"
+        level = " (SHOULD)" if failure["level"] == "SHOULD" else ""
+        told = f"{failure['id']} {failure['verdict']}{level} on {failure['case']}{detail}"
         out.print(escape(told), soft_wrap=not out.is_terminal)
     shown = document["counterexample"]
     if shown is None:
