@@ -434,7 +434,13 @@ class Other: ...
 
 adapter = Adapter()
 number = 7
+class Mute(ValueError):
+    def __str__(self): raise self
+class Odd(LookupError):
+    def __str__(self): return 7
 def few(drafts, instance): ...
+def mute(drafts, instance, chance): raise Mute
+def odd(drafts, instance, chance): raise Odd
 def quits(drafts, instance, chance): raise SystemExit(0)
 def divides(drafts, instance, chance): return 1 / 0
 def deep(drafts, instance, chance): return deep(drafts, instance, chance)
@@ -461,6 +467,8 @@ def right(drafts, instance, chance): return token(drafts, instance, chance)
         ("few", 2, "takes other arguments than verify(drafts, instance, chance): too many"),
         ("quits", 3, "./mine.py:quits raised SystemExit: 0"),
         ("divides", 3, "./mine.py:divides raised ZeroDivisionError: division by zero"),
+        ("mute", 3, "mine.py:mute raised Mute: its message cannot be had: __str__ raised Mute"),
+        ("odd", 3, "mine.py:odd raised Odd: its message cannot be had: __str__ raised TypeError"),
         ("deep", 3, "./mine.py:deep raised RecursionError: maximum recursion depth"),
         ("types", 3, "./mine.py:types raised TypeError: unsupported operand"),
         ("nothing", 3, "returned a NoneType: it must return an Emission, such as draftproof.refer"),

@@ -74,6 +74,7 @@ from draftproof.conformance.loading import (
 )
 from draftproof.conformance.observe import BLINDNESS, COMPUTING, RUN, SAMPLE, observe
 from draftproof.conformance.printable import printable_lines
+from draftproof.conformance.raising import told_of
 from draftproof.conformance.requirements import plan
 from draftproof.conformance.requirements.laws import LAWS
 from draftproof.conformance.search import CASE as SEARCHED
@@ -454,7 +455,7 @@ def _blind(adapter: Adapter, lanes: Sequence[str]) -> dict[str, str]:
             try:
                 observe(adapter, cases("quick")[0], lane=lane)
             except BLINDNESS as error:
-                blind[lane] = f"{type(error).__name__}: {error}"
+                blind[lane] = told_of(error)
     return blind
 
 
@@ -474,7 +475,9 @@ def _require_device(declared: Declaration) -> None:
     try:
         torch.empty(0, device=declared.device)
     except Exception as error:
-        raise AdapterFailed(f"its device {declared.device!r} is not there: {error}") from error
+        raise AdapterFailed(
+            f"its device {declared.device!r} is not there: {told_of(error)}"
+        ) from error
 
 
 def _require_success(findings: Iterable[Finding]) -> None:

@@ -37,6 +37,7 @@ from draftproof.conformance.lanes.sample import Course, Look, Standing, after, d
 from draftproof.conformance.lanes.unwatched import Held, holding
 from draftproof.conformance.loading import load_adapter, source_digest
 from draftproof.conformance.observe import BLINDNESS, SAMPLE, Known, knowing
+from draftproof.conformance.raising import told_of
 from draftproof.conformance.requirements.laws import fits
 from draftproof.conformance.sources import Source, sources
 from draftproof.conformance.task import Sampling, Task, Terms, is_asked
@@ -316,7 +317,7 @@ def _seen(
         try:
             return Judged(task.judge(adapter, replace(terms, lane=lane)), held.counted(lane))
         except BLINDNESS as error:
-            reasons[lane] = f"{type(error).__name__}: {error}"
+            reasons[lane] = told_of(error)
             held.forget()
     if sampled and SAMPLE not in task.lanes and blind.keys() >= set(task.lanes):
         told = "samples cannot decide it, and no other lane sees it"

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from draftproof.conformance.adapter import Adapter, InvalidAdapter, declaration
-from draftproof.conformance.raising import caught, place_of, told_of
+from draftproof.conformance.raising import caught, is_told, place_of, told_of
 from draftproof.reference.emission import Emission
 from draftproof.reference.extras import installation
 from draftproof.reference.model import Instance
@@ -237,8 +237,10 @@ def _own(name: str, verify: Callable[..., Any]) -> Callable[..., Emission]:
     def checked(drafts: Any, instance: Instance, chance: Any) -> Emission:
         try:
             found = verify(drafts, instance, chance)
-        except _TOLD_TO_PROVERS:
-            raise
+        except _TOLD_TO_PROVERS as error:
+            if is_told(error):
+                raise
+            raise AdapterFailed(f"{name} raised {_told(error)}") from error
         except BaseException as error:
             # What the reference raises is for the reference.
             if type(error).__module__.startswith("draftproof."):

@@ -48,6 +48,16 @@ def told_of(error: BaseException) -> str:
     return printable(f"{name}: {message[:MOST_TOLD]}{more}")
 
 
+def is_told(error: BaseException) -> bool:
+    """Return whether an error has a message: a program's own `__str__` may raise one itself."""
+    try:
+        str(error)
+    except BaseException as another:
+        caught(another)
+        return False
+    return True
+
+
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 
 

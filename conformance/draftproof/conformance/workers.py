@@ -15,6 +15,7 @@ from typing import Any
 import joblib
 from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+from draftproof.conformance.raising import told_of
 from draftproof.reference.extras import installation
 
 BACKENDS = ("processes", "dask", "ray")
@@ -181,7 +182,7 @@ def _dask_result(client: Any, future: Any) -> Any:
             if future.done():
                 raise  # it is the program's own
         except (KilledWorker, FutureCancelledError, OSError) as error:
-            raise WorkersFailed(f"the cluster failed: {error}") from error
+            raise WorkersFailed(f"the cluster failed: {told_of(error)}") from error
         is_at_work = client.status == "running" and client.ncores()
         alone = 0 if is_at_work else alone + 1
     raise WorkersFailed(f"the Dask cluster has no workers any more, or no scheduler ({client})")
@@ -201,7 +202,7 @@ def _ray(address: str | None) -> Iterator[_Cluster]:
         try:
             return ray.get(reference)
         except (RayError, OSError) as error:
-            raise WorkersFailed(f"the cluster failed: {error}") from error
+            raise WorkersFailed(f"the cluster failed: {told_of(error)}") from error
 
     called = ray.remote(_called)
     try:

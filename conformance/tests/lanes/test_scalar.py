@@ -254,3 +254,24 @@ def test_a_generator_that_was_made_before_is_one() -> None:
     own = torch.Generator()
     law = exact_law(lambda: (isinstance(own, torch.Generator), isinstance(1, torch.Generator))).law
     assert law == Law.certain((True, False))
+
+
+class Mute(TypeError):
+    def __str__(self) -> str:
+        raise self
+
+
+class Odd(TypeError):
+    def __str__(self) -> Any:
+        return 7
+
+
+@pytest.mark.parametrize("error", [Mute, Odd])
+def test_an_error_without_a_message_blinds_the_lane(error: type[Exception]) -> None:
+    def program() -> Any:
+        number()
+        raise error
+
+    told = f"may be refused where a float is not: {error.__name__}: its message cannot be had"
+    with pytest.raises(OpaqueRandomness, match=told):
+        exact_law(program)

@@ -19,6 +19,7 @@ from draftproof.conformance.cli.documents import (
 )
 from draftproof.conformance.enumerable import require_solvable
 from draftproof.conformance.loading import AdapterFailed, UnknownAdapter, load_algorithm
+from draftproof.conformance.raising import told_of
 from draftproof.reference.emission import Emission
 from draftproof.reference.errors import InvalidInput, Unsupported
 from draftproof.reference.law import Law
@@ -70,7 +71,7 @@ def law(algorithm: str, instance_file: str, rho: str | None, as_json: bool) -> N
     except (ArithmeticError, LookupError, RuntimeError, ValueError) as error:
         if algorithm in ALGORITHMS:
             raise
-        echo(f"Error: {algorithm} raised {type(error).__name__}: {error}", err=True)
+        echo(f"Error: {algorithm} raised {told_of(error)}", err=True)
         sys.exit(3)
     if as_json:
         print_json(document, "law")

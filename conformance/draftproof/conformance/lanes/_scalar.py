@@ -28,6 +28,7 @@ import torch
 from torch import Tensor
 
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
+from draftproof.conformance.raising import told_of
 
 
 class Scalar:
@@ -169,7 +170,7 @@ def refusals(seen: list[OpaqueRandomness]) -> Iterator[None]:
         if is_met_here and issubclass(told[0], (TypeError, ValueError, OverflowError)):
             is_raised = frame.f_code.co_code[frame.f_lasti] == _RAISE
             if not is_raised or issubclass(told[0], TypeError):
-                reason = f"may be refused where a float is not: {told[1]}"
+                reason = f"may be refused where a float is not: {told_of(told[1])}"
                 seen.append(OpaqueRandomness("a number from item()", reason, program_line()))
         return traced
 
@@ -194,7 +195,7 @@ def require_own(error: BaseException) -> None:
     """
     is_of_torch = _REAL(error) is RuntimeError
     if builtins.type is _Type and (is_of_torch or isinstance(error, TypeError)):
-        reason = f"may be refused where a float is not: {error}"
+        reason = f"may be refused where a float is not: {told_of(error)}"
         raise OpaqueRandomness("a number from item()", reason, program_line()) from error
 
 

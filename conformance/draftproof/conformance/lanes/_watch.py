@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from draftproof.conformance.lanes._noise import NotUnderstood
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
+from draftproof.conformance.raising import told_of
 from draftproof.reference.errors import InvalidInput
 
 NEVER_TORCHS = (ArithmeticError, AssertionError, AttributeError, InvalidInput, KeyError)
@@ -54,7 +55,7 @@ class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
                 raise self.blinded(str(func), reason) from None
             except NEVER_TORCHS as error:
                 # Ours to answer for: the program must not be blamed for it.
-                ours = NotUnderstood(f"could not be followed: {error!r}")
+                ours = NotUnderstood(f"could not be followed: {told_of(error)}")
                 raise self.blinded(str(func), ours) from error
 
     def blinded(self, operator: str, reason: NotUnderstood) -> OpaqueRandomness:
