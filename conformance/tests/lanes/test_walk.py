@@ -269,6 +269,19 @@ def test_noise_that_is_kept_is_noticed() -> None:
         exact_law(program)
 
 
+def test_what_nobody_looked_at_and_is_kept_is_noticed() -> None:
+    """Where it differs between subjects, too."""
+    kept: list[Tensor] = []
+
+    def program(p: Tensor) -> Any:
+        if not kept:
+            kept.append(torch.multinomial(p, 1))
+        return kept[0]
+
+    with pytest.raises(OpaqueRandomness, match="drawn in an earlier call"):
+        exact_laws(program, [P, Q])
+
+
 def test_what_is_kept_has_what_the_first_run_had() -> None:
     """Nobody finds memory that no run has had."""
     kept: list[Tensor] = []

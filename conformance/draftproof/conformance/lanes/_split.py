@@ -87,16 +87,15 @@ class Split:
     versions: list[Tensor]
     """[n] each, of all elements; of one dtype, the carrier's."""
 
-    def put_back(self) -> bool:
-        """Write the first run's version into the carrier, if there still is one."""
+    def put_back(self) -> tuple[Tensor, Tensor] | None:
+        """Write the first run's version into the carrier; return both, None if nobody has it."""
         storage = alive(self.storage)
         if storage is None:
-            return False
+            return None
         mine = self.versions[self.of[0]]
         with torch.inference_mode(mode=False):
             carrier = torch.empty(0, dtype=mine.dtype, device=mine.device).set_(storage)
-            carrier.copy_(mine)
-        return True
+            return carrier.copy_(mine), mine
 
 
 def address(tensor: Tensor) -> int:

@@ -238,6 +238,10 @@ class Walk:
             # What goes round in circles is held by nobody else.
             gc.collect()
         outlive = [split.put_back() for split in self._splits.values()]
+        for carrier, version in filter(None, outlive):
+            ids = self._identities.of(version)
+            if ids is not None:
+                self._identities.attach(carrier, ids)
         return any(outlive)
 
     # --- operators ---------------------------------------------------------------------------
