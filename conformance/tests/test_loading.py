@@ -105,6 +105,19 @@ def test_a_module_of_an_extra_is_told_with_its_installation(
     assert str(caught.value).endswith(f"(lazy.py:3); {installation(extra)}")
 
 
+@pytest.mark.parametrize(
+    ("name", "module"), [("mlx_lm_agreement", "mlx"), ("tpu_inference_token", "jax")]
+)
+def test_an_engine_whose_package_is_missing_names_its_extra(
+    monkeypatch: pytest.MonkeyPatch, name: str, module: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    monkeypatch.setitem(sys.modules, f"{module}.core", None)
+    with pytest.raises(AdapterFailed, match=f"{module.upper()} is not installed") as caught:
+        load_adapter(f"draftproof.adapters.engines:{name}")
+    assert str(caught.value).endswith(installation("engines"))
+
+
 def test_a_class_that_wants_arguments(file: Path) -> None:
     with pytest.raises(AdapterFailed, match=r"Needy\(\) raised TypeError"):
         load_adapter(f"{file}:Needy")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from copy import deepcopy
 from dataclasses import replace
@@ -24,6 +25,7 @@ from draftproof.conformance.matrix import (
     read_rows,
 )
 from draftproof.conformance.report.matrix import markdown
+from draftproof.reference.extras import installation
 from draftproof.spec import validate
 
 RIGHT = Path(__file__).parent / "meta" / "right.py"
@@ -314,6 +316,20 @@ def test_hostile_rows_are_refused_at_once(content: bytes, message: str) -> None:
 def test_names_are_their_own() -> None:
     with pytest.raises(InvalidRows, match="more than one row called kernel"):
         read_rows((ROWS + ROWS[ROWS.index('[[row]]\nname = "kernel') :]).encode(), "mine.toml")
+
+
+def test_where_there_is_no_torch_each_row_says_what_to_install(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook = folder / "without"
+    hook.mkdir()
+    (hook / "sitecustomize.py").write_text("import sys; sys.modules['torch'] = None")
+    monkeypatch.setenv("PYTHONPATH", f"{hook}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.setitem(sys.modules, "torch", None)
+    row = Row("a@1", "a", "1", "token", adapter="torch-token")
+    (found,) = judged([row], folder / "judged")
+    assert found.outcome == "cannot run here"
+    assert found.reason == f"torch-token could not run: it needs PyTorch: {installation('torch')}"
 
 
 @pytest.mark.parametrize("option", [(), ("--check",)])

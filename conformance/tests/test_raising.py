@@ -146,6 +146,13 @@ def test_a_file_of_a_package_is_named_with_it(tmp_path: Path) -> None:
     assert place_of(caught.value) == f"{tmp_path.name}/__init__.py:2"
 
 
+def test_a_traceback_steers_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with tracebacks_shown():
+        outcome(tmp_path, "raise ValueError('\\x1b[2J' + chr(0x202e))")
+    shown = capsys.readouterr().err
+    assert "ValueError: \N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}\n" in shown
+
+
 def test_a_traceback_is_shown_once_and_only_where_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,7 @@ from referencing import Registry, Resource
 from torch import Tensor
 
 from draftproof.conformance.adapter import DTYPES, Declaration, Request, Result, declaration
+from draftproof.conformance.campaign import Campaign, run
 from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.counterexample import explain
 from draftproof.conformance.finding import FAIL, PASS, SKIPPED, Finding
@@ -228,6 +229,14 @@ def test_without_hypothesis_the_error_says_what_to_install(
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     with pytest.raises(SearchUnavailable, match=re.escape(installation("search"))):
         search(Token(), examples=1, seed=0, progress=silent)
+
+
+def test_without_hypothesis_nothing_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "hypothesis", None)
+    records: list[Any] = []
+    with pytest.raises(SearchUnavailable):
+        run(Campaign("torch-token", mode="quick", examples=1), keep=records.append)
+    assert records == []
 
 
 def test_an_unmeasured_finding_has_no_badness() -> None:

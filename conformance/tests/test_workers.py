@@ -157,7 +157,7 @@ def test_a_package_that_is_missing_is_named(
         return original(name, *arguments)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    needed = f"--backend {backend} needs it: {re.escape(installation(backend))}"
+    needed = f"--backend {backend} needs its package: {re.escape(installation(backend))}"
     with (
         pytest.raises(WorkersFailed, match=needed),
         working(Workers(backend=backend, address="tcp://127.0.0.1:1")),

@@ -81,6 +81,7 @@ from draftproof.conformance.search import CASE as SEARCHED
 from draftproof.conformance.search import (
     SearchUnavailable,
     failed_instance,
+    require_hypothesis,
     search,
     search_findings,
     search_to_json,
@@ -205,6 +206,7 @@ def run(
     _require_cases(campaign, declared)
     tasks = tasks_of(campaign, declared)
     blind = _blind(adapter, campaign.lanes)
+    _require_search(campaign, blind)
     terms = terms_of(campaign, tasks)
 
     def kept(record: Record) -> None:
@@ -487,9 +489,20 @@ def _require_success(findings: Iterable[Finding]) -> None:
         raise FailsEverywhere(f"it fails on every case: it {prefixes[0].detail}")
 
 
+def _computing(campaign: Campaign, blind: Mapping[str, str]) -> list[str]:
+    """Return the lanes that may compute laws, and see the adapter."""
+    return [lane for lane in COMPUTING if lane in campaign.lanes and lane not in blind]
+
+
+def _require_search(campaign: Campaign, blind: Mapping[str, str]) -> None:
+    """Raise `SearchUnavailable` before hours of judging, not behind them."""
+    if campaign.examples and _computing(campaign, blind):
+        require_hypothesis()
+
+
 def _search(campaign: Campaign, adapter: Adapter, work: Work, progress: Progress) -> Record | None:
     """Return what a search came to; None where none was asked for, or no lane computes laws."""
-    computing = [lane for lane in COMPUTING if lane in campaign.lanes and lane not in work.blind]
+    computing = _computing(campaign, work.blind)
     if not campaign.examples or not computing:
         return None
     seed = work.terms.seed_of(SEARCHED)

@@ -335,7 +335,9 @@ def _told(error: BaseException) -> str:
     """Return the words for an error, where in the program it is, and what to install for it."""
     place = place_of(error)
     told = told_of(caught(error)) + (f" ({place})" if place else "")
-    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    # An adapter may say in its own words that something is missing.
+    causes = (error, error.__cause__)
+    missing = next((each.name for each in causes if isinstance(each, ModuleNotFoundError)), None)
     extra = _EXTRAS.get((missing or "").partition(".")[0])
     return f"{told}; {installation(extra)}" if extra else told
 

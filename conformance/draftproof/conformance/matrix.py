@@ -196,8 +196,11 @@ def _certified(row: Row, folder: Path, *options: str) -> subprocess.CompletedPro
 
 
 def _has_gpu() -> bool:
-    import torch
-
+    try:
+        import torch
+    except ModuleNotFoundError:
+        # Without PyTorch every row says what is to be installed.
+        return False
     return torch.cuda.is_available()
 
 

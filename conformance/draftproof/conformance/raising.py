@@ -117,7 +117,9 @@ def show(error: BaseException, words: str) -> None:
     """Print the traceback of an error, where asked for, once in a process for the same words."""
     if _ASKED in os.environ and words not in _SEEN:
         _SEEN.add(words)
-        sys.stderr.write("".join(traceback.format_exception(error)))
+        text = "".join(traceback.format_exception(error))
+        # The message and the source of a program may steer a terminal.
+        sys.stderr.write("\n".join(map(printable, text.split("\n"))))
 
 
 _SEEN: set[str] = set()

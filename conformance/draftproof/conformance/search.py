@@ -100,7 +100,7 @@ def search(
     observes all of them. Raises `SearchUnavailable`, and `OpaqueRandomness`,
     `TooManyRuns` or `NondeterministicProgram` where no lane sees the adapter.
     """
-    _require_hypothesis()
+    require_hypothesis()
     *others, last = lanes
     for lane in others:
         with contextlib.suppress(*BLINDNESS):
@@ -164,7 +164,8 @@ def failed_instance(document: Mapping[str, Any], requirement: str) -> Instance:
 # --- climbing ----------------------------------------------------------------------------
 
 
-def _require_hypothesis() -> None:
+def require_hypothesis() -> None:
+    """Raise `SearchUnavailable` where nothing proposes instances."""
     try:
         import hypothesis  # noqa: F401  # whether it is there is the question
     except ModuleNotFoundError as error:

@@ -8,6 +8,17 @@ from pathlib import Path
 from draftproof.spec import require_file
 
 
+def write_output(text: str, path: Path) -> None:
+    """Write what a user wants in a place of their own: a file whole, anything else as it is.
+
+    Raises `OSError`.
+    """
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8", newline="\n")
+    else:
+        write_whole(text, path.resolve())
+
+
 def write_whole(text: str, path: Path) -> None:
     """Write a file of UTF-8 text, which is as it was before where that fails. Raises `OSError`."""
     unfinished = path.with_name(path.name + ".part")

@@ -141,7 +141,7 @@ def _cluster(workers: Workers) -> Iterator[_Cluster]:
         if error.name is None or error.name.partition(".")[0] not in ("dask", package):
             raise
         raise WorkersFailed(
-            f"--backend {workers.backend} needs it: {installation(workers.backend)}"
+            f"--backend {workers.backend} needs its package: {installation(workers.backend)}"
         ) from None
 
 

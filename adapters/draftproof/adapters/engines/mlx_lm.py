@@ -49,7 +49,7 @@ class SpeculativeGenerateStep:
         try:
             import mlx.core as mx
         except ImportError as error:
-            raise Unavailable(f"MLX is not installed: pip install mlx mlx-cpu ({error})") from error
+            raise Unavailable(f"MLX is not installed ({error})") from error
         self._mx: Any = mx
         (self._module,) = imported(
             "mlx_lm.generate",

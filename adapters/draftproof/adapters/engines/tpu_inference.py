@@ -45,7 +45,7 @@ class RejectionSample:
         try:
             import jax
         except ImportError as error:
-            raise Unavailable(f"JAX is not installed: pip install jax ({error})") from error
+            raise Unavailable(f"JAX is not installed ({error})") from error
         (self._module,) = imported(
             "tpu_inference.layers.jax.sample.rejection_sampler",
             releases=[TPU_INFERENCE],

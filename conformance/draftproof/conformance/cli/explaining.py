@@ -20,6 +20,7 @@ from draftproof.conformance.reproduction import (
     raised_share,
     script,
 )
+from draftproof.conformance.whole_file import write_output
 
 
 @click.command()
@@ -141,6 +142,6 @@ def _write(document: Mapping[str, Any], output: Path) -> None:
     if document["script"] is None:
         raise click.UsageError(f"there is no script to write: {document['reason']}")
     try:
-        output.write_text(document["script"], encoding="utf-8")
+        write_output(document["script"], output)
     except OSError as error:
         raise click.UsageError(f"cannot write {str(output)!r}: {error.strerror}") from None

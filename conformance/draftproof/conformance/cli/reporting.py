@@ -12,6 +12,7 @@ import click
 
 from draftproof.conformance.cli.documents import echo, print_report, read_certificate, read_json
 from draftproof.conformance.report import FORMATS, ReportUnavailable, rendered
+from draftproof.conformance.whole_file import write_output
 from draftproof.spec import MalformedDocument, validate
 
 
@@ -59,7 +60,7 @@ def report(
         print_report(text)
         return
     try:
-        output.write_text(text, encoding="utf-8")
+        write_output(text, output)
     except OSError as error:
         raise click.UsageError(f"cannot write {str(output)!r}: {error.strerror}") from None
 

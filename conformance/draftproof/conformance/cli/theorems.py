@@ -14,6 +14,7 @@ from rich.markup import escape
 
 from draftproof.conformance.cli.documents import as_json, echo, print_json, read_json
 from draftproof.conformance.loading import AdapterFailed, UnknownAdapter, load_algorithm
+from draftproof.conformance.whole_file import write_output
 from draftproof.reference import proof
 from draftproof.reference.claims import (
     CLAIMS,
@@ -118,7 +119,7 @@ def _print_theorem(theorem: Theorem, output: Path | None, *, as_json: bool) -> N
         if as_json:
             print_json(document, None, indent=None)
         if output is not None:
-            output.write_text(json.dumps(document) + "\n", encoding="utf-8")
+            write_output(json.dumps(document) + "\n", output)
     except InvalidInput as error:
         raise click.UsageError(str(error)) from None
     except OSError as error:
