@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partialmethod
 from inspect import getcallargs, signature
+from types import NoneType
 from typing import Any
 
 import numpy
@@ -40,10 +41,6 @@ class Step:
     are_values: tuple[bool, ...] = ()
     made: int = 1
     """How many values it makes."""
-
-    def writes(self) -> bool:
-        """Return whether the step writes to memory."""
-        return self.name in _STORES
 
 
 @dataclass
@@ -105,7 +102,9 @@ def _launching(
     interpreter: Any, interpret: Callable[..., None], convert: Callable[[Any], Any]
 ) -> Callable[..., None]:
     def launched(self: Any, *arguments: Any, **named: Any) -> None:
-        given = None if _RECORDER else _given(self, convert, arguments, named)
+        given = None
+        if not _RECORDER:
+            given = _given(self, convert, interpreter.tl.constexpr, arguments, named)
         if given is None:
             interpret(self, *arguments, **named)
             return
@@ -165,7 +164,11 @@ def _applying(apply: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def _given(
-    executor: Any, convert: Callable[[Any], Any], arguments: Sequence[Any], named: Any
+    executor: Any,
+    convert: Callable[[Any], Any],
+    constexpr: type[Any],
+    arguments: Sequence[Any],
+    named: Any,
 ) -> tuple[Hashable, list[Any]] | None:
     """Return the kind of a launch and the values of its arguments, None for one of no kind."""
     known = _parameters(executor.fn)
@@ -181,11 +184,13 @@ def _given(
             tensor = convert(argument)
             values.append(tensor.handle)
             return str(tensor.type)
+        if not isinstance(argument, (float, str, NoneType, constexpr)):
+            raise NotRecorded("an argument is of another kind")
         return constant(argument)
 
     def constant(argument: Any) -> Hashable:
-        found = getattr(argument, "value", argument)
-        return type(found), found
+        found = argument.value if isinstance(argument, constexpr) else argument
+        return type(found), found.hex() if isinstance(found, float) else found
 
     try:
         kinds = tuple(
@@ -267,8 +272,24 @@ def _played(
 
     Unless it is kept, and where it comes to no end, memory is as it was before.
     """
-    values = list(inputs)
     writes: list[_Write] = []
+    try:
+        has_ended = _replayed(interpreter, root, list(inputs), writes)
+    except Exception:
+        # An interpreted launch says what is wrong.
+        has_ended = False
+    if has_ended and is_kept:
+        return writes
+    found = [
+        _Write(each.pointers, each.mask, each.before, each.now(interpreter)) for each in writes
+    ]
+    for write in reversed(writes):
+        write.undo(interpreter)
+    return found if has_ended else None
+
+
+def _replayed(interpreter: Any, root: Branch, values: list[Any], writes: list[_Write]) -> bool:
+    """Take the steps of a launch; return whether it comes to its end."""
     branch: Branch | None = root
     while branch is not None:
         for step in branch.steps:
@@ -279,7 +300,7 @@ def _played(
                 values[each] if is_value else each
                 for each, is_value in zip(step.arguments, step.are_values, strict=True)
             ]
-            if step.writes() and (branch.look or writes or not is_kept):
+            if step.name in _STORES:
                 writes.append(_about_to_write(interpreter, step.name, own))
             made = step.call(*own)
             if step.made == 1:
@@ -287,17 +308,10 @@ def _played(
             elif step.made:
                 values.extend(made)
         if branch.look is None:
-            break
+            return True
         look, place = branch.look
         branch = branch.answers.get(look(values[place]))
-    if branch is not None and is_kept:
-        return writes
-    found = [
-        _Write(each.pointers, each.mask, each.before, each.now(interpreter)) for each in writes
-    ]
-    for write in reversed(writes):
-        write.undo(interpreter)
-    return None if branch is None else found
+    return False
 
 
 def _about_to_write(interpreter: Any, name: str, arguments: Sequence[Any]) -> _Write:
