@@ -55,8 +55,13 @@ def test_the_table_names_every_algorithm() -> None:
     assert [algorithm_named(name).name for name in ALGORITHMS] == list(ALGORITHMS)
     refused(
         Unsupported,
-        f"unknown algorithm 'blocc'; known: {', '.join(sorted(ALGORITHMS))}",
+        "unknown algorithm 'blocc', did you mean 'block'?",
         lambda: algorithm_named("blocc"),
+    )
+    refused(
+        Unsupported,
+        f"unknown algorithm 'magic'; known: {', '.join(sorted(ALGORITHMS))}",
+        lambda: algorithm_named("magic"),
     )
 
 
