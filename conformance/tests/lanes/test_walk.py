@@ -241,7 +241,7 @@ def test_a_choice_that_is_kept_is_noticed() -> None:
             kept.append((torch.rand(2) < 0.5).long().cumsum(0))
         return kept[0].clone()
 
-    with pytest.raises(NondeterministicProgram, match="not those that it made before"):
+    with pytest.raises(NondeterministicProgram):
         exact_law(program)
 
 

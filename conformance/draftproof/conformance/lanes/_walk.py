@@ -5,6 +5,8 @@ kept beside the tensors that it holds (`_split`), and an operator is computed on
 that differs, in the very shapes of a single run, so that all numbers are those of single runs.
 Where Python looks at a number, only runs that agree go on; the others are left to a later walk,
 with the answers that they had.
+
+No verdict rests on walks yet: programs are known whose law they get wrong.
 """
 
 from __future__ import annotations

@@ -34,7 +34,6 @@ from torch import Tensor
 from draftproof.conformance.lanes import _foreign as foreign
 from draftproof.conformance.lanes._outcome import frozen
 from draftproof.conformance.lanes._replay import (
-    Disagreement,
     Made,
     TooManyRuns,
     require_same,
@@ -42,7 +41,6 @@ from draftproof.conformance.lanes._replay import (
 from draftproof.conformance.lanes._walks import Walks, alike
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.lanes.unwatched import hold
-from draftproof.reference.chance import NondeterministicProgram
 from draftproof.reference.law import Law
 from draftproof.reference.rational import ZERO, Rational
 
@@ -97,7 +95,7 @@ def exact_laws(
     *,
     most_runs: int = 1_000_000,
 ) -> list[ExactLaw[Any]]:
-    """Return the exact law of what `program` returns of each subject, all of them in few walks.
+    """Return the exact law of what `program` returns of each subject.
 
     Subjects are tensors, or tuples, lists, dictionaries or dataclasses of them and other things.
     The program gets copies, and may write to them. It must do the same with alike subjects, but for
@@ -123,13 +121,7 @@ def _laws(
 ) -> list[ExactLaw[Any]]:
     """Return the laws on subjects that are alike."""
     walks = Walks(program, subjects, most_runs)
-    try:
-        return [_law(runs) for runs in walks.runs()]
-    except (TooManyRuns, NondeterministicProgram, Disagreement):
-        raise
-    except Exception:
-        # Run by run more can be followed, and it is the first run that raises what is raised.
-        return [_replayed(walks, number) for number in range(len(subjects))]
+    return [_replayed(walks, number) for number in range(len(subjects))]
 
 
 def _replayed(walks: Walks, number: int) -> ExactLaw[Any]:
@@ -165,18 +157,15 @@ def hold_exact(
         hold(
             found.law,
             slack=found.slack,
-            alone=-(-len(found.law) // (1 if many is None else _A_CALL_OF)),
+            alone=len(found.law),
             rows=min(-(-len(found.law) // 2) * at_once, _MOST_ROWS),
             one=lambda: frozen(program()),
             many=many,
         )
 
 
-# A walk costs some ten real calls, and finds as many outcomes and more: where rows of one call tell
-# most of it, calls of one row are few. All laws of a campaign have hundreds of them together.
-_A_CALL_OF = 4
-
-# More rows of a call than these tell little more.
+# A watched run costs some twelve real ones: a real call for every outcome, and one of many rows,
+# are a tenth of a campaign at most. More rows than these tell little more.
 _MOST_ROWS = 1024
 
 
