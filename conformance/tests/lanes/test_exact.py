@@ -7,7 +7,7 @@ import math
 import pickle
 import warnings
 from bisect import bisect
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -525,6 +525,37 @@ def noise_in_a_sparse_tensor() -> Tensor:
     return sparse.to_dense() >= 0.25
 
 
+def called_back_by_autograd() -> Any:
+    token = drawn()
+    told: list[Any] = []
+    weight = torch.ones((), requires_grad=True)
+    weight.register_hook(lambda _: told.append(token.tolist()))  # type: ignore[no-untyped-call]
+    (2 * weight).backward()  # type: ignore[no-untyped-call]  # torch is
+    return told
+
+
+class Reads(Tensor):
+    """Tells its functions what it has, unwatched."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return tensor(args[0].tolist())
+
+
+def run_by_itself(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    return func(*args, **(kwargs or {}))
+
+
+Runs: Any = type(
+    "Runs",
+    (Tensor,),
+    {
+        "__torch_dispatch__": staticmethod(run_by_itself),
+        "__torch_function__": torch._C._disabled_torch_function_impl,
+    },
+)
+
+
 OPAQUE: dict[str, tuple[Program, str]] = {
     "normal": (lambda: torch.randn(2), "aten.randn"),
     "normal_": (lambda: torch.empty(2).normal_(), "aten.normal_"),
@@ -590,6 +621,9 @@ OPAQUE: dict[str, tuple[Program, str]] = {
         lambda: torch.where(tensor([True]), torch.rand(()).double(), tensor([0.0]).half()) < 0.3,
         "aten.where",
     ),
+    "a hook": (called_back_by_autograd, "backward"),
+    "a function of a tensor class": (lambda: drawn().as_subclass(Reads) + 1, "add"),
+    "an operator of a tensor class": (lambda: drawn().as_subclass(Runs) + 1, "aten.add.Tensor"),
     "too few weights": (lambda: torch.multinomial(tensor([0.0, 1.0]), 2), "aten.multinomial"),
     "a wide range": (lambda: torch.randint(0, 2**40, ()), "aten.randint"),
     "its value": (lambda: torch.rand(2), "result"),
@@ -627,6 +661,49 @@ def by_index_in_a_list() -> Tensor:
     return torch.arange(3)[None][0, [drawn()[0]]]
 
 
+def by_tuple_in_an_index() -> Tensor:
+    return torch.arange(3)[None][:, (drawn()[0],)][0]
+
+
+def by_tuple_in_an_index_that_is_written_to() -> Tensor:
+    into = torch.zeros(1, 3, dtype=torch.int64)
+    into[:, (drawn()[0],)] = 1
+    return into.argmax(-1)
+
+
+class Sequence:
+    """What torch takes for a sequence, and nobody else."""
+
+    def __init__(self, token: Tensor) -> None:
+        self.token = token
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, place: int) -> Tensor:
+        if place:
+            raise IndexError(place)
+        return self.token
+
+
+def by_deque() -> Tensor:
+    return torch.tensor(deque(drawn()))
+
+
+def by_sequence_of_its_own() -> Tensor:
+    return torch.tensor(Sequence(drawn()[0]))
+
+
+def by_index_of_its_own() -> Tensor:
+    return torch.arange(3)[None][:, Sequence(drawn()[0])][0]  # type: ignore[index]  # torch says no
+
+
+def by_coordinates() -> Tensor:
+    columns: Any = [[drawn()[0]]]
+    rows = torch.sparse_coo_tensor(columns, [1.0], (3,), check_invariants=True)
+    return rows.to_dense().argmax(-1, keepdim=True)
+
+
 def by_memory_lent_before() -> int:
     token = torch.zeros(1, dtype=torch.int64)
     lent = numpy.from_dlpack(token)
@@ -647,6 +724,12 @@ def by_tensor_lent_before() -> Tensor:
         by_python_function,
         by_function_of_two,
         by_index_in_a_list,
+        by_tuple_in_an_index,
+        by_tuple_in_an_index_that_is_written_to,
+        by_deque,
+        by_sequence_of_its_own,
+        by_index_of_its_own,
+        by_coordinates,
         by_memory_lent_before,
         by_tensor_lent_before,
     ],

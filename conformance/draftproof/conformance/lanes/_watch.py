@@ -10,13 +10,15 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor
-from torch._ops import OpOverload
+from torch._ops import OpOverload, OpOverloadPacket
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from draftproof.conformance.lanes._noise import NotUnderstood
+from draftproof.conformance.lanes._scalar import Scalar
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
 from draftproof.conformance.raising import told_of
 from draftproof.reference.errors import InvalidInput
@@ -43,6 +45,9 @@ class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not isinstance(func, OpOverload):
             raise self.blinded(str(func), NotUnderstood("runs a program inside of the program"))
+        for kind in types:
+            if kind.__torch_dispatch__ is not Tensor.__torch_dispatch__:
+                raise self.blinded(str(func), _not_watched(kind))
         if _is_composite(func):
             # Inference mode does not take operators apart into the ones that we know.
             with self:
@@ -76,15 +81,16 @@ class Doors(TorchFunctionMode):
         self._look = look
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        read = _read_at_once(func, args)
-        if read is not None:
-            try:
-                answer = self._look(func, read, kwargs)
-            except NotUnderstood as reason:
-                raise self._dispatch.blinded(func.__name__, reason) from None
-            if answer is not PASSED:
-                return answer
+        args = tuple(_as_lists(each) for each in args)
+        kwargs = {name: _as_lists(each) for name, each in (kwargs or {}).items()}
+        try:
+            _require_watchable(func, types)
+            read = _read_at_once(func, args, kwargs)
+            answer = PASSED if read is None else self._look(func, read, kwargs)
+        except NotUnderstood as reason:
+            raise self._dispatch.blinded(func.__name__, reason) from None
+        if answer is not PASSED:
+            return answer
         return func(*args, **kwargs)
 
 
@@ -120,21 +126,118 @@ _READERS = {
 EXPOSING = {Tensor.__dlpack__, Tensor.data_ptr}
 """Behind these, a tensor's memory is read or written at any time, past the operators."""
 
-# These read the tensors in a list, but pass a tensor itself on to the dispatcher.
+# These read the tensors in a sequence, but pass a tensor itself on to the dispatcher.
 _COPIERS = {Tensor.new, Tensor.new_tensor, torch.as_tensor, torch.asarray, torch.tensor}
 
 _INDEXERS = {Tensor.__getitem__, Tensor.__setitem__}
 
+# These pass the tensors in a sequence on to the dispatcher; every other function may read them.
+_TAKE_SEQUENCES = {
+    "_index_put_impl_",
+    "_unsafe_index",
+    "align_tensors",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "block_diag",
+    "broadcast_tensors",
+    "cartesian_prod",
+    "cat",
+    "column_stack",
+    "concat",
+    "concatenate",
+    "dstack",
+    "einsum",
+    "hstack",
+    "index_put",
+    "index_put_",
+    "linalg_multi_dot",
+    "meshgrid",
+    "pad_sequence",
+    "row_stack",
+    "stack",
+    "vstack",
+}
 
-def _read_at_once(func: Any, args: Any) -> Any:
+# These call hooks, which are functions of Python's, while no door is guarded.
+_CALL_BACK = {Tensor.backward, torch.autograd.backward, torch.autograd.grad}
+
+_NO_SEQUENCES = (
+    Tensor,
+    bool,
+    bytes,
+    dict,
+    float,
+    int,
+    numpy.generic,
+    numpy.ndarray,
+    range,
+    slice,
+    str,
+    type,
+)
+
+
+def _require_watchable(func: Any, types: Any) -> None:
+    """Require that torch calls nothing of the program's back, which would not be watched."""
+    if func in _CALL_BACK:
+        raise NotUnderstood("calls hooks back, in which a program is not watched")
+    for kind in types:
+        own = getattr(kind.__torch_function__, "__func__", None)
+        if own is not _TORCHS_OWN and kind is not Scalar:
+            raise _not_watched(kind)
+
+
+_TORCHS_OWN = Tensor.__torch_function__.__func__  # type: ignore[attr-defined]
+
+
+def _not_watched(kind: type) -> NotUnderstood:
+    return NotUnderstood(f"is {kind.__name__}'s own, in which a program is not watched")
+
+
+def _read_at_once(func: Any, args: Any, kwargs: Any) -> Any:
     """Return the arguments that a function reads past the dispatcher, None if it reads none."""
+    if func in _READERS:
+        return args
+    if func in _COPIERS:
+        return None if args and isinstance(args[-1], Tensor) else args
     if func in _INDEXERS:
-        # An index that is a list of tensors is read; one that is a tensor is an operator's.
+        # An index that is a sequence of tensors is read; one that is a tensor is an operator's.
         index = args[1] if isinstance(args[1], tuple) else (args[1],)
-        return [each for each in index if isinstance(each, list)] or None
-    if func in _COPIERS and args and isinstance(args[-1], Tensor):
+        given = (*index, *args[2:])
+    elif isinstance(func, (OpOverload, OpOverloadPacket)) or _takes_sequences(func):
         return None
-    return args if func in _READERS or func in _COPIERS else None
+    else:
+        given = (*args, *kwargs.values())
+    return [each for each in given if isinstance(each, (list, tuple))] or None
+
+
+def _takes_sequences(func: Any) -> bool:
+    name = getattr(func, "__name__", "")
+    return name in _TAKE_SEQUENCES or name.startswith("_foreach_")
+
+
+def _as_lists(value: Any) -> Any:
+    """Return the value with lists in the place of sequences of other kinds, as torch reads them."""
+    if value is None or isinstance(value, _NO_SEQUENCES):
+        return value
+    if isinstance(value, (list, tuple)):
+        members = [_as_lists(each) for each in value]
+        is_same = all(one is other for one, other in zip(members, value, strict=True))
+        return value if is_same else type(value)(members)
+    kind = type(value)
+    if hasattr(kind, "__getitem__") and hasattr(kind, "__len__") and not _is_buffer(value):
+        return [_as_lists(each) for each in value]
+    return value
+
+
+def _is_buffer(value: Any) -> bool:
+    """Return whether torch reads the memory of a value, which holds numbers and no tensors."""
+    try:
+        memoryview(value).release()
+    except TypeError:
+        return False
+    return True
 
 
 @cache
