@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -136,7 +137,35 @@ def infers(p: Tensor) -> Any:
     return accepted.cumsum(0), p * accepted
 
 
+def decides_in_its_own_order(p: Tensor) -> Any:
+    """Add two coins, of which the first is one for some p alone, and branch on both."""
+    kept, coin = torch.rand(()) < 0.5, torch.rand(()) < 0.5
+    total = torch.where(p[0] > 0.3, kept.long(), 0) + coin
+    if total.item() and p[0].item() > 0.3:
+        return total, kept.long() + 1
+    return total, coin, kept.long() + 2
+
+
+def in_complex_numbers(p: Tensor) -> Any:
+    drawn = (torch.rand(2) < 0.25).to(torch.complex128) * (p[:2] + 1j)
+    return drawn.tolist(), (drawn + 1)[0].item()
+
+
+def writes_half(p: Tensor) -> Any:
+    """Scatter to places of which the last is none, which fails after it wrote."""
+    into = torch.zeros(3) + (torch.rand(()) < 0.5)
+    places = torch.stack([torch.randint(0, 2, ()), torch.tensor(1), torch.tensor(7)])
+    try:
+        into.scatter_(0, places, (torch.rand(3) < p).float())
+    except RuntimeError:
+        return "failed", into
+    return into
+
+
 PROGRAMS = [
+    decides_in_its_own_order,
+    in_complex_numbers,
+    writes_half,
     accepts,
     branches,
     writes,
@@ -189,7 +218,18 @@ def _swap(tensors: list[Tensor]) -> None:
     tensors[0], tensors[-1] = tensors[-1], tensors[0]
 
 
+def _branch_on_one(tensors: list[Tensor]) -> None:
+    if tensors[-1][0] > 0:
+        tensors.append(tensors[-2] + 1)
+
+
 STEPS: list[Step] = [
+    _branch_on_one,
+    lambda t: t.append((torch.rand(3) < 0.5).float()),
+    lambda t: t.append(torch.where(t[0] > 0.3, t[-1], 0.0)),
+    lambda t: t.append(t[-1] + t[-2]),
+    lambda t: t.append(t[-2].clone()),
+    lambda t: t.insert(0, t.pop()),
     _branch,
     _write,
     _add,
@@ -218,9 +258,9 @@ def test_any_program_comes_to_the_same(steps: list[int]) -> None:
         tensors = [p, p.clone()]
         for step in steps:
             STEPS[step](tensors)
-        return tensors[-1], tensors[0]
+        return tensors[-1], tensors[-2], tensors[0]
 
-    subjects = [P, Q]
+    subjects = [Q, P, Q.clone()]
     try:
         wanted = each_by_itself(program, subjects, 100)
     except Exception as refused:
@@ -310,6 +350,56 @@ def test_a_count_of_calls_is_noticed() -> None:
 # --- what is not done together -------------------------------------------------------------------
 
 
+def normalized(p: Tensor, u: Tensor) -> Any:
+    """Normalize a batch, which writes running averages that no schema tells of."""
+    mean, variance = torch.zeros(3), torch.ones(3)
+    rows = torch.stack([p, 2 * p])
+    torch.native_batch_norm(rows, None, None, mean, variance, True, 0.5, 1e-5)
+    return u < mean[0]
+
+
+def set_to(p: Tensor, u: Tensor) -> Any:
+    into: Any = torch.zeros(3)
+    into.set_(p)
+    return u < into
+
+
+def nested(p: Tensor) -> Any:
+    try:
+        return torch.nested.nested_tensor([p])[0] > 0.3, torch.rand(()) < 0.5
+    except Exception:
+        return "caught"
+
+
+def conjugated(p: Tensor, u: Tensor) -> Any:
+    both = torch.complex(p, p) * (u < 0.5)
+    return both.conj().imag.tolist()
+
+
+CALLS: list[int] = []
+
+
+@torch.library.custom_op("draftproof_tests::counting", mutates_args=())
+def counting(values: Tensor) -> Tensor:
+    CALLS.append(1)
+    return values + 1
+
+
+def counted(p: Tensor) -> Any:
+    CALLS.clear()
+    return counting(p) > 1.5, len(CALLS)
+
+
+def written_outside_of_inference_mode(p: Tensor, u: Tensor) -> Any:
+    with torch.inference_mode():
+        into = p + (u < 0.5)
+    try:
+        into.add_(1)
+    except RuntimeError:
+        return "refused", into
+    return into
+
+
 @pytest.mark.parametrize(
     "program",
     [
@@ -318,12 +408,36 @@ def test_a_count_of_calls_is_noticed() -> None:
         lambda p: torch.rand(()).item() < p[0].item(),
         lambda p: (torch.rand(3) < p).view(torch.uint8).float() + 1,
         lambda p: torch.empty(0).resize_(3).copy_(torch.bernoulli(p)).resize_(2) + 1,
+        lambda p: normalized(p, torch.rand(())),
+        lambda p: set_to(p, torch.rand(3)),
+        lambda p: nested(p),
+        lambda p: conjugated(p, torch.rand(())),
+        lambda p: (p.clone().add_(torch.rand(()) < 0.5)._version, p[0] > 0.3),
+        lambda p: counted(p + (torch.rand(()) < 0.5)),
+        lambda p: written_outside_of_inference_mode(p, torch.rand(())),
+        lambda p: ((p + (torch.rand(()) < 0.5)).requires_grad_() * 2).requires_grad,
     ],
-    ids=["numpy", "format", "item", "bits", "resized"],
+    ids=[
+        "numpy",
+        "format",
+        "item",
+        "bits",
+        "resized",
+        "hidden writes",
+        "set",
+        "not dense",
+        "conjugates",
+        "versions",
+        "an operator of Python's",
+        "inference mode",
+        "gradients",
+    ],
 )
 def test_what_cannot_go_together_goes_alone(program: Callable[[Any], Any]) -> None:
-    laws = exact_laws(program, [P, Q])
-    for law, runs in zip(laws, each_by_itself(program, [P, Q]), strict=True):
+    alone = each_by_itself(program, [P, Q])
+    with pytest.raises((NotTogether, OpaqueRandomness)):
+        Walks(program, [P, Q], MOST_RUNS).runs()
+    for law, runs in zip(exact_laws(program, [P, Q]), alone, strict=True):
         assert law.runs == len(runs)
 
 
@@ -350,6 +464,33 @@ class Asked:
     size: int
 
 
+@dataclass(frozen=True)
+class Loose:
+    """What equals everything of its kind."""
+
+    name: str
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Loose)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class Pair(NamedTuple):
+    """Two rows."""
+
+    target: Tensor
+    draft: Tensor
+
+
+def test_a_named_tuple_is_copied() -> None:
+    copy = cloned(Pair(P, Q))
+    assert isinstance(copy, Pair)
+    assert torch.equal(copy.draft, Q)
+    assert copy.draft is not Q
+
+
 def test_subjects_may_be_nests() -> None:
     def program(asked: Asked) -> Any:
         return torch.rand(()) < asked.rows[0, 1], asked.names["q"].sum() > 1, asked.size
@@ -367,6 +508,45 @@ def test_subjects_may_be_nests() -> None:
         {(True, False, 1): "1/2", (False, False, 1): "1/2"},
         {(True, True, 2): "1/2", (False, True, 2): "1/2"},
     ]
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        (0.0, -0.0),
+        (True, 1),
+        (Decimal("1.0"), Decimal("1.00")),
+        ({True: 1}, {1: 1}),
+        (("a", None), ("a", 0)),
+        (Loose("x"), Loose("y")),
+    ],
+    ids=repr,
+)
+def test_subjects_that_are_equal_and_not_the_same_are_not_alike(others: tuple[Any, Any]) -> None:
+    assert alike([(P, others[0]), (Q, others[1])]) == [[0], [1]]
+
+
+@pytest.mark.parametrize(
+    "tensors",
+    [
+        [torch.inference_mode()(P.clone)(), torch.inference_mode()(Q.clone)()],
+        [P.clone().requires_grad_(), Q.clone().requires_grad_()],
+        [torch.complex(P, P).conj(), torch.complex(Q, Q).conj()],
+        [P.to_sparse(), Q.to_sparse()],
+        [torch.nn.Parameter(P), torch.nn.Parameter(Q)],
+        [(row, row[1:]) for row in (P.clone(), Q.clone())],
+    ],
+    ids=["inference mode", "gradients", "conjugates", "not dense", "a class", "shared memory"],
+)
+def test_special_tensors_are_not_alike(tensors: list[Any]) -> None:
+    assert alike(tensors) == [[0], [1]]
+
+
+def test_copies_share_memory_as_their_originals_do() -> None:
+    row, rest = cloned((P, P[1:]))
+    row[1] = 7
+    assert rest[0] == 7
+    assert P[1] == 0.25
 
 
 def test_a_program_may_write_to_its_subject() -> None:

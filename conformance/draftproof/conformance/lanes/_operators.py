@@ -311,9 +311,16 @@ class Interpreter:
             if position not in moved:
                 self._ordinary([argument])
         self._ordinary(kwargs.values())
-        id_args = (self._ids(a) if i in moved else a for i, a in enumerate(args))
+        id_args = [self._ids(a) if i in moved else a for i, a in enumerate(args)]
         id_outs = {name: torch.empty(0, dtype=torch.int64) for name in _written(func, kwargs)}
-        ids = func(*id_args, **{**kwargs, **id_outs})
+        try:
+            ids = func(*id_args, **{**kwargs, **id_outs})
+        except Exception:
+            # What was written in place before it failed is written.
+            if func._schema.name.endswith("_"):
+                self._attach(args[0], id_args[0])
+            func(*args, **kwargs)
+            raise
         out = func(*args, **kwargs)
         sources = self.identities.among(tensors_in(args[i] for i in moved if i < len(args)))
         for source in sources if out.dtype not in _WIDE else ():

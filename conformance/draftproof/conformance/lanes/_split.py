@@ -125,6 +125,8 @@ def seen_as(version: Tensor, carrier: Tensor, *, is_of_one_type: bool = True) ->
     """Return the elements of a version that a carrier shows, in its shape."""
     if is_of_one_type and version.dtype is not carrier.dtype:
         raise NotTogether("views numbers of runs that differ as numbers of another type")
+    if carrier.is_neg() or carrier.is_conj():
+        raise NotTogether("views numbers of runs that differ as their negatives or conjugates")
     return version.as_strided(carrier.size(), carrier.stride(), carrier.storage_offset())
 
 
@@ -146,14 +148,16 @@ def spoilt(tensor: Tensor) -> Tensor:
         return seen_as(made, tensor)
 
 
-_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.int64}
 _MOST_COMPARED = 256
 
 
 def bits(tensor: Tensor, *, most: int | None = _MOST_COMPARED) -> tuple[int, ...] | None:
     """Return the bits of a tensor's elements, None for more than `most`, if there is a limit."""
-    size = tensor.element_size()
-    if (most is not None and tensor.numel() > most) or size not in _BITS:
+    if most is not None and tensor.numel() > most:
         return None
-    found: list[int] = tensor.contiguous().view(-1).view(_BITS[size]).tolist()
+    if tensor.is_neg() or tensor.is_conj() or tensor.element_size() not in _BITS:
+        raise NotTogether("has numbers of a kind whose bits are not known")
+    dense = tensor.detach().contiguous().view(-1)
+    found: list[int] = dense.view(_BITS[tensor.element_size()]).tolist()
     return tuple(found)

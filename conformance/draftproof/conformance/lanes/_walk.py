@@ -5,15 +5,15 @@ kept beside the tensors that it holds (`_split`), and an operator is computed on
 that differs, in the very shapes of a single run, so that all numbers are those of single runs.
 Where Python looks at a number, only runs that agree go on; the others are left to a later walk,
 with the answers that they had.
-
-No verdict rests on walks yet: programs are known whose law they get wrong.
 """
 
 from __future__ import annotations
 
 import gc
+import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -45,6 +45,7 @@ from draftproof.conformance.lanes._split import (
 )
 from draftproof.conformance.lanes._watch import EXPOSING, NEVER_TORCHS, PASSED, Dispatch, Doors
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.conformance.raising import told_of
 from draftproof.reference.chance import Answer, NondeterministicProgram, Replay
 from draftproof.reference.rational import Rational
 
@@ -108,11 +109,48 @@ class _Continued:
 class _Undecided(Exception):
     """A tensor has choices that must be decided before an operator runs."""
 
-    def __init__(self, tensor: Tensor, carrier: int | None = None) -> None:
+    def __init__(self, tensor: Tensor) -> None:
         super().__init__()
         self.tensor = tensor
-        self.carrier = address(tensor) if carrier is None else carrier
-        """The address of the storage of its carrier."""
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What must be decided in the runs of a class: the choices in what is seen of a carrier."""
+
+    key: int
+    """The address of the carrier's storage."""
+    seen: Tensor
+
+
+class _SomeUndecided(Exception):
+    """An operator wants choices decided in the runs of some classes, in each its own."""
+
+    def __init__(self, of: Classes, wanted: Mapping[int, _Wanted]) -> None:
+        super().__init__()
+        self.of = of
+        self.wanted = wanted
+
+
+class _Torchs(Exception):
+    """An operator of torch raised an error, which is the program's to see."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error.with_traceback(None)
+
+
+@dataclass(frozen=True)
+class _Become:
+    """What a run becomes where choices are decided."""
+
+    run: Run
+    was: int
+    """Its number before."""
+    key: int | None
+    """The address of the carrier in which they were decided."""
+    values: Mapping[int, int]
+    """By their places in it."""
 
 
 @dataclass(frozen=True)
@@ -125,13 +163,8 @@ class _Made:
     memory: Mapping[int, Tensor]
     """What it read and wrote, by the address of the carrier."""
     slacks: Mapping[Ranking, Rational]
-
-    @property
-    def kind(self) -> Hashable:
-        """What must be the same where runs go on together."""
-        if self.error is not None:
-            return type(self.error), str(self.error)
-        return _form(self.result)
+    kind: Hashable
+    """What must be the same where runs go on together."""
 
 
 class _Views:
@@ -161,15 +194,11 @@ class _Views:
             raise NotTogether(f"returns what runs do not have each for itself: {self._func}")
         return returned
 
-    def key(self, tensor: Tensor) -> int:
-        """Return the address of the storage of a tensor's carrier."""
-        where = address(tensor)
-        return next((key for key, own in self._memory.items() if address(own) == where), where)
-
     def require_unchanged(self) -> None:
         """Require that all views are still what their carriers are views of."""
         for view, carrier in self._given.values():
-            if (view.shape, view.stride()) != (carrier.shape, carrier.stride()):
+            own = self._memory[self._keys[id(carrier)]]
+            if _place(view) != _place(carrier) or address(view) != address(own):
                 raise NotTogether(f"changes the shape of what runs have: {self._func}")
 
     def _is_an_arguments(self, where: int) -> bool:
@@ -193,7 +222,25 @@ class Walk:
         self._most_runs = most_runs
         self._identities = identities
         self._partitions = Partitions()
+        self._is_within = False
         self._splits: dict[int, Split] = {}
+
+    @contextmanager
+    def warned(self) -> Iterator[None]:
+        """Refuse the warnings of an operator that runs for each memory: a run alone has one."""
+        module: Any = warnings
+        shown = module._showwarnmsg
+
+        def show(message: Any) -> None:
+            if self._is_within:
+                self.refused = self.refused or NotTogether("warns")
+            shown(message)
+
+        module._showwarnmsg = show
+        try:
+            yield
+        finally:
+            module._showwarnmsg = shown
 
     # --- what the program is given, and what it returns --------------------------------------
 
@@ -210,15 +257,16 @@ class Walk:
 
     def outcomes(self, returned: Any) -> list[Hashable]:
         """Return what each run returned, with the choices in it that nobody looked at."""
-        known: dict[tuple[int, int], Any] = {}
+        known: dict[tuple[int, int], tuple[Tensor, Any]] = {}
 
         def in_run(number: int) -> Callable[[Tensor], Any]:
             def of_tensor(tensor: Tensor) -> Any:
                 split = self._splits.get(address(tensor)) if _is_dense(tensor) else None
                 key = id(tensor), -1 if split is None else split.of[number]
                 if key not in known:
-                    known[key] = self._left_open(tensor, split, number)
-                return known[key]
+                    # What is held keeps its id.
+                    known[key] = tensor, self._left_open(tensor, split, number)
+                return known[key][1]
 
             return of_tensor
 
@@ -251,32 +299,91 @@ class Walk:
     def _run(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
         if reads_no_values(func):
             return func(*args, **kwargs)
-        self.interpreter.note(func, args, kwargs)
-        try:
+        with self._ends():
+            self.interpreter.note(func, args, kwargs)
             while True:
                 try:
                     return self._computed(func, args, kwargs)
-                except _Undecided as found:
-                    self._decide(found.carrier, found.tensor)
-        except _STOPS as reason:
-            self.refused = self.refused or reason
+                except _SomeUndecided as found:
+                    self._decide(found.of, found.wanted)
+
+    @contextmanager
+    def _ends(self) -> Iterator[None]:
+        """Remember what ends the walk, which a program may catch; what is torch's it may see."""
+        try:
+            yield
+        except _Torchs as raised:
+            raise raised.error from None
+        except (NotUnderstood, OpaqueRandomness):
             raise
+        except Exception as error:
+            ours = error if isinstance(error, _STOPS) else NotTogether(told_of(error))
+            self.refused = self.refused or ours
+            raise ours from error
 
     def _computed(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
         keys = self._keys((args, kwargs)) if self._splits else {}
         held = {key: self._splits[key] for key in keys.values() if key in self._splits}
         if held:
             written = {keys[id(tensor)]: tensor for tensor in _written(func, args, kwargs)}
+            self._require_apart(func, [*tensors_in((args, kwargs))], [*written.values()])
             for key, tensor in written.items():
-                if self._identities.is_exposed(tensor):
-                    raise NotTogether("writes what differs between runs to memory that others read")
                 if key not in held:
                     held[key] = self._part(tensor)
-            return self._apart(func, args, kwargs, keys, held, {*written})
+            with self._writes_only(func, args, kwargs, {*written}):
+                return self._apart(func, args, kwargs, keys, held, {*written})
         self.interpreter.slacks = {}
-        result = self.interpreter.follow(func, args, kwargs)
-        self._add_slacks([self.interpreter.slacks], [0] * len(self.runs))
+        try:
+            result = self._follow(func, args, kwargs)
+        except _Undecided as found:
+            wanted = {0: self._wanted(func, found.tensor, self._keys((args, kwargs)), {})}
+            raise _SomeUndecided(self._all_alike, wanted) from None
+        self._add_slacks([self.interpreter.slacks], self._all_alike)
         return result
+
+    def _follow(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
+        """Run an operator as the replay does. Raises `_Torchs` for an error of torch."""
+        try:
+            return self.interpreter.follow(func, args, kwargs)
+        except (_Undecided, NotUnderstood, OpaqueRandomness, *NEVER_TORCHS, *_STOPS):
+            raise
+        except Exception as error:
+            raise _Torchs(error) from None
+
+    def _require_apart(
+        self, func: OpOverload, tensors: Sequence[Tensor], written: Sequence[Tensor]
+    ) -> None:
+        """Require that an operator may run for each memory by itself, unseen by the program."""
+        if func.namespace not in _TORCHS_OWN:
+            raise NotTogether(f"runs what is not torch's own: {func}")
+        if _returns_views(func):
+            raise NotTogether(f"sees numbers of runs that differ in another way: {func}")
+        if any(tensor.requires_grad for tensor in tensors):
+            raise NotTogether("differentiates")
+        if any(map(self._identities.is_exposed, written)):
+            raise NotTogether("writes what differs between runs to memory that others read")
+        if not torch.is_inference_mode_enabled() and any(t.is_inference() for t in tensors):
+            raise NotTogether("uses tensors of inference mode outside of it")
+
+    @contextmanager
+    def _writes_only(
+        self, func: OpOverload, args: Any, kwargs: Any, written: Collection[int]
+    ) -> Iterator[None]:
+        """Require that an operator writes nothing but what its schema says."""
+        if _keeps_its_schema(func):
+            yield
+            return
+        others: list[Tensor] = []
+        for tensor in tensors_in((args, kwargs)):
+            if not _is_dense(tensor):
+                raise NotTogether(f"may write to what is not dense: {func}")
+            if address(tensor) not in written:
+                split = self._splits.get(address(tensor))
+                others += [whole(tensor)] if split is None else split.versions
+        before = [bits(memory, most=None) for memory in others]
+        yield
+        if before != [bits(memory, most=None) for memory in others]:
+            raise NotTogether(f"writes to what it should only read: {func}")
 
     def _apart(
         self,
@@ -288,21 +395,26 @@ class Walk:
         written: Collection[int],
     ) -> Any:
         """Run an operator on every memory that its arguments have in some run."""
-        if _returns_views(func):
-            raise NotTogether(f"sees numbers of runs that differ in another way: {func}")
         of, first = self._partitions.product([split.of for split in held.values()])
         made: list[_Made] = []
-        for run in first:
+        wanted: dict[int, _Wanted] = {}
+        for own, run in enumerate(first):
             memory = {key: split.versions[split.of[run]] for key, split in held.items()}
             memory |= {key: self._copied(memory[key]) for key in written}
-            made.append(self._made(func, args, kwargs, keys, memory))
+            try:
+                made.append(self._made(func, args, kwargs, keys, memory))
+            except _Undecided as found:
+                # Others go on to choices of their own: each run decides in its own order.
+                wanted[own] = self._wanted(func, found.tensor, keys, memory)
+        if wanted:
+            raise _SomeUndecided(of, wanted)
         of, made = self._agreeing(of, made)
         self._add_slacks([each.slacks for each in made], of)
-        if made[0].error is not None:
-            raise made[0].error
         for key in written:
             self._set(key, of, [each.memory[key] for each in made])
-        return self._carried(of, [each.result for each in made], {*keys})
+        if made[0].error is not None:
+            raise _Torchs(made[0].error)
+        return self._carried(of, [each.result for each in made], {*map(id, keys)})
 
     def _made(
         self,
@@ -315,18 +427,18 @@ class Walk:
         """Run an operator on one memory, by the address of the carrier."""
         views = _Views(func, keys, memory)
         self.interpreter.slacks = {}
+        mine, named = _mapped(args, views.own), _mapped(kwargs, views.own)
         result, failure = None, None
+        self._is_within = True
         try:
-            mine, named = _mapped(args, views.own), _mapped(kwargs, views.own)
-            result = _mapped(self.interpreter.follow(func, mine, named), views.carrier)
-        except _Undecided as found:
-            raise _Undecided(found.tensor, views.key(found.tensor)) from None
-        except (NotUnderstood, NotTogether, OpaqueRandomness, *NEVER_TORCHS):
-            raise
-        except Exception as error:
-            failure = error.with_traceback(None)
+            result = _mapped(self._follow(func, mine, named), views.carrier)
+        except _Torchs as raised:
+            failure = raised.error
+        finally:
+            self._is_within = False
         views.require_unchanged()
-        return _Made(result, failure, memory, self.interpreter.slacks)
+        kind = _form(result, keys) if failure is None else (type(failure), str(failure))
+        return _Made(result, failure, memory, self.interpreter.slacks, kind)
 
     def _agreeing(self, of: Classes, made: list[_Made]) -> tuple[Classes, list[_Made]]:
         """Go on with the runs for which an operator did what it did for the first."""
@@ -337,7 +449,10 @@ class Walk:
         return taken.of, [made[own] for own in taken.were]
 
     def _carried(self, of: Classes, results: Sequence[Any], given: set[int]) -> Any:
-        """Return the result that the program gets, where each run has its own."""
+        """Return the result that the program gets, where each run has its own.
+
+        `given` are the ids of arguments.
+        """
         each = [list(tensors_in([result])) for result in results]
         carriers = iter([self._carrier(of, own, given) for own in zip(*each, strict=True)])
         return _mapped(results[0], lambda _: next(carriers))
@@ -360,33 +475,63 @@ class Walk:
         if any(isinstance(number, Choice) for number in self._identities.numbers(tensor)):
             raise _Undecided(tensor)
 
-    def _decide(self, key: int, seen: Tensor) -> None:
-        """Decide the choices in what is seen of a carrier, or of its versions, in every run."""
-        split = self._splits[key] if key in self._splits else self._part(seen)
-        choices = [self._choices(version, seen) for version in split.versions]
-        runs: list[Run] = []
-        were: list[int] = []
-        values: list[tuple[int, ...]] = []
+    def _wanted(
+        self,
+        func: OpOverload,
+        undecided: Tensor,
+        keys: Mapping[int, int],
+        memory: Mapping[int, Tensor],
+    ) -> _Wanted:
+        """Return what of which carrier an operator wants to be decided."""
+        where = address(undecided)
+        key = next((key for key, own in memory.items() if address(own) == where), where)
+        if key not in keys.values():
+            raise NotTogether(f"makes choices on the way: {func}")
+        return _Wanted(key, undecided)
+
+    def _decide(self, of: Classes, wanted: Mapping[int, _Wanted]) -> None:
+        """Decide what is wanted in the runs of classes."""
+        for each in wanted.values():
+            if each.key not in self._splits:
+                self._part(each.seen)
+        become: list[_Become] = []
         for number, run in enumerate(self.runs):
-            for child, decided in run.asked(choices[split.of[number]].values()):
-                runs.append(child)
-                were.append(number)
-                values.append(decided)
-            self._require_few(runs)
-        if len(runs) > MOST_TOGETHER:
-            self.left.append([run.begun() for run in runs[MOST_TOGETHER:]])
-            runs, were = runs[:MOST_TOGETHER], were[:MOST_TOGETHER]
-            values = values[:MOST_TOGETHER]
-        of, first = classes((split.of[was], value) for was, value in zip(were, values, strict=True))
+            become += self._become(number, run, wanted.get(of[number]))
+            self._require_few([each.run for each in become])
+        self.left += [
+            [each.run.begun() for each in become[at : at + MOST_TOGETHER]]
+            for at in range(MOST_TOGETHER, len(become), MOST_TOGETHER)
+        ]
+        become = become[:MOST_TOGETHER]
+        keys = dict.fromkeys(each.key for each in wanted.values())
+        parted = [(key, *self._parted(key, become)) for key in keys]
+        self.runs = [each.run for each in become]
+        self._take([each.was for each in become], self._all_alike)
+        for key, now, versions in parted:
+            self._set(key, self._partitions.one(now), versions)
+
+    def _become(self, number: int, run: Run, wanted: _Wanted | None) -> Iterator[_Become]:
+        """Yield what becomes of a run where choices are decided, or nothing is."""
+        if wanted is None:
+            yield _Become(run, number, None, {})
+            return
+        split = self._splits[wanted.key]
+        choices = self._choices(split.versions[split.of[number]], wanted.seen)
+        for child, decided in run.asked(choices.values()):
+            yield _Become(child, number, wanted.key, dict(zip(choices, decided, strict=True)))
+
+    def _parted(self, key: int, become: Sequence[_Become]) -> tuple[Classes, list[Tensor]]:
+        """Return what runs have of a carrier after what they have become."""
+        split = self._splits[key]
+        values = [each.values if each.key == key else {} for each in become]
+        of, first = classes(
+            (split.of[each.was], *own.items()) for each, own in zip(become, values, strict=True)
+        )
         versions = []
         for number in first:
-            was = split.of[were[number]]
-            versions.append(self._copied(split.versions[was]))
-            self._write(versions[-1], dict(zip(choices[was], values[number], strict=True)))
-        trivial = (0,) * len(self.runs)
-        self.runs = runs
-        self._take(were, trivial)
-        self._set(key, self._partitions.one(of), versions)
+            versions.append(self._copied(split.versions[split.of[become[number].was]]))
+            self._write(versions[-1], values[number])
+        return of, versions
 
     def _choices(self, version: Tensor, seen: Tensor) -> dict[int, Choice]:
         """Return the choices in what is seen of a version, by their places in it, in order."""
@@ -414,12 +559,8 @@ class Walk:
     # --- what Python sees --------------------------------------------------------------------
 
     def _look(self, func: Any, args: Any, kwargs: Any) -> Any:
-        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-            try:
-                answer = self._seen(func, args, kwargs)
-            except _STOPS as reason:
-                self.refused = self.refused or reason
-                raise
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch(), self._ends():
+            answer = self._seen(func, args, kwargs)
         if answer is PASSED and func in EXPOSING:
             self._identities.expose(args[0])
         return answer
@@ -428,13 +569,7 @@ class Walk:
         tensors = list(tensors_in((args, kwargs)))
         keys = self._keys((args, kwargs))
         for tensor in tensors:
-            for memory in self._memories(keys[id(tensor)], tensor):
-                if any(isinstance(each, Choice) for each in self._identities.numbers(memory)):
-                    self._decide(keys[id(tensor)], tensor)
-                    break
-        seen = [memory for t in tensors for memory in self._memories(keys[id(t)], t)]
-        if any(map(self._identities.has_noise, seen)):
-            raise NotTogether("takes noise out of torch")
+            self._settle(tensor, keys[id(tensor)])
         held = [self._splits[key] for key in keys.values() if key in self._splits]
         if not held:
             return PASSED
@@ -452,9 +587,26 @@ class Walk:
         read = [[bits(own(run)(tensor), most=None) for tensor in tensors] for run in first]
         if any(each != read[0] for each in read):
             self._keep([tuple(read[own]) for own in of])
-        return func(*_mapped(args, own(0)), **_mapped(kwargs, own(0)))
+        mine, named = _mapped(args, own(0)), _mapped(kwargs, own(0))
+        try:
+            return func(*mine, **named)
+        except Exception as error:
+            raise _Torchs(error) from None
+
+    def _settle(self, seen: Tensor, key: int) -> None:
+        """Decide the choices in what Python is about to see. Raises `NotTogether` for noise."""
+        memories = self._memories(key, seen)
+        numbers = [number for each in memories for number in self._identities.numbers(each)]
+        if any(isinstance(number, Choice) for number in numbers):
+            self._decide(self._all_alike, {0: _Wanted(key, seen)})
+        if not all(isinstance(number, Choice) for number in numbers):
+            raise NotTogether("takes noise out of torch")
 
     # --- runs and their memory ---------------------------------------------------------------
+
+    @property
+    def _all_alike(self) -> Classes:
+        return (0,) * len(self.runs)
 
     def _keys(self, values: Any) -> dict[int, int]:
         """Return the addresses of the storages of tensors, by the tensors' ids."""
@@ -474,7 +626,7 @@ class Walk:
     def _part(self, carrier: Tensor) -> Split:
         """Keep a carrier's memory beside it, and nothing in it."""
         memory = whole(carrier)
-        split = Split(weak(carrier), self._partitions.one((0,) * len(self.runs)), [])
+        split = Split(weak(carrier), self._partitions.one(self._all_alike), [])
         split.versions.append(self._copied(memory))
         self._splits[address(carrier)] = split
         self._identities.attach(memory, torch.zeros((), dtype=torch.int64))
@@ -603,10 +755,27 @@ def _mapped(value: Any, image: Callable[[Tensor], Tensor]) -> Any:
     return value
 
 
-def _form(result: Any) -> Hashable:
-    """Return what Python can tell of a result without reading a tensor."""
+def _place(tensor: Tensor) -> Hashable:
+    return tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype
+
+
+def _form(result: Any, given: Collection[int]) -> Hashable:
+    """Return what Python can tell of a result without reading a tensor; `given` are arguments."""
     if isinstance(result, Tensor):
-        return result.shape, result.stride(), result.storage_offset(), result.dtype
+        own = id(result) if id(result) in given else result.untyped_storage().nbytes()
+        return own, _place(result), result.requires_grad, result.is_inference()
     if isinstance(result, (list, tuple)):
-        return tuple(map(_form, result))
-    return result.hex() if isinstance(result, float) else repr(result)
+        return type(result), *(_form(each, given) for each in result)
+    return type(result), result.hex() if isinstance(result, float) else repr(result)
+
+
+_TORCHS_OWN = {"aten", "prims"}
+
+# What has one of these tags, or names, writes to what its schema says.
+_KEEP_THEIR_SCHEMA = {torch.Tag.core, torch.Tag.pointwise, torch.Tag.reduction}
+_ALSO = {"copy_", "cumprod", "searchsorted", "stack"}
+
+
+@cache
+def _keeps_its_schema(func: OpOverload) -> bool:
+    return not _KEEP_THEIR_SCHEMA.isdisjoint(func.tags) or func._schema.name[6:] in _ALSO

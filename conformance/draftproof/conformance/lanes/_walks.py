@@ -19,7 +19,7 @@ from draftproof.conformance.lanes._replay import (
     require_lasting,
     require_same,
 )
-from draftproof.conformance.lanes._split import NotTogether, seen_as, whole
+from draftproof.conformance.lanes._split import NotTogether, address, seen_as, whole
 from draftproof.conformance.lanes._walk import MOST_TOGETHER, Run, Walk
 from draftproof.reference.chance import (
     Answer,
@@ -61,6 +61,9 @@ class Walks:
         ]
         while self._waiting:
             self._walk_through(self._waiting.pop(0))
+        for subject, found in enumerate(self._found):
+            # The last one found has gone another way than the first, by which walks are led.
+            self._require_again(subject, found[-1])
         return [sorted(own, key=_order) for own in self._found]
 
     def begun(self, subject: int) -> tuple[Answer, ...]:
@@ -87,7 +90,7 @@ class Walks:
         self._walk = walk = Walk(self._identities, starts, self._most_runs)
         try:
             given = self._given(walk)
-            with walk.dispatch:
+            with walk.warned(), walk.dispatch:
                 with walk.doors:
                     outcome = self._program(given)
                 kept = walk.outcomes(outcome)
@@ -100,9 +103,6 @@ class Walks:
         if outlives:
             raise NotTogether("keeps what differs between runs")
         runs = [self._made(walk, run, own) for run, own in zip(walk.runs, kept, strict=True)]
-        if len(runs) > 1 or not any(self._found):
-            # The last one has gone another way than the first, which the program was led by.
-            self._require_again(walk.runs[-1].subject, runs[-1])
         for run, made in zip(walk.runs, runs, strict=True):
             self._found[run.subject].append(made)
         self._waiting += walk.left
@@ -111,6 +111,8 @@ class Walks:
     def _given(self, walk: Walk) -> Any:
         """Return the subject that the program gets, which has what each run has."""
         nests = [self._subjects[run.subject] for run in walk.runs]
+        if all(nest is nests[0] for nest in nests):
+            return cloned(nests[0])
         memory = zip(*map(_tensors, nests), strict=True)
         carriers = iter([walk.carrier(versions) for versions in memory])
         return _with_tensors(nests[0], lambda _: next(carriers))
@@ -165,29 +167,54 @@ def alike(subjects: Sequence[Any]) -> list[list[int]]:
     """Return which subjects differ in nothing but what is in their tensors."""
     groups: dict[Hashable, list[int]] = {}
     for number, subject in enumerate(subjects):
-        groups.setdefault(_form(subject), []).append(number)
+        form = id(subject) if _shares_memory(subject) else _form(subject)
+        groups.setdefault(form, []).append(number)
     return list(groups.values())
 
 
 def cloned(subject: Any) -> Any:
-    """Return a subject with tensors of its own."""
-    return _with_tensors(subject, lambda tensor: seen_as(whole(tensor).clone(), tensor))
+    """Return a subject with tensors of its own, which share memory as the given ones do."""
+    memory: dict[tuple[int, torch.dtype], Tensor] = {}
+
+    def clone(tensor: Tensor) -> Tensor:
+        if not _is_plain(tensor):
+            return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+        key = address(tensor), tensor.dtype
+        if key not in memory:
+            memory[key] = whole(tensor).clone()
+        return seen_as(memory[key], tensor)
+
+    return _with_tensors(subject, clone)
+
+
+def _shares_memory(subject: Any) -> bool:
+    """Return whether several tensors of a subject lie in one memory."""
+    held = [address(tensor) for tensor in _tensors(subject) if _is_plain(tensor)]
+    return len(set(held)) < len(held)
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    """Return whether a tensor is nothing but numbers in dense memory."""
+    is_special = tensor.is_neg() or tensor.is_conj() or tensor.is_inference()
+    is_dense = type(tensor) is Tensor and tensor.layout is torch.strided
+    return is_dense and not (is_special or tensor.requires_grad)
 
 
 def _form(subject: Any) -> Hashable:
+    """Return what subjects have in common that differ in nothing but what is in their tensors."""
     if isinstance(subject, Tensor):
-        if subject.layout is not torch.strided:
+        if not _is_plain(subject):
             return id(subject)
         storage = subject.untyped_storage().nbytes()
         return subject.dtype, subject.shape, subject.stride(), subject.storage_offset(), storage
+    if isinstance(subject, float):
+        return type(subject), subject.hex()
+    if subject is None or type(subject) in (bool, bytes, int, str):
+        return type(subject), subject
     parts = _parts(subject)
     if parts is None:
-        try:
-            hash(subject)
-        except TypeError:
-            return id(subject)
-        return type(subject), subject
-    return type(subject), tuple((name, _form(part)) for name, part in parts.items())
+        return id(subject)
+    return type(subject), tuple((_form(name), _form(part)) for name, part in parts.items())
 
 
 def _parts(subject: Any) -> dict[Any, Any] | None:
@@ -214,4 +241,7 @@ def _with_tensors(subject: Any, image: Callable[[Tensor], Tensor]) -> Any:
     made = {name: _with_tensors(part, image) for name, part in parts.items()}
     if dataclasses.is_dataclass(subject) and not isinstance(subject, type):
         return dataclasses.replace(subject, **made)
-    return made if isinstance(subject, dict) else type(subject)(made.values())
+    if isinstance(subject, dict):
+        return made
+    kind: Any = type(subject)
+    return kind(*made.values()) if hasattr(kind, "_fields") else kind(made.values())

@@ -109,6 +109,7 @@ _READERS = {
     Tensor.__int__,
     Tensor.__reduce_ex__,
     Tensor.__repr__,
+    Tensor._version.__get__,  # type: ignore[attr-defined]  # which is a property
     Tensor.apply_,
     Tensor.data_ptr,
     Tensor.item,

@@ -34,6 +34,7 @@ from torch import Tensor
 from draftproof.conformance.lanes import _foreign as foreign
 from draftproof.conformance.lanes._outcome import frozen
 from draftproof.conformance.lanes._replay import (
+    Disagreement,
     Made,
     TooManyRuns,
     require_same,
@@ -41,6 +42,7 @@ from draftproof.conformance.lanes._replay import (
 from draftproof.conformance.lanes._walks import Walks, alike
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.lanes.unwatched import hold
+from draftproof.reference.chance import NondeterministicProgram
 from draftproof.reference.law import Law
 from draftproof.reference.rational import ZERO, Rational
 
@@ -119,9 +121,15 @@ def _watching(program: Callable[..., Any]) -> Iterator[None]:
 def _laws(
     program: Callable[[Subject], Any], subjects: Sequence[Subject], most_runs: int
 ) -> list[ExactLaw[Any]]:
-    """Return the laws on subjects that are alike."""
+    """Return the laws on subjects that are alike: of runs together, or else of each by itself."""
     walks = Walks(program, subjects, most_runs)
-    return [_replayed(walks, number) for number in range(len(subjects))]
+    try:
+        return [_law(runs) for runs in walks.runs()]
+    except (TooManyRuns, NondeterministicProgram, Disagreement):
+        raise
+    except Exception:
+        # Run by run more can be followed, and it is the first run that raises what is raised.
+        return [_replayed(walks, number) for number in range(len(subjects))]
 
 
 def _replayed(walks: Walks, number: int) -> ExactLaw[Any]:
@@ -164,8 +172,7 @@ def hold_exact(
         )
 
 
-# A watched run costs some twelve real ones: a real call for every outcome, and one of many rows,
-# are a tenth of a campaign at most. More rows than these tell little more.
+# More rows of a call than these tell little more.
 _MOST_ROWS = 1024
 
 
