@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from types import NoneType
 from typing import Any
 
 import numpy
@@ -81,8 +82,11 @@ class Doors(TorchFunctionMode):
         self._look = look
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func not in _LOOKED_AT and _is_plain(types, args, kwargs):
+            return func(*args, **kwargs)
         args = tuple(_as_lists(each) for each in args)
-        kwargs = {name: _as_lists(each) for name, each in (kwargs or {}).items()}
+        kwargs = {name: _as_lists(each) for name, each in kwargs.items()}
         try:
             _require_watchable(func, types)
             read = _read_at_once(func, args, kwargs)
@@ -177,6 +181,36 @@ _NO_SEQUENCES = (
     str,
     type,
 )
+
+
+_LOOKED_AT = _READERS | _COPIERS | _INDEXERS | _CALL_BACK
+
+_PLAIN = {
+    NoneType,
+    Tensor,
+    bool,
+    float,
+    int,
+    slice,
+    str,
+    torch.Generator,
+    torch.Size,
+    torch.device,
+    torch.dtype,
+    torch.layout,
+    torch.memory_format,
+}
+
+
+def _is_plain(types: Any, args: Any, kwargs: Any) -> bool:
+    """Return whether nothing but tensors, numbers and names of things is passed."""
+    for kind in types:
+        if kind is not Tensor:
+            return False
+    for each in args:
+        if type(each) not in _PLAIN:
+            return False
+    return not kwargs or all(type(each) in _PLAIN for each in kwargs.values())
 
 
 def _require_watchable(func: Any, types: Any) -> None:
