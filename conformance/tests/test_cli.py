@@ -450,6 +450,10 @@ def like(drafts, instance, chance): return SimpleNamespace(path=0, accepted=(), 
 def lists(drafts, instance, chance): return Emission(0, [], 0)
 def far(drafts, instance, chance): return Emission(0, (), 7)
 def words(drafts, instance, chance): return Emission(0, (), "0")
+class Blank:
+    def __repr__(self): raise ZeroDivisionError
+def blank(drafts, instance, chance): return Emission(0, (), Blank())
+def long(drafts, instance, chance): return Emission(0, (), "x\\n" * 10_000)
 def elsewhere(drafts, instance, chance): return Emission(3, (), 0)
 def whole(drafts, instance, chance): return Emission(0, (0,) * 9, 0)
 def right(drafts, instance, chance): return token(drafts, instance, chance)
@@ -476,6 +480,8 @@ def right(drafts, instance, chance): return token(drafts, instance, chance)
         ("lists", 3, "returned the accepted tokens [], not a tuple of at most 2"),
         ("far", 3, "./mine.py:far returned the token 7, not in 0..1"),
         ("words", 3, "./mine.py:words returned the token '0', not in 0..1"),
+        ("blank", 3, "the token a Blank whose __repr__ raised ZeroDivisionError, not in 0..1"),
+        ("long", 3, "x..., not in 0..1"),
         ("elsewhere", 3, "./mine.py:elsewhere returned the path 3, not in 0..0"),
         ("whole", 3, "not a tuple of at most 2"),
         ("right", 0, ""),

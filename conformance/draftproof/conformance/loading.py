@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from draftproof.conformance.adapter import Adapter, InvalidAdapter, declaration
-from draftproof.conformance.raising import caught, is_told, place_of, told_of
+from draftproof.conformance.raising import caught, is_told, place_of, shown, told_of
 from draftproof.reference.emission import Emission
 from draftproof.reference.extras import installation
 from draftproof.reference.model import Instance
@@ -262,12 +262,12 @@ def _problem(found: Any, instance: Instance) -> str | None:
         return f"a {type(found).__name__}"
     accepted: Any = found.accepted
     if not isinstance(accepted, tuple) or len(accepted) > instance.length:
-        return f"the accepted tokens {accepted!r}, not a tuple of at most {instance.length}"
+        return f"the accepted tokens {shown(accepted)}, not a tuple of at most {instance.length}"
     for token in (*accepted, found.next_token):
         if type(token) is not int or not 0 <= token < instance.vocabulary:
-            return f"the token {token!r}, not in 0..{instance.vocabulary - 1}"
+            return f"the token {shown(token)}, not in 0..{instance.vocabulary - 1}"
     if type(found.path) is not int or not 0 <= found.path < instance.drafts:
-        return f"the path {found.path!r}, not in 0..{instance.drafts - 1}"
+        return f"the path {shown(found.path)}, not in 0..{instance.drafts - 1}"
     return None
 
 

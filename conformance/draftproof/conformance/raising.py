@@ -48,6 +48,19 @@ def told_of(error: BaseException) -> str:
     return printable(f"{name}: {message[:MOST_TOLD]}{more}")
 
 
+def shown(value: object) -> str:
+    """Return how a value of the program under test shows itself, on one line and cut."""
+    try:
+        text = repr(value)
+    except BaseException as error:
+        text = f"a {type(value).__name__} whose __repr__ raised {type(caught(error)).__name__}"
+    return printable(text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}...")
+
+
+MOST_SHOWN = 200
+"""So many characters of a value are shown in a message."""
+
+
 def is_told(error: BaseException) -> bool:
     """Return whether an error has a message: a program's own `__str__` may raise one itself."""
     try:
