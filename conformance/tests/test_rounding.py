@@ -19,7 +19,7 @@ FOLDER = Path(__file__).parents[2] / "rounding"
 def shim(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Return the module, without what it does to a Python that starts with a seed."""
     monkeypatch.delenv("ROUNDING", raising=False)
-    found = spec_from_file_location("rounding_shim", FOLDER / "sitecustomize.py")
+    found = spec_from_file_location("rounding_shim", FOLDER / "shim.py")
     assert found is not None
     assert found.loader is not None
     module = module_from_spec(found)

@@ -356,7 +356,7 @@ def test_drafts_stop_where_the_support_does(scheme: str, drafts: int) -> None:
     target, draft = np.array([0.1, 0.2, 0.3, 0.4]), np.array([0.5, 0.0, 0.25, 0.25])
     found = acceptance_rate(target, draft, scheme=scheme, drafts=drafts)
     if scheme == "iid":
-        assert found <= 0.8
+        assert found <= 0.8 + ROUNDING
     else:
         assert found == pytest.approx(0.8, abs=ROUNDING)
 

@@ -59,6 +59,12 @@ def by_item() -> int:
     return next(i for i, edge in enumerate(WEIGHTS.cumsum(0).tolist()) if u < edge)
 
 
+def by_a_parameter() -> Any:
+    weights = torch.nn.Parameter(WEIGHTS, requires_grad=False)
+    assert weights.device == weights.data.device
+    return torch.multinomial(weights.view(1, -1).detach(), 1)[0, 0].to(weights.device)
+
+
 def by_tensor_loop() -> int:
     u, edge = torch.rand(()), torch.zeros(())
     for token, weight in enumerate(WEIGHTS):
@@ -133,6 +139,7 @@ DRAWS: dict[str, Program] = {
     "bisect": lambda: bisect(WEIGHTS.cumsum(0).tolist(), torch.rand(1).item()),
     "item": by_item,
     "a loop of tensors": by_tensor_loop,
+    "a parameter": by_a_parameter,
 }
 
 
@@ -191,6 +198,86 @@ def test_a_weight_of_zero_is_never_drawn(program: Program) -> None:
 def test_a_logit_of_minus_infinity_is_never_drawn() -> None:
     logits = tensor([-torch.inf, 0.0, 0.0])
     assert weights_of(lambda: (logits - exponential().log()).argmax()) == {1: "1/2", 2: "1/2"}
+
+
+def by_compiled_program() -> Any:
+    listed = torch.jit.CompilationUnit(
+        """
+        def listed(tokens: Tensor) -> List[int]:
+            numbers: List[int] = tokens.tolist()
+            return numbers
+        """
+    ).listed
+    return listed(torch.randint(2, (3,)))
+
+
+def by_tensordot() -> Any:
+    square = torch.arange(4.0).view(2, 2)
+    return torch.tensordot(square, square, dims=torch.randint(2, (2, 1)))
+
+
+def beyond_what_is_lent() -> Any:
+    tokens = torch.multinomial(WEIGHTS, 2)
+    return numpy.lib.stride_tricks.as_strided(tokens[:1].numpy(), (2,)).copy()
+
+
+UNSEEN: dict[str, Program] = {
+    "a list that a compiled program makes": by_compiled_program,
+    "axes": by_tensordot,
+    "places to split at": lambda: torch.ops.aten.tensor_split.tensor_indices_or_sections(
+        torch.arange(4), torch.randint(2, (2,))
+    ),
+    "memory beyond what is lent": beyond_what_is_lent,
+}
+
+
+@pytest.mark.parametrize("program", UNSEEN.values(), ids=UNSEEN)
+def test_memory_read_past_the_operators_does_not_pass_for_a_choice(program: Program) -> None:
+    with pytest.raises(OpaqueRandomness, match="something that the exact lane does not see"):
+        exact_law(program)
+
+
+def test_the_zero_of_noise_has_its_sign() -> None:
+    assert weights_of(lambda: torch.signbit(-torch.rand(1) * 0.0)) == {(True,): "1"}
+    assert weights_of(lambda: torch.signbit(tensor([-0.0]) / torch.rand(1))) == {(True,): "1"}
+    assert weights_of(lambda: torch.signbit(torch.rand(1) / -torch.inf)) == {(True,): "1"}
+
+
+REFUSED_BY_TORCH: dict[str, tuple[Callable[[], Tensor], str]] = {
+    "integers of a type too narrow": (
+        lambda: torch.randint(300, (1,), dtype=torch.uint8),
+        "out of bounds",
+    ),
+    "a permutation of a type too narrow": (
+        lambda: torch.randperm(300, dtype=torch.uint8),
+        "without overflow",
+    ),
+    "chances that are integers": (lambda: torch.bernoulli(tensor([0, 1])), "bernoulli"),
+    "a chance above one": (lambda: torch.zeros(2).bernoulli_(1.5), "expects p"),
+    "noise in one place": (lambda: torch.zeros(1).expand(3).uniform_(), "single memory location"),
+    "clocks of a negative rate": (lambda: torch.zeros(2).exponential_(-1.0), "lambda"),
+}
+
+
+@pytest.mark.parametrize(("program", "told"), REFUSED_BY_TORCH.values(), ids=REFUSED_BY_TORCH)
+def test_what_torch_refuses_to_draw_is_refused_in_its_words(
+    program: Callable[[], Tensor], told: str
+) -> None:
+    with pytest.raises(RuntimeError, match=told) as alone:
+        program()
+    with pytest.raises(RuntimeError) as watched:
+        exact_law(program)
+    assert str(watched.value) == str(alone.value)
+
+
+def test_what_is_drawn_lies_in_memory_as_torch_lays_it() -> None:
+    columns = torch.full((3, 2), 0.5).T
+    for draw in (torch.bernoulli, torch.rand_like, Tensor.exponential_):
+
+        def strides(draw: Any = draw) -> Any:
+            return draw(columns).stride()
+
+        assert weights_of(strides) == {strides(): "1"}
 
 
 # --- verification ------------------------------------------------------------------------
@@ -525,13 +612,13 @@ def noise_in_a_sparse_tensor() -> Tensor:
     return sparse.to_dense() >= 0.25
 
 
+HOOKED = torch.ones((), requires_grad=True)
+HOOKED.register_hook(torch.rand_like)  # type: ignore[no-untyped-call]
+
+
 def called_back_by_autograd() -> Any:
-    token = drawn()
-    told: list[Any] = []
-    weight = torch.ones((), requires_grad=True)
-    weight.register_hook(lambda _: told.append(token.tolist()))  # type: ignore[no-untyped-call]
-    (2 * weight).backward()  # type: ignore[no-untyped-call]  # torch is
-    return told
+    (2 * HOOKED).backward()  # type: ignore[no-untyped-call]  # torch is
+    return HOOKED.grad
 
 
 class Reads(Tensor):
@@ -556,7 +643,93 @@ Runs: Any = type(
 )
 
 
+@torch.library.custom_op("draftproof_tests::noisy", mutates_args=())
+def noisy(values: Tensor) -> Tensor:
+    return values + torch.rand(values.shape)
+
+
+def into(out: Tensor, operator: Callable[..., Tensor], *args: Any) -> Tensor:
+    """Write what an operator returns to a tensor."""
+    return operator(*args, out=out)
+
+
+def written_over_itself() -> Tensor:
+    return into(tokens := torch.randint(2, (3,)), torch.index_select, tokens, 0, tensor([2, 0, 1]))
+
+
+def written_over_its_neighbours() -> Tensor:
+    tokens = torch.randint(2, (3,))
+    return into(tokens[1:], torch.add, tokens[:-1], 1)
+
+
+def written_to_one_place() -> Tensor:
+    return into(torch.zeros(1).expand(3), torch.add, torch.rand(3), 1)
+
+
+def written_where_there_is_more_room() -> Tensor:
+    return into(torch.zeros(3), torch.add, torch.randint(2, (2,)), 1)
+
+
+def of_a_distance() -> Tensor:
+    token = drawn()
+    row = torch.zeros(1, 2)
+
+    def distance(left: Tensor, right: Tensor) -> Tensor:
+        return (left - right).sum().abs() * float(token.tolist()[0])
+
+    return F.triplet_margin_with_distance_loss(row, row + 1, row, distance_function=distance)
+
+
+def one_of_equals() -> Tensor:
+    weights = tensor([0.0, 0.0, 0.0, 0.5, 0.0, 0.5, 0.0, 0.0])
+    return (weights / torch.empty(8).exponential_()).topk(4).indices
+
+
+def of_the_winner(function: Callable[[Tensor], Tensor]) -> Program:
+    return lambda: function(torch.empty(2).exponential_().max()) > 0.5
+
+
 OPAQUE: dict[str, tuple[Program, str]] = {
+    "noise in the place of an integer": (
+        lambda: torch.zeros(1, dtype=torch.int64).fill_(torch.rand(())) < 0.5,
+        "aten.fill_",
+    ),
+    "noise scattered among integers": (
+        lambda: torch.zeros(2, dtype=torch.int64).select_scatter(torch.rand(()), 0, 0),
+        "aten.select_scatter",
+    ),
+    "an imaginary factor": (lambda: (torch.rand(()) * 1j).imag < 0.5, "aten.mul"),
+    "an imaginary summand": (lambda: (torch.rand(()) + 1j).real < 0.5, "aten.add"),
+    "imaginary factors": (lambda: (torch.rand(2) * tensor([1j, 2])).abs() < 0.5, "aten.mul"),
+    "a winner, scaled": (
+        of_the_winner(lambda value: (value - 1) * torch.inf),
+        "the program's result",
+    ),
+    "a winner, divided": (of_the_winner(lambda value: (value - 1) / 0), "the program's result"),
+    "a winner, to a power": (
+        of_the_winner(lambda value: value**torch.inf),
+        "the program's result",
+    ),
+    "noise of either sign, times zero": (lambda: (torch.rand(1) - 0.5) * 0.0 < 1, "aten.mul"),
+    "one of equals": (one_of_equals, "aten.topk"),
+    "an operator of its own": (lambda: noisy(torch.zeros(1)) < 0.5, "draftproof_tests.noisy"),
+    "a sequence that is written to": (
+        lambda: torch._sobol_engine_ff_(
+            torch.randint(2, (1,)), 3, torch.zeros(1, 30, dtype=torch.int64), 1, 1
+        ),
+        "_sobol_engine_ff_",
+    ),
+    "the number of writes": (lambda: torch.randint(2, (2,))._version, "__get__"),
+    "a function called for elements": (lambda: drawn().apply_(lambda token: -token), "apply_"),
+    "a function called for pairs": (
+        lambda: drawn().map_(tensor([2]), lambda token, two: two - token),
+        "map_",
+    ),
+    "a function called for rows": (of_a_distance, "triplet_margin_with_distance_loss"),
+    "a result over itself": (written_over_itself, "aten.index_select"),
+    "a result over its neighbours": (written_over_its_neighbours, "aten.add"),
+    "a result in one place": (written_to_one_place, "aten.add"),
+    "a result of another shape": (written_where_there_is_more_room, "aten.add"),
     "normal": (lambda: torch.randn(2), "aten.randn"),
     "normal_": (lambda: torch.empty(2).normal_(), "aten.normal_"),
     "random_": (lambda: torch.empty(2).random_(4), "aten.random_"),
@@ -649,14 +822,6 @@ def drawn() -> Tensor:
     return torch.multinomial(WEIGHTS, 1)
 
 
-def by_python_function() -> Tensor:
-    return drawn().apply_(lambda token: 2 - token).sub(2).neg()
-
-
-def by_function_of_two() -> Tensor:
-    return drawn().map_(tensor([2]), lambda token, two: two - token).sub(2).neg()
-
-
 def by_index_in_a_list() -> Tensor:
     return torch.arange(3)[None][0, [drawn()[0]]]
 
@@ -721,8 +886,6 @@ def by_tensor_lent_before() -> Tensor:
 @pytest.mark.parametrize(
     "program",
     [
-        by_python_function,
-        by_function_of_two,
         by_index_in_a_list,
         by_tuple_in_an_index,
         by_tuple_in_an_index_that_is_written_to,

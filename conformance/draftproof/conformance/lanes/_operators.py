@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from draftproof.conformance.lanes._drawn import drawn
 from draftproof.conformance.lanes._identity import Identities
 from draftproof.conformance.lanes._noise import (
     AT_LEAST,
@@ -123,6 +124,9 @@ _SHAPES = {
 _RELATIONS = {"lt": LESS, "le": AT_MOST, "gt": MORE, "ge": AT_LEAST}
 _REVERSED = {LESS: MORE, AT_MOST: AT_LEAST, MORE: LESS, AT_LEAST: AT_MOST}
 
+TORCHS_OWN = {"aten", "prims"}
+"""The namespaces of operators that do what their schema says, and nothing else."""
+
 # The widest range of integers whose draws are enumerated.
 _MOST_INTEGERS = 100_000
 
@@ -134,12 +138,20 @@ class Interpreter:
     """Runs operators of a program, following its random numbers.
 
     `settle` makes the choices in a tensor ordinary numbers. `slacks` has the rankings whose law is
-    off, and by how much.
+    off, and by how much. Where nobody has looked yet, memory has the placeholder, if one is given,
+    or else whatever it is that operators leave there: no run may depend on it.
     """
 
-    def __init__(self, identities: Identities, settle: Callable[[Tensor], None]) -> None:
+    def __init__(
+        self,
+        identities: Identities,
+        settle: Callable[[Tensor], None],
+        *,
+        placeholder: int | None = None,
+    ) -> None:
         self.identities = identities
         self.settle = settle
+        self._placeholder = placeholder
         self.streams = Streams()
         self.slacks: dict[Ranking, Rational] = {}
         self._rankings: dict[object, tuple[Ranking, Rational]] = {}
@@ -152,6 +164,8 @@ class Interpreter:
 
     def note(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note the generator of an operator that draws. Raises `NotUnderstood`."""
+        if func.namespace not in TORCHS_OWN:
+            raise NotUnderstood("is none of torch's own operators: it may draw, or read, unseen")
         name, is_random, _ = _traits(func)
         if name in _DRAWS:
             try:
@@ -178,11 +192,16 @@ class Interpreter:
     def _run_into(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> Any:
         """Run an operator that has `out=` arguments on fresh ones, then copy into the given."""
         given = {name: kwargs[name] for name in _written(func, kwargs)}
+        for name, out in given.items():
+            others = [other for also, other in given.items() if also != name]
+            _require_written_apart(func, out, [*tensors_in(args), *others])
         fresh = {name: out.new_empty(0) for name, out in given.items()}
         rerouted = {**kwargs, **fresh}
         touched = self.identities.among(tensors_in((*args, *rerouted.values())))
         self._follow(func, args, rerouted, touched)
         for name, out in given.items():
+            if out.numel() and out.shape != fresh[name].shape:
+                raise NotUnderstood("writes to an `out=` of another shape, of which torch warns")
             out.resize_(fresh[name].shape).copy_(fresh[name])
             self._attach(out, self._ids(fresh[name]))
         return tuple(given.values()) if len(given) > 1 else next(iter(given.values()))
@@ -212,7 +231,7 @@ class Interpreter:
     # --- drawing -----------------------------------------------------------------------
 
     def _draw_uniform(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
-        out = _shaped_like_result(func, args, kwargs)
+        out = drawn(func, args, kwargs)
         given = _bound(func, args, kwargs)
         low, high = exactly(float(given.get("from", 0.0))), exactly(float(given.get("to", 1.0)))
         if not out.dtype.is_floating_point:
@@ -227,10 +246,8 @@ class Interpreter:
         return self._fresh(out, lambda: Noise(Uniform()).then(*steps))
 
     def _draw_exponential(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
-        out: Tensor = args[0]
+        out = drawn(func, args, kwargs)
         rate = exactly(float(_bound(func, args, kwargs)["lambd"]))
-        if rate <= 0:
-            raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={rate}")
         steps: list[Log | Affine | Rounded] = [Log(), Affine(-1 / rate, ZERO)]
         if out.dtype in _NARROW:
             steps.append(Rounded(*_NARROW[out.dtype]))
@@ -240,13 +257,11 @@ class Interpreter:
         given = _bound(func, args, kwargs)
         chances = given.get("p", args[0])
         self._ordinary([chances])
-        in_place = func._schema.name.endswith("_")
-        out = args[0] if in_place else kwargs.get("out", torch.empty_like(args[0]))
-        out.resize_(args[0].shape)
+        out = drawn(func, args, kwargs)
         table = torch.as_tensor(chances, dtype=torch.float64).expand(out.shape)
         weights = iter(table.flatten().tolist())
         if not ((table >= 0) & (table <= 1)).all():
-            raise RuntimeError("bernoulli expects all probabilities to be in 0..1")
+            raise NotUnderstood("tosses coins whose chances are no probabilities")
 
         def toss() -> Choice:
             heads = exactly(next(weights))
@@ -258,8 +273,7 @@ class Interpreter:
         given = _bound(func, args, kwargs)
         weights: Tensor = given["self"]
         self._ordinary([weights])
-        # The operator itself checks its arguments and shapes the result.
-        out: Tensor = func(*args, **{**kwargs, "generator": torch.Generator(weights.device)})
+        out = drawn(func, args, kwargs)
         rows = weights.reshape(-1, weights.shape[-1]).tolist()
         count, replaced = given["num_samples"], given["replacement"]
         draws = iter(
@@ -279,17 +293,18 @@ class Interpreter:
 
     def _draw_integers(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         given = _bound(func, args, kwargs)
-        low = given.get("low", 0)
-        if given["high"] - low > _MOST_INTEGERS:
+        self._ordinary([given["high"]])
+        out = drawn(func, args, kwargs)
+        low, high = given.get("low", 0), int(given["high"])
+        if high - low > _MOST_INTEGERS:
             raise NotUnderstood("draws an integer from a range too wide to be enumerated")
-        weights = [ONE] * (given["high"] - low)
-        out = _shaped_like_result(func, args, kwargs, default=torch.int64)
+        weights = [ONE] * (high - low)
         return self._fresh(out, lambda: Choice(lambda world: low + world.chance.draw(weights)))
 
     def _draw_permutation(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         count = args[0]
         ranked = Ranking(dict.fromkeys(range(count), ONE))
-        out = _shaped_like_result(func, ([count],), kwargs, default=torch.int64)
+        out = drawn(func, args, kwargs)
         places = iter(range(count))
         return self._fresh(out, lambda: self._place(ranked, next(places)))
 
@@ -323,11 +338,15 @@ class Interpreter:
             raise
         out = func(*args, **kwargs)
         sources = self.identities.among(tensors_in(args[i] for i in moved if i < len(args)))
-        for source in sources if out.dtype not in _WIDE else ():
-            if source.dtype is not out.dtype:
+        for source in sources:
+            if source.dtype is not out.dtype and not self._fits(source, out.dtype):
                 raise NotUnderstood("moves random numbers into a narrower type")
         self._attach(out, ids)
         return out
+
+    def _fits(self, source: Tensor, dtype: torch.dtype) -> bool:
+        """Return whether random numbers are in `dtype` what they are in the tensor."""
+        return dtype in _WIDE and (dtype.is_floating_point or not self.identities.has_noise(source))
 
     def _ids(self, moved: Any) -> Any:
         """Return what stands for a moved argument when ids are moved in its place."""
@@ -383,12 +402,16 @@ class Interpreter:
                 raise NotUnderstood("clamps noise by tensors")
         ids, others = self._operands(operands)
         out: Tensor = func(*args, **kwargs)
+        if out.dtype.is_complex:
+            raise NotUnderstood("combines noise with a number that is not real")
         constants: dict[int, float] = {}
 
         def image(place: int, identity: int) -> int:
             first = identity > 0
             noise = self.identities.number(abs(identity))
             assert isinstance(noise, Noise)
+            if noise.uniform is SPENT:
+                return self._spent()
             result = function(_Operation(noise, others[place], given, first=first))
             if isinstance(result, Noise) and out.dtype in _NARROW:
                 result = result.then(Rounded(*_NARROW[out.dtype]))
@@ -412,6 +435,8 @@ class Interpreter:
             ids = self._ids(operands[0])
             return ids, [nan] * ids.numel()
         dtype = torch.result_type(*operands)
+        if dtype.is_complex:
+            raise NotUnderstood("combines noise with a number that is not real")
         tensors = [
             operand if isinstance(operand, Tensor) else torch.tensor(operand, dtype=torch.float64)
             for operand in operands
@@ -463,7 +488,8 @@ class Interpreter:
         out: Tensor = func(*args, **kwargs)
         ids = self.identities.of(args[0])
         if ids is not None:
-            if any(x.can_be(inf) or x.can_be(-inf) for x in self.identities.noises(args[0])):
+            noises = [*self.identities.noises(args[0])]
+            if any(x.uniform is SPENT or x.can_be(inf) or x.can_be(-inf) for x in noises):
                 raise NotUnderstood("classifies noise that may be infinite")
             out[ids != 0] = _name(func) == "isfinite"
         return out
@@ -498,7 +524,7 @@ class Interpreter:
             strict=True,
         )
         count = indices.shape[dim] if keep and indices.dim() else 1
-        ranked = [self._ranked(row, plain, count, largest=largest) for row, plain in rows]
+        ranked = [self._ranked(name, row, plain, count, largest=largest) for row, plain in rows]
         shape = [size for axis, size in enumerate(ids.shape) if axis != dim % ids.dim()]
         placed = torch.tensor(ranked, dtype=torch.int64).reshape(*shape, count)
         placed = placed.movedim(-1, dim).reshape(indices.shape)
@@ -508,7 +534,7 @@ class Interpreter:
         return out
 
     def _ranked(
-        self, ids: list[int], known: list[float], count: int, *, largest: bool
+        self, name: str, ids: list[int], known: list[float], count: int, *, largest: bool
     ) -> list[int]:
         """Return the ids of the first `count` places in a row, all 0 if it holds no noise."""
         if not any(ids):
@@ -522,9 +548,18 @@ class Interpreter:
             noises = [c for c in contenders if not isinstance(c, Choice)]
             self._rankings[key] = ranking(noises, largest=largest)
         found, slack = self._rankings[key]
+        if name == "topk":
+            self._require_no_tie(found, known, count)
         if slack:
             self.slacks[found] = slack
         return [self._id(self._place(found, place)) for place in range(count)]
+
+    def _require_no_tie(self, found: Ranking, known: list[float], count: int) -> None:
+        """Require that the first `count` places do not depend on which of equals comes first."""
+        taken = max(count - len(found.rates), 0)
+        last = [known[contender] for contender in found.others[: taken + 1]]
+        if taken and any(left == right or isnan(left) for left, right in pairwise(last)):
+            raise NotUnderstood("takes one of equals, in an order that torch leaves open")
 
     def _bin(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         """Answer searchsorted and bucketize: how many of the sorted edges lie below noise."""
@@ -565,6 +600,9 @@ class Interpreter:
     def _attach(self, tensor: Tensor, ids: Tensor) -> None:
         """Declare what the tensor's elements are; at once, where others see its memory."""
         self.identities.attach(tensor, ids)
+        if self._placeholder is not None:
+            with torch.inference_mode():
+                tensor.detach().masked_fill_(ids != 0, self._placeholder)
         if self.identities.is_exposed(tensor):
             self._ordinary([tensor])
 
@@ -606,11 +644,9 @@ class _Operation:
     def scaled(self, noise: Noise, factor: float) -> Noise | float:
         if factor == 0 and (noise.can_be(inf) or noise.can_be(-inf)):
             raise NotUnderstood("multiplies noise that may be infinite by zero")
-        if factor == 0:
-            return 0.0
         if isnan(factor):
             return nan
-        if isinf(factor):
+        if factor == 0 or isinf(factor):
             return factor * self.sign(noise)
         return noise.then(Affine(exactly(factor), ZERO))
 
@@ -644,14 +680,14 @@ class _Operation:
 
     def divide(self) -> Noise | float:
         if not self.first and self.other == 0:
-            return 0.0 * self.sign(self.noise)
+            return self.other * self.sign(self.noise)
         if not self.first:
             return self.scaled(self.inverse(), self.other)
         if self.other == 0:
             # The zero's own sign counts: x / -0.0 is negative for positive x.
             return copysign(inf, self.other) * self.sign(self.noise)
         if isinf(self.other) or isnan(self.other):
-            return 0.0 if isinf(self.other) else nan
+            return copysign(0.0, self.other) * self.sign(self.noise) if isinf(self.other) else nan
         return self.noise.then(Affine(1 / exactly(self.other), ZERO))
 
     def inverse(self) -> Noise:
@@ -665,7 +701,7 @@ class _Operation:
             raise NotUnderstood("raises to a power what is not positive noise")
         if self.other == 0:
             return 1.0
-        if isinf(self.other) and high <= 1:
+        if isinf(self.other) and high <= 1 and not self.noise.can_be(ONE):
             return 0.0 if self.other > 0 else inf
         if isinf(self.other) or isnan(self.other):
             raise NotUnderstood("raises noise to a power that is no number")
@@ -820,27 +856,35 @@ def _rounds_uniforms(dtype: torch.dtype) -> bool:
     return torch.equal(narrow, rounded.masked_fill(rounded == 1, 0))
 
 
+def _require_written_apart(func: OpOverload, out: Tensor, read: Iterable[Tensor]) -> None:
+    """Require that an operator can write its result anywhere else, and have it copied then.
+
+    What overlaps torch refuses, or not: so no tensor may lie in another's memory, but for an
+    operator that goes element by element over one and the same.
+    """
+    is_repeated = any(
+        size > 1 and stride == 0 for size, stride in zip(out.shape, out.stride(), strict=True)
+    )
+    shared = [t for t in read if t.untyped_storage()._cdata == out.untyped_storage()._cdata]
+    goes_along = torch.Tag.pointwise in func.tags
+    if is_repeated or not all(goes_along and _is_same(tensor, out) for tensor in shared):
+        raise NotUnderstood("writes to an `out=` that overlaps with what it reads, or itself")
+
+
+def _is_same(one: Tensor, other: Tensor) -> bool:
+    return (one.dtype, one.shape, one.stride(), one.storage_offset()) == (
+        other.dtype,
+        other.shape,
+        other.stride(),
+        other.storage_offset(),
+    )
+
+
 def _bound(func: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return all arguments by name, defaults included."""
     names = [argument.name for argument in func._schema.arguments]
     defaults = {a.name: a.default_value for a in func._schema.arguments if a.has_default_value()}
     return {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
-
-
-def _shaped_like_result(
-    func: OpOverload, args: Any, kwargs: dict[str, Any], *, default: torch.dtype | None = None
-) -> Tensor:
-    """Return a tensor for the operator's result: the one that it writes to, or a new one."""
-    given = _bound(func, args, kwargs)
-    if func._schema.name.endswith("_"):
-        return args[0]  # type: ignore[no-any-return]  # an operator's arguments are untyped
-    shape = given["size"] if "size" in given else args[0]
-    if isinstance(shape, Tensor):
-        return torch.empty_like(shape, dtype=kwargs.get("dtype"), device=kwargs.get("device"))
-    if given.get("out") is not None:
-        return given["out"].resize_(shape)  # type: ignore[no-any-return]  # as above
-    dtype = kwargs.get("dtype") or default
-    return torch.empty(shape, dtype=dtype, device=kwargs.get("device"))
 
 
 def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:

@@ -122,13 +122,17 @@ class Replays:
             return [*self._runs(begun)]
 
     def made(self, answers: Sequence[Answer]) -> Made:
-        """Return the run that begins with these answers, apart from all others."""
+        """Return the run that begins with these answers, apart from all others.
+
+        What nobody has looked at is something else in memory than it is in `runs`: a run that
+        comes to the same has read none of it past the operators.
+        """
         before, self._outcomes = self._outcomes, 0
         try:
-            return self._run(Replay(answers))
+            return self._run(Replay(answers), placeholder=1)
         except _ScalarsMet:
             self._has_scalars = True
-            return self._run(Replay(answers))
+            return self._run(Replay(answers), placeholder=1)
         finally:
             self._outcomes = before
 
@@ -149,11 +153,11 @@ class Replays:
             yield run
             replay = replay.next()
 
-    def _run(self, replay: Replay) -> Made:
+    def _run(self, replay: Replay, placeholder: int | None = None) -> Made:
         """Return a run under the answers of a replay."""
         self._identities.begin_run()
         bounded = _Bounded(replay)
-        run = _Run(self._identities, World(bounded))
+        run = _Run(self._identities, World(bounded), placeholder)
         refused: list[OpaqueRandomness] = []
         try:
             with run.dispatch:
@@ -237,9 +241,10 @@ class _ScalarsMet(Exception):
 class _Run:
     """One run of a program, in one world."""
 
-    def __init__(self, identities: Identities, world: World) -> None:
+    def __init__(self, identities: Identities, world: World, placeholder: int | None) -> None:
         self.world = world
-        self.interpreter = Interpreter(identities, partial(identities.settle, world=world))
+        settle = partial(identities.settle, world=world)
+        self.interpreter = Interpreter(identities, settle, placeholder=placeholder)
         self.dispatch = Dispatch(self.interpreter.run)
         self.doors = Doors(self.dispatch, self._look)
         self.has_scalars = False

@@ -30,6 +30,7 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from draftproof.conformance.lanes import _operators as operators
+from draftproof.conformance.lanes._drawn import drawn
 from draftproof.conformance.lanes._streams import SEEDS, is_among
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
 
@@ -183,16 +184,10 @@ class Playback(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
             raise OpaqueRandomness(str(func), reason, program_line())
         given = operators._bound(func, args, kwargs)
         self._tape.meet(given.get("generator"), str(func))
-        default = torch.int64 if operators._name(func).startswith("randint") else None
-        if "generator" in given:
-            # The operator itself checks its arguments and shapes the result.
-            checking = {**kwargs, "generator": torch.Generator(_device(args, kwargs))}
-            out = func(*args, **checking)
-        else:
-            out = operators._shaped_like_result(func, args, kwargs, default=default)
+        out = drawn(func, args, kwargs)
         values = feed(self, str(func), out, given)
         out.copy_(values.reshape(out.shape))
-        return out  # type: ignore[no-any-return]  # operators are untyped
+        return out
 
     def _drawn(self, operator: str, law: str, numbers: int, out: Tensor) -> NDArray[numpy.int64]:
         """Return the indices of the next random tensor's elements, in row-major order."""
@@ -291,9 +286,3 @@ def _narrow(indices: NDArray[numpy.int64], dtype: torch.dtype, operator: str) ->
     to_zero = int((wide.to(dtype) == 1).sum())
     shifted = numpy.maximum(indices - to_zero, 0)
     return torch.from_numpy(shifted * 0.5**24).float().to(dtype)
-
-
-def _device(args: Any, kwargs: dict[str, Any]) -> torch.device:
-    tensors = operators.tensors_in((*args, *kwargs.values()))
-    first = next(tensors, None)
-    return torch.device(kwargs.get("device") or "cpu") if first is None else first.device

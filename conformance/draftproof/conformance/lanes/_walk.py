@@ -24,7 +24,12 @@ from torch._ops import OpOverload
 
 from draftproof.conformance.lanes._identity import Identities, parts
 from draftproof.conformance.lanes._noise import Choice, NotUnderstood, Ranking, World
-from draftproof.conformance.lanes._operators import Interpreter, reads_no_values, tensors_in
+from draftproof.conformance.lanes._operators import (
+    TORCHS_OWN,
+    Interpreter,
+    reads_no_values,
+    tensors_in,
+)
 from draftproof.conformance.lanes._outcome import frozen, left_open
 from draftproof.conformance.lanes._replay import MOST_CHOICES, TooManyRuns
 from draftproof.conformance.lanes._split import (
@@ -177,14 +182,17 @@ class _Views:
         self._keys = keys
         self._memory = memory
         self._given: dict[int, tuple[Tensor, Tensor]] = {}
+        self._views: dict[int, Tensor] = {}
 
     def own(self, carrier: Tensor) -> Tensor:
-        """Return what stands for an argument."""
+        """Return what stands for an argument: the same for the same, by which torch tells."""
         if self._keys[id(carrier)] not in self._memory:
             return carrier
-        view = seen_as(self._memory[self._keys[id(carrier)]], carrier)
-        self._given[id(view)] = view, carrier
-        return view
+        if id(carrier) not in self._views:
+            view = seen_as(self._memory[self._keys[id(carrier)]], carrier)
+            self._views[id(carrier)] = view
+            self._given[id(view)] = view, carrier
+        return self._views[id(carrier)]
 
     def carrier(self, returned: Tensor) -> Tensor:
         """Return the argument for which a returned tensor stands, or a new tensor itself."""
@@ -354,7 +362,7 @@ class Walk:
         self, func: OpOverload, tensors: Sequence[Tensor], written: Sequence[Tensor]
     ) -> None:
         """Require that an operator may run for each memory by itself, unseen by the program."""
-        if func.namespace not in _TORCHS_OWN:
+        if func.namespace not in TORCHS_OWN:
             raise NotTogether(f"runs what is not torch's own: {func}")
         if _returns_views(func):
             raise NotTogether(f"sees numbers of runs that differ in another way: {func}")
@@ -768,8 +776,6 @@ def _form(result: Any, given: Collection[int]) -> Hashable:
         return type(result), *(_form(each, given) for each in result)
     return type(result), result.hex() if isinstance(result, float) else repr(result)
 
-
-_TORCHS_OWN = {"aten", "prims"}
 
 # What has one of these tags, or names, writes to what its schema says.
 _KEEP_THEIR_SCHEMA = {torch.Tag.core, torch.Tag.pointwise, torch.Tag.reduction}

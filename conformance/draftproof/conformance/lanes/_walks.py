@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -19,7 +21,7 @@ from draftproof.conformance.lanes._replay import (
     require_lasting,
     require_same,
 )
-from draftproof.conformance.lanes._split import NotTogether, address, seen_as, whole
+from draftproof.conformance.lanes._split import NotTogether, address
 from draftproof.conformance.lanes._walk import MOST_TOGETHER, Run, Walk
 from draftproof.reference.chance import (
     Answer,
@@ -174,15 +176,17 @@ def alike(subjects: Sequence[Any]) -> list[list[int]]:
 
 def cloned(subject: Any) -> Any:
     """Return a subject with tensors of its own, which share memory as the given ones do."""
-    memory: dict[tuple[int, torch.dtype], Tensor] = {}
+    memory: dict[int, torch.UntypedStorage] = {}
 
     def clone(tensor: Tensor) -> Tensor:
         if not _is_plain(tensor):
             return tensor.detach().clone().requires_grad_(tensor.requires_grad)
-        key = address(tensor), tensor.dtype
-        if key not in memory:
-            memory[key] = whole(tensor).clone()
-        return seen_as(memory[key], tensor)
+        if address(tensor) not in memory:
+            held: Any = tensor.untyped_storage()
+            memory[address(tensor)] = held.clone()
+        own = torch.empty(0, dtype=tensor.dtype, device=tensor.device)
+        place = tensor.storage_offset(), tensor.size(), tensor.stride()
+        return own.set_(memory[address(tensor)], *place)
 
     return _with_tensors(subject, clone)
 
@@ -233,15 +237,24 @@ def _tensors(subject: Any) -> Iterator[Tensor]:
 
 
 def _with_tensors(subject: Any, image: Callable[[Tensor], Tensor]) -> Any:
+    """Return a subject with the images of its tensors, which shares nothing that can be changed."""
     if isinstance(subject, Tensor):
         return image(subject)
+    if isinstance(subject, (bytearray, numpy.ndarray, set)):
+        return copy.deepcopy(subject)
     parts = _parts(subject)
-    if not parts:
+    if parts is None:
         return subject
     made = {name: _with_tensors(part, image) for name, part in parts.items()}
-    if dataclasses.is_dataclass(subject) and not isinstance(subject, type):
-        return dataclasses.replace(subject, **made)
-    if isinstance(subject, dict):
-        return made
-    kind: Any = type(subject)
-    return kind(*made.values()) if hasattr(kind, "_fields") else kind(made.values())
+    if isinstance(subject, tuple):
+        kind: Any = type(subject)
+        return kind(*made.values()) if hasattr(kind, "_fields") else kind(made.values())
+    own = copy.copy(subject)
+    if isinstance(subject, list):
+        own[:] = made.values()
+    elif isinstance(subject, dict):
+        own.update(made)
+    else:
+        for name, part in made.items():
+            object.__setattr__(own, name, part)
+    return own

@@ -88,7 +88,7 @@ class Doors(TorchFunctionMode):
         args = tuple(_as_lists(each) for each in args)
         kwargs = {name: _as_lists(each) for name, each in kwargs.items()}
         try:
-            _require_watchable(func, types)
+            _require_watchable(func, types, (*args, *kwargs.values()))
             read = _read_at_once(func, args, kwargs)
             answer = PASSED if read is None else self._look(func, read, kwargs)
         except NotUnderstood as reason:
@@ -113,12 +113,8 @@ _READERS = {
     Tensor.__int__,
     Tensor.__reduce_ex__,
     Tensor.__repr__,
-    Tensor._version.__get__,  # type: ignore[attr-defined]  # which is a property
-    Tensor.apply_,
     Tensor.data_ptr,
     Tensor.item,
-    Tensor.map2_,
-    Tensor.map_,
     Tensor.numpy,
     Tensor.storage,
     Tensor.tensor_split,
@@ -167,6 +163,16 @@ _TAKE_SEQUENCES = {
 # These call hooks, which are functions of Python's, while no door is guarded.
 _CALL_BACK = {Tensor.backward, torch.autograd.backward, torch.autograd.grad}
 
+# These write to what they get by no operator that says so.
+_IN_MEMORY = {
+    torch._sobol_engine_draw,
+    torch._sobol_engine_ff_,
+    torch._sobol_engine_initialize_state_,
+    torch._sobol_engine_scramble_,
+}
+
+_COUNT_WRITES = {Tensor._version.__get__}  # type: ignore[attr-defined]  # which is a property
+
 _NO_SEQUENCES = (
     Tensor,
     bool,
@@ -183,7 +189,7 @@ _NO_SEQUENCES = (
 )
 
 
-_LOOKED_AT = _READERS | _COPIERS | _INDEXERS | _CALL_BACK
+_LOOKED_AT = _READERS | _COPIERS | _INDEXERS | _CALL_BACK | _COUNT_WRITES | _IN_MEMORY
 
 _PLAIN = {
     NoneType,
@@ -213,17 +219,32 @@ def _is_plain(types: Any, args: Any, kwargs: Any) -> bool:
     return not kwargs or all(type(each) in _PLAIN for each in kwargs.values())
 
 
-def _require_watchable(func: Any, types: Any) -> None:
+def _require_watchable(func: Any, types: Any, given: Any) -> None:
     """Require that torch calls nothing of the program's back, which would not be watched."""
     if func in _CALL_BACK:
         raise NotUnderstood("calls hooks back, in which a program is not watched")
+    if any(callable(each) and not isinstance(each, type) for each in given):
+        raise NotUnderstood("calls a function back, in which a program is not watched")
+    if func in _IN_MEMORY:
+        raise NotUnderstood("works in memory, past the operators")
+    if func in _COUNT_WRITES:
+        raise NotUnderstood("counts writes, of which there are others while a program is watched")
     for kind in types:
-        own = getattr(kind.__torch_function__, "__func__", None)
-        if own is not _TORCHS_OWN and kind is not Scalar:
+        if kind is not Tensor and kind is not Scalar and not _is_torchs_own(kind):
             raise _not_watched(kind)
 
 
-_TORCHS_OWN = Tensor.__torch_function__.__func__  # type: ignore[attr-defined]
+def _is_torchs_own(kind: type[Tensor]) -> bool:
+    """Return whether torch calls nothing of a class's own: a parameter's passes, for one."""
+    called = kind.__torch_function__
+    is_called = getattr(called, "__func__", called) not in _CALLS_NOTHING
+    return not is_called and kind.__torch_dispatch__ is Tensor.__torch_dispatch__
+
+
+_CALLS_NOTHING = {
+    Tensor.__torch_function__.__func__,  # type: ignore[attr-defined]
+    torch.nn.Parameter.__torch_function__,
+}
 
 
 def _not_watched(kind: type) -> NotUnderstood:
@@ -259,7 +280,9 @@ def _as_lists(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         members = [_as_lists(each) for each in value]
         is_same = all(one is other for one, other in zip(members, value, strict=True))
-        return value if is_same else type(value)(members)
+        if is_same:
+            return value
+        return tuple(members) if isinstance(value, tuple) else members
     kind = type(value)
     if hasattr(kind, "__getitem__") and hasattr(kind, "__len__") and not _is_buffer(value):
         return [_as_lists(each) for each in value]

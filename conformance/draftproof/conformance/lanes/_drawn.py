@@ -1,0 +1,56 @@
+"""What torch itself draws: so it checks an operator's arguments, and shapes its result."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+# While a program runs, torch's own name for it is a generator that must not be seeded.
+_Generator = torch.Generator
+
+
+def drawn(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """Return what a random operator returns, from a generator that nobody else draws from.
+
+    Nothing is left of the program's own. Raises whatever torch says of the arguments.
+    """
+    seeded = _seeded(func)
+    device = _device(args, kwargs)
+    if seeded is not None:
+        own: Tensor = seeded(*args, **{**kwargs, "generator": _generator(device)})
+        return own
+    with torch.random.fork_rng([] if device.type == "cpu" else [device], device_type=device.type):
+        found: Tensor = func(*args, **kwargs)
+    return found
+
+
+@cache
+def _seeded(func: OpOverload) -> OpOverload | None:
+    """Return the operator's form that takes a generator; old releases of torch lack some."""
+    names = [argument.name for argument in func._schema.arguments]
+    if "generator" in names:
+        return func
+    packet = func._overloadpacket
+    overloads = packet.overloads()  # type: ignore[no-untyped-call]  # torch is
+    for overload in map(packet.__getattr__, overloads):
+        taken = [argument.name for argument in overload._schema.arguments]
+        if "generator" in taken and [name for name in taken if name != "generator"] == names:
+            return overload
+    return None
+
+
+@cache
+def _generator(device: torch.device) -> torch.Generator:
+    return _Generator(device)
+
+
+def _device(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
+    given = kwargs.get("device")
+    if given is not None:
+        return torch.device(given)
+    tensors = (each for each in (*args, kwargs.get("out")) if isinstance(each, Tensor))
+    return next((tensor.device for tensor in tensors), torch.device("cpu"))
