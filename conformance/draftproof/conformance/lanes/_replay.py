@@ -42,16 +42,19 @@ class TooManyRuns(RuntimeError):
     """The program has more random outcomes than were allowed."""
 
 
-MOST_CHOICES = 10_000
-"""More choices than this in one run are a loop that may go on for ever."""
+MOST_CHOICES = 2_000
+"""More choices than this in one run are a loop that may go on for ever.
+
+Nothing that can be enumerated is lost: each choice that can go two ways is another run.
+"""
 
 
 class _Bounded:
     """Passes a bounded number of choices on, and remembers why it stopped."""
 
-    def __init__(self, chance: Chance, left: int = MOST_CHOICES) -> None:
+    def __init__(self, chance: Chance, left: int | None = None) -> None:
         self._chance = chance
-        self._left = left
+        self._left = MOST_CHOICES if left is None else left
         self.stopped: RuntimeError | None = None
 
     def draw(self, weights: Sequence[Rational]) -> int:
