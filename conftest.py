@@ -14,6 +14,9 @@ os.environ.setdefault("TRITON_INTERPRET", "1")
 # Every core has a worker of pytest's already, whose tensors are small.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# What was asked of this run of pytest is not asked of those that tests start.
+os.environ.pop("PYTEST_ADDOPTS", None)
+
 
 def pytest_collection_finish() -> None:
     """Keep what was collected out of all later searches among live objects: it stays."""

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from draftproof.reference.chance import (
     Chance,
     NondeterministicProgram,
+    distribution,
     enumerate_law,
+    enumerate_rows,
     enumerate_runs,
     sample,
 )
@@ -242,3 +244,42 @@ def test_the_same_seed_gives_the_same_sample() -> None:
     assert [sample(speculate, Random(seed)) for seed in range(20)] == [
         sample(speculate, Random(seed)) for seed in range(20)
     ]
+
+
+def test_a_draw_that_is_returned_is_a_row() -> None:
+    def program(chance: Chance) -> tuple[bool, int]:
+        is_heads = chance.coin(THIRD)
+        return is_heads, chance.draw([ONE, ONE + ONE] if is_heads else [ONE, ONE])
+
+    law = enumerate_law(program)
+    rows = enumerate_rows(program, 2)
+    assert rows == {heads: [law[heads, 0], law[heads, 1]] for heads in (True, False)}
+
+
+def test_a_token_that_is_no_draw_has_its_place_in_the_row() -> None:
+    def program(chance: Chance) -> tuple[str, int]:
+        return "", 2 if chance.coin(THIRD) else chance.draw([ONE, ONE, ONE])
+
+    ninths = [rational("2/9"), rational("2/9"), rational("5/9")]
+    assert enumerate_rows(program, 3) == {"": ninths}
+
+
+def test_a_row_may_not_be_looked_at() -> None:
+    looks: list[Callable[[int], object]] = [
+        lambda token: token == 1,
+        lambda token: token + 1,
+        lambda token: [4, 5][token],
+        hash,
+        int,
+    ]
+    for look in looks:
+        with pytest.raises(TypeError):
+            enumerate_rows(lambda chance, look=look: (look(chance.draw([ONE, ONE])), 0), 2)  # type: ignore[misc]  # each its own
+
+
+def test_a_distribution_is_looked_at_once() -> None:
+    once = distribution([ONE, ONE + ONE])
+    assert once == (THIRD, 2 * THIRD)
+    assert distribution(once) is once
+    with pytest.raises(NotADistribution):
+        distribution([-ONE])

@@ -405,6 +405,20 @@ def test_right_verifiers_pass_at_every_size(verifier: Any, vocabulary: int) -> N
 @pytest.mark.requirement("number.vocabulary")
 @pytest.mark.parametrize(
     ("verifier", "vocabulary"),
+    [(Token(), 8193), (Token(), 262_144), (Logits(), 128_256), (Loop(), 8191)],
+    ids=lambda given: getattr(given, "name", given),
+)
+def test_the_law_at_every_size_is_computed(verifier: Any, vocabulary: int) -> None:
+    (finding,) = judge_vocabulary(vocabulary, verifier, Terms(EXACT, "quick", seed=1))
+    assert (finding.verdict, finding.lane) == (PASS, EXACT)
+    assert finding.distance is not None
+    assert finding.distance < rational("1/100000")
+
+
+@pytest.mark.requirement("number.vocabulary")
+@pytest.mark.parametrize("lane", [EXACT, SAMPLE])
+@pytest.mark.parametrize(
+    ("verifier", "vocabulary"),
     [
         (CountsInSixteenBits(), 128_256),
         (LosesItsLastBlock(), 8193),
@@ -413,8 +427,8 @@ def test_right_verifiers_pass_at_every_size(verifier: Any, vocabulary: int) -> N
     ],
     ids=lambda given: getattr(given, "name", given),
 )
-def test_faults_of_size_are_found(verifier: Any, vocabulary: int) -> None:
-    terms = Terms(SAMPLE, "quick", seed=1)
+def test_faults_of_size_are_found(verifier: Any, vocabulary: int, lane: str) -> None:
+    terms = Terms(lane, "quick", seed=1)
     (finding,) = judge_vocabulary(vocabulary, verifier, terms)
     assert finding.verdict == FAIL
     assert finding.runs <= 256
@@ -451,15 +465,16 @@ def test_what_is_said_between_the_scattered_tokens_is_told(token: int, told: str
         def draw(self, rows: Tensor) -> Tensor:
             return torch.full((len(rows),), token)
 
-    (finding,) = judge_vocabulary(8191, SaysOne(), Terms(SAMPLE, "quick", seed=1))
-    assert finding.verdict == FAIL
-    assert finding.detail.endswith(told)
+    for lane in (EXACT, SAMPLE):
+        (finding,) = judge_vocabulary(8191, SaysOne(), Terms(lane, "quick", seed=1))
+        assert finding.verdict == FAIL
+        assert finding.detail.endswith(told)
 
 
 def test_every_tier_has_its_sizes() -> None:
     def sizes(tier: str) -> list[str]:
         asked = tasks(declaration(Token()), tier)
-        return [task.case for task in asked if task.lanes == (SAMPLE,)]
+        return [task.case for task in asked if task.lanes == (EXACT, SAMPLE)]
 
     assert set(sizes("quick")) < set(sizes("standard")) == set(sizes("full"))
     assert "vocabulary.262144" in sizes("standard")

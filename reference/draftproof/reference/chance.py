@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from draftproof.reference.errors import NotADistribution
 from draftproof.reference.law import Law
@@ -64,6 +64,58 @@ def enumerate_runs(program: Callable[[Chance], Outcome]) -> Iterator[tuple[Outco
         outcome = program(replay)
         yield outcome, replay.probability()
         replay = replay.next()
+
+
+def enumerate_rows(
+    program: Callable[[Chance], tuple[Outcome, int]], size: int
+) -> dict[Outcome, list[Rational]]:
+    """Return the probabilities [size] of each outcome with each token, for a program of pairs.
+
+    The program returns an outcome and a token. A draw of one of `size` is no fork of it but a row:
+    it must be returned as the token, and may not be looked at, by which the program raises
+    `TypeError`. So vocabularies may be large. Otherwise it is a program for `enumerate_law`.
+    """
+    rows: dict[Outcome, list[Rational]] = {}
+    replay: Replay | None = Replay()
+    while replay is not None:
+        said: tuple[Outcome, Any] = program(_Rows(replay, size))
+        outcome, token = said
+        row, probability = rows.setdefault(outcome, [ZERO] * size), replay.probability()
+        if isinstance(token, _Undecided):
+            row[:] = [was + probability * own for was, own in zip(row, token.weights, strict=True)]
+        else:
+            row[token] += probability
+        replay = replay.next()
+    return rows
+
+
+class _Rows:
+    """Leaves draws of one of `size` undecided."""
+
+    def __init__(self, replay: Replay, size: int) -> None:
+        self._replay = replay
+        self._size = size
+
+    def draw(self, weights: Sequence[Rational]) -> int:
+        if len(weights) != self._size:
+            return self._replay.draw(weights)
+        undecided: Any = _Undecided(distribution(weights))
+        return undecided  # type: ignore[no-any-return]  # whoever looks at it is told
+
+    def coin(self, probability: Rational) -> bool:
+        return self._replay.coin(probability)
+
+
+class _Undecided:
+    """What a draw returns that nobody may look at."""
+
+    __hash__ = None  # type: ignore[assignment]  # it has no value
+
+    def __init__(self, weights: Distribution) -> None:
+        self.weights = weights
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError("the program looks at a draw that is left undecided: it is a row")
 
 
 def sample(program: Callable[[Chance], Outcome], random: Random) -> Outcome:
@@ -156,7 +208,27 @@ class _Dice:
         return self.draw((probability, _complement(probability))) == 0
 
 
+class Distribution(tuple[Rational, ...]):
+    """Weights that sum to 1: whoever draws from them often has them looked at once.
+
+    Made by `distribution`.
+    """
+
+    __slots__ = ()
+
+
+def distribution(weights: Sequence[Rational]) -> Distribution:
+    """Return weights / sum(weights).
+
+    Raises `NotRational` if a weight is a float, `NotADistribution` if one is negative or all of
+    them are zero.
+    """
+    return weights if isinstance(weights, Distribution) else Distribution(_distribution(weights))
+
+
 def _distribution(weights: Sequence[Rational]) -> tuple[Rational, ...]:
+    if isinstance(weights, Distribution):
+        return weights
     weights = tuple(map(rational, weights))
     mass = total(weights)
     if any(weight < 0 for weight in weights):

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from draftproof.conformance.lanes._noise import Choice, Noise, NotUnderstood, World
+from draftproof.conformance.lanes._choice import Choice
+from draftproof.conformance.lanes._noise import Noise, NotUnderstood, World
 
 # Marks elements that were random in an earlier run of the program and not drawn again.
 _STALE = -1

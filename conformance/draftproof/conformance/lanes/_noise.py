@@ -14,7 +14,7 @@ is dropped and its effect on the law, at most the constant itself, is added to `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf, isnan
 from typing import Any, TypeAlias
@@ -282,26 +282,36 @@ class Noise:
 
     def compare(self, relation: str, edge: Extended, world: World) -> bool:
         """Decide `self relation edge`. Events of probability zero do not happen."""
+        solved = self.solved(relation, [edge])
+        is_below = self.uniform.below(solved.ends[0], world)
+        return is_below == (not solved.is_rising)
+
+    def solved(self, relation: str, edges: Iterable[Extended]) -> Thresholds:
+        """Return where the uniform number begins, or ceases, to be in the relation to each edge.
+
+        `relation` is one of the order: it begins where the number rises with the uniform one and
+        the relation is "more", or both are the other way.
+        """
         domains: list[Range] = [(ZERO, ONE)]
         for step in self.steps:
             domains.append(step.image(*domains[-1]))
-        for step, domain in zip(reversed(self.steps), reversed(domains[:-1]), strict=True):
-            relation, edge = step.solve(relation, edge, domain)
-        is_below = self.uniform.below(edge, world)
-        return is_below if relation in (LESS, AT_MOST) else not is_below
+        chain = [*zip(reversed(self.steps), reversed(domains[:-1]), strict=True)]
+        ends, last = [], relation
+        for edge in edges:
+            last = relation
+            for step, domain in chain:
+                last, edge = step.solve(last, edge, domain)
+            ends.append(edge)
+        return Thresholds(ends, is_rising=last in (MORE, AT_LEAST))
 
 
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """A discrete random number, decided when somebody looks and the same for ever after."""
+@dataclass(frozen=True)
+class Thresholds:
+    """Comparisons of a number with edges, as comparisons of its uniform one with `ends`."""
 
-    decide: Callable[[World], int]
-
-    def value(self, world: World) -> int:
-        if self not in world.known:
-            world.known[self] = self.decide(world)
-        decided: int = world.known[self]
-        return decided
+    ends: list[Extended]
+    is_rising: bool
+    """Whether they hold above the ends, or else below."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,12 +327,16 @@ class Ranking:
     others: tuple[int, ...] = ()
     noises: tuple[Noise, ...] = ()
 
+    def begin(self, world: World) -> None:
+        """Spend the noise of the race; only untouched noise can race."""
+        for noise in self.noises:
+            noise.uniform.enter_race(world)
+
     def at(self, position: int, world: World) -> int:
         """Return who comes at `position`."""
         order: tuple[int, ...] = world.known.get(self, ())
         if not order:
-            for noise in self.noises:
-                noise.uniform.enter_race(world)
+            self.begin(world)
         while len(order) <= position:
             left = [contender for contender in self.rates if contender not in order]
             if left:

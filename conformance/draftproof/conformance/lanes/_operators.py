@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from draftproof.conformance.lanes._choice import Bins, Choice, Image, Listed, Winner, coin
 from draftproof.conformance.lanes._drawn import drawn
 from draftproof.conformance.lanes._identity import Identities
 from draftproof.conformance.lanes._noise import (
@@ -28,7 +29,6 @@ from draftproof.conformance.lanes._noise import (
     MORE,
     SPENT,
     Affine,
-    Choice,
     Clamp,
     Exp,
     Log,
@@ -43,6 +43,7 @@ from draftproof.conformance.lanes._noise import (
 )
 from draftproof.conformance.lanes._streams import Rewound, Streams
 from draftproof.conformance.precise import extended, log
+from draftproof.reference.chance import distribution
 from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational
 
 # Significant bits, and the exponent of the smallest positive number, of the narrow floats.
@@ -130,6 +131,9 @@ TORCHS_OWN = {"aten", "prims"}
 # The widest range of integers whose draws are enumerated.
 _MOST_INTEGERS = 100_000
 
+_MOST_NUMBERS = 2**15
+"""Each is an object of ours: a race among all tokens of a large vocabulary takes minutes."""
+
 # Integers and the floats that hold every small integer: a choice moves among them as it is.
 _WIDE = (torch.int32, torch.int64, torch.float32, torch.float64)
 
@@ -216,6 +220,8 @@ class Interpreter:
         if name in _LOOKS:
             return _LOOKS[name](self, func, args, kwargs)
         for tensor in touched:
+            if name in _WHOLE and self._is_whole(args, kwargs, touched):
+                return self._follow_whole(func, args, kwargs)
             self.settle(tensor)
         if name in _ARITHMETIC and any(map(self.identities.has_noise, touched)):
             return self._compute(func, args, kwargs, _ARITHMETIC[name])
@@ -263,30 +269,25 @@ class Interpreter:
         if not ((table >= 0) & (table <= 1)).all():
             raise NotUnderstood("tosses coins whose chances are no probabilities")
 
-        def toss() -> Choice:
-            heads = exactly(next(weights))
-            return Choice(lambda world: int(world.chance.coin(heads)))
-
-        return self._fresh(out, toss)
+        return self._fresh(out, lambda: Choice.of(coin(exactly(next(weights)))))
 
     def _draw_multinomial(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         given = _bound(func, args, kwargs)
         weights: Tensor = given["self"]
         self._ordinary([weights])
         out = drawn(func, args, kwargs)
-        rows = weights.reshape(-1, weights.shape[-1]).tolist()
+        rows = weights.detach().double().reshape(-1, weights.shape[-1])
         count, replaced = given["num_samples"], given["replacement"]
-        draws = iter(
-            draw
-            for row in rows
-            for draw in self._picks([exactly(w) for w in row], count, replaced=replaced)
-        )
+        draws = iter(draw for row in rows for draw in self._picks(row, count, replaced=replaced))
         return self._fresh(out, lambda: next(draws))
 
-    def _picks(self, weights: list[Rational], count: int, *, replaced: bool) -> Iterator[Choice]:
+    def _picks(self, row: Tensor, count: int, *, replaced: bool) -> Iterator[Choice]:
+        able = row.nonzero()[:, 0]
+        weights = dict(zip(able.tolist(), map(exactly, row[able].tolist()), strict=True))
         if replaced:
-            return (Choice(lambda world: world.chance.draw(weights)) for _ in range(count))
-        ranked = Ranking({i: weight for i, weight in enumerate(weights) if weight > 0})
+            listed = [*weights], distribution([*weights.values()])
+            return (Choice.of(Listed(*listed)) for _ in range(count))
+        ranked = Ranking(weights)
         if count > len(ranked.rates):
             raise NotUnderstood("draws more outcomes without replacement than have a weight")
         return (self._place(ranked, position) for position in range(count))
@@ -298,8 +299,8 @@ class Interpreter:
         low, high = given.get("low", 0), int(given["high"])
         if high - low > _MOST_INTEGERS:
             raise NotUnderstood("draws an integer from a range too wide to be enumerated")
-        weights = [ONE] * (high - low)
-        return self._fresh(out, lambda: Choice(lambda world: low + world.chance.draw(weights)))
+        listed = range(low, high), distribution([ONE] * (high - low))
+        return self._fresh(out, lambda: Choice.of(Listed(*listed)))
 
     def _draw_permutation(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         count = args[0]
@@ -310,6 +311,10 @@ class Interpreter:
 
     def _fresh(self, out: Tensor, number: Callable[[], Noise | Choice]) -> Tensor:
         """Make every element of `out` a new random number."""
+        if out.numel() > _MOST_NUMBERS:
+            raise NotUnderstood(
+                f"draws {out.numel()} numbers at once; {_MOST_NUMBERS} are followed one by one"
+            )
         # Whoever reads noise in spite of everything shall at least read NaN.
         numbers = [number() for _ in range(out.numel())]
         out.fill_(nan if numbers and isinstance(numbers[0], Noise) else 0)
@@ -450,6 +455,61 @@ class Interpreter:
         others = torch.where(first != 0, right, left)
         return first - second, others.flatten().tolist()
 
+    def _is_whole(self, args: Any, kwargs: Any, touched: list[Tensor]) -> bool:
+        """Return whether an operator computes whole numbers, each of one choice at most."""
+        given = [*tensors_in(args)]
+        kinds = {tensor.dtype for tensor in given}
+        if len(kinds) != 1 or kinds.isdisjoint(_INTEGERS) or not all(map(_is_whole, args)):
+            return False
+        if any(type(each) is not int for each in kwargs.values()):
+            return False
+        if not all(map(self._is_of_draws, touched)):
+            return False
+        try:
+            return int(self._drawn_in(given).sum(0).max()) == 1
+        except RuntimeError:
+            # Shapes that do not go together: torch says so in its own words.
+            return False
+
+    def _is_of_draws(self, tensor: Tensor) -> bool:
+        numbers = self.identities.numbers(tensor)
+        return all(isinstance(each, Choice) and each.draw is not None for each in numbers)
+
+    def _follow_whole(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
+        """Run an operator on whole numbers, and follow the choices among them."""
+        given = [*tensors_in(args)]
+        # No tensor of the program's is held by what outlives the operator.
+        form = [Tensor if isinstance(each, Tensor) else each for each in args]
+        random = self._drawn_in(given)
+        shown = [tensor.expand(random[0].shape).flatten().clone() for tensor in given]
+        drawn = random.reshape(len(given), -1)
+        ids = sum(self._ids(tensor) for tensor in given).expand(random[0].shape)
+
+        def image(place: int, identity: int) -> int:
+            one = self.identities.number(identity)
+            assert isinstance(one, Choice)
+
+            def images(values: Tensor) -> Tensor:
+                mine = iter(
+                    values.to(own.dtype) if is_it else own[place].expand(len(values))
+                    for own, is_it in zip(shown, drawn[:, place].tolist(), strict=True)
+                )
+                # What is written in place is a memory of its own.
+                one_by_one = [next(mine).clone() if each is Tensor else each for each in form]
+                found: Tensor = func(*one_by_one, **kwargs)
+                return found
+
+            return self._id(Choice.of(Image(one, images)))
+
+        images = _each(ids, image)
+        out = func(*args, **kwargs)
+        self._attach(out, images)
+        return out
+
+    def _drawn_in(self, given: Sequence[Tensor]) -> Tensor:
+        """Return which elements [n, ...] of n tensors are random, in the shape that all share."""
+        return torch.stack(torch.broadcast_tensors(*(self._ids(each) != 0 for each in given)))  # type: ignore[no-untyped-call]  # torch is
+
     # --- looking -----------------------------------------------------------------------
 
     def _compare(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
@@ -576,21 +636,15 @@ class Interpreter:
         out: Tensor = func(*args, **kwargs)
         ids = self._ids(values)
         row_length = values.shape[-1] if edges.dim() > 1 else max(values.numel(), 1)
-        rows = edges.detach().double().reshape(-1, edges.shape[-1]).tolist()
-        if not all(left <= right for row in rows for left, right in pairwise(row)):
+        rows = edges.detach().double().reshape(-1, edges.shape[-1])
+        if not (rows[:, 1:] >= rows[:, :-1]).all() or rows.isnan().any():
             raise NotUnderstood("searches noise among edges that are not sorted")
+        relation = AT_LEAST if right else MORE
 
         def image(place: int, identity: int) -> int:
             noise = self.identities.number(identity)
             assert isinstance(noise, Noise)
-            row = [extended(edge) for edge in rows[place // row_length]]
-            relation = AT_LEAST if right else MORE
-
-            def search(world: World) -> int:
-                passed = (i for i, e in enumerate(row) if not noise.compare(relation, e, world))
-                return next(passed, len(row))
-
-            return self._id(Choice(search))
+            return self._id(Choice.of(Bins(noise, rows[place // row_length].numpy(), relation)))
 
         self._attach(out, _each(ids, image))
         return out
@@ -611,7 +665,8 @@ class Interpreter:
 
     def _place(self, ranked: Ranking, place: int) -> Choice:
         if (ranked, place) not in self._places:
-            self._places[ranked, place] = Choice(lambda world: ranked.at(place, world))
+            first, later = Choice.of(Winner(ranked)), Choice(lambda world: ranked.at(place, world))
+            self._places[ranked, place] = later if place else first
         return self._places[ranked, place]
 
     def _spent(self) -> int:
@@ -762,6 +817,13 @@ _ARITHMETIC: dict[str, _Function] = {
     "sub": lambda x: x.add(-1),
 }
 
+# Of these a whole number is followed that comes of a choice, whoever else stands beside it.
+_WHOLE = {
+    *("add", "clamp", "clamp_max", "clamp_min", "maximum", "minimum", "mul", "neg", "rsub", "sub"),
+}
+
+_INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
+
 _DRAWS: dict[str, Callable[..., Tensor]] = {
     "bernoulli": Interpreter._draw_bernoulli,
     "exponential": Interpreter._draw_exponential,
@@ -903,6 +965,13 @@ def _each(ids: Tensor, image: Callable[[int, int], int]) -> Tensor:
     flat = ids.flatten().tolist()
     new = [image(place, identity) if identity else 0 for place, identity in enumerate(flat)]
     return torch.tensor(new, dtype=torch.int64).view(ids.shape)
+
+
+def _is_whole(argument: Any) -> bool:
+    """Return whether an argument is a whole number, or none, or tensors."""
+    if isinstance(argument, Tensor):
+        return not argument.requires_grad
+    return argument is None or type(argument) is int
 
 
 def _position(place: int, shape: torch.Size) -> tuple[int, ...]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from math import isnan, nan
+from itertools import chain
+from math import isfinite, isnan, nan
 from typing import Any
 
 import numpy
 import torch
 from torch import Tensor
 
+from draftproof.conformance.lanes._choice import Choice, Doubles, doubles_of
 from draftproof.conformance.lanes._identity import Identities
-from draftproof.conformance.lanes._noise import Choice, NotUnderstood, World
+from draftproof.conformance.lanes._noise import NotUnderstood, World
 from draftproof.conformance.lanes._scalar import Scalar, tensor_of
 
 
@@ -87,6 +89,35 @@ def read(outcome: Any, world: World) -> Hashable:
         return frozenset(read(each, world) for each in outcome)
     found: Hashable = outcome
     return found
+
+
+def undecided(outcome: Any, world: World) -> list[Choice]:
+    """Return the choices in a frozen outcome that a world has not made, each once."""
+    if isinstance(outcome, Unread):
+        return [each for each in dict.fromkeys(outcome.choices.values()) if each not in world.known]
+    if isinstance(outcome, (tuple, frozenset)):
+        return [*dict.fromkeys(chain.from_iterable(undecided(each, world) for each in outcome))]
+    return []
+
+
+def row_of_number(outcome: Any, world: World) -> Doubles:
+    """Return the row of a frozen outcome that is one whole number, in a world.
+
+    Raises `TypeError` for anything else.
+    """
+    if isinstance(outcome, Unread) and outcome.values.numel() == 1:
+        return doubles_of(outcome.choices[0], world)
+    return Doubles(numpy.array([number_in(outcome)]), numpy.ones(1), 0.0)
+
+
+def number_in(outcome: Any) -> int:
+    """Return a frozen outcome that is one whole number, or one in tuples. Raises `TypeError`."""
+    inner = outcome
+    while isinstance(inner, tuple) and len(inner) == 1:
+        (inner,) = inner
+    if not isinstance(inner, (int, float)) or not isfinite(inner) or inner != int(inner):
+        raise TypeError(f"the program must return a whole number with its outcome, got {outcome!r}")
+    return int(inner)
 
 
 def _comparable(outcome: Any) -> Hashable:

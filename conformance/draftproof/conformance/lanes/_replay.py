@@ -7,15 +7,16 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import torch
 from torch import Tensor
 
+from draftproof.conformance.lanes._choice import Choice
 from draftproof.conformance.lanes._identity import Identities
 from draftproof.conformance.lanes._noise import NotUnderstood, World
 from draftproof.conformance.lanes._operators import Interpreter, tensors_in
-from draftproof.conformance.lanes._outcome import frozen, left_open, read
+from draftproof.conformance.lanes._outcome import frozen, left_open, read, row_of_number, undecided
 from draftproof.conformance.lanes._scalar import (
     Scalar,
     floats_by_type,
@@ -81,6 +82,69 @@ Reading: TypeAlias = list[tuple[Hashable, Rational]]
 """The outcomes of a run, with their weights: several, where it returns what nobody looked at."""
 
 
+class Read(Protocol):
+    """Reads what a run returned."""
+
+    def __call__(
+        self,
+        kept: Any,
+        world: World,
+        count: Callable[[], None],
+        instead: Callable[[Chance], Chance] = lambda chance: chance,
+        /,
+    ) -> Reading:
+        """Return what a frozen outcome can be in a world, `count` being called for each.
+
+        Choices that are more than one row are made by `instead` of a chance. Raises
+        `NotUnderstood`.
+        """
+
+
+def readings(
+    kept: Any,
+    world: World,
+    count: Callable[[], None],
+    instead: Callable[[Chance], Chance] = lambda chance: chance,
+) -> Reading:
+    """Return the outcomes that a frozen one can be: as `Read` says."""
+
+    def read_under(chance: Chance) -> Hashable:
+        count()
+        return read(kept, world.under(instead(chance)))
+
+    match undecided(kept, world):
+        case [Choice(draw=draw) as choice] if draw is not None:
+            row, known, found = draw.row(world), world.under(world.chance), []
+            for value, share in zip(row.values, row.shares(), strict=True):
+                count()
+                known.known[choice] = value
+                found.append((read(kept, known), share))
+            return found
+    return [*enumerate_runs(read_under)]
+
+
+def row_readings(
+    kept: Any,
+    world: World,
+    count: Callable[[], None],
+    instead: Callable[[Chance], Chance] = lambda chance: chance,
+) -> Reading:
+    """Return what the first part of a pair can be, each with a row of the second: as `Read` says.
+
+    The row is in doubles. Raises `TypeError` for an outcome that is no such pair.
+    """
+    if not (isinstance(kept, tuple) and len(kept) == 2):
+        raise TypeError(f"the program must return a pair, the second a number, got {kept!r}")
+    first, second = kept
+
+    def read_under(chance: Chance) -> Hashable:
+        count()
+        known = world.under(instead(chance))
+        return read(first, known), row_of_number(second, known)
+
+    return [*enumerate_runs(read_under)]
+
+
 @dataclass(frozen=True)
 class Made:
     """One run of a program."""
@@ -103,9 +167,15 @@ class Replays:
     """
 
     def __init__(
-        self, program: Callable[[], Any], most_runs: int, identities: Identities | None = None
+        self,
+        program: Callable[[], Any],
+        most_runs: int,
+        identities: Identities | None = None,
+        *,
+        read: Read = readings,
     ) -> None:
         self._program = program
+        self._read = read
         self._most_runs = most_runs
         self._identities = identities or Identities()
         self._outcomes = 0
@@ -176,16 +246,15 @@ class Replays:
             if unseen is not None:
                 raise unseen
 
-        def read_under(chance: Chance) -> Hashable:
+        def count() -> None:
             if self._outcomes == self._most_runs:
                 raise TooManyRuns(f"the program has more than {self._most_runs} random outcomes")
             self._outcomes += 1
-            try:
-                return read(kept, run.world.under(bounded.instead(chance)))
-            except NotUnderstood as reason:
-                raise run.dispatch.blinded("the program's result", reason) from None
 
-        reading = [*enumerate_runs(read_under)]
+        try:
+            reading = self._read(kept, run.world, count, bounded.instead)
+        except NotUnderstood as reason:
+            raise run.dispatch.blinded("the program's result", reason) from None
         slack = total(run.interpreter.slacks.values())
         return Made(tuple(replay.given), reading, run.interpreter.streams.foreign, slack)
 

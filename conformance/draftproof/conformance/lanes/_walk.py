@@ -22,8 +22,9 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from draftproof.conformance.lanes._choice import Choice
 from draftproof.conformance.lanes._identity import Identities, parts
-from draftproof.conformance.lanes._noise import Choice, NotUnderstood, Ranking, World
+from draftproof.conformance.lanes._noise import NotUnderstood, Ranking, World
 from draftproof.conformance.lanes._operators import (
     TORCHS_OWN,
     Interpreter,

@@ -13,11 +13,12 @@ from torch import Tensor
 
 from draftproof.conformance.lanes._identity import Identities
 from draftproof.conformance.lanes._noise import NotUnderstood, World
-from draftproof.conformance.lanes._outcome import read
 from draftproof.conformance.lanes._replay import (
     Made,
+    Read,
     Replays,
     TooManyRuns,
+    readings,
     require_lasting,
     require_same,
 )
@@ -25,10 +26,8 @@ from draftproof.conformance.lanes._split import NotTogether, address
 from draftproof.conformance.lanes._walk import MOST_TOGETHER, Run, Walk
 from draftproof.reference.chance import (
     Answer,
-    Chance,
     NondeterministicProgram,
     Replay,
-    enumerate_runs,
 )
 from draftproof.reference.rational import total
 
@@ -41,8 +40,11 @@ class Walks:
         program: Callable[[Any], Any],
         subjects: Sequence[Any],
         most_runs: int,
+        *,
+        read: Read = readings,
     ) -> None:
         self._program = program
+        self._read = read
         self._subjects = subjects
         self._most_runs = most_runs
         self._outcomes = [0] * len(subjects)
@@ -84,7 +86,7 @@ class Walks:
         def program() -> Any:
             return self._program(cloned(self._subjects[subject]))
 
-        return Replays(program, self._most_runs, self._identities)
+        return Replays(program, self._most_runs, self._identities, read=self._read)
 
     def _walk_through(self, starts: Sequence[Run]) -> None:
         """Walk the program for some runs, as far as they go together."""
@@ -126,21 +128,17 @@ class Walks:
                 f"made at least {len(run.told)}"
             )
 
-        def read_under(chance: Chance) -> Hashable:
+        def count() -> None:
             self._outcomes[run.subject] += 1
             if self._outcomes[run.subject] > self._most_runs:
                 raise TooManyRuns(f"the program has more than {self._most_runs} random outcomes")
-            try:
-                return read(kept, run.world.under(chance))
-            except NotUnderstood as reason:
-                raise walk.dispatch.blinded("the program's result", reason) from None
 
-        return Made(
-            run.given,
-            [*enumerate_runs(read_under)],
-            walk.interpreter.streams.foreign,
-            total(run.slacks.values()),
-        )
+        try:
+            reading = self._read(kept, run.world, count)
+        except NotUnderstood as reason:
+            raise walk.dispatch.blinded("the program's result", reason) from None
+        foreign = walk.interpreter.streams.foreign
+        return Made(run.given, reading, foreign, total(run.slacks.values()))
 
     def _require_again(self, subject: int, made: Made) -> None:
         """Require that a run, made by itself, comes to the same."""

@@ -26,27 +26,40 @@ import contextlib
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
+import numpy
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from draftproof.conformance.lanes import _foreign as foreign
-from draftproof.conformance.lanes._outcome import frozen
+from draftproof.conformance.lanes._choice import UNIT, Doubles
+from draftproof.conformance.lanes._outcome import frozen, number_in
 from draftproof.conformance.lanes._replay import (
     Disagreement,
     Made,
     TooManyRuns,
     require_same,
+    row_readings,
 )
 from draftproof.conformance.lanes._walks import Walks, alike
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.lanes.unwatched import hold
 from draftproof.reference.chance import NondeterministicProgram
 from draftproof.reference.law import Law
-from draftproof.reference.rational import ZERO, Rational
+from draftproof.reference.rational import ZERO, Rational, exactly, total
 
-__all__ = ["ExactLaw", "OpaqueRandomness", "TooManyRuns", "exact_law", "exact_laws", "hold_exact"]
+__all__ = [
+    "ExactLaw",
+    "OpaqueRandomness",
+    "RowLaw",
+    "TooManyRuns",
+    "exact_law",
+    "exact_laws",
+    "hold_exact",
+    "row_law",
+]
 
 Outcome = TypeVar("Outcome", bound=Hashable)
 Subject = TypeVar("Subject")
@@ -111,6 +124,80 @@ def exact_laws(
     return [laws[number] for number in range(len(subjects))]
 
 
+@dataclass(frozen=True)
+class RowLaw:
+    """The law of a program that returns an outcome and a token, in doubles.
+
+    `rows[outcome]` [size] has the probabilities of the outcome with each token. In total variation
+    they are at most `error`, and `slack` as in `ExactLaw`, from the law.
+    """
+
+    rows: Mapping[Hashable, NDArray[numpy.float64]]
+    runs: int
+    slack: Rational
+    error: float
+
+    def distance(self, other: Mapping[Hashable, NDArray[numpy.float64]]) -> float:
+        """Return the total variation distance from other rows, each [size]."""
+        nothing = numpy.zeros(1)
+        return 0.5 * sum(
+            float(abs(self.rows.get(outcome, nothing) - other.get(outcome, nothing)).sum())
+            for outcome in dict.fromkeys([*self.rows, *other])
+        )
+
+
+def row_law(
+    program: Callable[[], tuple[Any, Any]],
+    size: int,
+    *,
+    most_runs: int = 1_000_000,
+    is_held: bool = True,
+) -> RowLaw:
+    """Return the law of a program that returns an outcome and a token, which is in 0..size - 1.
+
+    The outcome is what `exact_law` takes, the token one whole number, in a tensor or not. A token
+    that nobody looks at is no fork of the program but a row, however many there are: so the law is
+    in doubles, and says how far it may be off. Raises as `exact_law` does, `TypeError` for a
+    program that returns anything else, and `ValueError` for a token that is out of its range.
+    """
+
+    def of_nothing(_: None) -> Any:
+        return program()
+
+    with _watching(program):
+        walks = Walks(of_nothing, [None], most_runs, read=row_readings)
+        (runs,) = _runs(walks, 1)
+    found = _row_law(runs, size)
+    if is_held:
+        hold_rows(found, program)
+    return found
+
+
+def _row_law(runs: Sequence[Made], size: int) -> RowLaw:
+    weights: dict[tuple[Hashable, Doubles], Rational] = {}
+    for run in runs:
+        probability = run.probability()
+        for found, share in run.reading:
+            pair = cast("tuple[Hashable, Doubles]", found)
+            weights[pair] = weights.get(pair, ZERO) + probability * share
+    rows: dict[Hashable, NDArray[numpy.float64]] = {}
+    error = 0.0
+    for (outcome, row), weight in weights.items():
+        _require_within(row.values, size)
+        own = rows.setdefault(outcome, numpy.zeros(size))
+        numpy.add.at(own, row.values, float(weight) * row.shares)
+        error += float(weight) * row.error
+    # A weight is cut off to a double, multiplied, and added at most so many times.
+    error += (len(weights) + 4) * UNIT * (1 + error)
+    return RowLaw(rows, len(runs), max(run.slack for run in runs), error)
+
+
+def _require_within(tokens: NDArray[numpy.int64], size: int) -> None:
+    strays = tokens[(tokens < 0) | (tokens >= size)]
+    if strays.size:
+        raise ValueError(f"the program returned token {strays[0]}, which is not in 0..{size - 1}")
+
+
 @contextlib.contextmanager
 def _watching(program: Callable[..., Any]) -> Iterator[None]:
     """Let nothing that the lane cannot follow go on unseen in a program."""
@@ -122,22 +209,26 @@ def _laws(
     program: Callable[[Subject], Any], subjects: Sequence[Subject], most_runs: int
 ) -> list[ExactLaw[Any]]:
     """Return the laws on subjects that are alike: of runs together, or else of each by itself."""
-    walks = Walks(program, subjects, most_runs)
+    return [_law(runs) for runs in _runs(Walks(program, subjects, most_runs), len(subjects))]
+
+
+def _runs(walks: Walks, count: int) -> list[list[Made]]:
+    """Return the runs on each of `count` subjects."""
     try:
-        return [_law(runs) for runs in walks.runs()]
+        return walks.runs()
     except (TooManyRuns, NondeterministicProgram, Disagreement):
         raise
     except Exception:
         # Run by run more can be followed, and it is the first run that raises what is raised.
-        return [_replayed(walks, number) for number in range(len(subjects))]
+        return [_replayed(walks, number) for number in range(count)]
 
 
-def _replayed(walks: Walks, number: int) -> ExactLaw[Any]:
-    """Return the law on a subject, run by run."""
+def _replayed(walks: Walks, number: int) -> list[Made]:
+    """Return the runs on a subject, one by one."""
     replays = walks.replays(number)
     runs = replays.runs(walks.begun(number))
     require_same(runs[0].reading, replays.made(()).reading)
-    return _law(runs)
+    return runs
 
 
 def _law(runs: Sequence[Made]) -> ExactLaw[Any]:
@@ -170,6 +261,42 @@ def hold_exact(
             one=lambda: frozen(program()),
             many=many,
         )
+
+
+def hold_rows(found: RowLaw, program: Callable[[], tuple[Any, Any]]) -> None:
+    """Hold a law of rows against real runs, as `hold_exact` does.
+
+    Tokens of a row count together, in up to 8 groups of about equal weight, and those that the law
+    excludes in none.
+    """
+    groups = {outcome: _grouped(row) for outcome, row in found.rows.items()}
+    weights = {
+        (outcome, group): exactly(float(row[groups[outcome] == group].sum()))
+        for outcome, row in found.rows.items()
+        for group in range(_GROUPS)
+    }
+    mass = total(weights.values())
+
+    def one() -> Hashable:
+        outcome, token = map(frozen, program())
+        said = number_in(token)
+        own = groups.get(outcome)
+        return outcome, None if own is None or not 0 <= said < len(own) else int(own[said])
+
+    coarse = Law({each: weight / mass for each, weight in weights.items()})
+    with _one_thread(), _uncompiled():
+        off = found.slack + exactly(found.error)
+        hold(coarse, slack=off, alone=len(coarse), rows=0, one=one, many=None)
+
+
+_GROUPS = 8
+
+
+def _grouped(row: NDArray[numpy.float64]) -> NDArray[numpy.int64]:
+    """Return the group [size] of each token of a row [size], -1 for one that has no weight."""
+    before = numpy.cumsum(row) - row
+    group = (before / max(row.sum(), numpy.finfo(float).tiny) * _GROUPS).astype(numpy.int64)
+    return numpy.where(row > 0, group.clip(0, _GROUPS - 1), -1)
 
 
 # More rows of a call than these tell little more.

@@ -60,7 +60,7 @@ def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
         yield Task("extreme.products", ("number.extreme",), (RUN,), judge_products)
     for vocabulary in _VOCABULARIES[tier]:
         judged = partial(judge_vocabulary, vocabulary)
-        yield Task(f"vocabulary.{vocabulary}", ("number.vocabulary",), (SAMPLE,), judged)
+        yield Task(f"vocabulary.{vocabulary}", ("number.vocabulary",), (EXACT, SAMPLE), judged)
 
 
 @dataclass(frozen=True)
@@ -77,26 +77,34 @@ class Given:
 
 def judge_given(requirement: str, given: Given, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the finding of a requirement on the law of a case that is given in some way."""
-    seen = observe_given(adapter, given, lane=terms.lane)
+    return [_judged(requirement, observe_given(adapter, given, lane=terms.lane))]
+
+
+def _judged(requirement: str, seen: Observation) -> Finding:
     distance, failure = law_distance(seen), likeliest_failure(seen)
     verdict = verdict_of(distance, seen.allowed, seen.slack)
     detail = failure.what if verdict == FAIL and failure is not None else ""
-    found = Finding(
+    return Finding(
         requirement, seen.case, verdict, distance, seen.allowed, seen.lane, seen.runs, detail
     )
-    return [found]
 
 
 def observe_given(adapter: Adapter, given: Given, *, lane: str) -> Observation:
     """Observe the adapter's law on a case that is given in some way. Raises as `observe` does."""
     declared = replace(declaration(adapter), dtype=given.dtype)
-    nominal = given.case.instance
+    changed = adapter if given.logits is None else OtherLogits(adapter, given.logits)
+    return _observed(changed, given.case.id, given.case.instance, declared, lane=lane)
+
+
+def _observed(
+    changed: Adapter, name: str, nominal: Instance, declared: Declaration, *, lane: str
+) -> Observation:
+    """Observe the law, on an instance, of an adapter that is given something else than is asked."""
     drafts = draft_law(as_given(nominal, declared))
     asked = [[(nominal, paths)] for paths in drafts]
-    changed = adapter if given.logits is None else OtherLogits(adapter, given.logits)
     laws = joint_laws(changed, asked, declared, lane=lane)
     return Observation(
-        case=given.case.id,
+        case=name,
         instance=as_given(nominal, declared),
         algorithm=ALGORITHMS.get(declared.algorithm),
         drafts=drafts,
@@ -328,11 +336,23 @@ _EFFORTS = {"quick": (256, 0.4), "standard": (256, 0.4), "full": (4096, 0.1)}
 
 
 def judge_vocabulary(vocabulary: int, adapter: Adapter, terms: Terms) -> list[Finding]:
-    """Return the finding of `number.vocabulary` at one size, by counting what is emitted."""
+    """Return the finding of `number.vocabulary` at one size, by its law or by samples."""
     name = f"vocabulary.{vocabulary}"
+    judged = _vocabulary_by_samples if terms.lane == SAMPLE else _vocabulary_by_law
+    found = judged(name, Scattered(adapter, vocabulary), terms)
+    return [replace(found, detail=_with_own_ids(found.detail, vocabulary))]
+
+
+def _vocabulary_by_law(name: str, scattered: Scattered, terms: Terms) -> Finding:
+    declared = declaration(scattered)
+    seen = _observed(scattered, name, few_tokens(), declared, lane=terms.lane)
+    return _judged("number.vocabulary", seen)
+
+
+def _vocabulary_by_samples(name: str, scattered: Scattered, terms: Terms) -> Finding:
     few = few_tokens()
     sampled = sample(
-        Scattered(adapter, vocabulary),
+        scattered,
         few,
         seed=terms.seed_of(name),
         effort=Effort(*_EFFORTS[terms.tier]),
@@ -344,11 +364,10 @@ def judge_vocabulary(vocabulary: int, adapter: Adapter, terms: Terms) -> list[Fi
     failed = (sampled[each] for each in asked if sampled[each].verdict == FAIL)
     tested = next(failed, sampled[law])
     # Zeros add up without rounding: what is allowed is for the tokens that are said.
-    allowed = allowed_distance(declaration(adapter), few.vocabulary, few.length)
-    found = finding(
+    allowed = allowed_distance(declaration(scattered), few.vocabulary, few.length)
+    return finding(
         "number.vocabulary", name, tested, allowed=allowed, false_alarm=terms.false_alarm
     )
-    return [replace(found, detail=_with_own_ids(found.detail, vocabulary))]
 
 
 def few_tokens() -> Instance:
@@ -365,10 +384,10 @@ def few_tokens() -> Instance:
 
 def _with_own_ids(detail: str, vocabulary: int) -> str:
     """Return words on a result of `Scattered` with the id that its adapter returned."""
-    said = re.search(r"(?<=next token )-?\d+(\.\d+)?$", detail)
+    said = re.search(r"(?<=next token )(-?\d+(?:\.\d+)?)(?:, not in 0\.\.\d+)?$", detail)
     if said is None:
         return detail
-    number = float(said[0])
+    number = float(said[1])
     own = number if number < 0 else number - len(few_tokens().target(()))
     why = "a token of probability 0" if 0 <= own < vocabulary else f"not in 0..{vocabulary - 1}"
     return f"{detail[: said.start()]}{own:.16g}, {why}"

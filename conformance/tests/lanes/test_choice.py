@@ -1,0 +1,378 @@
+"""Choices that nobody looks at: their rows, exact and in doubles, and the laws made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from torch import Tensor, tensor
+
+from draftproof.conformance.adapter import declaration
+from draftproof.conformance.exchange import Asked, columns, request
+from draftproof.conformance.lanes._choice import Bins, Choice, Image, Listed, coin, row_of
+from draftproof.conformance.lanes._noise import (
+    AT_LEAST,
+    MORE,
+    Affine,
+    Clamp,
+    Log,
+    Noise,
+    Rounded,
+    Step,
+    Uniform,
+    World,
+)
+from draftproof.conformance.lanes.exact import RowLaw, exact_law, row_law
+from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.conformance.lanes.unwatched import watched_generator
+from draftproof.conformance.loading import load_adapter
+from draftproof.conformance.precise import extended
+from draftproof.conformance.tolerance import allowed_distance
+from draftproof.reference.chance import Chance, enumerate_law, enumerate_rows
+from draftproof.reference.drafting import FixedTree
+from draftproof.reference.law import Law
+from draftproof.reference.model import Instance, Model, Row
+from draftproof.reference.rational import ZERO, Rational, exactly, rational, total
+from draftproof.reference.verifiers import ALGORITHMS
+
+Rows = Mapping[Hashable, NDArray[numpy.float64]]
+
+exact = settings(derandomize=True, deadline=None, max_examples=200)
+
+eighths = st.integers(-16, 16).map(lambda n: n / 8)
+affine = st.builds(
+    lambda scale, shift: Affine(exactly(scale), exactly(shift)), eighths.filter(bool), eighths
+)
+steps: st.SearchStrategy[list[Step]] = st.one_of(
+    st.just([]),
+    st.lists(affine, min_size=1, max_size=1),
+    st.tuples(affine, st.just(Clamp(rational(0), rational("1/2")))).map(list),
+    st.tuples(affine, st.just(Rounded(3, -5))).map(list),
+    st.just([Log(), Affine(rational(-1), rational(0))]),
+)
+edges = st.lists(eighths, max_size=6).map(sorted)
+limits = st.tuples(st.integers(0, 7), st.integers(1, 8)).map(
+    lambda ends: (rational(min(ends)) / 8, rational(max(ends[1], ends[0] + 1)) / 8)
+)
+
+
+def bins_of(chain: list[Step], edges: list[float], relation: str) -> Bins:
+    return Bins(Noise(Uniform()).then(*chain), numpy.array(edges, numpy.float64), relation)
+
+
+def one_by_one(bins: Bins, world: World) -> int:
+    """Return the bin, found by comparing with one edge after another."""
+    numbered = enumerate(map(extended, bins.edges.tolist()))
+    passed = (i for i, e in numbered if not bins.noise.compare(bins.relation, e, world))
+    return next(passed, len(bins.edges))
+
+
+@exact
+@given(chain=steps, edges=edges, relation=st.sampled_from([MORE, AT_LEAST]), within=limits)
+def test_a_bin_is_what_comparisons_with_all_edges_find(
+    chain: list[Step], edges: list[float], relation: str, within: tuple[Rational, Rational]
+) -> None:
+    bins = bins_of(chain, edges, relation)
+
+    def law(decide: Callable[[World], int]) -> Law[Any]:
+        def program(chance: Chance) -> Any:
+            world = World(chance)
+            world.known[bins.noise.uniform] = within
+            return decide(world), world.known[bins.noise.uniform]
+
+        return enumerate_law(program)
+
+    found = law(bins.decide)
+    assert found == law(lambda world: one_by_one(bins, world))
+    world = World(None)  # type: ignore[arg-type]  # nothing is asked of it
+    world.known[bins.noise.uniform] = within
+    row = bins.row(world)
+    shares = dict(zip(row.values, row.shares(), strict=True))
+    assert Law(shares) == found.map(lambda each: each[0])
+
+
+@exact
+@given(chain=steps, edges=edges, within=limits)
+def test_doubles_are_as_near_as_they_say(
+    chain: list[Step], edges: list[float], within: tuple[Rational, Rational]
+) -> None:
+    bins = bins_of(chain, edges, AT_LEAST)
+    world = World(None)  # type: ignore[arg-type]  # nothing is asked of it
+    world.known[bins.noise.uniform] = within
+    row, found = bins.row(world), bins.doubles(world)
+    right = dict(zip(row.values, row.shares(), strict=True))
+    off = {value: exactly(share) for value, share in zip(*plain(found), strict=True)}
+    distance = total(abs(right.get(v, ZERO) - off.get(v, ZERO)) for v in {*right, *off}) / 2
+    assert distance <= exactly(found.error)
+
+
+def plain(found: Any) -> tuple[list[int], list[float]]:
+    return found.values.tolist(), found.shares.tolist()
+
+
+def test_a_bound_of_doubles_is_needed_and_kept() -> None:
+    """Edges in thirds are rounded, a narrow interval makes it worse, and the bound knows."""
+    bins = bins_of(
+        [Affine(rational(3), rational("1/3"))], [1 / 3 + i / 64 for i in range(64)], MORE
+    )
+    world = World(None)  # type: ignore[arg-type]  # nothing is asked of it
+    world.known[bins.noise.uniform] = rational("1/64"), rational("1/3")
+    row, found = bins.row(world), bins.doubles(world)
+    right = dict(zip(row.values, row.shares(), strict=True))
+    distance = sum(abs(right[v] - exactly(s)) for v, s in zip(*plain(found), strict=True)) / 2
+    assert 0 < distance <= exactly(found.error) < exactly(1e-12)
+
+
+def test_rows_of_draws() -> None:
+    world = World(None)  # type: ignore[arg-type]  # nothing is asked of it
+    thirds = Choice.of(Listed((5, 6, 7), (rational(1), rational(0), rational(2))))
+    doubled = Choice.of(Image(thirds, lambda values: values * 2))
+    assert (row_of(thirds, world).values, row_of(thirds, world).shares()) == (
+        [5, 7],
+        [rational("1/3"), rational("2/3")],
+    )
+    assert row_of(doubled, world).values == [10, 14]
+    assert row_of(Choice.of(coin(rational("1/4"))), world).values == [1, 0]
+    world.known[thirds] = 7
+    assert row_of(doubled, world).values == [14]
+
+
+# --- whole numbers of choices ------------------------------------------------------------------
+
+WEIGHTS = tensor([1.0, 2.0, 0.0, 5.0])
+WHOLE: list[Callable[[Tensor], Tensor]] = [
+    lambda x: x + 3,
+    lambda x: 3 - x,
+    lambda x: -x,
+    lambda x: x * 4 + torch.arange(2),
+    lambda x: torch.minimum(x, tensor([2])),
+    lambda x: torch.maximum(tensor([[1], [3]]), x),
+    lambda x: x.clamp(1, 2),
+    lambda x: x.clamp(max=tensor([1])),
+    lambda x: torch.add(x, 2, alpha=3),
+    lambda x: torch.sub(tensor([9]), x, alpha=2),
+    lambda x: x.clone().add_(tensor([5])),
+    lambda x: torch.full((1,), 7).mul_(x),
+    lambda x: (x.int() + 2**31 - 2).long(),
+    lambda x: torch.where(tensor([True, False]), x + 1, 9),
+]
+
+
+@pytest.mark.parametrize("whole", WHOLE)
+def test_a_whole_number_that_is_computed_from_a_draw_is_a_row(
+    whole: Callable[[Tensor], Tensor],
+) -> None:
+    def unread() -> Tensor:
+        return whole(torch.multinomial(WEIGHTS, 1))
+
+    def read() -> Any:
+        drawn = torch.multinomial(WEIGHTS, 1)
+        assert drawn.tolist() != [9]
+        return [whole(drawn).tolist()]
+
+    found, looked_at = exact_law(unread), exact_law(read)
+    assert (found.runs, looked_at.runs) == (1, 3)
+    assert {(each,): weight for each, weight in found.law.items()} == looked_at.law.weights
+
+
+LOOKING: list[Callable[[Tensor], Any]] = [
+    lambda x: x + x,
+    lambda x: x * torch.multinomial(WEIGHTS, 1),
+    lambda x: torch.multinomial(WEIGHTS, 2, replacement=True) - x,
+    lambda x: x + 0.5,
+    lambda x: x.float() + 1,
+    lambda x: torch.add(torch.zeros(1, dtype=torch.int32), x),
+    lambda x: x // 2,
+]
+
+
+@pytest.mark.parametrize("whole", LOOKING)
+def test_what_is_more_than_whole_numbers_of_one_choice_is_looked_at(
+    whole: Callable[[Tensor], Any],
+) -> None:
+    assert exact_law(lambda: whole(torch.multinomial(WEIGHTS, 1))).runs >= 3
+
+
+def test_torch_says_in_its_own_words_what_does_not_go_together() -> None:
+    def program() -> str:
+        try:
+            (torch.randint(3, (2,)) + torch.ones(3, dtype=torch.int64)).sum()
+        except RuntimeError as error:
+            return str(error)
+        return "it went"
+
+    assert {*exact_law(program).law} == {program()}
+
+
+# --- laws that are rows ------------------------------------------------------------------------
+
+
+def two_rows(vocabulary: int) -> Tensor:
+    generator = torch.Generator().manual_seed(vocabulary)
+    return torch.rand(2, vocabulary, generator=generator, dtype=torch.float64)
+
+
+def drawn_from(rows: Tensor) -> Callable[[], tuple[Any, Tensor]]:
+    """Return what tosses a coin, and draws a token from one of two rows by inverting its sum."""
+
+    def program() -> tuple[Any, Tensor]:
+        u = torch.rand(2, dtype=torch.float64)
+        is_heads = bool(u[0] < 0.3)
+        sums = rows[int(is_heads)].cumsum(0)
+        return is_heads, torch.searchsorted(sums, u[1] * sums[-1], right=True)
+
+    return program
+
+
+def test_a_law_of_rows_is_the_exact_law() -> None:
+    program = drawn_from(two_rows(50))
+    right, found = exact_law(program).law, row_law(program, 50)
+    distance = found.distance(
+        {
+            heads: numpy.array([float(right[heads, token]) for token in range(50)])
+            for heads in (False, True)
+        }
+    )
+    assert found.runs == 2
+    assert 0 < found.error < 1e-12
+    assert distance <= found.error
+
+
+def test_a_law_of_rows_is_known_of_many_tokens() -> None:
+    rows = two_rows(150_000)
+    found = row_law(drawn_from(rows), 150_000)
+    heads = exactly(0.3)
+    shares = (rows / rows.sum(-1, keepdim=True)).numpy()
+    right: Rows = {False: float(1 - heads) * shares[0], True: float(heads) * shares[1]}
+    # A running sum of n doubles is off by n roundings of its last.
+    assert found.distance(right) <= found.error + 150_000 * 2.0**-53
+    assert found.error < 1e-8
+
+
+def test_rows_of_races_and_of_draws_with_weights() -> None:
+    weights = WEIGHTS.double()
+
+    def race() -> tuple[int, Tensor]:
+        return 0, (weights / torch.empty(4, dtype=torch.float64).exponential_()).argmax()
+
+    def drawn() -> tuple[int, Tensor]:
+        return 0, torch.multinomial(weights, 1)
+
+    for program in (race, drawn):
+        found = row_law(program, 4)
+        assert found.runs == 1
+        assert found.distance({0: numpy.array([0.125, 0.25, 0, 0.625])}) <= found.error
+
+
+def test_an_outcome_that_is_a_choice_is_made() -> None:
+    def program() -> tuple[Tensor, Tensor]:
+        first = torch.randint(2, (1,))
+        return first, torch.multinomial(WEIGHTS, 1)
+
+    found = row_law(program, 4)
+    assert {*found.rows} == {(0,), (1,)}
+    assert found.runs == 1
+
+
+def test_the_outcome_may_be_the_token() -> None:
+    def program() -> tuple[Tensor, Tensor]:
+        token = torch.multinomial(WEIGHTS, 1)
+        return token, token
+
+    assert {
+        outcome: row.nonzero()[0].tolist() for outcome, row in row_law(program, 4).rows.items()
+    } == {(0,): [0], (1,): [1], (3,): [3]}
+
+
+@pytest.mark.parametrize(
+    ("program", "size", "error", "said"),
+    [
+        (lambda: (0, torch.randint(9, (1,))), 8, ValueError, "token 8, which is not in 0..7"),
+        (lambda: (0, torch.randint(2, (1,)) - 1), 8, ValueError, "token -1, which is not in"),
+        (lambda: (0, 1, 2), 8, TypeError, "must return a pair"),
+        (lambda: (0, torch.randint(2, (2,))), 8, TypeError, "a whole number with its outcome"),
+        (lambda: (0, 0.5), 8, TypeError, r"got 0\.5"),
+        (lambda: (0, "x"), 8, TypeError, "got 'x'"),
+        (lambda: (0, torch.rand(1)), 8, OpaqueRandomness, "is continuous"),
+    ],
+)
+def test_what_is_no_outcome_and_token_is_refused(
+    program: Callable[[], Any], size: int, error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        row_law(program, size)
+
+
+def counted(vocabulary: int, seed: int, all_of: int = 2**22) -> Row:
+    """Return a row of multiples of 2**-22, which floats hold exactly."""
+    random = numpy.random.default_rng(seed)
+    counts = random.multinomial(all_of, random.dirichlet(numpy.full(vocabulary, 0.3)))
+    return tuple(rational(int(count)) / all_of for count in counts)
+
+
+def rows_of(name: str, asked: Asked) -> RowLaw:
+    """Return the law of an adapter on one request, a row for each accepted length."""
+    adapter, (instance, _) = load_adapter(name), asked
+    declared = declaration(adapter)
+    generator = watched_generator(declared.device)
+
+    def program() -> tuple[Tensor, Tensor]:
+        given = replace(request([asked], declared), generator=generator)
+        accepted, _, token = columns(adapter.verify(given), 1)
+        return accepted, token
+
+    return row_law(program, instance.vocabulary)
+
+
+def reference_rows(name: str, asked: Asked) -> Rows:
+    instance, paths = asked
+    drafts = FixedTree(paths, instance)
+
+    def program(chance: Chance) -> tuple[tuple[int], int]:
+        said = ALGORITHMS[name].verify(drafts, instance, chance)
+        return (len(said.accepted),), said.next_token
+
+    found = enumerate_rows(program, instance.vocabulary)
+    return {outcome: numpy.array([*map(float, row)]) for outcome, row in found.items()}
+
+
+@pytest.mark.parametrize("name", ["token", "block"])
+def test_verifiers_of_thousands_of_tokens_have_the_law_of_the_reference(name: str) -> None:
+    vocabulary = 4099
+    target, draft = (
+        Model(which, vocabulary, {(): counted(vocabulary, seed)}, context_free=True)
+        for seed, which in enumerate(("target", "draft"))
+    )
+    instance = Instance(target, draft, length=2)
+    likely = sorted(range(vocabulary), key=lambda token: draft(())[token], reverse=True)
+    asked: Asked = (instance, ((likely[0], likely[3]),))
+    found, right = rows_of(f"torch-{name}", asked), reference_rows(name, asked)
+    allowed = allowed_distance(declaration(load_adapter(f"torch-{name}")), vocabulary, 2)
+    # A weight of the reference is rounded once.
+    assert found.distance(right) <= float(allowed) + found.error + 2.0**-53
+    assert found.distance(right) < 1e-6
+    assert {*found.rows} <= {(0,), (1,), (2,)}
+
+
+def test_a_row_that_lacks_a_token_is_seen_among_thousands() -> None:
+    """A verifier that never says the last token of its row, which is one of 4,099."""
+    rows = two_rows(4099)
+
+    def wrong() -> tuple[Any, Tensor]:
+        heads, token = drawn_from(rows)()
+        return heads, token.clamp(max=4097)
+
+    right, found = row_law(drawn_from(rows), 4099), row_law(wrong, 4099)
+    last = rows[:, -1] / rows.sum(-1)
+    heads = 0.3
+    lost = float((1 - heads) * last[0] + heads * last[1])
+    assert abs(found.distance(right.rows) - lost) <= found.error + right.error + 4099 * 2.0**-53
+    assert found.runs == right.runs == 2
+    assert lost > 1e-6
