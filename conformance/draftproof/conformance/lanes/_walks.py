@@ -49,6 +49,10 @@ class Walks:
         self._most_runs = most_runs
         self._outcomes = [0] * len(subjects)
         self._found: list[list[Made]] = [[] for _ in subjects]
+        self._samples: list[tuple[int, Made]] = []
+        """Runs that are made again by themselves, and their subjects."""
+        self._together: set[int] = set()
+        """The subjects of which several runs went together, or one with those of others."""
         self._waiting: list[list[Run]] = []
         self._walk: Walk | None = None
         self._identities = Identities()
@@ -65,9 +69,9 @@ class Walks:
         ]
         while self._waiting:
             self._walk_through(self._waiting.pop(0))
-        for subject, found in enumerate(self._found):
-            # The last one found has gone another way than the first, by which walks are led.
-            self._require_again(subject, found[-1])
+        alone = {*range(len(self._subjects))} - self._together
+        for subject, made in [*self._samples, *((each, self._found[each][-1]) for each in alone)]:
+            self._require_again(subject, made)
         return [sorted(own, key=_order) for own in self._found]
 
     def begun(self, subject: int) -> tuple[Answer, ...]:
@@ -109,6 +113,11 @@ class Walks:
         runs = [self._made(walk, run, own) for run, own in zip(walk.runs, kept, strict=True)]
         for run, made in zip(walk.runs, runs, strict=True):
             self._found[run.subject].append(made)
+        if len(runs) > 1:
+            self._together |= {run.subject for run in walk.runs}
+            # The first leads the walk: the last, and one between, have gone another way.
+            for number in {len(runs) - 1, len(runs) * 3 // 8}:
+                self._samples.append((walk.runs[number].subject, runs[number]))
         self._waiting += walk.left
         self._walk = None
 
