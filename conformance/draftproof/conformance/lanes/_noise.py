@@ -15,7 +15,7 @@ is dropped and its effect on the law, at most the constant itself, is added to `
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf, isnan
 from typing import Any, TypeAlias
 
@@ -251,11 +251,18 @@ class Noise:
 
     uniform: Uniform
     steps: tuple[Step, ...] = ()
+    range: Range = field(default=(ZERO, ONE), compare=False)
+    """An interval that holds the number: what the steps make of 0 and 1."""
+
+    def afresh(self) -> Noise:
+        """Return another number of the same law."""
+        return Noise(Uniform(), self.steps, self.range)
 
     def then(self, *steps: Step) -> Noise:
         """Return the number after further steps; two affine steps in a row become one."""
-        chain = list(self.steps)
+        chain, inside = list(self.steps), self.range
         for step in steps:
+            inside = step.image(*inside)
             last = chain[-1] if chain else None
             if isinstance(step, Affine) and isinstance(last, Affine):
                 chain[-1] = Affine(step.scale * last.scale, step.scale * last.shift + step.shift)
@@ -263,22 +270,12 @@ class Noise:
                 chain.append(step)
             if chain[-1] == Affine(ONE, ZERO):
                 chain.pop()
-        changed = Noise(self.uniform, tuple(chain))
-        changed.range()
-        return changed
-
-    def range(self) -> Range:
-        """Return an interval that holds the number."""
-        low: Extended = ZERO
-        high: Extended = ONE
-        for step in self.steps:
-            low, high = step.image(low, high)
-        return low, high
+        return Noise(self.uniform, tuple(chain), inside)
 
     def can_be(self, value: Extended) -> bool:
         """Return whether the number is this end of its range with positive probability."""
         is_coarse = any(isinstance(step, (Clamp, Rounded)) for step in self.steps)
-        return is_coarse and value in self.range()
+        return is_coarse and value in self.range
 
     def compare(self, relation: str, edge: Extended, world: World) -> bool:
         """Decide `self relation edge`. Events of probability zero do not happen."""
@@ -356,8 +353,8 @@ def ranking(contenders: Sequence[Noise | float], *, largest: bool) -> tuple[Rank
     """
     noises = {i: c for i, c in enumerate(contenders) if isinstance(c, Noise)}
     known = {i: float(c) for i, c in enumerate(contenders) if not isinstance(c, Noise)}
-    low = min(noise.range()[0] for noise in noises.values())
-    high = max(noise.range()[1] for noise in noises.values())
+    low = min(noise.range[0] for noise in noises.values())
+    high = max(noise.range[1] for noise in noises.values())
     above = [i for i, value in known.items() if isnan(value) or value >= high]
     below = [i for i, value in known.items() if value <= low and i not in above]
     if len(above) + len(below) < len(known):

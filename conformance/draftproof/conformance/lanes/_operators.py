@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from itertools import pairwise, product
+from itertools import pairwise
 from math import copysign, inf, isinf, isnan, nan
 from typing import Any
 
@@ -37,7 +37,6 @@ from draftproof.conformance.lanes._noise import (
     Ranking,
     Reciprocal,
     Rounded,
-    Uniform,
     World,
     ranking,
 )
@@ -249,7 +248,7 @@ class Interpreter:
             steps = _narrow_uniform(out.dtype)
             if (low, high) != (ZERO, ONE):
                 raise NotUnderstood("draws narrow noise from an interval that is not 0..1")
-        return self._fresh(out, lambda: Noise(Uniform()).then(*steps))
+        return self._fresh(out, Noise(SPENT).then(*steps).afresh)
 
     def _draw_exponential(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         out = drawn(func, args, kwargs)
@@ -257,7 +256,7 @@ class Interpreter:
         steps: list[Log | Affine | Rounded] = [Log(), Affine(-1 / rate, ZERO)]
         if out.dtype in _NARROW:
             steps.append(Rounded(*_NARROW[out.dtype]))
-        return self._fresh(out, lambda: Noise(Uniform()).then(*steps))
+        return self._fresh(out, Noise(SPENT).then(*steps).afresh)
 
     def _draw_bernoulli(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         given = _bound(func, args, kwargs)
@@ -426,8 +425,7 @@ class Interpreter:
             return 0
 
         new_ids = _each(ids, image)
-        for place, constant in constants.items():
-            out[_position(place, out.shape)] = constant
+        _write(out, constants)
         self._attach(out, new_ids)
         return out
 
@@ -519,12 +517,13 @@ class Interpreter:
         ids, others = self._operands(args[:2])
         out: Tensor = func(*args, **kwargs)
         name = _name(func)
+        constants: dict[int, float] = {}
 
         def image(place: int, identity: int) -> int:
             noise = self.identities.number(abs(identity))
             assert isinstance(noise, Noise)
             if isnan(others[place]):
-                out[_position(place, out.shape)] = name == "ne"
+                constants[place] = name == "ne"
                 return 0
             edge = extended(others[place])
             if name in _RELATIONS:
@@ -539,7 +538,9 @@ class Interpreter:
 
             return self._id(Choice(lambda world: int(equals(world) == (name == "eq"))))
 
-        self._attach(out, _each(ids, image))
+        images = _each(ids, image)
+        _write(out, constants)
+        self._attach(out, images)
         return out
 
     def _classify(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
@@ -711,7 +712,7 @@ class _Operation:
         return noise.then(Affine(ONE, exactly(shift)))
 
     def sign(self, noise: Noise) -> int:
-        low, high = noise.range()
+        low, high = noise.range
         if low < 0 < high or noise.can_be(ZERO):
             raise NotUnderstood("combines noise of either sign with zero or infinity")
         return 1 if low >= 0 else -1
@@ -751,7 +752,7 @@ class _Operation:
         return self.noise.then(Reciprocal())
 
     def power(self) -> Noise | float:
-        low, high = self.noise.range()
+        low, high = self.noise.range
         if not self.first or low < 0:
             raise NotUnderstood("raises to a power what is not positive noise")
         if self.other == 0:
@@ -974,6 +975,9 @@ def _is_whole(argument: Any) -> bool:
     return argument is None or type(argument) is int
 
 
-def _position(place: int, shape: torch.Size) -> tuple[int, ...]:
-    """Return the index of the `place`-th element in row-major order."""
-    return tuple(list(product(*map(range, shape)))[place])
+def _write(out: Tensor, constants: dict[int, float]) -> None:
+    """Write numbers into elements of a tensor, counted in row-major order, from first to last."""
+    if constants:
+        where = torch.zeros(out.numel(), dtype=torch.bool)
+        where[[*constants]] = True
+        out.masked_scatter_(where.view(out.shape), torch.tensor([*constants.values()]).to(out))
