@@ -100,16 +100,23 @@ def missing(lock: dict[str, list[Requirement]], asked: Iterable[str]) -> set[str
             if (name, extra) in seen:
                 continue
             seen.add((name, extra))
-            try:
-                needed = importlib.metadata.requires(name) or []
-            except importlib.metadata.PackageNotFoundError:
-                continue
-            for text in needed:
+            for text in needed(name, pins):
                 inner = Requirement(text)
                 if not inner.marker or inner.marker.evaluate({"extra": extra}):
                     inner.marker = None
                     waiting.append(inner)
     return lacking
+
+
+def needed(name: str, pins: Iterable[Requirement]) -> list[str]:
+    """Return what a distribution needs, nothing where another version than the locked is here."""
+    try:
+        here = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    if pins and not any(pin.specifier.contains(here) for pin in pins):
+        return []
+    return importlib.metadata.requires(name) or []
 
 
 def test_all_that_the_action_installs_is_locked() -> None:

@@ -534,8 +534,9 @@ def test_the_browser_computes_with_the_reference(page: Any) -> None:
     assert shown(page) == lengths(MOTIVATING)
     assert shown(page)["block"] == "11/9"
     assert shown(page)["token"] == "10/9"
+    _note_when_it_begins(page)
     part(page, "compute").click()
-    page.locator("draft-playground:not([data-state=finished])").wait_for()
+    page.wait_for_function("() => window.hasBegun")
     wait_until(page, "finished")
     assert shown(page) == lengths(MOTIVATING)
 
@@ -545,6 +546,20 @@ def test_the_browser_computes_with_the_reference(page: Any) -> None:
     _shows_refusals_in_their_place(page)
     _stops_and_goes_on(page)
     _stops_what_cannot_be_interrupted(page)
+
+
+def _note_when_it_begins(page: Any) -> None:
+    """Note that a computation has begun, however soon it ends."""
+    page.evaluate(
+        """() => {
+            const note = records => {
+                window.hasBegun ||= records.some(each => each.oldValue !== "finished");
+            };
+            const playground = document.querySelector("draft-playground");
+            new MutationObserver(note).observe(
+                playground, { attributeFilter: ["data-state"], attributeOldValue: true });
+        }"""
+    )
 
 
 def _open(page: Any, document: Document) -> None:

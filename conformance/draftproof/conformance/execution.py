@@ -33,6 +33,7 @@ from draftproof.conformance.finding import (
     findings_to_json,
 )
 from draftproof.conformance.identity import environment, suite
+from draftproof.conformance.lanes._interpreted import patched_once
 from draftproof.conformance.lanes.sample import Course, Look, Standing, after, drawn, started
 from draftproof.conformance.lanes.unwatched import Held, holding
 from draftproof.conformance.loading import load_adapter, source_digest
@@ -264,7 +265,7 @@ def _known_as(work: Work) -> Adapter | _Named:
 def _share(
     known_as: Adapter | _Named, index: int, share: int, course: Course
 ) -> tuple[int, int, list[Look]]:
-    with _ALONE:
+    with _ALONE, patched_once():
         return index, share, list(drawn(course, _loaded(known_as), share))
 
 
@@ -281,7 +282,7 @@ def _whole(
     blind: Mapping[str, str],
     sampled: bool,  # noqa: FBT001  # joblib passes it on
 ) -> tuple[int, None, Judged]:
-    with _ALONE, holding(terms.seed_of(f"{task.case}/unwatched")) as held:
+    with _ALONE, patched_once(), holding(terms.seed_of(f"{task.case}/unwatched")) as held:
         adapter = _loaded(known_as)
         with knowing(_known_of(adapter)):
             return index, None, _seen(adapter, task, terms, blind, held, sampled=sampled)

@@ -100,6 +100,23 @@ def load_adapter(name: str) -> Adapter:
     return adapter  # type: ignore[no-any-return]  # declaration has checked it
 
 
+def other_backend(adapter: Any) -> Adapter | None:
+    """Return the adapter that one declares it agrees with (`same_as`), None where it has none.
+
+    Raises as `load_adapter` does.
+    """
+    other: Adapter | str | None = getattr(adapter, "same_as", None)
+    return load_adapter(other) if isinstance(other, str) else other
+
+
+def twin_of(adapter: Any) -> Adapter | None:
+    """Return the other backend of an adapter, None where it has none, or one that does not load."""
+    try:
+        return other_backend(adapter)
+    except Exception:
+        return None
+
+
 def _unknown(name: str) -> str:
     """Return what is wrong with the name of no adapter, and what would be correct."""
     file = name.removesuffix(":")

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -28,6 +29,7 @@ from draftproof.conformance.lanes.exact import ExactLaw, TooManyRuns, exact_laws
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.lanes.probe import ProbedLaw, hold_probed, probed_laws
 from draftproof.conformance.lanes.unwatched import watched_generator
+from draftproof.conformance.loading import twin_of
 from draftproof.conformance.tolerance import allowed_distance
 from draftproof.reference.chance import NondeterministicProgram
 from draftproof.reference.drafting import Drafts, draft_law
@@ -333,17 +335,19 @@ def _probed(
 def _probed_alike(
     adapter: Adapter, requests: Sequence[Sequence[Asked]], declared: Declaration
 ) -> tuple[ProbedLaw[tuple[Outcome, ...]], ...]:
-    def verify(subjects: Sequence[int]) -> list[tuple[Outcome, ...]]:
+    def verify(asked: Adapter, subjects: Sequence[int]) -> list[tuple[Outcome, ...]]:
         rows = [row for subject in subjects for row in requests[subject]]
-        flat = iter(verified(as_loaded(adapter), rows, declared))
+        flat = iter(verified(as_loaded(asked), rows, declared))
         return [tuple(islice(flat, len(requests[subject]))) for subject in subjects]
 
     vocabulary = requests[0][0][0].vocabulary
+    other = twin_of(adapter)
     return probed_laws(
-        verify,
+        partial(verify, adapter),
         len(requests),
         batched=declared.batch,
         vocabulary=vocabulary,
         most_runs=_MOST_RUNS,
         at_once=declared.at_once,
+        twin=None if other is None else partial(verify, other),
     )

@@ -176,11 +176,12 @@ def _dask_result(client: Any, future: Any) -> Any:
 
     alone = 0
     while alone < _PATIENCE:
+        is_done = future.done()
         try:
-            return future.result(timeout=1)
-        except TimeoutError:
-            if future.done():
-                raise  # it is the program's own
+            return future.result(timeout=_PATIENCE if is_done else 1)
+        except TimeoutError as error:
+            if is_done:
+                raise WorkersFailed(f"a worker's result was not had: {told_of(error)}") from error
         except (KilledWorker, FutureCancelledError, OSError) as error:
             raise WorkersFailed(f"the cluster failed: {told_of(error)}") from error
         is_at_work = client.status == "running" and client.ncores()

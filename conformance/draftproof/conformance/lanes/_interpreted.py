@@ -18,18 +18,27 @@ from draftproof.conformance.lanes._launches import recorded
 
 @contextmanager
 def patched_once() -> Iterator[None]:
-    """Let the interpreter patch its language once in a launch, where it is there and does so."""
+    """Let the interpreter patch its language once in a launch, where it is there and does so.
+
+    Within such a context another does nothing.
+    """
     interpreter = sys.modules.get("triton.runtime.interpreter")
-    if interpreter is None or not hasattr(interpreter, "_LangPatchScope"):
+    if interpreter is None or not hasattr(interpreter, "_LangPatchScope") or _PATCHING:
         yield
         return
     patch = interpreter._patch_lang
     vars(interpreter)["_patch_lang"] = _once(patch, interpreter.tl)
+    _PATCHING.append(interpreter)
     try:
         with recorded(interpreter):
             yield
     finally:
+        _PATCHING.clear()
         vars(interpreter)["_patch_lang"] = patch
+
+
+_PATCHING: list[ModuleType] = []
+"""The interpreter, while it patches its language once."""
 
 
 def _once(patch: Callable[[Any], Any], language: ModuleType) -> Callable[[Any], Any]:

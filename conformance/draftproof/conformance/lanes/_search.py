@@ -173,6 +173,21 @@ class Searcher:
                 return node
         raise self._opaque(min(flips))
 
+    def is_one(self, box: Box, outcome: Hashable) -> Search[bool]:
+        """Return whether `explored` would find one outcome in a box, and that this is it."""
+        sample = yield from self._sampled(box, [])
+        if any(seen != outcome for _, seen in sample):
+            return False
+        flips = yield from self._flips(box, sample)
+        return not flips
+
+    def wall(self, box: Box, column: int, at: int, below: Node, above: Node) -> Wall:
+        """Return the wall between two parts of a box."""
+        share = rational(at - int(box.low[column])) / int(box.high[column] - box.low[column])
+        is_exact = self._tape.owners[column].law == "uniform"
+        error = ZERO if is_exact else self._tape.vocabulary * _DOUBLES
+        return Wall(column, at, share, error, below, above)
+
     def corrected(self, tree: Node, point: Point, outcome: Hashable) -> Search[Node]:
         """Search a leaf again that holds a point with another outcome.
 
@@ -365,12 +380,9 @@ class Searcher:
         self._walls[column][wall] += 1
         if len(self._walls[column]) > self._most_walls:
             raise self._opaque(column)
-        share = rational(wall - int(box.low[column])) / int(box.high[column] - box.low[column])
         parts = box.split(column, wall)
         below, above = yield from together([self.explored(part, sample) for part in parts])
-        is_exact = self._tape.owners[column].law == "uniform"
-        error = ZERO if is_exact else self._tape.vocabulary * _DOUBLES
-        return Wall(column, wall, share, error, below, above)
+        return self.wall(box, column, wall, below, above)
 
     # --- races --------------------------------------------------------------------------
 

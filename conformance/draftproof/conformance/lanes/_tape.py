@@ -27,6 +27,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch._ops import OpOverload
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from draftproof.conformance.lanes import _operators as operators
@@ -86,6 +87,14 @@ class Tape:
         self.is_sealed = False
         self.calls = 0
         self._foreign: list[torch.Generator] = []
+
+    @property
+    def form(self) -> list[tuple[object, ...]]:
+        """What two programs have in common that draw the same noise: all but where they draw it."""
+        return [
+            (b.call, b.law, b.dtype, b.first, b.width, b.numbers, b.raced)
+            for b in dict.fromkeys(self.owners)
+        ]
 
     def meet(self, generator: torch.Generator | None, operator: str) -> None:
         """Note the generator of a draw. Raises `OpaqueRandomness` where there is a new one a call.
@@ -252,6 +261,45 @@ class Playback(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
             high = 1 + (torch.iinfo(out.dtype).max if top is None else int(top))
         indices = self._drawn(operator, "discrete", high - low, out)
         return torch.from_numpy(low + indices)
+
+
+class Shallow:
+    """Answers the random functions of torch that one run of a program calls itself.
+
+    What operators draw of their own is not seen: for programs of which nothing is believed.
+    """
+
+    def __init__(self, tape: Tape, points: Sequence[Point]) -> None:
+        self._playback = Playback(tape, points)
+        self._mode = _Calls(self._playback)
+
+    def __enter__(self) -> Shallow:
+        self._mode.__enter__()  # type: ignore[no-untyped-call]  # torch is
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._mode.__exit__(*raised)  # type: ignore[no-untyped-call]  # torch is
+
+    @property
+    def drawn(self) -> list[Block]:
+        """What was drawn."""
+        return self._playback.drawn
+
+    def finish(self) -> None:
+        """Raise what was raised inside of the program, which may have caught it."""
+        self._playback.finish()
+
+
+class _Calls(TorchFunctionMode):
+    def __init__(self, playback: Playback) -> None:
+        super().__init__()
+        self._playback = playback
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "").rstrip("_") not in _FED:
+            return func(*args, **(kwargs or {}))
+        with self._playback:
+            return func(*args, **(kwargs or {}))
 
 
 _FED: dict[str, Callable[[Playback, str, Tensor, dict[str, Any]], Tensor]] = {

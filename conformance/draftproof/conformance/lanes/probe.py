@@ -22,7 +22,8 @@ so a coin's probability is a count of the generator's own numbers, the number 0 
   at its least and at its largest, and with all numbers at these ends at once (as many as there are
   tokens, which may be clocks, near them: in the outer 2**-12 of float32's numbers);
 * a wall goes through all of it, if the same one shows in two contexts: other points at random, or,
-  where they do not show it, points half of which are the first's. One will do, if none shows it;
+  where they do not show it, points half of which are the first's. One will do, if none shows it. So
+  it is where a twin's boxes foretell the wall, in up to four contexts;
 * V clocks race there, if the rates that duels between them tell foretell 24 outcomes, 12 of them on
   noise on which all clocks are as likely to ring first.
 
@@ -46,11 +47,12 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
 
 from draftproof.conformance.lanes import _foreign as foreign
+from draftproof.conformance.lanes._confirm import confirmed
 from draftproof.conformance.lanes._interpreted import patched_once
 from draftproof.conformance.lanes._race import Search
 from draftproof.conformance.lanes._search import (
@@ -62,7 +64,16 @@ from draftproof.conformance.lanes._search import (
     law_of,
     unsteady,
 )
-from draftproof.conformance.lanes._tape import NOWHERE, Block, Playback, Point, RowsMixed, Tape
+from draftproof.conformance.lanes._streams import seeded
+from draftproof.conformance.lanes._tape import (
+    NOWHERE,
+    Block,
+    Playback,
+    Point,
+    RowsMixed,
+    Shallow,
+    Tape,
+)
 from draftproof.conformance.lanes.exact import TooManyRuns, _one_thread, _uncompiled
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.lanes.unwatched import hold
@@ -79,6 +90,9 @@ _MOST_ROWS = 4096
 # The most sections that an interval is cut into at a time: twice as many would spare an eighth of
 # the calls of a wall, but each row costs time here, whatever it costs the program.
 _MOST_SECTIONS = 128
+
+# A call of a twin costs little.
+_FEW_SECTIONS = 32
 
 # Points of a subject that are run twice before anything else.
 _REPEATED = 8
@@ -113,6 +127,7 @@ def probed_laws(
     most_runs: int = 200_000,
     held_back: int = 512,
     at_once: int = 1,
+    twin: Callable[[Sequence[int]], Sequence[Outcome]] | None = None,
 ) -> tuple[ProbedLaw[Outcome], ...]:
     """Return the law of the outcome of each of the subjects 0..`subjects` - 1.
 
@@ -123,12 +138,20 @@ def probed_laws(
     Where `at_once` rows of a batch cost about as much as one, walls are found in fewer calls, of
     more rows: of so many times as many.
 
+    A `twin` is another program, faster, that should do the same. The boxes of its noise are found
+    first, and then confirmed of the program's own, in a few calls; where they are not, its noise is
+    searched. What the twin does decides nothing.
+
     Where laws are held against real runs (`unwatched.holding`), so are these.
 
     Outcomes are told apart by `==`. Raises `OpaqueRandomness`, `TooManyRuns`, and whatever the
     program raises.
     """
     refusal = None
+    program = _Program(verify, vocabulary, most_runs, held_back, at_once, [0] * subjects)
+    batched = batched and subjects > 0
+    with _one_thread(), _uncompiled(), patched_once():
+        foretold = _foretold(program, twin) if batched and twin is not None else None
     with (
         foreign.generators_untouched(partial(verify, (0,))),
         _one_thread(),
@@ -136,8 +159,7 @@ def probed_laws(
         patched_once(),
     ):
         try:
-            program = _Program(verify, vocabulary, most_runs, held_back, at_once, [0] * subjects)
-            laws = _laws(program, batched=batched and subjects > 0)
+            laws = _laws(program, foretold, batched=batched)
         except OpaqueRandomness as reason:
             # A generator that was touched says more, and is told of on the way out.
             refusal = reason
@@ -178,8 +200,8 @@ def hold_probed(
 
 
 # A law is probed by a thousand rows and more: so many real ones are a tenth at most, and where they
-# are those of one call, so are a few calls of one row.
-_REAL, _ALONE = 128, 16
+# are those of one call, so are two calls of one row: a campaign has hundreds of laws.
+_REAL, _ALONE = 128, 2
 
 
 @dataclass(frozen=True)
@@ -192,26 +214,74 @@ class _Program:
     held_back: int
     at_once: int
     runs: list[int]
+    is_tested: bool = True
+    """False for a twin, of which nothing is believed: it is not tested, and watched less."""
+
+    def sections(self, subjects: int) -> int:
+        """Return the sections that an interval is cut into at a time, of so many subjects."""
+        most = _MOST_SECTIONS if self.is_tested else _FEW_SECTIONS
+        return min(max(self.at_once // subjects, 2), most)
 
 
-def _laws(program: _Program, *, batched: bool) -> tuple[ProbedLaw[Any], ...]:
+_Foretold = tuple[Tape, list[Node]]
+"""The boxes of a twin's noise, for each subject, and the tape that they are of."""
+
+
+def _laws(
+    program: _Program, foretold: _Foretold | None, *, batched: bool
+) -> tuple[ProbedLaw[Any], ...]:
     if batched:
         with contextlib.suppress(RowsMixed):
-            return _Lane(program, alone=False).laws()
+            return _Lane(program, alone=False, foretold=foretold).laws()
     return _Lane(program, alone=True).laws()
+
+
+def _foretold(
+    program: _Program, twin: Callable[[Sequence[int]], Sequence[Any]]
+) -> _Foretold | None:
+    """Return the boxes of a twin's noise, None if it has none."""
+    own = replace(program, verify=twin, runs=[0] * len(program.runs), is_tested=False)
+    lane = _Lane(own, alone=False)
+    try:
+        # What it draws unseen leaves no trace.
+        with seeded(0):
+            return lane.tape, lane.trees()
+    except Exception:
+        # Whatever is wrong with it, the program is judged without it.
+        return None
 
 
 class _Lane:
     """Runs a program for all of its subjects, together or each alone."""
 
-    def __init__(self, program: _Program, *, alone: bool) -> None:
+    def __init__(
+        self,
+        program: _Program,
+        *,
+        alone: bool,
+        foretold: _Foretold | None = None,
+    ) -> None:
         self._program = program
         self._alone = alone
+        self._foretold = foretold
         # In a batch all rows draw alike; alone, each subject may draw as it likes.
         shared = Tape(program.vocabulary)
         self._tapes = [Tape(program.vocabulary) if alone else shared for _ in program.runs]
 
+    @property
+    def tape(self) -> Tape:
+        """The tape of the first subject: of all of them, in a batch."""
+        return self._tapes[0]
+
     def laws(self) -> tuple[ProbedLaw[Any], ...]:
+        """Return the laws of all subjects."""
+        return tuple(
+            ProbedLaw(Law(law_of(tree)), error_of(tree), runs)
+            for tree, runs in zip(self.trees(), self._program.runs, strict=True)
+        )
+
+    def trees(self) -> list[Node]:
+        """Return the boxes of the noise of each subject."""
         subjects = range(len(self._tapes))
         for subject in subjects if self._alone else subjects[:1]:
             (first, drawn), (second, again) = (self._played([(subject, NOWHERE)]) for _ in range(2))
@@ -220,28 +290,34 @@ class _Lane:
             if list(first) != list(second):
                 raise unsteady(first[0], second[0])
         if not self._alone:
-            self._tapes[0].is_sealed = True
+            self.tape.is_sealed = True
+        if self._foretold is not None and self._foretold[0].form != self.tape.form:
+            # The twin draws other noise.
+            self._foretold = None
         try:
-            trees = self._answered([self._law(subject) for subject in subjects])
+            return self._answered([self._law(subject) for subject in subjects])
         except OpaqueRandomness as refusal:
             if not self._alone:
                 # Rows that disturb each other look like noise that is not understood.
                 raise RowsMixed("rows of a batch are not understood") from refusal
             raise
-        return tuple(
-            ProbedLaw(Law(law_of(tree)), error_of(tree), runs)
-            for tree, runs in zip(trees, self._program.runs, strict=True)
-        )
 
     def _law(self, subject: int) -> Search[Node]:
         """Find the boxes of one subject, and hold them against points that were held back."""
-        sections = 2 if self._alone else self._program.at_once // len(self._tapes)
-        sections = min(max(sections, 2), _MOST_SECTIONS)
+        program = self._program
+        sections = 2 if self._alone else program.sections(len(self._tapes))
         searcher = Searcher(self._tapes[subject], (subject, 0), sections=sections)
-        yield from self._steady(subject, searcher.points(searcher.everything(), _REPEATED))
-        tree = yield from searcher.explored(searcher.everything(), [])
+        if not program.is_tested:
+            return (yield from searcher.explored(searcher.everything(), []))
+        tree = None
+        if self._foretold is not None:
+            tree = yield from confirmed(searcher, self._foretold[1][subject])
+        if tree is None:
+            # What is not to be understood is noticed before it is searched.
+            yield from self._steady(subject, searcher.points(searcher.everything(), _REPEATED))
+            tree = yield from searcher.explored(searcher.everything(), [])
         for _ in range(_MOST_FINDS):
-            points = searcher.points(searcher.everything(), self._program.held_back)
+            points = searcher.points(searcher.everything(), program.held_back)
             outcomes = yield points
             seen = list(zip(points, outcomes, strict=True))
             wrong = next((each for each in seen if not agrees(tree, *each)), None)
@@ -300,7 +376,8 @@ class _Lane:
             program.runs[subject] += 1
             if program.runs[subject] > most:
                 raise TooManyRuns(f"subject {subject} needs more than {most} rows of the program")
-        playback = Playback(self._tapes[rows[0][0]], [point for _, point in rows])
+        play = Playback if program.is_tested else Shallow
+        playback = play(self._tapes[rows[0][0]], [point for _, point in rows])
         try:
             with playback:
                 outcomes = program.verify([subject for subject, _ in rows])

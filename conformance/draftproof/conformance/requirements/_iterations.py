@@ -91,11 +91,11 @@ def judge_iterations(case: Case, adapter: Adapter, terms: Terms) -> list[Finding
 
     def seen(program: Any, read: Any) -> Observed:
         vocabulary, lane = given.vocabulary, terms.lane
-        return observed(program, read, declared, vocabulary=vocabulary, lane=lane)
+        return observed(adapter, program, read, declared, vocabulary=vocabulary, lane=lane)
 
-    def iteration(rows: int) -> Any:
+    def iteration(asked: Adapter, rows: int) -> Any:
         """Draft and verify with one adapter object."""
-        fresh = as_loaded(adapter)
+        fresh = as_loaded(asked)
         drafted = _drafted(fresh, given, declared, rows)
         if isinstance(drafted, str):
             return drafted, drafted
@@ -111,12 +111,14 @@ def judge_iterations(case: Case, adapter: Adapter, terms: Terms) -> list[Finding
         if isinstance(drafted, Failure):
             return Observed(Law.certain(drafted), 0, ZERO)
         return seen(
-            lambda rows: answer(as_loaded(adapter), _request(given, [drafted] * rows, declared)),
+            lambda asked, rows: answer(
+                as_loaded(asked), _request(given, [drafted] * rows, declared)
+            ),
             lambda raw, rows: outcomes(raw, [(given, drafted[0])] * rows),
         )
 
     together = seen(iteration, read)
-    drafts = seen(lambda rows: _drafted(as_loaded(adapter), given, declared, rows), _read)
+    drafts = seen(lambda asked, rows: _drafted(as_loaded(asked), given, declared, rows), _read)
     apart = {drafted: verified(drafted) for drafted in drafts.law}
     product = drafts.law.then(lambda d: apart[d].law.map(lambda outcome: (d, outcome)))
     distance = together.law.total_variation(product)

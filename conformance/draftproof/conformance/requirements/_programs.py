@@ -27,6 +27,7 @@ from draftproof.conformance.exchange import (
 from draftproof.conformance.lanes.exact import exact_law, exact_laws, hold_exact
 from draftproof.conformance.lanes.probe import probed_laws
 from draftproof.conformance.lanes.unwatched import watched_generator
+from draftproof.conformance.loading import twin_of
 from draftproof.conformance.observe import PROBE
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.law import Law
@@ -47,7 +48,8 @@ _MOST_RUNS = 20_000
 
 
 def observed(
-    program: Callable[[int], Any],
+    adapter: Adapter,
+    program: Callable[[Adapter, int], Any],
     read: Callable[[Any, int], Sequence[Any]],
     declared: Declaration,
     *,
@@ -57,20 +59,27 @@ def observed(
 ) -> Observed:
     """Return the law of what `read` makes of the program's result, on the exact or probe lane.
 
-    `program(n)` does the same n times over, in the rows of one batch, and `read(result, n)` tells
-    what came of each. An adapter that takes no batches is asked for one only. Raises
-    `OpaqueRandomness`, `TooManyRuns` or `NondeterministicProgram` where the lane is blind.
+    `program(adapter, n)` does the same with an adapter n times over, in the rows of one batch, and
+    `read(result, n)` tells what came of each. An adapter that takes no batches is asked for one
+    only. Raises `OpaqueRandomness`, `TooManyRuns` or `NondeterministicProgram` where the lane is
+    blind.
     """
     if lane == PROBE:
+
+        def verify(asked: Adapter, subjects: Sequence[int]) -> Sequence[Any]:
+            return read(program(asked, len(subjects)), len(subjects))
+
+        other = twin_of(adapter)
         (probed,) = probed_laws(
-            lambda subjects: read(program(len(subjects)), len(subjects)),
+            partial(verify, adapter),
             1,
             batched=declared.batch,
             vocabulary=vocabulary,
             at_once=declared.at_once,
+            twin=None if other is None else partial(verify, other),
         )
         return Observed(probed.law, probed.runs, probed.resolution)
-    found = exact_law(lambda: program(1), most_runs=most_runs)
+    found = exact_law(lambda: program(adapter, 1), most_runs=most_runs)
     return Observed(found.law.map(lambda raw: read(raw, 1)[0]), found.runs, found.slack)
 
 
@@ -126,18 +135,20 @@ def _exactly_left(
 def _probed_left(
     adapter: Adapter, requests: Sequence[Sequence[Going]], declared: Declaration
 ) -> list[Observed]:
-    def verify(subjects: Sequence[int]) -> list[tuple[Left, ...]]:
+    def verify(asked: Adapter, subjects: Sequence[int]) -> list[tuple[Left, ...]]:
         rows = [row for subject in subjects for row in requests[subject]]
-        flat = iter(_read(_called(adapter, rows, declared), rows))
+        flat = iter(_read(_called(asked, rows, declared), rows))
         return [tuple(islice(flat, len(requests[subject]))) for subject in subjects]
 
     vocabulary = requests[0][0][0][0].vocabulary
+    other = twin_of(adapter)
     found = probed_laws(
-        verify,
+        partial(verify, adapter),
         len(requests),
         batched=declared.batch,
         vocabulary=vocabulary,
         at_once=declared.at_once,
+        twin=None if other is None else partial(verify, other),
     )
     return [Observed(each.law, each.runs, each.resolution) for each in found]
 

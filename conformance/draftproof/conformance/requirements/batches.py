@@ -47,7 +47,7 @@ from draftproof.conformance.exchange import (
 from draftproof.conformance.finding import ERROR, FAIL, PASS, SKIPPED, Finding, verdict_of
 from draftproof.conformance.lanes._streams import seeded
 from draftproof.conformance.lanes.sample import finding, sample_pairs
-from draftproof.conformance.loading import AdapterFailed, UnknownAdapter, load_adapter
+from draftproof.conformance.loading import AdapterFailed, UnknownAdapter, other_backend
 from draftproof.conformance.observe import (
     EXACT,
     PROBE,
@@ -402,12 +402,11 @@ class Agreement:
 
 def judge_backends(tier: str, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.backends` on each of the `compared` cases, or on none at all."""
-    other = getattr(adapter, "same_as", None)
-    if other is None:
-        reason = "it names no other backend to agree with (same_as)"
-        return [Finding("batch.backends", NO_CASE, SKIPPED, detail=reason, applies=False)]
     try:
-        other = load_adapter(other) if isinstance(other, str) else other
+        other = other_backend(adapter)
+        if other is None:
+            reason = "it names no other backend to agree with (same_as)"
+            return [Finding("batch.backends", NO_CASE, SKIPPED, detail=reason, applies=False)]
         kinds = declaration(adapter), declaration(other)
     except (UnknownAdapter, AdapterFailed, InvalidAdapter) as error:
         return [Finding("batch.backends", NO_CASE, ERROR, detail=f"same_as: {error}")]

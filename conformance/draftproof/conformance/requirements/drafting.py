@@ -349,7 +349,8 @@ def observe_drafting(adapter: Adapter, setting: Setting, *, lane: str = EXACT) -
     rounding = _row_rounding(setting, declared)
     known: dict[Path, list[Row]] = {}
     found = observed(
-        lambda rows: drafted(adapter, setting, declared, rows=rows),
+        adapter,
+        lambda asked, rows: drafted(asked, setting, declared, rows=rows),
         lambda raw, _: raw,
         declared,
         vocabulary=setting.model.vocabulary,

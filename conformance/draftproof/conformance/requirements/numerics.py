@@ -27,6 +27,7 @@ from draftproof.conformance.cases.rows import instance, row
 from draftproof.conformance.exchange import Asked, Failure, as_given, columns, request, with_noise
 from draftproof.conformance.finding import FAIL, Finding, verdict_of
 from draftproof.conformance.lanes.sample import TESTS, Effort, finding, sample
+from draftproof.conformance.loading import twin_of
 from draftproof.conformance.observe import (
     EXACT,
     PROBE,
@@ -143,6 +144,8 @@ class OtherLogits:
         self.name, self.version, self.algorithm = adapter.name, adapter.version, adapter.algorithm
         self._adapter = adapter
         self._change = change
+        other = twin_of(adapter)
+        self.same_as = None if other is None else OtherLogits(other, change)
 
     def verify(self, request: Request) -> Result:
         """Verify the request with its logits changed."""

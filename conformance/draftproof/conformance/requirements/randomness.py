@@ -166,8 +166,8 @@ def judge_calls(
     def called(*asked: Asked) -> Observed:
         """Observe calls one after the other. Every run meets a copy that has no past."""
 
-        def program(copies: int) -> Any:
-            fresh = as_loaded(adapter)
+        def program(asked_of: Adapter, copies: int) -> Any:
+            fresh = as_loaded(asked_of)
             requests = (request([row] * copies, declared) for row in asked)
             return tuple(answer(fresh, with_noise(each, declared)) for each in requests)
 
@@ -176,7 +176,7 @@ def judge_calls(
             return list(zip(*each, strict=True))
 
         vocabulary = rows[0][0].vocabulary
-        return observed(program, read, declared, vocabulary=vocabulary, lane=terms.lane)
+        return observed(adapter, program, read, declared, vocabulary=vocabulary, lane=terms.lane)
 
     together, one, two = called(*rows), called(rows[0]), called(rows[1])
     product = one.law.then(lambda first: two.law.map(lambda second: (*first, *second)))

@@ -149,7 +149,8 @@ def observe_text(adapter: Adapter, setting: Setting, *, lane: str = EXACT) -> Te
 
     def seen(*, assisted: bool) -> Observed:
         return observed(
-            lambda rows: [written(adapter, setting, assisted=assisted) for _ in range(rows)],
+            adapter,
+            lambda asked, rows: [written(asked, setting, assisted=assisted) for _ in range(rows)],
             lambda raw, _: [_read(each, setting) for each in raw],
             # Texts are written one at a time.
             replace(declared, batch=False),

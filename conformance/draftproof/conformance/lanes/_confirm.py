@@ -1,0 +1,185 @@
+"""Boxes that another program was seen to have, confirmed of one that should do the same.
+
+To search a slow program's noise takes many calls, one after another; to confirm what a fast one is
+known to do takes two. What is believed is what a search would believe: points of each box, with
+single numbers and with all at their ends, and every wall at the number before it and the one
+behind it, in several contexts. A wall that is near is moved, and everything is asked again; where
+anything else differs, the noise is searched as if nothing had been foretold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy
+from numpy.typing import NDArray
+
+from draftproof.conformance.lanes._race import Search
+from draftproof.conformance.lanes._search import Box, Leaf, Node, Searcher, Wall, together
+
+_CONTEXTS = 4
+"""Contexts in which a wall is asked for; it must show in two, where the boxes say that it does."""
+
+_TRIED = (16, 128)
+"""Points at random among which contexts are looked for, and how many if they are too few."""
+
+_ROUNDS = 3
+"""Times that everything is asked: walls of other rounding move walls behind them."""
+
+_FARTHEST = 12
+"""A wall is looked for within 2 to the power of this of the grid's numbers."""
+
+
+def confirmed(searcher: Searcher, tree: Node) -> Search[Node | None]:
+    """Return the boxes of a program that were foretold, None where it has others.
+
+    Walls may be elsewhere than was foretold, but near.
+    """
+    everything = searcher.everything()
+    for _ in range(_ROUNDS):
+        places = [*_placed(tree, everything)]
+        if not all(isinstance(place.node, (Leaf, Wall)) for place in places):
+            return None
+        found = yield from together([_asked(searcher, place) for place in places])
+        walls = {
+            place.node: at
+            for place, at in zip(places, found, strict=True)
+            if isinstance(place.node, Wall)
+        }
+        if all(at == wall.at for wall, at in walls.items()):
+            return tree if None not in found else None
+        # Beside a wall that is elsewhere no box is as it was foretold.
+        moved = _moved(searcher, tree, everything, walls)
+        if moved is None:
+            return None
+        tree = moved
+    return None
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A node, and the box that it is in."""
+
+    node: Node
+    box: Box
+
+
+def _placed(node: Node, box: Box) -> Iterator[_Place]:
+    yield _Place(node, box)
+    if isinstance(node, Wall):
+        below, above = box.split(node.column, node.at)
+        yield from _placed(node.below, below)
+        yield from _placed(node.above, above)
+
+
+def _asked(searcher: Searcher, place: _Place) -> Search[int | None]:
+    """Return where a wall is, or 0 for a box as it was foretold; None for what is otherwise."""
+    node, box = place.node, place.box
+    if isinstance(node, Wall):
+        return (yield from _wall(searcher, node, box))
+    assert isinstance(node, Leaf)
+    return 0 if (yield from searcher.is_one(box, node.outcome)) else None
+
+
+def _wall(searcher: Searcher, wall: Wall, box: Box) -> Search[int | None]:
+    if not box.low[wall.column] < wall.at < box.high[wall.column]:
+        return None
+    contexts = _contexts(searcher, wall, box)
+    if not contexts:
+        return None
+    asked = [point for each in contexts for point in (each.before, each.behind)]
+    seen = yield asked
+    foretold = [outcome for each in contexts for outcome in (each.below, each.above)]
+    if seen == foretold:
+        return wall.at
+    near = yield from together([_near(wall, box, each) for each in contexts[:2]])
+    return near[0] if len(set(near)) == 1 else None
+
+
+@dataclass(frozen=True)
+class _Context:
+    """Points before and behind a wall that are equal in all other numbers, and what is foretold."""
+
+    before: NDArray[numpy.int64]
+    behind: NDArray[numpy.int64]
+    below: Hashable
+    above: Hashable
+
+
+def _contexts(searcher: Searcher, wall: Wall, box: Box) -> list[_Context]:
+    """Return contexts in which the wall makes a difference, by the boxes on its two sides."""
+    found: list[_Context] = []
+    for tried in _TRIED:
+        before = numpy.stack(searcher.points(box, tried))
+        behind = before.copy()
+        before[:, wall.column], behind[:, wall.column] = wall.at - 1, wall.at
+        below, above = _foretold(wall.below, before), _foretold(wall.above, behind)
+        found += [
+            _Context(*each)
+            for each in zip(before, behind, below, above, strict=True)
+            if each[2] != each[3]
+        ]
+        if len(found) > 1:
+            break
+    return found[:_CONTEXTS]
+
+
+def _foretold(node: Node, points: NDArray[numpy.int64]) -> list[Hashable]:
+    """Return what boxes between walls foretell at points [n, D]."""
+    if isinstance(node, Leaf):
+        return [node.outcome] * len(points)
+    assert isinstance(node, Wall)
+    is_above = points[:, node.column] >= node.at
+    below, above = (
+        iter(_foretold(part, points[own]))
+        for part, own in ((node.below, ~is_above), (node.above, is_above))
+    )
+    return [next(above if high else below) for high in is_above.tolist()]
+
+
+def _near(wall: Wall, box: Box, context: _Context) -> Search[int | None]:
+    """Return where the wall is near the place at which it was foretold, None if it is not."""
+    low, high = int(box.low[wall.column]), int(box.high[wall.column]) - 1
+    steps = [2**step for step in range(_FARTHEST + 1)]
+    places = [wall.at - 1 - step for step in steps[::-1]] + [wall.at - 1, wall.at]
+    places += [wall.at + step for step in steps]
+    places = [place for place in places if low <= place <= high]
+
+    def at(place: int) -> NDArray[numpy.int64]:
+        point = context.before.copy()
+        point[wall.column] = place
+        return point
+
+    seen = yield [at(place) for place in places]
+    if not set(seen) <= {context.below, context.above}:
+        return None
+    turns = [i for i in range(1, len(seen)) if seen[i - 1] != seen[i]]
+    if len(turns) != 1 or seen[0] != context.below:
+        return None
+    before, behind = (int(place) for place in places[turns[0] - 1 : turns[0] + 1])
+    while behind - before > 1:
+        middle = (before + behind) // 2
+        (found,) = yield [at(middle)]
+        if found == context.below:
+            before = middle
+        else:
+            behind = middle
+    return behind
+
+
+def _moved(searcher: Searcher, node: Node, box: Box, walls: dict[Wall, int | None]) -> Node | None:
+    """Return the boxes with walls where they were found, None where one leaves its box."""
+    if isinstance(node, Leaf):
+        return replace(node, box=box)
+    assert isinstance(node, Wall)
+    at = walls[node]
+    if at is None or not box.low[node.column] < at < box.high[node.column]:
+        return None
+    below, above = (
+        _moved(searcher, part, own, walls)
+        for part, own in zip((node.below, node.above), box.split(node.column, at), strict=True)
+    )
+    if below is None or above is None:
+        return None
+    return searcher.wall(box, node.column, at, below, above)

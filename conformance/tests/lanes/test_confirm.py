@@ -1,0 +1,181 @@
+"""A twin's boxes are believed of a program as far as it has them, and spare it calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, tensor
+
+from draftproof.conformance.lanes.probe import OpaqueRandomness, ProbedLaw, probed_laws
+
+HELD_BACK = 128
+THRESHOLDS = (0.25, 0.5, 0.625)
+
+Verify = Callable[[Sequence[int]], list[Any]]
+
+
+class Counted:
+    """A program that accepts while coins are below thresholds, and then draws one of three."""
+
+    def __init__(
+        self, thresholds: Sequence[float] = THRESHOLDS, sums: Sequence[float] = (0.125, 0.375)
+    ) -> None:
+        self.thresholds, self.sums = thresholds, sums
+        self.calls = 0
+
+    def __call__(self, subjects: Sequence[int]) -> list[Any]:
+        self.calls += 1
+        coins, draws = torch.rand(len(subjects), 3), torch.rand(len(subjects), 1)
+        scales = 1 / (1 + tensor(subjects)[:, None])
+        return self.told(coins < tensor(self.thresholds) * scales, draws)
+
+    def told(self, passed: Tensor, draws: Tensor) -> list[Any]:
+        accepted = passed.int().cumprod(1).sum(1)
+        tokens = (draws >= tensor(self.sums)).sum(1)
+        tokens = torch.where(accepted == 3, 0, tokens)
+        return list(zip(accepted.tolist(), tokens.tolist(), strict=True))
+
+
+def laws(verify: Verify, twin: Verify | None = None) -> tuple[ProbedLaw[Any], ...]:
+    return probed_laws(
+        verify, 3, batched=True, vocabulary=3, held_back=HELD_BACK, at_once=4096, twin=twin
+    )
+
+
+def same(found: Sequence[ProbedLaw[Any]], expected: Sequence[ProbedLaw[Any]]) -> bool:
+    pairs = zip(found, expected, strict=True)
+    return all(dict(a.law.items()) == dict(b.law.items()) for a, b in pairs)
+
+
+def test_a_twin_spares_most_calls_and_changes_no_law() -> None:
+    alone, led = Counted(), Counted()
+    assert same(laws(led, Counted()), laws(alone))
+    assert led.calls < alone.calls / 2
+
+
+@pytest.mark.parametrize("ulps", [1, 3, 100])
+def test_walls_that_are_near_are_moved(ulps: int) -> None:
+    """As many numbers of the noise further on, or before."""
+    moved = [each + ulps * 2.0**-24 * (-1) ** i for i, each in enumerate(THRESHOLDS)]
+    alone, led = Counted(moved), Counted(moved)
+    assert same(laws(led, Counted()), laws(alone))
+    assert led.calls < alone.calls
+
+
+class LessOften(Counted):
+    """Has a wall that its twin has not."""
+
+    def told(self, passed: Tensor, draws: Tensor) -> list[Any]:
+        return super().told(passed & (draws < 0.9), draws)
+
+
+class Folded(Counted):
+    """Does elsewhere in the same boxes what its twin does not."""
+
+    def told(self, passed: Tensor, draws: Tensor) -> list[Any]:
+        found = super().told(passed, draws)
+        lows = (draws < 0.05)[:, 0].tolist()
+        return [
+            (a, 2) if low and a == 0 else (a, t) for (a, t), low in zip(found, lows, strict=True)
+        ]
+
+
+class AtTheEnd(Counted):
+    """Differs from its twin where the last coin is the number 0 alone."""
+
+    def __call__(self, subjects: Sequence[int]) -> list[Any]:
+        self.calls += 1
+        coins, draws = torch.rand(len(subjects), 3), torch.rand(len(subjects), 1)
+        passed = coins < tensor(self.thresholds) / (1 + tensor(subjects)[:, None])
+        passed[:, 0] &= coins[:, 2] != 0
+        return self.told(passed, draws)
+
+
+OTHERS: list[Callable[[], Counted]] = [
+    lambda: Counted((0.25, 0.5, 0.75)),
+    lambda: Counted((0.5, 0.25, 0.625)),
+    lambda: Counted(sums=(0.375, 0.5)),
+    lambda: Counted((0.0, 0.5, 0.625)),
+    lambda: Counted((1.0, 0.5, 0.625)),
+    LessOften,
+    Folded,
+    AtTheEnd,
+]
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_what_a_twin_does_not_do_is_found_as_without_it(other: Callable[[], Counted]) -> None:
+    found = laws(other(), Counted())
+    assert same(found, laws(other()))
+    assert not same(found, laws(Counted()))
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_wrong_twin_changes_no_law(other: Callable[[], Counted]) -> None:
+    assert same(laws(Counted(), other()), laws(Counted()))
+
+
+def raises(_: Sequence[int]) -> list[Any]:
+    raise ValueError("not today")
+
+
+def draws_more(subjects: Sequence[int]) -> list[Any]:
+    torch.rand(len(subjects), 2)
+    return Counted()(subjects)
+
+
+def draws_in_halves(subjects: Sequence[int]) -> list[Any]:
+    coins = torch.rand(len(subjects), 3, dtype=torch.float16)
+    draws = torch.rand(len(subjects), 1)
+    return Counted().told(coins < tensor(THRESHOLDS), draws)
+
+
+def says_always_the_same(subjects: Sequence[int]) -> list[Any]:
+    Counted()(subjects)
+    return [(0, 0)] * len(subjects)
+
+
+def draws_unseen(subjects: Sequence[int]) -> list[Any]:
+    found = Counted()(subjects)
+    return found if torch.dropout(torch.ones(1), 0.5, train=True) else found[::-1]
+
+
+@pytest.mark.parametrize(
+    "twin", [raises, draws_more, draws_in_halves, says_always_the_same, draws_unseen]
+)
+def test_a_twin_of_no_use_is_not_used(twin: Verify) -> None:
+    assert same(laws(Counted(), twin), laws(Counted()))
+
+
+def test_what_is_refused_is_refused_with_a_twin() -> None:
+    keeps: list[float] = []
+
+    def remembers(subjects: Sequence[int]) -> list[Any]:
+        keeps.append(1.0)
+        found = Counted()(subjects)
+        return [(len(keeps), *each) for each in found]
+
+    with pytest.raises(OpaqueRandomness):
+        laws(remembers, Counted())
+
+
+def test_rows_that_disturb_each_other_are_run_alone() -> None:
+    def one_coin(subjects: Sequence[int]) -> list[Any]:
+        coins = torch.rand(len(subjects), 3)
+        return Counted().told(coins[:1].expand_as(coins) < tensor(THRESHOLDS), coins[:, :1])
+
+    found = laws(one_coin, Counted())
+    assert same(found, laws(one_coin))
+
+
+def test_races_of_a_twin_are_searched() -> None:
+    def race(subjects: Sequence[int]) -> list[Any]:
+        clocks = torch.empty(len(subjects), 3).exponential_()
+        return (tensor([0.5, 0.25, 0.25]) / clocks).argmax(1).tolist()
+
+    for with_twin, alone in zip(laws(race, race), laws(race), strict=True):
+        allowed = with_twin.resolution + alone.resolution
+        assert with_twin.law.total_variation(alone.law) <= allowed
