@@ -75,10 +75,14 @@ class Block:
 
 
 class Tape:
-    """The columns of a program's noise, in the order in which they were first drawn."""
+    """The columns of a program's noise, in the order in which they were first drawn.
 
-    def __init__(self, vocabulary: int) -> None:
+    It takes any generator, unless it is to `refuse_own`: those that a program makes.
+    """
+
+    def __init__(self, vocabulary: int, *, refuse_own: bool = True) -> None:
         self.vocabulary = vocabulary
+        self._refuse_own = refuse_own
         self._blocks: dict[object, Block] = {}
         self._random = numpy.random.default_rng(_BASE_SEED)
         self._base = NOWHERE
@@ -101,7 +105,7 @@ class Tape:
 
         The program has made it and may have seeded it, so that it does not draw anything.
         """
-        if generator is None or generator.initial_seed() in SEEDS:
+        if generator is None or generator.initial_seed() in SEEDS or not self._refuse_own:
             return
         if not is_among(generator, self._foreign):
             self._foreign.append(generator)
