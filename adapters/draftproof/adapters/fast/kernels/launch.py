@@ -38,10 +38,12 @@ class Tiles:
 
 def tiles(requests: int, vocabulary: int, *, whole: bool = False) -> Tiles:
     """Return the tiles of a batch; rows stay `whole` where programs go through them in turn."""
-    # An interpreted operator costs the same for few numbers as for many.
-    most, tile = (2**16, 2**20) if IS_INTERPRETED else (_TILE, _TILE)
+    # An interpreted operator costs the same for few numbers as for many, and a size that was met
+    # before costs less than a new one: there are few.
+    most, tile, times = (2**16, 2**20, 3) if IS_INTERPRETED else (_TILE, _TILE, 1)
     tokens = min(most, max(triton.next_power_of_2(vocabulary), 16))
-    own = min(triton.next_power_of_2(max(requests, 1)), tile // tokens)
+    doublings = (max(requests, 1) - 1).bit_length()
+    own = min(2 ** (triton.cdiv(doublings, times) * times), tile // tokens)
     most = 1 if whole else _SPLITS
     size = triton.cdiv(triton.cdiv(vocabulary, tokens), most) * tokens
     return Tiles(own, tokens, triton.cdiv(vocabulary, size), size, triton.cdiv(requests, own))
