@@ -122,6 +122,16 @@ def test_the_docs_show_the_matrix() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")  # engines are as they are
+def test_a_row_that_is_not_asked_all_cases_says_how_many_and_why() -> None:
+    for row in ROWS:
+        judged = LINES[row.name]["judged"]
+        assert bool(row.cases) == bool(row.why), row.name
+        if judged is not None and row.cases:
+            assert (judged["cases"], judged["why"]) == ([*row.cases], row.why)
+            assert 0 < judged["asked"] < judged["planned"]
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("row", [row for row in ROWS if row.adapter], ids=lambda row: row.name)
 def test_a_verdict_is_come_to_again(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the case that was the worst, if the exact lane decided it."""

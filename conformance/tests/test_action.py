@@ -206,6 +206,18 @@ def test_nothing_is_installed_without_its_hash(pip: Path) -> None:
     assert all("--require-hashes" in each for each in installs)
 
 
+def test_what_the_pages_install_is_what_the_action_installs(pip: Path) -> None:
+    """A checkout is installed by the same script, from whatever folder."""
+    path = f"{pip / 'bin'}:{os.environ['PATH']}"
+    command = ["bash", f"{HOUSE}/locks/install.sh", "torch,dask"]
+    subprocess.run(command, cwd=pip, env={**os.environ, "PATH": path}, check=True)
+    assert installed(pip)[1] == f"{LAST}[torch,dask] @ {WHEEL}"
+    for page in ("first-certificate.md", "how-to/cluster.md", "engines.md"):
+        text = (HOUSE / "docs/pages" / page).read_text(encoding="utf-8")
+        assert "bash locks/install.sh " in text
+        assert "--constraint constraints.txt '." not in text
+
+
 def test_an_installation_that_fails_ends_the_action(tmp_path: Path) -> None:
     put(tmp_path, python=f"{PIP}exit 7\n")
     assert ran(INSTALL, tmp_path)[0] == 7

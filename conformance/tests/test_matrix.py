@@ -70,6 +70,7 @@ version = "1"
 algorithm = "token"
 adapter = "{folder}/adapters.py:Batched"
 cases = ["generic.v2.*"]
+why = "[red]the others[/] are slow"
 note = "Nothing stands for anything."
 
 [[row]]
@@ -176,12 +177,16 @@ def test_every_row_says_what_it_came_to(whole: dict[str, Any], folder: Path) -> 
     assert (right["note"], wrong["design"]) == ("Nothing stands for anything.", "It says so.")
     assert (wrong["cause"], wrong["report"]) == ("The bonus comes from the draft.", "wrong_bonus")
     assert right["cause"] is right["report"] is None
+    asked = {key: right["judged"][key] for key in ("why", "asked", "planned")}
+    assert asked == {"why": "[red]the others[/] are slow", "asked": 4, "planned": 50}
+    assert wrong["judged"]["why"] is None
 
 
 def test_the_table_is_written_in_markdown(whole: dict[str, Any], folder: Path) -> None:
     told = (folder / "out" / "matrix.md").read_text().splitlines()
     right, wrong, broken, kernel, *_ = told[2:]
-    assert right.startswith("| right | 1 | token | conforms on 4 of 50 cases | pass, TV ")
+    some = r"conforms on 4 of 50 cases: \[red\]the others\[/\] are slow"
+    assert right.startswith(f"| right | 1 | token | {some} | pass, TV ")
     assert "| **does not conform, by design** | fail, TV " in wrong
     assert "| cannot run here | " in broken
     assert kernel == "| kernel | 1 | block | cannot run here | It needs a GPU. |  |  |"

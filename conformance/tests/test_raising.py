@@ -153,6 +153,15 @@ def test_a_traceback_steers_no_terminal(tmp_path: Path, capsys: pytest.CaptureFi
     assert "ValueError: \N{REPLACEMENT CHARACTER}[2J\N{REPLACEMENT CHARACTER}\n" in shown
 
 
+def test_a_traceback_is_no_command_to_a_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with tracebacks_shown():
+        outcome(tmp_path, "raise ValueError('mine' + chr(10) + '::error::' + '##' + '[error]')")
+    shown = capsys.readouterr().err
+    assert "ValueError: mine\n: :error: :## [error]\n" in shown
+
+
 def test_a_traceback_is_shown_once_and_only_where_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -271,7 +271,8 @@ def read_until(terminal: int, text: bytes, said: bytes = b"") -> bytes:
 HARNESS = """
 import os, subprocess, sys, time
 if sys.argv[2] == "sleeps":
-    child = "import time; open({life!r}, 'w').write('child'); time.sleep(600)"
+    child = "import time; file = open({life!r}, 'w'); print(1, file=file, flush=True); "
+    child += "time.sleep(600)"
     child = child.format(life=sys.argv[1] + ".child")
     subprocess.Popen([sys.executable, "-c", child], start_new_session=True)
 with open(sys.argv[1], "w") as file:
@@ -295,6 +296,7 @@ def harness(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int, int]]:
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
+        process_group=0,
     )
     for pipe in pipes:
         assert select.select([pipe], [], [], 60)[0]
@@ -327,10 +329,36 @@ def test_a_terminated_command_leaves_nothing(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends children with their parent")
-def test_the_harness_of_a_killed_command_ends_with_it(
-    harness: tuple[subprocess.Popen[str], int, int], tmp_path: Path
+@pytest.mark.parametrize("kill", [os.kill, os.killpg], ids=["process", "group"])
+def test_a_killed_command_leaves_nothing(
+    harness: tuple[subprocess.Popen[str], int, int], kill: Callable[[int, int], None]
 ) -> None:
-    process, own, _ = harness
-    process.kill()
+    """`timeout -s KILL` kills the whole group, which a harness and its child have left."""
+    process, own, child = harness
+    kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGKILL
     assert has_ended(own)
+    assert has_ended(child)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a guard")
+def test_the_work_is_in_the_group_of_its_command() -> None:
+    """So a terminal interrupts and stops it; the guard between the two is spared."""
+    body = "print(os.getpgrp() == int(sys.argv[1]), os.getpgid(os.getppid()) == os.getppid())"
+    started = "import os, sys; os.execv(sys.argv[1], [*sys.argv[1:], str(os.getpid())])"
+    ran = subprocess.run(
+        [sys.executable, "-c", started, *program(f"{body}; return 0")],
+        stdout=subprocess.PIPE,
+        text=True,
+        process_group=0,
+        timeout=60,
+    )
+    assert (ran.returncode, ran.stdout) == (0, "True True\n")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a guard")
+def test_a_killed_guard_leaves_nothing() -> None:
+    ran = worked("os.kill(os.getppid(), signal.SIGKILL); time.sleep(600)")
+    assert ran.returncode == 3
+    assert "it ended the process by signal 9" in ran.stderr

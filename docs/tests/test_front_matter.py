@@ -69,6 +69,13 @@ def outcome(row: Mapping[str, Any]) -> str:
     return SOME if is_partial else str(row["outcome"])
 
 
+def remark(row: Mapping[str, Any]) -> str:
+    if row["design"]:
+        return " (by design)"
+    judged = row["judged"]
+    return f" ({judged['asked']} of {judged['planned']})" if outcome(row) == SOME else ""
+
+
 def glance(rows: Iterable[Mapping[str, Any]]) -> str:
     """Return the matrix as a table: of each verifier the newest version, by engine."""
     newest = {row["name"].partition("@")[0]: row for row in rows}
@@ -76,7 +83,7 @@ def glance(rows: Iterable[Mapping[str, Any]]) -> str:
     engines: dict[str, dict[str, list[str]]] = {}
     for name, row in newest.items():
         cells = engines.setdefault(row["engine"], {outcome: [] for outcome in outcomes})
-        cells[outcome(row)].append(f"{name} (by design)" if row["design"] else name)
+        cells[outcome(row)].append(name + remark(row))
     lines = [" | ".join([name, *map(", ".join, cells.values())]) for name, cells in engines.items()]
     head = f"| {' | '.join(('engine', *outcomes))} |\n|{'---|' * (1 + len(outcomes))}\n"
     return head + "".join(f"| {line} |\n" for line in lines)
@@ -89,6 +96,14 @@ def test_the_matrix_is_what_is_on_record() -> None:
 def test_a_matrix_with_another_outcome_would_be_seen() -> None:
     (first, *others) = MATRIX
     assert glance([{**first, "outcome": "does not conform"}, *others]) not in README
+
+
+def test_a_row_that_conforms_on_some_cases_says_on_how_many_and_why() -> None:
+    some = [row["judged"] for row in MATRIX if outcome(row) == SOME]
+    assert all(0 < each["asked"] < each["planned"] for each in some)
+    counted = Counter(each["why"] for each in some)
+    told = "; ".join(f"{why} ({count})" for why, count in counted.most_common())
+    assert f"The reasons, and of how many rows: {told}." in " ".join(README.split())
 
 
 def test_the_rows_are_counted() -> None:

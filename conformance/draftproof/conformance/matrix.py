@@ -67,6 +67,8 @@ class Row:
     mode: str = "quick"
     cases: tuple[str, ...] = ()
     """Patterns of the cases that it is asked, as in `Campaign`, none for all of the mode."""
+    why: str = ""
+    """Why it is not asked the others."""
     lanes: tuple[str, ...] = ()
     """The lanes that may decide, none for all."""
     note: str = ""
@@ -254,6 +256,7 @@ def line(found: Judged) -> dict[str, Any]:
             "created": said["created"],
             "mode": said["mode"],
             "cases": list(row.cases),
+            "why": row.why or None,
             "asked": said.get("asked"),
             "planned": said.get("planned"),
             "suite": found.certificate["predicate"]["configuration"][1]["digest"]["sha256"],

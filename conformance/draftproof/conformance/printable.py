@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,17 @@ def printable(text: str) -> str:
     return "".join(
         c if c.isprintable() else " " if c.isspace() else "\N{REPLACEMENT CHARACTER}" for c in text
     )
+
+
+def unobeyed(text: str) -> str:
+    """Return the text with a space in what begins a command of a GitHub workflow.
+
+    Its log obeys a line that begins with "::", and "##[" anywhere in one.
+    """
+    return _WORKFLOW_COMMAND.sub(r"\g<0> ", text)
+
+
+_WORKFLOW_COMMAND = re.compile(r":(?=:)|##(?=\[)")
 
 
 def printable_lines(value: Any) -> Any:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import CodeType, TracebackType
 
 from draftproof.conformance.adapter import AdapterLost
-from draftproof.conformance.printable import printable
+from draftproof.conformance.printable import printable, unobeyed
 
 _ASKED = "DRAFTPROOF_TRACEBACK"
 """The variable of the environment by which worker processes know that tracebacks are shown."""
@@ -131,8 +131,8 @@ def show(error: BaseException, words: str) -> None:
     if _ASKED in os.environ and words not in _SEEN:
         _SEEN.add(words)
         text = "".join(traceback.format_exception(error))
-        # The message and the source of a program may steer a terminal.
-        sys.stderr.write("\n".join(map(printable, text.split("\n"))))
+        # The message and the source of a program may steer a terminal, or command a log.
+        sys.stderr.write("\n".join(unobeyed(printable(each)) for each in text.split("\n")))
 
 
 _SEEN: set[str] = set()

@@ -6,9 +6,12 @@ parent takes no exit code for an answer that the child has not announced. One th
 stands, whatever programs under test do while the child ends: their exit handlers and threads have a
 moment, as what the child started has, and then are ended.
 
-The child is a fork, which shares standard streams, terminal, folder and process group with its
+The child is a fork, which shares standard streams, terminal, folder and process group with the
 parent. Linux alone has what finds processes that left their group, and what ends a child with its
 parent; elsewhere a command is supervised, and what it leaves behind stays.
+
+Nobody hears SIGKILL. On Linux there is a guard between the two, in a process group of its own: it
+supervises the child, and ends all that the child started when the parent is gone.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from pathlib import Path
 
 import click
 
-from draftproof.conformance.printable import printable
+from draftproof.conformance.printable import printable, unobeyed
 
 UNJUDGED = 3
 """The exit code of a command whose process was ended by what it ran."""
@@ -94,6 +97,37 @@ def supervised(work: Callable[[], int]) -> int:
     """
     if not hasattr(os, "fork"):
         return work()
+    if sys.platform != "linux":
+        return _supervised(work)
+    us, group = os.getpid(), os.getpgrp()
+
+    def guarded() -> int:
+        # The group is gone where all of it was killed, and so is this process in a moment.
+        with suppress(OSError):
+            os.setpgid(0, group)
+        signal.signal(signal.SIGTTOU, writing)
+        return work()
+
+    def guard() -> int:
+        # A signal to our group spares the guard, which still writes to the terminal.
+        os.setpgid(0, 0)
+        return _supervised(guarded, guarding=us)
+
+    writing = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    return _supervised(guard, at_our_end=signal.SIGCHLD)
+
+
+def _supervised(
+    work: Callable[[], int],
+    *,
+    at_our_end: signal.Signals = signal.SIGKILL,
+    guarding: int | None = None,
+) -> int:
+    """Do work in a child process, and return its exit code there; this process ends with it.
+
+    The child hears of this process's end by a signal. The end of the process that it is
+    `guarding`, its parent, ends the child and all that it started at once.
+    """
     spared = _descendants()
     _adopt_orphans()
     # Exits of children would go unnoticed where whoever started this process ignores them.
@@ -104,14 +138,16 @@ def supervised(work: Callable[[], int]) -> int:
     parent, child = os.getpid(), _fork()
     if child == 0:
         os.close(told)
-        die_with(parent)
+        die_with(parent, at_our_end)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return _announced(work, parent, telling)
     os.close(telling)
-    code = _waited(child, told)
-    _end(spared)
+    code = _waited(child, told, guarding)
+    _end(spared, at_once=_is_gone(guarding))
     if code < 0:
         _end_by(-code)
+    if _line is not None:
+        _line.finish(code)
     # The child has tidied up for both.
     os._exit(code)
 
@@ -122,12 +158,13 @@ def _flush() -> None:
             stream.flush()
 
 
-def die_with(parent: int) -> None:
+def die_with(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
     """Have the system kill this process when the thread of its parent ends that forked it.
 
-    It is called in the child, with the parent's id. Only Linux can do so.
+    It is called in the child, with the parent's id. Another signal than SIGKILL leaves the end to
+    this process. Only Linux can do so.
     """
-    if _prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL) and os.getppid() != parent:
+    if _prctl(_SET_PARENT_DEATH_SIGNAL, number) and os.getppid() != parent:
         os._exit(1)
 
 
@@ -155,15 +192,18 @@ def _announced(work: Callable[[], int], parent: int, telling: int) -> int:
 # --- the parent ---------------------------------------------------------------------------------
 
 
-def _waited(child: int, told: int) -> int:
+def _waited(child: int, told: int, guarding: int | None) -> int:
     """Return the exit code of a child whose work is done, or what its end before that amounts to.
 
-    It is -N where the child was ended by signal N, as its parent was to be.
+    It is -N where the child was ended by signal N, as its parent was to be. The end of
+    the process that it is `guarding` counts as the child's.
     """
     os.set_blocking(told, False)
     signals: set[int] = set()
     heard: dict[str, str] = {}
     while True:
+        if _is_gone(guarding):
+            return 128 + signal.SIGKILL
         while (number := _next()) != signal.SIGCHLD:
             signals.add(abs(number))
             if number > 0:
@@ -175,6 +215,10 @@ def _waited(child: int, told: int) -> int:
         if child in ended:
             code = os.waitstatus_to_exitcode(ended[child])
             return _cut_short(code, signals | (signal.sigpending() & _PASSED_ON), heard)
+
+
+def _is_gone(guarding: int | None) -> bool:
+    return guarding is not None and os.getppid() != guarding
 
 
 def _next() -> int:
@@ -225,7 +269,7 @@ def _say(adapter: str | None, how: str) -> None:
         f"test must return or raise, and not call os._exit or crash"
     )
     with suppress(OSError):
-        click.echo(f"Error: {printable(told)}", err=True)
+        click.echo(f"Error: {unobeyed(printable(told))}", err=True)
 
 
 def _end_by(number: int) -> None:
@@ -240,12 +284,13 @@ def _end_by(number: int) -> None:
 # --- what the child leaves ----------------------------------------------------------------------
 
 
-def _end(spared: frozenset[int]) -> None:
+def _end(spared: frozenset[int], *, at_once: bool) -> None:
     """See to it that the child and what it started end, but not what was there before."""
     for seconds, number in ((_GRACE, signal.SIGTERM), (_TERMINATION, signal.SIGKILL)):
-        if _are_gone(spared, seconds):
-            return
-        _signal(_descendants() - spared, number)
+        if not at_once:
+            if _are_gone(spared, seconds):
+                return
+            _signal(_descendants() - spared, number)
     deadline = time.monotonic() + _DEATH
     # Whoever was forked meanwhile is found in another round.
     while not _are_gone(spared, _TICK) and time.monotonic() < deadline:

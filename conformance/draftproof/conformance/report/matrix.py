@@ -28,7 +28,7 @@ def table(rows: Sequence[Mapping[str, Any]], *, ruled: bool) -> Table:
         made.add_row(
             escape(row["name"]),
             row["algorithm"],
-            f"[{style}]{_outcome(row)}[/]",
+            f"[{style}]{escape(_outcome(row))}[/]",
             escape(row["reason"] or _lossless(row)),
             _share(row),
         )
@@ -55,7 +55,9 @@ def _cells(row: Mapping[str, Any]) -> Sequence[str]:
         in_line(name),
         in_line(row["version"]),
         in_line(row["algorithm"]),
-        outcome if outcome.startswith("conforms") or outcome in _PLAIN else f"**{outcome}**",
+        in_line(outcome)
+        if outcome.startswith("conforms") or outcome in _PLAIN
+        else f"**{outcome}**",
         in_line(row["reason"] or _lossless(row)),
         in_line(_share(row)),
         row["judged"]["created"].partition("T")[0] if row["judged"] else "",
@@ -64,8 +66,9 @@ def _cells(row: Mapping[str, Any]) -> Sequence[str]:
 
 def _outcome(row: Mapping[str, Any]) -> str:
     if row["outcome"] == "conforms" and row["judged"]["cases"]:
-        planned = row["judged"].get("planned")
-        return f"conforms on {row['judged']['asked']} of {planned} cases" if planned else _ON_SOME
+        planned, why = row["judged"].get("planned"), row["judged"].get("why")
+        some = f"conforms on {row['judged']['asked']} of {planned} cases" if planned else _ON_SOME
+        return f"{some}: {why}" if why else some
     is_made_so = row["design"] and row["outcome"] == "does not conform"
     return f"{row['outcome']}, by design" if is_made_so else str(row["outcome"])
 

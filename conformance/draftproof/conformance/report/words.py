@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,7 +15,7 @@ from draftproof.conformance.finding import (
     SKIPPED,
     UNREFERENCED,
 )
-from draftproof.conformance.printable import printable
+from draftproof.conformance.printable import printable, unobeyed
 
 VISIBLE = 1e-5
 """What is less than this off is rounding, and no part of a counterexample's story."""
@@ -41,14 +40,10 @@ def plain(value: Any) -> Any:
     A space goes into what begins a command of a GitHub workflow, wherever a line may break.
     """
     if isinstance(value, str):
-        return _WORKFLOW_COMMAND.sub(r"\g<0> ", printable(value))
+        return unobeyed(printable(value))
     if isinstance(value, Mapping):
         return {plain(key): plain(each) for key, each in value.items()}
     return [plain(each) for each in value] if isinstance(value, (list, tuple)) else value
-
-
-# A log of GitHub obeys a line that begins with "::", and "##[" anywhere in one.
-_WORKFLOW_COMMAND = re.compile(r":(?=:)|##(?=\[)")
 
 
 def plain_lines(text: str) -> str:
