@@ -14,14 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cache, partialmethod
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partialmethod
 from inspect import getcallargs, signature
 from types import NoneType
 from typing import Any
 
 import numpy
 import torch
+
+from draftproof.conformance.lanes._direct import Direct, Inner, direct
 
 _MOST_KINDS, _MOST_BRANCHES = 1024, 4096
 
@@ -41,6 +43,15 @@ class Step:
     are_values: tuple[bool, ...] = ()
     made: int = 1
     """How many values it makes."""
+    direct: Direct | None = field(default=None, compare=False)
+    """What it is in numpy, where that is known; the value that it makes has this `kind`."""
+    kind: Any = field(default=None, compare=False)
+
+    @cached_property
+    def places(self) -> tuple[int, ...]:
+        """The numbers of the values among its arguments."""
+        pairs = zip(self.arguments, self.are_values, strict=True)
+        return tuple(each for each, is_value in pairs if is_value)
 
 
 @dataclass
@@ -93,6 +104,7 @@ def recorded(interpreter: Any) -> Iterator[None]:
 
 _PATCHED = ("_implicit_cvt", "_patch_lang_tensor", "_get_np_dtype")
 _USED = (
+    "tl",
     *("GridExecutor", "ReduceScanOpInterface", "ScanOps", "TensorHandle"),
     *("interpreter_builder", "_interpreter"),
 )
@@ -290,19 +302,29 @@ def _played(
 
 def _replayed(interpreter: Any, root: Branch, values: list[Any], writes: list[_Write]) -> bool:
     """Take the steps of a launch; return whether it comes to its end."""
+    handle = interpreter.TensorHandle
     branch: Branch | None = root
     while branch is not None:
         for step in branch.steps:
             if step.call is None:
                 values.append(step.arguments[0])
                 continue
-            own = [
-                values[each] if is_value else each
-                for each, is_value in zip(step.arguments, step.are_values, strict=True)
-            ]
             if step.name in _STORES:
-                writes.append(_about_to_write(interpreter, step.name, own))
-            made = step.call(*own)
+                stored = [values[each] for each in step.places]
+                writes.append(_about_to_write(interpreter, step.name, stored))
+            if step.direct is not None:
+                data = step.direct(*[values[each].data for each in step.places])
+                if step.made:
+                    made = object.__new__(handle)
+                    made.data, made.dtype, made.attr = data, step.kind, {}
+                    values.append(made)
+                continue
+            made = step.call(
+                *(
+                    values[each] if is_value else each
+                    for each, is_value in zip(step.arguments, step.are_values, strict=True)
+                )
+            )
             if step.made == 1:
                 values.append(made)
             elif step.made:
@@ -342,7 +364,10 @@ class _Recorder:
         # Held, so that no other value gets the id of one.
         self._values: list[Any] = []
         self._numbers: dict[int, int] = {}
+        self._constants: set[int] = set()
+        """The numbers of values that are the same in every launch."""
         self._depth = 0
+        self._inner: list[Inner] = []
 
     @contextmanager
     def recording(self) -> Iterator[None]:
@@ -355,6 +380,8 @@ class _Recorder:
         for name in dir(builder):
             if name.startswith(("create_", "get_")):
                 vars(builder)[name] = self._watched(name, getattr(builder, name))
+        for name in _INNER:
+            vars(builder)[name] = self._watched_within(getattr(builder, name))
         _RECORDER.append(self)
         try:
             yield
@@ -368,8 +395,18 @@ class _Recorder:
             for name in set(vars(builder)) - set(before):
                 del vars(builder)[name]
 
+    def _watched_within(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def watched(*arguments: Any) -> Any:
+            made = call(*arguments)
+            self._inner.append(Inner(arguments[-1], arguments[:-1], made))
+            return made
+
+        return watched
+
     def _watched(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*arguments: Any, **named: Any) -> Any:
+            if self._depth == 0:
+                self._inner.clear()
             self._depth += 1
             try:
                 made = call(*arguments, **named)
@@ -390,7 +427,7 @@ class _Recorder:
         is_value = isinstance(made, self._interpreter.TensorHandle)
         if name.startswith("get_") or name in _OF_THE_GRID:
             if is_value:
-                self._add(Step(name, None, (made,)), [made])
+                self._add_constant(name, made)
             return
         if named:
             raise NotRecorded(f"{name} has arguments by name")
@@ -399,7 +436,24 @@ class _Recorder:
         if name not in _STORES and not is_value and not _are_values(self._interpreter, made):
             raise NotRecorded(f"{name} returns no value")
         results = [] if made is None else [made] if is_value else list(made)
-        self._add(self._step(name, call, arguments, len(results)), results)
+        step = self._step(name, call, arguments, len(results))
+        if is_value and self._is_constant(step, made):
+            self._add_constant(name, made)
+            return
+        if self._is_new and len(results) < 2:
+            own = direct(self._interpreter, name, arguments, made, self._inner)
+            step = replace(step, direct=own, kind=made.dtype if is_value else None)
+        self._add(step, results)
+
+    def _is_constant(self, step: Step, made: Any) -> bool:
+        """Return whether a value is the same in every launch, and small enough to be kept."""
+        is_read = step.name in _LOADS
+        is_small = made.data.nbytes <= _MOST_KEPT
+        return is_small and not is_read and self._constants.issuperset(step.places)
+
+    def _add_constant(self, name: str, made: Any) -> None:
+        self._constants.add(len(self._values))
+        self._add(Step(name, None, (made,)), [made])
 
     def _step(
         self, name: str, call: Callable[..., Any], arguments: Sequence[Any], made: int
@@ -503,6 +557,11 @@ class _Recorder:
         self._kind.root = Branch()
 
 
+_MOST_KEPT = 2**16
+"""The bytes of a value that is kept; larger ones are made again."""
+
+_LOADS = ("create_load", "create_masked_load")
+_INNER = ("binary_op", "unary_op", "ternary_op")
 _OF_THE_GRID = ("create_get_program_id", "create_get_num_programs")
 
 

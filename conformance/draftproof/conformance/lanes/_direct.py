@@ -1,0 +1,80 @@
+"""Steps of Triton's interpreter in numpy alone, without what it does around them.
+
+Wherever a step is made again its values have the same types and shapes. So whatever the interpreter
+decides by them is decided once, when the step is recorded: what is left is a function of numpy or
+of memory. It is taken from what the interpreter itself called, or is one of few that are known by
+name; and it must come to the bits that the interpreter came to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy
+
+Direct: TypeAlias = Callable[..., Any]
+"""Of the data of a step's values the data of what it makes; a store makes nothing."""
+
+
+@dataclass(frozen=True)
+class Inner:
+    """A function of numpy that the interpreter called within a step."""
+
+    function: Callable[..., Any]
+    values: tuple[Any, ...]
+    made: Any
+
+
+def direct(
+    interpreter: Any, name: str, arguments: Sequence[Any], made: Any, inner: Sequence[Inner]
+) -> Direct | None:
+    """Return what a step is in numpy, None for one of which that is not known."""
+    values = [each for each in arguments if isinstance(each, interpreter.TensorHandle)]
+    found = _called(values, made, inner) or _named(interpreter, name, values, made)
+    if found is None or made is None:
+        return found
+    own = found(*(each.data for each in values))
+    is_same = own.dtype == made.data.dtype and own.shape == made.data.shape
+    return found if is_same and own.tobytes() == made.data.tobytes() else None
+
+
+def _called(values: Sequence[Any], made: Any, inner: Sequence[Inner]) -> Direct | None:
+    """Return the one function that was called on all values, of which its result was returned."""
+    if len(inner) != 1 or inner[0].made is not made or len(inner[0].values) != len(values):
+        return None
+    if any(one is not other for one, other in zip(inner[0].values, values, strict=True)):
+        return None
+    # Bits that are added go round; numpy's go up to one.
+    are_bits = all(each.data.dtype == numpy.bool_ for each in values)
+    return None if len(values) == 2 and are_bits else inner[0].function
+
+
+def _named(interpreter: Any, name: str, values: Sequence[Any], made: Any) -> Direct | None:
+    language, memory = interpreter.tl, interpreter._interpreter
+    if name == "create_masked_store" and len(values) == 3:
+        return lambda pointers, value, mask: memory.store(pointers, value, mask)
+    if made is None:
+        return None
+    kind, shape = made.data.dtype, made.data.shape
+    if name == "create_masked_load" and len(values) == 3:
+        return lambda pointers, mask, other: memory.load(pointers, mask, other, kind)
+    if name == "create_splat" and not isinstance(values[0].dtype, language.block_type):
+        return lambda data: numpy.full(shape, data, kind)
+    if name == "create_addptr":
+        width = max(1, values[0].get_element_ty().primitive_bitwidth // 8)
+        return lambda pointers, offset: pointers + width * offset.astype(numpy.uint64)
+    if name == "create_expand_dims":
+        return lambda data: data.reshape(shape)
+    if name == "create_broadcast":
+        return lambda data: numpy.broadcast_to(data, shape)
+    if name in _CASTS and language.bfloat16 not in (values[0].dtype.scalar, made.dtype.scalar):
+        return lambda data: data.astype(kind)
+    return None
+
+
+_CASTS = {
+    f"create_{name}"
+    for name in ("int_cast", "fp_ext", "fp_trunc", "si_to_fp", "ui_to_fp", "fp_to_si", "fp_to_ui")
+}
