@@ -140,7 +140,8 @@ class Adapter(Protocol):
       as its law ("uniform" or "exponential") and its shape behind B, in the letters K, L, V and
       in numbers: `{"coins": ("uniform", "L"), "race": ("exponential", "V")}`;
     * `same_as` (default none): another adapter, or its name, with which it agrees row by row on the
-      same noise, or on the same seed where neither takes noise;
+      same noise, or on the same seed where neither takes noise. The probe lane searches the noise
+      of a faster one, and confirms of this one what it finds;
     * `draft(request: DraftRequest) -> DraftResult`: the drafter that goes with the verifier;
     * `generate(request: TextRequest) -> Tensor`: the pipeline around the verifier, which drafts,
       verifies and goes on; the tokens that it writes, [horizon] int64;

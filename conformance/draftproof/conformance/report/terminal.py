@@ -11,7 +11,14 @@ from typing import IO, Any
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -73,6 +80,8 @@ def shown_progress(steps: Iterable[Any], count: int, title: str) -> Iterator[Any
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        TextColumn("left:"),
+        TimeRemainingColumn(),
     )
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         yield from bar.track(steps, total=count, description=escape(title))
