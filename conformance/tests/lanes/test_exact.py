@@ -243,6 +243,27 @@ def test_the_zero_of_noise_has_its_sign() -> None:
     assert weights_of(lambda: torch.signbit(torch.rand(1) / -torch.inf)) == {(True,): "1"}
 
 
+WIDE = torch.float64
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (lambda u: torch.add(tensor([0.1], dtype=WIDE), u, alpha=0), 0.1),
+        (lambda u: torch.sub(tensor([0.1], dtype=WIDE), u, alpha=0), 0.1),
+        (lambda u: torch.rsub(u, tensor([0.1], dtype=WIDE), alpha=0), 0.1),
+        (lambda u: 1 / torch.sub(tensor([-0.0], dtype=WIDE), u, alpha=0), math.inf),
+        (lambda u: 1 / torch.sub(tensor([-0.0], dtype=WIDE), u, alpha=0.0), -math.inf),
+        (lambda u: 1 / torch.rsub(u, tensor([-0.0], dtype=WIDE), alpha=0), math.inf),
+    ],
+)
+def test_a_constant_is_what_torch_computes(
+    program: Callable[[Tensor], Tensor], expected: float
+) -> None:
+    assert program(tensor([0.5], dtype=WIDE)).item() == expected
+    assert weights_of(lambda: program(torch.rand(1, dtype=WIDE))) == {(expected,): "1"}
+
+
 REFUSED_BY_TORCH: dict[str, tuple[Callable[[], Tensor], str]] = {
     "integers of a type too narrow": (
         lambda: torch.randint(300, (1,), dtype=torch.uint8),
@@ -772,6 +793,24 @@ OPAQUE: dict[str, tuple[Program, str]] = {
     "unsorted edges": (
         lambda: torch.bucketize(torch.rand(1), tensor([0.5, 0.1])),
         "aten.bucketize",
+    ),
+    "edges that are noise": (
+        lambda: torch.searchsorted(torch.rand(1) * 3, tensor([2.0])),
+        "aten.searchsorted",
+    ),
+    "edges that are noise on one branch": (
+        lambda: (
+            torch.bucketize(tensor([0.5]), torch.rand(1)) if torch.rand(1) < 0.5 else tensor([5])
+        ),
+        "aten.bucketize",
+    ),
+    "a number among noise": (
+        lambda: torch.ops.aten.searchsorted.Scalar(exponential(), 2.0),
+        "aten.searchsorted",
+    ),
+    "a sorter that is drawn": (
+        lambda: torch.searchsorted(tensor([1.0, 2.0]), torch.rand(1), sorter=torch.randperm(2)),
+        "aten.searchsorted",
     ),
     "race against a number": (
         lambda: torch.cat([torch.rand(1), tensor([0.5])]).argmax(),

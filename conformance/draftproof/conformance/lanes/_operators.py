@@ -558,8 +558,8 @@ class Interpreter:
     def _rank(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
         """Answer argmax, argmin, max, min, topk and sort along a dimension."""
         values: Tensor = args[0]
-        self.settle(values)
-        if not self.identities.has_noise(values):
+        self._settle_all(args)
+        if not self._any_noise(args):
             return func(*args, **kwargs)
         name, given = _name(func), _bound(func, args, kwargs)
         largest = name in ("argmax", "max") or bool(given.get("largest") or given.get("descending"))
@@ -627,10 +627,10 @@ class Interpreter:
         given = _bound(func, args, kwargs)
         is_search = _name(func) == "searchsorted"
         edges, values = (args[0], args[1]) if is_search else (args[1], args[0])
-        self._settle_all([edges, values])
+        self._ordinary([edges, given.get("sorter")])
+        self._settle_all([values])
         if not isinstance(values, Tensor) or not self.identities.has_noise(values):
             return func(*args, **kwargs)  # type: ignore[no-any-return]  # operators are untyped
-        self.refuse_noise(edges)
         if given.get("sorter") is not None:
             raise NotUnderstood("searches noise through a sorter")
         right = given.get("side") == "right" or bool(given.get("right"))
@@ -719,14 +719,18 @@ class _Operation:
 
     def add(self, sign: int = 1) -> Noise | float:
         """Return first + sign * alpha * second."""
-        weight = sign * float(self.given.get("alpha", 1))
+        weight = self.weight(sign)
         if self.first:
             return self.shifted(self.noise, weight * self.other)
         return self.shifted(self.scaled(self.noise, weight), self.other)
 
+    def weight(self, sign: int) -> float:
+        """Return sign * alpha, of which an integer 0 is positive."""
+        return float(sign * self.given.get("alpha", 1))
+
     def subtract_reversed(self) -> Noise | float:
         """Return other - alpha * self, as rsub does."""
-        weight = -float(self.given.get("alpha", 1))
+        weight = self.weight(-1)
         if self.first:
             return self.shifted(self.scaled(self.noise, weight), self.other)
         return self.shifted(self.noise, weight * self.other)
@@ -980,4 +984,5 @@ def _write(out: Tensor, constants: dict[int, float]) -> None:
     if constants:
         where = torch.zeros(out.numel(), dtype=torch.bool)
         where[[*constants]] = True
-        out.masked_scatter_(where.view(out.shape), torch.tensor([*constants.values()]).to(out))
+        numbers = torch.tensor([*constants.values()], dtype=torch.float64)
+        out.masked_scatter_(where.view(out.shape), numbers.to(out))
