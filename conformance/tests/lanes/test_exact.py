@@ -25,7 +25,7 @@ from torch import Tensor, tensor
 from draftproof.conformance.lanes import _operators
 from draftproof.conformance.lanes.exact import OpaqueRandomness, TooManyRuns, exact_law
 from draftproof.reference.law import Law
-from draftproof.reference.rational import Rational, exactly, rational, total
+from draftproof.reference.rational import ZERO, Rational, exactly, rational, total
 
 Program = Callable[[], Any]
 
@@ -262,6 +262,67 @@ def test_a_constant_is_what_torch_computes(
 ) -> None:
     assert program(tensor([0.5], dtype=WIDE)).item() == expected
     assert weights_of(lambda: program(torch.rand(1, dtype=WIDE))) == {(expected,): "1"}
+
+
+CASTS: list[Callable[[Tensor], Any]] = [
+    lambda k: (k + 2**24).float().long(),
+    lambda k: (k * 2**24 + 1).float().long(),
+    lambda k: (k + 2**31 - 2).int().long(),
+    lambda k: (k + 2**31 - 2).int(),
+    lambda k: (k + 2**31 - 2).int() + 1,
+    lambda k: (k + 2**53).double().long(),
+    lambda k: torch.zeros(1, dtype=torch.int32).fill_((k + 2**31 - 2)[0].int()),
+    lambda k: torch.zeros(1, dtype=torch.int32).copy_(k + 2**31 - 2),
+    lambda k: torch.zeros(1).copy_(k + 2**24).long(),
+    lambda k: put(torch.zeros(2), k + 2**24).long(),
+    lambda k: (k * 200).to(torch.int8).long(),
+    lambda k: k.bool(),
+    lambda k: (k + 255).bfloat16().long(),
+    lambda k: (k - 1).to(torch.uint8).long(),
+    lambda k: (k.int() * 2**30).float(),
+    lambda k: (k.float() + 2**24).long(),
+]
+
+
+def put(memory: Tensor, value: Tensor) -> Tensor:
+    memory[0] = value
+    return memory
+
+
+@pytest.mark.parametrize("program", CASTS)
+def test_a_choice_is_cast_as_torch_casts_it(program: Callable[[Tensor], Any]) -> None:
+    expected: dict[Any, Rational] = {}
+    for k in range(3):
+        outcome = tuple(program(tensor([k])).tolist())
+        expected[outcome] = expected.get(outcome, ZERO) + rational("1/3")
+    assert law(lambda: program(torch.randint(3, (1,)))) == Law(expected)
+
+
+def test_a_choice_that_fits_is_cast_as_it_is() -> None:
+    def program() -> Tensor:
+        return ((torch.randint(1000, (1,)) * 3).float().int() + 1).double()
+
+    assert (exact_law(program).runs, len(law(program))) == (1, 1000)
+
+
+def test_an_error_in_an_integer_is_none_of_the_programs() -> None:
+    def program() -> int:
+        try:
+            return int(torch.randint(2**31 - 1, 2**31 + 1, (1,)).int())
+        except RuntimeError:
+            return 0
+
+    assert weights_of(program) == {2**31 - 1: "1/2", -(2**31): "1/2"}
+
+
+def test_an_image_of_thousands_of_images_is_a_row() -> None:
+    def program() -> Tensor:
+        x = torch.randint(3, (1,))
+        for _ in range(2000):
+            x = x + 1
+        return x.float()
+
+    assert weights_of(program) == {(2000.0,): "1/3", (2001.0,): "1/3", (2002.0,): "1/3"}
 
 
 REFUSED_BY_TORCH: dict[str, tuple[Callable[[], Tensor], str]] = {
@@ -837,6 +898,22 @@ OPAQUE: dict[str, tuple[Program, str]] = {
     "a function of a tensor class": (lambda: drawn().as_subclass(Reads) + 1, "add"),
     "an operator of a tensor class": (lambda: drawn().as_subclass(Runs) + 1, "aten.add.Tensor"),
     "too few weights": (lambda: torch.multinomial(tensor([0.0, 1.0]), 2), "aten.multinomial"),
+    "integers that bfloat16 rounds": (
+        lambda: torch.randint(254, 260, (1,), dtype=torch.bfloat16) == 258,
+        "aten.randint",
+    ),
+    "integers that float16 rounds": (
+        lambda: torch.randint(2047, 2050, (1,), dtype=torch.half),
+        "aten.randint",
+    ),
+    "integers that float32 rounds": (
+        lambda: torch.randint(2**24, 2**24 + 2, (1,), dtype=torch.float32),
+        "aten.randint",
+    ),
+    "integers beside floats": (
+        lambda: torch.cat([torch.randint(2**24, 2**24 + 2, (1,)), torch.zeros(1)]),
+        "aten.cat",
+    ),
     "a wide range": (lambda: torch.randint(0, 2**40, ()), "aten.randint"),
     "its value": (lambda: torch.rand(2), "result"),
     "the winner's value": (lambda: torch.rand(2).max() < 0.5, "result"),

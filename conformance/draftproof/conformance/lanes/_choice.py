@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Protocol
 
@@ -76,6 +77,10 @@ class Doubles:
 class Draw(Protocol):
     """How a choice is made whose law is known before."""
 
+    @property
+    def within(self) -> range:
+        """Numbers among which is whatever can be drawn."""
+
     def decide(self, world: World) -> int:
         """Return what is drawn in a world, and remember what follows from it."""
 
@@ -93,6 +98,13 @@ class Choice:
     decide: Callable[[World], int]
     draw: Draw | None = None
     """How it is made, where its law is known before."""
+    among: range = range(2)
+    """Numbers of which it is one, where no draw makes it."""
+
+    @property
+    def within(self) -> range:
+        """Numbers among which is whatever it can be."""
+        return self.among if self.draw is None else self.draw.within
 
     @classmethod
     def of(cls, draw: Draw) -> Choice:
@@ -112,6 +124,10 @@ class Listed:
 
     values: Sequence[int]
     weights: Sequence[Rational]
+
+    @cached_property
+    def within(self) -> range:
+        return range(min(self.values), max(self.values) + 1)
 
     def decide(self, world: World) -> int:
         return self.values[world.chance.draw(self.weights)]
@@ -134,6 +150,10 @@ class Winner:
     """Who comes first in a ranking."""
 
     ranking: Ranking
+
+    @property
+    def within(self) -> range:
+        return self.ranking.within
 
     def decide(self, world: World) -> int:
         return self.ranking.at(0, world)
@@ -168,6 +188,10 @@ class Bins:
     """What holds of the number and of an edge that it has passed."""
     _known: dict[Range, Cells] = field(default_factory=dict)
     _rounded: dict[Range, Doubles] = field(default_factory=dict)
+
+    @property
+    def within(self) -> range:
+        return range(len(self.edges) + 1)
 
     def decide(self, world: World) -> int:
         cells = self._cells(self._interval(world))
@@ -247,22 +271,42 @@ class Image:
     """Of values [n] the images [n]."""
     _rounded: dict[Doubles, Doubles] = field(default_factory=dict)
 
+    @cached_property
+    def within(self) -> range:
+        images = self._images(self._root.within)
+        return range(min(images), max(images) + 1)
+
     def decide(self, world: World) -> int:
-        return self._images([self.of.value(world)])[0]
+        return self._images([self._root.value(world)])[0]
 
     def row(self, world: World) -> Row:
-        row = row_of(self.of, world)
+        row = row_of(self._root, world)
         return Row(self._images(row.values), row.weights)
 
     def doubles(self, world: World) -> Doubles:
-        found = doubles_of(self.of, world)
+        found = doubles_of(self._root, world)
         if found not in self._rounded:
             images = numpy.array(self._images(found.values), numpy.int64)
             self._rounded[found] = Doubles(images, found.shares, found.error)
         return self._rounded[found]
 
+    @cached_property
+    def _root(self) -> Choice:
+        """The choice that is no image itself."""
+        return self._chain()[-1].of
+
+    def _chain(self) -> list[Image]:
+        """Return the images of images, from the last to the first: there may be thousands."""
+        chain = [self]
+        while isinstance(chain[-1].of.draw, Image):
+            chain.append(chain[-1].of.draw)
+        return chain
+
     def _images(self, values: Sequence[int] | NDArray[numpy.int64]) -> list[int]:
-        images: list[int] = self.image(torch.as_tensor(numpy.array(values))).tolist()
+        found = torch.as_tensor(numpy.array(values))
+        for each in reversed(self._chain()):
+            found = each.image(found)
+        images: list[int] = found.tolist()
         return images
 
 

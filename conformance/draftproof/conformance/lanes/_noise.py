@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf, isnan
 from typing import Any, TypeAlias
 
@@ -323,6 +324,11 @@ class Ranking:
     rates: dict[int, Rational]
     others: tuple[int, ...] = ()
     noises: tuple[Noise, ...] = ()
+
+    @cached_property
+    def within(self) -> range:
+        """Numbers among which are all contenders."""
+        return range(1 + max((*self.rates, *self.others), default=0))
 
     def begin(self, world: World) -> None:
         """Spend the noise of the race; only untouched noise can race."""

@@ -133,7 +133,7 @@ _MOST_INTEGERS = 100_000
 _MOST_NUMBERS = 2**15
 """Each is an object of ours: a race among all tokens of a large vocabulary takes minutes."""
 
-# Integers and the floats that hold every small integer: a choice moves among them as it is.
+# Integers and floats among which a choice moves as it is, if they hold whatever it can be.
 _WIDE = (torch.int32, torch.int64, torch.float32, torch.float64)
 
 
@@ -316,6 +316,8 @@ class Interpreter:
             )
         # Whoever reads noise in spite of everything shall at least read NaN.
         numbers = [number() for _ in range(out.numel())]
+        if not all(_is_held(each, out.dtype) for each in numbers if isinstance(each, Choice)):
+            raise NotUnderstood("draws whole numbers that its type rounds")
         out.fill_(nan if numbers and isinstance(numbers[0], Noise) else 0)
         ids = [self.identities.id_of(each) for each in numbers]
         self._attach(out, torch.tensor(ids, dtype=torch.int64).view(out.shape))
@@ -350,7 +352,14 @@ class Interpreter:
 
     def _fits(self, source: Tensor, dtype: torch.dtype) -> bool:
         """Return whether random numbers are in `dtype` what they are in the tensor."""
-        return dtype in _WIDE and (dtype.is_floating_point or not self.identities.has_noise(source))
+        numbers = [*self.identities.numbers(source)]
+        has_noise = any(isinstance(each, Noise) for each in numbers)
+        return self._holds(numbers, dtype) and (dtype.is_floating_point or not has_noise)
+
+    def _holds(self, numbers: Iterable[Noise | Choice], dtype: torch.dtype) -> bool:
+        """Return whether choices are followed in `dtype`, in which each is what it was."""
+        choices = (each for each in numbers if isinstance(each, Choice))
+        return dtype in _WIDE and all(_is_held(each, dtype) for each in choices)
 
     def _ids(self, moved: Any) -> Any:
         """Return what stands for a moved argument when ids are moved in its place."""
@@ -379,7 +388,7 @@ class Interpreter:
 
     def _recast(self, source: Tensor, dtype: torch.dtype) -> Tensor:
         """Return the ids of the tensor's elements after a cast to `dtype`."""
-        if dtype is not source.dtype and dtype not in _WIDE:
+        if dtype is not source.dtype and not self._holds(self.identities.numbers(source), dtype):
             self.settle(source)
 
         def cast(number: Noise | Choice) -> Noise | Choice:
@@ -666,8 +675,11 @@ class Interpreter:
 
     def _place(self, ranked: Ranking, place: int) -> Choice:
         if (ranked, place) not in self._places:
-            first, later = Choice.of(Winner(ranked)), Choice(lambda world: ranked.at(place, world))
-            self._places[ranked, place] = later if place else first
+            self._places[ranked, place] = (
+                Choice(lambda world: ranked.at(place, world), among=ranked.within)
+                if place
+                else Choice.of(Winner(ranked))
+            )
         return self._places[ranked, place]
 
     def _spent(self) -> int:
@@ -963,6 +975,26 @@ def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:
             yield from tensors_in(value)
         elif isinstance(value, dict):
             yield from tensors_in(value.values())
+
+
+def _is_held(choice: Choice, dtype: torch.dtype) -> bool:
+    """Return whether a type holds whatever a choice can be, exactly."""
+    if dtype is torch.int64:
+        return True
+    held, within = _whole_numbers(dtype), choice.within
+    return held.start <= within.start and within.stop <= held.stop
+
+
+@cache
+def _whole_numbers(dtype: torch.dtype) -> range:
+    """Return the whole numbers around 0 that a type holds, without a gap."""
+    if dtype is torch.bool:
+        return range(2)
+    if dtype.is_floating_point or dtype.is_complex:
+        most = round(2 / torch.finfo(dtype).eps)
+        return range(-most, most + 1)
+    info = torch.iinfo(dtype)
+    return range(info.min, info.max + 1)
 
 
 def _each(ids: Tensor, image: Callable[[int, int], int]) -> Tensor:
