@@ -218,14 +218,27 @@ def _form(subject: Any) -> Hashable:
             return id(subject)
         storage = subject.untyped_storage().nbytes()
         return subject.dtype, subject.shape, subject.stride(), subject.storage_offset(), storage
-    if isinstance(subject, float):
-        return type(subject), subject.hex()
+    if type(subject) is float:
+        return float, subject.hex()
     if subject is None or type(subject) in (bool, bytes, int, str):
         return type(subject), subject
     parts = _parts(subject)
-    if parts is None:
+    if parts is None or not _is_parts_only(subject, parts):
         return id(subject)
     return type(subject), tuple((_form(name), _form(part)) for name, part in parts.items())
+
+
+def _is_parts_only(subject: Any, parts: dict[Any, Any]) -> bool:
+    """Return whether a subject has no state beside its parts, and no tensor in their names."""
+    kind: Any = type(subject)
+    if dataclasses.is_dataclass(subject):
+        # What makes its objects in another way may keep anything in them.
+        has_slots = any(vars(base).get("__slots__") for base in kind.__mro__)
+        is_plain = kind.__new__ is object.__new__ and not has_slots
+        return is_plain and vars(subject).keys() == parts.keys()
+    if hasattr(kind, "_fields"):
+        return isinstance(subject, tuple) and not hasattr(subject, "__dict__")
+    return kind in (dict, list, tuple) and not any(True for name in parts for _ in _tensors(name))
 
 
 def _parts(subject: Any) -> dict[Any, Any] | None:
@@ -255,13 +268,16 @@ def _with_tensors(subject: Any, image: Callable[[Tensor], Tensor]) -> Any:
     made = {name: _with_tensors(part, image) for name, part in parts.items()}
     if isinstance(subject, tuple):
         kind: Any = type(subject)
-        return kind(*made.values()) if hasattr(kind, "_fields") else kind(made.values())
+        again = kind(*made.values()) if hasattr(kind, "_fields") else kind(made.values())
+        if hasattr(subject, "__dict__"):
+            vars(again).update(vars(subject))
+        return again
     own = copy.copy(subject)
-    if isinstance(subject, list):
-        own[:] = made.values()
-    elif isinstance(subject, dict):
-        own.update(made)
-    else:
+    if dataclasses.is_dataclass(subject):
         for name, part in made.items():
             object.__setattr__(own, name, part)
+    elif isinstance(subject, list):
+        own[:] = made.values()
+    else:
+        own.update(made)
     return own
