@@ -23,6 +23,8 @@ from hypothesis import strategies as st
 from torch import Tensor, tensor
 
 from draftproof.conformance.lanes import _operators
+from draftproof.conformance.lanes._identity import Identities
+from draftproof.conformance.lanes._walk import Walk
 from draftproof.conformance.lanes.exact import OpaqueRandomness, TooManyRuns, exact_law
 from draftproof.reference.law import Law
 from draftproof.reference.rational import ZERO, Rational, exactly, rational, total
@@ -315,6 +317,32 @@ def test_an_error_in_an_integer_is_none_of_the_programs() -> None:
     assert weights_of(program) == {2**31 - 1: "1/2", -(2**31): "1/2"}
 
 
+@pytest.mark.parametrize("name", ["uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize(
+    "program",
+    [lambda k, dtype: k.to(dtype), lambda k, dtype: torch.zeros(1, dtype=dtype).copy_(k)],
+    ids=["cast", "copy"],
+)
+def test_a_choice_is_made_where_torch_can_do_little(
+    program: Callable[[Tensor, torch.dtype], Tensor], name: str
+) -> None:
+    found = law(lambda: program(torch.randint(3, (1,)), getattr(torch, name)).double())
+    assert found == Law({(float(k),): rational("1/3") for k in range(3)})
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (lambda: torch.searchsorted(torch.empty(0), torch.rand(1)), (0,)),
+        (lambda: torch.bucketize(torch.rand(1), torch.empty(0)), (0,)),
+        (lambda: torch.searchsorted(torch.empty(2, 0), torch.rand(2, 1)), ((0,), (0,))),
+        (lambda: torch.searchsorted(torch.empty(0, 3), torch.rand(0, 1)), ()),
+    ],
+)
+def test_no_edge_is_passed_where_there_is_none(program: Program, expected: Any) -> None:
+    assert weights_of(program) == {expected: "1"}
+
+
 def test_an_image_of_thousands_of_images_is_a_row() -> None:
     def program() -> Tensor:
         x = torch.randint(3, (1,))
@@ -323,6 +351,64 @@ def test_an_image_of_thousands_of_images_is_a_row() -> None:
         return x.float()
 
     assert weights_of(program) == {(2000.0,): "1/3", (2001.0,): "1/3", (2002.0,): "1/3"}
+
+
+def caught(program: Callable[[], object]) -> Program:
+    """Return a program that returns what it hears of an error."""
+
+    def catching() -> str:
+        try:
+            program()
+        except Exception as error:
+            return str(error)
+        return "it went"
+
+    return catching
+
+
+@pytest.mark.parametrize("of_several", [False, True])
+@pytest.mark.parametrize("error", [RuntimeError, ValueError, RecursionError, KeyError])
+@pytest.mark.parametrize("method", ["_bin", "settle"])
+def test_an_error_of_the_lane_is_none_of_torchs(
+    monkeypatch: pytest.MonkeyPatch, method: str, error: type[Exception], *, of_several: bool
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error("the lane's own")
+
+    if method == "settle":
+        monkeypatch.setattr(Identities, "settle", fail)
+        monkeypatch.setattr(Walk, "_decide", fail)
+    else:
+        monkeypatch.setitem(_operators._LOOKS, "searchsorted", fail)
+
+    def program() -> Any:
+        searched = torch.searchsorted(WEIGHTS, torch.rand(1))
+        if of_several:
+            return searched + 1 if torch.rand(1) < 0.5 else searched
+        return searched.item()
+
+    with pytest.raises(OpaqueRandomness, match=r"could not be followed: .*the lane's own"):
+        exact_law(caught(program))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda: torch.rand(2) + torch.ones(3),
+        lambda: torch.rand(2).mul_(torch.ones(3)),
+        lambda: torch.rand(2) < torch.ones(3),
+        lambda: torch.rand(2).view(3),
+        lambda: torch.rand(2)[5],
+        lambda: torch.cat([torch.rand(2), torch.ones(1, 2)]),
+        lambda: torch.randint(3, (2,)) + torch.ones(3, dtype=torch.int64),
+        lambda: torch.searchsorted(torch.ones(2, 2), torch.rand(3)),
+        lambda: torch.multinomial(torch.zeros(0), 1),
+        lambda: torch.rand(2).argmax(3),
+        lambda: torch.rand(2).item(),
+    ],
+)
+def test_an_error_of_torchs_is_in_its_words(program: Callable[[], object]) -> None:
+    assert {*law(caught(program))} == {caught(program)()}
 
 
 REFUSED_BY_TORCH: dict[str, tuple[Callable[[], Tensor], str]] = {

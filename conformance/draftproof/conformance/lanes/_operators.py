@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
-from math import copysign, inf, isinf, isnan, nan
+from math import copysign, inf, isinf, isnan, nan, prod
 from typing import Any
 
 import torch
@@ -41,6 +41,7 @@ from draftproof.conformance.lanes._noise import (
     ranking,
 )
 from draftproof.conformance.lanes._streams import Rewound, Streams
+from draftproof.conformance.lanes._torchs import ran
 from draftproof.conformance.precise import extended, log
 from draftproof.reference.chance import distribution
 from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational
@@ -184,10 +185,10 @@ class Interpreter:
         if name in _DRAWS:
             return _DRAWS[name](self, func, args, kwargs)
         if reads_no_values:
-            return func(*args, **kwargs)
+            return ran(func, args, kwargs)
         touched = self.identities.among(tensors_in((*args, *kwargs.values())))
         if not touched:
-            return func(*args, **kwargs)
+            return ran(func, args, kwargs)
         if _written(func, kwargs):
             return self._run_into(func, args, kwargs)
         return self._follow(func, args, kwargs, touched)
@@ -226,7 +227,7 @@ class Interpreter:
             return self._compute(func, args, kwargs, _ARITHMETIC[name])
         for tensor in touched:
             self.refuse_noise(tensor)
-        return func(*args, **kwargs)
+        return ran(func, args, kwargs)
 
     def refuse_noise(self, tensor: Tensor) -> None:
         """Raise `NotUnderstood` if an element is continuous noise."""
@@ -236,7 +237,7 @@ class Interpreter:
     # --- drawing -----------------------------------------------------------------------
 
     def _draw_uniform(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
-        out = drawn(func, args, kwargs)
+        out = ran(drawn, (func, args, kwargs), {})
         given = _bound(func, args, kwargs)
         low, high = exactly(float(given.get("from", 0.0))), exactly(float(given.get("to", 1.0)))
         if not out.dtype.is_floating_point:
@@ -251,7 +252,7 @@ class Interpreter:
         return self._fresh(out, Noise(SPENT).then(*steps).afresh)
 
     def _draw_exponential(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
-        out = drawn(func, args, kwargs)
+        out = ran(drawn, (func, args, kwargs), {})
         rate = exactly(float(_bound(func, args, kwargs)["lambd"]))
         steps: list[Log | Affine | Rounded] = [Log(), Affine(-1 / rate, ZERO)]
         if out.dtype in _NARROW:
@@ -262,7 +263,7 @@ class Interpreter:
         given = _bound(func, args, kwargs)
         chances = given.get("p", args[0])
         self._ordinary([chances])
-        out = drawn(func, args, kwargs)
+        out = ran(drawn, (func, args, kwargs), {})
         table = torch.as_tensor(chances, dtype=torch.float64).expand(out.shape)
         weights = iter(table.flatten().tolist())
         if not ((table >= 0) & (table <= 1)).all():
@@ -274,7 +275,7 @@ class Interpreter:
         given = _bound(func, args, kwargs)
         weights: Tensor = given["self"]
         self._ordinary([weights])
-        out = drawn(func, args, kwargs)
+        out = ran(drawn, (func, args, kwargs), {})
         rows = weights.detach().double().reshape(-1, weights.shape[-1])
         count, replaced = given["num_samples"], given["replacement"]
         draws = iter(draw for row in rows for draw in self._picks(row, count, replaced=replaced))
@@ -294,7 +295,7 @@ class Interpreter:
     def _draw_integers(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         given = _bound(func, args, kwargs)
         self._ordinary([given["high"]])
-        out = drawn(func, args, kwargs)
+        out = ran(drawn, (func, args, kwargs), {})
         low, high = given.get("low", 0), int(given["high"])
         if high - low > _MOST_INTEGERS:
             raise NotUnderstood("draws an integer from a range too wide to be enumerated")
@@ -304,7 +305,7 @@ class Interpreter:
     def _draw_permutation(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         count = args[0]
         ranked = Ranking(dict.fromkeys(range(count), ONE))
-        out = drawn(func, args, kwargs)
+        out = ran(drawn, (func, args, kwargs), {})
         places = iter(range(count))
         return self._fresh(out, lambda: self._place(ranked, next(places)))
 
@@ -340,9 +341,9 @@ class Interpreter:
             # What was written in place before it failed is written.
             if func._schema.name.endswith("_"):
                 self._attach(args[0], id_args[0])
-            func(*args, **kwargs)
+            ran(func, args, kwargs)
             raise
-        out = func(*args, **kwargs)
+        out = ran(func, args, kwargs)
         sources = self.identities.among(tensors_in(args[i] for i in moved if i < len(args)))
         for source in sources:
             if source.dtype is not out.dtype and not self._fits(source, out.dtype):
@@ -375,14 +376,14 @@ class Interpreter:
     def _cast(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         source: Tensor = args[0]
         ids = self._recast(source, kwargs.get("dtype") or source.dtype)
-        out: Tensor = func(*args, **kwargs)
+        out: Tensor = ran(func, args, kwargs)
         self._attach(out, ids)
         return out
 
     def _copy(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         destination, source = args[0], args[1]
         ids = self._recast(source, destination.dtype)
-        out: Tensor = func(*args, **kwargs)
+        out: Tensor = ran(func, args, kwargs)
         self._attach(out, ids)
         return out
 
@@ -413,8 +414,8 @@ class Interpreter:
             operands = operands[:1]
             if any(isinstance(given.get(end), Tensor) for end in ("min", "max")):
                 raise NotUnderstood("clamps noise by tensors")
-        ids, others = self._operands(operands)
-        out: Tensor = func(*args, **kwargs)
+        ids, others = self._operands(func, args, kwargs, operands)
+        out: Tensor = ran(func, args, kwargs)
         if out.dtype.is_complex:
             raise NotUnderstood("combines noise with a number that is not real")
         constants: dict[int, float] = {}
@@ -438,7 +439,9 @@ class Interpreter:
         self._attach(out, new_ids)
         return out
 
-    def _operands(self, operands: Sequence[Any]) -> tuple[Tensor, list[float]]:
+    def _operands(
+        self, func: OpOverload, args: Any, kwargs: Any, operands: Sequence[Any]
+    ) -> tuple[Tensor, list[float]]:
         """Broadcast one or two operands; return ids and the ordinary numbers opposite to them.
 
         An id is negative where the random number is the second operand.
@@ -453,7 +456,12 @@ class Interpreter:
             operand if isinstance(operand, Tensor) else torch.tensor(operand, dtype=torch.float64)
             for operand in operands
         ]
-        first, second = torch.broadcast_tensors(*map(self._ids, tensors))  # type: ignore[no-untyped-call]  # torch is
+        try:
+            first, second = torch.broadcast_tensors(*map(self._ids, tensors))  # type: ignore[no-untyped-call]  # torch is
+        except RuntimeError:
+            # Torch says in its own words what does not go together.
+            ran(func, args, kwargs)
+            raise
         if ((first != 0) & (second != 0)).any():
             raise NotUnderstood("combines two random numbers")
         if ((first == -1) | (second == -1)).any():
@@ -509,7 +517,7 @@ class Interpreter:
             return self._id(Choice.of(Image(one, images)))
 
         images = _each(ids, image)
-        out = func(*args, **kwargs)
+        out = ran(func, args, kwargs)
         self._attach(out, images)
         return out
 
@@ -522,9 +530,9 @@ class Interpreter:
     def _compare(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         self._settle_all(args)
         if not self._any_noise(args):
-            return func(*args, **kwargs)  # type: ignore[no-any-return]  # operators are untyped
-        ids, others = self._operands(args[:2])
-        out: Tensor = func(*args, **kwargs)
+            return ran(func, args, kwargs)  # type: ignore[no-any-return]  # operators are untyped
+        ids, others = self._operands(func, args, kwargs, args[:2])
+        out: Tensor = ran(func, args, kwargs)
         name = _name(func)
         constants: dict[int, float] = {}
 
@@ -555,7 +563,7 @@ class Interpreter:
     def _classify(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         """Answer isnan, isinf and isfinite: noise is finite and a number."""
         self._settle_all(args)
-        out: Tensor = func(*args, **kwargs)
+        out: Tensor = ran(func, args, kwargs)
         ids = self.identities.of(args[0])
         if ids is not None:
             noises = [*self.identities.noises(args[0])]
@@ -569,7 +577,7 @@ class Interpreter:
         values: Tensor = args[0]
         self._settle_all(args)
         if not self._any_noise(args):
-            return func(*args, **kwargs)
+            return ran(func, args, kwargs)
         name, given = _name(func), _bound(func, args, kwargs)
         largest = name in ("argmax", "max") or bool(given.get("largest") or given.get("descending"))
         keep = given.get("keepdim", True)
@@ -581,7 +589,7 @@ class Interpreter:
         ids, known = self._ids(values), values.detach().double()
         if name in ("argmin", "min") and known[ids == 0].isnan().any():
             raise NotUnderstood("races noise against NaN, which is the smallest here")
-        out = func(*args, **kwargs)
+        out = ran(func, args, kwargs)
         if name in ("max", "min") and dim is None:
             self._attach(out, torch.tensor(self._spent()))
             return out
@@ -639,14 +647,14 @@ class Interpreter:
         self._ordinary([edges, given.get("sorter")])
         self._settle_all([values])
         if not isinstance(values, Tensor) or not self.identities.has_noise(values):
-            return func(*args, **kwargs)  # type: ignore[no-any-return]  # operators are untyped
+            return ran(func, args, kwargs)  # type: ignore[no-any-return]  # operators are untyped
         if given.get("sorter") is not None:
             raise NotUnderstood("searches noise through a sorter")
         right = given.get("side") == "right" or bool(given.get("right"))
-        out: Tensor = func(*args, **kwargs)
+        out: Tensor = ran(func, args, kwargs)
         ids = self._ids(values)
         row_length = values.shape[-1] if edges.dim() > 1 else max(values.numel(), 1)
-        rows = edges.detach().double().reshape(-1, edges.shape[-1])
+        rows = edges.detach().double().reshape(prod(edges.shape[:-1]), edges.shape[-1])
         if not (rows[:, 1:] >= rows[:, :-1]).all() or rows.isnan().any():
             raise NotUnderstood("searches noise among edges that are not sorted")
         relation = AT_LEAST if right else MORE
@@ -664,7 +672,7 @@ class Interpreter:
     def _attach(self, tensor: Tensor, ids: Tensor) -> None:
         """Declare what the tensor's elements are; at once, where others see its memory."""
         self.identities.attach(tensor, ids)
-        if self._placeholder is not None:
+        if self._placeholder is not None and ids.any():
             with torch.inference_mode():
                 tensor.detach().masked_fill_(ids != 0, self._placeholder)
         if self.identities.is_exposed(tensor):

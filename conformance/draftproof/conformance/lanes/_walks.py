@@ -17,13 +17,13 @@ from draftproof.conformance.lanes._replay import (
     Made,
     Read,
     Replays,
-    TooManyRuns,
     readings,
     require_lasting,
     require_same,
 )
 from draftproof.conformance.lanes._split import NotTogether, address
 from draftproof.conformance.lanes._walk import MOST_TOGETHER, Run, Walk
+from draftproof.conformance.lanes.opaque import TooManyRuns
 from draftproof.reference.chance import (
     Answer,
     NondeterministicProgram,

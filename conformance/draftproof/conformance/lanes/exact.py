@@ -39,12 +39,11 @@ from draftproof.conformance.lanes._outcome import frozen, number_in
 from draftproof.conformance.lanes._replay import (
     Disagreement,
     Made,
-    TooManyRuns,
     require_same,
     row_readings,
 )
 from draftproof.conformance.lanes._walks import Walks, alike
-from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns
 from draftproof.conformance.lanes.unwatched import hold
 from draftproof.reference.chance import NondeterministicProgram
 from draftproof.reference.law import Law
