@@ -270,6 +270,11 @@ class Replays:
             raise
 
 
+def is_made_again(count: int) -> bool:
+    """Return whether the run of this number, of those that go alone, is made again: 1, 2, 4, ..."""
+    return count & (count - 1) == 0
+
+
 class Disagreement(OpaqueRandomness):
     """A run, made again, came to something else: the program has a past."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from draftproof.conformance.lanes._replay import (
     Made,
     Read,
     Replays,
+    is_made_again,
     readings,
     require_lasting,
     require_same,
@@ -51,8 +53,8 @@ class Walks:
         self._found: list[list[Made]] = [[] for _ in subjects]
         self._samples: list[tuple[int, Made]] = []
         """Runs that are made again by themselves, and their subjects."""
-        self._together: set[int] = set()
-        """The subjects of which several runs went together, or one with those of others."""
+        self._alone = Counter[int]()
+        """How many runs on each subject went alone."""
         self._waiting: list[list[Run]] = []
         self._walk: Walk | None = None
         self._identities = Identities()
@@ -69,8 +71,7 @@ class Walks:
         ]
         while self._waiting:
             self._walk_through(self._waiting.pop(0))
-        alone = {*range(len(self._subjects))} - self._together
-        for subject, made in [*self._samples, *((each, self._found[each][-1]) for each in alone)]:
+        for subject, made in self._samples:
             self._require_again(subject, made)
         return [sorted(own, key=_order) for own in self._found]
 
@@ -113,11 +114,12 @@ class Walks:
         runs = [self._made(walk, run, own) for run, own in zip(walk.runs, kept, strict=True)]
         for run, made in zip(walk.runs, runs, strict=True):
             self._found[run.subject].append(made)
-        if len(runs) > 1:
-            self._together |= {run.subject for run in walk.runs}
-            # The first leads the walk: the last, and one between, have gone another way.
-            for number in {len(runs) - 1, len(runs) * 3 // 8}:
-                self._samples.append((walk.runs[number].subject, runs[number]))
+        # The first leads the walk: the last, and one between, have gone another way.
+        again = {len(runs) - 1, len(runs) * 3 // 8}
+        if len(runs) == 1:
+            self._alone[walk.runs[0].subject] += 1
+            again = {0} if is_made_again(self._alone[walk.runs[0].subject]) else set()
+        self._samples += [(walk.runs[number].subject, runs[number]) for number in again]
         self._waiting += walk.left
         self._walk = None
 
