@@ -24,7 +24,9 @@ from torch import Tensor, tensor
 
 from draftproof.conformance.lanes import _operators
 from draftproof.conformance.lanes._identity import Identities
+from draftproof.conformance.lanes._split import NotTogether
 from draftproof.conformance.lanes._walk import Walk
+from draftproof.conformance.lanes._walks import Walks
 from draftproof.conformance.lanes.exact import OpaqueRandomness, TooManyRuns, exact_law
 from draftproof.reference.law import Law
 from draftproof.reference.rational import ZERO, Rational, exactly, rational, total
@@ -243,6 +245,24 @@ def test_the_zero_of_noise_has_its_sign() -> None:
     assert weights_of(lambda: torch.signbit(-torch.rand(1) * 0.0)) == {(True,): "1"}
     assert weights_of(lambda: torch.signbit(tensor([-0.0]) / torch.rand(1))) == {(True,): "1"}
     assert weights_of(lambda: torch.signbit(torch.rand(1) / -torch.inf)) == {(True,): "1"}
+
+
+@pytest.mark.parametrize("is_together", [True, False])
+@pytest.mark.parametrize("blind", [0, 1, 3])
+def test_a_branch_that_goes_alone_is_made_again(
+    monkeypatch: pytest.MonkeyPatch, blind: int, *, is_together: bool
+) -> None:
+    def program() -> Any:
+        branch = torch.randint(5, (1,)).item()
+        return by_tensordot() if branch == blind else branch
+
+    def refuse(_: Walks) -> None:
+        raise NotTogether("go together")
+
+    if not is_together:
+        monkeypatch.setattr(Walks, "runs", refuse)
+    with pytest.raises(OpaqueRandomness, match="something that the exact lane does not see"):
+        exact_law(program)
 
 
 WIDE = torch.float64
