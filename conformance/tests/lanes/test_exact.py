@@ -690,6 +690,39 @@ def test_narrow_arithmetic_rounds_half_to_even(dtype: torch.dtype, one: int, edg
     assert law(lambda: torch.rand((), dtype=dtype) + 0.5 < edge)[True] == below
 
 
+NARROW_ARITHMETIC: dict[str, Callable[[Tensor], Tensor]] = {
+    "add": lambda x: x + 0.1,
+    "subtract": lambda x: x - 0.3,
+    "subtract from": lambda x: 0.3 - x,
+    "multiply": lambda x: x * 3,
+    "multiply by a tensor": lambda x: x * tensor([0.3], dtype=x.dtype),
+    "divide": lambda x: x / 6,
+    "divide by a tensor": lambda x: x / tensor([0.3], dtype=x.dtype),
+    "power": lambda x: x**0.5,
+    "overflow": lambda x: x * 61440 * 2,
+    "overflow below": lambda x: x * -61440 * 2,
+    "overflow and back": lambda x: x * 61440 * 2 / 4,
+    "overflow, inverted": lambda x: 1 / (x * 61440 * 2 + 1),
+    "overflow, clamped": lambda x: (x * 61440 * 2).clamp(max=5),
+    "overflow, its exponential": lambda x: (x * -61440 * 2).exp().clamp(max=0),
+    "underflow": lambda x: x / 61440 / 1024,
+}
+
+
+@pytest.mark.parametrize(("dtype", "one"), NARROW, ids=str)
+@pytest.mark.parametrize("name", NARROW_ARITHMETIC)
+def test_narrow_arithmetic_is_torchs(dtype: torch.dtype, one: int, name: str) -> None:
+    function, cells = NARROW_ARITHMETIC[name], narrow_law(dtype, one)
+    images = function(tensor(list(cells), dtype=dtype)).tolist()
+    middle = [sorted(images)[len(images) * part // 8] for part in range(8)]
+    for edge in {*middle, max(images), 0.0, 1.0, math.inf, -math.inf}:
+        for relation in (torch.lt, torch.le, torch.gt, torch.ge, torch.eq):
+            holds = relation(tensor(images, dtype=dtype), edge).tolist()
+            expected = total(m for m, holding in zip(cells.values(), holds, strict=True) if holding)
+            found = law(lambda e=edge, r=relation: r(function(torch.rand(1, dtype=dtype)), e))  # type: ignore[misc]
+            assert found[(True,)] == expected, (edge, relation)
+
+
 def test_thresholds_keep_their_precision() -> None:
     double = exactly(0.1)
     single = exactly(float(tensor(0.1)))
@@ -994,6 +1027,70 @@ OPAQUE: dict[str, tuple[Program, str]] = {
     "narrow race": (
         lambda: (ROW.half() / torch.empty(1, 3, dtype=torch.half).exponential_()).argmax(-1),
         "aten.div",
+    ),
+    "a narrow number times one that is rounded": (
+        lambda: torch.rand(1, dtype=torch.half) * 0.1 < 0.05,
+        "aten.mul",
+    ),
+    "a narrow number divided by one that is rounded": (
+        lambda: torch.rand(1, dtype=torch.bfloat16).div_(tensor(0.1)) < 7.75,
+        "aten.div_",
+    ),
+    "a narrow number to a power that is rounded": (
+        lambda: torch.rand(1, dtype=torch.half) ** 0.1 < 0.5,
+        "aten.pow",
+    ),
+    "a narrow number in a scaled sum": (
+        lambda: torch.add(tensor([0.7]).half(), torch.rand(1, dtype=torch.half), alpha=0.5) < 1,
+        "aten.add",
+    ),
+    "a narrow number times wide ones": (
+        lambda: torch.rand(1, dtype=torch.half).mul_(tensor([0.1])) < 0.05,
+        "aten.mul_",
+    ),
+    "a wide number beside narrow ones": (
+        lambda: torch.rand(()) < tensor([0.3]).half(),
+        "aten.lt",
+    ),
+    "noise in eight bits": (
+        lambda: torch.rand(1).to(torch.float8_e4m3fn) == 1,
+        "aten._to_copy",
+    ),
+    "too large for float32": (lambda: (torch.rand(1) * 1e38 * 10).isinf(), "aten.mul"),
+    "clocks too large for float32": (lambda: exponential() * 1e38 < torch.inf, "aten.mul"),
+    "exponentials too large for float32": (
+        lambda: (torch.rand(1) * 30000).exp() < torch.inf,
+        "aten.exp",
+    ),
+    "too large when it is cast": (
+        lambda: (torch.rand(1, dtype=WIDE) * 1e300).float() < torch.inf,
+        "aten._to_copy",
+    ),
+    "too small for float32": (lambda: torch.rand(1) * 1e-30 * 1e-30 > 0, "aten.mul"),
+    "powers too small for float32": (lambda: torch.rand(1) ** 1000 > 0, "aten.pow"),
+    "a class of what may be infinite": (
+        lambda: (torch.rand(1, dtype=torch.half) * 61440 * 2).isinf(),
+        "aten.isinf",
+    ),
+    "infinity less what may be infinite": (
+        lambda: torch.inf - torch.rand(1, dtype=torch.half) * 61440 * 2,
+        "aten.rsub",
+    ),
+    "what may be infinite divided by infinity": (
+        lambda: torch.rand(1, dtype=torch.half) * 61440 * 2 / torch.inf,
+        "aten.div",
+    ),
+    "a class of what may be no number": (
+        lambda: torch.log(torch.rand(4) - 9e-6).isnan().any(),
+        "aten.isnan",
+    ),
+    "a class of a root of what may be negative": (
+        lambda: torch.isinf(torch.sqrt(torch.rand(4) - 9e-6)),
+        "aten.isinf",
+    ),
+    "zero times what may be no number": (
+        lambda: torch.log(torch.rand(1) * 0.5 - 9e-6).clamp(min=-1) * 0,
+        "aten.mul",
     ),
     "narrow ties": (lambda: torch.rand(3).half().argmax(), "aten.argmax"),
     "narrowing move": (

@@ -42,13 +42,16 @@ from draftproof.conformance.lanes._noise import (
 )
 from draftproof.conformance.lanes._streams import Rewound, Streams
 from draftproof.conformance.lanes._torchs import ran
-from draftproof.conformance.precise import extended, log
+from draftproof.conformance.precise import extended, is_infinite, log
 from draftproof.reference.chance import distribution
 from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational
 
-# Significant bits, and the exponent of the smallest positive number, of the narrow floats.
-# Noise of wider floats is taken as ideal: its grid of 2**-24 is below every tolerance.
-_NARROW = {torch.float16: (11, -24), torch.bfloat16: (8, -133)}
+# How the narrow floats round. Noise of wider ones is taken as ideal: its grid of 2**-24 is below
+# every tolerance.
+_NARROW = {
+    torch.float16: Rounded(11, -24, exactly(torch.finfo(torch.float16).max)),
+    torch.bfloat16: Rounded(8, -133, exactly(torch.finfo(torch.bfloat16).max)),
+}
 
 # While a program runs, torch's own is a generator that must not be seeded.
 _Generator = torch.Generator
@@ -244,20 +247,18 @@ class Interpreter:
             raise NotUnderstood("draws noise that is not real")
         if low >= high:
             raise NotUnderstood("draws noise from an empty interval")
-        steps: list[Affine | Clamp | Rounded] = [Affine(high - low, low)]
+        steps: list[Affine | Clamp] = [Affine(high - low, low)]
         if out.dtype in _NARROW:
             steps = _narrow_uniform(out.dtype)
             if (low, high) != (ZERO, ONE):
                 raise NotUnderstood("draws narrow noise from an interval that is not 0..1")
-        return self._fresh(out, Noise(SPENT).then(*steps).afresh)
+        return self._fresh(out, _held(Noise(SPENT).then(*steps), out.dtype).afresh)
 
     def _draw_exponential(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         out = ran(drawn, (func, args, kwargs), {})
         rate = exactly(float(_bound(func, args, kwargs)["lambd"]))
-        steps: list[Log | Affine | Rounded] = [Log(), Affine(-1 / rate, ZERO)]
-        if out.dtype in _NARROW:
-            steps.append(Rounded(*_NARROW[out.dtype]))
-        return self._fresh(out, Noise(SPENT).then(*steps).afresh)
+        number = Noise(SPENT).then(Log(), Affine(-1 / rate, ZERO))
+        return self._fresh(out, _held(number, out.dtype).afresh)
 
     def _draw_bernoulli(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         given = _bound(func, args, kwargs)
@@ -397,7 +398,7 @@ class Interpreter:
                 return number
             if not dtype.is_floating_point:
                 raise NotUnderstood("makes noise an integer")
-            return number.then(Rounded(*_NARROW[dtype])) if dtype in _NARROW else number
+            return _held(number, dtype)
 
         ids = self._ids(source)
         return _each(ids, lambda _, identity: self._id(cast(self.identities.number(identity))))
@@ -409,7 +410,7 @@ class Interpreter:
         given = _bound(func, args, kwargs)
         if given.get("rounding_mode") is not None:
             raise NotUnderstood("rounds noise")
-        operands = [a for a in args if isinstance(a, (Tensor, int, float))][:2]
+        operands: list[Any] = [a for a in args if isinstance(a, (Tensor, int, float))][:2]
         if _name(func) in ("clamp", "clamp_min", "clamp_max"):
             operands = operands[:1]
             if any(isinstance(given.get(end), Tensor) for end in ("min", "max")):
@@ -418,6 +419,8 @@ class Interpreter:
         out: Tensor = ran(func, args, kwargs)
         if out.dtype.is_complex:
             raise NotUnderstood("combines noise with a number that is not real")
+        if out.dtype in _NARROW:
+            _require_rounded_once(out.dtype, operands, given)
         constants: dict[int, float] = {}
 
         def image(place: int, identity: int) -> int:
@@ -427,10 +430,10 @@ class Interpreter:
             if noise.uniform is SPENT:
                 return self._spent()
             result = function(_Operation(noise, others[place], given, first=first))
-            if isinstance(result, Noise) and out.dtype in _NARROW:
-                result = result.then(Rounded(*_NARROW[out.dtype]))
             if isinstance(result, Noise):
-                return self._id(result)
+                return self._id(_held(result, out.dtype))
+            if noise.can_be_nan:
+                raise NotUnderstood("makes a number of noise that may be none")
             constants[place] = result
             return 0
 
@@ -466,9 +469,20 @@ class Interpreter:
             raise NotUnderstood("combines two random numbers")
         if ((first == -1) | (second == -1)).any():
             self.identities.number(-1)
+        if dtype in _NARROW:
+            self._require_narrow(_name(func), tensors, dtype)
         left, right = (tensor.to(dtype).double().expand(first.shape) for tensor in tensors)
         others = torch.where(first != 0, right, left)
         return first - second, others.flatten().tolist()
+
+    def _require_narrow(self, name: str, operands: Iterable[Tensor], dtype: torch.dtype) -> None:
+        """Require that torch rounds no operand where it is rounded here, nor the other way."""
+        for operand in operands:
+            if self.identities.has_noise(operand):
+                if operand.dtype is not dtype:
+                    raise NotUnderstood("combines wide noise with narrow numbers")
+            elif name in _UNROUNDED and (operand.to(dtype).double() != operand.double()).any():
+                raise NotUnderstood("combines narrow noise with a number that its type rounds")
 
     def _is_whole(self, args: Any, kwargs: Any, touched: list[Tensor]) -> bool:
         """Return whether an operator computes whole numbers, each of one choice at most."""
@@ -569,6 +583,8 @@ class Interpreter:
             noises = [*self.identities.noises(args[0])]
             if any(x.uniform is SPENT or x.can_be(inf) or x.can_be(-inf) for x in noises):
                 raise NotUnderstood("classifies noise that may be infinite")
+            if any(x.can_be_nan for x in noises):
+                raise NotUnderstood("classifies noise that may be no number")
             out[ids != 0] = _name(func) == "isfinite"
         return out
 
@@ -727,6 +743,8 @@ class _Operation:
         return noise.then(Affine(exactly(factor), ZERO))
 
     def shifted(self, noise: Noise | float, shift: float) -> Noise | float:
+        if isinstance(noise, Noise) and isinf(shift) and noise.can_be(-shift):
+            raise NotUnderstood("adds infinity to noise that may be infinite")
         if isinstance(noise, float) or isinf(shift) or isnan(shift):
             return shift + noise if isinstance(noise, float) else shift
         return noise.then(Affine(ONE, exactly(shift)))
@@ -766,6 +784,8 @@ class _Operation:
         if self.other == 0:
             # The zero's own sign counts: x / -0.0 is negative for positive x.
             return copysign(inf, self.other) * self.sign(self.noise)
+        if isinf(self.other) and (self.noise.can_be(inf) or self.noise.can_be(-inf)):
+            raise NotUnderstood("divides noise that may be infinite by infinity")
         if isinf(self.other) or isnan(self.other):
             return copysign(0.0, self.other) * self.sign(self.noise) if isinf(self.other) else nan
         return self.noise.then(Affine(1 / exactly(self.other), ZERO))
@@ -847,6 +867,9 @@ _WHOLE = {
     *("add", "clamp", "clamp_max", "clamp_min", "maximum", "minimum", "mul", "neg", "rsub", "sub"),
 }
 
+# Of these torch does not round an operand that is a number to the type of the result first.
+_UNROUNDED = {"div", "mul", "pow"}
+
 _INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
 
 _DRAWS: dict[str, Callable[..., Tensor]] = {
@@ -921,17 +944,16 @@ def _written(func: OpOverload, kwargs: dict[str, Any]) -> list[str]:
     return [name for name in _may_write(func) if kwargs.get(name) is not None]
 
 
-def _narrow_uniform(dtype: torch.dtype) -> list[Affine | Clamp | Rounded]:
-    """Return the steps from an ideal uniform number to torch's in a narrow type.
+def _narrow_uniform(dtype: torch.dtype) -> list[Affine | Clamp]:
+    """Return the steps from an ideal uniform number to torch's in a narrow type, but the rounding.
 
     Torch rounds a wide one, and what that makes 1 becomes 0. As laws go, the last half step
     below 1 may as well lie below 0.
     """
     if not _rounds_uniforms(dtype):
         raise NotUnderstood("draws narrow noise, whose law in this release of torch is not known")
-    digits, _ = _NARROW[dtype]
-    half_step = ONE / 2 ** (digits + 1)
-    return [Affine(ONE, -half_step), Clamp(ZERO, inf), Rounded(*_NARROW[dtype])]
+    half_step = ONE / 2 ** (_NARROW[dtype].digits + 1)
+    return [Affine(ONE, -half_step), Clamp(ZERO, inf)]
 
 
 @cache
@@ -983,6 +1005,38 @@ def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:
             yield from tensors_in(value)
         elif isinstance(value, dict):
             yield from tensors_in(value.values())
+
+
+def _held(noise: Noise, dtype: torch.dtype) -> Noise:
+    """Return noise as a type holds it: rounded, or as it is, where that is taken as ideal."""
+    if dtype in _NARROW:
+        return noise.then(_NARROW[dtype])
+    if dtype not in (torch.float32, torch.float64):
+        raise NotUnderstood("makes noise a number of a type whose rounding is not known")
+    least, most = _extent(dtype)
+    for end in noise.likely:
+        if end == 0 or least <= abs(end) <= most:
+            continue
+        # A guarded logarithm may race, which counts what it is below the guard, and nothing else.
+        if not (is_infinite(end) and noise.can_be_nan):
+            raise NotUnderstood(f"makes noise too large, or too small, for {dtype}")
+    return noise
+
+
+@cache
+def _extent(dtype: torch.dtype) -> tuple[Rational, Rational]:
+    """Return the smallest and the largest positive number of a type."""
+    info = torch.finfo(dtype)
+    return exactly(info.smallest_normal) * exactly(info.eps), exactly(info.max)
+
+
+def _require_rounded_once(
+    dtype: torch.dtype, operands: Sequence[Any], given: dict[str, Any]
+) -> None:
+    """Require that a narrow result is rounded once, after all that an operator computes."""
+    is_wider = len(operands) == 2 and torch.result_type(*operands) is not dtype
+    if is_wider or abs(given.get("alpha", 1)) != 1:
+        raise NotUnderstood("computes narrow noise of what is rounded on the way")
 
 
 def _is_held(choice: Choice, dtype: torch.dtype) -> bool:
