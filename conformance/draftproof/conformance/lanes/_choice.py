@@ -6,10 +6,12 @@ rationals, or in doubles, with a bound on how far it is off: so are the vocabula
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
+from math import fsum
 from typing import Protocol
 
 import numpy
@@ -27,7 +29,7 @@ from draftproof.conformance.lanes._noise import (
 )
 from draftproof.conformance.precise import extended
 from draftproof.reference.chance import Distribution, distribution
-from draftproof.reference.rational import ONE, ZERO, Rational, total
+from draftproof.reference.rational import ONE, ZERO, Rational, exactly, total
 
 UNIT = 2.0**-53
 """What a double is rounded by, as a share of it."""
@@ -68,6 +70,7 @@ class Doubles:
             isinstance(other, Doubles)
             and numpy.array_equal(self.values, other.values)
             and numpy.array_equal(self.shares, other.shares)
+            and self.error == other.error
         )
 
     def __hash__(self) -> int:
@@ -211,18 +214,22 @@ class Bins:
         rounded. A weight has two ends, and half of what weights are off counts; they are divided
         by the width of the interval of U, and rounded twice more.
         """
-        if not all(isinstance(step, Affine) for step in self.noise.steps):
-            return self.row(world).doubles()
         interval = self._interval(world)
         if interval not in self._rounded:
             self._rounded[interval] = self._doubles(*interval)
         return self._rounded[interval]
 
     def _doubles(self, low: Rational, high: Rational) -> Doubles:
-        scale, shift = ONE, ZERO
-        for step in self.noise.steps:
-            assert isinstance(step, Affine)
-            scale, shift = step.scale, step.shift
+        match self.noise.steps:
+            case []:
+                scale, shift = ONE, ZERO
+            case [Affine(scale, shift)] if all(
+                map(_is_normal, [scale, shift, shift / scale, high - low])
+            ):
+                pass
+            case _:
+                cells = self._cells((low, high))
+                return Row(cells.values, cells.shares).doubles()
         ends = ((self.edges - float(shift)) / float(scale)).clip(float(low), float(high))
         if scale > 0:
             ends = numpy.concatenate([[float(low)], numpy.maximum.accumulate(ends), [float(high)]])
@@ -287,7 +294,7 @@ class Image:
         found = doubles_of(self._root, world)
         if found not in self._rounded:
             images = numpy.array(self._images(found.values), numpy.int64)
-            self._rounded[found] = Doubles(images, found.shares, found.error)
+            self._rounded[found] = _merged(images, found)
         return self._rounded[found]
 
     @cached_property
@@ -308,6 +315,28 @@ class Image:
             found = each.image(found)
         images: list[int] = found.tolist()
         return images
+
+
+def _is_normal(value: Rational) -> bool:
+    """Return whether a double is off from a number by no more than `UNIT` of it."""
+    return bool(value == 0 or _LEAST <= abs(value) <= _MOST)
+
+
+_LEAST, _MOST = (exactly(end) for end in (sys.float_info.min, sys.float_info.max))
+
+
+def _merged(images: NDArray[numpy.int64], row: Doubles) -> Doubles:
+    """Return the row of the images of a row's values, each of which comes once.
+
+    What comes of several is a sum that is rounded once.
+    """
+    values, where = numpy.unique(images, return_inverse=True)
+    if len(values) == len(images):
+        return Doubles(images, row.shares, row.error)
+    parts = numpy.split(
+        row.shares[numpy.argsort(where, kind="stable")], numpy.cumsum(numpy.bincount(where))[:-1]
+    )
+    return Doubles(values, numpy.array([*map(fsum, parts)]), row.error + UNIT)
 
 
 def is_row(choice: Choice, world: World) -> bool:
