@@ -10,6 +10,7 @@ from bisect import bisect
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from itertools import pairwise
 from math import log, sqrt
 from typing import Any
@@ -748,11 +749,23 @@ class Answer:
     note: str | None
 
 
+class Side(Enum):
+    LEFT = "left"
+
+
 RETURNS: dict[str, tuple[Program, Any]] = {
     "none": (lambda: None, None),
     "empty": (lambda: torch.rand(0, 3).argmax(-1), ()),
     "dictionary": (lambda: {"a": torch.rand(1) < 2, "b": [None]}, (("a", (True,)), ("b", (None,)))),
     "dataclass": (lambda: Answer(torch.rand(1) < 2, "x"), ((True,), "x")),
+    "tensors for keys": (
+        lambda: {tensor(3): 1, (torch.rand(1) < 2,): 2},
+        ((3, 1), (((True,),), 2)),
+    ),
+    "members of enumerations, and classes": (
+        lambda: {Side.LEFT: int, Answer: Side.LEFT},
+        ((Side.LEFT, int), (Answer, Side.LEFT)),
+    ),
     "array": (lambda: (torch.rand(2) < 2).numpy(), (True, True)),
     "numpy scalar": (lambda: numpy.int64(3), 3),
     "set": (lambda: {1, 2}, frozenset({1, 2})),
@@ -771,7 +784,21 @@ def test_nan_is_one_outcome() -> None:
     assert sorted(map(str, observed)) == ["2.0", "nan"]
 
 
-@pytest.mark.parametrize("value", [object(), lambda: 1, bytearray(b"x")], ids=["object", "f", "b"])
+def test_a_key_of_a_dictionary_is_a_value() -> None:
+    def read() -> Any:
+        x = torch.randint(3, (1,))
+        x.item()
+        return {tensor(3): 1}
+
+    assert weights_of(read) == {((3, 1),): "1"}
+    assert weights_of(lambda: {torch.randint(2, ()): 1}) == {((0, 1),): "1/2", ((1, 1),): "1/2"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), lambda: 1, bytearray(b"x"), {object(): 1}],
+    ids=["object", "f", "b", "a key"],
+)
 def test_a_result_without_a_value_is_refused(value: Any) -> None:
     with pytest.raises(TypeError, match="no value to be compared by"):
         exact_law(lambda: value)
