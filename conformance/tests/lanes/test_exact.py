@@ -705,7 +705,7 @@ NARROW_ARITHMETIC: dict[str, Callable[[Tensor], Tensor]] = {
     "overflow and back": lambda x: x * 61440 * 2 / 4,
     "overflow, inverted": lambda x: 1 / (x * 61440 * 2 + 1),
     "overflow, clamped": lambda x: (x * 61440 * 2).clamp(max=5),
-    "overflow, its exponential": lambda x: (x * -61440 * 2).exp().clamp(max=0),
+    "overflow, its exponential": lambda x: (x * -61440 * 2 / 8).exp().clamp(max=0),
     "underflow": lambda x: x / 61440 / 1024,
 }
 
@@ -722,6 +722,24 @@ def test_narrow_arithmetic_is_torchs(dtype: torch.dtype, one: int, name: str) ->
             expected = total(m for m, holding in zip(cells.values(), holds, strict=True) if holding)
             found = law(lambda e=edge, r=relation: r(function(torch.rand(1, dtype=dtype)), e))  # type: ignore[misc]
             assert found[(True,)] == expected, (edge, relation)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: x.log() == -math.inf, "1/2"),
+        (lambda x: x.log() < math.inf, "1"),
+        (lambda x: x.log().exp() <= 0, "1/2"),
+        (lambda x: x.log().exp() > -1, "1"),
+        (lambda x: x.log().clamp(min=-1e9) <= -1e9, "1/2"),
+        (lambda x: x.log().clamp(min=-1e9) < -2e9, "0"),
+    ],
+)
+def test_the_logarithm_of_zero_is_infinite(
+    function: Callable[[Tensor], Tensor], expected: str
+) -> None:
+    found = law(lambda: function((torch.rand(()) - 0.5).clamp(min=0)))
+    assert str(found[True]) == expected
 
 
 def test_thresholds_keep_their_precision() -> None:
@@ -1087,6 +1105,10 @@ OPAQUE: dict[str, tuple[Program, str]] = {
     "clocks too large for float32": (lambda: exponential() * 1e38 < torch.inf, "aten.mul"),
     "exponentials too large for float32": (
         lambda: (torch.rand(1) * 30000).exp() < torch.inf,
+        "aten.exp",
+    ),
+    "exponentials too small for any number": (
+        lambda: (torch.rand(1, dtype=WIDE) * -30000).exp() > 0,
         "aten.exp",
     ),
     "too large when it is cast": (

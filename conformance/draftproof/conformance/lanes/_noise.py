@@ -142,7 +142,10 @@ class Exp:
     rising = True
 
     def image(self, low: Extended, high: Extended) -> Range:
-        return exp(low), exp(high)
+        ends = exp(low), exp(high)
+        if (ends[0] == 0 and not is_infinite(low)) or (ends[1] == inf and not is_infinite(high)):
+            raise NotUnderstood("takes an exponential that no number holds")
+        return ends
 
     def solve(self, relation: str, edge: Extended, _domain: Range) -> _Solved:
         if edge < 0:

@@ -1015,10 +1015,9 @@ def _held(noise: Noise, dtype: torch.dtype) -> Noise:
         raise NotUnderstood("makes noise a number of a type whose rounding is not known")
     least, most = _extent(dtype)
     for end in noise.likely:
-        if end == 0 or least <= abs(end) <= most:
-            continue
         # A guarded logarithm may race, which counts what it is below the guard, and nothing else.
-        if not (is_infinite(end) and noise.can_be_nan):
+        is_infinity = is_infinite(end) and (noise.can_be(end) or noise.can_be_nan)
+        if end != 0 and not is_infinity and not least <= abs(end) <= most:
             raise NotUnderstood(f"makes noise too large, or too small, for {dtype}")
     return noise
 
