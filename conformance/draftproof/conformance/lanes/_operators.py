@@ -743,7 +743,7 @@ class _Operation:
         return noise.then(Affine(exactly(factor), ZERO))
 
     def shifted(self, noise: Noise | float, shift: float) -> Noise | float:
-        if isinstance(noise, Noise) and isinf(shift) and noise.can_be(-shift):
+        if isinstance(noise, Noise) and isinf(shift) and -shift in noise.likely:
             raise NotUnderstood("adds infinity to noise that may be infinite")
         if isinstance(noise, float) or isinf(shift) or isnan(shift):
             return shift + noise if isinstance(noise, float) else shift
@@ -784,7 +784,7 @@ class _Operation:
         if self.other == 0:
             # The zero's own sign counts: x / -0.0 is negative for positive x.
             return copysign(inf, self.other) * self.sign(self.noise)
-        if isinf(self.other) and (self.noise.can_be(inf) or self.noise.can_be(-inf)):
+        if isinf(self.other) and any(map(is_infinite, self.noise.likely)):
             raise NotUnderstood("divides noise that may be infinite by infinity")
         if isinf(self.other) or isnan(self.other):
             return copysign(0.0, self.other) * self.sign(self.noise) if isinf(self.other) else nan
