@@ -13,7 +13,8 @@ splits nothing: the run has a law of outcomes then. What cannot be followed rais
 
 What is taken as ideal: uniform numbers are continuous (float32's are multiples of 2**-24; in
 half and bfloat16 they are rounded as torch rounds them), and exponential and multinomial draws
-have their exact law. What a program adds to a number or takes it times is not rounded, either.
+have their exact law. What a program adds to a number or takes it times is not rounded, either; what
+is likely too large or too small for its type is refused.
 What no mode of torch can see is not
 seen here either: memory that a compiled extension reads through a raw pointer, what is read while
 torch's own functions are told to pass modes by, and other threads that were already running.
