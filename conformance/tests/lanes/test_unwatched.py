@@ -350,7 +350,7 @@ def test_nothing_is_run_again_where_nothing_is_held() -> None:
     assert calls == 4  # two runs, and each again to see whether it repeats itself
     with unwatched.holding(0):
         exact_law(program, is_held=False)
-    assert calls == 6
+    assert calls == 8
     with unwatched.holding(0):
         exact_law(program)
-    assert calls == 11
+    assert calls == 14
