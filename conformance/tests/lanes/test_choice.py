@@ -16,7 +16,7 @@ from torch import Tensor, tensor
 
 from draftproof.conformance.adapter import declaration
 from draftproof.conformance.exchange import Asked, columns, request
-from draftproof.conformance.lanes._choice import Bins, Choice, Image, Listed, coin, row_of
+from draftproof.conformance.lanes._choice import Bins, Choice, Doubles, Image, Listed, coin, row_of
 from draftproof.conformance.lanes._noise import (
     AT_LEAST,
     MORE,
@@ -128,6 +128,40 @@ def test_a_bound_of_doubles_is_needed_and_kept() -> None:
     right = dict(zip(row.values, row.shares(), strict=True))
     distance = sum(abs(right[v] - exactly(s)) for v, s in zip(*plain(found), strict=True)) / 2
     assert 0 < distance <= exactly(found.error) < exactly(1e-12)
+
+
+TINY, HUGE = rational(10) ** -300, rational(10) ** 300
+
+
+@pytest.mark.parametrize(
+    ("scale", "shift", "edge"),
+    [
+        (HUGE * HUGE, ZERO, 0.5),
+        (TINY * TINY, rational(1), 0.5),
+        (TINY * TINY, rational(1), 1.0),
+        (TINY * TINY, ZERO, 0.0),
+        (TINY, -HUGE * 10**8, 1.0),
+        (HUGE * 10**8, -HUGE * 10**7, -1e300),
+        (HUGE, ZERO, 5e299),
+    ],
+)
+def test_doubles_of_numbers_that_are_no_doubles(
+    scale: Rational, shift: Rational, edge: float
+) -> None:
+    bins = bins_of([Affine(scale, shift)], [edge], AT_LEAST)
+    row, found = bins.row(UNKNOWING), bins.doubles(UNKNOWING)
+    assert found.values.tolist() == row.values
+    off = zip(row.shares(), found.shares.tolist(), strict=True)
+    assert sum(abs(right - exactly(share)) for right, share in off) / 2 <= exactly(found.error)
+
+
+UNKNOWING = World(None)  # type: ignore[arg-type]  # nothing is asked of it
+
+
+def test_rows_with_other_bounds_are_not_equal() -> None:
+    values, shares = numpy.array([1]), numpy.ones(1)
+    assert Doubles(values, shares, 0.0) == Doubles(values.copy(), shares.copy(), 0.0)
+    assert Doubles(values, shares, 0.0) != Doubles(values, shares, 1.0)
 
 
 def test_rows_of_draws() -> None:
@@ -256,6 +290,38 @@ def test_a_law_of_rows_is_known_of_many_tokens() -> None:
     assert found.error < 1e-8
 
 
+@pytest.mark.parametrize(
+    "clamped",
+    [
+        lambda: torch.randint(99_991, (1,)).clamp(max=3),
+        lambda: torch.randint(100_000, (1,)).clamp(max=0),
+        lambda: torch.multinomial(torch.arange(1.0, 30_000), 1).clamp(max=1),
+    ],
+)
+def test_many_tokens_that_become_one_are_within_the_error(clamped: Callable[[], Tensor]) -> None:
+    right = exact_law(clamped).law
+    found = row_law(lambda: (0, clamped()), 4)
+    off = total(abs(right[(token,)] - exactly(float(found.rows[0][token]))) for token in range(4))
+    assert off / 2 <= exactly(found.error) < exactly(1e-14)
+
+
+def test_the_larger_of_two_errors_counts() -> None:
+    """One branch returns a token that is known, the other one that is known up to rounding."""
+    edge = tensor([1 + 2.0**-52], dtype=torch.float64)
+
+    def program() -> tuple[int, Tensor]:
+        u = torch.rand(2, dtype=torch.float64)
+        if u[0] < 0.5:
+            return 0, tensor([0])
+        return 0, torch.searchsorted(edge, u[1:] * 2.0**-52 + 1.0 + 2.0**-53)
+
+    right = exact_law(lambda: program()[1]).law
+    found = row_law(program, 2)
+    row = found.rows[0].tolist()
+    off = total(abs(right[(token,)] - exactly(row[token])) for token in range(2))
+    assert 0 < off / 2 <= exactly(found.error)
+
+
 def test_rows_of_races_and_of_draws_with_weights() -> None:
     weights = WEIGHTS.double()
 
@@ -279,6 +345,11 @@ def test_an_outcome_that_is_a_choice_is_made() -> None:
     found = row_law(program, 4)
     assert {*found.rows} == {(0,), (1,)}
     assert found.runs == 1
+
+
+def test_the_token_may_lie_in_tuples_and_lists() -> None:
+    found = row_law(lambda: (0, [(torch.randint(4, (1,)),)]), 4)
+    assert found.rows[0].tolist() == [0.25] * 4
 
 
 def test_the_outcome_may_be_the_token() -> None:

@@ -10,6 +10,7 @@ from bisect import bisect
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from itertools import pairwise
 from math import log, sqrt
 from typing import Any
@@ -23,9 +24,13 @@ from hypothesis import strategies as st
 from torch import Tensor, tensor
 
 from draftproof.conformance.lanes import _operators
+from draftproof.conformance.lanes._identity import Identities
+from draftproof.conformance.lanes._split import NotTogether
+from draftproof.conformance.lanes._walk import Walk
+from draftproof.conformance.lanes._walks import Walks
 from draftproof.conformance.lanes.exact import OpaqueRandomness, TooManyRuns, exact_law
 from draftproof.reference.law import Law
-from draftproof.reference.rational import Rational, exactly, rational, total
+from draftproof.reference.rational import ZERO, Rational, exactly, rational, total
 
 Program = Callable[[], Any]
 
@@ -241,6 +246,190 @@ def test_the_zero_of_noise_has_its_sign() -> None:
     assert weights_of(lambda: torch.signbit(-torch.rand(1) * 0.0)) == {(True,): "1"}
     assert weights_of(lambda: torch.signbit(tensor([-0.0]) / torch.rand(1))) == {(True,): "1"}
     assert weights_of(lambda: torch.signbit(torch.rand(1) / -torch.inf)) == {(True,): "1"}
+
+
+@pytest.mark.parametrize("is_together", [True, False])
+@pytest.mark.parametrize("blind", [0, 1, 3])
+def test_a_branch_that_goes_alone_is_made_again(
+    monkeypatch: pytest.MonkeyPatch, blind: int, *, is_together: bool
+) -> None:
+    def program() -> Any:
+        branch = torch.randint(5, (1,)).item()
+        return by_tensordot() if branch == blind else branch
+
+    def refuse(_: Walks) -> None:
+        raise NotTogether("go together")
+
+    if not is_together:
+        monkeypatch.setattr(Walks, "runs", refuse)
+    with pytest.raises(OpaqueRandomness, match="something that the exact lane does not see"):
+        exact_law(program)
+
+
+WIDE = torch.float64
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (lambda u: torch.add(tensor([0.1], dtype=WIDE), u, alpha=0), 0.1),
+        (lambda u: torch.sub(tensor([0.1], dtype=WIDE), u, alpha=0), 0.1),
+        (lambda u: torch.rsub(u, tensor([0.1], dtype=WIDE), alpha=0), 0.1),
+        (lambda u: 1 / torch.sub(tensor([-0.0], dtype=WIDE), u, alpha=0), math.inf),
+        (lambda u: 1 / torch.sub(tensor([-0.0], dtype=WIDE), u, alpha=0.0), -math.inf),
+        (lambda u: 1 / torch.rsub(u, tensor([-0.0], dtype=WIDE), alpha=0), math.inf),
+    ],
+)
+def test_a_constant_is_what_torch_computes(
+    program: Callable[[Tensor], Tensor], expected: float
+) -> None:
+    assert program(tensor([0.5], dtype=WIDE)).item() == expected
+    assert weights_of(lambda: program(torch.rand(1, dtype=WIDE))) == {(expected,): "1"}
+
+
+CASTS: list[Callable[[Tensor], Any]] = [
+    lambda k: (k + 2**24).float().long(),
+    lambda k: (k * 2**24 + 1).float().long(),
+    lambda k: (k + 2**31 - 2).int().long(),
+    lambda k: (k + 2**31 - 2).int(),
+    lambda k: (k + 2**31 - 2).int() + 1,
+    lambda k: (k + 2**53).double().long(),
+    lambda k: torch.zeros(1, dtype=torch.int32).fill_((k + 2**31 - 2)[0].int()),
+    lambda k: torch.zeros(1, dtype=torch.int32).copy_(k + 2**31 - 2),
+    lambda k: torch.zeros(1).copy_(k + 2**24).long(),
+    lambda k: put(torch.zeros(2), k + 2**24).long(),
+    lambda k: (k * 200).to(torch.int8).long(),
+    lambda k: k.bool(),
+    lambda k: (k + 255).bfloat16().long(),
+    lambda k: (k - 1).to(torch.uint8).long(),
+    lambda k: (k.int() * 2**30).float(),
+    lambda k: (k.float() + 2**24).long(),
+]
+
+
+def put(memory: Tensor, value: Tensor) -> Tensor:
+    memory[0] = value
+    return memory
+
+
+@pytest.mark.parametrize("program", CASTS)
+def test_a_choice_is_cast_as_torch_casts_it(program: Callable[[Tensor], Any]) -> None:
+    expected: dict[Any, Rational] = {}
+    for k in range(3):
+        outcome = tuple(program(tensor([k])).tolist())
+        expected[outcome] = expected.get(outcome, ZERO) + rational("1/3")
+    assert law(lambda: program(torch.randint(3, (1,)))) == Law(expected)
+
+
+def test_a_choice_that_fits_is_cast_as_it_is() -> None:
+    def program() -> Tensor:
+        return ((torch.randint(1000, (1,)) * 3).float().int() + 1).double()
+
+    assert (exact_law(program).runs, len(law(program))) == (1, 1000)
+
+
+def test_an_error_in_an_integer_is_none_of_the_programs() -> None:
+    def program() -> int:
+        try:
+            return int(torch.randint(2**31 - 1, 2**31 + 1, (1,)).int())
+        except RuntimeError:
+            return 0
+
+    assert weights_of(program) == {2**31 - 1: "1/2", -(2**31): "1/2"}
+
+
+@pytest.mark.parametrize("name", ["uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize(
+    "program",
+    [lambda k, dtype: k.to(dtype), lambda k, dtype: torch.zeros(1, dtype=dtype).copy_(k)],
+    ids=["cast", "copy"],
+)
+def test_a_choice_is_made_where_torch_can_do_little(
+    program: Callable[[Tensor, torch.dtype], Tensor], name: str
+) -> None:
+    found = law(lambda: program(torch.randint(3, (1,)), getattr(torch, name)).double())
+    assert found == Law({(float(k),): rational("1/3") for k in range(3)})
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (lambda: torch.searchsorted(torch.empty(0), torch.rand(1)), (0,)),
+        (lambda: torch.bucketize(torch.rand(1), torch.empty(0)), (0,)),
+        (lambda: torch.searchsorted(torch.empty(2, 0), torch.rand(2, 1)), ((0,), (0,))),
+        (lambda: torch.searchsorted(torch.empty(0, 3), torch.rand(0, 1)), ()),
+    ],
+)
+def test_no_edge_is_passed_where_there_is_none(program: Program, expected: Any) -> None:
+    assert weights_of(program) == {expected: "1"}
+
+
+def test_an_image_of_thousands_of_images_is_a_row() -> None:
+    def program() -> Tensor:
+        x = torch.randint(3, (1,))
+        for _ in range(2000):
+            x = x + 1
+        return x.float()
+
+    assert weights_of(program) == {(2000.0,): "1/3", (2001.0,): "1/3", (2002.0,): "1/3"}
+
+
+def caught(program: Callable[[], object]) -> Program:
+    """Return a program that returns what it hears of an error."""
+
+    def catching() -> str:
+        try:
+            program()
+        except Exception as error:
+            return str(error)
+        return "it went"
+
+    return catching
+
+
+@pytest.mark.parametrize("of_several", [False, True])
+@pytest.mark.parametrize("error", [RuntimeError, ValueError, RecursionError, KeyError])
+@pytest.mark.parametrize("method", ["_bin", "settle"])
+def test_an_error_of_the_lane_is_none_of_torchs(
+    monkeypatch: pytest.MonkeyPatch, method: str, error: type[Exception], *, of_several: bool
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error("the lane's own")
+
+    if method == "settle":
+        monkeypatch.setattr(Identities, "settle", fail)
+        monkeypatch.setattr(Walk, "_decide", fail)
+    else:
+        monkeypatch.setitem(_operators._LOOKS, "searchsorted", fail)
+
+    def program() -> Any:
+        searched = torch.searchsorted(WEIGHTS, torch.rand(1))
+        if of_several:
+            return searched + 1 if torch.rand(1) < 0.5 else searched
+        return searched.item()
+
+    with pytest.raises(OpaqueRandomness, match=r"could not be followed: .*the lane's own"):
+        exact_law(caught(program))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda: torch.rand(2) + torch.ones(3),
+        lambda: torch.rand(2).mul_(torch.ones(3)),
+        lambda: torch.rand(2) < torch.ones(3),
+        lambda: torch.rand(2).view(3),
+        lambda: torch.rand(2)[5],
+        lambda: torch.cat([torch.rand(2), torch.ones(1, 2)]),
+        lambda: torch.randint(3, (2,)) + torch.ones(3, dtype=torch.int64),
+        lambda: torch.searchsorted(torch.ones(2, 2), torch.rand(3)),
+        lambda: torch.multinomial(torch.zeros(0), 1),
+        lambda: torch.rand(2).argmax(3),
+        lambda: torch.rand(2).item(),
+    ],
+)
+def test_an_error_of_torchs_is_in_its_words(program: Callable[[], object]) -> None:
+    assert {*law(caught(program))} == {caught(program)()}
 
 
 REFUSED_BY_TORCH: dict[str, tuple[Callable[[], Tensor], str]] = {
@@ -502,6 +691,57 @@ def test_narrow_arithmetic_rounds_half_to_even(dtype: torch.dtype, one: int, edg
     assert law(lambda: torch.rand((), dtype=dtype) + 0.5 < edge)[True] == below
 
 
+NARROW_ARITHMETIC: dict[str, Callable[[Tensor], Tensor]] = {
+    "add": lambda x: x + 0.1,
+    "subtract": lambda x: x - 0.3,
+    "subtract from": lambda x: 0.3 - x,
+    "multiply": lambda x: x * 3,
+    "multiply by a tensor": lambda x: x * tensor([0.3], dtype=x.dtype),
+    "divide": lambda x: x / 6,
+    "divide by a tensor": lambda x: x / tensor([0.3], dtype=x.dtype),
+    "power": lambda x: x**0.5,
+    "overflow": lambda x: x * 61440 * 2,
+    "overflow below": lambda x: x * -61440 * 2,
+    "overflow and back": lambda x: x * 61440 * 2 / 4,
+    "overflow, inverted": lambda x: 1 / (x * 61440 * 2 + 1),
+    "overflow, clamped": lambda x: (x * 61440 * 2).clamp(max=5),
+    "overflow, its exponential": lambda x: (x * -61440 * 2 / 8).exp().clamp(max=0),
+    "underflow": lambda x: x / 61440 / 1024,
+}
+
+
+@pytest.mark.parametrize(("dtype", "one"), NARROW, ids=str)
+@pytest.mark.parametrize("name", NARROW_ARITHMETIC)
+def test_narrow_arithmetic_is_torchs(dtype: torch.dtype, one: int, name: str) -> None:
+    function, cells = NARROW_ARITHMETIC[name], narrow_law(dtype, one)
+    images = function(tensor(list(cells), dtype=dtype)).tolist()
+    middle = [sorted(images)[len(images) * part // 8] for part in range(8)]
+    for edge in {*middle, max(images), 0.0, 1.0, math.inf, -math.inf}:
+        for relation in (torch.lt, torch.le, torch.gt, torch.ge, torch.eq):
+            holds = relation(tensor(images, dtype=dtype), edge).tolist()
+            expected = total(m for m, holding in zip(cells.values(), holds, strict=True) if holding)
+            found = law(lambda e=edge, r=relation: r(function(torch.rand(1, dtype=dtype)), e))  # type: ignore[misc]
+            assert found[(True,)] == expected, (edge, relation)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: x.log() == -math.inf, "1/2"),
+        (lambda x: x.log() < math.inf, "1"),
+        (lambda x: x.log().exp() <= 0, "1/2"),
+        (lambda x: x.log().exp() > -1, "1"),
+        (lambda x: x.log().clamp(min=-1e9) <= -1e9, "1/2"),
+        (lambda x: x.log().clamp(min=-1e9) < -2e9, "0"),
+    ],
+)
+def test_the_logarithm_of_zero_is_infinite(
+    function: Callable[[Tensor], Tensor], expected: str
+) -> None:
+    found = law(lambda: function((torch.rand(()) - 0.5).clamp(min=0)))
+    assert str(found[True]) == expected
+
+
 def test_thresholds_keep_their_precision() -> None:
     double = exactly(0.1)
     single = exactly(float(tensor(0.1)))
@@ -527,11 +767,23 @@ class Answer:
     note: str | None
 
 
+class Side(Enum):
+    LEFT = "left"
+
+
 RETURNS: dict[str, tuple[Program, Any]] = {
     "none": (lambda: None, None),
     "empty": (lambda: torch.rand(0, 3).argmax(-1), ()),
     "dictionary": (lambda: {"a": torch.rand(1) < 2, "b": [None]}, (("a", (True,)), ("b", (None,)))),
     "dataclass": (lambda: Answer(torch.rand(1) < 2, "x"), ((True,), "x")),
+    "tensors for keys": (
+        lambda: {tensor(3): 1, (torch.rand(1) < 2,): 2},
+        ((3, 1), (((True,),), 2)),
+    ),
+    "members of enumerations, and classes": (
+        lambda: {Side.LEFT: int, Answer: Side.LEFT},
+        ((Side.LEFT, int), (Answer, Side.LEFT)),
+    ),
     "array": (lambda: (torch.rand(2) < 2).numpy(), (True, True)),
     "numpy scalar": (lambda: numpy.int64(3), 3),
     "set": (lambda: {1, 2}, frozenset({1, 2})),
@@ -550,7 +802,21 @@ def test_nan_is_one_outcome() -> None:
     assert sorted(map(str, observed)) == ["2.0", "nan"]
 
 
-@pytest.mark.parametrize("value", [object(), lambda: 1, bytearray(b"x")], ids=["object", "f", "b"])
+def test_a_key_of_a_dictionary_is_a_value() -> None:
+    def read() -> Any:
+        x = torch.randint(3, (1,))
+        x.item()
+        return {tensor(3): 1}
+
+    assert weights_of(read) == {((3, 1),): "1"}
+    assert weights_of(lambda: {torch.randint(2, ()): 1}) == {((0, 1),): "1/2", ((1, 1),): "1/2"}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), lambda: 1, bytearray(b"x"), {object(): 1}],
+    ids=["object", "f", "b", "a key"],
+)
 def test_a_result_without_a_value_is_refused(value: Any) -> None:
     with pytest.raises(TypeError, match="no value to be compared by"):
         exact_law(lambda: value)
@@ -773,6 +1039,24 @@ OPAQUE: dict[str, tuple[Program, str]] = {
         lambda: torch.bucketize(torch.rand(1), tensor([0.5, 0.1])),
         "aten.bucketize",
     ),
+    "edges that are noise": (
+        lambda: torch.searchsorted(torch.rand(1) * 3, tensor([2.0])),
+        "aten.searchsorted",
+    ),
+    "edges that are noise on one branch": (
+        lambda: (
+            torch.bucketize(tensor([0.5]), torch.rand(1)) if torch.rand(1) < 0.5 else tensor([5])
+        ),
+        "aten.bucketize",
+    ),
+    "a number among noise": (
+        lambda: torch.ops.aten.searchsorted.Scalar(exponential(), 2.0),
+        "aten.searchsorted",
+    ),
+    "a sorter that is drawn": (
+        lambda: torch.searchsorted(tensor([1.0, 2.0]), torch.rand(1), sorter=torch.randperm(2)),
+        "aten.searchsorted",
+    ),
     "race against a number": (
         lambda: torch.cat([torch.rand(1), tensor([0.5])]).argmax(),
         "aten.argmax",
@@ -789,6 +1073,74 @@ OPAQUE: dict[str, tuple[Program, str]] = {
         lambda: (ROW.half() / torch.empty(1, 3, dtype=torch.half).exponential_()).argmax(-1),
         "aten.div",
     ),
+    "a narrow number times one that is rounded": (
+        lambda: torch.rand(1, dtype=torch.half) * 0.1 < 0.05,
+        "aten.mul",
+    ),
+    "a narrow number divided by one that is rounded": (
+        lambda: torch.rand(1, dtype=torch.bfloat16).div_(tensor(0.1)) < 7.75,
+        "aten.div_",
+    ),
+    "a narrow number to a power that is rounded": (
+        lambda: torch.rand(1, dtype=torch.half) ** 0.1 < 0.5,
+        "aten.pow",
+    ),
+    "a narrow number in a scaled sum": (
+        lambda: torch.add(tensor([0.7]).half(), torch.rand(1, dtype=torch.half), alpha=0.5) < 1,
+        "aten.add",
+    ),
+    "a narrow number times wide ones": (
+        lambda: torch.rand(1, dtype=torch.half).mul_(tensor([0.1])) < 0.05,
+        "aten.mul_",
+    ),
+    "a wide number beside narrow ones": (
+        lambda: torch.rand(()) < tensor([0.3]).half(),
+        "aten.lt",
+    ),
+    "noise in eight bits": (
+        lambda: torch.rand(1).to(torch.float8_e4m3fn) == 1,
+        "aten._to_copy",
+    ),
+    "too large for float32": (lambda: (torch.rand(1) * 1e38 * 10).isinf(), "aten.mul"),
+    "clocks too large for float32": (lambda: exponential() * 1e38 < torch.inf, "aten.mul"),
+    "exponentials too large for float32": (
+        lambda: (torch.rand(1) * 30000).exp() < torch.inf,
+        "aten.exp",
+    ),
+    "exponentials too small for any number": (
+        lambda: (torch.rand(1, dtype=WIDE) * -30000).exp() > 0,
+        "aten.exp",
+    ),
+    "too large when it is cast": (
+        lambda: (torch.rand(1, dtype=WIDE) * 1e300).float() < torch.inf,
+        "aten._to_copy",
+    ),
+    "too small for float32": (lambda: torch.rand(1) * 1e-30 * 1e-30 > 0, "aten.mul"),
+    "powers too small for float32": (lambda: torch.rand(1) ** 1000 > 0, "aten.pow"),
+    "a class of what may be infinite": (
+        lambda: (torch.rand(1, dtype=torch.half) * 61440 * 2).isinf(),
+        "aten.isinf",
+    ),
+    "infinity less what may be infinite": (
+        lambda: torch.inf - torch.rand(1, dtype=torch.half) * 61440 * 2,
+        "aten.rsub",
+    ),
+    "what may be infinite divided by infinity": (
+        lambda: torch.rand(1, dtype=torch.half) * 61440 * 2 / torch.inf,
+        "aten.div",
+    ),
+    "a class of what may be no number": (
+        lambda: torch.log(torch.rand(4) - 9e-6).isnan().any(),
+        "aten.isnan",
+    ),
+    "a class of a root of what may be negative": (
+        lambda: torch.isinf(torch.sqrt(torch.rand(4) - 9e-6)),
+        "aten.isinf",
+    ),
+    "zero times what may be no number": (
+        lambda: torch.log(torch.rand(1) * 0.5 - 9e-6).clamp(min=-1) * 0,
+        "aten.mul",
+    ),
     "narrow ties": (lambda: torch.rand(3).half().argmax(), "aten.argmax"),
     "narrowing move": (
         lambda: torch.where(tensor([True]), torch.rand(()).double(), tensor([0.0]).half()) < 0.3,
@@ -798,6 +1150,22 @@ OPAQUE: dict[str, tuple[Program, str]] = {
     "a function of a tensor class": (lambda: drawn().as_subclass(Reads) + 1, "add"),
     "an operator of a tensor class": (lambda: drawn().as_subclass(Runs) + 1, "aten.add.Tensor"),
     "too few weights": (lambda: torch.multinomial(tensor([0.0, 1.0]), 2), "aten.multinomial"),
+    "integers that bfloat16 rounds": (
+        lambda: torch.randint(254, 260, (1,), dtype=torch.bfloat16) == 258,
+        "aten.randint",
+    ),
+    "integers that float16 rounds": (
+        lambda: torch.randint(2047, 2050, (1,), dtype=torch.half),
+        "aten.randint",
+    ),
+    "integers that float32 rounds": (
+        lambda: torch.randint(2**24, 2**24 + 2, (1,), dtype=torch.float32),
+        "aten.randint",
+    ),
+    "integers beside floats": (
+        lambda: torch.cat([torch.randint(2**24, 2**24 + 2, (1,)), torch.zeros(1)]),
+        "aten.cat",
+    ),
     "a wide range": (lambda: torch.randint(0, 2**40, ()), "aten.randint"),
     "its value": (lambda: torch.rand(2), "result"),
     "the winner's value": (lambda: torch.rand(2).max() < 0.5, "result"),

@@ -31,7 +31,7 @@ from draftproof.conformance.lanes._noise import (
     World,
     ranking,
 )
-from draftproof.conformance.precise import Extended, exp, log
+from draftproof.conformance.precise import Extended, exp, extended, log
 from draftproof.reference.chance import Chance, enumerate_law
 from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational
 
@@ -148,6 +148,44 @@ def test_rounding_is_torchs(dtype: torch.dtype, step: Rounded, value: float, off
     steps = (Clamp(ZERO, ZERO), Affine(ONE, middle), step)
     for relation, holds in HOLDS.items():
         assert probability(steps, relation, edge) == holds(exactly(float(rounded)), edge)
+
+
+LARGEST = Rounded(11, -24, rational(65504))
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("value", [65504, 65519, 65520, 65521, 1e30])
+@pytest.mark.parametrize("edge", [0, 65472, 65504, 65520, 1e30, inf])
+def test_rounding_is_torchs_at_the_largest_number(value: float, edge: float, *, sign: int) -> None:
+    rounded = float(torch.tensor(sign * value).half())
+    steps = (Clamp(ZERO, ZERO), Affine(ONE, exactly(float(sign * value))), LARGEST)
+    for each in (edge, -edge):
+        for relation, holds in HOLDS.items():
+            found = probability(steps, relation, extended(float(each)))
+            assert found == holds(extended(rounded), extended(float(each)))
+    assert Noise(Uniform()).then(*steps).can_be(extended(rounded))
+
+
+def test_a_logarithm_may_be_no_number() -> None:
+    guarded = Noise(Uniform()).then(Affine(ONE, rational("-1/1000000")), Log())
+    assert guarded.can_be_nan
+    assert guarded.then(Clamp(ZERO, ONE)).can_be_nan
+    assert not Noise(Uniform()).then(Log()).can_be_nan
+
+
+def test_the_likely_interval_leaves_out_a_share_of_two_to_the_minus_24() -> None:
+    low, high = Noise(Uniform()).then(Affine(rational(-2), ONE)).likely
+    assert (low, high) == (-ONE + rational("1/16777216"), ONE - rational("1/16777216"))
+    assert Noise(Uniform()).then(Log()).afresh().likely == (
+        log(rational(2) ** -25),
+        log(1 - rational(2) ** -25),
+    )
+
+
+@pytest.mark.parametrize("scale", [30_000, -30_000])
+def test_an_exponential_beyond_numbers_is_refused(scale: int) -> None:
+    with pytest.raises(NotUnderstood, match="an exponential that no number holds"):
+        Noise(Uniform()).then(Affine(rational(scale), ZERO), Exp())
 
 
 def test_infinite_thresholds() -> None:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy
@@ -477,6 +477,84 @@ class Pair(NamedTuple):
 
     target: Tensor
     draft: Tensor
+
+
+@dataclass
+class Computing:
+    """What computes something of its row at once, and something when it is asked."""
+
+    row: Tensor
+
+    def __post_init__(self) -> None:
+        self.least = float(self.row.min())
+
+
+@dataclass
+class Remembering:
+    row: Tensor
+
+    @cached_property
+    def least(self) -> float:
+        return float(self.row.min())
+
+
+class Slotted:
+    __slots__ = ("least",)
+
+
+@dataclass
+class InSlots(Slotted):
+    row: Tensor
+
+    def __post_init__(self) -> None:
+        self.least = float(self.row.min())
+
+
+@dataclass
+class Listing(list[float]):
+    row: Tensor
+
+    def __post_init__(self) -> None:
+        self.append(float(self.row.min()))
+
+    @property
+    def least(self) -> float:
+        return self[0]
+
+
+class Mapped(dict[str, Tensor]):
+    def __init__(self, row: Tensor) -> None:
+        super().__init__(row=row)
+        self.least = float(row.min())
+
+
+class Keyed(NamedTuple):
+    row: Tensor
+
+
+class Paired(Keyed):
+    least: float
+
+
+def of_row(kind: Any, row: Tensor) -> Any:
+    subject = kind(row)
+    if kind is Paired:
+        subject.least = float(row.min())
+    assert subject.least == row.min()
+    return subject
+
+
+@pytest.mark.parametrize("kind", [Computing, Remembering, InSlots, Listing, Mapped, Paired])
+def test_what_keeps_more_than_its_parts_is_like_nothing_else(kind: Any) -> None:
+    subjects = [of_row(kind, torch.tensor([x, 1.0])) for x in (0.25, 0.25, 0.5)]
+    laws = exact_laws(lambda subject: torch.rand(()) < subject.least, subjects)
+    assert alike(subjects) == [[0], [1], [2]]
+    assert [str(each.law[True]) for each in laws] == ["1/4", "1/4", "1/2"]
+
+
+def test_what_makes_missing_values_or_has_tensors_for_keys_is_like_nothing_else() -> None:
+    assert alike([defaultdict(int, row=P), defaultdict(float, row=P)]) == [[0], [1]]
+    assert alike([{torch.tensor(x): P} for x in range(2)]) == [[0], [1]]
 
 
 def test_a_named_tuple_is_copied() -> None:

@@ -6,9 +6,12 @@ rationals, or in doubles, with a bound on how far it is off: so are the vocabula
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
+from math import fsum
 from typing import Protocol
 
 import numpy
@@ -26,7 +29,7 @@ from draftproof.conformance.lanes._noise import (
 )
 from draftproof.conformance.precise import extended
 from draftproof.reference.chance import Distribution, distribution
-from draftproof.reference.rational import ONE, ZERO, Rational, total
+from draftproof.reference.rational import ONE, ZERO, Rational, exactly, total
 
 UNIT = 2.0**-53
 """What a double is rounded by, as a share of it."""
@@ -67,6 +70,7 @@ class Doubles:
             isinstance(other, Doubles)
             and numpy.array_equal(self.values, other.values)
             and numpy.array_equal(self.shares, other.shares)
+            and self.error == other.error
         )
 
     def __hash__(self) -> int:
@@ -75,6 +79,10 @@ class Doubles:
 
 class Draw(Protocol):
     """How a choice is made whose law is known before."""
+
+    @property
+    def within(self) -> range:
+        """Numbers among which is whatever can be drawn."""
 
     def decide(self, world: World) -> int:
         """Return what is drawn in a world, and remember what follows from it."""
@@ -93,6 +101,13 @@ class Choice:
     decide: Callable[[World], int]
     draw: Draw | None = None
     """How it is made, where its law is known before."""
+    among: range = range(2)
+    """Numbers of which it is one, where no draw makes it."""
+
+    @property
+    def within(self) -> range:
+        """Numbers among which is whatever it can be."""
+        return self.among if self.draw is None else self.draw.within
 
     @classmethod
     def of(cls, draw: Draw) -> Choice:
@@ -112,6 +127,10 @@ class Listed:
 
     values: Sequence[int]
     weights: Sequence[Rational]
+
+    @cached_property
+    def within(self) -> range:
+        return range(min(self.values), max(self.values) + 1)
 
     def decide(self, world: World) -> int:
         return self.values[world.chance.draw(self.weights)]
@@ -134,6 +153,10 @@ class Winner:
     """Who comes first in a ranking."""
 
     ranking: Ranking
+
+    @property
+    def within(self) -> range:
+        return self.ranking.within
 
     def decide(self, world: World) -> int:
         return self.ranking.at(0, world)
@@ -169,6 +192,10 @@ class Bins:
     _known: dict[Range, Cells] = field(default_factory=dict)
     _rounded: dict[Range, Doubles] = field(default_factory=dict)
 
+    @property
+    def within(self) -> range:
+        return range(len(self.edges) + 1)
+
     def decide(self, world: World) -> int:
         cells = self._cells(self._interval(world))
         drawn = world.chance.draw(cells.shares) if len(cells.values) > 1 else 0
@@ -187,18 +214,22 @@ class Bins:
         rounded. A weight has two ends, and half of what weights are off counts; they are divided
         by the width of the interval of U, and rounded twice more.
         """
-        if not all(isinstance(step, Affine) for step in self.noise.steps):
-            return self.row(world).doubles()
         interval = self._interval(world)
         if interval not in self._rounded:
             self._rounded[interval] = self._doubles(*interval)
         return self._rounded[interval]
 
     def _doubles(self, low: Rational, high: Rational) -> Doubles:
-        scale, shift = ONE, ZERO
-        for step in self.noise.steps:
-            assert isinstance(step, Affine)
-            scale, shift = step.scale, step.shift
+        match self.noise.steps:
+            case []:
+                scale, shift = ONE, ZERO
+            case [Affine(scale, shift)] if all(
+                map(_is_normal, [scale, shift, shift / scale, high - low])
+            ):
+                pass
+            case _:
+                cells = self._cells((low, high))
+                return Row(cells.values, cells.shares).doubles()
         ends = ((self.edges - float(shift)) / float(scale)).clip(float(low), float(high))
         if scale > 0:
             ends = numpy.concatenate([[float(low)], numpy.maximum.accumulate(ends), [float(high)]])
@@ -247,23 +278,65 @@ class Image:
     """Of values [n] the images [n]."""
     _rounded: dict[Doubles, Doubles] = field(default_factory=dict)
 
+    @cached_property
+    def within(self) -> range:
+        images = self._images(self._root.within)
+        return range(min(images), max(images) + 1)
+
     def decide(self, world: World) -> int:
-        return self._images([self.of.value(world)])[0]
+        return self._images([self._root.value(world)])[0]
 
     def row(self, world: World) -> Row:
-        row = row_of(self.of, world)
+        row = row_of(self._root, world)
         return Row(self._images(row.values), row.weights)
 
     def doubles(self, world: World) -> Doubles:
-        found = doubles_of(self.of, world)
+        found = doubles_of(self._root, world)
         if found not in self._rounded:
             images = numpy.array(self._images(found.values), numpy.int64)
-            self._rounded[found] = Doubles(images, found.shares, found.error)
+            self._rounded[found] = _merged(images, found)
         return self._rounded[found]
 
+    @cached_property
+    def _root(self) -> Choice:
+        """The choice that is no image itself."""
+        return self._chain()[-1].of
+
+    def _chain(self) -> list[Image]:
+        """Return the images of images, from the last to the first: there may be thousands."""
+        chain = [self]
+        while isinstance(chain[-1].of.draw, Image):
+            chain.append(chain[-1].of.draw)
+        return chain
+
     def _images(self, values: Sequence[int] | NDArray[numpy.int64]) -> list[int]:
-        images: list[int] = self.image(torch.as_tensor(numpy.array(values))).tolist()
+        found = torch.as_tensor(numpy.array(values))
+        for each in reversed(self._chain()):
+            found = each.image(found)
+        images: list[int] = found.tolist()
         return images
+
+
+def _is_normal(value: Rational) -> bool:
+    """Return whether a double is off from a number by no more than `UNIT` of it."""
+    return bool(value == 0 or _LEAST <= abs(value) <= _MOST)
+
+
+_LEAST, _MOST = (exactly(end) for end in (sys.float_info.min, sys.float_info.max))
+
+
+def _merged(images: NDArray[numpy.int64], row: Doubles) -> Doubles:
+    """Return the row of the images of a row's values, each of which comes once.
+
+    What comes of several is a sum that is rounded once.
+    """
+    values, where = numpy.unique(images, return_inverse=True)
+    if len(values) == len(images):
+        return Doubles(images, row.shares, row.error)
+    parts = numpy.split(
+        row.shares[numpy.argsort(where, kind="stable")], numpy.cumsum(numpy.bincount(where))[:-1]
+    )
+    return Doubles(values, numpy.array([*map(fsum, parts)]), row.error + UNIT)
 
 
 def is_row(choice: Choice, world: World) -> bool:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf, isnan
 from typing import Any, TypeAlias
 
@@ -27,6 +28,9 @@ Range: TypeAlias = tuple[Extended, Extended]
 
 # The largest guard constant that a race may drop; see `slack` above.
 _LARGEST_GUARD = rational("1/100000")
+
+# Uniform floats are multiples of 2**-24: half of that lies beyond either end of what is likely.
+_RARE = ONE / 2**25
 
 LESS, AT_MOST, MORE, AT_LEAST = "<", "<=", ">", ">="
 _MIRRORED = {LESS: MORE, MORE: LESS, AT_MOST: AT_LEAST, AT_LEAST: AT_MOST}
@@ -126,7 +130,9 @@ class Log:
     def solve(self, relation: str, edge: Extended, domain: Range) -> _Solved:
         if domain[0] < 0:
             raise NotUnderstood("compares the logarithm of noise that can be negative")
-        return relation, exp(edge)
+        bound = exp(edge)
+        is_beyond = is_infinite(bound) and not is_infinite(edge)
+        return _from(relation, includes=False) if is_beyond else relation, bound
 
 
 @dataclass(frozen=True)
@@ -136,10 +142,15 @@ class Exp:
     rising = True
 
     def image(self, low: Extended, high: Extended) -> Range:
-        return exp(low), exp(high)
+        ends = exp(low), exp(high)
+        if (ends[0] == 0 and not is_infinite(low)) or (ends[1] == inf and not is_infinite(high)):
+            raise NotUnderstood("takes an exponential that no number holds")
+        return ends
 
     def solve(self, relation: str, edge: Extended, _domain: Range) -> _Solved:
-        return relation, -inf if edge <= 0 else log(edge)
+        if edge < 0:
+            return _from(relation, includes=False), -inf
+        return relation, log(edge)
 
 
 @dataclass(frozen=True)
@@ -155,10 +166,11 @@ class Reciprocal:
 
     def solve(self, relation: str, edge: Extended, domain: Range) -> _Solved:
         positive = domain[0] >= 0
-        if positive and edge <= 0:
-            return _MIRRORED[relation], inf
-        if not positive and edge >= 0:
-            return _MIRRORED[relation], -inf
+        if edge == 0:
+            return _MIRRORED[relation], inf if positive else -inf
+        if positive != (edge > 0):
+            relation = _from(relation, includes=not positive)
+            return _MIRRORED[relation], inf if positive else -inf
         return _MIRRORED[relation], _inverse(edge)
 
 
@@ -177,9 +189,9 @@ class Clamp:
     def solve(self, relation: str, edge: Extended, _domain: Range) -> _Solved:
         inclusive = relation in (AT_MOST, MORE)
         if edge > self.high or (inclusive and edge == self.high):
-            return relation, inf
+            return _from(relation, includes=True), inf
         if edge < self.low or (not inclusive and edge == self.low):
-            return relation, -inf
+            return _from(relation, includes=False), -inf
         return relation, edge
 
 
@@ -187,11 +199,13 @@ class Clamp:
 class Rounded:
     """x -> the nearest float of `digits` significant bits, the smallest being 2**`least`.
 
-    A number half way between two floats goes to the one whose last bit is 0.
+    A number half way between two floats goes to the one whose last bit is 0. As far beyond `most`,
+    the largest float, it is infinite.
     """
 
     digits: int
     least: int
+    most: Extended = inf
 
     rising = True
 
@@ -199,9 +213,11 @@ class Rounded:
         return self._nearest(low), self._nearest(high)
 
     def solve(self, relation: str, edge: Extended, _domain: Range) -> _Solved:
-        if is_infinite(edge):
-            return relation, edge
         inclusive = relation in (AT_MOST, MORE)
+        if is_infinite(edge) and (is_infinite(self.most) or inclusive == (edge > 0)):
+            return relation, edge
+        if abs(edge) > self.most:
+            return _from(relation, includes=edge < 0), self._end if edge > 0 else -self._end
         # The last float at or below the edge that counts as below, and the float after it:
         # their midpoint decides.
         step = self._step(edge)
@@ -212,9 +228,14 @@ class Rounded:
         is_even = (before / self._step(before)).numerator % 2 == 0
         return _from(relation, includes=is_even), (before + after) / 2
 
+    @cached_property
+    def _end(self) -> Extended:
+        """The first number that is infinite when it is rounded."""
+        return inf if is_infinite(self.most) else self.most + self._step(self.most) / 2
+
     def _nearest(self, value: Extended) -> Extended:
-        if is_infinite(value):
-            return value
+        if abs(value) >= self._end:
+            return inf if value > 0 else -inf
         step = self._step(value)
         scaled = value / step
         below = scaled.numerator // scaled.denominator
@@ -253,16 +274,18 @@ class Noise:
     steps: tuple[Step, ...] = ()
     range: Range = field(default=(ZERO, ONE), compare=False)
     """An interval that holds the number: what the steps make of 0 and 1."""
+    likely: Range = field(default=(_RARE, ONE - _RARE), compare=False)
+    """An interval outside of which it lies with a probability of no more than 2**-24."""
 
     def afresh(self) -> Noise:
         """Return another number of the same law."""
-        return Noise(Uniform(), self.steps, self.range)
+        return Noise(Uniform(), self.steps, self.range, self.likely)
 
     def then(self, *steps: Step) -> Noise:
         """Return the number after further steps; two affine steps in a row become one."""
-        chain, inside = list(self.steps), self.range
+        chain, inside, likely = list(self.steps), self.range, self.likely
         for step in steps:
-            inside = step.image(*inside)
+            inside, likely = step.image(*inside), step.image(*likely)
             last = chain[-1] if chain else None
             if isinstance(step, Affine) and isinstance(last, Affine):
                 chain[-1] = Affine(step.scale * last.scale, step.scale * last.shift + step.shift)
@@ -270,12 +293,22 @@ class Noise:
                 chain.append(step)
             if chain[-1] == Affine(ONE, ZERO):
                 chain.pop()
-        return Noise(self.uniform, tuple(chain), inside)
+        return Noise(self.uniform, tuple(chain), inside, likely)
 
     def can_be(self, value: Extended) -> bool:
         """Return whether the number is this end of its range with positive probability."""
         is_coarse = any(isinstance(step, (Clamp, Rounded)) for step in self.steps)
         return is_coarse and value in self.range
+
+    @property
+    def can_be_nan(self) -> bool:
+        """Whether it is no number with positive probability: the logarithm of one below 0."""
+        inside: Range = (ZERO, ONE)
+        for step in self.steps:
+            if isinstance(step, Log) and inside[0] < 0:
+                return True
+            inside = step.image(*inside)
+        return False
 
     def compare(self, relation: str, edge: Extended, world: World) -> bool:
         """Decide `self relation edge`. Events of probability zero do not happen."""
@@ -323,6 +356,11 @@ class Ranking:
     rates: dict[int, Rational]
     others: tuple[int, ...] = ()
     noises: tuple[Noise, ...] = ()
+
+    @cached_property
+    def within(self) -> range:
+        """Numbers among which are all contenders."""
+        return range(1 + max((*self.rates, *self.others), default=0))
 
     def begin(self, world: World) -> None:
         """Spend the noise of the race; only untouched noise can race."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
-from math import copysign, inf, isinf, isnan, nan
+from math import copysign, inf, isinf, isnan, nan, prod
 from typing import Any
 
 import torch
@@ -41,13 +41,17 @@ from draftproof.conformance.lanes._noise import (
     ranking,
 )
 from draftproof.conformance.lanes._streams import Rewound, Streams
-from draftproof.conformance.precise import extended, log
+from draftproof.conformance.lanes._torchs import ran
+from draftproof.conformance.precise import extended, is_infinite, log
 from draftproof.reference.chance import distribution
 from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational
 
-# Significant bits, and the exponent of the smallest positive number, of the narrow floats.
-# Noise of wider floats is taken as ideal: its grid of 2**-24 is below every tolerance.
-_NARROW = {torch.float16: (11, -24), torch.bfloat16: (8, -133)}
+# How the narrow floats round. Noise of wider ones is taken as ideal: its grid of 2**-24 is below
+# every tolerance.
+_NARROW = {
+    torch.float16: Rounded(11, -24, exactly(torch.finfo(torch.float16).max)),
+    torch.bfloat16: Rounded(8, -133, exactly(torch.finfo(torch.bfloat16).max)),
+}
 
 # While a program runs, torch's own is a generator that must not be seeded.
 _Generator = torch.Generator
@@ -133,7 +137,7 @@ _MOST_INTEGERS = 100_000
 _MOST_NUMBERS = 2**15
 """Each is an object of ours: a race among all tokens of a large vocabulary takes minutes."""
 
-# Integers and the floats that hold every small integer: a choice moves among them as it is.
+# Integers and floats among which a choice moves as it is, if they hold whatever it can be.
 _WIDE = (torch.int32, torch.int64, torch.float32, torch.float64)
 
 
@@ -184,10 +188,10 @@ class Interpreter:
         if name in _DRAWS:
             return _DRAWS[name](self, func, args, kwargs)
         if reads_no_values:
-            return func(*args, **kwargs)
+            return ran(func, args, kwargs)
         touched = self.identities.among(tensors_in((*args, *kwargs.values())))
         if not touched:
-            return func(*args, **kwargs)
+            return ran(func, args, kwargs)
         if _written(func, kwargs):
             return self._run_into(func, args, kwargs)
         return self._follow(func, args, kwargs, touched)
@@ -226,7 +230,7 @@ class Interpreter:
             return self._compute(func, args, kwargs, _ARITHMETIC[name])
         for tensor in touched:
             self.refuse_noise(tensor)
-        return func(*args, **kwargs)
+        return ran(func, args, kwargs)
 
     def refuse_noise(self, tensor: Tensor) -> None:
         """Raise `NotUnderstood` if an element is continuous noise."""
@@ -236,33 +240,31 @@ class Interpreter:
     # --- drawing -----------------------------------------------------------------------
 
     def _draw_uniform(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
-        out = drawn(func, args, kwargs)
+        out = ran(drawn, (func, args, kwargs), {})
         given = _bound(func, args, kwargs)
         low, high = exactly(float(given.get("from", 0.0))), exactly(float(given.get("to", 1.0)))
         if not out.dtype.is_floating_point:
             raise NotUnderstood("draws noise that is not real")
         if low >= high:
             raise NotUnderstood("draws noise from an empty interval")
-        steps: list[Affine | Clamp | Rounded] = [Affine(high - low, low)]
+        steps: list[Affine | Clamp] = [Affine(high - low, low)]
         if out.dtype in _NARROW:
             steps = _narrow_uniform(out.dtype)
             if (low, high) != (ZERO, ONE):
                 raise NotUnderstood("draws narrow noise from an interval that is not 0..1")
-        return self._fresh(out, Noise(SPENT).then(*steps).afresh)
+        return self._fresh(out, _held(Noise(SPENT).then(*steps), out.dtype).afresh)
 
     def _draw_exponential(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
-        out = drawn(func, args, kwargs)
+        out = ran(drawn, (func, args, kwargs), {})
         rate = exactly(float(_bound(func, args, kwargs)["lambd"]))
-        steps: list[Log | Affine | Rounded] = [Log(), Affine(-1 / rate, ZERO)]
-        if out.dtype in _NARROW:
-            steps.append(Rounded(*_NARROW[out.dtype]))
-        return self._fresh(out, Noise(SPENT).then(*steps).afresh)
+        number = Noise(SPENT).then(Log(), Affine(-1 / rate, ZERO))
+        return self._fresh(out, _held(number, out.dtype).afresh)
 
     def _draw_bernoulli(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         given = _bound(func, args, kwargs)
         chances = given.get("p", args[0])
         self._ordinary([chances])
-        out = drawn(func, args, kwargs)
+        out = ran(drawn, (func, args, kwargs), {})
         table = torch.as_tensor(chances, dtype=torch.float64).expand(out.shape)
         weights = iter(table.flatten().tolist())
         if not ((table >= 0) & (table <= 1)).all():
@@ -274,7 +276,7 @@ class Interpreter:
         given = _bound(func, args, kwargs)
         weights: Tensor = given["self"]
         self._ordinary([weights])
-        out = drawn(func, args, kwargs)
+        out = ran(drawn, (func, args, kwargs), {})
         rows = weights.detach().double().reshape(-1, weights.shape[-1])
         count, replaced = given["num_samples"], given["replacement"]
         draws = iter(draw for row in rows for draw in self._picks(row, count, replaced=replaced))
@@ -294,7 +296,7 @@ class Interpreter:
     def _draw_integers(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         given = _bound(func, args, kwargs)
         self._ordinary([given["high"]])
-        out = drawn(func, args, kwargs)
+        out = ran(drawn, (func, args, kwargs), {})
         low, high = given.get("low", 0), int(given["high"])
         if high - low > _MOST_INTEGERS:
             raise NotUnderstood("draws an integer from a range too wide to be enumerated")
@@ -304,7 +306,7 @@ class Interpreter:
     def _draw_permutation(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         count = args[0]
         ranked = Ranking(dict.fromkeys(range(count), ONE))
-        out = drawn(func, args, kwargs)
+        out = ran(drawn, (func, args, kwargs), {})
         places = iter(range(count))
         return self._fresh(out, lambda: self._place(ranked, next(places)))
 
@@ -316,6 +318,8 @@ class Interpreter:
             )
         # Whoever reads noise in spite of everything shall at least read NaN.
         numbers = [number() for _ in range(out.numel())]
+        if not all(_is_held(each, out.dtype) for each in numbers if isinstance(each, Choice)):
+            raise NotUnderstood("draws whole numbers that its type rounds")
         out.fill_(nan if numbers and isinstance(numbers[0], Noise) else 0)
         ids = [self.identities.id_of(each) for each in numbers]
         self._attach(out, torch.tensor(ids, dtype=torch.int64).view(out.shape))
@@ -338,9 +342,9 @@ class Interpreter:
             # What was written in place before it failed is written.
             if func._schema.name.endswith("_"):
                 self._attach(args[0], id_args[0])
-            func(*args, **kwargs)
+            ran(func, args, kwargs)
             raise
-        out = func(*args, **kwargs)
+        out = ran(func, args, kwargs)
         sources = self.identities.among(tensors_in(args[i] for i in moved if i < len(args)))
         for source in sources:
             if source.dtype is not out.dtype and not self._fits(source, out.dtype):
@@ -350,7 +354,14 @@ class Interpreter:
 
     def _fits(self, source: Tensor, dtype: torch.dtype) -> bool:
         """Return whether random numbers are in `dtype` what they are in the tensor."""
-        return dtype in _WIDE and (dtype.is_floating_point or not self.identities.has_noise(source))
+        numbers = [*self.identities.numbers(source)]
+        has_noise = any(isinstance(each, Noise) for each in numbers)
+        return self._holds(numbers, dtype) and (dtype.is_floating_point or not has_noise)
+
+    def _holds(self, numbers: Iterable[Noise | Choice], dtype: torch.dtype) -> bool:
+        """Return whether choices are followed in `dtype`, in which each is what it was."""
+        choices = (each for each in numbers if isinstance(each, Choice))
+        return dtype in _WIDE and all(_is_held(each, dtype) for each in choices)
 
     def _ids(self, moved: Any) -> Any:
         """Return what stands for a moved argument when ids are moved in its place."""
@@ -366,20 +377,20 @@ class Interpreter:
     def _cast(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         source: Tensor = args[0]
         ids = self._recast(source, kwargs.get("dtype") or source.dtype)
-        out: Tensor = func(*args, **kwargs)
+        out: Tensor = ran(func, args, kwargs)
         self._attach(out, ids)
         return out
 
     def _copy(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         destination, source = args[0], args[1]
         ids = self._recast(source, destination.dtype)
-        out: Tensor = func(*args, **kwargs)
+        out: Tensor = ran(func, args, kwargs)
         self._attach(out, ids)
         return out
 
     def _recast(self, source: Tensor, dtype: torch.dtype) -> Tensor:
         """Return the ids of the tensor's elements after a cast to `dtype`."""
-        if dtype is not source.dtype and dtype not in _WIDE:
+        if dtype is not source.dtype and not self._holds(self.identities.numbers(source), dtype):
             self.settle(source)
 
         def cast(number: Noise | Choice) -> Noise | Choice:
@@ -387,7 +398,7 @@ class Interpreter:
                 return number
             if not dtype.is_floating_point:
                 raise NotUnderstood("makes noise an integer")
-            return number.then(Rounded(*_NARROW[dtype])) if dtype in _NARROW else number
+            return _held(number, dtype)
 
         ids = self._ids(source)
         return _each(ids, lambda _, identity: self._id(cast(self.identities.number(identity))))
@@ -399,15 +410,17 @@ class Interpreter:
         given = _bound(func, args, kwargs)
         if given.get("rounding_mode") is not None:
             raise NotUnderstood("rounds noise")
-        operands = [a for a in args if isinstance(a, (Tensor, int, float))][:2]
+        operands: list[Any] = [a for a in args if isinstance(a, (Tensor, int, float))][:2]
         if _name(func) in ("clamp", "clamp_min", "clamp_max"):
             operands = operands[:1]
             if any(isinstance(given.get(end), Tensor) for end in ("min", "max")):
                 raise NotUnderstood("clamps noise by tensors")
-        ids, others = self._operands(operands)
-        out: Tensor = func(*args, **kwargs)
+        ids, others = self._operands(func, args, kwargs, operands)
+        out: Tensor = ran(func, args, kwargs)
         if out.dtype.is_complex:
             raise NotUnderstood("combines noise with a number that is not real")
+        if out.dtype in _NARROW:
+            _require_rounded_once(out.dtype, operands, given)
         constants: dict[int, float] = {}
 
         def image(place: int, identity: int) -> int:
@@ -417,10 +430,10 @@ class Interpreter:
             if noise.uniform is SPENT:
                 return self._spent()
             result = function(_Operation(noise, others[place], given, first=first))
-            if isinstance(result, Noise) and out.dtype in _NARROW:
-                result = result.then(Rounded(*_NARROW[out.dtype]))
             if isinstance(result, Noise):
-                return self._id(result)
+                return self._id(_held(result, out.dtype))
+            if noise.can_be_nan:
+                raise NotUnderstood("makes a number of noise that may be none")
             constants[place] = result
             return 0
 
@@ -429,7 +442,9 @@ class Interpreter:
         self._attach(out, new_ids)
         return out
 
-    def _operands(self, operands: Sequence[Any]) -> tuple[Tensor, list[float]]:
+    def _operands(
+        self, func: OpOverload, args: Any, kwargs: Any, operands: Sequence[Any]
+    ) -> tuple[Tensor, list[float]]:
         """Broadcast one or two operands; return ids and the ordinary numbers opposite to them.
 
         An id is negative where the random number is the second operand.
@@ -444,14 +459,30 @@ class Interpreter:
             operand if isinstance(operand, Tensor) else torch.tensor(operand, dtype=torch.float64)
             for operand in operands
         ]
-        first, second = torch.broadcast_tensors(*map(self._ids, tensors))  # type: ignore[no-untyped-call]  # torch is
+        try:
+            first, second = torch.broadcast_tensors(*map(self._ids, tensors))  # type: ignore[no-untyped-call]  # torch is
+        except RuntimeError:
+            # Torch says in its own words what does not go together.
+            ran(func, args, kwargs)
+            raise
         if ((first != 0) & (second != 0)).any():
             raise NotUnderstood("combines two random numbers")
         if ((first == -1) | (second == -1)).any():
             self.identities.number(-1)
+        if dtype in _NARROW:
+            self._require_narrow(_name(func), tensors, dtype)
         left, right = (tensor.to(dtype).double().expand(first.shape) for tensor in tensors)
         others = torch.where(first != 0, right, left)
         return first - second, others.flatten().tolist()
+
+    def _require_narrow(self, name: str, operands: Iterable[Tensor], dtype: torch.dtype) -> None:
+        """Require that torch rounds no operand where it is rounded here, nor the other way."""
+        for operand in operands:
+            if self.identities.has_noise(operand):
+                if operand.dtype is not dtype:
+                    raise NotUnderstood("combines wide noise with narrow numbers")
+            elif name in _UNROUNDED and (operand.to(dtype).double() != operand.double()).any():
+                raise NotUnderstood("combines narrow noise with a number that its type rounds")
 
     def _is_whole(self, args: Any, kwargs: Any, touched: list[Tensor]) -> bool:
         """Return whether an operator computes whole numbers, each of one choice at most."""
@@ -500,7 +531,7 @@ class Interpreter:
             return self._id(Choice.of(Image(one, images)))
 
         images = _each(ids, image)
-        out = func(*args, **kwargs)
+        out = ran(func, args, kwargs)
         self._attach(out, images)
         return out
 
@@ -513,9 +544,9 @@ class Interpreter:
     def _compare(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         self._settle_all(args)
         if not self._any_noise(args):
-            return func(*args, **kwargs)  # type: ignore[no-any-return]  # operators are untyped
-        ids, others = self._operands(args[:2])
-        out: Tensor = func(*args, **kwargs)
+            return ran(func, args, kwargs)  # type: ignore[no-any-return]  # operators are untyped
+        ids, others = self._operands(func, args, kwargs, args[:2])
+        out: Tensor = ran(func, args, kwargs)
         name = _name(func)
         constants: dict[int, float] = {}
 
@@ -546,21 +577,23 @@ class Interpreter:
     def _classify(self, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
         """Answer isnan, isinf and isfinite: noise is finite and a number."""
         self._settle_all(args)
-        out: Tensor = func(*args, **kwargs)
+        out: Tensor = ran(func, args, kwargs)
         ids = self.identities.of(args[0])
         if ids is not None:
             noises = [*self.identities.noises(args[0])]
             if any(x.uniform is SPENT or x.can_be(inf) or x.can_be(-inf) for x in noises):
                 raise NotUnderstood("classifies noise that may be infinite")
+            if any(x.can_be_nan for x in noises):
+                raise NotUnderstood("classifies noise that may be no number")
             out[ids != 0] = _name(func) == "isfinite"
         return out
 
     def _rank(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
         """Answer argmax, argmin, max, min, topk and sort along a dimension."""
         values: Tensor = args[0]
-        self.settle(values)
-        if not self.identities.has_noise(values):
-            return func(*args, **kwargs)
+        self._settle_all(args)
+        if not self._any_noise(args):
+            return ran(func, args, kwargs)
         name, given = _name(func), _bound(func, args, kwargs)
         largest = name in ("argmax", "max") or bool(given.get("largest") or given.get("descending"))
         keep = given.get("keepdim", True)
@@ -572,7 +605,7 @@ class Interpreter:
         ids, known = self._ids(values), values.detach().double()
         if name in ("argmin", "min") and known[ids == 0].isnan().any():
             raise NotUnderstood("races noise against NaN, which is the smallest here")
-        out = func(*args, **kwargs)
+        out = ran(func, args, kwargs)
         if name in ("max", "min") and dim is None:
             self._attach(out, torch.tensor(self._spent()))
             return out
@@ -627,17 +660,17 @@ class Interpreter:
         given = _bound(func, args, kwargs)
         is_search = _name(func) == "searchsorted"
         edges, values = (args[0], args[1]) if is_search else (args[1], args[0])
-        self._settle_all([edges, values])
+        self._ordinary([edges, given.get("sorter")])
+        self._settle_all([values])
         if not isinstance(values, Tensor) or not self.identities.has_noise(values):
-            return func(*args, **kwargs)  # type: ignore[no-any-return]  # operators are untyped
-        self.refuse_noise(edges)
+            return ran(func, args, kwargs)  # type: ignore[no-any-return]  # operators are untyped
         if given.get("sorter") is not None:
             raise NotUnderstood("searches noise through a sorter")
         right = given.get("side") == "right" or bool(given.get("right"))
-        out: Tensor = func(*args, **kwargs)
+        out: Tensor = ran(func, args, kwargs)
         ids = self._ids(values)
         row_length = values.shape[-1] if edges.dim() > 1 else max(values.numel(), 1)
-        rows = edges.detach().double().reshape(-1, edges.shape[-1])
+        rows = edges.detach().double().reshape(prod(edges.shape[:-1]), edges.shape[-1])
         if not (rows[:, 1:] >= rows[:, :-1]).all() or rows.isnan().any():
             raise NotUnderstood("searches noise among edges that are not sorted")
         relation = AT_LEAST if right else MORE
@@ -655,7 +688,7 @@ class Interpreter:
     def _attach(self, tensor: Tensor, ids: Tensor) -> None:
         """Declare what the tensor's elements are; at once, where others see its memory."""
         self.identities.attach(tensor, ids)
-        if self._placeholder is not None:
+        if self._placeholder is not None and ids.any():
             with torch.inference_mode():
                 tensor.detach().masked_fill_(ids != 0, self._placeholder)
         if self.identities.is_exposed(tensor):
@@ -666,8 +699,11 @@ class Interpreter:
 
     def _place(self, ranked: Ranking, place: int) -> Choice:
         if (ranked, place) not in self._places:
-            first, later = Choice.of(Winner(ranked)), Choice(lambda world: ranked.at(place, world))
-            self._places[ranked, place] = later if place else first
+            self._places[ranked, place] = (
+                Choice(lambda world: ranked.at(place, world), among=ranked.within)
+                if place
+                else Choice.of(Winner(ranked))
+            )
         return self._places[ranked, place]
 
     def _spent(self) -> int:
@@ -707,6 +743,8 @@ class _Operation:
         return noise.then(Affine(exactly(factor), ZERO))
 
     def shifted(self, noise: Noise | float, shift: float) -> Noise | float:
+        if isinstance(noise, Noise) and isinf(shift) and -shift in noise.likely:
+            raise NotUnderstood("adds infinity to noise that may be infinite")
         if isinstance(noise, float) or isinf(shift) or isnan(shift):
             return shift + noise if isinstance(noise, float) else shift
         return noise.then(Affine(ONE, exactly(shift)))
@@ -719,14 +757,18 @@ class _Operation:
 
     def add(self, sign: int = 1) -> Noise | float:
         """Return first + sign * alpha * second."""
-        weight = sign * float(self.given.get("alpha", 1))
+        weight = self.weight(sign)
         if self.first:
             return self.shifted(self.noise, weight * self.other)
         return self.shifted(self.scaled(self.noise, weight), self.other)
 
+    def weight(self, sign: int) -> float:
+        """Return sign * alpha, of which an integer 0 is positive."""
+        return float(sign * self.given.get("alpha", 1))
+
     def subtract_reversed(self) -> Noise | float:
         """Return other - alpha * self, as rsub does."""
-        weight = -float(self.given.get("alpha", 1))
+        weight = self.weight(-1)
         if self.first:
             return self.shifted(self.scaled(self.noise, weight), self.other)
         return self.shifted(self.noise, weight * self.other)
@@ -742,6 +784,8 @@ class _Operation:
         if self.other == 0:
             # The zero's own sign counts: x / -0.0 is negative for positive x.
             return copysign(inf, self.other) * self.sign(self.noise)
+        if isinf(self.other) and any(map(is_infinite, self.noise.likely)):
+            raise NotUnderstood("divides noise that may be infinite by infinity")
         if isinf(self.other) or isnan(self.other):
             return copysign(0.0, self.other) * self.sign(self.noise) if isinf(self.other) else nan
         return self.noise.then(Affine(1 / exactly(self.other), ZERO))
@@ -823,6 +867,9 @@ _WHOLE = {
     *("add", "clamp", "clamp_max", "clamp_min", "maximum", "minimum", "mul", "neg", "rsub", "sub"),
 }
 
+# Of these torch does not round an operand that is a number to the type of the result first.
+_UNROUNDED = {"div", "mul", "pow"}
+
 _INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
 
 _DRAWS: dict[str, Callable[..., Tensor]] = {
@@ -897,17 +944,16 @@ def _written(func: OpOverload, kwargs: dict[str, Any]) -> list[str]:
     return [name for name in _may_write(func) if kwargs.get(name) is not None]
 
 
-def _narrow_uniform(dtype: torch.dtype) -> list[Affine | Clamp | Rounded]:
-    """Return the steps from an ideal uniform number to torch's in a narrow type.
+def _narrow_uniform(dtype: torch.dtype) -> list[Affine | Clamp]:
+    """Return the steps from an ideal uniform number to torch's in a narrow type, but the rounding.
 
     Torch rounds a wide one, and what that makes 1 becomes 0. As laws go, the last half step
     below 1 may as well lie below 0.
     """
     if not _rounds_uniforms(dtype):
         raise NotUnderstood("draws narrow noise, whose law in this release of torch is not known")
-    digits, _ = _NARROW[dtype]
-    half_step = ONE / 2 ** (digits + 1)
-    return [Affine(ONE, -half_step), Clamp(ZERO, inf), Rounded(*_NARROW[dtype])]
+    half_step = ONE / 2 ** (_NARROW[dtype].digits + 1)
+    return [Affine(ONE, -half_step), Clamp(ZERO, inf)]
 
 
 @cache
@@ -961,6 +1007,57 @@ def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:
             yield from tensors_in(value.values())
 
 
+def _held(noise: Noise, dtype: torch.dtype) -> Noise:
+    """Return noise as a type holds it: rounded, or as it is, where that is taken as ideal."""
+    if dtype in _NARROW:
+        return noise.then(_NARROW[dtype])
+    if dtype not in (torch.float32, torch.float64):
+        raise NotUnderstood("makes noise a number of a type whose rounding is not known")
+    least, most = _extent(dtype)
+    for end in noise.likely:
+        # A guarded logarithm may race, which counts what it is below the guard, and nothing else.
+        is_infinity = is_infinite(end) and (noise.can_be(end) or noise.can_be_nan)
+        if end != 0 and not is_infinity and not least <= abs(end) <= most:
+            raise NotUnderstood(f"makes noise too large, or too small, for {dtype}")
+    return noise
+
+
+@cache
+def _extent(dtype: torch.dtype) -> tuple[Rational, Rational]:
+    """Return the smallest and the largest positive number of a type."""
+    info = torch.finfo(dtype)
+    return exactly(info.smallest_normal) * exactly(info.eps), exactly(info.max)
+
+
+def _require_rounded_once(
+    dtype: torch.dtype, operands: Sequence[Any], given: dict[str, Any]
+) -> None:
+    """Require that a narrow result is rounded once, after all that an operator computes."""
+    is_wider = len(operands) == 2 and torch.result_type(*operands) is not dtype
+    if is_wider or abs(given.get("alpha", 1)) != 1:
+        raise NotUnderstood("computes narrow noise of what is rounded on the way")
+
+
+def _is_held(choice: Choice, dtype: torch.dtype) -> bool:
+    """Return whether a type holds whatever a choice can be, exactly."""
+    if dtype is torch.int64:
+        return True
+    held, within = _whole_numbers(dtype), choice.within
+    return held.start <= within.start and within.stop <= held.stop
+
+
+@cache
+def _whole_numbers(dtype: torch.dtype) -> range:
+    """Return the whole numbers around 0 that a type holds, without a gap."""
+    if dtype is torch.bool:
+        return range(2)
+    if dtype.is_floating_point or dtype.is_complex:
+        most = round(2 / torch.finfo(dtype).eps)
+        return range(-most, most + 1)
+    info = torch.iinfo(dtype)
+    return range(info.min, info.max + 1)
+
+
 def _each(ids: Tensor, image: Callable[[int, int], int]) -> Tensor:
     """Return the ids after `image(place, id)` at every random element."""
     flat = ids.flatten().tolist()
@@ -980,4 +1077,5 @@ def _write(out: Tensor, constants: dict[int, float]) -> None:
     if constants:
         where = torch.zeros(out.numel(), dtype=torch.bool)
         where[[*constants]] = True
-        out.masked_scatter_(where.view(out.shape), torch.tensor([*constants.values()]).to(out))
+        numbers = torch.tensor([*constants.values()], dtype=torch.float64)
+        out.masked_scatter_(where.view(out.shape), numbers.to(out))

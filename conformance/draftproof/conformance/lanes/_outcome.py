@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from enum import Enum
 from itertools import chain
 from math import isfinite, isnan, nan
 from typing import Any
@@ -53,7 +54,7 @@ def frozen(outcome: Any, of_tensor: Callable[[Tensor], Any] = Tensor.tolist) -> 
     if isinstance(outcome, (list, tuple)):
         return tuple(frozen(value, of_tensor) for value in outcome)
     if isinstance(outcome, dict):
-        return tuple((key, frozen(value, of_tensor)) for key, value in outcome.items())
+        return frozen([*outcome.items()], of_tensor)
     if isinstance(outcome, (set, frozenset)):
         return frozenset(frozen(value, of_tensor) for value in outcome)
     return _comparable(outcome)
@@ -105,19 +106,25 @@ def row_of_number(outcome: Any, world: World) -> Doubles:
 
     Raises `TypeError` for anything else.
     """
-    if isinstance(outcome, Unread) and outcome.values.numel() == 1:
-        return doubles_of(outcome.choices[0], world)
+    inner = _unwrapped(outcome)
+    if isinstance(inner, Unread) and inner.values.numel() == 1:
+        return doubles_of(inner.choices[0], world)
     return Doubles(numpy.array([number_in(outcome)]), numpy.ones(1), 0.0)
 
 
 def number_in(outcome: Any) -> int:
     """Return a frozen outcome that is one whole number, or one in tuples. Raises `TypeError`."""
-    inner = outcome
-    while isinstance(inner, tuple) and len(inner) == 1:
-        (inner,) = inner
+    inner = _unwrapped(outcome)
     if not isinstance(inner, (int, float)) or not isfinite(inner) or inner != int(inner):
         raise TypeError(f"the program must return a whole number with its outcome, got {outcome!r}")
     return int(inner)
+
+
+def _unwrapped(outcome: Any) -> Any:
+    """Return what is in tuples of one part, one in another."""
+    while isinstance(outcome, tuple) and len(outcome) == 1:
+        (outcome,) = outcome
+    return outcome
 
 
 def _comparable(outcome: Any) -> Hashable:
@@ -126,6 +133,9 @@ def _comparable(outcome: Any) -> Hashable:
         # Two NaNs are equal only if they are the same object.
         return nan
     kind: Any = type(outcome)
+    if isinstance(outcome, (Enum, type)):
+        # Every run has the same ones.
+        return outcome
     if outcome is not None and (kind.__hash__ is None or kind.__eq__ is object.__eq__):
         raise TypeError(
             f"the program returned {kind.__name__} {outcome!r}, which has no value to be "

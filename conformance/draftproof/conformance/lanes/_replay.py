@@ -26,8 +26,9 @@ from draftproof.conformance.lanes._scalar import (
     scalars,
 )
 from draftproof.conformance.lanes._streams import is_among
+from draftproof.conformance.lanes._torchs import ran
 from draftproof.conformance.lanes._watch import EXPOSING, PASSED, Dispatch, Doors
-from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns
 from draftproof.reference.chance import (
     Answer,
     Chance,
@@ -37,11 +38,6 @@ from draftproof.reference.chance import (
     probability,
 )
 from draftproof.reference.rational import Rational, total
-
-
-class TooManyRuns(RuntimeError):
-    """The program has more random outcomes than were allowed."""
-
 
 MOST_CHOICES = 2_000
 """More choices than this in one run are a loop that may go on for ever.
@@ -274,6 +270,11 @@ class Replays:
             raise
 
 
+def is_made_again(count: int) -> bool:
+    """Return whether the run of this number, of those that go alone, is made again: 1, 2, 4, ..."""
+    return count & (count - 1) == 0
+
+
 class Disagreement(OpaqueRandomness):
     """A run, made again, came to something else: the program has a past."""
 
@@ -330,6 +331,8 @@ class _Run:
             if not identities.has_noise(tensor):
                 continue
             self.has_scalars = self.has_scalars or func in (Tensor.item, Tensor.tolist)
+            if func is Tensor.item and tensor.numel() != 1:
+                ran(func, args, kwargs)
             if func is Tensor.item:
                 return Scalar(tensor.reshape(()))
             if func is Tensor.tolist:

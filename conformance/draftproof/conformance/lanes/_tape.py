@@ -333,7 +333,7 @@ def _narrow(indices: NDArray[numpy.int64], dtype: torch.dtype, operator: str) ->
     if not operators._rounds_uniforms(dtype):
         reason = "draws narrow noise, whose law in this release of torch is not known"
         raise OpaqueRandomness(operator, reason, program_line())
-    digits, _ = operators._NARROW[dtype]
+    digits = operators._NARROW[dtype].digits
     wide = torch.arange(2**24 - 2 ** (24 - digits), 2**24) * 0.5**24
     to_zero = int((wide.to(dtype) == 1).sum())
     shifted = numpy.maximum(indices - to_zero, 0)

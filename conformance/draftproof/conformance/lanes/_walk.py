@@ -32,7 +32,7 @@ from draftproof.conformance.lanes._operators import (
     tensors_in,
 )
 from draftproof.conformance.lanes._outcome import frozen, left_open
-from draftproof.conformance.lanes._replay import MOST_CHOICES, TooManyRuns
+from draftproof.conformance.lanes._replay import MOST_CHOICES
 from draftproof.conformance.lanes._split import (
     Classes,
     NotTogether,
@@ -49,10 +49,11 @@ from draftproof.conformance.lanes._split import (
     weak,
     whole,
 )
-from draftproof.conformance.lanes._watch import EXPOSING, NEVER_TORCHS, PASSED, Dispatch, Doors
-from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.conformance.lanes._torchs import Torchs, ran
+from draftproof.conformance.lanes._watch import EXPOSING, PASSED, STOPS, Dispatch, Doors
+from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns
 from draftproof.conformance.raising import told_of
-from draftproof.reference.chance import Answer, NondeterministicProgram, Replay
+from draftproof.reference.chance import Answer, Replay
 from draftproof.reference.rational import Rational
 
 MOST_TOGETHER = 4096
@@ -136,14 +137,6 @@ class _SomeUndecided(Exception):
         super().__init__()
         self.of = of
         self.wanted = wanted
-
-
-class _Torchs(Exception):
-    """An operator of torch raised an error, which is the program's to see."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__()
-        self.error = error.with_traceback(None)
 
 
 @dataclass(frozen=True)
@@ -307,7 +300,7 @@ class Walk:
 
     def _run(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
         if reads_no_values(func):
-            return func(*args, **kwargs)
+            return ran(func, args, kwargs)
         with self._ends():
             self.interpreter.note(func, args, kwargs)
             while True:
@@ -318,15 +311,13 @@ class Walk:
 
     @contextmanager
     def _ends(self) -> Iterator[None]:
-        """Remember what ends the walk, which a program may catch; what is torch's it may see."""
+        """Remember what ends the walk, which a program may catch."""
         try:
             yield
-        except _Torchs as raised:
-            raise raised.error from None
-        except (NotUnderstood, OpaqueRandomness):
+        except (Torchs, NotUnderstood, OpaqueRandomness):
             raise
         except Exception as error:
-            ours = error if isinstance(error, _STOPS) else NotTogether(told_of(error))
+            ours = error if isinstance(error, STOPS) else NotTogether(told_of(error))
             self.refused = self.refused or ours
             raise ours from error
 
@@ -343,21 +334,12 @@ class Walk:
                 return self._apart(func, args, kwargs, keys, held, {*written})
         self.interpreter.slacks = {}
         try:
-            result = self._follow(func, args, kwargs)
+            result = self.interpreter.follow(func, args, kwargs)
         except _Undecided as found:
             wanted = {0: self._wanted(func, found.tensor, self._keys((args, kwargs)), {})}
             raise _SomeUndecided(self._all_alike, wanted) from None
         self._add_slacks([self.interpreter.slacks], self._all_alike)
         return result
-
-    def _follow(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
-        """Run an operator as the replay does. Raises `_Torchs` for an error of torch."""
-        try:
-            return self.interpreter.follow(func, args, kwargs)
-        except (_Undecided, NotUnderstood, OpaqueRandomness, *NEVER_TORCHS, *_STOPS):
-            raise
-        except Exception as error:
-            raise _Torchs(error) from None
 
     def _require_apart(
         self, func: OpOverload, tensors: Sequence[Tensor], written: Sequence[Tensor]
@@ -422,7 +404,7 @@ class Walk:
         for key in written:
             self._set(key, of, [each.memory[key] for each in made])
         if made[0].error is not None:
-            raise _Torchs(made[0].error)
+            raise Torchs(made[0].error)
         return self._carried(of, [each.result for each in made], {*map(id, keys)})
 
     def _made(
@@ -440,8 +422,8 @@ class Walk:
         result, failure = None, None
         self._is_within = True
         try:
-            result = _mapped(self._follow(func, mine, named), views.carrier)
-        except _Torchs as raised:
+            result = _mapped(self.interpreter.follow(func, mine, named), views.carrier)
+        except Torchs as raised:
             failure = raised.error
         finally:
             self._is_within = False
@@ -597,10 +579,7 @@ class Walk:
         if any(each != read[0] for each in read):
             self._keep([tuple(read[own]) for own in of])
         mine, named = _mapped(args, own(0)), _mapped(kwargs, own(0))
-        try:
-            return func(*mine, **named)
-        except Exception as error:
-            raise _Torchs(error) from None
+        return ran(func, mine, named)
 
     def _settle(self, seen: Tensor, key: int) -> None:
         """Decide the choices in what Python is about to see. Raises `NotTogether` for noise."""
@@ -708,8 +687,6 @@ class Walk:
             if most > self._most_runs:
                 raise TooManyRuns(f"the program has more than {self._most_runs} random outcomes")
 
-
-_STOPS = (NotTogether, TooManyRuns, NondeterministicProgram)
 
 _NUMBERS = {
     Tensor.__bool__,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
@@ -17,13 +18,14 @@ from draftproof.conformance.lanes._replay import (
     Made,
     Read,
     Replays,
-    TooManyRuns,
+    is_made_again,
     readings,
     require_lasting,
     require_same,
 )
 from draftproof.conformance.lanes._split import NotTogether, address
 from draftproof.conformance.lanes._walk import MOST_TOGETHER, Run, Walk
+from draftproof.conformance.lanes.opaque import TooManyRuns
 from draftproof.reference.chance import (
     Answer,
     NondeterministicProgram,
@@ -51,8 +53,8 @@ class Walks:
         self._found: list[list[Made]] = [[] for _ in subjects]
         self._samples: list[tuple[int, Made]] = []
         """Runs that are made again by themselves, and their subjects."""
-        self._together: set[int] = set()
-        """The subjects of which several runs went together, or one with those of others."""
+        self._alone = Counter[int]()
+        """How many runs on each subject went alone."""
         self._waiting: list[list[Run]] = []
         self._walk: Walk | None = None
         self._identities = Identities()
@@ -69,8 +71,7 @@ class Walks:
         ]
         while self._waiting:
             self._walk_through(self._waiting.pop(0))
-        alone = {*range(len(self._subjects))} - self._together
-        for subject, made in [*self._samples, *((each, self._found[each][-1]) for each in alone)]:
+        for subject, made in self._samples:
             self._require_again(subject, made)
         return [sorted(own, key=_order) for own in self._found]
 
@@ -113,11 +114,12 @@ class Walks:
         runs = [self._made(walk, run, own) for run, own in zip(walk.runs, kept, strict=True)]
         for run, made in zip(walk.runs, runs, strict=True):
             self._found[run.subject].append(made)
-        if len(runs) > 1:
-            self._together |= {run.subject for run in walk.runs}
-            # The first leads the walk: the last, and one between, have gone another way.
-            for number in {len(runs) - 1, len(runs) * 3 // 8}:
-                self._samples.append((walk.runs[number].subject, runs[number]))
+        # The first leads the walk: the last, and one between, have gone another way.
+        again = {len(runs) - 1, len(runs) * 3 // 8}
+        if len(runs) == 1:
+            self._alone[walk.runs[0].subject] += 1
+            again = {0} if is_made_again(self._alone[walk.runs[0].subject]) else set()
+        self._samples += [(walk.runs[number].subject, runs[number]) for number in again]
         self._waiting += walk.left
         self._walk = None
 
@@ -218,14 +220,27 @@ def _form(subject: Any) -> Hashable:
             return id(subject)
         storage = subject.untyped_storage().nbytes()
         return subject.dtype, subject.shape, subject.stride(), subject.storage_offset(), storage
-    if isinstance(subject, float):
-        return type(subject), subject.hex()
+    if type(subject) is float:
+        return float, subject.hex()
     if subject is None or type(subject) in (bool, bytes, int, str):
         return type(subject), subject
     parts = _parts(subject)
-    if parts is None:
+    if parts is None or not _is_parts_only(subject, parts):
         return id(subject)
     return type(subject), tuple((_form(name), _form(part)) for name, part in parts.items())
+
+
+def _is_parts_only(subject: Any, parts: dict[Any, Any]) -> bool:
+    """Return whether a subject has no state beside its parts, and no tensor in their names."""
+    kind: Any = type(subject)
+    if dataclasses.is_dataclass(subject):
+        # What makes its objects in another way may keep anything in them.
+        has_slots = any(vars(base).get("__slots__") for base in kind.__mro__)
+        is_plain = kind.__new__ is object.__new__ and not has_slots
+        return is_plain and vars(subject).keys() == parts.keys()
+    if hasattr(kind, "_fields"):
+        return isinstance(subject, tuple) and not hasattr(subject, "__dict__")
+    return kind in (dict, list, tuple) and not any(True for name in parts for _ in _tensors(name))
 
 
 def _parts(subject: Any) -> dict[Any, Any] | None:
@@ -255,13 +270,16 @@ def _with_tensors(subject: Any, image: Callable[[Tensor], Tensor]) -> Any:
     made = {name: _with_tensors(part, image) for name, part in parts.items()}
     if isinstance(subject, tuple):
         kind: Any = type(subject)
-        return kind(*made.values()) if hasattr(kind, "_fields") else kind(made.values())
+        again = kind(*made.values()) if hasattr(kind, "_fields") else kind(made.values())
+        if hasattr(subject, "__dict__"):
+            vars(again).update(vars(subject))
+        return again
     own = copy.copy(subject)
-    if isinstance(subject, list):
-        own[:] = made.values()
-    elif isinstance(subject, dict):
-        own.update(made)
-    else:
+    if dataclasses.is_dataclass(subject):
         for name, part in made.items():
             object.__setattr__(own, name, part)
+    elif isinstance(subject, list):
+        own[:] = made.values()
+    else:
+        own.update(made)
     return own

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from types import NoneType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy
 import torch
@@ -20,12 +20,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from draftproof.conformance.lanes._noise import NotUnderstood
 from draftproof.conformance.lanes._scalar import Scalar
-from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
+from draftproof.conformance.lanes._split import NotTogether
+from draftproof.conformance.lanes._torchs import Torchs
+from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns, program_line
 from draftproof.conformance.raising import told_of
-from draftproof.reference.errors import InvalidInput
+from draftproof.reference.chance import NondeterministicProgram
 
-NEVER_TORCHS = (ArithmeticError, AssertionError, AttributeError, InvalidInput, KeyError)
-"""What an operator of torch never raises."""
+STOPS = (NotTogether, TooManyRuns, NondeterministicProgram)
+"""What ends a run, or a walk, and leaves the lane with its sight."""
 
 
 class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
@@ -57,12 +59,20 @@ class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
         with torch._C.DisableTorchFunction():
             try:
                 return self._run(func, args, kwargs or {})
-            except NotUnderstood as reason:
-                raise self.blinded(str(func), reason) from None
-            except NEVER_TORCHS as error:
-                # Ours to answer for: the program must not be blamed for it.
-                ours = NotUnderstood(f"could not be followed: {told_of(error)}")
-                raise self.blinded(str(func), ours) from error
+            except Exception as error:
+                self.tell(str(func), error)
+
+    def tell(self, operator: str, error: Exception) -> NoReturn:
+        """Raise what the program may hear of an error: torch's own, or that the lane is blind."""
+        if isinstance(error, Torchs):
+            raise error.error from None
+        if isinstance(error, (OpaqueRandomness, *STOPS)):
+            raise error
+        if isinstance(error, NotUnderstood):
+            raise self.blinded(operator, error) from None
+        # Ours to answer for: the program must not be blamed for it.
+        ours = NotUnderstood(f"could not be followed: {told_of(error)}")
+        raise self.blinded(operator, ours) from error
 
     def blinded(self, operator: str, reason: NotUnderstood) -> OpaqueRandomness:
         """Return, and remember, the error that names the operator and the program's own line."""
@@ -91,8 +101,8 @@ class Doors(TorchFunctionMode):
             _require_watchable(func, types, (*args, *kwargs.values()))
             read = _read_at_once(func, args, kwargs)
             answer = PASSED if read is None else self._look(func, read, kwargs)
-        except NotUnderstood as reason:
-            raise self._dispatch.blinded(func.__name__, reason) from None
+        except Exception as error:
+            self._dispatch.tell(func.__name__, error)
         if answer is not PASSED:
             return answer
         return func(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""What a lane says when it cannot see how a program uses randomness, and where in the program."""
+"""What a lane says when it cannot see how a program uses randomness, or all that it draws."""
 
 from __future__ import annotations
 
@@ -29,6 +29,10 @@ class OpaqueRandomness(RuntimeError):
 
     def __str__(self) -> str:
         return f"{self.operator} {self.reason}\n  at {self.source}"
+
+
+class TooManyRuns(RuntimeError):
+    """The program has more random outcomes than were allowed."""
 
 
 def program_line() -> str:
