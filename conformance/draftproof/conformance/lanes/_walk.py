@@ -486,9 +486,13 @@ class Walk:
             if each.key not in self._splits:
                 self._part(each.seen)
         become: list[_Become] = []
+        counts: Counter[int] = Counter()
         for number, run in enumerate(self.runs):
-            become += self._become(number, run, wanted.get(of[number]))
-            self._require_few([each.run for each in become])
+            own = [*self._become(number, run, wanted.get(of[number]))]
+            become += own
+            counts[run.subject] += len(own)
+            if counts[run.subject] > self._most_runs:
+                raise TooManyRuns(f"the program has more than {self._most_runs} random outcomes")
         self.left += [
             [each.run.begun() for each in become[at : at + MOST_TOGETHER]]
             for at in range(MOST_TOGETHER, len(become), MOST_TOGETHER)
@@ -679,13 +683,6 @@ class Walk:
                 replace(run, slacks={**run.slacks, **slacks[own]})
                 for run, own in zip(self.runs, of, strict=True)
             ]
-
-    def _require_few(self, runs: Sequence[Run]) -> None:
-        """Raise `TooManyRuns` where a subject has more than are allowed."""
-        if len(runs) > self._most_runs:
-            most = max(Counter(run.subject for run in runs).values())
-            if most > self._most_runs:
-                raise TooManyRuns(f"the program has more than {self._most_runs} random outcomes")
 
 
 _NUMBERS = {
