@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, tensor
 
+from draftproof.adapters.fast import FastVerifier
+from draftproof.conformance.adapter import Request, Result
+from draftproof.conformance.cases import cases
 from draftproof.conformance.lanes.probe import OpaqueRandomness, ProbedLaw, probed_laws
+from draftproof.conformance.observe import PROBE, observe
+from draftproof.conformance.requirements.laws import judge
+from draftproof.reference.emission import Emission
 
 HELD_BACK = 128
 THRESHOLDS = (0.25, 0.5, 0.625)
@@ -179,3 +186,58 @@ def test_races_of_a_twin_are_searched() -> None:
     for with_twin, alone in zip(laws(race, race), laws(race), strict=True):
         allowed = with_twin.resolution + alone.resolution
         assert with_twin.law.total_variation(alone.law) <= allowed
+
+
+# --- adapters ----------------------------------------------------------------------------------
+
+
+class Twinned(FastVerifier):
+    """Block verification that is led by its right form, and may be wrong itself."""
+
+    def __init__(self, fault: Callable[[Request, Result], Result], *, is_led: bool) -> None:
+        super().__init__("block")
+        self._fault = fault
+        if is_led:
+            self.same_as = "torch-block"
+
+    def verify(self, request: Request) -> Result:
+        return self._fault(request, super().verify(request))
+
+
+def right(_: Request, result: Result) -> Result:
+    return result
+
+
+def repeats_the_last_token(request: Request, result: Result) -> Result:
+    last = request.draft_tokens[:, 0, -1]
+    is_full = result.accepted_length == request.draft_tokens.shape[-1]
+    return replace(result, next_token=torch.where(is_full, last, result.next_token))
+
+
+def says_another_token_after_none(_: Request, result: Result) -> Result:
+    is_none = (result.accepted_length == 0) & (result.next_token == 1)
+    return replace(result, next_token=torch.where(is_none, 0, result.next_token))
+
+
+def keeps_one_less(_: Request, result: Result) -> Result:
+    return replace(
+        result, accepted_length=torch.where(result.accepted_length == 2, 1, result.accepted_length)
+    )
+
+
+@pytest.mark.parametrize(
+    "fault", [right, repeats_the_last_token, says_another_token_after_none, keeps_one_less]
+)
+def test_an_adapter_has_the_law_that_it_has_alone(
+    fault: Callable[[Request, Result], Result],
+) -> None:
+    case = next(each for each in cases("quick") if each.id == "generic.v2.l2")
+    led, alone = (
+        observe(Twinned(fault, is_led=is_led), case, lane=PROBE) for is_led in (True, False)
+    )
+    assert led.observed == alone.observed
+    assert all(
+        isinstance(said, Emission) for law in led.observed.values() for said, _ in law.items()
+    )
+    (found,) = (each for each in judge(led) if each.requirement == "law.lossless")
+    assert (found.verdict == "pass") is (fault is right)
