@@ -377,6 +377,28 @@ def test_shapes_that_do_not_fit_are_refused(changes: dict[str, Any], message: st
         verify("token", **flat(request("token"), **changes))
 
 
+@pytest.mark.parametrize("ends", [[4, 3], [-2, 4], [9, 11], [3, 3], [2**40, 2**50]])
+@pytest.mark.parametrize("name", TEXTS)
+def test_ends_that_do_not_fit_are_read_alike_with_parameters(name: str, ends: list[int]) -> None:
+    """As if all drafts lay within the tensors, whatever the ends are."""
+    rows = torch.sin(torch.arange(6 * VOCABULARY)).view(6, VOCABULARY)
+    drafts = min(2, TEXTS[name].most_drafts)
+
+    def verified(temperature: Tensor | None) -> Tensor:
+        return verify(
+            name,
+            draft_token_ids=torch.tensor([1, 2, 3, 0])[:, None].expand(-1, drafts),
+            cu_num_draft_tokens=torch.tensor(ends),
+            max_spec_len=3,
+            target_logits=rows[:, None].expand(-1, drafts, -1),
+            draft_logits=rows[:4, None].flip(0).expand(-1, drafts, -1),
+            temperature=temperature,
+            generators=seeded(3),
+        ).token_ids
+
+    assert torch.equal(verified(torch.ones(2)), verified(None))
+
+
 def test_a_draft_of_several_paths_needs_its_rows() -> None:
     with pytest.raises(
         InvalidRequest,

@@ -101,7 +101,19 @@ class AtTheEnd(Counted):
         return self.told(passed, draws)
 
 
+class Elsewhere(Counted):
+    """Has another threshold where the last coin lies between two numbers."""
+
+    def __call__(self, subjects: Sequence[int]) -> list[Any]:
+        self.calls += 1
+        coins, draws = torch.rand(len(subjects), 3), torch.rand(len(subjects), 1)
+        thresholds = tensor(self.thresholds).repeat(len(subjects), 1)
+        thresholds[:, 0] -= 0.125 * ((coins[:, 2] > 0.375) & (coins[:, 2] < 0.9375))
+        return self.told(coins < thresholds / (1 + tensor(subjects)[:, None]), draws)
+
+
 OTHERS: list[Callable[[], Counted]] = [
+    Elsewhere,
     lambda: Counted((0.25, 0.5, 0.75)),
     lambda: Counted((0.5, 0.25, 0.625)),
     lambda: Counted(sums=(0.375, 0.5)),

@@ -6,12 +6,14 @@ import copy
 import decimal
 import fractions
 import functools
+import gc
 import json
 import marshal
 import math
 import numbers
 import pickle
 import struct
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -96,6 +98,8 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "divided by zero": divided,
     "no module": lambda u: hasattr(u, "__module__") or hasattr(u, "__complex__"),
     "no copies of its own": lambda u: hasattr(u, "__copy__") or hasattr(u, "__deepcopy__"),
+    "no garbage": gc.is_tracked,
+    "nobody watches": lambda u: sys.gettrace() is None,
     "type's name": lambda u: (type.__name__, type.__module__, type(type(u)).__qualname__),
 }
 
@@ -191,6 +195,8 @@ BLIND: dict[str, Callable[[Any], Any]] = {
     "from numpy": lambda u: bool(numpy.float64(0.5) > u),
     "descriptor": lambda u: float.__lt__(u, 0.5),
     "sleep": time.sleep,
+    "size": sys.getsizeof,
+    "size by name": lambda u: u.__sizeof__(),
     "index": lambda u: [1, 2][u],
     # Torch would round the number to half precision first.
     "half": lambda u: bool(u < torch.tensor(0.99, dtype=torch.bfloat16)),

@@ -204,10 +204,10 @@ def _softmax(laid: Lying, sampling: Sampling, rows: Tensor, ends: Tensor, *, mor
     if sampling.is_plain:
         return Softmax()
     count, drafts, _ = rows.shape
-    request = torch.arange(len(ends), device=ends.device).repeat_interleave(
-        ends.diff(prepend=ends.new_zeros(1)) + more, output_size=count
-    )
     position = torch.arange(count, device=ends.device)[:, None]
+    # Rows behind all ends are nobody's, and have the last one's parameters.
+    behind = ends.long().cummax(0)[0] + more * torch.arange(1, len(ends) + 1, device=ends.device)
+    request = torch.searchsorted(behind, position[:, 0], right=True).clamp_(max=len(ends) - 1)
     number = laid.number(position, torch.arange(drafts, device=ends.device))
     own = request.new_zeros(len(laid.values))
     own[number] = request[:, None].expand_as(number)

@@ -1,24 +1,27 @@
 """Boxes that another program was seen to have, confirmed of one that should do the same.
 
 To search a slow program's noise takes many calls, one after another; to confirm what a fast one is
-known to do takes two. What is believed is what a search would believe: points of each box, with
-single numbers and with all at their ends, and every wall at the number before it and the one
-behind it, in several contexts. A wall that is near is moved, and everything is asked again; where
-anything else differs, the noise is searched as if nothing had been foretold.
+known to do takes one or two. What is believed is what a search would believe: points of each box,
+those that walls part among them, with single numbers and with all at their ends; and every wall at
+the number before it and the one behind it, in several contexts. A wall that is near is moved, and
+everything is asked again; where anything else differs, the noise is searched as if nothing had been
+foretold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
 from draftproof.conformance.lanes._race import Search
-from draftproof.conformance.lanes._search import Box, Leaf, Node, Searcher, Wall, together
+from draftproof.conformance.lanes._search import Box, Leaf, Node, Race, Searcher, Wall, together
 
-_CONTEXTS = 4
+_CONTEXTS = 8
 """Contexts in which a wall is asked for; it must show in two, where the boxes say that it does."""
 
 _TRIED = (16, 128)
@@ -39,18 +42,19 @@ def confirmed(searcher: Searcher, tree: Node) -> Search[Node | None]:
     everything = searcher.everything()
     for _ in range(_ROUNDS):
         places = [*_placed(tree, everything)]
-        if not all(isinstance(place.node, (Leaf, Wall)) for place in places):
+        walls = [place.node for place in places if isinstance(place.node, Wall)]
+        if any(isinstance(place.node, Race) for place in places):
             return None
-        found = yield from together([_asked(searcher, place) for place in places])
-        walls = {
-            place.node: at
-            for place, at in zip(places, found, strict=True)
-            if isinstance(place.node, Wall)
-        }
-        if all(at == wall.at for wall, at in walls.items()):
-            return tree if None not in found else None
+        boxes = [searcher.is_as(each.box, partial(foretold, each.node)) for each in places]
+        asked: list[Search[Any]] = [
+            together(boxes),
+            together([_wall(searcher, p.node, p.box) for p in places if isinstance(p.node, Wall)]),
+        ]
+        are_as_foretold, found = yield from together(asked)
+        if found == [wall.at for wall in walls]:
+            return tree if all(are_as_foretold) else None
         # Beside a wall that is elsewhere no box is as it was foretold.
-        moved = _moved(searcher, tree, everything, walls)
+        moved = _moved(searcher, tree, everything, dict(zip(walls, found, strict=True)))
         if moved is None:
             return None
         tree = moved
@@ -73,15 +77,6 @@ def _placed(node: Node, box: Box) -> Iterator[_Place]:
         yield from _placed(node.above, above)
 
 
-def _asked(searcher: Searcher, place: _Place) -> Search[int | None]:
-    """Return where a wall is, or 0 for a box as it was foretold; None for what is otherwise."""
-    node, box = place.node, place.box
-    if isinstance(node, Wall):
-        return (yield from _wall(searcher, node, box))
-    assert isinstance(node, Leaf)
-    return 0 if (yield from searcher.is_one(box, node.outcome)) else None
-
-
 def _wall(searcher: Searcher, wall: Wall, box: Box) -> Search[int | None]:
     if not box.low[wall.column] < wall.at < box.high[wall.column]:
         return None
@@ -90,8 +85,7 @@ def _wall(searcher: Searcher, wall: Wall, box: Box) -> Search[int | None]:
         return None
     asked = [point for each in contexts for point in (each.before, each.behind)]
     seen = yield asked
-    foretold = [outcome for each in contexts for outcome in (each.below, each.above)]
-    if seen == foretold:
+    if seen == [outcome for each in contexts for outcome in (each.below, each.above)]:
         return wall.at
     near = yield from together([_near(wall, box, each) for each in contexts[:2]])
     return near[0] if len(set(near)) == 1 else None
@@ -114,7 +108,7 @@ def _contexts(searcher: Searcher, wall: Wall, box: Box) -> list[_Context]:
         before = numpy.stack(searcher.points(box, tried))
         behind = before.copy()
         before[:, wall.column], behind[:, wall.column] = wall.at - 1, wall.at
-        below, above = _foretold(wall.below, before), _foretold(wall.above, behind)
+        below, above = foretold(wall.below, before), foretold(wall.above, behind)
         found += [
             _Context(*each)
             for each in zip(before, behind, below, above, strict=True)
@@ -125,14 +119,14 @@ def _contexts(searcher: Searcher, wall: Wall, box: Box) -> list[_Context]:
     return found[:_CONTEXTS]
 
 
-def _foretold(node: Node, points: NDArray[numpy.int64]) -> list[Hashable]:
+def foretold(node: Node, points: NDArray[numpy.int64]) -> list[Hashable]:
     """Return what boxes between walls foretell at points [n, D]."""
     if isinstance(node, Leaf):
         return [node.outcome] * len(points)
     assert isinstance(node, Wall)
     is_above = points[:, node.column] >= node.at
     below, above = (
-        iter(_foretold(part, points[own]))
+        iter(foretold(part, points[own]))
         for part, own in ((node.below, ~is_above), (node.above, is_above))
     )
     return [next(above if high else below) for high in is_above.tolist()]

@@ -7,14 +7,15 @@ arithmetic that the lane knows are done on the tensor behind it; all else that a
 the lane blind. Code in C that insists on a float's memory finds none: it asks for `__float__`, or
 raises an error, and then the lane is blind, too, even if the program catches it.
 
-Two things remain: what numpy and torch ask a number for (`__array__`, `__torch_function__`) is
-there, and a `type` that was bound before the run says `Scalar`. Real runs are held against such
-laws (`unwatched`).
+What remains: what numpy and torch ask a number for (`__array__`, `__torch_function__`) is there; a
+`type` that was bound before the run says `Scalar`, and a `sys.gettrace` that was, who watches; and
+`gc` tells what it refers to. Real runs are held against such laws (`unwatched`).
 """
 
 from __future__ import annotations
 
 import builtins
+import ctypes
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -40,6 +41,8 @@ class Scalar:
     def __init__(self, tensor: Tensor) -> None:
         # Python's numbers are of double precision.
         self._tensor = tensor.double()
+        # A float is nothing that the collector of garbage keeps track of.
+        ctypes.pythonapi.PyObject_GC_UnTrack(ctypes.py_object(self))
 
     def __getattribute__(self, name: str) -> Any:
         if name in _HIDDEN:
@@ -174,12 +177,15 @@ def refusals(seen: list[OpaqueRandomness]) -> Iterator[None]:
                 seen.append(OpaqueRandomness("a number from item()", reason, program_line()))
         return traced
 
-    before = sys.gettrace()
+    told_by = sys.gettrace
+    before = told_by()
+    sys.gettrace = lambda: before  # a program may ask who traces it
     sys.settrace(traced)
     try:
         yield
     finally:
         sys.settrace(before)
+        sys.gettrace = told_by
 
 
 _RAISE = opmap["RAISE_VARARGS"]
@@ -260,7 +266,7 @@ _COMPUTED = (
 _OF_THE_CLASS = ("__getformat__", "fromhex")
 _OF_ALL = (
     *("__class__", "__delattr__", "__dir__", "__doc__", "__getattribute__", "__init__"),
-    *("__init_subclass__", "__new__", "__setattr__", "__subclasshook__", "__sizeof__"),
+    *("__init_subclass__", "__new__", "__setattr__", "__subclasshook__"),
     *_OF_THE_CLASS,
 )
 

@@ -10,7 +10,7 @@ never return, noise races: the box splits by the winner.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -173,13 +173,20 @@ class Searcher:
                 return node
         raise self._opaque(min(flips))
 
-    def is_one(self, box: Box, outcome: Hashable) -> Search[bool]:
-        """Return whether `explored` would find one outcome in a box, and that this is it."""
-        sample = yield from self._sampled(box, [])
-        if any(seen != outcome for _, seen in sample):
-            return False
-        flips = yield from self._flips(box, sample)
-        return not flips
+    def is_as(self, box: Box, foretold: Callable[[Point], list[Hashable]]) -> Search[bool]:
+        """Return whether what `explored` would look at first in a box is as foretold.
+
+        `foretold` tells outcomes [n] at points [n, D].
+        """
+        points = self._looked_at(box, _POINTS)
+        points += [
+            _with(point, columns, bound)
+            for point in points[2 : 2 + _CONTEXTS]
+            for columns in self._crowds(box)
+            for bound in (box.low[columns], box.high[columns] - 1)
+        ]
+        seen = yield points
+        return seen == foretold(numpy.stack(points))
 
     def wall(self, box: Box, column: int, at: int, below: Node, above: Node) -> Wall:
         """Return the wall between two parts of a box."""
@@ -213,12 +220,16 @@ class Searcher:
         """Return points of the box with their outcomes: old ones, new ones, and two corners."""
         kept = [(self._tape.padded(point), outcome) for point, outcome in sample]
         kept = [(point, outcome) for point, outcome in kept if box.holds(point)]
-        lowest, highest, *new = self.points(box, 2 + max(_POINTS - len(kept), _CONTEXTS))
+        new = self._looked_at(box, max(_POINTS - len(kept), _CONTEXTS))
+        return [*zip(new, (yield new), strict=True), *kept]
+
+    def _looked_at(self, box: Box, count: int) -> list[Point]:
+        """Return two corners of the box, and points at random."""
+        lowest, highest, *others = self.points(box, 2 + count)
         # Clocks all at an end would be a tie, which has no probability: each is near it, elsewhere.
         raced = [owner.raced for owner in self._tape.owners[: len(box.low)]]
         near = numpy.where(raced, numpy.sqrt(box.high - box.low).astype(numpy.int64), 1)
-        new = [box.low + lowest % near, box.high - 1 - highest % near, *new]
-        return [*zip(new, (yield new), strict=True), *kept]
+        return [box.low + lowest % near, box.high - 1 - highest % near, *others]
 
     def _flips(self, box: Box, sample: Sample) -> Search[dict[int, list[_Flip]]]:
         """Return, by column, where a column alone makes a difference; none if nothing does."""

@@ -265,11 +265,8 @@ class _Lane:
         self._alone = alone
         self._foretold = foretold
         # In a batch all rows draw alike; alone, each subject may draw as it likes.
-        shared, *others = (
-            Tape(program.vocabulary, refuse_own=program.is_tested)
-            for _ in (program.runs if alone else program.runs[:1])
-        )
-        self._tapes = [shared, *others] if alone else [shared] * len(program.runs)
+        shared = Tape(program.vocabulary, refuse_own=program.is_tested)
+        self._tapes = [Tape(program.vocabulary) if alone else shared for _ in program.runs]
 
     @property
     def tape(self) -> Tape:
