@@ -23,7 +23,7 @@ so a coin's probability is a count of the generator's own numbers, the number 0 
   tokens, which may be clocks, near them: in the outer 2**-12 of float32's numbers);
 * a wall goes through all of it, if the same one shows in two contexts: other points at random, or,
   where they do not show it, points half of which are the first's. One will do, if none shows it. So
-  it is where a twin's boxes foretell the wall, in up to four contexts;
+  it is where a twin's boxes foretell the wall, in up to eight contexts;
 * V clocks race there, if the rates that duels between them tell foretell 24 outcomes, 12 of them on
   noise on which all clocks are as likely to ring first.
 
@@ -223,12 +223,12 @@ class _Program:
         return min(max(self.at_once // subjects, 2), most)
 
 
-_Foretold = tuple[Tape, list[Node]]
+_Boxes = tuple[Tape, list[Node]]
 """The boxes of a twin's noise, for each subject, and the tape that they are of."""
 
 
 def _laws(
-    program: _Program, foretold: _Foretold | None, *, batched: bool
+    program: _Program, foretold: _Boxes | None, *, batched: bool
 ) -> tuple[ProbedLaw[Any], ...]:
     if batched:
         with contextlib.suppress(RowsMixed):
@@ -236,9 +236,7 @@ def _laws(
     return _Lane(program, alone=True).laws()
 
 
-def _foretold(
-    program: _Program, twin: Callable[[Sequence[int]], Sequence[Any]]
-) -> _Foretold | None:
+def _foretold(program: _Program, twin: Callable[[Sequence[int]], Sequence[Any]]) -> _Boxes | None:
     """Return the boxes of a twin's noise, None if it has none."""
     own = replace(program, verify=twin, runs=[0] * len(program.runs), is_tested=False)
     lane = _Lane(own, alone=False)
@@ -259,7 +257,7 @@ class _Lane:
         program: _Program,
         *,
         alone: bool,
-        foretold: _Foretold | None = None,
+        foretold: _Boxes | None = None,
     ) -> None:
         self._program = program
         self._alone = alone
