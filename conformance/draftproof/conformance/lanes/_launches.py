@@ -44,7 +44,7 @@ class Step:
     made: int = 1
     """How many values it makes."""
     direct: Direct | None = field(default=None, compare=False)
-    """What it is in numpy, where that is known; the value that it makes has this `kind`."""
+    """The step in numpy, where that is known; the value that it makes has this `kind`."""
     kind: Any = field(default=None, compare=False)
 
     @cached_property

@@ -302,7 +302,7 @@ class Noise:
 
     @property
     def can_be_nan(self) -> bool:
-        """Whether it is no number with positive probability: the logarithm of one below 0."""
+        """True if it may be no number: the logarithm of one below 0."""
         inside: Range = (ZERO, ONE)
         for step in self.steps:
             if isinstance(step, Log) and inside[0] < 0:

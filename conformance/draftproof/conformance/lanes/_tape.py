@@ -94,7 +94,7 @@ class Tape:
 
     @property
     def form(self) -> list[tuple[object, ...]]:
-        """What two programs have in common that draw the same noise: all but where they draw it."""
+        """All that programs with the same noise have in common: not where they draw it."""
         return [
             (b.call, b.law, b.dtype, b.first, b.width, b.numbers, b.raced)
             for b in dict.fromkeys(self.owners)
@@ -286,7 +286,7 @@ class Shallow:
 
     @property
     def drawn(self) -> list[Block]:
-        """What was drawn."""
+        """The blocks that were drawn."""
         return self._playback.drawn
 
     def finish(self) -> None:
