@@ -84,7 +84,7 @@ def test_a_bin_is_what_comparisons_with_all_edges_find(
     def law(decide: Callable[[World], int]) -> Law[Any]:
         def program(chance: Chance) -> Any:
             world = World(chance)
-            world.known[bins.noise.uniform] = within
+            world.learn(bins.noise.uniform, within)
             return decide(world), world.known[bins.noise.uniform]
 
         return enumerate_law(program)
@@ -92,7 +92,7 @@ def test_a_bin_is_what_comparisons_with_all_edges_find(
     found = law(bins.decide)
     assert found == law(lambda world: one_by_one(bins, world))
     world = World(None)  # type: ignore[arg-type]  # nothing is asked of it
-    world.known[bins.noise.uniform] = within
+    world.learn(bins.noise.uniform, within)
     row = bins.row(world)
     shares = dict(zip(row.values, row.shares(), strict=True))
     assert Law(shares) == found.map(lambda each: each[0])
@@ -105,7 +105,7 @@ def test_doubles_are_as_near_as_they_say(
 ) -> None:
     bins = bins_of(chain, edges, AT_LEAST)
     world = World(None)  # type: ignore[arg-type]  # nothing is asked of it
-    world.known[bins.noise.uniform] = within
+    world.learn(bins.noise.uniform, within)
     row, found = bins.row(world), bins.doubles(world)
     right = dict(zip(row.values, row.shares(), strict=True))
     off = {value: exactly(share) for value, share in zip(*plain(found), strict=True)}
@@ -123,7 +123,7 @@ def test_a_bound_of_doubles_is_needed_and_kept() -> None:
         [Affine(rational(3), rational("1/3"))], [1 / 3 + i / 64 for i in range(64)], MORE
     )
     world = World(None)  # type: ignore[arg-type]  # nothing is asked of it
-    world.known[bins.noise.uniform] = rational("1/64"), rational("1/3")
+    world.learn(bins.noise.uniform, (rational("1/64"), rational("1/3")))
     row, found = bins.row(world), bins.doubles(world)
     right = dict(zip(row.values, row.shares(), strict=True))
     distance = sum(abs(right[v] - exactly(s)) for v, s in zip(*plain(found), strict=True)) / 2
@@ -174,7 +174,7 @@ def test_rows_of_draws() -> None:
     )
     assert row_of(doubled, world).values == [10, 14]
     assert row_of(Choice.of(coin(rational("1/4"))), world).values == [1, 0]
-    world.known[thirds] = 7
+    world.learn(thirds, 7)
     assert row_of(doubled, world).values == [14]
 
 

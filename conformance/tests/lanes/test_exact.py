@@ -721,7 +721,19 @@ def test_narrow_arithmetic_is_torchs(dtype: torch.dtype, one: int, name: str) ->
             holds = relation(tensor(images, dtype=dtype), edge).tolist()
             expected = total(m for m, holding in zip(cells.values(), holds, strict=True) if holding)
             found = law(lambda e=edge, r=relation: r(function(torch.rand(1, dtype=dtype)), e))  # type: ignore[misc]
-            assert found[(True,)] == expected, (edge, relation)
+            doubt = ROUNDED_ANYHOW.get(name, 0) * near(edge, images, [*cells.values()], dtype)
+            assert abs(found[(True,)] - expected) <= doubt, (edge, relation)
+
+
+ROUNDED_ANYHOW = {"power": 1, "overflow, its exponential": 1}
+"""What is an ulp off on some processors: how many ulps."""
+
+
+def near(edge: float, images: list[float], masses: list[Rational], dtype: torch.dtype) -> Rational:
+    """Return the mass of results that an ulp brings to the other side of an edge."""
+    seen, end = tensor(edge, dtype=dtype), tensor(math.inf, dtype=dtype)
+    low, high = (float(torch.nextafter(seen, sign * end)) for sign in (-1, 1))
+    return total(mass for mass, image in zip(masses, images, strict=True) if low <= image <= high)
 
 
 @pytest.mark.parametrize(
@@ -1301,7 +1313,7 @@ def test_a_logarithm_that_is_always_nan_is_named() -> None:
 
 
 def test_a_loop_without_an_end_is_not_enumerated(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("_replay", "_walk"):
+    for module in ("_replay", "_run"):
         monkeypatch.setattr(f"draftproof.conformance.lanes.{module}.MOST_CHOICES", 500)
 
     def program() -> int:

@@ -24,13 +24,23 @@ from draftproof.conformance.lanes._walks import Walks, alike, cloned
 from draftproof.conformance.lanes.exact import exact_law, exact_laws
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.reference.chance import NondeterministicProgram
+from draftproof.reference.rational import Rational, total
 
 MOST_RUNS = 1_000
 
 
 def told(runs: list[Made]) -> list[Any]:
-    """Return what is to be equal of runs, NaN to NaN."""
-    return [(run.answers, repr(run.reading), run.slack) for run in runs]
+    """Return what is to be equal of runs, NaN to NaN: of all that read alike, in their order.
+
+    Runs that go on as one count as many, and come where the first of them does.
+    """
+    alike: dict[tuple[str, Rational], list[Made]] = {}
+    for run in runs:
+        alike.setdefault((repr(run.reading), run.slack), []).append(run)
+    return [
+        (kind, total(run.probability for run in own), sum(run.count for run in own))
+        for kind, own in alike.items()
+    ]
 
 
 def each_by_itself(
@@ -283,6 +293,140 @@ def test_any_program_comes_to_the_same(steps: list[int]) -> None:
     assert together(program, subjects) == wanted
 
 
+# --- runs that go on as one ----------------------------------------------------------------------
+
+
+@dataclass
+class Held:
+    """What a program holds, which forgets how it came to it."""
+
+    noise: Tensor
+    clocks: Tensor
+    coin: Tensor
+    state: Tensor
+    kept: list[Any]
+
+
+def _coin(held: Held, number: int, edge: float) -> None:
+    held.state = torch.where(held.noise[number % 3] < edge, held.state + 1, held.state)
+
+
+def _coin_of_state(held: Held, number: int, edge: float) -> None:
+    held.state = (held.noise[number % 3] < edge * (1 + held.state) / 2).long() + held.state
+
+
+def _toss(held: Held, number: int, edge: float) -> None:
+    held.state = held.state * (1 + held.coin)
+
+
+def _forget(held: Held, number: int, edge: float) -> None:
+    held.state = held.state % (1 + number % 3)
+
+
+def _draw(held: Held, number: int, edge: float) -> None:
+    below = torch.tensor([edge / 2, edge])
+    held.kept.append((held.noise[number % 3] > below + held.state / 8).sum() + number)
+
+
+def _race(held: Held, number: int, edge: float) -> None:
+    winner = (torch.tensor([edge, 1 - edge, 0.5]) / held.clocks).argmax()
+    held.state = (held.state + winner) % 2
+
+
+def _look(held: Held, number: int, edge: float) -> None:
+    if held.state > number % 3:
+        held.kept.append(number)
+        held.state = held.state * 0
+
+
+def _read(held: Held, number: int, edge: float) -> None:
+    if held.kept:
+        held.state = held.state + torch.as_tensor(held.kept[number % len(held.kept)]) % 2
+
+
+ASKED = [_coin, _coin_of_state, _toss, _forget, _draw, _race, _look, _read]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(ASKED), st.integers(0, 5), st.sampled_from([0.25, 0.5, 0.75])),
+        min_size=2,
+        max_size=8,
+    )
+)
+def test_runs_that_forget_how_they_came_go_on_as_one(steps: list[tuple[Any, int, float]]) -> None:
+    def program(p: Tensor) -> Any:
+        clocks = torch.empty(3).exponential_()
+        held = Held(torch.rand(3), clocks, torch.bernoulli(p[0]), torch.tensor(0), [])
+        for step, number, edge in steps:
+            step(held, number, edge)
+        return held.state, held.kept
+
+    subjects = [Q, P]
+    try:
+        wanted = each_by_itself(program, subjects)
+    except Exception as refused:
+        with pytest.raises(type(refused)):
+            exact_laws(program, subjects, most_runs=MOST_RUNS)
+        return
+    assert together(program, subjects) == wanted
+
+
+def counts_coins(p: Tensor) -> Any:
+    """Count six coins: 64 runs, which stand at seven numbers at most."""
+    coins, count = torch.rand(6), torch.tensor(0)
+    for i in range(6):
+        count = count + (coins[i] < p[0])
+    return count, coins
+
+
+def test_runs_of_one_memory_are_few() -> None:
+    (runs,) = Walks(lambda p: counts_coins(p)[0], [Q], MOST_RUNS).runs()
+    assert [run.count for run in runs] == [1, 6, 15, 20, 15, 6, 1]
+    assert total(run.probability for run in runs) == 1
+
+
+def test_runs_that_know_other_things_part_where_it_matters() -> None:
+    def program(p: Tensor) -> Any:
+        count, coins = counts_coins(p)
+        return count, coins[5] < 0.75 * p[0]
+
+    (runs,) = Walks(program, [Q], MOST_RUNS).runs()
+    # After 0 to 5 heads of five coins, the last one is below a quarter, or it is not.
+    assert sorted(run.count for run in runs) == [1, 1, 1, 1, 5, 5, 5, 5, 10, 10, 10, 10]
+    assert together(program, [P, Q]) == each_by_itself(program, [P, Q])
+
+
+def test_one_of_the_runs_that_another_leads_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: runs go on as one whatever they have in memory."""
+
+    def product(self: Partitions, factors: Any) -> Any:
+        return (0,) * len(factors[0]), [0]
+
+    def join(self: Walk, *given: Any) -> Any:
+        with monkeypatch.context() as within:
+            within.setattr(Partitions, "product", product)
+            return joined(self, *given)
+
+    joined = Walk._join
+    monkeypatch.setattr(Walk, "_join", join)
+    with pytest.raises(OpaqueRandomness, match="in another with the same random choices"):
+        exact_law(lambda: counts_coins(Q)[0])
+
+
+def test_what_runs_know_is_no_longer_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted: a number that runs know otherwise is asked about, and they do not part."""
+    monkeypatch.setattr("draftproof.conformance.lanes._run._differing", lambda *_: set())
+
+    def program() -> Any:
+        count, coins = counts_coins(Q)
+        return count, coins[5] < 0.5
+
+    with pytest.raises((NondeterministicProgram, OpaqueRandomness)):
+        exact_law(program)
+
+
 # --- what outlives a run -------------------------------------------------------------------------
 
 
@@ -433,7 +577,7 @@ def test_what_cannot_go_together_goes_alone(program: Callable[[Any], Any]) -> No
     with pytest.raises((NotTogether, OpaqueRandomness)):
         Walks(program, [P, Q], MOST_RUNS).runs()
     for law, runs in zip(exact_laws(program, [P, Q]), alone, strict=True):
-        assert law.runs == len(runs)
+        assert law.runs == sum(count for *_, count in runs)
 
 
 def test_a_program_may_not_catch_the_end_of_a_walk() -> None:

@@ -115,9 +115,10 @@ class Choice:
         return cls(draw.decide, draw)
 
     def value(self, world: World) -> int:
-        if self not in world.known:
-            world.known[self] = self.decide(world)
-        decided: int = world.known[self]
+        decided: int | None = world.of(self)
+        if decided is None:
+            decided = self.decide(world)
+            world.learn(self, decided)
         return decided
 
 
@@ -163,7 +164,7 @@ class Winner:
 
     def row(self, world: World) -> Row:
         rates = self.ranking.rates
-        if world.known.get(self.ranking) or not rates:
+        if world.of(self.ranking) or not rates:
             return Row([self.ranking.at(0, world)], [ONE])
         self.ranking.begin(world.under(world.chance))
         return Row([*rates], [*rates.values()])
@@ -199,7 +200,7 @@ class Bins:
     def decide(self, world: World) -> int:
         cells = self._cells(self._interval(world))
         drawn = world.chance.draw(cells.shares) if len(cells.values) > 1 else 0
-        world.known[self.noise.uniform] = cells.ends[drawn]
+        world.learn(self.noise.uniform, cells.ends[drawn])
         return cells.values[drawn]
 
     def row(self, world: World) -> Row:
@@ -241,7 +242,7 @@ class Bins:
         return Doubles(able, shares[able], off * UNIT)
 
     def _interval(self, world: World) -> Range:
-        interval: Range | None = world.known.get(self.noise.uniform, (ZERO, ONE))
+        interval: Range | None = world.of(self.noise.uniform, (ZERO, ONE))
         if interval is None:
             raise NotUnderstood("compares noise that has already decided a race")
         return interval
@@ -339,20 +340,15 @@ def _merged(images: NDArray[numpy.int64], row: Doubles) -> Doubles:
     return Doubles(values, numpy.array([*map(fsum, parts)]), row.error + UNIT)
 
 
-def is_row(choice: Choice, world: World) -> bool:
-    """Return whether the law of a choice is a row: of one that is made already, or by a draw."""
-    return choice in world.known or choice.draw is not None
-
-
 def row_of(choice: Choice, world: World) -> Row:
     """Return the row of a choice. Raises `NotUnderstood`."""
-    if choice in world.known or choice.draw is None:
+    if choice.draw is None or world.of(choice) is not None:
         return Row([choice.value(world)], [ONE])
     return choice.draw.row(world)
 
 
 def doubles_of(choice: Choice, world: World) -> Doubles:
     """Return the row of a choice, in doubles. Raises `NotUnderstood`."""
-    if choice in world.known or choice.draw is None:
+    if choice.draw is None or world.of(choice) is not None:
         return row_of(choice, world).doubles()
     return choice.draw.doubles(world)

@@ -14,7 +14,7 @@ is dropped and its effect on the law, at most the constant itself, is added to `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, isnan
@@ -47,13 +47,39 @@ class World:
     way.
     """
 
-    def __init__(self, chance: Chance, known: dict[object, Any] | None = None) -> None:
+    def __init__(
+        self,
+        chance: Chance,
+        known: Mapping[object, Any] | None = None,
+        asked: set[object] | None = None,
+    ) -> None:
         self.chance = chance
-        self.known: dict[object, Any] = {SPENT: None} if known is None else known
+        self._known: dict[object, Any] = {SPENT: None} if known is None else dict(known)
+        self._asked = asked
 
-    def under(self, chance: Chance) -> World:
-        """Return a world in which the same is known, and another chance decides."""
-        return World(chance, dict(self.known))
+    @property
+    def known(self) -> Mapping[object, Any]:
+        """All that is known, by the numbers of which it is known."""
+        return self._known
+
+    def under(self, chance: Chance, asked: set[object] | None = None) -> World:
+        """Return a world in which the same is known, and another chance decides.
+
+        Of which numbers it is asked what is known goes into `asked`, or where it went before.
+        """
+        return World(chance, self._known, self._asked if asked is None else asked)
+
+    def of(self, number: object, otherwise: Any = None) -> Any:
+        """Return what is known of a number."""
+        if self._asked is not None:
+            self._asked.add(number)
+        return self._known.get(number, otherwise)
+
+    def learn(self, number: object, found: Any) -> None:
+        """Remember what is known of a number from now on."""
+        if self._asked is not None:
+            self._asked.add(number)
+        self._known[number] = found
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +88,7 @@ class Uniform:
 
     def below(self, edge: Extended, world: World) -> bool:
         """Decide whether the number lies below `edge`, and remember it."""
-        interval = world.known.get(self, (ZERO, ONE))
+        interval = world.of(self, (ZERO, ONE))
         if interval is None:
             raise NotUnderstood("compares noise that has already decided a race")
         low, high = interval
@@ -71,17 +97,17 @@ class Uniform:
         if edge >= high:
             return True
         is_below = world.chance.draw((edge - low, high - edge)) == 0
-        world.known[self] = (low, edge) if is_below else (edge, high)
+        world.learn(self, (low, edge) if is_below else (edge, high))
         return is_below
 
     def enter_race(self, world: World) -> None:
         """Spend the number on a race; only untouched noise can race."""
-        interval = world.known.get(self, (ZERO, ONE))
+        interval = world.of(self, (ZERO, ONE))
         if interval is None:
             raise NotUnderstood("races noise that has already decided another race")
         if interval != (ZERO, ONE):
             raise NotUnderstood("races noise that has already been compared")
-        world.known[self] = None
+        world.learn(self, None)
 
 
 SPENT = Uniform()
@@ -369,7 +395,7 @@ class Ranking:
 
     def at(self, position: int, world: World) -> int:
         """Return who comes at `position`."""
-        order: tuple[int, ...] = world.known.get(self, ())
+        order: tuple[int, ...] = world.of(self, ())
         if not order:
             self.begin(world)
         while len(order) <= position:
@@ -379,7 +405,7 @@ class Ranking:
             else:
                 winner = self.others[len(order) - len(self.rates)]
             order = (*order, winner)
-        world.known[self] = order
+        world.learn(self, order)
         return order[position]
 
 

@@ -95,7 +95,8 @@ def read(outcome: Any, world: World) -> Hashable:
 def undecided(outcome: Any, world: World) -> list[Choice]:
     """Return the choices in a frozen outcome that a world has not made, each once."""
     if isinstance(outcome, Unread):
-        return [each for each in dict.fromkeys(outcome.choices.values()) if each not in world.known]
+        choices = dict.fromkeys(outcome.choices.values())
+        return [each for each in choices if world.of(each) is None]
     if isinstance(outcome, (tuple, frozenset)):
         return [*dict.fromkeys(chain.from_iterable(undecided(each, world) for each in outcome))]
     return []

@@ -113,7 +113,7 @@ def readings(
             row, known, found = draw.row(world), world.under(world.chance), []
             for value, share in zip(row.values, row.shares(), strict=True):
                 count()
-                known.known[choice] = value
+                known.learn(choice, value)
                 found.append((read(kept, known), share))
             return found
     return [*enumerate_runs(read_under)]
@@ -150,10 +150,10 @@ class Made:
     foreign: Sequence[torch.Generator]
     """The generators, not a request's, that it drew from."""
     slack: Rational
-
-    def probability(self) -> Rational:
-        """Return the probability of all the answers."""
-        return probability(self.answers)
+    probability: Rational
+    """Of all the answers, or of those of all runs that came to the same with the same memory."""
+    count: int = 1
+    """How many runs it stands for."""
 
 
 class Replays:
@@ -252,7 +252,8 @@ class Replays:
         except NotUnderstood as reason:
             raise run.dispatch.blinded("the program's result", reason) from None
         slack = total(run.interpreter.slacks.values())
-        return Made(tuple(replay.given), reading, run.interpreter.streams.foreign, slack)
+        answers, foreign = tuple(replay.given), run.interpreter.streams.foreign
+        return Made(answers, reading, foreign, slack, probability(answers))
 
     @contextlib.contextmanager
     def _passing_for_floats(self, refused: list[OpaqueRandomness]) -> Iterator[None]:

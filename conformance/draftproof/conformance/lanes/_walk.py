@@ -4,7 +4,7 @@ Where a choice is decided, runs part; the program goes on, once for all of them.
 kept beside the tensors that it holds (`_split`), and an operator is computed once for every memory
 that differs, in the very shapes of a single run, so that all numbers are those of single runs.
 Where Python looks at a number, only runs that agree go on; the others are left to a later walk,
-with the answers that they had.
+with the answers that they had. Runs that have come to the same memory go on as one (`_run`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -24,7 +24,7 @@ from torch._ops import OpOverload
 
 from draftproof.conformance.lanes._choice import Choice
 from draftproof.conformance.lanes._identity import Identities, parts
-from draftproof.conformance.lanes._noise import NotUnderstood, Ranking, World
+from draftproof.conformance.lanes._noise import NotUnderstood, Ranking
 from draftproof.conformance.lanes._operators import (
     TORCHS_OWN,
     Interpreter,
@@ -32,7 +32,7 @@ from draftproof.conformance.lanes._operators import (
     tensors_in,
 )
 from draftproof.conformance.lanes._outcome import frozen, left_open
-from draftproof.conformance.lanes._replay import MOST_CHOICES
+from draftproof.conformance.lanes._run import Run, led
 from draftproof.conformance.lanes._split import (
     Classes,
     NotTogether,
@@ -53,64 +53,10 @@ from draftproof.conformance.lanes._torchs import Torchs, ran
 from draftproof.conformance.lanes._watch import EXPOSING, PASSED, STOPS, Dispatch, Doors
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns
 from draftproof.conformance.raising import told_of
-from draftproof.reference.chance import Answer, Replay
 from draftproof.reference.rational import Rational
 
 MOST_TOGETHER = 4096
 """The most runs of one walk; the others are left to a later one."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """A run of a program on one subject: what it was told to answer, and what it has answered."""
-
-    subject: int
-    world: World
-    told: tuple[Answer, ...] = ()
-    given: tuple[Answer, ...] = ()
-    slacks: Mapping[Ranking, Rational] = field(default_factory=dict)
-
-    def begun(self) -> Run:
-        """Return the run as a later walk begins it."""
-        return Run(self.subject, World(Replay()), self.answers)
-
-    @property
-    def answers(self) -> tuple[Answer, ...]:
-        """The answers that lead to where it stands, or was sent."""
-        return self.told if len(self.told) > len(self.given) else self.given
-
-    def asked(self, choices: Collection[Choice]) -> Iterator[tuple[Run, tuple[int, ...]]]:
-        """Yield what becomes of the run for each way to decide choices, and the decisions."""
-        replay: Replay | None = Replay()
-        while replay is not None:
-            chance = _Continued(self.told[len(self.given) :], replay)
-            world = self.world.under(chance)
-            decided = tuple(choice.value(world) for choice in choices)
-            given = (*self.given, *chance.given)
-            if len(given) > MOST_CHOICES:
-                raise NotTogether("make very many choices")
-            yield Run(self.subject, world, self.told, given, self.slacks), decided
-            replay = replay.next()
-
-
-class _Continued:
-    """Gives the answers that it was told to give, then those of another chance."""
-
-    def __init__(self, told: Sequence[Answer], then: Replay) -> None:
-        self._told = Replay(told)
-        self._left = len(told)
-        self._then = then
-
-    @property
-    def given(self) -> list[Answer]:
-        return [*self._told.given, *self._then.given]
-
-    def draw(self, weights: Sequence[Rational]) -> int:
-        is_told = len(self._told.given) < self._left
-        return (self._told if is_told else self._then).draw(weights)
-
-    def coin(self, probability: Rational) -> bool:
-        return self.draw((probability, 1 - probability)) == 0
 
 
 class _Undecided(Exception):
@@ -259,6 +205,7 @@ class Walk:
 
     def outcomes(self, returned: Any) -> list[Hashable]:
         """Return what each run returned, with the choices in it that nobody looked at."""
+        self._join(self._all_alike, {})
         known: dict[tuple[int, int], tuple[Tensor, Any]] = {}
 
         def in_run(number: int) -> Callable[[Tensor], Any]:
@@ -485,16 +432,17 @@ class Walk:
         for each in wanted.values():
             if each.key not in self._splits:
                 self._part(each.seen)
+        of, wanted = self._join(of, wanted)
         become: list[_Become] = []
         counts: Counter[int] = Counter()
         for number, run in enumerate(self.runs):
             own = [*self._become(number, run, wanted.get(of[number]))]
             become += own
-            counts[run.subject] += len(own)
+            counts[run.subject] += sum(each.run.count for each in own)
             if counts[run.subject] > self._most_runs:
                 raise TooManyRuns(f"the program has more than {self._most_runs} random outcomes")
         self.left += [
-            [each.run.begun() for each in become[at : at + MOST_TOGETHER]]
+            [begun for each in become[at : at + MOST_TOGETHER] for begun in each.run.begun()]
             for at in range(MOST_TOGETHER, len(become), MOST_TOGETHER)
         ]
         become = become[:MOST_TOGETHER]
@@ -512,7 +460,7 @@ class Walk:
             return
         split = self._splits[wanted.key]
         choices = self._choices(split.versions[split.of[number]], wanted.seen)
-        for child, decided in run.asked(choices.values()):
+        for child, decided in run.decided(choices.values()):
             yield _Become(child, number, wanted.key, dict(zip(choices, decided, strict=True)))
 
     def _parted(self, key: int, become: Sequence[_Become]) -> tuple[Classes, list[Tensor]]:
@@ -660,11 +608,36 @@ class Walk:
         of, first = classes(kinds)
         for other in range(1, len(first)):
             self.left.append(
-                [run.begun() for run, own in zip(self.runs, of, strict=True) if own == other]
+                [
+                    begun
+                    for run, own in zip(self.runs, of, strict=True)
+                    if own == other
+                    for begun in run.begun()
+                ]
             )
         kept = [number for number, own in enumerate(of) if own == 0]
         self.runs = [self.runs[number] for number in kept]
         return self._take(kept, of if more is None else more)
+
+    def _join(
+        self, of: Classes, wanted: Mapping[int, _Wanted]
+    ) -> tuple[Classes, dict[int, _Wanted]]:
+        """Let one run lead those that have the same memory; return what is now wanted of which.
+
+        `of` are classes of runs that have the same in some of the memory.
+        """
+        self._splits = {key: each for key, each in self._splits.items() if alive(each.storage)}
+        memory, _ = self._partitions.product([of, *(each.of for each in self._splits.values())])
+        groups: dict[Hashable, list[int]] = {}
+        for number, (run, own) in enumerate(zip(self.runs, memory, strict=True)):
+            slacks = frozenset(run.slacks.items())
+            kind = (run.subject, own, slacks) if run.is_told_all else (number,)
+            groups.setdefault(kind, []).append(number)
+        if len(groups) == len(self.runs):
+            return of, dict(wanted)
+        self.runs = [led([self.runs[number] for number in group]) for group in groups.values()]
+        taken = self._take([group[0] for group in groups.values()], of)
+        return taken.of, {now: wanted[was] for now, was in enumerate(taken.were) if was in wanted}
 
     def _take(self, were: Sequence[int], more: Classes) -> Taken:
         """Let run i have what run `were[i]` had; return what becomes of one more partition."""

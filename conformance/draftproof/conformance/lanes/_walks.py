@@ -6,6 +6,8 @@ import copy
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy
@@ -17,14 +19,16 @@ from draftproof.conformance.lanes._noise import NotUnderstood, World
 from draftproof.conformance.lanes._replay import (
     Made,
     Read,
+    Reading,
     Replays,
     is_made_again,
     readings,
     require_lasting,
     require_same,
 )
+from draftproof.conformance.lanes._run import Run
 from draftproof.conformance.lanes._split import NotTogether, address
-from draftproof.conformance.lanes._walk import MOST_TOGETHER, Run, Walk
+from draftproof.conformance.lanes._walk import MOST_TOGETHER, Walk
 from draftproof.conformance.lanes.opaque import TooManyRuns
 from draftproof.reference.chance import (
     Answer,
@@ -111,15 +115,21 @@ class Walks:
                 raise ended
         if outlives:
             raise NotTogether("keeps what differs between runs")
-        runs = [self._made(walk, run, own) for run, own in zip(walk.runs, kept, strict=True)]
-        for run, made in zip(walk.runs, runs, strict=True):
+        runs = [
+            (run, made)
+            for lead, own in zip(walk.runs, kept, strict=True)
+            for run, made in self._made(walk, lead, own)
+        ]
+        for run, made in runs:
             self._found[run.subject].append(made)
         # The first leads the walk: the last, and one between, have gone another way.
         again = {len(runs) - 1, len(runs) * 3 // 8}
-        if len(runs) == 1:
-            self._alone[walk.runs[0].subject] += 1
-            again = {0} if is_made_again(self._alone[walk.runs[0].subject]) else set()
-        self._samples += [(walk.runs[number].subject, runs[number]) for number in again]
+        if len(runs) == 1 and runs[0][0].count == 1:
+            self._alone[runs[0][0].subject] += 1
+            again = {0} if is_made_again(self._alone[runs[0][0].subject]) else set()
+        for run, made in (runs[number] for number in again):
+            *_, last = run.every_answers()
+            self._samples.append((run.subject, replace(made, answers=last)))
         self._waiting += walk.left
         self._walk = None
 
@@ -132,24 +142,31 @@ class Walks:
         carriers = iter([walk.carrier(versions) for versions in memory])
         return _with_tensors(nests[0], lambda _: next(carriers))
 
-    def _made(self, walk: Walk, run: Run, kept: Hashable) -> Made:
-        if len(run.given) < len(run.told):
+    def _made(self, walk: Walk, lead: Run, kept: Hashable) -> Iterator[tuple[Run, Made]]:
+        """Yield what the runs came to for which one stands, those together that do the same."""
+        if len(lead.given) < len(lead.told):
             raise NondeterministicProgram(
-                f"a run made {len(run.given)} random choices where another with the same choices "
-                f"made at least {len(run.told)}"
+                f"a run made {len(lead.given)} random choices where another with the same choices "
+                f"made at least {len(lead.told)}"
             )
 
-        def count() -> None:
-            self._outcomes[run.subject] += 1
-            if self._outcomes[run.subject] > self._most_runs:
+        def require_few(more: int) -> None:
+            if self._outcomes[lead.subject] + more > self._most_runs:
                 raise TooManyRuns(f"the program has more than {self._most_runs} random outcomes")
 
-        try:
-            reading = self._read(kept, run.world, count)
-        except NotUnderstood as reason:
-            raise walk.dispatch.blinded("the program's result", reason) from None
+        def reading(world: World) -> Reading:
+            met = count(1)
+            try:
+                return self._read(kept, world, lambda: require_few(next(met)))
+            except NotUnderstood as reason:
+                raise walk.dispatch.blinded("the program's result", reason) from None
+
         foreign = walk.interpreter.streams.foreign
-        return Made(run.given, reading, foreign, total(run.slacks.values()))
+        for run, read in lead.asking(reading):
+            require_few(len(read) * run.count)
+            self._outcomes[run.subject] += len(read) * run.count
+            slack = total(run.slacks.values())
+            yield run, Made(run.given, read, foreign, slack, run.probability, run.count)
 
     def _require_again(self, subject: int, made: Made) -> None:
         """Require that a run, made by itself, comes to the same."""

@@ -12,12 +12,13 @@ splits nothing: the run has a law of outcomes then. What cannot be followed rais
     {(True, True): '1/8', (True, False): '1/8', (False, True): '3/8', (False, False): '3/8'}
 
 What is taken as ideal: uniform numbers are continuous (float32's are multiples of 2**-24; in
-half and bfloat16 they are rounded as torch rounds them), and exponential and multinomial draws
-have their exact law. What a program adds to a number or takes it times is not rounded, either; what
-is likely too large or too small for its type is refused.
-What no mode of torch can see is not
-seen here either: memory that a compiled extension reads through a raw pointer, what is read while
-torch's own functions are told to pass modes by, and other threads that were already running.
+half and bfloat16 they are rounded as torch rounds them, and so are sums, products and quotients of
+them, while powers, exponentials and logarithms count as rounded once), and exponential and
+multinomial draws have their exact law. What a program adds to a number or takes it times is not
+rounded, either; what is likely too large or too small for its type is refused. What no mode of
+torch can see is not seen here either: memory that a compiled extension reads through a raw
+pointer, what is read while torch's own functions are told to pass modes by, and other threads that
+were already running.
 Functions under `torch.compile` run as they are written.
 """
 
@@ -177,10 +178,9 @@ def row_law(
 def _row_law(runs: Sequence[Made], size: int) -> RowLaw:
     weights: dict[tuple[Hashable, Doubles], Rational] = {}
     for run in runs:
-        probability = run.probability()
         for found, share in run.reading:
             pair = cast("tuple[Hashable, Doubles]", found)
-            weights[pair] = weights.get(pair, ZERO) + probability * share
+            weights[pair] = weights.get(pair, ZERO) + run.probability * share
     rows: dict[Hashable, NDArray[numpy.float64]] = {}
     error = 0.0
     for (outcome, row), weight in weights.items():
@@ -190,7 +190,7 @@ def _row_law(runs: Sequence[Made], size: int) -> RowLaw:
         error += float(weight) * row.error
     # A weight is cut off to a double, multiplied, and added at most so many times.
     error += (len(weights) + 4) * UNIT * (1 + error)
-    return RowLaw(rows, len(runs), max(run.slack for run in runs), error)
+    return RowLaw(rows, sum(run.count for run in runs), max(run.slack for run in runs), error)
 
 
 def _require_within(tokens: NDArray[numpy.int64], size: int) -> None:
@@ -237,10 +237,9 @@ def _replayed(walks: Walks, number: int) -> list[Made]:
 def _law(runs: Sequence[Made]) -> ExactLaw[Any]:
     weights: dict[Any, Rational] = {}
     for run in runs:
-        probability = run.probability()
         for outcome, weight in run.reading:
-            weights[outcome] = weights.get(outcome, ZERO) + probability * weight
-    return ExactLaw(Law(weights), len(runs), max(run.slack for run in runs))
+            weights[outcome] = weights.get(outcome, ZERO) + run.probability * weight
+    return ExactLaw(Law(weights), sum(run.count for run in runs), max(run.slack for run in runs))
 
 
 def hold_exact(
