@@ -120,15 +120,24 @@ class Identities:
         if ids is None:
             return
         shadow = self._shadows[tensor.untyped_storage()._cdata].ids
+        held = ids.flatten()
+        decided = {
+            identity: number.value(world)
+            for identity in dict.fromkeys(held.tolist())
+            if identity and isinstance(number := self.number(identity), Choice)
+        }
+        if not decided:
+            return
+        places = _like_view(torch.arange(len(shadow), device=shadow.device), tensor).flatten()
+        known = torch.tensor(sorted(decided), device=shadow.device)
+        values = torch.tensor([decided[identity] for identity in sorted(decided)])
+        found = torch.searchsorted(known, held).clamp(max=len(known) - 1)
+        is_decided = known[found] == held
         # Inference mode may write to every tensor; what was born in it, no other mode may.
         with torch.inference_mode():
-            memory = tensor.detach().as_strided((shadow.numel(),), (1,), 0)
-            places = _like_view(torch.arange(shadow.numel(), device=shadow.device), tensor)
-            for place in dict.fromkeys(places[ids != 0].tolist()):
-                number = self.number(int(shadow[place]))
-                if isinstance(number, Choice):
-                    memory[place] = number.value(world)
-                    shadow[place] = 0
+            memory = tensor.detach().as_strided((len(shadow),), (1,), 0)
+            memory[places[is_decided]] = values.to(memory)[found[is_decided]]
+            shadow[places[is_decided]] = 0
 
     def _shadow(self, tensor: Tensor) -> Tensor | None:
         """Return the ids of all elements of the tensor's storage, None if none was ever random."""

@@ -551,12 +551,17 @@ class Interpreter:
         constants: dict[int, float] = {}
 
         def image(place: int, identity: int) -> int:
-            noise = self.identities.number(abs(identity))
-            assert isinstance(noise, Noise)
             if isnan(others[place]):
                 constants[place] = name == "ne"
                 return 0
-            edge = extended(others[place])
+            return compared(identity, others[place])
+
+        # Thousands of tokens may have no weight, and one running sum.
+        @cache
+        def compared(identity: int, other: float) -> int:
+            noise = self.identities.number(abs(identity))
+            assert isinstance(noise, Noise)
+            edge = extended(other)
             if name in _RELATIONS:
                 relation = _RELATIONS[name]
                 if identity < 0:
