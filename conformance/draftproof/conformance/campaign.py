@@ -202,12 +202,8 @@ def run(
     """
     adapter = adapter or load_adapter(campaign.name)
     declared = declaration(adapter)
-    _require_device(declared)
-    _require_cases(campaign, declared)
-    tasks = tasks_of(campaign, declared)
-    blind = _blind(adapter, campaign.lanes)
-    _require_search(campaign, blind)
-    terms = terms_of(campaign, tasks)
+    work = work_of(campaign, adapter, declared, workers)
+    _require_search(campaign, work.blind)
 
     def kept(record: Record) -> None:
         # Errors and environments say what they like; evidence is read on terminals.
@@ -215,21 +211,12 @@ def run(
         records.append(shown)
         keep(shown)
 
-    header = _header(campaign, adapter, declared, blind, tests_of(tasks))
-    opening = printable_lines([header, *_cases(tasks)])
+    header = _header(campaign, adapter, declared, work.blind, tests_of(work.tasks))
+    opening = printable_lines([header, *_cases(work.tasks)])
     _require_same(known.records, opening)
     records = list(known.records)
     for record in opening[len(records) :]:
         kept(record)
-    work = Work(
-        adapter=adapter,
-        name=None if workers.are_here else name_from(Path.cwd(), campaign.name),
-        declared=declared,
-        tasks=tasks,
-        terms=terms,
-        blind=blind,
-        sampled=SAMPLE in campaign.lanes,
-    )
     with working(workers) as over:
         findings = _judged_all(work, records[len(opening) :], kept, over, progress)
         for times in count():
@@ -250,6 +237,25 @@ def run(
         kept(_counterexample(campaign, adapter, records, progress))
     if "footer" not in last:
         kept({"record": "footer", "records": len(records) + 1})
+
+
+def work_of(campaign: Campaign, adapter: Adapter, declared: Declaration, workers: Workers) -> Work:
+    """Return what a campaign judges, as workers know it.
+
+    Raises `AdapterFailed` where the adapter's device is not there, and `UnknownCase`.
+    """
+    _require_device(declared)
+    _require_cases(campaign, declared)
+    tasks = tasks_of(campaign, declared)
+    return Work(
+        adapter=adapter,
+        name=None if workers.are_here else name_from(Path.cwd(), campaign.name),
+        declared=declared,
+        tasks=tasks,
+        terms=terms_of(campaign, tasks),
+        blind=_blind(adapter, campaign.lanes),
+        sampled=SAMPLE in campaign.lanes,
+    )
 
 
 def _judged_all(

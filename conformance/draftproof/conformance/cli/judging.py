@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
-from typing import Any
+from typing import Any, NoReturn, TypeVar
 
 import click
 
@@ -32,6 +32,8 @@ from draftproof.conformance.supervision import judging
 from draftproof.conformance.whole_file import write_whole
 from draftproof.reference.extras import installation
 from draftproof.spec import MalformedDocument
+
+Found = TypeVar("Found")
 
 
 @click.command()
@@ -96,6 +98,12 @@ from draftproof.spec import MalformedDocument
     type=click.IntRange(min=1),
     help="Also search as many examples for the rows that hurt most; 200 find most faults.",
 )
+@click.option(
+    "--plan",
+    "is_planned",
+    is_flag=True,
+    help="Say how long it takes; judge nothing.",
+)
 @click.option("--traceback", is_flag=True, help="Show the traceback of each adapter error.")
 @worked_by
 @as_json
@@ -111,6 +119,7 @@ def certify(
     lanes: tuple[str, ...],
     seed: int | None,
     examples: int | None,
+    is_planned: bool,
     traceback: bool,
     as_json: bool,
     **working: Any,
@@ -129,6 +138,8 @@ def certify(
     if traceback:
         click.get_current_context().with_resource(tracebacks_shown())
     loaded = {name: _loaded(name) for name in dict.fromkeys(names)}
+    if is_planned:
+        _foretell([loaded[name] for name in names], terms, form)
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -172,6 +183,54 @@ def _terms(
     terms |= {"lanes": lanes} if lanes else {}
     terms |= {"seed": seed} if seed is not None else {}
     return terms | ({"known_failures": _known(known_failures)} if known_failures else {})
+
+
+def _foretell(adapters: Sequence[_Loaded], terms: Mapping[str, Any], form: str) -> NoReturn:
+    """Print how long it takes to judge adapters, and exit."""
+    from draftproof.conformance.report.words import duration
+
+    if form not in ("terminal", "json"):
+        raise click.UsageError(f"--plan judges nothing, and makes no {form}: it takes --json")
+    if terms["examples"]:
+        raise click.UsageError("--plan does not search: it takes no --search")
+    told = [_foretold(each, terms) for each in adapters]
+    forecasts = [each for each in told if isinstance(each, dict)]
+    errors = [
+        {"adapter": loaded.name, "message": each.error, "state": each.state}
+        for loaded, each in zip(adapters, told, strict=True)
+        if isinstance(each, _Judged)
+    ]
+    code = gravest({each.code for each in told if isinstance(each, _Judged)} | {0})
+    if form == "json":
+        outcome = {"certificates": [], "forecasts": forecasts, "errors": errors, "exit_code": code}
+        print_json(outcome, "certify")
+        sys.exit(code)
+    for each in forecasts:
+        tasks = f"{each['tasks']} task{'s' if each['tasks'] != 1 else ''}"
+        echo(
+            f"{each['adapter']}, mode {each['mode']}: {tasks}, "
+            f"about {duration(each['seconds'])} in one process "
+            f"({each['timed']} of them took {duration(each['spent'])})"
+        )
+        for lane, reason in each["blind"].items():
+            echo(f"  the {lane} lane is blind: {reason}")
+    sys.exit(code)
+
+
+def _foretold(loaded: _Loaded, terms: Mapping[str, Any]) -> dict[str, Any] | _Judged:
+    """Return how long it takes to judge an adapter, or what prevents it."""
+
+    def foretold() -> dict[str, Any]:
+        from draftproof.conformance import campaign
+        from draftproof.conformance.adapter import declaration
+        from draftproof.conformance.forecast import forecast
+
+        asked = campaign.Campaign(loaded.name, **terms)
+        found = forecast(asked, adapter=loaded.adapter)
+        called = declaration(loaded.adapter).name
+        return {"adapter": called, "mode": asked.mode, **vars(found), "blind": dict(found.blind)}
+
+    return _tried(loaded, foretold)
 
 
 def _show(outcome: Mapping[str, Any], form: str) -> None:
@@ -241,11 +300,24 @@ def _judge(
     shown: bool,
 ) -> _Judged:
     """Certify one adapter on these terms: print, write, and return what became of it."""
+    found = _tried(loaded, lambda: _certified(loaded, terms, place, working))
+    if isinstance(found, _Judged):
+        return found
+    from draftproof.conformance import certificate
+    from draftproof.conformance.report import terminal
+
+    document, path = found
+    if shown:
+        terminal.print_certificate(terminal.console(), document, path)
+    return _Judged(certificate.exit_code(document), document, path)
+
+
+def _tried(loaded: _Loaded, judge: Callable[[], Found]) -> Found | _Judged:
+    """Return what is found of an adapter, or how it ended that nothing was."""
     name = loaded.name
     judging(name)
     try:
-        from draftproof.conformance import campaign, certificate, evidence
-        from draftproof.conformance.report import terminal
+        from draftproof.conformance import campaign, evidence
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
@@ -254,7 +326,7 @@ def _judge(
         return _failed(name, loaded.error, loaded.state)
     try:
         with nothing_printed(), _without_exits():
-            document, path = _certified(loaded, terms, place, working)
+            return judge()
     except campaign.UNJUDGED as error:
         return _failed(name, str(error), _state(error))
     except campaign.UnknownCase as error:
@@ -264,9 +336,6 @@ def _judge(
         return _Judged(5, error=str(error))
     except OSError as error:
         raise click.UsageError(f"cannot write the certificate: {error}") from None
-    if shown:
-        terminal.print_certificate(terminal.console(), document, path)
-    return _Judged(certificate.exit_code(document), document, path)
 
 
 @contextmanager

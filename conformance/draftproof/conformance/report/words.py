@@ -51,6 +51,21 @@ def plain_lines(text: str) -> str:
     return "\n".join(map(plain, text.split("\n")))
 
 
+def duration(seconds: float) -> str:
+    """Return a duration in words, to two digits or so.
+
+    >>> duration(0.04), duration(9.6), duration(75), duration(5000)
+    ('0.04 s', '9.6 s', '1 min 15 s', '1 h 23 min')
+    """
+    if seconds < 59.5:
+        return f"{seconds:.2g} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, rest = divmod(minutes, 60)
+    return f"{hours} h {rest} min"
+
+
 def json_text(document: Any, *, indent: int | None = 2) -> str:
     """Return a document as JSON in ASCII that says all of it, and nothing to a log of GitHub.
 
