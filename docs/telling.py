@@ -14,10 +14,12 @@ Run as a program, it starts the programs that pages call, as forks of itself.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
 import runpy
+import select
 import shutil
 import signal
 import socket
@@ -25,8 +27,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from textwrap import dedent
 
@@ -145,15 +148,17 @@ server.connect({place!r})
 told = json.dumps([{name!r}, sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
 socket.send_fds(server, [len(told).to_bytes(8, "big")], [0, 1, 2])
 server.sendall(told)
-sys.exit(int(server.recv(8) or b"70"))
+code = int(server.recv(8) or b"70")
+if code < 0:
+    os.kill(os.getpid(), -code)
+sys.exit(code)
 """
 
 
 def _draftproof() -> None:
-    from draftproof.conformance.cli import exit_code
+    from draftproof.conformance.cli import main
 
-    # A supervisor forks before torch is there; this process is a fork of one that has it already.
-    sys.exit(exit_code())
+    main()
 
 
 def _pytest() -> None:
@@ -197,7 +202,7 @@ def programs() -> Iterator[Path]:
         (folder / name).chmod(0o755)
     server = subprocess.Popen(  # noqa: S603  # this file
         [sys.executable, __file__, str(place)],
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
@@ -211,8 +216,16 @@ def programs() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
+@cache
+def started_programs() -> Path:
+    """Return a folder with the programs, for as long as this process runs."""
+    stack = ExitStack()
+    atexit.register(stack.close)
+    return stack.enter_context(programs())
+
+
 def _serve(place: str) -> None:
-    """Start a program for everyone who asks at a socket, and never return."""
+    """Start a program for everyone who asks at a socket, as long as somebody may."""
     del sys.path[0]
     __import__("draftproof.conformance.campaign")
     __import__("pytest")
@@ -222,7 +235,8 @@ def _serve(place: str) -> None:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # none is waited for
-        while True:
+        # The end of this stream is that of whoever started the server.
+        while sys.stdin not in select.select([server, sys.stdin], [], [])[0]:
             client, _ = server.accept()
             if os.fork() == 0:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -232,7 +246,7 @@ def _serve(place: str) -> None:
 
 
 def _start(client: socket.socket) -> None:
-    """Be the program that is asked for, and tell its exit code."""
+    """Be the program that is asked for, in a process whose exit code is told."""
     length, streams, _, _ = socket.recv_fds(client, 8, 3)
     with client.makefile("rb") as said:
         name, arguments, folder, environment = json.loads(said.read(int.from_bytes(length, "big")))
@@ -243,19 +257,14 @@ def _start(client: socket.socket) -> None:
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = [name, *arguments]
-    code = 1
-    try:
-        _PROGRAMS[name]()
-        code = 0
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    sys.stdout.flush()
-    sys.stderr.flush()
-    client.sendall(str(code).encode())
-    # As any program, so that what it has started is ended.
-    sys.exit(code)
+    program = os.fork()
+    if program:
+        _, status = os.waitpid(program, 0)
+        client.sendall(str(os.waitstatus_to_exitcode(status)).encode())
+        os._exit(0)
+    client.close()
+    _PROGRAMS[name]()
+    sys.exit()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from telling import started_programs
 
 from draftproof.conformance import campaign, cli
 from draftproof.conformance.cli import EXIT_CODES
@@ -34,8 +35,20 @@ FEW = ("--mode", "quick", "--case", "generic.v2.l1", "--case", "generic.v2.l2")
 
 
 def draftproof(*arguments: str, cwd: Path, stdin: str | None = None, **environment: str) -> Any:
+    """Run the command in a process of its own, which has imported torch already."""
+    program = [str(started_programs() / "draftproof"), *arguments]
+    return _ran(program, cwd, stdin, environment)
+
+
+def draftproof_anew(*arguments: str, cwd: Path, **environment: str) -> Any:
+    """Run the command in a process that has imported nothing."""
+    program = [sys.executable, "-c", "from draftproof.conformance.cli import main; main()"]
+    return _ran([*program, *arguments], cwd, None, environment)
+
+
+def _ran(program: list[str], cwd: Path, stdin: str | None, environment: dict[str, str]) -> Any:
     return subprocess.run(
-        [sys.executable, "-c", "from draftproof.conformance.cli import main; main()", *arguments],
+        program,
         capture_output=True,
         text=True,
         input=stdin,
@@ -657,7 +670,7 @@ def test_without_torch_the_error_says_what_to_install(
     (tmp_path / "torch.py").write_text(
         "raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')\n"
     )
-    ran = draftproof("certify", "torch-token", cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    ran = draftproof_anew("certify", "torch-token", cwd=tmp_path, PYTHONPATH=str(tmp_path))
     assert ran.returncode == 3
     assert f"it needs PyTorch: {installation('torch')}" in ran.stderr
     assert "Traceback" not in ran.stderr
@@ -695,7 +708,8 @@ def test_tracebacks_are_shown_where_asked_for(tmp_path: Path) -> None:
 def test_what_needs_no_torch_runs_without_it(tmp_path: Path, two: str) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('not here')\n")
     for arguments in (("law", "block", two), ("optimum", two), ("list",)):
-        assert draftproof(*arguments, cwd=tmp_path, PYTHONPATH=str(tmp_path)).returncode == 0
+        ran = draftproof_anew(*arguments, cwd=tmp_path, PYTHONPATH=str(tmp_path))
+        assert ran.returncode == 0
 
 
 def test_every_exit_code_is_documented_in_the_help(tmp_path: Path) -> None:

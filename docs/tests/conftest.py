@@ -16,10 +16,9 @@ PAGES = Path(__file__).parents[1] / "pages"
 
 
 @pytest.fixture(scope="session")
-def programs() -> Iterator[Path]:
+def programs() -> Path:
     """A folder with draftproof, pytest and python."""
-    with telling.programs() as folder:
-        yield folder
+    return telling.started_programs()
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,7 @@ from draftproof.reference.errors import (
 )
 from draftproof.reference.model import Instance, Model, Path, Row, context_key
 from draftproof.reference.process import after
-from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational, total
+from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rationals, total
 from draftproof.reference.rows import normalised
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm, Verifier, require_fit
 
@@ -189,18 +189,23 @@ class TorchChance:
 
         Raises `NotADistribution` for weights that are negative or all zero.
         """
-        weights = [rational(weight) for weight in weights]
-        mass = total(weights)
-        if mass == 0 or min(weights) < 0:
-            raise NotADistribution(f"cannot draw with the weights {', '.join(map(str, weights))}")
-        # The edges are exact before they are rounded: an index without weight has no width. What
-        # lies beyond all of them belongs to the last index that has some.
-        last = max(index for index, weight in enumerate(weights) if weight != 0)
-        edges = [float(edge / mass) for edge in accumulate(weights[:last])]
-        return int((torch.tensor(edges, dtype=torch.float64) <= self._uniform()).sum())
+        edges = torch.tensor(_edges(rationals(weights)), dtype=torch.float64)
+        return int((edges <= self._uniform()).sum())
 
     def _uniform(self) -> Tensor:
         return torch.rand((), dtype=torch.float64, generator=self._generator)
+
+
+@lru_cache(maxsize=256)
+def _edges(weights: tuple[Rational, ...]) -> tuple[float, ...]:
+    """Return the ends of all shares of 0..1 but the last. Raises as `draw` does."""
+    mass = total(weights)
+    if mass == 0 or min(weights) < 0:
+        raise NotADistribution(f"cannot draw with the weights {', '.join(map(str, weights))}")
+    # The edges are exact before they are rounded: an index without weight has no width. What
+    # lies beyond all of them belongs to the last index that has some.
+    last = max(index for index, weight in enumerate(weights) if weight != 0)
+    return tuple(float(edge / mass) for edge in accumulate(weights[:last]))
 
 
 class Heard:
@@ -360,14 +365,22 @@ def _by_context(name: str, paths: Drafts, rows: _Rows, allowed: Rational) -> dic
     return {context: _normalised(name, context, row, allowed) for context, row in known.items()}
 
 
-def _normalised(name: str, context: Path, row: Sequence[float], allowed: Rational) -> Row:
-    weights = [exactly(weight) for weight in row]
-    if abs(total(weights) - 1) > allowed:
+def _normalised(name: str, context: Path, row: tuple[float, ...], allowed: Rational) -> Row:
+    mass, shares = _shares(row)
+    if abs(mass - 1) > allowed:
         raise NotADistribution(
             f"the {name}'s row after {context_key(context)!r} must sum to 1, it sums to "
-            f"{float(total(weights))}"
+            f"{float(mass)}"
         )
-    return normalised(weights)
+    return shares
+
+
+@lru_cache(maxsize=256)
+def _shares(row: tuple[float, ...]) -> tuple[Rational, Row]:
+    """Return the exact sum of a row, and the row over it, nothing for 0."""
+    weights = tuple(map(exactly, row))
+    mass = total(weights)
+    return mass, normalised(weights) if mass else ()
 
 
 def _require_shapes(tokens: Sequence[int], q: Sequence[int], p: Sequence[int]) -> None:

@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from draftproof.conformance.lanes import _walks
+from draftproof.conformance.lanes import _walk, _walks
 from draftproof.conformance.lanes._replay import Made, Replays
+from draftproof.conformance.lanes._run import Run
 from draftproof.conformance.lanes._split import NotTogether, Partitions, classes
 from draftproof.conformance.lanes._walk import Walk
 from draftproof.conformance.lanes._walks import Walks, alike, cloned
@@ -837,11 +838,11 @@ def test_a_walk_that_mixes_runs_up_is_caught(monkeypatch: pytest.MonkeyPatch) ->
 def test_a_choice_that_is_decided_for_all_runs_alike_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def once(self: Walk, version: Tensor, values: Any) -> None:
-        write(self, version, dict.fromkeys(values, 0))
+    def alike(run: Run, was: int, key: int | None, values: Any) -> Any:
+        return become(run, was, key, dict.fromkeys(values, 0))
 
-    write = Walk._write
-    monkeypatch.setattr(Walk, "_write", once)
+    become = _walk._Become
+    monkeypatch.setattr(_walk, "_Become", alike)
     with pytest.raises(OpaqueRandomness, match="with the same random choices"):
         Walks(swaps, [P], MOST_RUNS).runs()
 

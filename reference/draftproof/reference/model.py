@@ -20,7 +20,7 @@ from draftproof.reference.errors import (
     WrongShape,
 )
 from draftproof.reference.law import Law
-from draftproof.reference.rational import ONE, Rational, rational, total
+from draftproof.reference.rational import ONE, Rational, rationals, total
 
 MOST_OUTCOMES = 10_000
 """The largest vocabulary of an instance in a file."""
@@ -145,12 +145,12 @@ class Model:
         if len(row) != self.vocabulary:
             raise WrongShape(f"{where} must have {self.vocabulary} entries, it has {len(row)}")
         try:
-            weights = tuple(rational(weight) for weight in row)
+            weights = rationals(row)
         except InvalidInput as error:
             raise type(error)(f"{where}: {error}") from None
-        for token, weight in enumerate(weights):
-            if weight < 0:
-                raise NotADistribution(f"{where} gives token {token} the negative weight {weight}")
+        if (least := min(weights)) < 0:
+            token = weights.index(least)
+            raise NotADistribution(f"{where} gives token {token} the negative weight {least}")
         if total(weights) != 1:
             raise NotADistribution(f"{where} must sum to 1, it sums to {total(weights)}")
         return weights

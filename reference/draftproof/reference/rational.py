@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sympy import QQ
 
@@ -52,6 +52,14 @@ def rational(value: object) -> Rational:
     if isinstance(value, int):
         return QQ(value)  # type: ignore[no-any-return]  # sympy is untyped
     raise NotRational(f"expected a rational number, got {type(value).__name__} {value!r}")
+
+
+def rationals(values: Iterable[object]) -> tuple[Rational, ...]:
+    """Return values as rationals, as `rational` does."""
+    given: tuple[Any, ...] = tuple(values)
+    # Rows of large vocabularies are rational already.
+    is_done = {*map(type, given)} <= {type(ONE)}
+    return given if is_done else tuple(map(rational, given))
 
 
 def exactly(value: float) -> Rational:

@@ -8,7 +8,7 @@ of its `Noise` or `Choice`. A view of the one is the same view of the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -116,21 +116,28 @@ class Identities:
 
     def settle(self, tensor: Tensor, world: World) -> None:
         """Decide every choice among the tensor's elements and write the values into it."""
+        choices = self.choices(tensor)
+        self.write(tensor, {identity: each.value(world) for identity, each in choices.items()})
+
+    def choices(self, tensor: Tensor) -> dict[int, Choice]:
+        """Return the choices among the tensor's elements, in their order, by their ids."""
         ids = self.of(tensor)
         if ids is None:
+            return {}
+        held = [identity for identity in dict.fromkeys(ids.flatten().tolist()) if identity]
+        numbers = {identity: self.number(identity) for identity in held}
+        return {key: each for key, each in numbers.items() if isinstance(each, Choice)}
+
+    def write(self, tensor: Tensor, decided: Mapping[int, int]) -> None:
+        """Write what was decided into the tensor's elements, which are random no more."""
+        ids = self.of(tensor)
+        if ids is None or not decided:
             return
         shadow = self._shadows[tensor.untyped_storage()._cdata].ids
-        held = ids.flatten()
-        decided = {
-            identity: number.value(world)
-            for identity in dict.fromkeys(held.tolist())
-            if identity and isinstance(number := self.number(identity), Choice)
-        }
-        if not decided:
-            return
         places = _like_view(torch.arange(len(shadow), device=shadow.device), tensor).flatten()
         known = torch.tensor(sorted(decided), device=shadow.device)
         values = torch.tensor([decided[identity] for identity in sorted(decided)])
+        held = ids.flatten()
         found = torch.searchsorted(known, held).clamp(max=len(known) - 1)
         is_decided = known[found] == held
         # Inference mode may write to every tensor; what was born in it, no other mode may.

@@ -121,9 +121,9 @@ def whole(tensor: Tensor) -> Tensor:
     return tensor.detach().as_strided((length,), (1,), 0)
 
 
-def seen_as(version: Tensor, carrier: Tensor, *, is_of_one_type: bool = True) -> Tensor:
+def seen_as(version: Tensor, carrier: Tensor) -> Tensor:
     """Return the elements of a version that a carrier shows, in its shape."""
-    if is_of_one_type and version.dtype is not carrier.dtype:
+    if version.dtype is not carrier.dtype:
         raise NotTogether("views numbers of runs that differ as numbers of another type")
     if carrier.is_neg() or carrier.is_conj():
         raise NotTogether("views numbers of runs that differ as their negatives or conjugates")

@@ -95,7 +95,7 @@ class _Become:
     key: int | None
     """The address of the carrier in which they were decided."""
     values: Mapping[int, int]
-    """By their places in it."""
+    """By their ids."""
 
 
 @dataclass(frozen=True)
@@ -459,7 +459,8 @@ class Walk:
             yield _Become(run, number, None, {})
             return
         split = self._splits[wanted.key]
-        choices = self._choices(split.versions[split.of[number]], wanted.seen)
+        version = split.versions[split.of[number]]
+        choices = self._identities.choices(seen_as(version, wanted.seen))
         for child, decided in run.decided(choices.values()):
             yield _Become(child, number, wanted.key, dict(zip(choices, decided, strict=True)))
 
@@ -473,31 +474,8 @@ class Walk:
         versions = []
         for number in first:
             versions.append(self._copied(split.versions[split.of[become[number].was]]))
-            self._write(versions[-1], values[number])
+            self._identities.write(versions[-1], values[number])
         return of, versions
-
-    def _choices(self, version: Tensor, seen: Tensor) -> dict[int, Choice]:
-        """Return the choices in what is seen of a version, by their places in it, in order."""
-        ids = self._identities.of(version)
-        if ids is None:
-            return {}
-        places = torch.arange(len(version))
-        order = seen_as(places, seen, is_of_one_type=False).flatten().tolist()
-        held = ids.tolist()
-        numbers = {
-            place: self._identities.number(held[place])
-            for place in dict.fromkeys(order)
-            if held[place]
-        }
-        return {place: each for place, each in numbers.items() if isinstance(each, Choice)}
-
-    def _write(self, version: Tensor, values: Mapping[int, int]) -> None:
-        ids = self._identities.of(version)
-        if ids is not None:
-            with torch.inference_mode():
-                for place, value in values.items():
-                    version[place] = value
-                    ids[place] = 0
 
     # --- what Python sees --------------------------------------------------------------------
 
