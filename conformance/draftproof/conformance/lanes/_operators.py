@@ -32,6 +32,7 @@ from draftproof.conformance.lanes._noise import (
     Clamp,
     Exp,
     Log,
+    Nearly,
     Noise,
     NotUnderstood,
     Ranking,
@@ -52,6 +53,8 @@ _NARROW = {
     torch.float16: Rounded(11, -24, exactly(torch.finfo(torch.float16).max)),
     torch.bfloat16: Rounded(8, -133, exactly(torch.finfo(torch.bfloat16).max)),
 }
+
+_NEARLY = {torch.float32: Nearly(24, -126), torch.float64: Nearly(53, -1022)}
 
 # While a program runs, torch's own is a generator that must not be seeded.
 _Generator = torch.Generator
@@ -647,6 +650,9 @@ class Interpreter:
             noises = [c for c in contenders if not isinstance(c, Choice)]
             self._rankings[key] = ranking(noises, largest=largest)
         found, slack = self._rankings[key]
+        swamped = [c for c in contenders if isinstance(c, Noise) and c.is_swamped]
+        if swamped and 1 < count > len(contenders) - len(swamped):
+            raise NotUnderstood("orders noise that rounding has swamped")
         if name == "topk":
             self._require_no_tie(found, known, count)
         if slack:
@@ -769,7 +775,10 @@ class _Operation:
 
     def weight(self, sign: int) -> float:
         """Return sign * alpha, of which an integer 0 is positive."""
-        return float(sign * self.given.get("alpha", 1))
+        alpha = self.given.get("alpha", 1)
+        if self.noise.is_coarse and abs(alpha) != 1:
+            raise NotUnderstood("computes noise that has atoms of what is rounded on the way")
+        return float(sign * alpha)
 
     def subtract_reversed(self) -> Noise | float:
         """Return other - alpha * self, as rsub does."""
@@ -1016,7 +1025,7 @@ def _held(noise: Noise, dtype: torch.dtype) -> Noise:
     """Return noise as a type holds it: rounded, or as it is, where that is taken as ideal."""
     if dtype in _NARROW:
         return noise.then(_NARROW[dtype])
-    if dtype not in (torch.float32, torch.float64):
+    if dtype not in _NEARLY:
         raise NotUnderstood("makes noise a number of a type whose rounding is not known")
     least, most = _extent(dtype)
     for end in noise.likely:
@@ -1024,7 +1033,7 @@ def _held(noise: Noise, dtype: torch.dtype) -> Noise:
         is_infinity = is_infinite(end) and (noise.can_be(end) or noise.can_be_nan)
         if end != 0 and not is_infinity and not least <= abs(end) <= most:
             raise NotUnderstood(f"makes noise too large, or too small, for {dtype}")
-    return noise
+    return noise.held(_NEARLY[dtype])
 
 
 @cache
