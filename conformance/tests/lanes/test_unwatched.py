@@ -18,14 +18,16 @@ from draftproof.conformance.certificate import statement
 from draftproof.conformance.decision import report
 from draftproof.conformance.evidence import Evidence, Record, read_unfinished, written
 from draftproof.conformance.finding import FAIL, INCONCLUSIVE, PASS
-from draftproof.conformance.lanes import unwatched
+from draftproof.conformance.lanes import _launches, unwatched
 from draftproof.conformance.lanes._noise import Uniform
 from draftproof.conformance.lanes.exact import exact_law, hold_exact
+from draftproof.conformance.lanes.probe import hold_probed
 from draftproof.conformance.loading import FailsEverywhere
 from draftproof.conformance.observe import observe
 from draftproof.conformance.repetition import recounted, repeat
 from draftproof.conformance.statistics import Budget
-from draftproof.reference.rational import rational
+from draftproof.reference.law import Law
+from draftproof.reference.rational import ONE, ZERO, rational
 
 SOURCE = '''
 import torch
@@ -354,3 +356,15 @@ def test_nothing_is_run_again_where_nothing_is_held() -> None:
     with unwatched.holding(0):
         exact_law(program)
     assert calls == 14
+
+
+def test_some_real_runs_of_what_was_probed_make_no_launch_from_a_recording() -> None:
+    interpreted = []
+
+    def verify(rows: int) -> list[int]:
+        interpreted.append(bool(_launches._INTERPRETING))
+        return [0] * rows
+
+    with unwatched.holding(0):
+        hold_probed(Law({0: ONE}), verify, slack=ZERO, batched=True)
+    assert interpreted == [False, True, False]
