@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 import pickle
@@ -1518,3 +1519,85 @@ def test_noise_that_a_number_leaves_enough_of_is_followed() -> None:
     assert raced == law(lambda: torch.randint(2, ()))
     masked = law(lambda: (gumbel() + tensor([0.0, 0.0, -1e9])).argmax())
     assert masked[0] == masked[1] > rational("49/100")
+
+
+def filled(number: Callable[[Tensor], Tensor]) -> Callable[[], Tensor]:
+    """Return what writes a double into a tensor of a type that does not hold it."""
+
+    def program() -> Tensor:
+        return number(torch.zeros(1)) > 0
+
+    return program
+
+
+def tiny() -> Tensor:
+    return torch.rand((), dtype=torch.float64) * 1e-200
+
+
+def assigned() -> Tensor:
+    x = torch.zeros(3)
+    x[1] = tiny()
+    return x > 0
+
+
+MOVED_OUT_OF_RANGE: dict[str, Program] = {
+    "fill_": filled(lambda x: x.fill_(tiny())),
+    "masked_fill_": filled(lambda x: x.masked_fill_(x == 0, tiny())),
+    "assignment": assigned,
+    "cat": lambda: torch.cat([tiny()[None]], out=torch.empty(0)) > 0,
+    "too large": filled(lambda x: x.fill_(tiny() * 1e300 + 1e100)),
+}
+
+
+@pytest.mark.parametrize("name", MOVED_OUT_OF_RANGE)
+def test_noise_that_moves_into_a_type_that_does_not_hold_it_is_refused(name: str) -> None:
+    with pytest.raises(OpaqueRandomness, match="makes noise too large, or too small"):
+        exact_law(MOVED_OUT_OF_RANGE[name])
+
+
+def test_noise_that_moves_into_a_type_that_holds_it_is_followed() -> None:
+    def program() -> Tensor:
+        return torch.zeros(1).fill_(torch.rand((), dtype=torch.float64)) < 0.25
+
+    assert law(program)[(True,)] == rational("1/4")
+
+
+def test_what_torch_does_not_begin_to_write_is_not_taken_as_written() -> None:
+    """Torch refuses memory that overlaps before it looks at an index."""
+
+    def program() -> Tensor:
+        noise = torch.rand(2)
+        with contextlib.suppress(IndexError, RuntimeError):
+            noise[tensor([1, 2])] = noise[0]
+        return noise < 0.5
+
+    with pytest.raises(OpaqueRandomness, match="fails, and may have moved noise before"):
+        exact_law(program)
+
+
+def test_what_torch_writes_before_it_fails_is_written() -> None:
+    def program() -> Tensor:
+        noise = torch.rand(2)
+        with contextlib.suppress(IndexError):
+            noise[tensor([1, 2])] = tensor(0.25)
+        return noise < 0.5
+
+    assert law(program) == law(lambda: (torch.rand(()) < 0.5, True))
+
+
+def test_a_device_without_generators_is_named() -> None:
+    with pytest.raises(OpaqueRandomness, match="on a device that has no generator"):
+        exact_law(lambda: torch.rand(2, device="meta").shape)
+
+
+@pytest.mark.parametrize("relation", [torch.lt, torch.gt])
+def test_noise_that_is_read_past_all_operators_is_noticed(relation: Any) -> None:
+    """Whatever it is compared with, and however few runs there are."""
+
+    def program() -> bool:
+        noise = torch.rand(1)
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            return bool(relation(noise, 0.5))
+
+    with pytest.raises(OpaqueRandomness, match="in another with the same random choices"):
+        exact_law(program)

@@ -368,3 +368,19 @@ def test_some_real_runs_of_what_was_probed_make_no_launch_from_a_recording() -> 
     with unwatched.holding(0):
         hold_probed(Law({0: ONE}), verify, slack=ZERO, batched=True)
     assert interpreted == [False, True, False]
+
+
+def test_laws_of_numbers_that_were_taken_out_of_torch_have_more_real_runs() -> None:
+    def kept() -> bool:
+        return bool(torch.rand(()) < 0.5)
+
+    def taken() -> bool:
+        return torch.rand(()).item() < 0.5
+
+    runs = []
+    for program in (kept, taken):
+        law = exact_law(program)
+        with unwatched.holding(0) as found:
+            hold_exact(law, program)
+        runs.append((law.has_scalars, int(found.alone.sum())))
+    assert runs == [(False, 2), (True, 16)]

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from draftproof.conformance.lanes._choice import Bins, Choice, Image, Listed, Winner, coin
-from draftproof.conformance.lanes._drawn import drawn
+from draftproof.conformance.lanes._drawn import drawn, has_generator
 from draftproof.conformance.lanes._identity import Identities
 from draftproof.conformance.lanes._noise import (
     AT_LEAST,
@@ -42,7 +42,7 @@ from draftproof.conformance.lanes._noise import (
     ranking,
 )
 from draftproof.conformance.lanes._streams import Rewound, Streams
-from draftproof.conformance.lanes._torchs import ran
+from draftproof.conformance.lanes._torchs import Torchs, ran
 from draftproof.conformance.precise import extended, is_infinite, log
 from draftproof.reference.chance import distribution
 from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational
@@ -149,7 +149,7 @@ class Interpreter:
 
     `settle` makes the choices in a tensor ordinary numbers. `slacks` has the rankings whose law is
     off, and by how much. Where nobody has looked yet, memory has the placeholder, if one is given,
-    or else whatever it is that operators leave there: no run may depend on it.
+    and 1 for choices, or else whatever it is that operators leave there: no run may depend on it.
     """
 
     def __init__(
@@ -178,6 +178,8 @@ class Interpreter:
             raise NotUnderstood("is none of torch's own operators: it may draw, or read, unseen")
         name, is_random, _ = _traits(func)
         if name in _DRAWS:
+            if not has_generator(args, kwargs):
+                raise NotUnderstood("draws on a device that has no generator")
             try:
                 self.streams.draw(_bound(func, args, kwargs).get("generator"))
             except Rewound as reason:
@@ -341,19 +343,42 @@ class Interpreter:
         id_outs = {name: torch.empty(0, dtype=torch.int64) for name in _written(func, kwargs)}
         try:
             ids = func(*id_args, **{**kwargs, **id_outs})
-        except Exception:
-            # What was written in place before it failed is written.
-            if func._schema.name.endswith("_"):
-                self._attach(args[0], id_args[0])
-            ran(func, args, kwargs)
+        except Exception as failure:
+            self._fail(func, args, kwargs, id_args[0], failure)
             raise
         out = ran(func, args, kwargs)
         sources = self.identities.among(tensors_in(args[i] for i in moved if i < len(args)))
         for source in sources:
-            if source.dtype is not out.dtype and not self._fits(source, out.dtype):
-                raise NotUnderstood("moves random numbers into a narrower type")
+            if source.dtype is not out.dtype:
+                ids = self._moved_into(out.dtype, source, ids)
         self._attach(out, ids)
         return out
+
+    def _fail(self, func: OpOverload, args: Any, kwargs: Any, ids: Any, failure: Exception) -> None:
+        """Raise what torch raises where an operator fails on `ids` that stand for its first tensor.
+
+        What was written in place before it failed is written, if it failed for the same reason.
+        """
+        try:
+            ran(func, args, kwargs)
+        except Torchs as torchs:
+            is_same = (type(torchs.error), str(torchs.error)) == (type(failure), str(failure))
+            if func._schema.name.endswith("_"):
+                if not is_same:
+                    raise NotUnderstood("fails, and may have moved noise before") from None
+                self._attach(args[0], ids)
+            raise
+
+    def _moved_into(self, dtype: torch.dtype, source: Tensor, ids: Tensor) -> Tensor:
+        """Return ids of elements some of which were moved from a tensor into another type."""
+        if not self._fits(source, dtype):
+            raise NotUnderstood("moves random numbers into a narrower type")
+        held = {
+            self._id(each): self._id(_held(each, dtype))
+            for each in self.identities.numbers(source)
+            if isinstance(each, Noise)
+        }
+        return _each(ids, lambda _, identity: held.get(identity, identity))
 
     def _fits(self, source: Tensor, dtype: torch.dtype) -> bool:
         """Return whether random numbers are in `dtype` what they are in the tensor."""
@@ -700,8 +725,10 @@ class Interpreter:
         """Declare what the tensor's elements are; at once, where others see its memory."""
         self.identities.attach(tensor, ids)
         if self._placeholder is not None and ids.any():
+            # Choices are 0 in other runs.
+            shown = self._placeholder if self.identities.has_noise(tensor) else 1
             with torch.inference_mode():
-                tensor.detach().masked_fill_(ids != 0, self._placeholder)
+                tensor.detach().masked_fill_(ids != 0, shown)
         if self.identities.is_exposed(tensor):
             self._ordinary([tensor])
 
