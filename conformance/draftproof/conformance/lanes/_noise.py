@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import inf, isnan
 from typing import Any, TypeAlias
 
@@ -242,8 +242,12 @@ class Clamp:
 
     def atoms(self, low: Extended, high: Extended) -> list[Rational] | None:
         """Return the ends that lie in low..high."""
-        ends = {end for end in (self.low, self.high) if not is_infinite(end)}
-        return [end for end in ends if low <= end <= high]
+        return [end for end in self.ends if low <= end <= high]
+
+    @property
+    def ends(self) -> set[Rational]:
+        """The ends that are finite."""
+        return {end for end in (self.low, self.high) if not is_infinite(end)}
 
 
 @dataclass(frozen=True)
@@ -260,7 +264,10 @@ class Nearly:
     rising = True
 
     def image(self, low: Extended, high: Extended) -> Range:
-        """Return the range, and what an end may be off beyond it, unless it can be exact."""
+        return low, high
+
+    def widened(self, low: Extended, high: Extended) -> Range:
+        """Return the range, and beyond each end what it may be off, unless it can be exact."""
         return (
             low if is_infinite(low) or self.holds(low) else low - self.off(low),
             high if is_infinite(high) or self.holds(high) else high + self.off(high),
@@ -408,9 +415,9 @@ class Noise:
         return replace(noise, is_swamped=is_swamped)
 
     @property
-    def is_coarse(self) -> bool:
-        """True if the number has atoms."""
-        return any(isinstance(step, (Clamp, Rounded)) for step in self.steps)
+    def has_atoms(self) -> bool:
+        """True if there are points of more than little probability."""
+        return _has_atoms(self.steps)
 
     @property
     def _is_rounded(self) -> bool:
@@ -421,13 +428,13 @@ class Noise:
         match self.steps:
             case [_, *_, Affine(shift=shift)] if shift != 0:
                 return True
-        return self.is_coarse
+        return self.has_atoms
 
     def then(self, *steps: Step) -> Noise:
         """Return the number after further steps; two affine steps in a row become one."""
         chain, inside, likely = list(self.steps), self.range, self.likely
         for step in steps:
-            inside, likely = step.image(*inside), step.image(*likely)
+            inside, likely = _image(chain, step, inside), step.image(*likely)
             last = chain[-1] if chain else None
             if isinstance(step, Affine) and isinstance(last, Affine):
                 chain[-1] = Affine(step.scale * last.scale, step.scale * last.shift + step.shift)
@@ -439,17 +446,16 @@ class Noise:
 
     def can_be(self, value: Extended) -> bool:
         """Return whether the number is this end of its range with positive probability."""
-        return self.is_coarse and value in self.range
+        is_coarse = any(isinstance(step, (Clamp, Rounded)) for step in self.steps)
+        return is_coarse and value in self.range
 
     @property
     def can_be_nan(self) -> bool:
         """True if it may be no number: the logarithm of one below 0."""
-        inside: Range = (ZERO, ONE)
-        for step in self.steps:
-            if isinstance(step, Log) and inside[0] < 0:
-                return True
-            inside = step.image(*inside)
-        return False
+        return any(
+            isinstance(step, Log) and domain[0] < 0
+            for step, domain in zip(self.steps, self._domains, strict=False)
+        )
 
     def compare(self, relation: str, edge: Extended, world: World) -> bool:
         """Decide `self relation edge`. Events of probability zero do not happen."""
@@ -481,8 +487,8 @@ class Noise:
     def _domains(self) -> list[Range]:
         """An interval that holds the number before each step, and after the last."""
         domains: list[Range] = [(ZERO, ONE)]
-        for step in self.steps:
-            domains.append(step.image(*domains[-1]))
+        for place, step in enumerate(self.steps):
+            domains.append(_image(self.steps[:place], step, domains[-1]))
         return domains
 
     def _before(self, count: int, relation: str, edge: Extended) -> _Solved:
@@ -554,6 +560,38 @@ class Noise:
             if isinstance(step, (Nearly, Rounded)):
                 since.clear()
         return True
+
+
+def _image(before: Sequence[Step], step: Step, inside: Range) -> Range:
+    """Return an interval that holds the number after a step, from the one before.
+
+    What is rounded at an end matters if the number can be there.
+    """
+    if isinstance(step, Nearly) and _has_atoms(tuple(before)):
+        return step.widened(*inside)
+    return step.image(*inside)
+
+
+def _has_atoms(steps: tuple[Step, ...]) -> bool:
+    """Return whether there are points of more than little probability after some steps."""
+    last = max(
+        (i for i, step in enumerate(steps) if isinstance(step, (Clamp, Rounded))), default=-1
+    )
+    return last >= 0 and _weighs(steps[: last + 1])
+
+
+@lru_cache(maxsize=4096)
+def _weighs(steps: tuple[Step, ...]) -> bool:
+    """Return whether a step that rounds or clamps makes points of more than little probability."""
+    noise = Noise(SPENT, steps)
+    return any(
+        isinstance(step, Rounded)
+        or (
+            isinstance(step, Clamp)
+            and any(noise._mass(place, end, end) > _LIGHT for end in step.ends)
+        )
+        for place, step in enumerate(steps)
+    )
 
 
 @dataclass(frozen=True)

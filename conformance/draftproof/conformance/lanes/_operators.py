@@ -803,7 +803,7 @@ class _Operation:
     def weight(self, sign: int) -> float:
         """Return sign * alpha, of which an integer 0 is positive."""
         alpha = self.given.get("alpha", 1)
-        if self.noise.is_coarse and abs(alpha) != 1:
+        if self.noise.has_atoms and abs(alpha) != 1:
             raise NotUnderstood("computes noise that has atoms of what is rounded on the way")
         return float(sign * alpha)
 

@@ -15,10 +15,11 @@ What is taken as ideal: uniform numbers are continuous (float32's are multiples 
 half and bfloat16 they are rounded as torch rounds them, and so are sums, products and quotients of
 them, while powers, exponentials and logarithms count as rounded once), and exponential and
 multinomial draws have their exact law. What a program adds to a number or takes it times is not
-rounded, either; what is likely too large or too small for its type is refused. What no mode of
-torch can see is not seen here either: memory that a compiled extension reads through a raw
-pointer, what is read while torch's own functions are told to pass modes by, and other threads that
-were already running.
+rounded, either, and refused where that would matter: where an edge is as near to a point of
+positive probability as rounding goes, as of a clamped number, or a large number swamps a random
+one. What is likely too large or too small for its type is refused. What no mode of torch can see
+is not seen here either: memory that a compiled extension reads through a raw pointer, what is read
+while torch's own functions are told to pass modes by, and other threads that were already running.
 Functions under `torch.compile` run as they are written.
 """
 
