@@ -1499,6 +1499,7 @@ SWAMPED: dict[str, Program] = {
     "in a race": lambda: (gumbel() + 1e8).argmax(),
     "some of a race": lambda: (gumbel() + tensor([1e8, 1e8, 0.0])).argmax(),
     "in an order": lambda: (gumbel() + tensor([0.0, -1e9, -1e9])).topk(2).indices,
+    "in bins": lambda: torch.searchsorted(tensor([1e8]), torch.rand(1) + 1e8),
     "by a cast": lambda: (torch.rand(1, dtype=torch.float64) + 1e8).float() - 1e8 < 0.5,
 }
 

@@ -582,16 +582,21 @@ def _has_atoms(steps: tuple[Step, ...]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _weighs(steps: tuple[Step, ...]) -> bool:
-    """Return whether a step that rounds or clamps makes points of more than little probability."""
+    """Return whether a step that rounds or clamps makes points of more than little probability.
+
+    So it is where nobody can tell.
+    """
     noise = Noise(SPENT, steps)
-    return any(
-        isinstance(step, Rounded)
-        or (
-            isinstance(step, Clamp)
-            and any(noise._mass(place, end, end) > _LIGHT for end in step.ends)
-        )
-        for place, step in enumerate(steps)
-    )
+
+    def weighs(place: int, step: Step) -> bool:
+        if not isinstance(step, Clamp):
+            return isinstance(step, Rounded)
+        return any(noise._mass(place, end, end) > _LIGHT for end in step.ends)
+
+    try:
+        return any(weighs(place, step) for place, step in enumerate(steps))
+    except NotUnderstood:
+        return True
 
 
 @dataclass(frozen=True)
@@ -661,16 +666,19 @@ def ranking(contenders: Sequence[Noise | float], *, largest: bool) -> tuple[Rank
         raise NotUnderstood("races noise against a known number that always wins")
     behind.sort(key=lambda i: (isnan(known[i]), known[i]), reverse=largest)
     rates, slack = _rates(list(noises.values()), largest=largest)
-    rivals = [
-        noise
-        for noise, rate in zip(noises.values(), rates, strict=True)
-        if rate > _RARE * total(rates)
-    ]
-    if len(rivals) > 1 and any(noise.is_swamped for noise in rivals):
-        raise NotUnderstood("races noise that rounding has swamped")
+    if any(noise.is_swamped for noise in noises.values()):
+        _require_sure_winner(list(noises.values()), rates)
     ringing = {i: rate for i, rate in zip(noises, rates, strict=True) if rate > 0}
     silent = [i for i in noises if i not in ringing]
     return Ranking(ringing, (*silent, *behind), tuple(noises.values())), slack
+
+
+def _require_sure_winner(noises: Sequence[Noise], rates: Sequence[Rational]) -> None:
+    """Require that no swamped noise is one of several that may win a race."""
+    likely = _RARE * total(rates)
+    rivals = [noise for noise, rate in zip(noises, rates, strict=True) if rate > likely]
+    if len(rivals) > 1 and any(noise.is_swamped for noise in rivals):
+        raise NotUnderstood("races noise that rounding has swamped")
 
 
 def _rates(noises: Sequence[Noise], *, largest: bool) -> tuple[list[Rational], Rational]:

@@ -714,6 +714,8 @@ class Interpreter:
         def image(place: int, identity: int) -> int:
             noise = self.identities.number(identity)
             assert isinstance(noise, Noise)
+            if noise.is_swamped:
+                raise NotUnderstood("searches noise that rounding has swamped")
             return self._id(Choice.of(Bins(noise, rows[place // row_length].numpy(), relation)))
 
         self._attach(out, _each(ids, image))
