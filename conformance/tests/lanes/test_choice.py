@@ -307,13 +307,13 @@ def test_many_tokens_that_become_one_are_within_the_error(clamped: Callable[[], 
 
 def test_the_larger_of_two_errors_counts() -> None:
     """One branch returns a token that is known, the other one that is known up to rounding."""
-    edge = tensor([1 + 2.0**-52], dtype=torch.float64)
+    edge = tensor([1 + 2.0**-41], dtype=torch.float64)
 
     def program() -> tuple[int, Tensor]:
         u = torch.rand(2, dtype=torch.float64)
         if u[0] < 0.5:
             return 0, tensor([0])
-        return 0, torch.searchsorted(edge, u[1:] * 2.0**-52 + 1.0 + 2.0**-53)
+        return 0, torch.searchsorted(edge, u[1:] * 2.0**-40 + 1.0 + 2.0**-53)
 
     right = exact_law(lambda: program()[1]).law
     found = row_law(program, 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 import pickle
@@ -1426,3 +1427,178 @@ def test_acceptances_multiply(chances: list[int]) -> None:
         at_least *= rational(f"{chance}/8")
         reached = (observed[i] for i in range(length + 1, len(chances) + 1))
         assert total(reached) == at_least
+
+
+def narrowed() -> Tensor:
+    return torch.rand(1, dtype=torch.bfloat16).float()
+
+
+def doubled(function: Callable[[Tensor], Tensor], end: float) -> Callable[[], Tensor]:
+    """Return what compares a function of clamped noise in doubles with that of its least value."""
+
+    def program() -> Tensor:
+        u = torch.rand(1, dtype=torch.float64).clamp(min=end)
+        return function(u) <= function(tensor([end], dtype=torch.float64))
+
+    return program
+
+
+def bad_bfloat(q: float, p: float) -> Program:
+    return lambda: narrowed() * tensor([q]) <= tensor([p])
+
+
+ATOMS_ROUNDED: dict[str, Program] = {
+    "logarithm": lambda: torch.rand(1).clamp(min=0.1).log() <= tensor([0.1]).log(),
+    "quotient": lambda: torch.rand(1).clamp(min=0.1) / 3 >= tensor([0.1]) / 3,
+    "product": lambda: torch.rand(1).clamp(min=0.2) * 3 == tensor([0.2]) * 3,
+    "difference": lambda: 1 - torch.rand(1).clamp(min=0.2) >= 1 - tensor([0.2]),
+    "root": lambda: torch.rand(1).clamp(min=0.1).sqrt() <= tensor([0.1]).sqrt(),
+    "larger of two": lambda: torch.maximum(torch.rand(1), tensor([0.1])) * 3 <= tensor([0.1]) * 3,
+    "logarithm of a double": doubled(torch.log10, 0.1),
+    "cast": lambda: torch.rand(1, dtype=torch.float64).clamp(min=0.1).float() <= tensor([0.1]),
+    "item": lambda: torch.rand(1).clamp(min=0.1).item() / 3 <= tensor(0.1).item() / 3,
+    "bins": lambda: torch.searchsorted(
+        tensor([0.1]).log(), torch.rand(1).clamp(min=0.1).log(), right=True
+    ),
+    "bfloat16": bad_bfloat(0.1, 0.0625),
+    "weighted sum": lambda: torch.add(tensor([1.0]), torch.rand(1).clamp(min=0.1), alpha=0.3) <= 2,
+}
+
+
+@pytest.mark.parametrize("name", ATOMS_ROUNDED)
+def test_an_atom_that_float_rounds_beside_an_edge_is_not_compared(name: str) -> None:
+    with pytest.raises(
+        OpaqueRandomness, match=r"rounding of one number decides|rounded on the way"
+    ):
+        exact_law(ATOMS_ROUNDED[name])
+
+
+ATOMS_HELD: dict[str, tuple[Program, float]] = {
+    "clamp": (lambda: torch.rand(1).clamp(min=0.1) <= tensor([0.1]), float(tensor(0.1))),
+    "exact product": (lambda: torch.rand(1).clamp(min=0.25) * 0.5 <= 0.125, 0.25),
+    "exact difference": (lambda: 1 - torch.rand(1).clamp(max=0.75) <= 0.25, 0.25),
+    "an edge far off": (lambda: torch.rand(1).clamp(min=0.1) * 0.5 <= 0.25, 0.5),
+    "logarithm of one": (lambda: (torch.rand(1) * 2).clamp(max=1).log() >= 0, 0.5),
+    "light": (lambda: torch.rand(1).clamp(min=2.0**-30).log() < tensor(2.0**-30).log(), 0.0),
+    "bfloat16": (lambda: torch.rand(1, dtype=torch.bfloat16) <= 0.5, 0.5 + 2.0**-8),
+    "bfloat16 as float32": (lambda: narrowed() <= 0.5, 0.5 + 2.0**-8),
+    "bfloat16 times one half": (lambda: narrowed() * 0.5 <= 0.25, 0.5 + 2.0**-8),
+    "bfloat16 taken from one": (lambda: 1 - narrowed() < 1, 1 - 2.0**-9),
+}
+
+
+@pytest.mark.parametrize("name", ATOMS_HELD)
+def test_an_atom_that_float_holds_is_compared_exactly(name: str) -> None:
+    program, expected = ATOMS_HELD[name]
+    assert float(law(program)[(True,)]) == pytest.approx(expected, abs=2.0**-19)
+
+
+SWAMPED: dict[str, Program] = {
+    "and taken back": lambda: (torch.rand(1) + 1e8) - 1e8 < 0.5,
+    "a power": lambda: torch.rand(1) ** 4 + 1 > 1,
+    "in a race": lambda: (gumbel() + 1e8).argmax(),
+    "some of a race": lambda: (gumbel() + tensor([1e8, 1e8, 0.0])).argmax(),
+    "in an order": lambda: (gumbel() + tensor([0.0, -1e9, -1e9])).topk(2).indices,
+    "in bins": lambda: torch.searchsorted(tensor([1e8]), torch.rand(1) + 1e8),
+    "by a cast": lambda: (torch.rand(1, dtype=torch.float64) + 1e8).float() - 1e8 < 0.5,
+}
+
+
+def gumbel() -> Tensor:
+    return -torch.log(exponential())
+
+
+@pytest.mark.parametrize("name", SWAMPED)
+def test_noise_that_a_large_number_swamps_is_refused(name: str) -> None:
+    with pytest.raises(OpaqueRandomness, match=r"swamped|rounding decides"):
+        exact_law(SWAMPED[name])
+
+
+def test_noise_that_a_number_leaves_enough_of_is_followed() -> None:
+    assert law(lambda: (torch.rand(1) + 1000) - 1000 < 0.5)[(True,)] == rational("1/2")
+    raced = law(lambda: (gumbel() + tensor([1e4, 1e4, -math.inf])).argmax())
+    assert raced == law(lambda: torch.randint(2, ()))
+    masked = law(lambda: (gumbel() + tensor([0.0, 0.0, -1e9])).argmax())
+    assert masked[0] == masked[1] > rational("49/100")
+
+
+def filled(number: Callable[[Tensor], Tensor]) -> Callable[[], Tensor]:
+    """Return what writes a double into a tensor of a type that does not hold it."""
+
+    def program() -> Tensor:
+        return number(torch.zeros(1)) > 0
+
+    return program
+
+
+def tiny() -> Tensor:
+    return torch.rand((), dtype=torch.float64) * 1e-200
+
+
+def assigned() -> Tensor:
+    x = torch.zeros(3)
+    x[1] = tiny()
+    return x > 0
+
+
+MOVED_OUT_OF_RANGE: dict[str, Program] = {
+    "fill_": filled(lambda x: x.fill_(tiny())),
+    "masked_fill_": filled(lambda x: x.masked_fill_(x == 0, tiny())),
+    "assignment": assigned,
+    "cat": lambda: torch.cat([tiny()[None]], out=torch.empty(0)) > 0,
+    "too large": filled(lambda x: x.fill_(tiny() * 1e300 + 1e100)),
+}
+
+
+@pytest.mark.parametrize("name", MOVED_OUT_OF_RANGE)
+def test_noise_that_moves_into_a_type_that_does_not_hold_it_is_refused(name: str) -> None:
+    with pytest.raises(OpaqueRandomness, match="makes noise too large, or too small"):
+        exact_law(MOVED_OUT_OF_RANGE[name])
+
+
+def test_noise_that_moves_into_a_type_that_holds_it_is_followed() -> None:
+    def program() -> Tensor:
+        return torch.zeros(1).fill_(torch.rand((), dtype=torch.float64)) < 0.25
+
+    assert law(program)[(True,)] == rational("1/4")
+
+
+def test_what_torch_does_not_begin_to_write_is_not_taken_as_written() -> None:
+    """Torch refuses memory that overlaps before it looks at an index."""
+
+    def program() -> Tensor:
+        noise = torch.rand(2)
+        with contextlib.suppress(IndexError, RuntimeError):
+            noise[tensor([1, 2])] = noise[0]
+        return noise < 0.5
+
+    with pytest.raises(OpaqueRandomness, match="fails, and may have moved noise before"):
+        exact_law(program)
+
+
+def test_what_torch_writes_before_it_fails_is_written() -> None:
+    def program() -> Tensor:
+        noise = torch.rand(2)
+        with contextlib.suppress(IndexError):
+            noise[tensor([1, 2])] = tensor(0.25)
+        return noise < 0.5
+
+    assert law(program) == law(lambda: (torch.rand(()) < 0.5, True))
+
+
+def test_a_device_without_generators_is_named() -> None:
+    with pytest.raises(OpaqueRandomness, match="on a device that has no generator"):
+        exact_law(lambda: torch.rand(2, device="meta").shape)
+
+
+@pytest.mark.parametrize("relation", [torch.lt, torch.gt])
+def test_noise_that_is_read_past_all_operators_is_noticed(relation: Any) -> None:
+    """Whatever it is compared with, and however few runs there are."""
+
+    def program() -> bool:
+        noise = torch.rand(1)
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            return bool(relation(noise, 0.5))
+
+    with pytest.raises(OpaqueRandomness, match="in another with the same random choices"):
+        exact_law(program)

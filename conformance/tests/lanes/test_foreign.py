@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import gc
+import importlib
+import os
 import random
+import secrets
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -19,6 +24,7 @@ from draftproof.conformance.lanes.opaque import OpaqueRandomness
 
 PRIVATE = numpy.random.default_rng()
 PYTHONS = random.Random()
+SYSTEM = random.SystemRandom()
 
 
 @pytest.fixture(autouse=True)
@@ -39,11 +45,28 @@ def in_a_thread() -> None:
     Thread(target=print).start()
 
 
+def caught() -> int:
+    try:
+        return len(os.urandom(1))
+    except OpaqueRandomness:
+        return 1
+
+
 FOREIGN: dict[str, tuple[Callable[[], Any], str]] = {
     "python": (lambda: random.random() < 2, "Python's random module"),
     "numpy": (lambda: bool(numpy.random.rand() < 2), "numpy.random"),
     "a private generator of numpy": (lambda: bool(PRIVATE.random() < 2), "PCG64"),
     "a private generator of python": (lambda: PYTHONS.random() < 2, "Random object"),
+    "a fresh generator of numpy": (
+        lambda: bool(numpy.random.default_rng().random() < 2),
+        "urandom",
+    ),
+    "a fresh generator of python": (lambda: random.Random().random() < 2, "seed draws noise"),
+    "the system": (lambda: len(os.urandom(1)), "urandom draws noise of the operating system"),
+    "the system's generator": (lambda: SYSTEM.random() < 2, "urandom"),
+    "a secret": (lambda: secrets.randbelow(2) < 2, "urandom"),
+    "a unique number": (lambda: uuid.uuid4().version, "urandom"),
+    "a caught refusal": (caught, "urandom"),
     "a seed": (lambda: str(torch.manual_seed(1))[:0], "torch's global generator"),
     "a pool": (in_a_pool, "is a new thread"),
     "a thread": (in_a_thread, "is a new thread"),
@@ -54,6 +77,25 @@ FOREIGN: dict[str, tuple[Callable[[], Any], str]] = {
 def test_a_generator_that_is_not_followed_is_named(program: Callable[[], Any], who: str) -> None:
     with pytest.raises(OpaqueRandomness, match=who):
         exact_law(program)
+
+
+def test_a_generator_with_a_seed_draws_nothing_of_the_system() -> None:
+    found = exact_law(lambda: random.Random(3).random() < numpy.random.default_rng(3).random())
+    assert len(found.law) == 1
+    assert len(os.urandom(1)) == 1  # and nothing is guarded afterwards
+
+
+def test_a_module_that_is_imported_may_draw_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "draws_when_imported.py").write_text("import random\nOWN = random.Random()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def program() -> bool:
+        importlib.import_module("draws_when_imported")
+        return bool(torch.rand(()) < 0.5)
+
+    assert len(exact_law(program).law) == 2
 
 
 def test_a_seed_is_noticed_in_every_law() -> None:

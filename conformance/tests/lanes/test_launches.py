@@ -30,9 +30,13 @@ def report() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("kernel", ["plain", "looking"])
+@pytest.mark.parametrize("kernel", ["plain", "looking", "reading", "paired"])
 def test_launches_are_made_again(report: dict[str, Any], kernel: str) -> None:
-    """With other pointers, integers and numbers to look at; memory is written to and read again."""
+    """With other pointers, integers and numbers to look at; memory is written to and read again.
+
+    Globals that a function of the kernel's reads, and constants that are equal but not the same,
+    make kinds of their own.
+    """
     found = report[kernel]
     assert found["differ"] == 0
     assert found["refused"] == []
@@ -57,6 +61,16 @@ def test_a_launch_that_has_a_past_is_interpreted(report: dict[str, Any]) -> None
     assert report["counting"]["refused"] == ["a launch that was made again wrote something else"]
 
 
+def test_a_launch_that_reads_what_changes_every_time_is_never_made_again(
+    report: dict[str, Any],
+) -> None:
+    assert report["tallying"]["checked"] == 0
+
+
 def test_a_launch_that_is_made_again_wrongly_is_caught(report: dict[str, Any]) -> None:
     assert report["spoilt"]["differ"] == 0
     assert report["spoilt"]["refused"] == ["a launch that was made again wrote something else"]
+
+
+def test_launches_are_interpreted_where_that_is_asked_for(report: dict[str, Any]) -> None:
+    assert (report["interpreted"]["differ"], report["interpreted"]["kinds"]) == (0, 0)

@@ -18,14 +18,16 @@ from draftproof.conformance.certificate import statement
 from draftproof.conformance.decision import report
 from draftproof.conformance.evidence import Evidence, Record, read_unfinished, written
 from draftproof.conformance.finding import FAIL, INCONCLUSIVE, PASS
-from draftproof.conformance.lanes import unwatched
+from draftproof.conformance.lanes import _launches, unwatched
 from draftproof.conformance.lanes._noise import Uniform
 from draftproof.conformance.lanes.exact import exact_law, hold_exact
+from draftproof.conformance.lanes.probe import hold_probed
 from draftproof.conformance.loading import FailsEverywhere
 from draftproof.conformance.observe import observe
 from draftproof.conformance.repetition import recounted, repeat
 from draftproof.conformance.statistics import Budget
-from draftproof.reference.rational import rational
+from draftproof.reference.law import Law
+from draftproof.reference.rational import ONE, ZERO, rational
 
 SOURCE = '''
 import torch
@@ -157,7 +159,7 @@ def test_a_right_verifier_is_decided_by_the_exact_lane(place: Path) -> None:
     (counts,) = seen(records)
     assert counts["lane"] == "exact"
     assert sum(counts["rows"]) == 768
-    assert sum(counts["alone"]) == 5
+    assert sum(counts["alone"]) == 8 * 5  # it takes its coins out of torch
     for kind in ("alone", "rows"):
         assert unwatched.evidence([counts[kind]]) < Budget(1e-9).threshold
 
@@ -354,3 +356,31 @@ def test_nothing_is_run_again_where_nothing_is_held() -> None:
     with unwatched.holding(0):
         exact_law(program)
     assert calls == 14
+
+
+def test_some_real_runs_of_what_was_probed_make_no_launch_from_a_recording() -> None:
+    interpreted = []
+
+    def verify(rows: int) -> list[int]:
+        interpreted.append(bool(_launches._INTERPRETING))
+        return [0] * rows
+
+    with unwatched.holding(0):
+        hold_probed(Law({0: ONE}), verify, slack=ZERO, batched=True)
+    assert interpreted == [False, True, False]
+
+
+def test_laws_of_numbers_that_were_taken_out_of_torch_have_more_real_runs() -> None:
+    def kept() -> bool:
+        return bool(torch.rand(()) < 0.5)
+
+    def taken() -> bool:
+        return torch.rand(()).item() < 0.5
+
+    runs = []
+    for program in (kept, taken):
+        law = exact_law(program)
+        with unwatched.holding(0) as found:
+            hold_exact(law, program)
+        runs.append((law.has_scalars, int(found.alone.sum())))
+    assert runs == [(False, 2), (True, 16)]

@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Callable
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any
 
 import torch
@@ -19,11 +20,12 @@ import triton.language as tl
 from torch import Tensor
 
 from draftproof.conformance.lanes import _launches
-from draftproof.conformance.lanes._launches import recorded
+from draftproof.conformance.lanes._launches import interpreted, recorded
 
 INTERPRETER: Any = sys.modules["triton.runtime.interpreter"]
 
 calls = 0
+LIMIT = tl.constexpr(0.0)
 
 
 @triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
@@ -69,14 +71,40 @@ def combining(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> 
 
 @triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
 def counting(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
-    """Write what depends on the launches before."""
-    tl.store(out, called())
+    """Write what depends on the launches before, which nobody sees that it reads."""
+    tl.store(out, monotonic())
+
+
+@triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
+def tallying(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Write how many launches there were before, which a function of Python's counts."""
+    tl.store(out, called() + tl.load(x) * 0)
 
 
 def called() -> float:
     global calls
     calls += 1
     return float(calls)
+
+
+@triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
+def limited(x: Any) -> Any:
+    """Return whether a number is below a limit that is a global."""
+    return x < LIMIT
+
+
+@triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
+def reading(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Compare with a global that is different in every launch."""
+    place = tl.arange(0, BLOCK)
+    own = tl.load(x + place, mask=place < count, other=0.0)
+    tl.store(out, tl.sum(limited(own).to(tl.int32)))
+
+
+@triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
+def paired(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Divide by a constant that is one of a pair: its sign is seen where it is zero."""
+    tl.store(out, 1.0 / (tl.load(x) * tl.load(x) * BLOCK[1]))
 
 
 @triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
@@ -87,8 +115,13 @@ def adding_at_once(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr
 
 def launched(kernel: Any, x: Tensor, count: int, scale: float) -> list[Any]:
     """Return what a launch writes, bit by bit."""
+    global LIMIT
+    LIMIT = tl.constexpr(scale - 1.0)
     x, out = x.clone(), torch.full((3 * 3,), -1.0, dtype=x.dtype)
-    kernel[(3,) if kernel is plain else (1,)](x, out, count, scale, BLOCK=16)
+    block = (1, 0.0 if scale < 1 else -0.0) if kernel is paired else 16
+    # Of the limit only the global tells.
+    scale = 1.0 if kernel is reading else scale
+    kernel[(3,) if kernel is plain else (1,)](x, out, count, scale, BLOCK=block)
     return [out.tolist(), x.tolist()]
 
 
@@ -140,14 +173,19 @@ def compared(kernel: Any) -> dict[str, Any]:
     return {
         "differ": sum(one != other for one, other in zip(wanted, found, strict=True)),
         "kinds": len(kinds),
-        "checked": sum(kind.is_checked and kind.refused is None for kind in kinds),
+        "checked": sum(kind.made > 0 and kind.refused is None for kind in kinds),
         "refused": sorted({kind.refused for kind in kinds if kind.refused}),
     }
 
 
 if __name__ == "__main__":
-    kernels: list[Callable[..., Any]] = [plain, looking, combining, adding_at_once, counting]
+    kernels: list[Callable[..., Any]] = [
+        *(plain, looking, reading, paired),
+        *(combining, adding_at_once, counting, tallying),
+    ]
     report = {kernel.__name__: compared(kernel) for kernel in kernels}
     with spoilt():
         report["spoilt"] = compared(plain)
+    with interpreted():
+        report["interpreted"] = compared(plain)
     print(json.dumps(report))

@@ -28,6 +28,15 @@ def drawn(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Te
     return found
 
 
+def has_generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether there are generators of the device on which a random operator draws."""
+    try:
+        _generator(_device(args, kwargs))
+    except RuntimeError:
+        return False
+    return True
+
+
 @cache
 def _seeded(func: OpOverload) -> OpOverload | None:
     """Return the operator's form that takes a generator; old releases of torch lack some."""

@@ -2,14 +2,17 @@
 
 A global generator (Python's, numpy's, torch's own behind the dispatcher's back) shows in its
 state. Private generators are looked for among all live objects, which takes a moment, so
-that is done once for each program text. Threads do not inherit the modes under which the
-program runs, so it must not start any.
+that is done once for each program text. The noise of the operating system has no state: the
+functions are guarded through which Python and numpy get it. Threads do not inherit the modes
+under which the program runs, so it must not start any.
 """
 
 from __future__ import annotations
 
 import gc
+import os
 import random
+import sys
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -39,7 +42,12 @@ def generators_untouched(program: Callable[..., Any]) -> Iterator[None]:
         before = states()
         private_before = [_state(generator) for generator in private]
         refused: list[OpaqueRandomness] = []
-        with _no_threads(refused), _no_seeding(refused), _no_capsules(refused):
+        with (
+            _no_threads(refused),
+            _no_seeding(refused),
+            _no_capsules(refused),
+            _no_noise_of_the_system(refused),
+        ):
             yield
         if refused:
             # A program that catches everything must not turn a refusal into a law.
@@ -129,6 +137,52 @@ def _no_capsules(refused: list[OpaqueRandomness]) -> Iterator[None]:
     finally:
         for place in places:
             vars(place)["to_dlpack"] = handed_out
+
+
+@contextmanager
+def _no_noise_of_the_system(refused: list[OpaqueRandomness]) -> Iterator[None]:
+    """Refuse what the operating system draws, and generators that it seeds.
+
+    So do `secrets`, `uuid` and numpy, which draw from the system through Python's own functions.
+    """
+    ours = get_ident()
+
+    def guarded(name: str, drawn: Callable[..., Any], *, is_seed: bool = False) -> Any:
+        def called(*given: Any, **named: Any) -> Any:
+            is_drawn = not is_seed or (given[1:] or (named.get("a"),))[0] is None
+            if is_drawn and get_ident() == ours and not _is_import():
+                reason = "draws noise of the operating system, which cannot be followed"
+                refused.append(OpaqueRandomness(name, reason, program_line()))
+                raise refused[-1]
+            return drawn(*given, **named)
+
+        return called
+
+    places: list[tuple[Any, str, bool]] = [
+        (os, "getrandom", False),
+        (os, "urandom", False),
+        (random, "_urandom", False),
+        (random.Random, "seed", True),
+    ]
+    found = [each for each in places if hasattr(each[0], each[1])]
+    before = [getattr(place, name) for place, name, _ in found]
+    for (place, name, is_seed), drawn in zip(found, before, strict=True):
+        setattr(place, name, guarded(name.strip("_"), drawn, is_seed=is_seed))
+    try:
+        yield
+    finally:
+        for (place, name, _), drawn in zip(found, before, strict=True):
+            setattr(place, name, drawn)
+
+
+def _is_import() -> bool:
+    """Return whether a module is being imported, which may draw for itself."""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+    return False
 
 
 def _text(program: Any) -> Hashable:

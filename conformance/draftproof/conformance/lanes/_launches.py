@@ -2,12 +2,12 @@
 
 Interpreting a kernel is mostly Python: of what an operator costs, numpy has a tenth. What a launch
 asks of the interpreter's builder depends on its grid, its constants and the types of its arguments,
-and on the numbers that Python looks at, in an `if` or as the end of a `range`. So these steps are
-recorded, by a tree whose branches are the answers to such looks, and made again with other
-pointers and integers. A launch that comes to an answer for the first time is taken back, and
-interpreted. The first launch that is made from a recording is interpreted, too, and must write the
-same; where it does not, or where a step cannot be recorded, all launches of its kind are
-interpreted.
+on what the kernel reads of Python (`_read`), and on the numbers that Python looks at, in an `if` or
+as the end of a `range`. So these steps are recorded, by a tree whose branches are the answers to
+such looks, and made again with other pointers and integers. A launch that comes to an answer for
+the first time is taken back, and interpreted. The launches 1, 2, 4, 8, ... that are made from a
+recording are interpreted, too, and must write the same; where one does not, or where a step cannot
+be recorded, all launches of its kind are interpreted.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partialmethod
 from inspect import getcallargs, signature
-from types import NoneType
 from typing import Any
 
 import numpy
 import torch
 
 from draftproof.conformance.lanes._direct import Direct, Inner, direct
+from draftproof.conformance.lanes._read import NotFrozen, frozen, read
+from draftproof.conformance.lanes._replay import is_made_again
 
 _MOST_KINDS, _MOST_BRANCHES = 1024, 4096
 
@@ -69,7 +70,8 @@ class Kind:
 
     root: Branch = field(default_factory=Branch)
     is_begun: bool = False
-    is_checked: bool = False
+    made: int = 0
+    """How many launches have come to their end from the recording."""
     branches: int = 1
     refused: str | None = None
     """Why they are always interpreted."""
@@ -102,6 +104,19 @@ def recorded(interpreter: Any) -> Iterator[None]:
         vars(interpreter).update(before)
 
 
+@contextmanager
+def interpreted() -> Iterator[None]:
+    """Interpret every launch meanwhile, whatever is recorded."""
+    _INTERPRETING.append(None)
+    try:
+        yield
+    finally:
+        _INTERPRETING.pop()
+
+
+_INTERPRETING: list[None] = []
+"""An element for each context in which launches are interpreted."""
+
 _PATCHED = ("_implicit_cvt", "_patch_lang_tensor", "_get_np_dtype")
 _USED = (
     "tl",
@@ -115,8 +130,8 @@ def _launching(
 ) -> Callable[..., None]:
     def launched(self: Any, *arguments: Any, **named: Any) -> None:
         given = None
-        if not _RECORDER:
-            given = _given(self, convert, interpreter.tl.constexpr, arguments, named)
+        if not (_RECORDER or _INTERPRETING):
+            given = _given(self, convert, arguments, named)
         if given is None:
             interpret(self, *arguments, **named)
             return
@@ -178,7 +193,6 @@ def _applying(apply: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 def _given(
     executor: Any,
     convert: Callable[[Any], Any],
-    constexpr: type[Any],
     arguments: Sequence[Any],
     named: Any,
 ) -> tuple[Hashable, list[Any]] | None:
@@ -196,24 +210,18 @@ def _given(
             tensor = convert(argument)
             values.append(tensor.handle)
             return str(tensor.type)
-        if not isinstance(argument, (float, str, NoneType, constexpr)):
-            raise NotRecorded("an argument is of another kind")
-        return constant(argument)
+        return frozen(argument)
 
-    def constant(argument: Any) -> Hashable:
-        found = argument.value if isinstance(argument, constexpr) else argument
-        return type(found), found.hex() if isinstance(found, float) else found
-
+    if callable(executor.grid) or executor.pre_run_hooks:
+        return None
     try:
         kinds = tuple(
-            (name, constant(each) if name in executor.constexprs else form(each))
+            (name, frozen(each) if name in executor.constexprs else form(each))
             for name, each in given.items()
         )
-        key = executor.fn, executor.grid, kinds
-        hash(key)
-    except (NotRecorded, TypeError):
+        return (read(executor.fn), frozen(tuple(executor.grid)), kinds), values
+    except (NotFrozen, NotRecorded):
         return None
-    return None if callable(executor.grid) or executor.pre_run_hooks else (key, values)
 
 
 @cache
@@ -227,14 +235,17 @@ def _launch(
     if kind.refused is not None or not kind.is_begun:
         interpreted()
         return
-    writes = _played(interpreter, kind.root, inputs, is_kept=kind.is_checked)
+    is_kept = not is_made_again(kind.made + 1)
+    writes = _played(interpreter, kind.root, inputs, is_kept=is_kept)
     if writes is None:
         interpreted()
-    elif not kind.is_checked:
-        interpreted()
-        kind.is_checked = True
-        if any(write.now(interpreter) != write.after for write in writes):
-            kind.refused = "a launch that was made again wrote something else"
+        return
+    kind.made += 1
+    if is_kept:
+        return
+    interpreted()
+    if any(write.now(interpreter) != write.after for write in writes):
+        kind.refused = "a launch that was made again wrote something else"
 
 
 # --- what Python sees of a value -------------------------------------------------------------

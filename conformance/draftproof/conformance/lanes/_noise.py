@@ -10,19 +10,25 @@ Every continuous number is an ideal uniform U on (0, 1) behind a chain of monoto
 Both are exact. What is looked at in any other way is not understood, and says so.
 Where a race has been guarded by a tiny constant (`u + 1e-10`, `clamp(min=1e-7)`), the guard
 is dropped and its effect on the law, at most the constant itself, is added to `slack`.
+
+Float32 and float64 are taken as ideal: what they round moves a continuous number a little. But a
+number that has been clamped or narrowed has *atoms*, points of positive probability, and there a
+rounding may decide a comparison. So where rounding matters a chain has `Nearly` steps, through
+which an edge is carried with all that it may be off: what comes out may contain no atom that was
+rounded, nor much probability.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from math import inf, isnan
 from typing import Any, TypeAlias
 
 from draftproof.conformance.precise import Extended, exp, is_infinite, log, softmax
 from draftproof.reference.chance import Chance
-from draftproof.reference.rational import ONE, ZERO, Rational, rational
+from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
 
 Range: TypeAlias = tuple[Extended, Extended]
 
@@ -31,6 +37,15 @@ _LARGEST_GUARD = rational("1/100000")
 
 # Uniform floats are multiples of 2**-24: half of that lies beyond either end of what is likely.
 _RARE = ONE / 2**25
+
+# Atoms may be on either side of an edge that have no more probability: of float32, 32 roundings.
+_LIGHT = ONE / 2**19
+
+# Rounding may move no more probability across an edge; `Nearly` counts a rounding 16 times.
+_MOST_MOVED = ONE / 2**10
+
+# More atoms than these are not looked at one by one.
+_FEW_ATOMS = 8
 
 LESS, AT_MOST, MORE, AT_LEAST = "<", "<=", ">", ">="
 _MIRRORED = {LESS: MORE, MORE: LESS, AT_MOST: AT_LEAST, AT_LEAST: AT_MOST}
@@ -133,6 +148,11 @@ class Affine:
         inverse = Affine(1 / self.scale, -self.shift / self.scale)
         return (relation if self.rising else _MIRRORED[relation]), inverse._at(edge)
 
+    def is_one_operation(self, kind: Nearly) -> bool:
+        """Return whether numbers of a kind are multiplied or added to, by a number of that kind."""
+        is_one = abs(self.scale) == 1 or self.shift == 0
+        return is_one and kind.holds(self.scale) and kind.holds(self.shift)
+
     def _at(self, value: Extended) -> Extended:
         if is_infinite(value):
             return value if self.rising else -value
@@ -220,6 +240,62 @@ class Clamp:
             return _from(relation, includes=False), -inf
         return relation, edge
 
+    def atoms(self, low: Extended, high: Extended) -> list[Rational] | None:
+        """Return the ends that lie in low..high."""
+        return [end for end in self.ends if low <= end <= high]
+
+    @property
+    def ends(self) -> set[Rational]:
+        """The ends that are finite."""
+        return {end for end in (self.low, self.high) if not is_infinite(end)}
+
+
+@dataclass(frozen=True)
+class Nearly:
+    """x -> x, as a float of `digits` significant bits that is taken as ideal.
+
+    The float is off by 16 roundings at most: operators round up to 4 ulps. `least` is the exponent
+    of the smallest normal float.
+    """
+
+    digits: int
+    least: int
+
+    rising = True
+
+    def image(self, low: Extended, high: Extended) -> Range:
+        return low, high
+
+    def widened(self, low: Extended, high: Extended) -> Range:
+        """Return the range, and beyond each end what it may be off, unless it can be exact."""
+        return (
+            low if is_infinite(low) or self.holds(low) else low - self.off(low),
+            high if is_infinite(high) or self.holds(high) else high + self.off(high),
+        )
+
+    def solve(self, relation: str, edge: Extended, _domain: Range) -> _Solved:
+        return relation, edge
+
+    def around(self, low: Extended, high: Extended) -> Range:
+        """Return low..high, and what a float may be off on either side."""
+        return (
+            low if is_infinite(low) else low - self.off(low),
+            high if is_infinite(high) else high + self.off(high),
+        )
+
+    def off(self, value: Rational) -> Rational:
+        """Return how far off a float may be."""
+        return abs(value) * rational(2) ** (4 - self.digits) + rational(2) ** self.least
+
+    def holds(self, value: Rational) -> bool:
+        """Return whether a number is such a float."""
+        if value == 0:
+            return True
+        odd = value.numerator // (value.numerator & -value.numerator)
+        is_dyadic = value.denominator & (value.denominator - 1) == 0
+        is_short = abs(odd).bit_length() <= self.digits
+        return bool(is_dyadic and is_short and abs(value) >= rational(2) ** self.least)
+
 
 @dataclass(frozen=True)
 class Rounded:
@@ -253,6 +329,21 @@ class Rounded:
         after = before + self._step(before, up=True)
         is_even = (before / self._step(before)).numerator % 2 == 0
         return _from(relation, includes=is_even), (before + after) / 2
+
+    def atoms(self, low: Extended, high: Extended) -> list[Rational] | None:
+        """Return the floats in low..high, None if there are more than a few."""
+        if max(abs(low), abs(high)) > self.most or is_infinite(low) or is_infinite(high):
+            return None
+        found: list[Rational] = []
+        atom = self._nearest(low)
+        if atom < low:
+            atom += self._step(atom, up=True)
+        while atom <= high:
+            if len(found) == _FEW_ATOMS:
+                return None
+            found.append(atom)
+            atom += self._step(atom, up=True)
+        return found
 
     @cached_property
     def _end(self) -> Extended:
@@ -289,7 +380,7 @@ def _from(relation: str, *, includes: bool) -> str:
 
 
 _Solved: TypeAlias = tuple[str, Extended]
-Step: TypeAlias = Affine | Log | Exp | Reciprocal | Clamp | Rounded
+Step: TypeAlias = Affine | Log | Exp | Reciprocal | Clamp | Nearly | Rounded
 
 
 @dataclass(frozen=True)
@@ -302,24 +393,56 @@ class Noise:
     """An interval that holds the number: what the steps make of 0 and 1."""
     likely: Range = field(default=(_RARE, ONE - _RARE), compare=False)
     """An interval outside of which it lies with a probability of no more than 2**-24."""
+    is_swamped: bool = False
+    """Whether rounding has left little of it: it has been added to a number that is far larger."""
 
     def afresh(self) -> Noise:
         """Return another number of the same law."""
-        return Noise(Uniform(), self.steps, self.range, self.likely)
+        return replace(self, uniform=Uniform())
+
+    def held(self, kind: Nearly) -> Noise:
+        """Return the number as a float that is taken as ideal.
+
+        It is swamped where one rounding is more than 2**-10 of the distance of its likely ends:
+        logits of 10**4 are not, beside Gumbel noise, which is some 20 wide.
+        """
+        noise = self.then(kind) if self._is_rounded else self
+        low, high = noise.likely
+        if is_infinite(low) or is_infinite(high) or low == high:
+            return noise
+        rounding = max(abs(low), abs(high)) / rational(2) ** kind.digits
+        is_swamped = noise.is_swamped or rounding > (high - low) * _MOST_MOVED
+        return replace(noise, is_swamped=is_swamped)
+
+    @property
+    def has_atoms(self) -> bool:
+        """True if there are points of more than little probability."""
+        return _has_atoms(self.steps)
+
+    @property
+    def _is_rounded(self) -> bool:
+        """True if rounding may matter: at an atom, or where much lies at a constant's side.
+
+        A uniform number lies everywhere alike, and is swamped or not.
+        """
+        match self.steps:
+            case [_, *_, Affine(shift=shift)] if shift != 0:
+                return True
+        return self.has_atoms
 
     def then(self, *steps: Step) -> Noise:
         """Return the number after further steps; two affine steps in a row become one."""
         chain, inside, likely = list(self.steps), self.range, self.likely
         for step in steps:
-            inside, likely = step.image(*inside), step.image(*likely)
+            inside, likely = _image(chain, step, inside), step.image(*likely)
             last = chain[-1] if chain else None
             if isinstance(step, Affine) and isinstance(last, Affine):
                 chain[-1] = Affine(step.scale * last.scale, step.scale * last.shift + step.shift)
-            else:
+            elif step != last or not isinstance(step, Nearly):
                 chain.append(step)
             if chain[-1] == Affine(ONE, ZERO):
                 chain.pop()
-        return Noise(self.uniform, tuple(chain), inside, likely)
+        return Noise(self.uniform, tuple(chain), inside, likely, self.is_swamped)
 
     def can_be(self, value: Extended) -> bool:
         """Return whether the number is this end of its range with positive probability."""
@@ -329,12 +452,10 @@ class Noise:
     @property
     def can_be_nan(self) -> bool:
         """True if it may be no number: the logarithm of one below 0."""
-        inside: Range = (ZERO, ONE)
-        for step in self.steps:
-            if isinstance(step, Log) and inside[0] < 0:
-                return True
-            inside = step.image(*inside)
-        return False
+        return any(
+            isinstance(step, Log) and domain[0] < 0
+            for step, domain in zip(self.steps, self._domains, strict=False)
+        )
 
     def compare(self, relation: str, edge: Extended, world: World) -> bool:
         """Decide `self relation edge`. Events of probability zero do not happen."""
@@ -348,17 +469,134 @@ class Noise:
         `relation` is one of the order: it begins where the number rises with the uniform one and
         the relation is "more", or both are the other way.
         """
-        domains: list[Range] = [(ZERO, ONE)]
-        for step in self.steps:
-            domains.append(step.image(*domains[-1]))
-        chain = [*zip(reversed(self.steps), reversed(domains[:-1]), strict=True)]
+        if self.is_swamped:
+            raise NotUnderstood("compares noise that rounding has swamped")
         ends, last = [], relation
         for edge in edges:
-            last = relation
-            for step, domain in chain:
-                last, edge = step.solve(last, edge, domain)
-            ends.append(edge)
+            if self._has_roundings:
+                self._require_sure(relation, edge)
+            last, end = self._before(len(self.steps), relation, edge)
+            ends.append(end)
         return Thresholds(ends, is_rising=last in (MORE, AT_LEAST))
+
+    @cached_property
+    def _has_roundings(self) -> bool:
+        return any(isinstance(step, Nearly) for step in self.steps)
+
+    @cached_property
+    def _domains(self) -> list[Range]:
+        """An interval that holds the number before each step, and after the last."""
+        domains: list[Range] = [(ZERO, ONE)]
+        for place, step in enumerate(self.steps):
+            domains.append(_image(self.steps[:place], step, domains[-1]))
+        return domains
+
+    def _before(self, count: int, relation: str, edge: Extended) -> _Solved:
+        """Return the relation and the edge of the uniform number for those after some steps."""
+        for place in reversed(range(count)):
+            relation, edge = self.steps[place].solve(relation, edge, self._domains[place])
+        return relation, edge
+
+    def _require_sure(self, relation: str, edge: Extended) -> None:
+        """Require that rounding decides a comparison with next to no probability."""
+        low = high = edge
+        for place in reversed(range(len(self.steps))):
+            step = self.steps[place]
+            if isinstance(step, Nearly):
+                low, high = step.around(low, high)
+                continue
+            if isinstance(step, (Clamp, Rounded)) and low < high:
+                self._require_exact(place, low, high)
+            domain = self._domains[place]
+            if isinstance(step, Clamp):
+                low, high = step.image(low, high)
+            else:
+                ends = [step.solve(relation, end, domain)[1] for end in (low, high)]
+                low, high = min(ends), max(ends)
+            relation, edge = step.solve(relation, edge, domain)
+            if isinstance(step, Rounded):
+                # Whatever comes out of it is an atom.
+                low = high = edge
+        if min(high, ONE) - max(low, ZERO) > _MOST_MOVED:
+            raise NotUnderstood("compares noise where rounding decides")
+
+    def _require_exact(self, place: int, low: Extended, high: Extended) -> None:
+        """Require of the atoms in low..high that they are never rounded, or light."""
+        step = self.steps[place]
+        assert isinstance(step, (Clamp, Rounded))
+        atoms = step.atoms(low, high)
+        if atoms is None:
+            mass = self._mass(place, low, high)
+            if low <= ZERO <= high and self._is_exact(place, ZERO):
+                mass -= self._mass(place, ZERO, ZERO)
+            is_sure = mass <= _LIGHT
+        else:
+            is_sure = all(
+                self._is_exact(place, atom) or self._mass(place, atom, atom) <= _LIGHT
+                for atom in atoms
+            )
+        if not is_sure:
+            raise NotUnderstood("compares noise where the rounding of one number decides")
+
+    def _mass(self, place: int, low: Extended, high: Extended) -> Rational:
+        """Return the probability that the number is in low..high after the step at a place."""
+        pairs = (LESS, low), (AT_MOST, high)
+        ends = [min(max(self._before(place + 1, *pair)[1], ZERO), ONE) for pair in pairs]
+        mass: Rational = abs(ends[1] - ends[0])
+        return mass
+
+    def _is_exact(self, place: int, atom: Extended) -> bool:
+        """Return whether nothing is rounded that becomes of what a step at a place makes `atom`."""
+        since: list[Step] = []
+        for step in self.steps[place + 1 :]:
+            is_log_of_zero = isinstance(step, Log) and atom == 0
+            atom = -inf if is_log_of_zero else step.image(atom, atom)[0]
+            since.append(step)
+            if isinstance(step, Nearly):
+                made = [each for each in since if isinstance(each, Affine)]
+                is_held = is_infinite(atom) or step.holds(atom)
+                if not is_held or not all(each.is_one_operation(step) for each in made):
+                    return False
+            if isinstance(step, (Nearly, Rounded)):
+                since.clear()
+        return True
+
+
+def _image(before: Sequence[Step], step: Step, inside: Range) -> Range:
+    """Return an interval that holds the number after a step, from the one before.
+
+    What is rounded at an end matters if the number can be there.
+    """
+    if isinstance(step, Nearly) and _has_atoms(tuple(before)):
+        return step.widened(*inside)
+    return step.image(*inside)
+
+
+def _has_atoms(steps: tuple[Step, ...]) -> bool:
+    """Return whether there are points of more than little probability after some steps."""
+    last = max(
+        (i for i, step in enumerate(steps) if isinstance(step, (Clamp, Rounded))), default=-1
+    )
+    return last >= 0 and _weighs(steps[: last + 1])
+
+
+@lru_cache(maxsize=4096)
+def _weighs(steps: tuple[Step, ...]) -> bool:
+    """Return whether a step that rounds or clamps makes points of more than little probability.
+
+    So it is where nobody can tell.
+    """
+    noise = Noise(SPENT, steps)
+
+    def weighs(place: int, step: Step) -> bool:
+        if not isinstance(step, Clamp):
+            return isinstance(step, Rounded)
+        return any(noise._mass(place, end, end) > _LIGHT for end in step.ends)
+
+    try:
+        return any(weighs(place, step) for place, step in enumerate(steps))
+    except NotUnderstood:
+        return True
 
 
 @dataclass(frozen=True)
@@ -428,9 +666,19 @@ def ranking(contenders: Sequence[Noise | float], *, largest: bool) -> tuple[Rank
         raise NotUnderstood("races noise against a known number that always wins")
     behind.sort(key=lambda i: (isnan(known[i]), known[i]), reverse=largest)
     rates, slack = _rates(list(noises.values()), largest=largest)
+    if any(noise.is_swamped for noise in noises.values()):
+        _require_sure_winner(list(noises.values()), rates)
     ringing = {i: rate for i, rate in zip(noises, rates, strict=True) if rate > 0}
     silent = [i for i in noises if i not in ringing]
     return Ranking(ringing, (*silent, *behind), tuple(noises.values())), slack
+
+
+def _require_sure_winner(noises: Sequence[Noise], rates: Sequence[Rational]) -> None:
+    """Require that no swamped noise is one of several that may win a race."""
+    likely = _RARE * total(rates)
+    rivals = [noise for noise, rate in zip(noises, rates, strict=True) if rate > likely]
+    if len(rivals) > 1 and any(noise.is_swamped for noise in rivals):
+        raise NotUnderstood("races noise that rounding has swamped")
 
 
 def _rates(noises: Sequence[Noise], *, largest: bool) -> tuple[list[Rational], Rational]:
@@ -439,7 +687,7 @@ def _rates(noises: Sequence[Noise], *, largest: bool) -> tuple[list[Rational], R
     # A monotone function of all contenders alike does not change who is ahead of whom.
     while chains[0] and all(chain and chain[-1] == chains[0][-1] for chain in chains):
         # The others may make a tie of two numbers, or no number of one.
-        if not isinstance(chains[0][-1], (Affine, Exp, Reciprocal)):
+        if not isinstance(chains[0][-1], (Affine, Exp, Nearly, Reciprocal)):
             break
         largest ^= not chains[0][-1].rising
         for chain in chains:
@@ -494,6 +742,8 @@ def _reduced(chain: Sequence[Step]) -> _Form:
 def _after(form: _Form, step: Step) -> _Form:
     kind, shift, scale, slack = form.kind, form.shift, form.scale, form.slack
     match step:
+        case Nearly():
+            return form
         case Affine() if kind != "inverse clock" or step.shift == 0:
             return _Form(kind, step.scale * shift + step.shift, step.scale * scale, slack)
         case Log() if kind == "uniform":

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from draftproof.conformance.lanes._choice import Bins, Choice, Image, Listed, Winner, coin
-from draftproof.conformance.lanes._drawn import drawn
+from draftproof.conformance.lanes._drawn import drawn, has_generator
 from draftproof.conformance.lanes._identity import Identities
 from draftproof.conformance.lanes._noise import (
     AT_LEAST,
@@ -32,6 +32,7 @@ from draftproof.conformance.lanes._noise import (
     Clamp,
     Exp,
     Log,
+    Nearly,
     Noise,
     NotUnderstood,
     Ranking,
@@ -41,7 +42,7 @@ from draftproof.conformance.lanes._noise import (
     ranking,
 )
 from draftproof.conformance.lanes._streams import Rewound, Streams
-from draftproof.conformance.lanes._torchs import ran
+from draftproof.conformance.lanes._torchs import Torchs, ran
 from draftproof.conformance.precise import extended, is_infinite, log
 from draftproof.reference.chance import distribution
 from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational
@@ -52,6 +53,8 @@ _NARROW = {
     torch.float16: Rounded(11, -24, exactly(torch.finfo(torch.float16).max)),
     torch.bfloat16: Rounded(8, -133, exactly(torch.finfo(torch.bfloat16).max)),
 }
+
+_NEARLY = {torch.float32: Nearly(24, -126), torch.float64: Nearly(53, -1022)}
 
 # While a program runs, torch's own is a generator that must not be seeded.
 _Generator = torch.Generator
@@ -146,7 +149,7 @@ class Interpreter:
 
     `settle` makes the choices in a tensor ordinary numbers. `slacks` has the rankings whose law is
     off, and by how much. Where nobody has looked yet, memory has the placeholder, if one is given,
-    or else whatever it is that operators leave there: no run may depend on it.
+    and 1 for choices, or else whatever it is that operators leave there: no run may depend on it.
     """
 
     def __init__(
@@ -175,6 +178,8 @@ class Interpreter:
             raise NotUnderstood("is none of torch's own operators: it may draw, or read, unseen")
         name, is_random, _ = _traits(func)
         if name in _DRAWS:
+            if not has_generator(args, kwargs):
+                raise NotUnderstood("draws on a device that has no generator")
             try:
                 self.streams.draw(_bound(func, args, kwargs).get("generator"))
             except Rewound as reason:
@@ -338,19 +343,42 @@ class Interpreter:
         id_outs = {name: torch.empty(0, dtype=torch.int64) for name in _written(func, kwargs)}
         try:
             ids = func(*id_args, **{**kwargs, **id_outs})
-        except Exception:
-            # What was written in place before it failed is written.
-            if func._schema.name.endswith("_"):
-                self._attach(args[0], id_args[0])
-            ran(func, args, kwargs)
+        except Exception as failure:
+            self._fail(func, args, kwargs, id_args[0], failure)
             raise
         out = ran(func, args, kwargs)
         sources = self.identities.among(tensors_in(args[i] for i in moved if i < len(args)))
         for source in sources:
-            if source.dtype is not out.dtype and not self._fits(source, out.dtype):
-                raise NotUnderstood("moves random numbers into a narrower type")
+            if source.dtype is not out.dtype:
+                ids = self._moved_into(out.dtype, source, ids)
         self._attach(out, ids)
         return out
+
+    def _fail(self, func: OpOverload, args: Any, kwargs: Any, ids: Any, failure: Exception) -> None:
+        """Raise what torch raises where an operator fails on `ids` that stand for its first tensor.
+
+        What was written in place before it failed is written, if it failed for the same reason.
+        """
+        try:
+            ran(func, args, kwargs)
+        except Torchs as torchs:
+            is_same = (type(torchs.error), str(torchs.error)) == (type(failure), str(failure))
+            if func._schema.name.endswith("_"):
+                if not is_same:
+                    raise NotUnderstood("fails, and may have moved noise before") from None
+                self._attach(args[0], ids)
+            raise
+
+    def _moved_into(self, dtype: torch.dtype, source: Tensor, ids: Tensor) -> Tensor:
+        """Return ids of elements some of which were moved from a tensor into another type."""
+        if not self._fits(source, dtype):
+            raise NotUnderstood("moves random numbers into a narrower type")
+        held = {
+            self._id(each): self._id(_held(each, dtype))
+            for each in self.identities.numbers(source)
+            if isinstance(each, Noise)
+        }
+        return _each(ids, lambda _, identity: held.get(identity, identity))
 
     def _fits(self, source: Tensor, dtype: torch.dtype) -> bool:
         """Return whether random numbers are in `dtype` what they are in the tensor."""
@@ -647,6 +675,9 @@ class Interpreter:
             noises = [c for c in contenders if not isinstance(c, Choice)]
             self._rankings[key] = ranking(noises, largest=largest)
         found, slack = self._rankings[key]
+        swamped = [c for c in contenders if isinstance(c, Noise) and c.is_swamped]
+        if swamped and 1 < count > len(contenders) - len(swamped):
+            raise NotUnderstood("orders noise that rounding has swamped")
         if name == "topk":
             self._require_no_tie(found, known, count)
         if slack:
@@ -683,6 +714,8 @@ class Interpreter:
         def image(place: int, identity: int) -> int:
             noise = self.identities.number(identity)
             assert isinstance(noise, Noise)
+            if noise.is_swamped:
+                raise NotUnderstood("searches noise that rounding has swamped")
             return self._id(Choice.of(Bins(noise, rows[place // row_length].numpy(), relation)))
 
         self._attach(out, _each(ids, image))
@@ -694,8 +727,10 @@ class Interpreter:
         """Declare what the tensor's elements are; at once, where others see its memory."""
         self.identities.attach(tensor, ids)
         if self._placeholder is not None and ids.any():
+            # Choices are 0 in other runs.
+            shown = self._placeholder if self.identities.has_noise(tensor) else 1
             with torch.inference_mode():
-                tensor.detach().masked_fill_(ids != 0, self._placeholder)
+                tensor.detach().masked_fill_(ids != 0, shown)
         if self.identities.is_exposed(tensor):
             self._ordinary([tensor])
 
@@ -769,7 +804,10 @@ class _Operation:
 
     def weight(self, sign: int) -> float:
         """Return sign * alpha, of which an integer 0 is positive."""
-        return float(sign * self.given.get("alpha", 1))
+        alpha = self.given.get("alpha", 1)
+        if self.noise.has_atoms and abs(alpha) != 1:
+            raise NotUnderstood("computes noise that has atoms of what is rounded on the way")
+        return float(sign * alpha)
 
     def subtract_reversed(self) -> Noise | float:
         """Return other - alpha * self, as rsub does."""
@@ -1016,7 +1054,7 @@ def _held(noise: Noise, dtype: torch.dtype) -> Noise:
     """Return noise as a type holds it: rounded, or as it is, where that is taken as ideal."""
     if dtype in _NARROW:
         return noise.then(_NARROW[dtype])
-    if dtype not in (torch.float32, torch.float64):
+    if dtype not in _NEARLY:
         raise NotUnderstood("makes noise a number of a type whose rounding is not known")
     least, most = _extent(dtype)
     for end in noise.likely:
@@ -1024,7 +1062,7 @@ def _held(noise: Noise, dtype: torch.dtype) -> Noise:
         is_infinity = is_infinite(end) and (noise.can_be(end) or noise.can_be_nan)
         if end != 0 and not is_infinity and not least <= abs(end) <= most:
             raise NotUnderstood(f"makes noise too large, or too small, for {dtype}")
-    return noise
+    return noise.held(_NEARLY[dtype])
 
 
 @cache

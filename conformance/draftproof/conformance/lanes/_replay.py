@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import zip_longest
-from typing import Any, Protocol, TypeAlias
+from itertools import cycle, zip_longest
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
@@ -38,6 +38,8 @@ from draftproof.reference.chance import (
     probability,
 )
 from draftproof.reference.rational import Rational, total
+
+Found = TypeVar("Found")
 
 MOST_CHOICES = 2_000
 """More choices than this in one run are a loop that may go on for ever.
@@ -154,12 +156,15 @@ class Made:
     """Of all the answers, or of those of all runs that came to the same with the same memory."""
     count: int = 1
     """How many runs it stands for."""
+    has_scalars: bool = False
+    """Whether it took a number out of torch."""
 
 
 class Replays:
     """Runs a program under one chance after another.
 
     Other runs of the program may have had the identities before: what they have kept is told by it.
+    Runs that are made again have noise shown as the next of `placeholders`.
     """
 
     def __init__(
@@ -168,9 +173,11 @@ class Replays:
         most_runs: int,
         identities: Identities | None = None,
         *,
+        placeholders: Iterator[int] | None = None,
         read: Read = readings,
     ) -> None:
         self._program = program
+        self._placeholders = placeholders or every_placeholder()
         self._read = read
         self._most_runs = most_runs
         self._identities = identities or Identities()
@@ -197,11 +204,12 @@ class Replays:
         comes to the same has read none of it past the operators.
         """
         before, self._outcomes = self._outcomes, 0
+        placeholder = next(self._placeholders)
         try:
-            return self._run(Replay(answers), placeholder=1)
+            return self._run(Replay(answers), placeholder)
         except _ScalarsMet:
             self._has_scalars = True
-            return self._run(Replay(answers), placeholder=1)
+            return self._run(Replay(answers), placeholder)
         finally:
             self._outcomes = before
 
@@ -253,7 +261,14 @@ class Replays:
             raise run.dispatch.blinded("the program's result", reason) from None
         slack = total(run.interpreter.slacks.values())
         answers, foreign = tuple(replay.given), run.interpreter.streams.foreign
-        return Made(answers, reading, foreign, slack, probability(answers))
+        return Made(
+            answers,
+            reading,
+            foreign,
+            slack,
+            probability(answers),
+            has_scalars=run.has_scalars,
+        )
 
     @contextlib.contextmanager
     def _passing_for_floats(self, refused: list[OpaqueRandomness]) -> Iterator[None]:
@@ -271,9 +286,22 @@ class Replays:
             raise
 
 
+def every_placeholder() -> Iterator[int]:
+    """Return what noise is shown as in runs that are made again: by turns below and above others.
+
+    In all other runs it is no number, which is neither.
+    """
+    return cycle((0, 1))
+
+
 def is_made_again(count: int) -> bool:
     """Return whether the run of this number, of those that go alone, is made again: 1, 2, 4, ..."""
     return count & (count - 1) == 0
+
+
+def thorough(again: Sequence[Found]) -> Sequence[Found]:
+    """Return what is made again, a single run twice: so that each placeholder has its turn."""
+    return [*again, *again] if len(again) == 1 else again
 
 
 class Disagreement(OpaqueRandomness):

@@ -21,10 +21,12 @@ from draftproof.conformance.lanes._replay import (
     Read,
     Reading,
     Replays,
+    every_placeholder,
     is_made_again,
     readings,
     require_lasting,
     require_same,
+    thorough,
 )
 from draftproof.conformance.lanes._run import Run
 from draftproof.conformance.lanes._split import NotTogether, address
@@ -62,6 +64,7 @@ class Walks:
         self._waiting: list[list[Run]] = []
         self._walk: Walk | None = None
         self._identities = Identities()
+        self._placeholders = every_placeholder()
 
     def runs(self) -> list[list[Made]]:
         """Return the runs on each subject, in the order of their answers.
@@ -75,7 +78,7 @@ class Walks:
         ]
         while self._waiting:
             self._walk_through(self._waiting.pop(0))
-        for subject, made in self._samples:
+        for subject, made in thorough(self._samples):
             self._require_again(subject, made)
         return [sorted(own, key=_order) for own in self._found]
 
@@ -95,7 +98,13 @@ class Walks:
         def program() -> Any:
             return self._program(cloned(self._subjects[subject]))
 
-        return Replays(program, self._most_runs, self._identities, read=self._read)
+        return Replays(
+            program,
+            self._most_runs,
+            self._identities,
+            placeholders=self._placeholders,
+            read=self._read,
+        )
 
     def _walk_through(self, starts: Sequence[Run]) -> None:
         """Walk the program for some runs, as far as they go together."""

@@ -49,11 +49,13 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from typing import Any, Generic, TypeVar
 
 from draftproof.conformance.lanes import _foreign as foreign
 from draftproof.conformance.lanes._confirm import confirmed
 from draftproof.conformance.lanes._interpreted import patched_once
+from draftproof.conformance.lanes._launches import interpreted
 from draftproof.conformance.lanes._race import Search
 from draftproof.conformance.lanes._search import (
     Node,
@@ -186,15 +188,23 @@ def hold_probed(
 ) -> None:
     """Hold a law that this lane computed against real runs, if that is asked for.
 
-    `verify(n)` runs the program once on n rows, each of which has that law.
+    `verify(n)` runs the program once on n rows, each of which has that law. One in `_INTERPRETED`
+    of the calls of one row makes no launch of a kernel from a recording.
     """
+    calls = count()
+
+    def one() -> Any:
+        is_plain = next(calls) % _INTERPRETED == 0
+        with interpreted() if is_plain else contextlib.nullcontext():
+            return verify(1)[0]
+
     with _one_thread(), _uncompiled(), patched_once():
         hold(
             law,
             slack=slack,
             alone=_ALONE if batched else _REAL,
             rows=_REAL,
-            one=lambda: verify(1)[0],
+            one=one,
             many=(lambda rows: Counter(verify(rows))) if batched else None,
         )
 
@@ -202,6 +212,9 @@ def hold_probed(
 # A law is probed by a thousand rows and more: so many real ones are a tenth at most, and where they
 # are those of one call, so are two calls of one row: a campaign has hundreds of laws.
 _REAL, _ALONE = 128, 2
+
+# Interpreting takes ten times as long as a recording.
+_INTERPRETED = 8
 
 
 @dataclass(frozen=True)

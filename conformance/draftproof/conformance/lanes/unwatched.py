@@ -56,7 +56,7 @@ times among a dozen tokens, is off by less than a thousand roundings.
 _LOOSE = rational("1/1024")
 """A law that is known no better than that is not held against anything."""
 
-_MOST = 4096
+MOST = 4096
 """Runs of one law are no more than that, however many times as many are made."""
 
 _Counts = NDArray[numpy.int64]
@@ -72,7 +72,7 @@ class Held:
 
     random: numpy.random.Generator
     times: int | None = None
-    """So many times as many runs as are usual, up to `_MOST` of a law; None: as many."""
+    """So many times as many runs as are usual, up to `MOST` of a law; None: as many."""
     alone: _Counts = field(default_factory=_nothing)
     """Of calls as they were watched: of one row, where the law is that of a row."""
     rows: _Counts = field(default_factory=_nothing)
@@ -158,7 +158,7 @@ def hold(
     try:
         with seeded(int(held.random.integers(2**63))):
             if held.times is not None:
-                alone, rows = (min(each * held.times, _MOST) for each in (alone, rows))
+                alone, rows = (min(each * held.times, MOST) for each in (alone, rows))
             by_rows = many(rows) if many is not None else {}
             by_calls = Counter(one() for _ in range(alone))
     finally:
