@@ -104,18 +104,20 @@ class Run:
             *(_differing(each.run.world, each.lead.world) for each in self.joined),
         )
 
-    @property
+    @cached_property
     def longest(self) -> int:
         """How many answers any of the runs has given, for which it stands."""
-        return max(
-            [
-                len(self.given),
-                *(
-                    each.run.longest + len(self.given) - len(each.lead.given)
-                    for each in self.joined
-                ),
-            ]
-        )
+        others = [each.run.longest - len(each.lead.given) for each in self.joined]
+        return len(self.given) + max([0, *others])
+
+    @property
+    def last_answers(self) -> tuple[Answer, ...]:
+        """The answers of a run that it stands for: of one that joined last of all."""
+        run, since = self, tuple[Answer, ...]()
+        while run.joined:
+            last = run.joined[-1]
+            run, since = last.run, (*run.given[len(last.lead.given) :], *since)
+        return (*run.answers, *since)
 
     def parted(self) -> Iterator[Run]:
         """Yield each run for which it stands, by itself."""

@@ -137,8 +137,7 @@ class Walks:
             self._alone[runs[0][0].subject] += 1
             again = {0} if is_made_again(self._alone[runs[0][0].subject]) else set()
         for run, made in (runs[number] for number in again):
-            *_, last = run.every_answers()
-            self._samples.append((run.subject, replace(made, answers=last)))
+            self._samples.append((run.subject, replace(made, answers=run.last_answers)))
         self._waiting += walk.left
         self._walk = None
 
