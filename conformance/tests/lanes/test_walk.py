@@ -388,6 +388,16 @@ def test_runs_of_one_memory_are_few() -> None:
     assert total(run.probability for run in runs) == 1
 
 
+def test_runs_that_a_look_leaves_behind_go_on_as_one_again() -> None:
+    def program(p: Tensor) -> Any:
+        count, _ = counts_coins(p)
+        return "odd" if count % 2 else "even"
+
+    (runs,) = Walks(program, [Q], MOST_RUNS).runs()
+    assert [run.count for run in runs] == [32, 32]
+    assert together(program, [P, Q]) == each_by_itself(program, [P, Q])
+
+
 def test_runs_that_know_other_things_part_where_it_matters() -> None:
     def program(p: Tensor) -> Any:
         count, coins = counts_coins(p)

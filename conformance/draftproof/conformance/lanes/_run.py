@@ -31,10 +31,10 @@ class Joined:
     lead: Run
     """As it stood then, too."""
 
-    def answers_of(self, lead: Run) -> Iterator[tuple[Answer, ...]]:
-        """Yield the answers of each run that came with it, where `lead` stands."""
+    def given(self, lead: Run) -> Iterator[tuple[Answer, ...]]:
+        """Yield what each run has answered that came with it, where `lead` stands."""
         since = lead.given[len(self.lead.given) :]
-        return ((*answers, *since) for answers in self.run.every_answers())
+        return ((*given, *since) for given in self.run.every_given())
 
     def part(self, lead: Run) -> Iterator[Run]:
         """Yield each run that came with it, where `lead` stands."""
@@ -72,9 +72,9 @@ class Run:
         return [answer for _, answer in self.answers]
 
     @property
-    def is_told_all(self) -> bool:
-        """Whether it has given all the answers that it was told to give."""
-        return len(self.told) <= len(self.given)
+    def left(self) -> tuple[Answer, ...]:
+        """The answers that it was told to give, and has not given."""
+        return self.told[len(self.given) :]
 
     # --- together with the runs that it leads ------------------------------------------------
 
@@ -113,11 +113,11 @@ class Run:
     @property
     def last_answers(self) -> tuple[Answer, ...]:
         """The answers of a run that it stands for: of one that joined last of all."""
-        run, since = self, tuple[Answer, ...]()
+        run, since = self, self.left
         while run.joined:
             last = run.joined[-1]
             run, since = last.run, (*run.given[len(last.lead.given) :], *since)
-        return (*run.answers, *since)
+        return (*run.given, *since)
 
     def parted(self) -> Iterator[Run]:
         """Yield each run for which it stands, by itself."""
@@ -125,16 +125,16 @@ class Run:
         for each in self.joined:
             yield from each.part(self)
 
-    def every_answers(self) -> Iterator[tuple[Answer, ...]]:
-        """Yield the answers of each run for which it stands."""
-        yield self.answers
+    def every_given(self) -> Iterator[tuple[Answer, ...]]:
+        """Yield what each run has answered for which it stands."""
+        yield self.given
         for each in self.joined:
-            yield from each.answers_of(self)
+            yield from each.given(self)
 
     def begun(self) -> Iterator[Run]:
         """Yield each run for which it stands, as a later walk begins it."""
-        for answers in self.every_answers():
-            yield Run(self.subject, World(Replay()), answers)
+        for given in self.every_given():
+            yield Run(self.subject, World(Replay()), (*given, *self.left))
 
     def asking(self, ask: Callable[[World], Found]) -> Iterator[tuple[Run, Found]]:
         """Yield what is found by asking the world of each run for which it stands, with the run.
@@ -159,8 +159,7 @@ class Run:
 
     def decided(self, choices: Collection[Choice]) -> Iterator[tuple[Run, tuple[int, ...]]]:
         """Yield what becomes of the run for each way to decide choices, and the decisions."""
-        left = self.told[len(self.given) :]
-        for run, ways in self.asking(lambda world: _ways(world, choices, left)):
+        for run, ways in self.asking(lambda world: _ways(world, choices, self.left)):
             for chance, world, values in ways:
                 child = replace(run, world=world, given=(*run.given, *chance.given))
                 if child.longest > MOST_CHOICES:

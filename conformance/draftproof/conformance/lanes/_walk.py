@@ -441,10 +441,7 @@ class Walk:
             counts[run.subject] += sum(each.run.count for each in own)
             if counts[run.subject] > self._most_runs:
                 raise TooManyRuns(f"the program has more than {self._most_runs} random outcomes")
-        self.left += [
-            [begun for each in become[at : at + MOST_TOGETHER] for begun in each.run.begun()]
-            for at in range(MOST_TOGETHER, len(become), MOST_TOGETHER)
-        ]
+        self._leave([each.run for each in become[MOST_TOGETHER:]])
         become = become[:MOST_TOGETHER]
         keys = dict.fromkeys(each.key for each in wanted.values())
         parted = [(key, *self._parted(key, become)) for key in keys]
@@ -585,14 +582,8 @@ class Walk:
         """
         of, first = classes(kinds)
         for other in range(1, len(first)):
-            self.left.append(
-                [
-                    begun
-                    for run, own in zip(self.runs, of, strict=True)
-                    if own == other
-                    for begun in run.begun()
-                ]
-            )
+            left = [run for run, own in zip(self.runs, of, strict=True) if own == other]
+            self._leave(left)
         kept = [number for number, own in enumerate(of) if own == 0]
         self.runs = [self.runs[number] for number in kept]
         return self._take(kept, of if more is None else more)
@@ -608,14 +599,19 @@ class Walk:
         memory, _ = self._partitions.product([of, *(each.of for each in self._splits.values())])
         groups: dict[Hashable, list[int]] = {}
         for number, (run, own) in enumerate(zip(self.runs, memory, strict=True)):
-            slacks = frozenset(run.slacks.items())
-            kind = (run.subject, own, slacks) if run.is_told_all else (number,)
+            kind = run.subject, own, run.left, frozenset(run.slacks.items())
             groups.setdefault(kind, []).append(number)
         if len(groups) == len(self.runs):
             return of, dict(wanted)
         self.runs = [led([self.runs[number] for number in group]) for group in groups.values()]
         taken = self._take([group[0] for group in groups.values()], of)
         return taken.of, {now: wanted[was] for now, was in enumerate(taken.were) if was in wanted}
+
+    def _leave(self, runs: Sequence[Run]) -> None:
+        """Leave runs, which agree so far, to later walks."""
+        begun = [each for run in runs for each in run.begun()]
+        starts = range(0, len(begun), MOST_TOGETHER)
+        self.left += [begun[at : at + MOST_TOGETHER] for at in starts]
 
     def _take(self, were: Sequence[int], more: Classes) -> Taken:
         """Let run i have what run `were[i]` had; return what becomes of one more partition."""
