@@ -27,7 +27,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -190,11 +189,15 @@ _PROGRAMS: dict[str, Callable[[], None]] = {
 }
 
 
-@contextmanager
-def programs() -> Iterator[Path]:
-    """Yield a folder with the programs that pages call, as this Python has them."""
+@cache
+def programs() -> Path:
+    """Return a folder with the programs that pages call, as this Python has them.
+
+    It is there as long as this process runs.
+    """
     # The path of a socket has a hundred characters at most.
     folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder)
     place = folder / "socket"
     for name in _PROGRAMS:
         text = _CLIENT.format(python=sys.executable, place=str(place), name=name)
@@ -206,22 +209,11 @@ def programs() -> Iterator[Path]:
         stdout=subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
-    try:
-        if server.stdout is None or not server.stdout.readline():
-            raise RuntimeError("the programs that pages call could not be started")
-        yield folder
-    finally:
-        server.kill()
-        server.communicate()
-        shutil.rmtree(folder)
-
-
-@cache
-def started_programs() -> Path:
-    """Return a folder with the programs, for as long as this process runs."""
-    stack = ExitStack()
-    atexit.register(stack.close)
-    return stack.enter_context(programs())
+    atexit.register(server.communicate)
+    atexit.register(server.kill)
+    if server.stdout is None or not server.stdout.readline():
+        raise RuntimeError("the programs that pages call could not be started")
+    return folder
 
 
 def _serve(place: str) -> None:

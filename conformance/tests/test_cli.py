@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from telling import started_programs
+from telling import programs
 
 from draftproof.conformance import campaign, cli
 from draftproof.conformance.cli import EXIT_CODES
@@ -36,7 +36,7 @@ FEW = ("--mode", "quick", "--case", "generic.v2.l1", "--case", "generic.v2.l2")
 
 def draftproof(*arguments: str, cwd: Path, stdin: str | None = None, **environment: str) -> Any:
     """Run the command in a process of its own, which has imported torch already."""
-    program = [str(started_programs() / "draftproof"), *arguments]
+    program = [str(programs() / "draftproof"), *arguments]
     return _ran(program, cwd, stdin, environment)
 
 

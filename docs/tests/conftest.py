@@ -18,7 +18,7 @@ PAGES = Path(__file__).parents[1] / "pages"
 @pytest.fixture(scope="session")
 def programs() -> Path:
     """A folder with draftproof, pytest and python."""
-    return telling.started_programs()
+    return telling.programs()
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from draftproof.conformance.campaign import Campaign, work_of
 from draftproof.conformance.execution import Work, judged
 from draftproof.conformance.lanes.sample import drawn
 from draftproof.conformance.loading import load_adapter
-from draftproof.conformance.workers import Workers, working
+from draftproof.conformance.workers import Over, Workers, working
 
 SECONDS = 5.0
 """As long are tasks timed, but for the last one."""
@@ -51,10 +51,11 @@ def forecast(
         kinds.setdefault(task.requirements, []).append(index)
     took: dict[tuple[str, ...], list[float]] = {}
     began = monotonic()
-    for kind, index in _in_turn(kinds):
-        took.setdefault(kind, []).append(_timed(work, index))
-        if monotonic() - began > seconds:
-            break
+    with working(Workers()) as over:
+        for kind, index in _in_turn(kinds):
+            took.setdefault(kind, []).append(_timed(work, index, over))
+            if monotonic() - began > seconds:
+                break
     each = [*chain.from_iterable(took.values())]
     usual = sum(each) / max(len(each), 1)
     known = {kind: sum(own) / len(own) for kind, own in took.items()}
@@ -81,7 +82,7 @@ def _halves(tasks: Sequence[int]) -> Iterator[int]:
             parts += [part[:middle], part[middle + 1 :]]
 
 
-def _timed(work: Work, index: int) -> float:
+def _timed(work: Work, index: int, over: Over) -> float:
     """Return how many seconds a task takes."""
     began = monotonic()
     sampling = work.sampling(index)
@@ -91,7 +92,6 @@ def _timed(work: Work, index: int) -> float:
         batches = [size for share in course.shares for size in share]
         return (monotonic() - began) * sum(batches) / batches[0]
     alone = replace(work, tasks=[work.tasks[index]])
-    with working(Workers()) as over:
-        for _ in judged(alone, known=(), keep=lambda _: None, over=over):
-            pass
+    for _ in judged(alone, known=(), keep=lambda _: None, over=over):
+        pass
     return monotonic() - began

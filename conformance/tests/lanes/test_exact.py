@@ -727,7 +727,7 @@ def test_narrow_arithmetic_is_torchs(dtype: torch.dtype, one: int, name: str) ->
 
 
 ROUNDED_ANYHOW = {"power": 1, "overflow, its exponential": 1}
-"""What is an ulp off on some processors: how many ulps."""
+"""Ulps by which results are off on some processors."""
 
 
 def near(edge: float, images: list[float], masses: list[Rational], dtype: torch.dtype) -> Rational:

@@ -299,7 +299,7 @@ def test_any_program_comes_to_the_same(steps: list[int]) -> None:
 
 @dataclass
 class Held:
-    """What a program holds, which forgets how it came to it."""
+    """The memory of a program, which forgets how it came to it."""
 
     noise: Tensor
     clocks: Tensor

@@ -24,11 +24,14 @@ from draftproof.conformance.lanes._launches import interpreted, recorded
 
 INTERPRETER: Any = sys.modules["triton.runtime.interpreter"]
 
+# Triton is untyped.
+jit: Callable[[Callable[..., Any]], Any] = triton.jit
+
 calls = 0
 LIMIT = tl.constexpr(0.0)
 
 
-@triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
+@jit
 def plain(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
     """Sum, take the largest of, and add up rows, the first of which is written to, too."""
     row = tl.program_id(0)
@@ -41,7 +44,7 @@ def plain(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None
     tl.store(x + row * count + place, own, mask=inside & (place * 0 + row == 0))
 
 
-@triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
+@jit
 def looking(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
     """Write over memory, and look at what is there before it is written to again."""
     place = tl.arange(0, BLOCK)
@@ -55,13 +58,13 @@ def looking(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> No
         tl.store(out + 1, tl.min(own, 0))
 
 
-@triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
+@jit
 def added(one: Any, other: Any) -> Any:
     """Return a sum, as numpy does not."""
     return one + other
 
 
-@triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
+@jit
 def combining(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
     """Reduce by a function of the program's own."""
     place = tl.arange(0, BLOCK)
@@ -69,13 +72,13 @@ def combining(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> 
     tl.store(out, tl.reduce(own, 0, added))
 
 
-@triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
+@jit
 def counting(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
     """Write what depends on the launches before, which nobody sees that it reads."""
     tl.store(out, monotonic())
 
 
-@triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
+@jit
 def tallying(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
     """Write how many launches there were before, which a function of Python's counts."""
     tl.store(out, called() + tl.load(x) * 0)
@@ -87,13 +90,13 @@ def called() -> float:
     return float(calls)
 
 
-@triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
+@jit
 def limited(x: Any) -> Any:
     """Return whether a number is below a limit that is a global."""
     return x < LIMIT
 
 
-@triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
+@jit
 def reading(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
     """Compare with a global that is different in every launch."""
     place = tl.arange(0, BLOCK)
@@ -101,13 +104,13 @@ def reading(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> No
     tl.store(out, tl.sum(limited(own).to(tl.int32)))
 
 
-@triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
+@jit
 def paired(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
     """Divide by a constant that is one of a pair: its sign is seen where it is zero."""
     tl.store(out, 1.0 / (tl.load(x) * tl.load(x) * BLOCK[1]))
 
 
-@triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
+@jit
 def adding_at_once(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
     """Add to memory in one step."""
     tl.atomic_add(out, tl.load(x))

@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from draftproof.reference.errors import NotADistribution
 from draftproof.reference.law import Law
-from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
+from draftproof.reference.rational import ONE, ZERO, Rational, rational, rationals, total
 
 Outcome = TypeVar("Outcome")
 
@@ -229,7 +229,7 @@ def distribution(weights: Sequence[Rational]) -> Distribution:
 def _distribution(weights: Sequence[Rational]) -> tuple[Rational, ...]:
     if isinstance(weights, Distribution):
         return weights
-    weights = tuple(map(rational, weights))
+    weights = rationals(weights)
     mass = total(weights)
     if any(weight < 0 for weight in weights):
         raise NotADistribution(f"cannot draw with a negative weight: [{_listed(weights)}]")

@@ -148,9 +148,9 @@ class Model:
             weights = rationals(row)
         except InvalidInput as error:
             raise type(error)(f"{where}: {error}") from None
-        if (least := min(weights)) < 0:
-            token = weights.index(least)
-            raise NotADistribution(f"{where} gives token {token} the negative weight {least}")
+        if min(weights) < 0:
+            token, weight = next(each for each in enumerate(weights) if each[1] < 0)
+            raise NotADistribution(f"{where} gives token {token} the negative weight {weight}")
         if total(weights) != 1:
             raise NotADistribution(f"{where} must sum to 1, it sums to {total(weights)}")
         return weights

@@ -9,7 +9,7 @@ from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import click
 
@@ -32,8 +32,6 @@ from draftproof.conformance.supervision import judging
 from draftproof.conformance.whole_file import write_whole
 from draftproof.reference.extras import installation
 from draftproof.spec import MalformedDocument
-
-Found = TypeVar("Found")
 
 
 @click.command()
@@ -155,12 +153,8 @@ def certify(
         told = f"{', '.join(fixed)} does not fail any more: remove it"
         echo(f"Error: {known_failures}: {told}", err=True)
         code = code if code in (5, 3) else 2
-    errors = [
-        {"adapter": name, "message": each.error, "state": each.state}
-        for name, each in zip(names, judged, strict=True)
-        if each.error
-    ]
-    _show({"certificates": documents, "errors": errors, "exit_code": code}, form)
+    outcome = {"certificates": documents, "errors": _errors(names, judged), "exit_code": code}
+    _show(outcome, form)
     sys.exit(code)
 
 
@@ -193,14 +187,10 @@ def _foretell(adapters: Sequence[_Loaded], terms: Mapping[str, Any], form: str) 
         raise click.UsageError(f"--plan judges nothing, and makes no {form}: it takes --json")
     if terms["examples"]:
         raise click.UsageError("--plan does not search: it takes no --search")
-    told = [_foretold(each, terms) for each in adapters]
-    forecasts = [each for each in told if isinstance(each, dict)]
-    errors = [
-        {"adapter": loaded.name, "message": each.error, "state": each.state}
-        for loaded, each in zip(adapters, told, strict=True)
-        if isinstance(each, _Judged)
-    ]
-    code = gravest({each.code for each in told if isinstance(each, _Judged)} | {0})
+    judged = [_foretold(each, terms) for each in adapters]
+    forecasts = [each.forecast for each in judged if each.forecast]
+    errors = _errors([each.name for each in adapters], judged)
+    code = gravest({each.code for each in judged})
     if form == "json":
         outcome = {"certificates": [], "forecasts": forecasts, "errors": errors, "exit_code": code}
         print_json(outcome, "certify")
@@ -217,10 +207,10 @@ def _foretell(adapters: Sequence[_Loaded], terms: Mapping[str, Any], form: str) 
     sys.exit(code)
 
 
-def _foretold(loaded: _Loaded, terms: Mapping[str, Any]) -> dict[str, Any] | _Judged:
+def _foretold(loaded: _Loaded, terms: Mapping[str, Any]) -> _Judged:
     """Return how long it takes to judge an adapter, or what prevents it."""
 
-    def foretold() -> dict[str, Any]:
+    def foretold() -> _Judged:
         from draftproof.conformance import campaign
         from draftproof.conformance.adapter import declaration
         from draftproof.conformance.forecast import forecast
@@ -228,9 +218,19 @@ def _foretold(loaded: _Loaded, terms: Mapping[str, Any]) -> dict[str, Any] | _Ju
         asked = campaign.Campaign(loaded.name, **terms)
         found = forecast(asked, adapter=loaded.adapter)
         called = declaration(loaded.adapter).name
-        return {"adapter": called, "mode": asked.mode, **vars(found), "blind": dict(found.blind)}
+        told = {"adapter": called, "mode": asked.mode, **vars(found), "blind": dict(found.blind)}
+        return _Judged(0, forecast=told)
 
     return _tried(loaded, foretold)
+
+
+def _errors(names: Sequence[str], judged: Sequence[_Judged]) -> list[dict[str, Any]]:
+    """Return what prevented that adapters ran."""
+    return [
+        {"adapter": name, "message": each.error, "state": each.state}
+        for name, each in zip(names, judged, strict=True)
+        if each.error
+    ]
 
 
 def _show(outcome: Mapping[str, Any], form: str) -> None:
@@ -289,6 +289,8 @@ class _Judged:
     error: str | None = None
     state: str | None = None
     """In which way the adapter did not run, if it did not."""
+    forecast: dict[str, Any] | None = None
+    """With --plan: how long it takes to judge the adapter."""
 
 
 def _judge(
@@ -300,20 +302,19 @@ def _judge(
     shown: bool,
 ) -> _Judged:
     """Certify one adapter on these terms: print, write, and return what became of it."""
-    found = _tried(loaded, lambda: _certified(loaded, terms, place, working))
-    if isinstance(found, _Judged):
-        return found
-    from draftproof.conformance import certificate
-    from draftproof.conformance.report import terminal
+    try:
+        judged = _tried(loaded, lambda: _certified(loaded, terms, place, working))
+    except OSError as error:
+        raise click.UsageError(f"cannot write the certificate: {error}") from None
+    if shown and judged.certificate and judged.path:
+        from draftproof.conformance.report import terminal
 
-    document, path = found
-    if shown:
-        terminal.print_certificate(terminal.console(), document, path)
-    return _Judged(certificate.exit_code(document), document, path)
+        terminal.print_certificate(terminal.console(), judged.certificate, judged.path)
+    return judged
 
 
-def _tried(loaded: _Loaded, judge: Callable[[], Found]) -> Found | _Judged:
-    """Return what is found of an adapter, or how it ended that nothing was."""
+def _tried(loaded: _Loaded, judge: Callable[[], _Judged]) -> _Judged:
+    """Return what became of an adapter that is judged, or cannot be."""
     name = loaded.name
     judging(name)
     try:
@@ -334,8 +335,6 @@ def _tried(loaded: _Loaded, judge: Callable[[], Found]) -> Found | _Judged:
     except (MalformedDocument, evidence.EvidenceError) as error:
         echo(f"Error: {name}: {type(error).__name__}: {error}", err=True)
         return _Judged(5, error=str(error))
-    except OSError as error:
-        raise click.UsageError(f"cannot write the certificate: {error}") from None
 
 
 @contextmanager
@@ -353,8 +352,8 @@ def _without_exits() -> Iterator[None]:
 
 def _certified(
     loaded: _Loaded, terms: Mapping[str, Any], place: _Place, working: Mapping[str, Any]
-) -> tuple[dict[str, Any], Path]:
-    """Judge an adapter, and write evidence, certificate and badge; return the certificate."""
+) -> _Judged:
+    """Judge an adapter, and write evidence, certificate and badge."""
     from draftproof.conformance import campaign, certificate, evidence
     from draftproof.conformance.adapter import declaration
     from draftproof.conformance.report import terminal
@@ -394,7 +393,7 @@ def _certified(
     document = certificate.statement(finished.records, evidence=records.name, digest=digest)
     certificate.write(document, path)
     _write_badge(document, path)
-    return document, path
+    return _Judged(certificate.exit_code(document), document, path)
 
 
 def _kept(records: Path) -> Any:

@@ -12,14 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
 from draftproof.conformance.lanes._race import Search
-from draftproof.conformance.lanes._search import Box, Leaf, Node, Race, Searcher, Wall, together
+from draftproof.conformance.lanes._search import (
+    Box,
+    Leaf,
+    Node,
+    Race,
+    Searcher,
+    Wall,
+    foretold,
+    together,
+)
 
 _CONTEXTS = 8
 """Contexts in which a wall is asked for; it must show in two, where the boxes say that it does."""
@@ -45,7 +53,7 @@ def confirmed(searcher: Searcher, tree: Node) -> Search[Node | None]:
         walls = [place.node for place in places if isinstance(place.node, Wall)]
         if any(isinstance(place.node, Race) for place in places):
             return None
-        boxes = [searcher.is_as(each.box, partial(foretold, each.node)) for each in places]
+        boxes = [searcher.is_as(each.box, each.node) for each in places]
         asked: list[Search[Any]] = [
             together(boxes),
             together([_wall(searcher, p.node, p.box) for p in places if isinstance(p.node, Wall)]),
@@ -108,7 +116,7 @@ def _contexts(searcher: Searcher, wall: Wall, box: Box) -> list[_Context]:
         before = numpy.stack(searcher.points(box, tried))
         behind = before.copy()
         before[:, wall.column], behind[:, wall.column] = wall.at - 1, wall.at
-        below, above = foretold(wall.below, before), foretold(wall.above, behind)
+        below, above = foretold(wall.below, [*before]), foretold(wall.above, [*behind])
         found += [
             _Context(*each)
             for each in zip(before, behind, below, above, strict=True)
@@ -117,19 +125,6 @@ def _contexts(searcher: Searcher, wall: Wall, box: Box) -> list[_Context]:
         if len(found) > 1:
             break
     return found[:_CONTEXTS]
-
-
-def foretold(node: Node, points: NDArray[numpy.int64]) -> list[Hashable]:
-    """Return what boxes between walls foretell at points [n, D]."""
-    if isinstance(node, Leaf):
-        return [node.outcome] * len(points)
-    assert isinstance(node, Wall)
-    is_above = points[:, node.column] >= node.at
-    below, above = (
-        iter(foretold(part, points[own]))
-        for part, own in ((node.below, ~is_above), (node.above, is_above))
-    )
-    return [next(above if high else below) for high in is_above.tolist()]
 
 
 def _near(wall: Wall, box: Box, context: _Context) -> Search[int | None]:

@@ -394,7 +394,7 @@ class Noise:
     likely: Range = field(default=(_RARE, ONE - _RARE), compare=False)
     """An interval outside of which it lies with a probability of no more than 2**-24."""
     is_swamped: bool = False
-    """Whether rounding has left little of it: it has been added to a number that is far larger."""
+    """True if rounding has left little of it: it has been added to a number that is far larger."""
 
     def afresh(self) -> Noise:
         """Return another number of the same law."""

@@ -1,4 +1,4 @@
-"""What a Triton kernel reads of Python, frozen: a recording of a launch holds while it is the same.
+"""Python, as a Triton kernel reads it, frozen: a recording of a launch holds while it is the same.
 
 A kernel, and each function that it calls, reads globals, its closure and its defaults. Values whose
 parts cannot be changed unseen are frozen with their types. Of a module it is the attributes that
@@ -102,7 +102,7 @@ def _names(code: CodeType) -> tuple[str, ...]:
 
 
 _TRITONS = "interpreter_semantic"
-"""What the interpreter's rewriting puts into the globals of a kernel, and calls."""
+"""The name under which the interpreter's rewriting puts what it calls into a kernel's globals."""
 
 
 def _is_of_triton(kind: type) -> bool:

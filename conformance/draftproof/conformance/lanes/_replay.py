@@ -157,7 +157,7 @@ class Made:
     count: int = 1
     """How many runs it stands for."""
     has_scalars: bool = False
-    """Whether it took a number out of torch."""
+    """True if it took a number out of torch."""
 
 
 class Replays:

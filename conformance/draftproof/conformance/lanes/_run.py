@@ -64,7 +64,7 @@ class Run:
     @property
     def answers(self) -> tuple[Answer, ...]:
         """The answers that lead to where it stands, or was sent."""
-        return self.told if len(self.told) > len(self.given) else self.given
+        return *self.given, *self.left
 
     @property
     def order(self) -> list[int]:

@@ -10,7 +10,7 @@ never return, noise races: the box splits by the winner.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -173,11 +173,8 @@ class Searcher:
                 return node
         raise self._opaque(min(flips))
 
-    def is_as(self, box: Box, foretold: Callable[[Point], list[Hashable]]) -> Search[bool]:
-        """Return whether what `explored` would look at first in a box is as foretold.
-
-        `foretold` tells outcomes [n] at points [n, D].
-        """
+    def is_as(self, box: Box, tree: Node) -> Search[bool]:
+        """Return whether what `explored` would look at first in a box is as a tree foretells."""
         points = self._looked_at(box, _POINTS)
         points += [
             _with(point, columns, bound)
@@ -186,7 +183,7 @@ class Searcher:
             for bound in (box.low[columns], box.high[columns] - 1)
         ]
         seen = yield points
-        return seen == foretold(numpy.stack(points))
+        return seen == foretold(tree, points)
 
     def wall(self, box: Box, column: int, at: int, below: Node, above: Node) -> Wall:
         """Return the wall between two parts of a box."""
@@ -200,14 +197,14 @@ class Searcher:
 
         Raises `OpaqueRandomness` if a race is to blame.
         """
-        foretold = _foretold(tree, point)
-        (again,) = yield [foretold.settled]
-        if again == foretold.leaf.outcome:
-            if foretold.race is None:
+        found = _foretold(tree, point)
+        (again,) = yield [found.settled]
+        if again == found.leaf.outcome:
+            if found.race is None:
                 raise unsteady(outcome, again)
-            raise self._opaque(foretold.race.clocks.first)
-        new = yield from self.explored(foretold.leaf.box, [(foretold.settled, again)])
-        return _regrown(tree, foretold.leaf, new)
+            raise self._opaque(found.race.clocks.first)
+        new = yield from self.explored(found.leaf.box, [(found.settled, again)])
+        return _regrown(tree, found.leaf, new)
 
     def _opaque(self, column: int) -> OpaqueRandomness:
         block = self._tape.owners[column]
@@ -526,10 +523,15 @@ def _foretold(node: Node, point: Point) -> _Foretold:
     return _Foretold(node, point, race, is_clear)
 
 
+def foretold(node: Node, points: Sequence[Point]) -> list[Hashable]:
+    """Return the outcomes that a tree foretells at points."""
+    return [_foretold(node, point).leaf.outcome for point in points]
+
+
 def agrees(node: Node, point: Point, outcome: Hashable) -> bool:
     """Return whether the outcome at a point is what the tree foretells, as far as it does."""
-    foretold = _foretold(node, point)
-    return foretold.leaf.outcome == outcome or not foretold.is_clear
+    found = _foretold(node, point)
+    return found.leaf.outcome == outcome or not found.is_clear
 
 
 def _regrown(node: Node, leaf: Leaf, new: Node) -> Node:

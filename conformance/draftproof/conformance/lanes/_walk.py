@@ -582,8 +582,7 @@ class Walk:
         """
         of, first = classes(kinds)
         for other in range(1, len(first)):
-            left = [run for run, own in zip(self.runs, of, strict=True) if own == other]
-            self._leave(left)
+            self._leave([run for run, own in zip(self.runs, of, strict=True) if own == other])
         kept = [number for number, own in enumerate(of) if own == 0]
         self.runs = [self.runs[number] for number in kept]
         return self._take(kept, of if more is None else more)
@@ -595,7 +594,7 @@ class Walk:
 
         `of` are classes of runs that have the same in some of the memory.
         """
-        self._splits = {key: each for key, each in self._splits.items() if alive(each.storage)}
+        self._forget()
         memory, _ = self._partitions.product([of, *(each.of for each in self._splits.values())])
         groups: dict[Hashable, list[int]] = {}
         for number, (run, own) in enumerate(zip(self.runs, memory, strict=True)):
@@ -607,6 +606,10 @@ class Walk:
         taken = self._take([group[0] for group in groups.values()], of)
         return taken.of, {now: wanted[was] for now, was in enumerate(taken.were) if was in wanted}
 
+    def _forget(self) -> None:
+        """Forget what nobody holds any more: it needs no version."""
+        self._splits = {key: each for key, each in self._splits.items() if alive(each.storage)}
+
     def _leave(self, runs: Sequence[Run]) -> None:
         """Leave runs, which agree so far, to later walks."""
         begun = [each for run in runs for each in run.begun()]
@@ -615,8 +618,7 @@ class Walk:
 
     def _take(self, were: Sequence[int], more: Classes) -> Taken:
         """Let run i have what run `were[i]` had; return what becomes of one more partition."""
-        # What nobody holds any more needs no version.
-        self._splits = {key: each for key, each in self._splits.items() if alive(each.storage)}
+        self._forget()
         splits = self._splits.values()
         taken = self._partitions.taken(were, [*(split.of for split in splits), more])
         for split in splits:

@@ -152,7 +152,7 @@ class Walks:
 
     def _made(self, walk: Walk, lead: Run, kept: Hashable) -> Iterator[tuple[Run, Made]]:
         """Yield what the runs came to for which one stands, those together that do the same."""
-        if len(lead.given) < len(lead.told):
+        if lead.left:
             raise NondeterministicProgram(
                 f"a run made {len(lead.given)} random choices where another with the same choices "
                 f"made at least {len(lead.told)}"
