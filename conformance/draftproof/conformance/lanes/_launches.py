@@ -203,7 +203,7 @@ def _given(
 
     def form(argument: Any) -> Hashable:
         if isinstance(argument, tuple):
-            return tuple(map(form, argument))
+            return read(type(argument)), tuple(map(form, argument))
         if isinstance(argument, torch.Tensor) and argument.device.type != "cpu":
             raise NotRecorded("a tensor is on another device")
         if isinstance(argument, (torch.Tensor, int)):

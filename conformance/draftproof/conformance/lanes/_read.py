@@ -2,11 +2,13 @@
 
 A kernel, and each function that it calls, reads globals, its closure and its defaults. Values whose
 parts cannot be changed unseen are frozen with their types. Of a module it is the attributes that
-the code names. What belongs to Triton, torch, numpy or Python itself stays as it is.
+the code names, of a type of named tuples all. What belongs to Triton, torch, numpy or Python itself
+stays as it is.
 """
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Hashable, Iterator, Sequence
 from functools import cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneType
@@ -36,9 +38,12 @@ def frozen(value: Any) -> Hashable:
     raise NotFrozen(f"a {kind.__name__}")
 
 
-def read(function: FunctionType) -> Hashable:
-    """Return a function with all that it and what it calls read of Python. Raises `NotFrozen`."""
-    return _Reading().of(function)
+def read(called: FunctionType | type) -> Hashable:
+    """Return a function or type with all that it and what it calls read of Python.
+
+    Raises `NotFrozen`.
+    """
+    return _Reading().value(called, ())
 
 
 class _Reading:
@@ -58,32 +63,47 @@ class _Reading:
         return (
             function,
             function.__code__,
-            tuple((name, self._value(known[name], names)) for name in names if name in known),
-            tuple(self._value(each, names) for cell in cells for each in _contents(cell)),
-            tuple(self._value(each, names) for each in function.__defaults__ or ()),
+            tuple((name, self.value(known[name], names)) for name in names if name in known),
+            tuple(self.value(each, names) for cell in cells for each in _contents(cell)),
+            tuple(self.value(each, names) for each in function.__defaults__ or ()),
             tuple(
-                (name, self._value(each, names))
+                (name, self.value(each, names))
                 for name, each in (function.__kwdefaults__ or {}).items()
             ),
         )
 
-    def _value(self, value: Any, names: Sequence[str]) -> Hashable:
+    def value(self, value: Any, names: Sequence[str]) -> Hashable:
         """Return a value, of a function that names these names."""
         if isinstance(value, ModuleType):
             if _is_settled(value.__name__):
                 return value.__name__
             own = vars(value)
-            return tuple((name, self._value(own[name], names)) for name in names if name in own)
+            return tuple((name, self.value(own[name], names)) for name in names if name in own)
         if _is_of_triton(type(value)) and hasattr(value, "rewrite"):
             # A kernel's function, which is called as the interpreter has rewritten it.
-            return self._value(value.rewrite(), names)
+            return self.value(value.rewrite(), names)
         if isinstance(value, FunctionType):
             return value if _is_settled(value.__module__) else self.of(value)
-        if isinstance(value, BuiltinFunctionType) and isinstance(value.__self__, ModuleType):
+        if isinstance(value, BuiltinFunctionType) and isinstance(value.__self__, ModuleType | type):
             return value
-        if isinstance(value, type) and _is_settled(value.__module__):
-            return value
+        if isinstance(value, type):
+            return value if _is_settled(value.__module__) else self._named_tuples(value)
         return frozen(value)
+
+    def _named_tuples(self, kind: type) -> Hashable:
+        """Return a type of named tuples with its attributes."""
+        if type(kind) is not type or kind.__bases__ != (tuple,) or not hasattr(kind, "_fields"):
+            raise NotFrozen(f"the type {kind.__name__}")
+        known = {name: each for name, each in vars(kind).items() if name not in _NOT_READ}
+        return kind, tuple((name, self._attribute(each)) for name, each in known.items())
+
+    def _attribute(self, value: Any) -> Hashable:
+        if isinstance(value, classmethod | staticmethod):
+            return type(value), self.value(value.__func__, ())
+        if isinstance(value, property):
+            return property, self.value(value.fget, ())
+        # The place of a field cannot be changed.
+        return value if type(value) is _FIELD else self.value(value, ())
 
 
 def _contents(cell: Any) -> Iterator[Any]:
@@ -115,5 +135,10 @@ def _is_settled(module: str | None) -> bool:
 
 _UNSEEN = {"__dict__", "__import__", "eval", "exec", "getattr", "globals", "import_module", "vars"}
 
-_SETTLED = {"builtins", "math", "numpy", "operator", "torch", "triton"}
+_NOT_READ = {"__annotations__", "__doc__", "__orig_bases__", "_field_defaults"}
+"""The attributes of a type of named tuples of which only who asks for them learns anything."""
+
+_FIELD = type(vars(namedtuple("_Field", "place"))["place"])
+
+_SETTLED = {"builtins", "collections", "math", "numpy", "operator", "torch", "triton"}
 """The packages of which no program changes what a kernel reads."""

@@ -43,6 +43,9 @@ _DOUBLES = rational("1/2") ** 51
 # What is so near to the ends of its grid says nothing of whether noise races.
 _END = 2.0**-16
 
+# Points beside walls that run through leaves elsewhere: as many again as usually test a law.
+_MOST_BESIDE = 1024
+
 # Fresh points on which a race must foretell the outcome before its box is split by it.
 _TRIALS = 12
 
@@ -184,6 +187,35 @@ class Searcher:
         ]
         seen = yield points
         return seen == foretold(tree, points)
+
+    def beside_walls(self, tree: Node) -> list[Point]:
+        """Return points before and behind every wall of a tree in each leaf that it runs through.
+
+        They are `_MOST_BESIDE` at most.
+        """
+        walls: dict[int, set[int]] = {}
+        leaves: list[Leaf] = []
+        for node in _nodes(tree):
+            if isinstance(node, Wall):
+                walls.setdefault(node.column, set()).add(node.at)
+            elif isinstance(node, Leaf):
+                leaves.append(node)
+        crossed = [
+            (leaf.box, column, at)
+            for leaf in leaves
+            for column in leaf.box.open()
+            for at in sorted(walls.get(column, ()))
+            if leaf.box.low[column] < at < leaf.box.high[column]
+        ]
+        most = _MOST_BESIDE // 2
+        if len(crossed) > most:
+            crossed = [crossed[i] for i in self._random.permutation(len(crossed))[:most]]
+        return [
+            _with(point, column, index)
+            for box, column, at in crossed
+            for point in self.points(box, 1)
+            for index in (at - 1, at)
+        ]
 
     def wall(self, box: Box, column: int, at: int, below: Node, above: Node) -> Wall:
         """Return the wall between two parts of a box."""
@@ -472,6 +504,16 @@ def forgetful(first: Sequence[Block], second: Sequence[Block]) -> OpaqueRandomne
     block = next(b for b in (*first, *second) if (b in first) != (b in second))
     reason = "drew numbers in one run but not in another with the same ones: it keeps noise"
     return OpaqueRandomness(block.operator, reason, block.source)
+
+
+def _nodes(node: Node) -> Iterator[Node]:
+    yield node
+    if isinstance(node, Wall):
+        yield from _nodes(node.below)
+        yield from _nodes(node.above)
+    elif isinstance(node, Race):
+        for part in node.parts.values():
+            yield from _nodes(part)
 
 
 def law_of(node: Node) -> dict[Any, Rational]:

@@ -31,9 +31,11 @@ so a coin's probability is a count of the generator's own numbers, the number 0 
 else, must have the outcome that the boxes foretell, unless two clocks ring within 2**-19 of each
 other, or closer than duels can tell. Laws that are wrong on a share s of the noise pass with
 probability (1 - s)**512 at most: 6e-3 for s = 1/100, 4e-12 for s = 1/20. A point that its box does
-not foretell is a find: the box is searched again, and 512 new points test what comes of it. One
-point of each outcome is run again, elsewhere in a batch and some of them alone, to see that no row
-is disturbed by others, nor by anything that is not fed.
+not foretell is a find: the box is searched again, and 512 new points test what comes of it. So are
+points on both sides of every wall in each box that it runs through unseen: an outcome that comes
+back behind an island of another is found everywhere if it is found once. One point of each outcome
+is run again, elsewhere in a batch and some of them alone, to see that no row is disturbed by
+others, nor by anything that is not fed.
 
 What is smaller than that and at no end of any number stays unseen: so does a fault that waits for
 u in 0.50001..0.50002 and nothing else. The law's `resolution` does not count it.
@@ -329,14 +331,16 @@ class _Lane:
             tree = yield from searcher.explored(searcher.everything(), [])
         for _ in range(_MOST_FINDS):
             points = searcher.points(searcher.everything(), program.held_back)
+            points += searcher.beside_walls(tree)
             outcomes = yield points
             seen = list(zip(points, outcomes, strict=True))
-            wrong = next((each for each in seen if not agrees(tree, *each)), None)
-            if wrong is None:
+            if all(agrees(tree, *each) for each in seen):
                 one_of_each = dict(zip(outcomes, points, strict=True)).values()
                 yield from self._steady(subject, list(one_of_each))
                 return tree
-            tree = yield from searcher.corrected(tree, *wrong)
+            for each in seen:
+                if not agrees(tree, *each):
+                    tree = yield from searcher.corrected(tree, *each)
         raise TooManyRuns(f"{_MOST_FINDS} times a point was not foretold by what was found so far")
 
     def _steady(self, subject: int, points: list[Point]) -> Search[None]:
