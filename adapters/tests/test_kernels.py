@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -20,6 +21,8 @@ from draftproof.conformance.adapter import DraftRequest, Request, declaration
 from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.exchange import Asked, request
 from draftproof.conformance.finding import PASS, SKIPPED
+from draftproof.conformance.lanes import _launches
+from draftproof.conformance.lanes._interpreted import patched_once
 from draftproof.conformance.observe import PROBE, observe
 from draftproof.conformance.requirements.laws import fits, judge
 from draftproof.reference.drafting import draft_law
@@ -167,6 +170,28 @@ def test_a_row_that_is_no_law_disturbs_no_other(name: str) -> None:
             both = verifier.of(beside, noise.repeat(2, 1))
             assert torch.equal(both.accepted_length[:count], alone.accepted_length)
             assert torch.equal(both.next_token[:count], alone.next_token)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_launches_are_made_from_recordings(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is of no kind: interpreting takes ten times as long, of a certificate hours."""
+    if not launch.IS_INTERPRETED:
+        pytest.skip("kernels are compiled here, not interpreted")
+    kinds: list[object] = []
+    given = _launches._given
+
+    def noted(*launched: Any) -> Any:
+        kinds.append(given(*launched))
+        return kinds[-1]
+
+    monkeypatch.setattr(_launches, "_given", noted)
+    batch = next(batches(name))
+    width, device = TEXTS[name].noise(batch.drafts, batch.length), batch.tokens.device
+    noise = uniforms(len(batch.lengths), width, None, device)
+    with patched_once():
+        FastVerifier(name, form="triton").of(batch, noise)
+    assert kinds
+    assert None not in kinds
 
 
 def _beside_zeros(rows: Rows) -> Rows:

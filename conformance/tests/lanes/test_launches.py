@@ -30,12 +30,12 @@ def report() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("kernel", ["plain", "looking", "reading", "paired"])
+@pytest.mark.parametrize("kernel", ["plain", "looking", "reading", "paired", "bounded"])
 def test_launches_are_made_again(report: dict[str, Any], kernel: str) -> None:
     """With other pointers, integers and numbers to look at; memory is written to and read again.
 
-    Globals that a function of the kernel's reads, and constants that are equal but not the same,
-    make kinds of their own.
+    Globals that a function of the kernel's reads, what it reads of a type of named tuples, and
+    constants that are equal but not the same, make kinds of their own.
     """
     found = report[kernel]
     assert found["differ"] == 0

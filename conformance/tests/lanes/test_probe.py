@@ -433,6 +433,24 @@ def test_walls_are_found_to_the_last_number_of_the_grid(name: str) -> None:
     assert found.resolution < rational("1/2") ** 48
 
 
+def test_an_island_that_is_found_once_is_found_in_every_part() -> None:
+    """Of a coin whose outcome comes back behind it; other coins' walls part it in four.
+
+    Few points show few of the parts by themselves.
+    """
+
+    def verify(subjects: Sequence[int]) -> list[int]:
+        coin, part = torch.rand(2, len(subjects), dtype=torch.float64)
+        is_island = (coin >= 0.75) & (coin < 0.75 + 2**-6)
+        return torch.where(is_island, 4, (part * 4).to(torch.int64)).tolist()
+
+    found = probed_laws(verify, 40, batched=True, vocabulary=2, held_back=HELD_BACK)
+    seen = [each.law.probability(lambda outcome: outcome == 4) for each in found]
+    assert set(seen) <= {rational(0), rational("1/64")}
+    # All four parts are missed where 128 points are: 0.13 of the searches, in which others were.
+    assert seen.count(rational("1/64")) > 20
+
+
 def test_draws_have_their_law_to_the_last_digit() -> None:
     found = probe(lambda: torch.multinomial(WEIGHTS, 2))
     expected = exact_law(lambda: torch.multinomial(WEIGHTS, 2)).law

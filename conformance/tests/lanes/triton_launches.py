@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from contextlib import contextmanager
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import triton
@@ -110,6 +110,29 @@ def paired(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> Non
     tl.store(out, 1.0 / (tl.load(x) * tl.load(x) * BLOCK[1]))
 
 
+class Place(NamedTuple):
+    """Where a number is, and whether it is there; the type has a bound, changed meanwhile."""
+
+    at: Any
+    inside: Any
+
+
+BOUNDED: Any = Place
+
+
+@jit
+def placed(place: Any, count: Any) -> Any:
+    return Place(place, place < count)
+
+
+@jit
+def bounded(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Go by named tuples, and compare with an attribute of their type."""
+    here = placed(tl.arange(0, BLOCK), count)
+    own = tl.load(x + here.at, mask=here.inside, other=0.0)
+    tl.store(out, tl.sum((own < BOUNDED.bound).to(tl.int32)))
+
+
 @jit
 def adding_at_once(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
     """Add to memory in one step."""
@@ -120,10 +143,11 @@ def launched(kernel: Any, x: Tensor, count: int, scale: float) -> list[Any]:
     """Return what a launch writes, bit by bit."""
     global LIMIT
     LIMIT = tl.constexpr(scale - 1.0)
+    BOUNDED.bound = LIMIT
     x, out = x.clone(), torch.full((3 * 3,), -1.0, dtype=x.dtype)
     block = (1, 0.0 if scale < 1 else -0.0) if kernel is paired else 16
-    # Of the limit only the global tells.
-    scale = 1.0 if kernel is reading else scale
+    # Of the limit only the global tells, or the type's attribute.
+    scale = 1.0 if kernel in (reading, bounded) else scale
     kernel[(3,) if kernel is plain else (1,)](x, out, count, scale, BLOCK=block)
     return [out.tolist(), x.tolist()]
 
@@ -183,7 +207,7 @@ def compared(kernel: Any) -> dict[str, Any]:
 
 if __name__ == "__main__":
     kernels: list[Callable[..., Any]] = [
-        *(plain, looking, reading, paired),
+        *(plain, looking, reading, paired, bounded),
         *(combining, adding_at_once, counting, tallying),
     ]
     report = {kernel.__name__: compared(kernel) for kernel in kernels}

@@ -216,7 +216,7 @@ def _given(
         return None
     try:
         kinds = tuple(
-            (name, frozen(each) if name in executor.constexprs else form(each))
+            (name, read(each) if name in executor.constexprs else form(each))
             for name, each in given.items()
         )
         return (read(executor.fn), frozen(tuple(executor.grid)), kinds), values

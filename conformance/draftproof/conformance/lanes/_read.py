@@ -38,12 +38,14 @@ def frozen(value: Any) -> Hashable:
     raise NotFrozen(f"a {kind.__name__}")
 
 
-def read(called: FunctionType | type) -> Hashable:
-    """Return a function or type with all that it and what it calls read of Python.
+def read(value: Any) -> Hashable:
+    """Return a function or type with all that it and what it calls read of Python, or a constant.
 
     Raises `NotFrozen`.
     """
-    return _Reading().value(called, ())
+    if isinstance(value, ModuleType):
+        raise NotFrozen(f"the module {value.__name__}")
+    return _Reading().value(value, ())
 
 
 class _Reading:
