@@ -444,11 +444,11 @@ def test_an_island_that_is_found_once_is_found_in_every_part() -> None:
         is_island = (coin >= 0.75) & (coin < 0.75 + 2**-6)
         return torch.where(is_island, 4, (part * 4).to(torch.int64)).tolist()
 
-    found = probed_laws(verify, 40, batched=True, vocabulary=2, held_back=HELD_BACK)
+    found = probed_laws(verify, 12, batched=True, vocabulary=2, held_back=HELD_BACK)
     seen = [each.law.probability(lambda outcome: outcome == 4) for each in found]
     assert set(seen) <= {rational(0), rational("1/64")}
     # All four parts are missed where 128 points are: 0.13 of the searches, in which others were.
-    assert seen.count(rational("1/64")) > 20
+    assert seen.count(rational("1/64")) > 6
 
 
 def test_draws_have_their_law_to_the_last_digit() -> None:
