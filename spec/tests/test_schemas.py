@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from draftproof.spec import MalformedDocument, schema, validate
 from draftproof.spec.schemas import _registry as registry
+from draftproof.spec.schemas import _surely_follows as surely_follows
 from draftproof.spec.schemas import names
 
 INSTANCE = {"vocabulary": 2, "length": 1, "target": ["1/2", "1/2"], "draft": {"": ["1", "0"]}}
@@ -105,3 +111,71 @@ def test_what_a_certificate_quotes_is_one_word(part: str) -> None:
     validator.validate(right)
     for wrong in (f"{right}\n", f"\n{right}", f"{right} ", f"{right}\x1b[2J", "yesterday", ""):
         assert not validator.is_valid(wrong)
+
+
+# --- the validator in Rust, which says yes alone -----------------------------------------------
+
+HOUSE = Path(__file__).parents[2]
+WRITTEN = {
+    "certificate": HOUSE / "adapters" / "certificates" / "torch-block.json",
+    "matrix": HOUSE / "adapters" / "matrix" / "matrix.json",
+}
+TEXTS = st.text(st.characters(exclude_categories=()), max_size=4)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS | st.just("1/2"),
+    lambda each: st.lists(each, max_size=3) | st.dictionaries(TEXTS, each, max_size=3),
+    max_leaves=6,
+)
+
+
+def places(document: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield where something stands in a document, lists by their first part."""
+    parts = dict(enumerate(document[:1])) if isinstance(document, list) else document
+    for key, part in parts.items() if isinstance(parts, dict) else ():
+        yield (*place, key)
+        yield from places(part, (*place, key))
+
+
+def changed(document: Any, place: tuple[Any, ...], value: Any, *, is_gone: bool) -> Any:
+    document = deepcopy(document)
+    *way, last = place
+    inner = document
+    for key in way:
+        inner = inner[key]
+    if is_gone:
+        del inner[last]
+    else:
+        inner[last] = value
+    return document
+
+
+def read(name: str) -> Any:
+    """A document that is written, with few of its rows and findings."""
+    document = json.loads(WRITTEN[name].read_text(encoding="utf-8"))
+    if name == "matrix":
+        return {**document, "rows": document["rows"][:2]}
+    for each in document["predicate"]["draftproof"]["requirements"]:
+        each["findings"] = each["findings"][:1]
+    return document
+
+
+DOCUMENTS = {"instance": INSTANCE, **{name: read(name) for name in WRITTEN}}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_what_is_written_is_known_to_follow_its_schema(name: str) -> None:
+    assert surely_follows(DOCUMENTS[name], name)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@settings(deadline=None)
+@given(data=st.data(), value=VALUES, is_gone=st.booleans())
+def test_what_is_said_to_follow_its_schema_does(
+    name: str, data: st.DataObject, value: Any, is_gone: bool
+) -> None:
+    document = DOCUMENTS[name]
+    place = data.draw(st.sampled_from([*places(document)]))
+    other = changed(document, place, value, is_gone=is_gone)
+    if surely_follows(other, name):
+        validator = Draft202012Validator(schema(name), registry=registry())
+        assert next(validator.iter_errors(other), None) is None
