@@ -80,10 +80,12 @@ def _surely_follows(document: Any, name: str) -> bool:
 
 @cache
 def _validator(name: str) -> jsonschema_rs.Draft202012Validator:
-    resources = [(f"{each}.schema.json", _in_rust(each)) for each in names()]
-    return jsonschema_rs.Draft202012Validator(
-        _in_rust(name), registry=jsonschema_rs.Registry(resources)
-    )
+    return jsonschema_rs.Draft202012Validator(_in_rust(name), registry=_registry_in_rust())
+
+
+@cache
+def _registry_in_rust() -> jsonschema_rs.Registry:
+    return jsonschema_rs.Registry([(f"{name}.schema.json", _in_rust(name)) for name in names()])
 
 
 def _in_rust(name: str) -> Any:
