@@ -129,8 +129,10 @@ VALUES = st.recursive(
 
 
 def places(document: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield where something stands in a document, lists by their first part."""
+    """Yield where something stands, or could, in a document, lists by their first part."""
     parts = dict(enumerate(document[:1])) if isinstance(document, list) else document
+    if isinstance(document, dict):
+        yield (*place, "other")
     for key, part in parts.items() if isinstance(parts, dict) else ():
         yield (*place, key)
         yield from places(part, (*place, key))
@@ -142,7 +144,7 @@ def changed(document: Any, place: tuple[Any, ...], value: Any, *, is_gone: bool)
     inner = document
     for key in way:
         inner = inner[key]
-    if is_gone:
+    if is_gone and last != "other":
         del inner[last]
     else:
         inner[last] = value
