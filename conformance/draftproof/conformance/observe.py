@@ -27,7 +27,12 @@ from draftproof.conformance.exchange import (
 )
 from draftproof.conformance.lanes.exact import ExactLaw, TooManyRuns, exact_laws, hold_exact
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.lanes.probe import ProbedLaw, hold_probed, probed_laws
+from draftproof.conformance.lanes.probe import (
+    ProbedLaw,
+    hold_probed,
+    points_held_back,
+    probed_laws,
+)
 from draftproof.conformance.lanes.unwatched import watched_generator
 from draftproof.conformance.loading import twin_of
 from draftproof.conformance.tolerance import allowed_distance
@@ -151,7 +156,7 @@ def hold_observed(adapter: Adapter, case: Case, seen: Observation) -> None:
         def verify(rows: int, paths: Drafts = paths) -> tuple[Outcome, ...]:
             return verified(as_loaded(adapter), [(case.instance, paths)] * rows, declared)
 
-        hold_probed(law, verify, slack=seen.slack, batched=declared.batch)
+        hold_probed(law, verify, slack=seen.slack, batched=declared.batch, among=len(seen.observed))
 
 
 def _observation(
@@ -342,12 +347,15 @@ def _probed_alike(
 
     vocabulary = requests[0][0][0].vocabulary
     other = twin_of(adapter)
+    # What an adapter makes of each draft of an instance is judged together.
+    alike = Counter(id(rows[0][0]) for rows in requests)
     return probed_laws(
         partial(verify, adapter),
         len(requests),
         batched=declared.batch,
         vocabulary=vocabulary,
         most_runs=_MOST_RUNS,
+        held_back=[points_held_back(alike[id(rows[0][0])]) for rows in requests],
         at_once=declared.at_once,
         twin=None if other is None else partial(verify, other),
     )

@@ -72,6 +72,25 @@ def test_walls_that_are_near_are_moved(ulps: int) -> None:
     assert led.calls < alone.calls
 
 
+class Finer(Counted):
+    """Draws in double precision."""
+
+    def __call__(self, subjects: Sequence[int]) -> list[Any]:
+        self.calls += 1
+        coins = torch.rand(len(subjects), 3, dtype=torch.float64)
+        draws = torch.rand(len(subjects), 1, dtype=torch.float64)
+        scales = 1 / (1 + tensor(subjects, dtype=torch.float64)[:, None])
+        return self.told(coins < tensor(self.thresholds, dtype=torch.float64) * scales, draws)
+
+
+def test_what_single_precision_rounds_is_near_in_double_precision() -> None:
+    """A wall one rounding of float32 further on is 2**29 numbers of the noise away."""
+    moved = [each + 2.0**-24 for each in THRESHOLDS]
+    alone, led = Finer(moved), Finer(moved)
+    assert same(laws(led, Finer()), laws(alone))
+    assert led.calls < alone.calls / 2
+
+
 class LessOften(Counted):
     """Has a wall that its twin has not."""
 

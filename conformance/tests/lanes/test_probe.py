@@ -33,6 +33,7 @@ from draftproof.conformance.lanes.probe import (
     OpaqueRandomness,
     ProbedLaw,
     TooManyRuns,
+    points_held_back,
     probed_laws,
 )
 from draftproof.conformance.mutants import EXHIBITS
@@ -570,3 +571,8 @@ def test_rows_that_come_out_otherwise_in_a_batch_are_run_alone(subjects: int) ->
 
     for found in probed_laws(verify, subjects, batched=True, vocabulary=2):
         assert found.law[1] == rational("1/2")
+
+
+def test_many_subjects_share_the_points_that_test_their_laws() -> None:
+    asked = {alike: points_held_back(alike) for alike in (1, 16, 17, 81, 128, 5000)}
+    assert asked == {1: 512, 16: 512, 17: 482, 81: 102, 128: 64, 5000: 64}

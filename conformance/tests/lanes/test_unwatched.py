@@ -370,6 +370,28 @@ def test_some_real_runs_of_what_was_probed_make_no_launch_from_a_recording() -> 
     assert interpreted == [False, True, False]
 
 
+def test_laws_of_many_drafts_share_the_real_runs_of_a_few() -> None:
+    def verify(rows: int) -> list[int]:
+        return [0] * rows
+
+    with unwatched.holding(0) as found:
+        for _ in range(1600):
+            hold_probed(Law({0: ONE}), verify, slack=ZERO, batched=True, among=1600)
+    # Two calls of each of 16 laws, in the mean; the standard deviation is below 6.
+    assert 8 < found.alone.sum() < 56
+    assert found.rows.sum() == 1600 * 2
+
+
+def test_laws_of_many_outcomes_have_no_more_real_runs_than_one_of_some() -> None:
+    def bits() -> list[bool]:
+        return [bool(torch.rand(()) < 0.5) for _ in range(9)]
+
+    law = exact_law(bits)
+    with unwatched.holding(0) as found:
+        hold_exact(law, bits, many=lambda rows: {(0,) * 9: rows}, at_once=64)
+    assert (found.alone.sum(), found.rows.sum()) == (64, 1024)
+
+
 def test_laws_of_numbers_that_were_taken_out_of_torch_have_more_real_runs() -> None:
     def kept() -> bool:
         return bool(torch.rand(()) < 0.5)

@@ -39,7 +39,10 @@ _ROUNDS = 3
 """Times that everything is asked: walls of other rounding move walls behind them."""
 
 _FARTHEST = 12
-"""A wall is looked for within 2 to the power of this of the grid's numbers."""
+"""A wall is looked for within 1 / 2 to the power of this of the numbers that a draw can give."""
+
+_SECTIONS = 64
+"""The parts into which an interval that has the wall is cut at a time."""
 
 
 def confirmed(searcher: Searcher, tree: Node) -> Search[Node | None]:
@@ -95,7 +98,8 @@ def _wall(searcher: Searcher, wall: Wall, box: Box) -> Search[int | None]:
     seen = yield asked
     if seen == [outcome for each in contexts for outcome in (each.below, each.above)]:
         return wall.at
-    near = yield from together([_near(wall, box, each) for each in contexts[:2]])
+    numbers = int(searcher.everything().high[wall.column])
+    near = yield from together([_near(wall, box, each, numbers) for each in contexts[:2]])
     return near[0] if len(set(near)) == 1 else None
 
 
@@ -127,10 +131,14 @@ def _contexts(searcher: Searcher, wall: Wall, box: Box) -> list[_Context]:
     return found[:_CONTEXTS]
 
 
-def _near(wall: Wall, box: Box, context: _Context) -> Search[int | None]:
-    """Return where the wall is near the place at which it was foretold, None if it is not."""
+def _near(wall: Wall, box: Box, context: _Context, numbers: int) -> Search[int | None]:
+    """Return where the wall is near the place at which it was foretold, None if it is not.
+
+    What is near depends on how many numbers the draw can give: a wall of a few roundings elsewhere
+    is as many numbers further on in double precision as single precision leaves out.
+    """
     low, high = int(box.low[wall.column]), int(box.high[wall.column]) - 1
-    steps = [2**step for step in range(_FARTHEST + 1)]
+    steps = [2**step for step in range((numbers >> _FARTHEST).bit_length())]
     places = [wall.at - 1 - step for step in steps[::-1]] + [wall.at - 1, wall.at]
     places += [wall.at + step for step in steps]
     places = [place for place in places if low <= place <= high]
@@ -148,12 +156,11 @@ def _near(wall: Wall, box: Box, context: _Context) -> Search[int | None]:
         return None
     before, behind = (int(place) for place in places[turns[0] - 1 : turns[0] + 1])
     while behind - before > 1:
-        middle = (before + behind) // 2
-        (found,) = yield [at(middle)]
-        if found == context.below:
-            before = middle
-        else:
-            behind = middle
+        parts = min(_SECTIONS, behind - before)
+        cuts = [before + (behind - before) * part // parts for part in range(1, parts)]
+        seen = yield [at(cut) for cut in cuts]
+        turn = next((i for i, found in enumerate(seen) if found != context.below), len(cuts))
+        before, behind = [before, *cuts][turn], [*cuts, behind][turn]
     return behind
 
 

@@ -43,7 +43,7 @@ _DOUBLES = rational("1/2") ** 51
 # What is so near to the ends of its grid says nothing of whether noise races.
 _END = 2.0**-16
 
-# Points beside walls that run through leaves elsewhere: as many again as usually test a law.
+# Points beside walls that run through leaves elsewhere: twice as many as test a law.
 _MOST_BESIDE = 1024
 
 # Fresh points on which a race must foretell the outcome before its box is split by it.

@@ -263,14 +263,15 @@ def hold_exact(
     `many(n)` counts the outcomes of n runs, as a program that takes rows has them from one call;
     tensors in them are tuples. `at_once` rows cost about as much as one.
     """
-    usual = len(found.law)
-    alone = max(usual, min(usual * _BESIDE_SCALARS, MOST)) if found.has_scalars else usual
+    outcomes = len(found.law)
+    usual = min(outcomes, _MOST_ALONE)
+    alone = max(usual, min(outcomes * _BESIDE_SCALARS, MOST)) if found.has_scalars else usual
     with _one_thread(), _uncompiled():
         hold(
             found.law,
             slack=found.slack,
             alone=alone,
-            rows=min(-(-len(found.law) // 2) * at_once, _MOST_ROWS),
+            rows=min(-(-outcomes // 2) * at_once, _MOST_ROWS),
             one=lambda: frozen(program()),
             many=many,
         )
@@ -317,7 +318,9 @@ def _grouped(row: NDArray[numpy.float64]) -> NDArray[numpy.int64]:
 # runs that are followed, so that as many more still cost less than the law did.
 _BESIDE_SCALARS = 8
 
-# More rows of a call than these tell little more.
+# All laws of a campaign are held together, hundreds of them, and those of several drafts have
+# hundreds of outcomes each: more runs of one of them, and more rows of a call, tell little more.
+_MOST_ALONE = 64
 _MOST_ROWS = 1024
 
 

@@ -30,12 +30,13 @@ so a coin's probability is a count of the generator's own numbers, the number 0 
 **What tests it.** 512 points of each subject, from the law of the noise and used for nothing
 else, must have the outcome that the boxes foretell, unless two clocks ring within 2**-19 of each
 other, or closer than duels can tell. Laws that are wrong on a share s of the noise pass with
-probability (1 - s)**512 at most: 6e-3 for s = 1/100, 4e-12 for s = 1/20. A point that its box does
-not foretell is a find: the box is searched again, and 512 new points test what comes of it. So are
-points on both sides of every wall in each box that it runs through unseen: an outcome that comes
-back behind an island of another is found everywhere if it is found once. One point of each outcome
-is run again, elsewhere in a batch and some of them alone, to see that no row is disturbed by
-others, nor by anything that is not fed.
+probability (1 - s)**512 at most: 6e-3 for s = 1/100, 4e-12 for s = 1/20. Where one instance has
+more than 16 subjects, one for each of its drafts, they share 8192 points, 64 and more for each. A
+point that its box does not foretell is a find: the box is searched again, and as many new points
+test what comes of it. So are points on both sides of every wall in each box that it runs through
+unseen: an outcome that comes back behind an island of another is found everywhere if it is found
+once. One point of each outcome is run again, elsewhere in a batch and some of them alone, to see
+that no row is disturbed by others, nor by anything that is not fed.
 
 What is smaller than that and at no end of any number stays unseen: so does a fault that waits for
 u in 0.50001..0.50002 and nothing else. The law's `resolution` does not count it.
@@ -101,6 +102,9 @@ _FEW_SECTIONS = 32
 # Points of a subject that are run twice before anything else.
 _REPEATED = 8
 
+# Points that test the law of a subject, those of all subjects that are alike, and the fewest.
+_HELD_BACK, _HELD_BACK_IN_ALL, _HELD_BACK_AT_LEAST = 512, 8192, 64
+
 # Times that a box is searched again because a point in it was not foretold.
 _MOST_FINDS = 20
 
@@ -129,7 +133,7 @@ def probed_laws(
     batched: bool,
     vocabulary: int,
     most_runs: int = 200_000,
-    held_back: int = 512,
+    held_back: int | Sequence[int] = _HELD_BACK,
     at_once: int = 1,
     twin: Callable[[Sequence[int]], Sequence[Outcome]] | None = None,
 ) -> tuple[ProbedLaw[Outcome], ...]:
@@ -138,7 +142,8 @@ def probed_laws(
     `verify` runs the program once, on rows that are named by their subjects, and returns a
     hashable outcome for each. It is called with one row only, unless `batched`, and if a row of a
     batch does not behave as it does alone. `vocabulary` is the number of clocks in a race;
-    `most_runs` bounds the rows that are run for one subject, `held_back` of which test the law.
+    `most_runs` bounds the rows that are run for one subject, `held_back` of which test the law, as
+    many of each or one number for each of them.
     Where `at_once` rows of a batch cost about as much as one, walls are found in fewer calls, of
     more rows: of so many times as many.
 
@@ -152,7 +157,8 @@ def probed_laws(
     program raises.
     """
     refusal = None
-    program = _Program(verify, vocabulary, most_runs, held_back, at_once, [0] * subjects)
+    points = [held_back] * subjects if isinstance(held_back, int) else held_back
+    program = _Program(verify, vocabulary, most_runs, points, at_once, [0] * subjects)
     batched = batched and subjects > 0
     with _one_thread(), _uncompiled(), patched_once():
         foretold = _foretold(program, twin) if batched and twin is not None else None
@@ -175,8 +181,17 @@ def probed_laws(
             _rows_of(verify, subject),
             slack=found.resolution,
             batched=batched,
+            among=subjects,
         )
     return laws
+
+
+def points_held_back(alike: int) -> int:
+    """Return how many points test the law of each of so many subjects that are alike.
+
+    An instance has one subject for each of its drafts, and what they come to together is judged.
+    """
+    return min(_HELD_BACK, max(-(-_HELD_BACK_IN_ALL // alike), _HELD_BACK_AT_LEAST))
 
 
 def _rows_of(
@@ -186,13 +201,20 @@ def _rows_of(
 
 
 def hold_probed(
-    law: Law[Any], verify: Callable[[int], Sequence[Any]], *, slack: Rational, batched: bool
+    law: Law[Any],
+    verify: Callable[[int], Sequence[Any]],
+    *,
+    slack: Rational,
+    batched: bool,
+    among: int = 1,
 ) -> None:
     """Hold a law that this lane computed against real runs, if that is asked for.
 
     `verify(n)` runs the program once on n rows, each of which has that law. One in `_INTERPRETED`
-    of the calls of one row makes no launch of a kernel from a recording.
+    of the calls of one row makes no launch of a kernel from a recording. Where the law is one
+    `among` many, so many of them share the runs.
     """
+    share = min(1.0, _FEW / among)
     calls = count()
 
     def one() -> Any:
@@ -204,8 +226,8 @@ def hold_probed(
         hold(
             law,
             slack=slack,
-            alone=_ALONE if batched else _REAL,
-            rows=_REAL,
+            alone=(_ALONE if batched else _REAL) * share,
+            rows=-(-_REAL * _FEW // max(among, _FEW)),
             one=one,
             many=(lambda rows: Counter(verify(rows))) if batched else None,
         )
@@ -214,6 +236,9 @@ def hold_probed(
 # A law is probed by a thousand rows and more: so many real ones are a tenth at most, and where they
 # are those of one call, so are two calls of one row: a campaign has hundreds of laws.
 _REAL, _ALONE = 128, 2
+
+# So many laws of one case are each held against as many; more of them share what those have.
+_FEW = 16
 
 # Interpreting takes ten times as long as a recording.
 _INTERPRETED = 8
@@ -226,7 +251,7 @@ class _Program:
     verify: Callable[[Sequence[int]], Sequence[Any]]
     vocabulary: int
     most_runs: int
-    held_back: int
+    held_back: Sequence[int]
     at_once: int
     runs: list[int]
     is_tested: bool = True
@@ -330,7 +355,7 @@ class _Lane:
             yield from self._steady(subject, searcher.points(searcher.everything(), _REPEATED))
             tree = yield from searcher.explored(searcher.everything(), [])
         for _ in range(_MOST_FINDS):
-            points = searcher.points(searcher.everything(), program.held_back)
+            points = searcher.points(searcher.everything(), program.held_back[subject])
             points += searcher.beside_walls(tree)
             outcomes = yield points
             seen = list(zip(points, outcomes, strict=True))

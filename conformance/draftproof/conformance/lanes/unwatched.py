@@ -141,15 +141,16 @@ def hold(
     law: Law[Any],
     *,
     slack: Rational,
-    alone: int,
+    alone: float,
     rows: int,
     one: Callable[[], Hashable],
     many: Callable[[int], Mapping[Hashable, int]] | None,
 ) -> None:
     """Hold a law against real runs, if that is asked for.
 
-    `one()` is the outcome of a real run, of which there are `alone`; `many(n)` counts those of n
-    `rows` of one call, None where there is no such call.
+    `one()` is the outcome of a real run, of which there are `alone`, or on average so many if that
+    is no whole number; `many(n)` counts those of n `rows` of one call, None where there is no such
+    call.
     """
     held = _HELD.get()
     if held is None or slack > _LOOSE:
@@ -158,9 +159,10 @@ def hold(
     try:
         with seeded(int(held.random.integers(2**63))):
             if held.times is not None:
-                alone, rows = (min(each * held.times, MOST) for each in (alone, rows))
+                alone, rows = min(alone * held.times, MOST), min(rows * held.times, MOST)
             by_rows = many(rows) if many is not None else {}
-            by_calls = Counter(one() for _ in range(alone))
+            calls = int(alone) if alone == int(alone) else int(alone + held.random.random())
+            by_calls = Counter(one() for _ in range(calls))
     finally:
         _RUNNING.reset(token)
     held.rows += _places(law, by_rows, held.random)
