@@ -30,12 +30,19 @@ def report() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("kernel", ["plain", "looking", "reading", "paired", "bounded"])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        *("plain", "looking", "reading", "paired", "bounded"),
+        *("attributed", "given", "telling"),
+    ],
+)
 def test_launches_are_made_again(report: dict[str, Any], kernel: str) -> None:
     """With other pointers, integers and numbers to look at; memory is written to and read again.
 
-    Globals that a function of the kernel's reads, what it reads of a type of named tuples, and
-    constants that are equal but not the same, make kinds of their own.
+    Globals that a function of the kernel's reads, what it reads of a type of named tuples, of a
+    module and of a function, and constants that are equal but not the same, make kinds of their
+    own.
     """
     found = report[kernel]
     assert found["differ"] == 0
@@ -55,6 +62,13 @@ def test_what_cannot_be_recorded_is_interpreted(
 ) -> None:
     assert report[kernel]["differ"] == 0
     assert report[kernel]["refused"] == [reason]
+
+
+@pytest.mark.parametrize("kernel", ["wrapped", "making", "importing", "handling"])
+def test_what_reads_where_nobody_sees_it_is_interpreted(
+    report: dict[str, Any], kernel: str
+) -> None:
+    assert (report[kernel]["differ"], report[kernel]["kinds"]) == (0, 0)
 
 
 def test_a_launch_that_has_a_past_is_interpreted(report: dict[str, Any]) -> None:

@@ -11,7 +11,9 @@ import json
 import sys
 from collections.abc import Callable
 from contextlib import contextmanager
+from functools import wraps
 from time import monotonic
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
@@ -134,20 +136,85 @@ def bounded(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> No
 
 
 @jit
+def attributed(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Compare with an attribute of a function of the kernel's."""
+    tl.store(out, tl.sum((tl.load(x + tl.arange(0, BLOCK)) < limited.bound).to(tl.int32)))
+
+
+def below_limit(x: Any) -> Any:
+    return x < LIMIT
+
+
+wrapping: Callable[..., Any] = wraps(tl.exp)(below_limit)
+
+
+@jit
+def wrapped(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Compare by a function that says that it is one of Triton's."""
+    tl.store(out, tl.sum(wrapping(tl.load(x + tl.arange(0, BLOCK))).to(tl.int32)))
+
+
+SETTINGS = ModuleType("settings")
+MAKING = ModuleType("making")
+sys.modules["making"] = MAKING
+vars(MAKING)["__getattr__"] = lambda name: LIMIT
+
+
+def bounding(settings: Any) -> Any:
+    return settings.bound
+
+
+@jit
+def given(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Compare with an attribute of a module that another function reads."""
+    bound = bounding(SETTINGS)
+    tl.store(out, tl.sum((tl.load(x + tl.arange(0, BLOCK)) < bound).to(tl.int32)))
+
+
+@jit
+def telling(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Look at a number's text."""
+    tl.store(out, 1.0 if str(tl.load(x) < 0) == "[ True]" else 2.0)
+
+
+@jit
+def making(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Compare with what a module makes when it is asked for it."""
+    tl.store(out, tl.sum((tl.load(x + tl.arange(0, BLOCK)) < MAKING.bound).to(tl.int32)))
+
+
+@jit
+def importing(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Compare with what is imported then."""
+    from making import bound  # type: ignore[import-not-found]  # made above
+
+    tl.store(out, tl.sum((tl.load(x + tl.arange(0, BLOCK)) < bound).to(tl.int32)))
+
+
+@jit
+def handling(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Look at a number as numpy has it."""
+    tl.store(out, 1.0 if tl.load(x).handle.data.item() < 0 else 2.0)
+
+
+@jit
 def adding_at_once(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
     """Add to memory in one step."""
     tl.atomic_add(out, tl.load(x))
+
+
+_LIMITED = (reading, bounded, attributed, wrapped, given, making, importing)
 
 
 def launched(kernel: Any, x: Tensor, count: int, scale: float) -> list[Any]:
     """Return what a launch writes, bit by bit."""
     global LIMIT
     LIMIT = tl.constexpr(scale - 1.0)
-    BOUNDED.bound = LIMIT
+    BOUNDED.bound = limited.bound = vars(SETTINGS)["bound"] = LIMIT
     x, out = x.clone(), torch.full((3 * 3,), -1.0, dtype=x.dtype)
     block = (1, 0.0 if scale < 1 else -0.0) if kernel is paired else 16
-    # Of the limit only the global tells, or the type's attribute.
-    scale = 1.0 if kernel in (reading, bounded) else scale
+    # Of the limit only the global tells, or an attribute.
+    scale = 1.0 if kernel in _LIMITED else scale
     kernel[(3,) if kernel is plain else (1,)](x, out, count, scale, BLOCK=block)
     return [out.tolist(), x.tolist()]
 
@@ -207,7 +274,8 @@ def compared(kernel: Any) -> dict[str, Any]:
 
 if __name__ == "__main__":
     kernels: list[Callable[..., Any]] = [
-        *(plain, looking, reading, paired, bounded),
+        *(plain, looking, reading, paired, bounded, attributed, wrapped, given, telling),
+        *(making, importing, handling),
         *(combining, adding_at_once, counting, tallying),
     ]
     report = {kernel.__name__: compared(kernel) for kernel in kernels}

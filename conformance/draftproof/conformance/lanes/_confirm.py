@@ -1,18 +1,18 @@
 """Boxes that another program was seen to have, confirmed of one that should do the same.
 
 To search a slow program's noise takes many calls, one after another; to confirm what a fast one is
-known to do takes one or two. What is believed is what a search would believe: points of each box,
-those that walls part among them, with single numbers and with all at their ends; and every wall at
-the number before it and the one behind it, in several contexts. A wall that is near is moved, and
-everything is asked again; where anything else differs, the noise is searched as if nothing had been
-foretold.
+known to do takes a few. What is believed is what a search would believe: every wall at the number
+before it and the one behind it, in several contexts; and points of each box that no wall parts,
+with single numbers and with all at their ends. A wall that is near is moved, and all walls are
+asked again. A box that differs is searched; where walls do, all of the noise is, as if nothing had
+been foretold.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy
 from numpy.typing import NDArray
@@ -26,23 +26,28 @@ from draftproof.conformance.lanes._search import (
     Searcher,
     Wall,
     foretold,
+    nodes,
+    regrown,
     together,
 )
 
 _CONTEXTS = 8
 """Contexts in which a wall is asked for; it must show in two, where the boxes say that it does."""
 
-_TRIED = (16, 128)
+_LOOKED_IN = 4
+"""Contexts in which a wall is looked for that is not where it was foretold; two must agree."""
+
+_TRIED = (16, 128, 1024)
 """Points at random among which contexts are looked for, and how many if they are too few."""
 
 _ROUNDS = 3
-"""Times that everything is asked: walls of other rounding move walls behind them."""
+"""Times that walls are asked: those of other rounding move walls behind them."""
 
 _FARTHEST = 12
 """A wall is looked for within 1 / 2 to the power of this of the numbers that a draw can give."""
 
-_SECTIONS = 64
-"""The parts into which an interval that has the wall is cut at a time."""
+_APART = 4
+"""Places at which a wall is looked for are farther from where it was foretold by 2 to this."""
 
 
 def confirmed(searcher: Searcher, tree: Node) -> Search[Node | None]:
@@ -53,23 +58,29 @@ def confirmed(searcher: Searcher, tree: Node) -> Search[Node | None]:
     everything = searcher.everything()
     for _ in range(_ROUNDS):
         places = [*_placed(tree, everything)]
-        walls = [place.node for place in places if isinstance(place.node, Wall)]
         if any(isinstance(place.node, Race) for place in places):
             return None
-        boxes = [searcher.is_as(each.box, each.node) for each in places]
-        asked: list[Search[Any]] = [
-            together(boxes),
-            together([_wall(searcher, p.node, p.box) for p in places if isinstance(p.node, Wall)]),
-        ]
-        are_as_foretold, found = yield from together(asked)
-        if found == [wall.at for wall in walls]:
-            return tree if all(are_as_foretold) else None
-        # Beside a wall that is elsewhere no box is as it was foretold.
-        moved = _moved(searcher, tree, everything, dict(zip(walls, found, strict=True)))
+        walls = [(place.node, place.box) for place in places if isinstance(place.node, Wall)]
+        found = yield from together([_wall(searcher, *each) for each in walls])
+        if found == [wall.at for wall, _ in walls]:
+            return (yield from _searched(searcher, tree))
+        at = {wall: place for (wall, _), place in zip(walls, found, strict=True)}
+        moved = _moved(searcher, tree, everything, at)
         if moved is None:
             return None
         tree = moved
     return None
+
+
+def _searched(searcher: Searcher, tree: Node) -> Search[Node]:
+    """Return the boxes with those searched that no wall parts and that are not as foretold."""
+    leaves = [node for node in nodes(tree) if isinstance(node, Leaf)]
+    are_as_foretold = yield from together([searcher.is_as(leaf) for leaf in leaves])
+    others = [leaf for leaf, is_as in zip(leaves, are_as_foretold, strict=True) if not is_as]
+    found = yield from together([searcher.explored(leaf.box, []) for leaf in others])
+    for leaf, new in zip(others, found, strict=True):
+        tree = regrown(tree, leaf, new)
+    return tree
 
 
 @dataclass(frozen=True)
@@ -99,8 +110,12 @@ def _wall(searcher: Searcher, wall: Wall, box: Box) -> Search[int | None]:
     if seen == [outcome for each in contexts for outcome in (each.below, each.above)]:
         return wall.at
     numbers = int(searcher.everything().high[wall.column])
-    near = yield from together([_near(wall, box, each, numbers) for each in contexts[:2]])
-    return near[0] if len(set(near)) == 1 else None
+    near = yield from together(
+        [_near(searcher, wall, box, each, numbers) for each in contexts[:_LOOKED_IN]]
+    )
+    # Another wall that is elsewhere, too, may lie between a context and where this one is.
+    (most, count), *_ = Counter(near).most_common()
+    return most if count > 1 or len(contexts) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -131,14 +146,16 @@ def _contexts(searcher: Searcher, wall: Wall, box: Box) -> list[_Context]:
     return found[:_CONTEXTS]
 
 
-def _near(wall: Wall, box: Box, context: _Context, numbers: int) -> Search[int | None]:
+def _near(
+    searcher: Searcher, wall: Wall, box: Box, context: _Context, numbers: int
+) -> Search[int | None]:
     """Return where the wall is near the place at which it was foretold, None if it is not.
 
     What is near depends on how many numbers the draw can give: a wall of a few roundings elsewhere
     is as many numbers further on in double precision as single precision leaves out.
     """
     low, high = int(box.low[wall.column]), int(box.high[wall.column]) - 1
-    steps = [2**step for step in range((numbers >> _FARTHEST).bit_length())]
+    steps = [2**step for step in range(0, (numbers >> _FARTHEST).bit_length(), _APART)]
     places = [wall.at - 1 - step for step in steps[::-1]] + [wall.at - 1, wall.at]
     places += [wall.at + step for step in steps]
     places = [place for place in places if low <= place <= high]
@@ -156,7 +173,7 @@ def _near(wall: Wall, box: Box, context: _Context, numbers: int) -> Search[int |
         return None
     before, behind = (int(place) for place in places[turns[0] - 1 : turns[0] + 1])
     while behind - before > 1:
-        parts = min(_SECTIONS, behind - before)
+        parts = min(searcher.sections, behind - before)
         cuts = [before + (behind - before) * part // parts for part in range(1, parts)]
         seen = yield [at(cut) for cut in cuts]
         turn = next((i for i, found in enumerate(seen) if found != context.below), len(cuts))

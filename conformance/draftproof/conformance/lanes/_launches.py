@@ -162,7 +162,7 @@ def _converting(interpreter: Any, convert: Callable[[Any], Any]) -> Callable[[An
 def _patching(patch: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
     def patched(tensor: Any, scope: Any) -> None:
         patch(tensor, scope)
-        for name, look in (("__bool__", _as_bool), ("__index__", _as_int)):
+        for name, look in _LOOKS.items():
             scope.set_attr(tensor, name, partialmethod(_looked, look))
 
     return patched
@@ -258,6 +258,18 @@ def _as_bool(value: Any) -> bool:
 
 def _as_int(value: Any) -> int:
     return int(value.data.squeeze())
+
+
+def _as_text(value: Any) -> str:
+    return str(value.data)
+
+
+def _as_code(value: Any) -> str:
+    return repr(value.data)
+
+
+_LOOKS = {"__bool__": _as_bool, "__index__": _as_int, "__repr__": _as_code, "__str__": _as_text}
+"""By what Python calls, what it sees, as Triton has it."""
 
 
 def _looked(tensor: Any, look: Callable[[Any], Any]) -> Any:

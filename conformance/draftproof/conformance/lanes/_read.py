@@ -2,14 +2,16 @@
 
 A kernel, and each function that it calls, reads globals, its closure and its defaults. Values whose
 parts cannot be changed unseen are frozen with their types. Of a module it is the attributes that
-the code names, of a type of named tuples all. What belongs to Triton, torch, numpy or Python itself
-stays as it is.
+any of the code names, of functions and of types of named tuples all. What belongs to Triton, torch,
+numpy or Python itself stays as it is.
 """
 
 from __future__ import annotations
 
+import dis
+import sys
 from collections import namedtuple
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Container, Hashable, Iterator, Mapping
 from functools import cache
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneType
 from typing import Any
@@ -45,52 +47,69 @@ def read(value: Any) -> Hashable:
     """
     if isinstance(value, ModuleType):
         raise NotFrozen(f"the module {value.__name__}")
-    return _Reading().value(value, ())
+    named: frozenset[str] = frozenset()
+    while True:
+        reading = _Reading(named)
+        found = reading.value(value)
+        if reading.named == named:
+            return found
+        # What one function names may be an attribute of a module that another one gives to it.
+        named = frozenset(reading.named)
 
 
 class _Reading:
-    def __init__(self) -> None:
+    def __init__(self, named: frozenset[str]) -> None:
+        self.named = set(named)
+        """The names in all code that is read."""
+        self._attributes = sorted(named)
         self._met: list[Any] = []
         """Functions that are read already, or are being read."""
 
-    def of(self, function: FunctionType) -> Hashable:
-        """Return a function with all that it reads."""
-        if any(function is each for each in self._met):
-            return function
-        self._met.append(function)
-        names, known = _names(function.__code__), function.__globals__
-        if not _UNSEEN.isdisjoint(names):
-            raise NotFrozen("what is looked up by a name that code makes")
-        cells = function.__closure__ or ()
-        return (
-            function,
-            function.__code__,
-            tuple((name, self.value(known[name], names)) for name in names if name in known),
-            tuple(self.value(each, names) for cell in cells for each in _contents(cell)),
-            tuple(self.value(each, names) for each in function.__defaults__ or ()),
-            tuple(
-                (name, self.value(each, names))
-                for name, each in (function.__kwdefaults__ or {}).items()
-            ),
-        )
-
-    def value(self, value: Any, names: Sequence[str]) -> Hashable:
-        """Return a value, of a function that names these names."""
+    def value(self, value: Any) -> Hashable:
+        """Return a value with all that is read of it."""
         if isinstance(value, ModuleType):
-            if _is_settled(value.__name__):
-                return value.__name__
-            own = vars(value)
-            return tuple((name, self.value(own[name], names)) for name in names if name in own)
+            return value.__name__ if _is_settled(value.__name__) else self._module(value)
         if _is_of_triton(type(value)) and hasattr(value, "rewrite"):
             # A kernel's function, which is called as the interpreter has rewritten it.
-            return self.value(value.rewrite(), names)
+            return self.value(value.rewrite()), self._each(vars(value), _OF_A_KERNEL)
         if isinstance(value, FunctionType):
-            return value if _is_settled(value.__module__) else self.of(value)
+            return self._function(value)
         if isinstance(value, BuiltinFunctionType) and isinstance(value.__self__, ModuleType | type):
             return value
         if isinstance(value, type):
-            return value if _is_settled(value.__module__) else self._named_tuples(value)
+            return value if _is_settled_type(value) else self._named_tuples(value)
         return frozen(value)
+
+    def _module(self, value: ModuleType) -> Hashable:
+        own = vars(value)
+        if type(value) is not ModuleType or "__getattr__" in own:
+            raise NotFrozen(f"the module {value.__name__}, whose attributes are made")
+        return tuple((name, self.value(own[name])) for name in self._attributes if name in own)
+
+    def _function(self, function: FunctionType) -> Hashable:
+        if any(function is each for each in self._met):
+            return function
+        self._met.append(function)
+        cells = [each for cell in function.__closure__ or () for each in _contents(cell)]
+        if _is_defined_in_settled(function):
+            # It may have been given one that is not.
+            return function, tuple(self.value(each) for each in cells if _is_called(each))
+        names, known = _names(function.__code__), function.__globals__
+        self.named.update(names)
+        if not _UNSEEN.isdisjoint(names):
+            raise NotFrozen("what is looked up by a name that code makes")
+        return (
+            function,
+            function.__code__,
+            tuple((name, self.value(known[name])) for name in names if name in known),
+            tuple(map(self.value, cells)),
+            tuple(map(self.value, function.__defaults__ or ())),
+            self._each(function.__kwdefaults__ or {}),
+            self._each(vars(function), {"__wrapped__"}),
+        )
+
+    def _each(self, values: Mapping[str, Any], but: Container[str] = ()) -> Hashable:
+        return tuple((name, self.value(each)) for name, each in values.items() if name not in but)
 
     def _named_tuples(self, kind: type) -> Hashable:
         """Return a type of named tuples with its attributes."""
@@ -101,11 +120,11 @@ class _Reading:
 
     def _attribute(self, value: Any) -> Hashable:
         if isinstance(value, classmethod | staticmethod):
-            return type(value), self.value(value.__func__, ())
+            return type(value), self.value(value.__func__)
         if isinstance(value, property):
-            return property, self.value(value.fget, ())
+            return property, self.value(value.fget)
         # The place of a field cannot be changed.
-        return value if type(value) is _FIELD else self.value(value, ())
+        return value if type(value) is _FIELD else self.value(value)
 
 
 def _contents(cell: Any) -> Iterator[Any]:
@@ -120,7 +139,9 @@ def _contents(cell: Any) -> Iterator[Any]:
 def _names(code: CodeType) -> tuple[str, ...]:
     """Return the names of globals and attributes in code, and in the code of functions in it."""
     inner = (name for each in code.co_consts if isinstance(each, CodeType) for name in _names(each))
-    return tuple(dict.fromkeys(name for name in (*code.co_names, *inner) if name != _TRITONS))
+    imports = any(each.opname == "IMPORT_NAME" for each in dis.get_instructions(code))
+    names = dict.fromkeys((*code.co_names, *inner, *["__import__"] * imports))
+    return tuple(name for name in names if name != _TRITONS)
 
 
 _TRITONS = "interpreter_semantic"
@@ -135,7 +156,30 @@ def _is_settled(module: str | None) -> bool:
     return (module or "").partition(".")[0] in _SETTLED
 
 
-_UNSEEN = {"__dict__", "__import__", "eval", "exec", "getattr", "globals", "import_module", "vars"}
+def _is_defined_in_settled(function: FunctionType) -> bool:
+    """Return whether a function's code is of a package that is settled, whatever it says it is."""
+    known = function.__globals__
+    module = sys.modules.get(str(known.get("__name__")))
+    return module is not None and _is_settled(module.__name__) and vars(module) is known
+
+
+def _is_settled_type(kind: type) -> bool:
+    known = sys.modules.get(kind.__module__)
+    return _is_settled(kind.__module__) and getattr(known, kind.__qualname__, None) is kind
+
+
+def _is_called(value: Any) -> bool:
+    return isinstance(value, FunctionType) or hasattr(value, "rewrite")
+
+
+_UNSEEN = {
+    *("__dict__", "__import__", "attrgetter", "eval", "exec", "getattr", "globals"),
+    *("handle", "import_module", "locals", "methodcaller", "modules", "vars"),
+}
+"""The names of what finds a value of which nothing here says what it is; data's own is `handle`."""
+
+_OF_A_KERNEL = {"arg_names", "fn", "kwargs", "pre_run_hooks", "rewriter"}
+"""The attributes that Triton gives a kernel's function: of them all is read by its rewriting."""
 
 _NOT_READ = {"__annotations__", "__doc__", "__orig_bases__", "_field_defaults"}
 """The attributes of a type of named tuples of which only who asks for them learns anything."""

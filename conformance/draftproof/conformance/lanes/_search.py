@@ -143,7 +143,7 @@ class Searcher:
 
     def __init__(self, tape: Tape, seed: Sequence[int], *, sections: int = 2) -> None:
         self._tape = tape
-        self._sections = sections
+        self.sections = sections
         self._random = numpy.random.default_rng(seed)
         self._walls: dict[int, Counter[int]] = {}
         self._most_walls = _MOST_WALLS_OF_COLUMN + _MOST_WALLS_OF_TOKEN * tape.vocabulary
@@ -176,8 +176,9 @@ class Searcher:
                 return node
         raise self._opaque(min(flips))
 
-    def is_as(self, box: Box, tree: Node) -> Search[bool]:
-        """Return whether what `explored` would look at first in a box is as a tree foretells."""
+    def is_as(self, leaf: Leaf) -> Search[bool]:
+        """Return whether all that `explored` would look at in a box is as a leaf foretells."""
+        box = leaf.box
         points = self._looked_at(box, _POINTS)
         points += [
             _with(point, columns, bound)
@@ -186,7 +187,7 @@ class Searcher:
             for bound in (box.low[columns], box.high[columns] - 1)
         ]
         seen = yield points
-        return seen == foretold(tree, points)
+        return all(outcome == leaf.outcome for outcome in seen)
 
     def beside_walls(self, tree: Node) -> list[Point]:
         """Return points before and behind every wall of a tree in each leaf that it runs through.
@@ -195,7 +196,7 @@ class Searcher:
         """
         walls: dict[int, set[int]] = {}
         leaves: list[Leaf] = []
-        for node in _nodes(tree):
+        for node in nodes(tree):
             if isinstance(node, Wall):
                 walls.setdefault(node.column, set()).add(node.at)
             elif isinstance(node, Leaf):
@@ -236,7 +237,7 @@ class Searcher:
                 raise unsteady(outcome, again)
             raise self._opaque(found.race.clocks.first)
         new = yield from self.explored(found.leaf.box, [(found.settled, again)])
-        return _regrown(tree, found.leaf, new)
+        return regrown(tree, found.leaf, new)
 
     def _opaque(self, column: int) -> OpaqueRandomness:
         block = self._tape.owners[column]
@@ -408,7 +409,7 @@ class Searcher:
         low, high = flip.low, flip.high
         (lowest,) = yield [flip.at(low)]
         while high - low > 1:
-            count = min(self._sections, high - low)
+            count = min(self.sections, high - low)
             cuts = [low + (high - low) * i // count for i in range(1, count)]
             outcomes = yield [flip.at(cut) for cut in cuts]
             before = next((i for i, seen in enumerate(outcomes) if seen != lowest), len(cuts))
@@ -506,14 +507,15 @@ def forgetful(first: Sequence[Block], second: Sequence[Block]) -> OpaqueRandomne
     return OpaqueRandomness(block.operator, reason, block.source)
 
 
-def _nodes(node: Node) -> Iterator[Node]:
+def nodes(node: Node) -> Iterator[Node]:
+    """Yield all nodes of a tree."""
     yield node
     if isinstance(node, Wall):
-        yield from _nodes(node.below)
-        yield from _nodes(node.above)
+        yield from nodes(node.below)
+        yield from nodes(node.above)
     elif isinstance(node, Race):
         for part in node.parts.values():
-            yield from _nodes(part)
+            yield from nodes(part)
 
 
 def law_of(node: Node) -> dict[Any, Rational]:
@@ -576,15 +578,15 @@ def agrees(node: Node, point: Point, outcome: Hashable) -> bool:
     return found.leaf.outcome == outcome or not found.is_clear
 
 
-def _regrown(node: Node, leaf: Leaf, new: Node) -> Node:
+def regrown(node: Node, leaf: Leaf, new: Node) -> Node:
     """Return the tree with a leaf replaced."""
     if node is leaf:
         return new
     if isinstance(node, Wall):
-        below, above = (_regrown(part, leaf, new) for part in (node.below, node.above))
+        below, above = (regrown(part, leaf, new) for part in (node.below, node.above))
         return replace(node, below=below, above=above)
     if isinstance(node, Race):
-        return replace(node, parts={w: _regrown(p, leaf, new) for w, p in node.parts.items()})
+        return replace(node, parts={w: regrown(p, leaf, new) for w, p in node.parts.items()})
     return node
 
 

@@ -52,7 +52,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import count
+from itertools import count, cycle, islice
 from typing import Any, Generic, TypeVar
 
 from draftproof.conformance.lanes import _foreign as foreign
@@ -104,6 +104,9 @@ _REPEATED = 8
 
 # Points that test the law of a subject, those of all subjects that are alike, and the fewest.
 _HELD_BACK, _HELD_BACK_IN_ALL, _HELD_BACK_AT_LEAST = 512, 8192, 64
+
+# Rows of a batch that is not understood that are run alone, too.
+_COMPARED = 32
 
 # Times that a box is searched again because a point in it was not foretold.
 _MOST_FINDS = 20
@@ -335,10 +338,17 @@ class _Lane:
         try:
             return self._answered([self._law(subject) for subject in subjects])
         except OpaqueRandomness as refusal:
-            if not self._alone:
+            if not self._alone and self._is_mixed():
                 # Rows that disturb each other look like noise that is not understood.
                 raise RowsMixed("rows of a batch are not understood") from refusal
             raise
+
+    def _is_mixed(self) -> bool:
+        """Return whether rows of a batch have other outcomes than each of them alone."""
+        subjects = list(islice(cycle(range(len(self._tapes))), _COMPARED))
+        searcher = Searcher(self.tape, (len(self._tapes), 0))
+        rows = list(zip(subjects, searcher.points(searcher.everything(), _COMPARED), strict=True))
+        return list(self._run(rows)) != [self._run([row])[0] for row in rows]
 
     def _law(self, subject: int) -> Search[Node]:
         """Find the boxes of one subject, and hold them against points that were held back."""
