@@ -13,7 +13,7 @@ from torch import Tensor
 from draftproof.adapters.fast import FastVerifier
 from draftproof.adapters.fast.engine import Verified, verify
 from draftproof.adapters.fast.inputs import flattened
-from draftproof.conformance.adapter import Request
+from draftproof.conformance.protocol.adapter import Request
 
 WAYS = {"unchecked": False, "checked": False, "logits": True}
 """The ways into our verifiers, and whether they take logits."""

@@ -16,7 +16,7 @@ import torch
 from benchmarks.measuring import Call
 from torch import Tensor
 
-from draftproof.conformance.adapter import Request
+from draftproof.conformance.protocol.adapter import Request
 
 
 def vllm(request: Request) -> Call:

@@ -37,7 +37,7 @@ from benchmarks.plots import bandwidth
 
 from draftproof.adapters.fast import FORMS
 from draftproof.adapters.fast.engine import verify
-from draftproof.conformance.adapter import Request
+from draftproof.conformance.protocol.adapter import Request
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 

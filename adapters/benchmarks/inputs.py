@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 import torch
 
 from draftproof.adapters.fast.excess import draw
-from draftproof.conformance.adapter import Request
+from draftproof.conformance.protocol.adapter import Request
 
 _SPREAD = 2.5
 """The standard deviation of the draft's logits."""

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from draftproof.conformance.identity import environment
+from draftproof.conformance.evidence.identity import environment
 from draftproof.spec.schemas import validate
 
 Call = Callable[[], object]

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 import click
 from certificates.listing import FOLDER, NAMES, README, listed, readme
 
-from draftproof.conformance.certificate import checked, gravest
 from draftproof.conformance.cli import cli as draftproof
-from draftproof.conformance.staleness import standing
+from draftproof.conformance.evidence.certificate import checked, gravest
+from draftproof.conformance.evidence.staleness import standing
 
 
 def lacking(name: str) -> str | None:

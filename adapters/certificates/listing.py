@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from draftproof.adapters.fast.texts import FORMS, TEXTS, name_of
-from draftproof.conformance.certificate import read_certificate
-from draftproof.conformance.staleness import CURRENT, STATES, Standing, standing
+from draftproof.conformance.evidence.certificate import read_certificate
+from draftproof.conformance.evidence.staleness import CURRENT, STATES, Standing, standing
 
 FOLDER = Path(__file__).parent
 NAMES = tuple(name_of(text, form) for form in FORMS for text in TEXTS.values())

@@ -7,10 +7,10 @@ import torch
 
 from draftproof.adapters import engines
 from draftproof.adapters.engines.assisted import CANDIDATES, AssistedGeneration
-from draftproof.conformance.adapter import TextRequest, declaration
-from draftproof.conformance.finding import FAIL, PASS, Finding
+from draftproof.conformance.protocol.adapter import TextRequest, declaration
+from draftproof.conformance.protocol.tolerance import allowed_of_text
+from draftproof.conformance.requirements.finding import FAIL, PASS, Finding
 from draftproof.conformance.requirements.texts import judge, observe_text, settings
-from draftproof.conformance.tolerance import allowed_of_text
 
 SETTINGS = {setting.id: setting for setting in settings()}
 ASSISTED, EARLY_EXIT, LOOKUP, UNIVERSAL, SINGLE = CANDIDATES

@@ -33,8 +33,8 @@ from draftproof.adapters.fast.batch import uniforms
 from draftproof.adapters.fast.drafting import siblings
 from draftproof.adapters.fast.engine import Verified
 from draftproof.adapters.fast.texts import Text
-from draftproof.conformance.adapter import Request, Result
 from draftproof.conformance.lanes.exact import exact_law
+from draftproof.conformance.protocol.adapter import Request, Result
 from draftproof.reference.model import Instance, Model
 from draftproof.reference.model import Path as Context
 from draftproof.reference.process import expected_accepted

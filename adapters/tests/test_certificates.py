@@ -26,9 +26,9 @@ from certificates.listing import (
     readme,
 )
 
-from draftproof.conformance.certificate import checked
-from draftproof.conformance.finding import PASS
-from draftproof.conformance.staleness import CURRENT, STALE, UNKNOWN, Comparison
+from draftproof.conformance.evidence.certificate import checked
+from draftproof.conformance.evidence.staleness import CURRENT, STALE, UNKNOWN, Comparison
+from draftproof.conformance.requirements.finding import PASS
 
 SEEN_THROUGH = {"torch": "exact", "triton": "probe"}
 """The lane that decides on laws, by the form."""

@@ -20,13 +20,13 @@ from draftproof.adapters.fast import TEXTS, FastVerifier, drafting
 from draftproof.adapters.fast.batch import Batch, Rows, Softmax, uniforms
 from draftproof.adapters.fast.descent import Choice, Siblings, descend
 from draftproof.adapters.fast.inputs import from_request
-from draftproof.conformance.adapter import Request, Result, declaration
 from draftproof.conformance.cases import Case, cases
-from draftproof.conformance.exchange import as_given
-from draftproof.conformance.finding import PASS, SKIPPED
-from draftproof.conformance.observe import EXACT, as_observed, joint_laws, observe
+from draftproof.conformance.lanes.exchange import as_given
+from draftproof.conformance.lanes.observe import EXACT, as_observed, joint_laws, observe
+from draftproof.conformance.protocol.adapter import Request, Result, declaration
+from draftproof.conformance.protocol.tolerance import allowed_distance
+from draftproof.conformance.requirements.finding import PASS, SKIPPED
 from draftproof.conformance.requirements.laws import fits, judge
-from draftproof.conformance.tolerance import allowed_distance
 from draftproof.reference.drafting import FixedTree, draft_law
 from draftproof.reference.model import Instance, Model, Path
 from draftproof.reference.rational import Rational, exactly, rational, total

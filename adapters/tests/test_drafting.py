@@ -25,10 +25,10 @@ from draftproof.adapters.fast.batch import Softmax, uniforms
 from draftproof.adapters.fast.drafting import NotEnoughTokens, draft, siblings, urn
 from draftproof.adapters.fast.inputs import InvalidRequest
 from draftproof.adapters.fast.sampling import Sampling, softmax
-from draftproof.conformance.adapter import DraftRequest, declaration
-from draftproof.conformance.finding import PASS
 from draftproof.conformance.lanes.exact import exact_law
+from draftproof.conformance.protocol.adapter import DraftRequest, declaration
 from draftproof.conformance.requirements import drafting as judged
+from draftproof.conformance.requirements.finding import PASS
 from draftproof.reference.drafting import SCHEMES, sibling_law
 from draftproof.reference.rational import rational
 

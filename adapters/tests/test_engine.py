@@ -25,10 +25,10 @@ from draftproof.adapters.fast.drafting import draft
 from draftproof.adapters.fast.engine import Verified, verify
 from draftproof.adapters.fast.inputs import InvalidRequest, from_flat
 from draftproof.adapters.fast.sampling import Sampling, declared
-from draftproof.conformance.adapter import DraftRequest, Request, Result
 from draftproof.conformance.cases import cases
-from draftproof.conformance.finding import PASS, SKIPPED
-from draftproof.conformance.observe import observe
+from draftproof.conformance.lanes.observe import observe
+from draftproof.conformance.protocol.adapter import DraftRequest, Request, Result
+from draftproof.conformance.requirements.finding import PASS, SKIPPED
 from draftproof.conformance.requirements.laws import judge
 
 LENGTHS = (3, 0, 1, 2, 3, 2, 0, 3)

@@ -11,14 +11,14 @@ import pytest
 
 from draftproof.adapters import engines
 from draftproof.adapters.engines.released import Commit, Unavailable, Wheel
-from draftproof.conformance.adapter import declaration
 from draftproof.conformance.cases import cases
-from draftproof.conformance.finding import FAIL
-from draftproof.conformance.loading import AdapterFailed, load_adapter
+from draftproof.conformance.lanes.observe import observe
 from draftproof.conformance.matrix import Row, read_rows
-from draftproof.conformance.observe import observe
+from draftproof.conformance.protocol.adapter import declaration
+from draftproof.conformance.protocol.loading import AdapterFailed, load_adapter
 from draftproof.conformance.report.matrix import markdown
 from draftproof.conformance.report.words import plain
+from draftproof.conformance.requirements.finding import FAIL
 from draftproof.conformance.requirements.laws import judge
 from draftproof.spec import validate
 

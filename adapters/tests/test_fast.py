@@ -14,9 +14,9 @@ from draftproof.adapters.fast import FORMS, TEXTS, FastVerifier
 from draftproof.adapters.fast.batch import Rows, Softmax
 from draftproof.adapters.fast.excess import draw, excess, mass
 from draftproof.adapters.fast.inputs import InvalidRequest
-from draftproof.conformance.adapter import INVALID_INPUTS, Request, Result
 from draftproof.conformance.lanes.exact import exact_law
-from draftproof.conformance.loading import BUILT_IN
+from draftproof.conformance.protocol.adapter import INVALID_INPUTS, Request, Result
+from draftproof.conformance.protocol.loading import BUILT_IN
 from draftproof.reference.rational import rational
 
 VERIFIERS = [FastVerifier("token"), FastVerifier("block")]

@@ -13,13 +13,13 @@ from torch import Tensor
 from draftproof.adapters.fast import TEXTS, FastVerifier
 from draftproof.adapters.fast.batch import uniforms
 from draftproof.adapters.fast.inputs import InvalidRequest, from_request
-from draftproof.conformance.adapter import Request, declaration
-from draftproof.conformance.finding import PASS
 from draftproof.conformance.lanes.exact import exact_law
-from draftproof.conformance.observe import EXACT
+from draftproof.conformance.lanes.observe import EXACT
+from draftproof.conformance.protocol.adapter import Request, declaration
+from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements import states
-from draftproof.conformance.task import Task, Terms
-from draftproof.conformance.tolerance import allowed_distance
+from draftproof.conformance.requirements.finding import PASS
+from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.rational import rational
 
 VERIFIER = FastVerifier("greedy_block")

@@ -9,10 +9,10 @@ from torch import Tensor
 from draftproof.adapters.fast import FastVerifier
 from draftproof.adapters.fast.excess import mass
 from draftproof.adapters.fast.inputs import from_request
-from draftproof.conformance.adapter import Request
 from draftproof.conformance.cases import Case
-from draftproof.conformance.finding import FAIL, PASS, SKIPPED
-from draftproof.conformance.observe import observe
+from draftproof.conformance.lanes.observe import observe
+from draftproof.conformance.protocol.adapter import Request
+from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED
 from draftproof.conformance.requirements.laws import judge
 from draftproof.reference.model import Instance, Model
 from draftproof.reference.rational import rational

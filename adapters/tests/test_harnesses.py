@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import torch
 
-from draftproof.conformance.adapter import Request
-from draftproof.conformance.campaign import certify
-from draftproof.conformance.harness import HarnessError
-from draftproof.conformance.loading import load_adapter
+from draftproof.conformance.protocol.adapter import Request
+from draftproof.conformance.protocol.harness import HarnessError
+from draftproof.conformance.protocol.loading import load_adapter
+from draftproof.conformance.run.campaign import certify
 
 EXAMPLES = Path(__file__).parents[1] / "harnesses"
 

@@ -11,10 +11,10 @@ from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.descent import Siblings
 from draftproof.adapters.fast.inputs import from_request
 from draftproof.adapters.fast.k_seq import SWEEPS, least_factor
-from draftproof.conformance.adapter import Request
 from draftproof.conformance.cases import Case
-from draftproof.conformance.finding import FAIL, PASS, SKIPPED
-from draftproof.conformance.observe import observe
+from draftproof.conformance.lanes.observe import observe
+from draftproof.conformance.protocol.adapter import Request
+from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED
 from draftproof.conformance.requirements.laws import judge
 from draftproof.reference.model import Instance, Model, Row
 from draftproof.reference.optimum import k_seq_factor

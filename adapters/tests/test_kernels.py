@@ -17,13 +17,13 @@ import torch
 from draftproof.adapters.fast import TEXTS, FastVerifier
 from draftproof.adapters.fast.batch import Batch, Rows, uniforms
 from draftproof.adapters.fast.inputs import from_request
-from draftproof.conformance.adapter import DraftRequest, Request, declaration
 from draftproof.conformance.cases import Case, cases
-from draftproof.conformance.exchange import Asked, request
-from draftproof.conformance.finding import PASS, SKIPPED
-from draftproof.conformance.lanes import _launches
-from draftproof.conformance.lanes._interpreted import patched_once
-from draftproof.conformance.observe import PROBE, observe
+from draftproof.conformance.lanes.exchange import Asked, request
+from draftproof.conformance.lanes.observe import PROBE, observe
+from draftproof.conformance.lanes.probe import _launches
+from draftproof.conformance.lanes.probe._interpreted import patched_once
+from draftproof.conformance.protocol.adapter import DraftRequest, Request, declaration
+from draftproof.conformance.requirements.finding import PASS, SKIPPED
 from draftproof.conformance.requirements.laws import fits, judge
 from draftproof.reference.drafting import draft_law
 

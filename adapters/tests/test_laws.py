@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from draftproof.adapters.fast import TEXTS, FastVerifier
-from draftproof.conformance.adapter import declaration
 from draftproof.conformance.cases import Case, cases
-from draftproof.conformance.finding import PASS, SKIPPED
-from draftproof.conformance.observe import observe
+from draftproof.conformance.lanes.observe import observe
+from draftproof.conformance.protocol.adapter import declaration
+from draftproof.conformance.requirements.finding import PASS, SKIPPED
 from draftproof.conformance.requirements.laws import fits, judge
 from draftproof.reference.model import Instance
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 
 from draftproof.adapters.engines.layout import flattened, logits_of, read
-from draftproof.conformance.adapter import Request
+from draftproof.conformance.protocol.adapter import Request
 
 PLACE = torch.arange(6.0).view(2, 1, 3, 1).expand(-1, -1, -1, 7)
 """Rows that say where they are."""

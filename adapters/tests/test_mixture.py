@@ -15,7 +15,7 @@ from torch import Tensor
 
 from draftproof.adapters.fast import TEXTS, FastVerifier, mixture
 from draftproof.adapters.fast.batch import Batch, Rows, Softmax
-from draftproof.conformance.adapter import Result
+from draftproof.conformance.protocol.adapter import Result
 from draftproof.reference import mixture as exact
 from draftproof.reference.model import Row
 from draftproof.reference.rational import ONE, ZERO, Rational, rational, total

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from draftproof.adapters.fast import TEXTS, FastVerifier
-from draftproof.conformance.adapter import DraftRequest, Request, Result
+from draftproof.conformance.protocol.adapter import DraftRequest, Request, Result
 
 FALSE_ALARM = 1e-9
 

@@ -13,15 +13,15 @@ from torch.nn.functional import pad
 from draftproof.adapters.fast import TEXTS, FastVerifier
 from draftproof.adapters.fast.batch import uniforms
 from draftproof.adapters.fast.inputs import from_request
-from draftproof.conformance.adapter import Request, Result, declaration
 from draftproof.conformance.cases import Case
 from draftproof.conformance.cases.rows import fixed
-from draftproof.conformance.finding import PASS, SKIPPED
-from draftproof.conformance.observe import EXACT, as_observed, joint_laws, observe
+from draftproof.conformance.lanes.observe import EXACT, as_observed, joint_laws, observe
+from draftproof.conformance.protocol.adapter import Request, Result, declaration
+from draftproof.conformance.protocol.tolerance import allowed_distance
+from draftproof.conformance.requirements.finding import PASS, SKIPPED
 from draftproof.conformance.requirements.laws import judge
 from draftproof.conformance.requirements.states import Chain, judge_chain
-from draftproof.conformance.task import Terms
-from draftproof.conformance.tolerance import allowed_distance
+from draftproof.conformance.requirements.task import Terms
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.verifiers import ALGORITHMS, verification_law
 

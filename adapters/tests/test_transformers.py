@@ -8,10 +8,10 @@ import torch
 from transformers.generation import utils
 
 from draftproof.adapters.engines.transformers import SpeculativeSampling
-from draftproof.conformance.adapter import Request
 from draftproof.conformance.cases import cases
-from draftproof.conformance.finding import FAIL, PASS, SKIPPED
-from draftproof.conformance.observe import observe
+from draftproof.conformance.lanes.observe import observe
+from draftproof.conformance.protocol.adapter import Request
+from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED
 from draftproof.conformance.requirements.laws import judge
 
 GENERIC = next(case for case in cases("quick") if case.id == "generic.v2.l2")

@@ -13,11 +13,11 @@ from draftproof.adapters.fast import TEXTS, FastVerifier
 from draftproof.adapters.fast.batch import uniforms
 from draftproof.adapters.fast.inputs import from_request
 from draftproof.adapters.fast.traversal import in_order
-from draftproof.conformance.adapter import Request, Result, declaration
 from draftproof.conformance.cases.rows import by_depth
 from draftproof.conformance.lanes.exact import exact_law
-from draftproof.conformance.observe import EXACT, as_observed, joint_laws
-from draftproof.conformance.tolerance import allowed_distance
+from draftproof.conformance.lanes.observe import EXACT, as_observed, joint_laws
+from draftproof.conformance.protocol.adapter import Request, Result, declaration
+from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.model import Instance
 from draftproof.reference.rational import rational

@@ -10,12 +10,12 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from torch import Tensor
 from transformers.generation.utils import _speculative_sampling
 
-from draftproof.conformance.adapter import declaration
-from draftproof.conformance.exchange import columns, request
 from draftproof.conformance.lanes.exact import ExactLaw, RowLaw, exact_law, row_law
+from draftproof.conformance.lanes.exchange import columns, request
 from draftproof.conformance.lanes.unwatched import fresh_generator, holding
-from draftproof.conformance.loading import load_adapter
-from draftproof.conformance.tolerance import allowed_distance
+from draftproof.conformance.protocol.adapter import declaration
+from draftproof.conformance.protocol.loading import load_adapter
+from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.reference.chance import Chance, enumerate_rows
 from draftproof.reference.drafting import FixedTree
 from draftproof.reference.model import Instance, Model, Path, Row

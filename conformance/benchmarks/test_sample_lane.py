@@ -6,7 +6,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from draftproof.conformance.cases.rows import instance
 from draftproof.conformance.lanes.sample import Effort, sample
-from draftproof.conformance.loading import load_adapter
+from draftproof.conformance.protocol.loading import load_adapter
 
 EMISSIONS_PER_SECOND = 1e6
 VOCABULARY, LENGTH = 8, 3

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from draftproof.conformance.adapter import InvalidAdapter, declaration
+from draftproof.conformance.protocol.adapter import InvalidAdapter, declaration
 
 
 def adapter(**changes: Any) -> Any:

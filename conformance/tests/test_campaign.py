@@ -9,12 +9,18 @@ from typing import Any
 
 import pytest
 
-from draftproof.conformance.campaign import Campaign, UnknownCase, campaign_of, run
-from draftproof.conformance.certificate import exit_code, statement
-from draftproof.conformance.decision import report
-from draftproof.conformance.evidence import Evidence, Record, StaleEvidence, canonical, parsed
-from draftproof.conformance.loading import AdapterFailed
-from draftproof.conformance.task import is_asked
+from draftproof.conformance.evidence.certificate import exit_code, statement
+from draftproof.conformance.evidence.decision import report
+from draftproof.conformance.evidence.records import (
+    Evidence,
+    Record,
+    StaleEvidence,
+    canonical,
+    parsed,
+)
+from draftproof.conformance.protocol.loading import AdapterFailed
+from draftproof.conformance.requirements.task import is_asked
+from draftproof.conformance.run.campaign import Campaign, UnknownCase, campaign_of, run
 
 RIGHT = Path(__file__).parent / "meta" / "right.py"
 

@@ -7,9 +7,9 @@ from hashlib import sha256
 import pytest
 import torch
 
-from draftproof.conformance.adapter import DTYPES
 from draftproof.conformance.cases import TIERS, Case, batches, cases
 from draftproof.conformance.cases.trees import ways_to_draft
+from draftproof.conformance.protocol.adapter import DTYPES
 from draftproof.reference.drafting import SCHEMES, draft_law
 from draftproof.reference.errors import Unsupported
 from draftproof.reference.model import Instance, instance_to_json

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from draftproof.conformance.campaign import Campaign, run
-from draftproof.conformance.certificate import (
+from draftproof.conformance.evidence.certificate import (
     checked,
     exit_code,
     no_longer_known,
@@ -19,7 +18,7 @@ from draftproof.conformance.certificate import (
     statement,
     write,
 )
-from draftproof.conformance.evidence import (
+from draftproof.conformance.evidence.records import (
     EditedEvidence,
     EmptyEvidence,
     MalformedEvidence,
@@ -28,13 +27,14 @@ from draftproof.conformance.evidence import (
     Record,
     written,
 )
-from draftproof.conformance.loading import source_digest
-from draftproof.conformance.mutants.verifiers import Checked
+from draftproof.conformance.museum.mutants.verifiers import Checked
+from draftproof.conformance.protocol.loading import source_digest
+from draftproof.conformance.run.campaign import Campaign, run
 from draftproof.spec import MalformedDocument, requirements, validate
 
 META = Path(__file__).parent / "meta"
-RIGHT = "draftproof.conformance.mutants.verifiers:Checked"
-BONUS = "draftproof.conformance.mutants.token:BonusFromDraft"
+RIGHT = "draftproof.conformance.museum.mutants.verifiers:Checked"
+BONUS = "draftproof.conformance.museum.mutants.token:BonusFromDraft"
 NOON = "2026-01-01T12:00:00+00:00"
 TERMS: dict[str, Any] = {
     "mode": "quick",

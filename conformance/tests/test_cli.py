@@ -15,8 +15,9 @@ import pytest
 from click.testing import CliRunner
 from telling import programs
 
-from draftproof.conformance import campaign, cli
+from draftproof.conformance import cli
 from draftproof.conformance.cli import EXIT_CODES
+from draftproof.conformance.run import campaign
 from draftproof.reference.extras import installation
 from draftproof.reference.verifiers import ALGORITHMS
 from draftproof.spec import MalformedDocument, validate
@@ -565,7 +566,7 @@ def test_certify_writes_a_certificate_and_exits_with_6_for_some_cases(tmp_path: 
 
 
 def test_certify_prints_a_table_and_the_counterexample(tmp_path: Path) -> None:
-    wrong = "draftproof.conformance.mutants.token:BonusFromDraft"
+    wrong = "draftproof.conformance.museum.mutants.token:BonusFromDraft"
     ran = draftproof("certify", wrong, *FEW, "--output", "out", cwd=tmp_path)
     assert ran.returncode == 1
     for part in ("law.lossless", "fail", "exact", "drafted: ", "should be", "does not conform"):
@@ -574,7 +575,7 @@ def test_certify_prints_a_table_and_the_counterexample(tmp_path: Path) -> None:
 
 
 def test_two_processes_find_the_same(tmp_path: Path) -> None:
-    right = "draftproof.conformance.mutants.verifiers:Checked"
+    right = "draftproof.conformance.museum.mutants.verifiers:Checked"
     same = (right, "--mode", "quick", "--seed", "1", "--case", "generic.*")
     one, two = (
         json.loads(draftproof("certify", *same, "--jobs", jobs, "--json", cwd=tmp_path).stdout)[
@@ -588,7 +589,7 @@ def test_two_processes_find_the_same(tmp_path: Path) -> None:
 def test_the_gravest_of_several_adapters_decides_the_exit_code(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("import no_such_engine\n")
     adapters = (
-        "draftproof.conformance.mutants.controls:OneHotUnderTheNameToken",
+        "draftproof.conformance.museum.mutants.controls:OneHotUnderTheNameToken",
         "./broken.py:x",
         "torch-token",
     )
@@ -623,7 +624,7 @@ def test_a_malformed_certificate_exits_with_5(
         raise MalformedDocument("certificate: predicate: it is broken")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("draftproof.conformance.certificate.sealed", refuse)
+    monkeypatch.setattr("draftproof.conformance.evidence.certificate.sealed", refuse)
     ran = CliRunner().invoke(cli.cli, ["certify", "torch-token", *FEW])
     assert ran.exit_code == 5
     assert "MalformedDocument: certificate: predicate: it is broken" in ran.output
@@ -645,7 +646,7 @@ def test_a_half_precision_adapter_can_be_inconclusive(tmp_path: Path) -> None:
     """More than 1/1000 off, less than bfloat16 rounding explains: nothing is decided."""
     (tmp_path / "narrow.py").write_text(
         "import torch\n"
-        "from draftproof.conformance.adapter import Result\n"
+        "from draftproof.conformance.protocol.adapter import Result\n"
         "class Narrow:\n"
         "    name, version, algorithm, dtype = 'narrow', '1', 'token', torch.bfloat16\n"
         "    def verify(self, request):\n"
@@ -680,9 +681,9 @@ def test_without_torch_a_test_that_judges_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "draftproof.conformance.campaign")
+    monkeypatch.delitem(sys.modules, "draftproof.conformance.run.campaign")
     with pytest.raises(ModuleNotFoundError) as caught:
-        importlib.import_module("draftproof.conformance.campaign")
+        importlib.import_module("draftproof.conformance.run.campaign")
     assert str(caught.value) == f"judging needs PyTorch: {installation('torch')}"
     assert caught.value.name == "torch"
 

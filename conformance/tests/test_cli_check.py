@@ -18,15 +18,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from draftproof.conformance.campaign import Campaign, run
-from draftproof.conformance.certificate import parsed_certificate, statement, write
 from draftproof.conformance.cli import cli
-from draftproof.conformance.evidence import EvidenceError, Record, canonical, read_finished
+from draftproof.conformance.evidence.certificate import parsed_certificate, statement, write
+from draftproof.conformance.evidence.records import EvidenceError, Record, canonical, read_finished
+from draftproof.conformance.run.campaign import Campaign, run
 from draftproof.reference.extras import installation
 from draftproof.spec import MalformedDocument, validate
 
 RIGHT = Path(__file__).parent / "meta" / "right.py"
-WRONG = "draftproof.conformance.mutants.token:BonusFromDraft"
+WRONG = "draftproof.conformance.museum.mutants.token:BonusFromDraft"
 
 
 @pytest.fixture(scope="module")
@@ -304,7 +304,7 @@ def test_a_result_has_one_finding_of_each_requirement_that_was_asked(
 def test_no_case_is_left_out_where_backends_are_compared(folder: Path) -> None:
     """Two backends share cases that no plan names: only the suite that asked knows them."""
     same = (
-        "from draftproof.conformance.mutants.verifiers import Checked\n\n\n"
+        "from draftproof.conformance.museum.mutants.verifiers import Checked\n\n\n"
         "class Mine(Checked):\n    same_as = Checked()\n"
     )
     (folder / "two.py").write_text(same)

@@ -11,12 +11,12 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
-from draftproof.conformance.adapter import declaration
-from draftproof.conformance.certificate import sealed, statement, write
 from draftproof.conformance.cli.explaining import explain
-from draftproof.conformance.finding import FAIL, PASS, Finding, finding_to_json
-from draftproof.conformance.observe import EXACT
+from draftproof.conformance.evidence.certificate import sealed, statement, write
+from draftproof.conformance.lanes.observe import EXACT
+from draftproof.conformance.protocol.adapter import declaration
 from draftproof.conformance.report.explanation import print_explanation
+from draftproof.conformance.requirements.finding import FAIL, PASS, Finding, finding_to_json
 from draftproof.reference.rational import ZERO
 from draftproof.spec import validate
 

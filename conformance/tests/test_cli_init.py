@@ -16,10 +16,10 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 
-from draftproof.conformance.adapter import INVALID_INPUTS, Request, declaration
 from draftproof.conformance.cli import starting
 from draftproof.conformance.cli.starting import init
-from draftproof.conformance.loading import load_adapter
+from draftproof.conformance.protocol.adapter import INVALID_INPUTS, Request, declaration
+from draftproof.conformance.protocol.loading import load_adapter
 from draftproof.spec import validate
 
 WORKFLOW = ".github/workflows/draftproof.yml"

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from draftproof.conformance import campaign
 from draftproof.conformance.cli import cli
+from draftproof.conformance.run import campaign
 
 RIGHT = Path(__file__).parent / "meta" / "right.py"
 

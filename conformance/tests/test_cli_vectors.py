@@ -14,8 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from draftproof.conformance import cli
-from draftproof.conformance.vectors import making, written
-from draftproof.conformance.vectors.checking import (
+from draftproof.conformance.museum.vectors import making, written
+from draftproof.conformance.museum.vectors.checking import (
     MalformedVectors,
     UnreadableVectors,
     WrongVectors,

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 import torch
 
-from draftproof.conformance.adapter import Request, Result
 from draftproof.conformance.cases import Batch, batches, cases
-from draftproof.conformance.counterexample import Counterexample, explain, explain_batch
-from draftproof.conformance.mutants.stateful import GreedyBlockWithCappedRatio
+from draftproof.conformance.failure.counterexample import Counterexample, explain, explain_batch
+from draftproof.conformance.museum.mutants.stateful import GreedyBlockWithCappedRatio
+from draftproof.conformance.protocol.adapter import Request, Result
 from draftproof.conformance.requirements.laws import LAWS
 from draftproof.reference.model import Instance, Model
 from draftproof.reference.rational import rational

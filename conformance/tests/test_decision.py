@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from draftproof.conformance.decision import Decision, decisions, overall, report
-from draftproof.conformance.finding import (
+from draftproof.conformance.evidence.decision import Decision, decisions, overall, report
+from draftproof.conformance.requirements.finding import (
     ERROR,
     FAIL,
     INCONCLUSIVE,

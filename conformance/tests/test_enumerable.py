@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from draftproof.conformance.cases.enumerable import require_solvable
 from draftproof.conformance.cli import cli
-from draftproof.conformance.enumerable import require_solvable
 from draftproof.reference.errors import TooLarge
 from draftproof.reference.model import instance_from_json
 

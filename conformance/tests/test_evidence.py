@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from draftproof.conformance import evidence
-from draftproof.conformance.evidence import (
+from draftproof.conformance.evidence import records as evidence
+from draftproof.conformance.evidence.records import (
     NOTHING,
     EditedEvidence,
     EmptyEvidence,

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from draftproof.conformance.adapter import Declaration, Request, Result, declaration
 from draftproof.conformance.cases import cases
-from draftproof.conformance.exchange import (
+from draftproof.conformance.lanes.exchange import (
     Failure,
     as_given,
     outcomes,
@@ -18,6 +17,7 @@ from draftproof.conformance.exchange import (
     verified,
     with_noise,
 )
+from draftproof.conformance.protocol.adapter import Declaration, Request, Result, declaration
 from draftproof.reference.emission import Emission
 from draftproof.reference.errors import WrongShape
 from draftproof.reference.rational import rational, total

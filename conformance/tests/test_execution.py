@@ -10,16 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from draftproof.conformance.adapter import Declaration, Request, Result, declaration
 from draftproof.conformance.cases import cases
-from draftproof.conformance.evidence import (
+from draftproof.conformance.evidence.records import (
     EditedEvidence,
     MalformedEvidence,
     Record,
     StaleEvidence,
 )
-from draftproof.conformance.execution import Work, judged, recount
-from draftproof.conformance.finding import Finding
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.lanes.sample import (
     TESTS,
@@ -28,10 +25,13 @@ from draftproof.conformance.lanes.sample import (
     Standing,
     outcome,
 )
-from draftproof.conformance.loading import load_adapter
-from draftproof.conformance.statistics import Budget
-from draftproof.conformance.task import Sampling, Task, Terms
-from draftproof.conformance.workers import WorkerLost, WorkersFailed
+from draftproof.conformance.lanes.statistics import Budget
+from draftproof.conformance.protocol.adapter import Declaration, Request, Result, declaration
+from draftproof.conformance.protocol.loading import load_adapter
+from draftproof.conformance.requirements.finding import Finding
+from draftproof.conformance.requirements.task import Sampling, Task, Terms
+from draftproof.conformance.run.schedule import Work, judged, recount
+from draftproof.conformance.run.workers import WorkerLost, WorkersFailed
 from draftproof.reference.rational import exactly
 
 CASE = next(case for case in cases("quick") if case.id == "equal")

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from draftproof.conformance.campaign import Campaign, UnknownCase
 from draftproof.conformance.cli import cli
-from draftproof.conformance.forecast import _halves, forecast
 from draftproof.conformance.lanes.sample import Course
+from draftproof.conformance.run.campaign import Campaign, UnknownCase
+from draftproof.conformance.run.forecast import _halves, forecast
 from draftproof.spec import validate
 
 
@@ -41,7 +41,7 @@ def test_where_samples_decide_a_first_batch_is_timed(monkeypatch: pytest.MonkeyP
         sizes.append((course.shares[0][0], sum(map(sum, course.shares))))
         yield None
 
-    monkeypatch.setattr("draftproof.conformance.forecast.drawn", drawn)
+    monkeypatch.setattr("draftproof.conformance.run.forecast.drawn", drawn)
     found = forecast(campaign("generic.v2.l1", lanes=("sample",)), seconds=inf)
     ((first, every),) = sizes
     assert every > 100 * first
@@ -80,7 +80,7 @@ def test_the_command_tells_it_and_writes_nothing(tmp_path: Path) -> None:
 def test_lanes_that_are_blind_are_told(tmp_path: Path) -> None:
     file = tmp_path / "opaque.py"
     file.write_text(
-        "import random\nfrom draftproof.conformance.mutants.verifiers import Token\n"
+        "import random\nfrom draftproof.conformance.museum.mutants.verifiers import Token\n"
         "class Opaque(Token):\n"
         "    def verify(self, request):\n"
         "        random.random()\n"

@@ -25,33 +25,37 @@ import torch
 from click.testing import CliRunner
 from torch import Tensor
 
-from draftproof.conformance import campaign
-from draftproof.conformance.adapter import (
+from draftproof.conformance.cases import cases
+from draftproof.conformance.cli import cli
+from draftproof.conformance.lanes.exchange import verified
+from draftproof.conformance.lanes.observe import observe
+from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.conformance.protocol.adapter import (
     AdapterLost,
     Declaration,
     InvalidAdapter,
     Request,
     declaration,
 )
-from draftproof.conformance.cases import cases
-from draftproof.conformance.cli import cli
-from draftproof.conformance.exchange import verified
-from draftproof.conformance.finding import FAIL, PASS, SKIPPED
-from draftproof.conformance.harness import HarnessAdapter, HarnessError, process
-from draftproof.conformance.harness import adapter as adapters
-from draftproof.conformance.harness.messages import PROTOCOL, _is_plain_result, largest_answer
-from draftproof.conformance.harness.process import TIMEOUT, Seconds
-from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.loading import (
+from draftproof.conformance.protocol.harness import HarnessAdapter, HarnessError, process
+from draftproof.conformance.protocol.harness import adapter as adapters
+from draftproof.conformance.protocol.harness.messages import (
+    PROTOCOL,
+    _is_plain_result,
+    largest_answer,
+)
+from draftproof.conformance.protocol.harness.process import TIMEOUT, Seconds
+from draftproof.conformance.protocol.loading import (
     AdapterFailed,
     UnknownAdapter,
     load_adapter,
     source_digest,
 )
-from draftproof.conformance.observe import observe
-from draftproof.conformance.requirements import plan
+from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED
 from draftproof.conformance.requirements.laws import judge
-from draftproof.conformance.task import Task
+from draftproof.conformance.requirements.plan import plan
+from draftproof.conformance.requirements.task import Task
+from draftproof.conformance.run import campaign
 from draftproof.reference.drafting import draft_law
 from draftproof.spec import MalformedDocument, chapters, validate
 
@@ -469,9 +473,9 @@ def test_in_a_worker_it_has_its_own_process_and_a_loss_comes_back() -> None:
 FORKED = """
 import os, sys
 from draftproof.conformance.cases import cases
-from draftproof.conformance.exchange import request, with_noise
-from draftproof.conformance.adapter import declaration
-from draftproof.conformance.loading import load_adapter
+from draftproof.conformance.lanes.exchange import request, with_noise
+from draftproof.conformance.protocol.adapter import declaration
+from draftproof.conformance.protocol.loading import load_adapter
 from draftproof.reference.drafting import draft_law
 
 adapter = load_adapter(sys.argv[1])

@@ -11,9 +11,9 @@ import torch
 
 import draftproof.conformance
 import draftproof.reference
-from draftproof.conformance import identity
-from draftproof.conformance.adapter import declaration
-from draftproof.conformance.loading import load_adapter, source_digest
+from draftproof.conformance.evidence import identity
+from draftproof.conformance.protocol.adapter import declaration
+from draftproof.conformance.protocol.loading import load_adapter, source_digest
 from draftproof.spec import chapters, schema_files
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from draftproof.conformance.campaign import Campaign, run
-from draftproof.conformance.certificate import exit_code, no_longer_known, statement
 from draftproof.conformance.cli import cli
-from draftproof.conformance.decision import report
-from draftproof.conformance.evidence import Record
-from draftproof.conformance.known_failures import InvalidKnownFailures, read_known_failures
+from draftproof.conformance.evidence.certificate import exit_code, no_longer_known, statement
+from draftproof.conformance.evidence.decision import report
+from draftproof.conformance.evidence.known_failures import InvalidKnownFailures, read_known_failures
+from draftproof.conformance.evidence.records import Record
+from draftproof.conformance.run.campaign import Campaign, run
 
 ISSUE = "https://example.org/issues/1"
 
@@ -85,7 +85,7 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path, file: Path) -> None:
 
 # --- what knowing changes -----------------------------------------------------------------
 
-WRONG = "draftproof.conformance.mutants.token:BonusFromDraft"
+WRONG = "draftproof.conformance.museum.mutants.token:BonusFromDraft"
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ def test_one_that_fails_no_more_is_an_error_that_json_has_too(
         for record in [{**records[0], "known_failures": told}, *records[1:]]:
             keep(record)
 
-    monkeypatch.setattr("draftproof.conformance.campaign.run", leave)
+    monkeypatch.setattr("draftproof.conformance.run.campaign.run", leave)
     file.write_text(f"law.lossless {ISSUE}\nlaw.prefix {ISSUE}\n")
     ran = certify(file, "--mode", "quick", "--json")
     assert f"Error: {file}: law.prefix does not fail any more: remove it" in ran.stderr

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from draftproof.conformance.adapter import InvalidAdapter
-from draftproof.conformance.loading import (
+from draftproof.conformance.protocol.adapter import InvalidAdapter
+from draftproof.conformance.protocol.loading import (
     BUILT_IN,
     AdapterFailed,
     UnknownAdapter,

@@ -45,7 +45,7 @@ class Broken(Batched):
 
 class Unreachable(Batched):
     def __init__(self):
-        from draftproof.conformance.adapter import Unfetched
+        from draftproof.conformance.protocol.adapter import Unfetched
 
         raise Unfetched("pip could not fetch it")
 

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 import torch
 
-from draftproof.conformance import observe as observing
-from draftproof.conformance.adapter import Request, Result, declaration
 from draftproof.conformance.cases import cases
-from draftproof.conformance.exchange import Failure
+from draftproof.conformance.lanes import observe as observing
 from draftproof.conformance.lanes import unwatched
 from draftproof.conformance.lanes.exact import OpaqueRandomness
-from draftproof.conformance.observe import EXACT, Known, joint_laws, knowing, observe
+from draftproof.conformance.lanes.exchange import Failure
+from draftproof.conformance.lanes.observe import EXACT, Known, joint_laws, knowing, observe
+from draftproof.conformance.protocol.adapter import Request, Result, declaration
 from draftproof.reference.emission import Emission
 from draftproof.reference.rational import rational
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from draftproof.conformance.printable import printable, printable_lines
+from draftproof.conformance.protocol.printable import printable, printable_lines
 from draftproof.spec import MalformedDocument, validate
 
 ROW = {"engine": "e", "version": "1", "algorithm": "token", "missing": "m"}

@@ -17,9 +17,9 @@ from xml.etree import ElementTree
 import pytest
 
 from draftproof.conformance import pytest_plugin
-from draftproof.conformance.adapter import declaration
-from draftproof.conformance.campaign import FALSE_ALARM, Campaign, tasks_of, terms_of
-from draftproof.conformance.loading import load_adapter, name_from
+from draftproof.conformance.protocol.adapter import declaration
+from draftproof.conformance.protocol.loading import load_adapter, name_from
+from draftproof.conformance.run.campaign import FALSE_ALARM, Campaign, tasks_of, terms_of
 from draftproof.reference.extras import installation
 from draftproof.spec import requirements
 
@@ -75,10 +75,10 @@ STUB = """
 import json, os, sys
 from types import ModuleType, SimpleNamespace
 
-from draftproof.conformance.adapter import AdapterLost
-from draftproof.conformance.decision import decisions
-from draftproof.conformance.finding import Finding
-from draftproof.conformance.loading import AdapterFailed
+from draftproof.conformance.protocol.adapter import AdapterLost
+from draftproof.conformance.evidence.decision import decisions
+from draftproof.conformance.requirements.finding import Finding
+from draftproof.conformance.protocol.loading import AdapterFailed
 
 FOUND = json.loads(open("found.json").read())
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
@@ -99,9 +99,9 @@ def certify(name, **terms):
 
 
 if WORKER:  # it must get along without the tasks, and so without torch
-    sys.modules["draftproof.conformance.campaign"] = campaign = ModuleType("campaign")
+    sys.modules["draftproof.conformance.run.campaign"] = campaign = ModuleType("campaign")
 else:
-    from draftproof.conformance import campaign
+    from draftproof.conformance.run import campaign
 campaign.certify, campaign.UNJUDGED = certify, (AdapterLost, AdapterFailed)
 
 

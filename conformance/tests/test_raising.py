@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from draftproof.conformance.adapter import declaration
 from draftproof.conformance.cases import cases
-from draftproof.conformance.exchange import Failure, raised, verified
-from draftproof.conformance.loading import load_adapter
-from draftproof.conformance.raising import MOST_TOLD, place_of, told_of, tracebacks_shown
+from draftproof.conformance.lanes.exchange import Failure, raised, verified
+from draftproof.conformance.protocol.adapter import declaration
+from draftproof.conformance.protocol.loading import load_adapter
+from draftproof.conformance.protocol.raising import MOST_TOLD, place_of, told_of, tracebacks_shown
 
 MINE = """\
 import torch

@@ -11,16 +11,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftproof.conformance import exchange
-from draftproof.conformance import reference_adapter as reference
-from draftproof.conformance.adapter import DraftRequest, Request, declaration
 from draftproof.conformance.cases import cases
 from draftproof.conformance.cases.rows import fixed, instance
-from draftproof.conformance.finding import FAIL, PASS, SKIPPED
+from draftproof.conformance.lanes import exchange
 from draftproof.conformance.lanes.exact import exact_law
-from draftproof.conformance.loading import load_adapter
-from draftproof.conformance.observe import observe
-from draftproof.conformance.reference_adapter import (
+from draftproof.conformance.lanes.observe import observe
+from draftproof.conformance.protocol import reference
+from draftproof.conformance.protocol.adapter import DraftRequest, Request, declaration
+from draftproof.conformance.protocol.loading import load_adapter
+from draftproof.conformance.protocol.reference import (
     Heard,
     Iteration,
     ReferenceVerifier,
@@ -31,6 +30,7 @@ from draftproof.conformance.reference_adapter import (
 )
 from draftproof.conformance.requirements.drafting import judge as judge_drafting
 from draftproof.conformance.requirements.drafting import observe_drafting, settings
+from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED
 from draftproof.conformance.requirements.laws import fits, judge
 from draftproof.reference.chance import Chance, enumerate_runs
 from draftproof.reference.drafting import Drafted, Drafts, FixedTree, draft_law

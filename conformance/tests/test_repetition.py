@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from draftproof.conformance.campaign import Campaign, run
-from draftproof.conformance.evidence import (
+from draftproof.conformance.evidence.records import (
     EditedEvidence,
     Evidence,
     MalformedEvidence,
@@ -18,13 +17,14 @@ from draftproof.conformance.evidence import (
     canonical,
     parsed,
 )
-from draftproof.conformance.loading import UnknownAdapter
-from draftproof.conformance.repetition import Repetition, recounted, repeat
+from draftproof.conformance.protocol.loading import UnknownAdapter
+from draftproof.conformance.run.campaign import Campaign, run
+from draftproof.conformance.run.rerun import Repetition, recounted, repeat
 from draftproof.reference.model import Instance, Model, instance_to_json
 from draftproof.reference.rational import rational
 
 RIGHT = Path(__file__).parent / "meta" / "right.py"
-WRONG = "draftproof.conformance.mutants.token:BonusFromDraft"
+WRONG = "draftproof.conformance.museum.mutants.token:BonusFromDraft"
 QUICK: dict[str, Any] = {"mode": "quick", "seed": 3}
 
 
@@ -68,7 +68,7 @@ def again(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Repetition]:
             for record in copy.deepcopy(list(second)):
                 keep(record)
 
-        monkeypatch.setattr("draftproof.conformance.repetition.run", run_again)
+        monkeypatch.setattr("draftproof.conformance.run.rerun.run", run_again)
         return repeat(evidence(first))
 
     return compared

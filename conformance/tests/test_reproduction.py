@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from draftproof.conformance.reproduction import (
+from draftproof.conformance.report.reproduction import (
     BrokenCounterexample,
     NotReproducible,
     asked_rows,

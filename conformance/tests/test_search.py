@@ -14,15 +14,9 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 from torch import Tensor
 
-from draftproof.conformance.adapter import DTYPES, Declaration, Request, Result, declaration
-from draftproof.conformance.campaign import Campaign, run
 from draftproof.conformance.cases import Case, cases
-from draftproof.conformance.counterexample import explain
-from draftproof.conformance.finding import FAIL, PASS, SKIPPED, Finding
-from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.observe import EXACT, PROBE, observe
-from draftproof.conformance.requirements.laws import LAWS, judge
-from draftproof.conformance.search import (
+from draftproof.conformance.failure.counterexample import explain
+from draftproof.conformance.failure.search import (
     SearchUnavailable,
     badness,
     failed_instance,
@@ -31,6 +25,18 @@ from draftproof.conformance.search import (
     search_findings,
     search_to_json,
 )
+from draftproof.conformance.lanes.observe import EXACT, PROBE, observe
+from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.conformance.protocol.adapter import (
+    DTYPES,
+    Declaration,
+    Request,
+    Result,
+    declaration,
+)
+from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Finding
+from draftproof.conformance.requirements.laws import LAWS, judge
+from draftproof.conformance.run.campaign import Campaign, run
 from draftproof.reference.extras import installation
 from draftproof.reference.model import Instance
 from draftproof.reference.rational import rational
@@ -175,7 +181,7 @@ def test_the_next_lane_takes_over_where_one_is_blind(monkeypatch: pytest.MonkeyP
             raise OpaqueRandomness("here", "is hidden")
         return replace(observe(adapter, case), lane=lane)
 
-    monkeypatch.setattr("draftproof.conformance.search.observe", watched)
+    monkeypatch.setattr("draftproof.conformance.failure.search.observe", watched)
     found = search(Token(), examples=5, seed=0, progress=silent)
     assert found.lane == PROBE
     assert lanes == [EXACT, *[PROBE] * (len(lanes) - 1)]

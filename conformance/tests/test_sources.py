@@ -13,19 +13,19 @@ import pytest
 import torch
 
 from draftproof.adapters.fast import FastVerifier
-from draftproof.conformance.campaign import Campaign, run
 from draftproof.conformance.cases import cases
-from draftproof.conformance.certificate import statement
-from draftproof.conformance.evidence import Record
-from draftproof.conformance.loading import load_adapter
+from draftproof.conformance.evidence.certificate import statement
+from draftproof.conformance.evidence.records import Record
+from draftproof.conformance.evidence.sources import Source, sources
+from draftproof.conformance.protocol.loading import load_adapter
 from draftproof.conformance.report import words
-from draftproof.conformance.sources import Source, sources
-from draftproof.conformance.workers import Workers
+from draftproof.conformance.run.campaign import Campaign, run
+from draftproof.conformance.run.workers import Workers
 
 WRAPPER = """
 import wrapped
 
-from draftproof.conformance.adapter import Result
+from draftproof.conformance.protocol.adapter import Result
 
 
 class Wrapper:

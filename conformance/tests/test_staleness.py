@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from draftproof.conformance.adapter import declaration
-from draftproof.conformance.identity import specification, subject, suite
-from draftproof.conformance.loading import BUILT_IN, load_adapter
-from draftproof.conformance.staleness import CURRENT, STALE, UNKNOWN, standing
+from draftproof.conformance.evidence.identity import specification, subject, suite
+from draftproof.conformance.evidence.staleness import CURRENT, STALE, UNKNOWN, standing
+from draftproof.conformance.protocol.adapter import declaration
+from draftproof.conformance.protocol.loading import BUILT_IN, load_adapter
 
 RIGHT = Path(__file__).parent / "meta" / "right.py"
 OTHER = {"version": "0.0.1", "sha256": "0" * 64}

@@ -11,7 +11,7 @@ import numpy
 import pytest
 from scipy.stats import binom
 
-from draftproof.conformance.statistics import (
+from draftproof.conformance.lanes.statistics import (
     CONCENTRATIONS,
     MISSED,
     STAKES,

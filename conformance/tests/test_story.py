@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from draftproof.conformance import story
 from draftproof.conformance.cases import Case
-from draftproof.conformance.observe import observe
-from draftproof.conformance.reference_adapter import ReferenceVerifier
+from draftproof.conformance.failure import story
+from draftproof.conformance.lanes.observe import observe
+from draftproof.conformance.protocol.reference import ReferenceVerifier
 from draftproof.reference.model import Instance, Model
 from draftproof.reference.rational import rational
 from draftproof.reference.verifiers import ALGORITHMS

@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from draftproof.conformance import evidence
+from draftproof.conformance.evidence import records as evidence
 
 WORK = """
 import atexit, ctypes, os, signal, sys, threading, time
 from pathlib import Path
-from draftproof.conformance.supervision import judging, supervised
+from draftproof.conformance.protocol.supervision import judging, supervised
 
 def work():
     judging("mine")

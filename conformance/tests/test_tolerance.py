@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from draftproof.conformance.adapter import Declaration, declaration
-from draftproof.conformance.finding import FAIL, INCONCLUSIVE, PASS, verdict_of
-from draftproof.conformance.tolerance import (
+from draftproof.conformance.protocol.adapter import Declaration, declaration
+from draftproof.conformance.protocol.tolerance import (
     DECISIVE,
     UNIT_ROUNDOFF,
     allowed_distance,
     allowed_of_text,
 )
+from draftproof.conformance.requirements.finding import FAIL, INCONCLUSIVE, PASS, verdict_of
 from draftproof.reference.rational import rational
 from draftproof.spec import chapters
 

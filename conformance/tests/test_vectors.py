@@ -11,21 +11,24 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftproof.conformance.adapter import Declaration, Request, declaration
-from draftproof.conformance.exchange import Failure, Outcome, request
 from draftproof.conformance.lanes.exact import exact_law
-from draftproof.conformance.mutants import EXHIBITS, MUTANTS, Mutant
-from draftproof.conformance.mutants.drafting import Drafting, DraftingSeveral
-from draftproof.conformance.mutants.texts import Recursive
-from draftproof.conformance.mutants.trees import Tree
-from draftproof.conformance.mutants.verifiers import Block, Checked, GreedyBlock, Token, reached
-from draftproof.conformance.observe import BLINDNESS, EXACT, as_observed, joint_laws
-from draftproof.conformance.requirements.drafting import Setting, observe_drafting
-from draftproof.conformance.tolerance import allowed_distance
-from draftproof.conformance.vectors import making, written
-from draftproof.conformance.vectors.checking import instances_of, read, require_right
-from draftproof.conformance.vectors.flags import FLAGS
-from draftproof.conformance.vectors.supplied import (
+from draftproof.conformance.lanes.exchange import Failure, Outcome, request
+from draftproof.conformance.lanes.observe import BLINDNESS, EXACT, as_observed, joint_laws
+from draftproof.conformance.museum.mutants import EXHIBITS, MUTANTS, Mutant
+from draftproof.conformance.museum.mutants.drafting import Drafting, DraftingSeveral
+from draftproof.conformance.museum.mutants.texts import Recursive
+from draftproof.conformance.museum.mutants.trees import Tree
+from draftproof.conformance.museum.mutants.verifiers import (
+    Block,
+    Checked,
+    GreedyBlock,
+    Token,
+    reached,
+)
+from draftproof.conformance.museum.vectors import making, written
+from draftproof.conformance.museum.vectors.checking import instances_of, read, require_right
+from draftproof.conformance.museum.vectors.flags import FLAGS
+from draftproof.conformance.museum.vectors.supplied import (
     MARGIN,
     OutOfNumbers,
     Question,
@@ -33,6 +36,9 @@ from draftproof.conformance.vectors.supplied import (
     run_on,
     table,
 )
+from draftproof.conformance.protocol.adapter import Declaration, Request, declaration
+from draftproof.conformance.protocol.tolerance import allowed_distance
+from draftproof.conformance.requirements.drafting import Setting, observe_drafting
 from draftproof.reference.chance import Chance
 from draftproof.reference.drafting import Drafted, Drafts
 from draftproof.reference.emission import Emission, emission

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from draftproof.conformance.whole_file import write_output, write_whole
+from draftproof.conformance.evidence.whole_file import write_output, write_whole
 from draftproof.spec import IrregularFile
 
 

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 from joblib import delayed
 
-from draftproof.conformance.campaign import Campaign, run
-from draftproof.conformance.evidence import Record
-from draftproof.conformance.workers import Workers, WorkersFailed, keep_apart, working
+from draftproof.conformance.evidence.records import Record
+from draftproof.conformance.run.campaign import Campaign, run
+from draftproof.conformance.run.workers import Workers, WorkersFailed, keep_apart, working
 from draftproof.reference.extras import installation
 
 needs_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="needs distributed")

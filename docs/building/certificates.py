@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from certificates.listing import HEAD, NAMES, Listed, listed
 
 from building.markdown import table
-from draftproof.conformance.identity import specification, suite
-from draftproof.conformance.staleness import STATES, UNKNOWN
+from draftproof.conformance.evidence.identity import specification, suite
+from draftproof.conformance.evidence.staleness import STATES, UNKNOWN
 
 
 def certified() -> str:

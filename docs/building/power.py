@@ -24,7 +24,13 @@ from scipy.stats import chi2, ncx2
 from building.markdown import table
 from building.pages import HOUSE
 from building.pictures import Axis, Line, Panel, both, panels, power_of_ten, powers, shown
-from draftproof.conformance.statistics import Budget, hardest, null, outcomes_to_reject, outlook
+from draftproof.conformance.lanes.statistics import (
+    Budget,
+    hardest,
+    null,
+    outcomes_to_reject,
+    outlook,
+)
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Path, instance_to_json
 from draftproof.reference.process import continued
@@ -269,9 +275,9 @@ class Seen:
 def observed(name: str) -> Seen:
     """Return what the exact lane sees of a mutant, or of our right verifier "token" or "block"."""
     from draftproof.conformance.cases import Case
-    from draftproof.conformance.mutants import EXHIBITS
-    from draftproof.conformance.mutants.verifiers import Block, Token
-    from draftproof.conformance.observe import observe
+    from draftproof.conformance.lanes.observe import observe
+    from draftproof.conformance.museum.mutants import EXHIBITS
+    from draftproof.conformance.museum.mutants.verifiers import Block, Token
 
     right = {"token": Token, "block": Block}
     made = right[name]() if name in right else EXHIBITS[name].make()
@@ -285,7 +291,7 @@ def observed(name: str) -> Seen:
 
 def recorded(name: str) -> dict[str, Any]:
     """Return what is recorded of a fault, or of a right verifier."""
-    from draftproof.conformance.mutants import EXHIBITS
+    from draftproof.conformance.museum.mutants import EXHIBITS
 
     seen = observed(name)
     mutant = EXHIBITS.get(name)

@@ -22,11 +22,11 @@ from building.links import source_link
 from building.markdown import table
 from building.markers import marked_tests, require_known
 from building.pages import HOUSE
-from draftproof.conformance.finding import FAIL
-from draftproof.conformance.mutants import MUTANTS, Mutant
-from draftproof.conformance.mutants.matrix import KILLED
-from draftproof.conformance.observe import RUN
+from draftproof.conformance.lanes.observe import RUN
+from draftproof.conformance.museum.kill_matrix import KILLED
+from draftproof.conformance.museum.mutants import MUTANTS, Mutant
 from draftproof.conformance.report.markdown import in_line
+from draftproof.conformance.requirements.finding import FAIL
 from draftproof.reference.claims import CLAIMS
 from draftproof.reference.claims.theorems import THEOREMS
 from draftproof.spec import Requirement, requirements, validate

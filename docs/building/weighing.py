@@ -11,15 +11,15 @@ from typing import Any
 import numpy
 
 from building.equations import Define, Names, to
-from draftproof.conformance import statistics
-from draftproof.conformance.adapter import Declaration, declaration
-from draftproof.conformance.requirements import batches, drafting
-from draftproof.conformance.tolerance import (
+from draftproof.conformance.lanes import statistics
+from draftproof.conformance.protocol.adapter import Declaration, declaration
+from draftproof.conformance.protocol.tolerance import (
     UNIT_ROUNDOFF,
     allowed_distance,
     allowed_of_text,
     unit_of,
 )
+from draftproof.conformance.requirements import batches, drafting
 from draftproof.reference.claims.instances import row
 from draftproof.reference.law import Law
 from draftproof.reference.rational import rational

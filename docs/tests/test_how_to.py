@@ -19,7 +19,7 @@ from building.pages import HOUSE
 from telling import blocks, happens
 
 from draftproof.conformance import pytest_plugin
-from draftproof.conformance.mutants import MUTANTS
+from draftproof.conformance.museum.mutants import MUTANTS
 from draftproof.spec import requirements
 
 HOW_TO = HOUSE / "docs" / "pages" / "how-to"

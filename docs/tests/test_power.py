@@ -31,9 +31,15 @@ from building.power import (
 )
 from scipy.stats import binom, norm
 
-from draftproof.conformance.mutants import EXHIBITS
-from draftproof.conformance.mutants.mutant import Mutant
-from draftproof.conformance.statistics import batch_sizes, log_evidence, no_evidence, null, updated
+from draftproof.conformance.lanes.statistics import (
+    batch_sizes,
+    log_evidence,
+    no_evidence,
+    null,
+    updated,
+)
+from draftproof.conformance.museum.mutants import EXHIBITS
+from draftproof.conformance.museum.mutants.mutant import Mutant
 from draftproof.reference.claims.instances import example
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law

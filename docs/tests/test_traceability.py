@@ -34,7 +34,7 @@ from building.traceability import (
     traces,
 )
 
-from draftproof.conformance.mutants import CONTROLS, MUTANTS
+from draftproof.conformance.museum.mutants import CONTROLS, MUTANTS
 from draftproof.reference import proof
 from draftproof.reference.claims import CLAIMS
 from draftproof.spec import MalformedDocument, requirements, validate

@@ -9,17 +9,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from draftproof.conformance.adapter import DTYPES, declaration
-from draftproof.conformance.campaign import MODES
 from draftproof.conformance.cases import cases
 from draftproof.conformance.cli import EXIT_CODES
-from draftproof.conformance.finding import SKIPPED
+from draftproof.conformance.lanes.observe import SAMPLE
 from draftproof.conformance.lanes.sample import EFFORTS
-from draftproof.conformance.loading import load_adapter
-from draftproof.conformance.observe import SAMPLE
-from draftproof.conformance.requirements import plan
+from draftproof.conformance.protocol.adapter import DTYPES, declaration
+from draftproof.conformance.protocol.loading import load_adapter
+from draftproof.conformance.requirements.finding import SKIPPED
 from draftproof.conformance.requirements.laws import judge_case
-from draftproof.conformance.task import Task, Terms
+from draftproof.conformance.requirements.plan import plan
+from draftproof.conformance.requirements.task import Task, Terms
+from draftproof.conformance.run.campaign import MODES
 from draftproof.reference.claims import CLAIMS
 from draftproof.reference.model import instance_from_json
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from draftproof.conformance.campaign import Campaign
-    from draftproof.conformance.decision import Decision, Report
-    from draftproof.conformance.task import Task
+    from draftproof.conformance.evidence.decision import Decision, Report
+    from draftproof.conformance.requirements.task import Task
+    from draftproof.conformance.run.campaign import Campaign
 
 ROOT = "draftproof"
 """What the ids of all tests begin with, where others have their file."""
@@ -139,7 +139,7 @@ def _names(config: pytest.Config) -> list[str]:
         given, folder = config.getini("draftproof_adapters"), _home(config)
     if not given:
         return []
-    from draftproof.conformance.loading import name_from
+    from draftproof.conformance.protocol.loading import name_from
 
     return [name_from(folder, name) for name in dict.fromkeys(given)]
 
@@ -166,7 +166,7 @@ def _planned(config: pytest.Config, names: Sequence[str]) -> _Plan:
     from draftproof.reference.extras import installation
 
     try:
-        from draftproof.conformance.campaign import Campaign
+        from draftproof.conformance.run.campaign import Campaign
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
@@ -188,7 +188,10 @@ def _known_failures_file(config: pytest.Config) -> Path | None:
 
 
 def _known_failures(file: Path) -> dict[str, str]:
-    from draftproof.conformance.known_failures import InvalidKnownFailures, read_known_failures
+    from draftproof.conformance.evidence.known_failures import (
+        InvalidKnownFailures,
+        read_known_failures,
+    )
 
     try:
         return read_known_failures(file)
@@ -198,10 +201,10 @@ def _known_failures(file: Path) -> dict[str, str]:
 
 def _asked(campaign: Campaign, taken: list[Path]) -> Iterator[_Asked]:
     """Yield what is asked of an adapter, whose label is none of those `taken`."""
-    from draftproof.conformance.adapter import AdapterLost, InvalidAdapter, declaration
-    from draftproof.conformance.campaign import tasks_of, tests_of
-    from draftproof.conformance.certificate import place_for
-    from draftproof.conformance.loading import AdapterFailed, UnknownAdapter, load_adapter
+    from draftproof.conformance.evidence.certificate import place_for
+    from draftproof.conformance.protocol.adapter import AdapterLost, InvalidAdapter, declaration
+    from draftproof.conformance.protocol.loading import AdapterFailed, UnknownAdapter, load_adapter
+    from draftproof.conformance.run.campaign import tasks_of, tests_of
     from draftproof.spec import requirements
 
     try:
@@ -331,8 +334,8 @@ class RequirementItem(pytest.Item):
 
     def _conclude(self, plan: _Plan, report: Report, decision: Decision) -> None:
         """Fail, skip, warn or pass."""
-        from draftproof.conformance.decision import overall
-        from draftproof.conformance.finding import FAIL, PASS, SKIPPED
+        from draftproof.conformance.evidence.decision import overall
+        from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED
 
         told = _told(plan, report, decision)
         issue = plan.known_failures.get(self.name)
@@ -367,8 +370,8 @@ def _judged(plan: _Plan, asked: _Asked) -> Report | str:
     # it an error, do not hold.
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        from draftproof.conformance.campaign import UNJUDGED, certify
-        from draftproof.conformance.loading import UnknownAdapter
+        from draftproof.conformance.protocol.loading import UnknownAdapter
+        from draftproof.conformance.run.campaign import UNJUDGED, certify
 
         try:
             return certify(
@@ -386,7 +389,7 @@ def _judged(plan: _Plan, asked: _Asked) -> Report | str:
 
 def _properties(decision: Decision) -> Iterator[tuple[str, str | float]]:
     """Yield what was found, for junit and for logs; what was not measured is not there."""
-    from draftproof.conformance.finding import finding_to_json
+    from draftproof.conformance.requirements.finding import finding_to_json
 
     worst = finding_to_json(decision.worst)
     yield "verdict", _verdict(decision)
@@ -398,8 +401,8 @@ def _properties(decision: Decision) -> Iterator[tuple[str, str | float]]:
 
 def _told(plan: _Plan, report: Report, decision: Decision) -> str:
     """Return in words what a requirement came to: first in a line, then with all that is known."""
-    from draftproof.conformance.finding import FAIL, finding_to_json
     from draftproof.conformance.report import words
+    from draftproof.conformance.requirements.finding import FAIL, finding_to_json
 
     requirement, worst = decision.requirement, decision.worst
     observed, allowed = words.distances(finding_to_json(worst))

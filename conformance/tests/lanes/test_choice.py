@@ -14,10 +14,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor, tensor
 
-from draftproof.conformance.adapter import declaration
-from draftproof.conformance.exchange import Asked, columns, request
-from draftproof.conformance.lanes._choice import Bins, Choice, Doubles, Image, Listed, coin, row_of
-from draftproof.conformance.lanes._noise import (
+from draftproof.conformance.lanes.exact import RowLaw, exact_law, row_law
+from draftproof.conformance.lanes.exact._choice import (
+    Bins,
+    Choice,
+    Doubles,
+    Image,
+    Listed,
+    coin,
+    row_of,
+)
+from draftproof.conformance.lanes.exact._noise import (
     AT_LEAST,
     MORE,
     Affine,
@@ -29,12 +36,13 @@ from draftproof.conformance.lanes._noise import (
     Uniform,
     World,
 )
-from draftproof.conformance.lanes.exact import RowLaw, exact_law, row_law
+from draftproof.conformance.lanes.exchange import Asked, columns, request
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.conformance.lanes.precise import extended
 from draftproof.conformance.lanes.unwatched import watched_generator
-from draftproof.conformance.loading import load_adapter
-from draftproof.conformance.precise import extended
-from draftproof.conformance.tolerance import allowed_distance
+from draftproof.conformance.protocol.adapter import declaration
+from draftproof.conformance.protocol.loading import load_adapter
+from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.reference.chance import Chance, enumerate_law, enumerate_rows
 from draftproof.reference.drafting import FixedTree
 from draftproof.reference.law import Law

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, tensor
 
 from draftproof.adapters.fast import FastVerifier
-from draftproof.conformance.adapter import Request, Result
 from draftproof.conformance.cases import cases
+from draftproof.conformance.lanes.observe import PROBE, observe
 from draftproof.conformance.lanes.probe import OpaqueRandomness, ProbedLaw, probed_laws
-from draftproof.conformance.observe import PROBE, observe
+from draftproof.conformance.protocol.adapter import Request, Result
 from draftproof.conformance.requirements.laws import judge
 from draftproof.reference.emission import Emission
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftproof.conformance.lanes._edges import Put, attainable, exactly_one, runs_at
-from draftproof.conformance.lanes._tape import RowsMixed
+from draftproof.conformance.lanes.probe._edges import Put, attainable, exactly_one, runs_at
+from draftproof.conformance.lanes.probe._tape import RowsMixed
 from draftproof.reference.chance import NondeterministicProgram
 
 DTYPES = (torch.float64, torch.float32, torch.float16, torch.bfloat16)

@@ -24,12 +24,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, tensor
 
-from draftproof.conformance.lanes import _operators
-from draftproof.conformance.lanes._identity import Identities
-from draftproof.conformance.lanes._split import NotTogether
-from draftproof.conformance.lanes._walk import Walk
-from draftproof.conformance.lanes._walks import Walks
-from draftproof.conformance.lanes.exact import OpaqueRandomness, TooManyRuns, exact_law
+from draftproof.conformance.lanes.exact import OpaqueRandomness, TooManyRuns, _operators, exact_law
+from draftproof.conformance.lanes.exact._identity import Identities
+from draftproof.conformance.lanes.exact._split import NotTogether
+from draftproof.conformance.lanes.exact._walk import Walk
+from draftproof.conformance.lanes.exact._walks import Walks
 from draftproof.reference.law import Law
 from draftproof.reference.rational import ZERO, Rational, exactly, rational, total
 

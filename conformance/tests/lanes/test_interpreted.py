@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from draftproof.conformance.lanes._interpreted import patched_once
+from draftproof.conformance.lanes.probe._interpreted import patched_once
 
 
 class Patched:

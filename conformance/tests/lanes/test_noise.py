@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from draftproof.conformance.lanes._noise import (
+from draftproof.conformance.lanes.exact._noise import (
     AT_LEAST,
     AT_MOST,
     LESS,
@@ -31,7 +31,7 @@ from draftproof.conformance.lanes._noise import (
     World,
     ranking,
 )
-from draftproof.conformance.precise import Extended, exp, extended, log
+from draftproof.conformance.lanes.precise import Extended, exp, extended, log
 from draftproof.reference.chance import Chance, enumerate_law
 from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational
 

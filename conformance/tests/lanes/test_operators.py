@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor, tensor
 
-from draftproof.conformance.lanes import _operators as operators
 from draftproof.conformance.lanes.exact import OpaqueRandomness, exact_law
+from draftproof.conformance.lanes.exact import _operators as operators
 
 Program = Callable[[], Any]
 

@@ -25,10 +25,10 @@ import torch.nn.functional as F
 from torch import Tensor, tensor
 
 from draftproof.adapters.fast import FastVerifier
-from draftproof.conformance.adapter import Adapter, Request, Result, declaration
 from draftproof.conformance.cases import cases
-from draftproof.conformance.exchange import Outcome, verified
 from draftproof.conformance.lanes.exact import exact_law
+from draftproof.conformance.lanes.exchange import Outcome, verified
+from draftproof.conformance.lanes.observe import PROBE, observe
 from draftproof.conformance.lanes.probe import (
     OpaqueRandomness,
     ProbedLaw,
@@ -36,9 +36,9 @@ from draftproof.conformance.lanes.probe import (
     points_held_back,
     probed_laws,
 )
-from draftproof.conformance.mutants import EXHIBITS
-from draftproof.conformance.mutants.verifiers import Supplied
-from draftproof.conformance.observe import PROBE, observe
+from draftproof.conformance.museum.mutants import EXHIBITS
+from draftproof.conformance.museum.mutants.verifiers import Supplied
+from draftproof.conformance.protocol.adapter import Adapter, Request, Result, declaration
 from draftproof.conformance.requirements.laws import judge
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.emission import Emission

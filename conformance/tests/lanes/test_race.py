@@ -10,8 +10,15 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from draftproof.conformance.lanes._race import DOUBT, Clocks, Reading, Search, clocks, readings
-from draftproof.conformance.lanes._tape import Block, Point
+from draftproof.conformance.lanes.probe._race import (
+    DOUBT,
+    Clocks,
+    Reading,
+    Search,
+    clocks,
+    readings,
+)
+from draftproof.conformance.lanes.probe._tape import Block, Point
 from draftproof.reference.rational import rational, total
 
 exact = settings(derandomize=True, deadline=None, max_examples=60)

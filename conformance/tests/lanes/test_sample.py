@@ -13,22 +13,22 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftproof.conformance.adapter import Request, Result, declaration
 from draftproof.conformance.cases import cases
-from draftproof.conformance.exchange import as_given
 from draftproof.conformance.lanes import sample as lane
+from draftproof.conformance.lanes.exchange import as_given
 from draftproof.conformance.lanes.sample import EFFORTS, Effort, sample, sample_pairs
-from draftproof.conformance.loading import load_adapter
-from draftproof.conformance.mutants import EXHIBITS
-from draftproof.conformance.mutants.stateful import GreedyBlockWithCappedRatio
-from draftproof.conformance.mutants.verifiers import GreedyBlock
-from draftproof.conformance.statistics import (
+from draftproof.conformance.lanes.statistics import (
     Budget,
     mean_outlook,
     outcomes_to_reject,
     outlook,
     tally,
 )
+from draftproof.conformance.museum.mutants import EXHIBITS
+from draftproof.conformance.museum.mutants.stateful import GreedyBlockWithCappedRatio
+from draftproof.conformance.museum.mutants.verifiers import GreedyBlock
+from draftproof.conformance.protocol.adapter import Request, Result, declaration
+from draftproof.conformance.protocol.loading import load_adapter
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.errors import Unsupported
 from draftproof.reference.model import Instance, Model

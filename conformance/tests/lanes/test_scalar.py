@@ -22,8 +22,8 @@ import numpy
 import pytest
 import torch
 
-from draftproof.conformance.lanes._scalar import Scalar
 from draftproof.conformance.lanes.exact import OpaqueRandomness, exact_law
+from draftproof.conformance.lanes.exact._scalar import Scalar
 from draftproof.reference.law import Law
 from draftproof.reference.rational import rational
 

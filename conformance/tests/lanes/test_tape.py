@@ -11,9 +11,9 @@ import pytest
 import torch
 from torch import Tensor, tensor
 
-from draftproof.conformance.lanes import _tape
-from draftproof.conformance.lanes._tape import NOWHERE, Playback, Point, RowsMixed, Tape
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.conformance.lanes.probe import _tape
+from draftproof.conformance.lanes.probe._tape import NOWHERE, Playback, Point, RowsMixed, Tape
 
 LAST = {torch.float32: 1 - 2.0**-24, torch.float64: 1 - 2.0**-53}
 WEIGHTS = tensor([0.125, 0.0, 0.25, 0.625])

@@ -13,20 +13,20 @@ import torch
 from torch import Tensor
 
 from draftproof.adapters.fast import FastVerifier
-from draftproof.conformance.campaign import Campaign, run
 from draftproof.conformance.cases import cases
-from draftproof.conformance.certificate import statement
-from draftproof.conformance.decision import report
-from draftproof.conformance.evidence import Evidence, Record, read_unfinished, written
-from draftproof.conformance.finding import FAIL, INCONCLUSIVE, PASS
-from draftproof.conformance.lanes import _launches, unwatched
-from draftproof.conformance.lanes._noise import Uniform
+from draftproof.conformance.evidence.certificate import statement
+from draftproof.conformance.evidence.decision import report
+from draftproof.conformance.evidence.records import Evidence, Record, read_unfinished, written
+from draftproof.conformance.lanes import unwatched
 from draftproof.conformance.lanes.exact import exact_law, hold_exact
-from draftproof.conformance.lanes.probe import hold_probed
-from draftproof.conformance.loading import FailsEverywhere
-from draftproof.conformance.observe import observe
-from draftproof.conformance.repetition import recounted, repeat
-from draftproof.conformance.statistics import Budget
+from draftproof.conformance.lanes.exact._noise import Uniform
+from draftproof.conformance.lanes.observe import observe
+from draftproof.conformance.lanes.probe import _launches, hold_probed
+from draftproof.conformance.lanes.statistics import Budget
+from draftproof.conformance.protocol.loading import FailsEverywhere
+from draftproof.conformance.requirements.finding import FAIL, INCONCLUSIVE, PASS
+from draftproof.conformance.run.campaign import Campaign, run
+from draftproof.conformance.run.rerun import recounted, repeat
 from draftproof.reference.law import Law
 from draftproof.reference.rational import ONE, ZERO, rational
 
@@ -34,7 +34,7 @@ SOURCE = '''
 import torch
 from torch.utils._python_dispatch import _get_current_dispatch_mode as watching
 
-from draftproof.conformance.adapter import Result
+from draftproof.conformance.protocol.adapter import Result
 
 _kept = type  # before a lane has anything to say
 

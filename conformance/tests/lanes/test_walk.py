@@ -16,13 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from draftproof.conformance.lanes import _walk, _walks
-from draftproof.conformance.lanes._replay import Made, Replays
-from draftproof.conformance.lanes._run import Run
-from draftproof.conformance.lanes._split import NotTogether, Partitions, classes
-from draftproof.conformance.lanes._walk import Walk
-from draftproof.conformance.lanes._walks import Walks, alike, cloned
-from draftproof.conformance.lanes.exact import exact_law, exact_laws
+from draftproof.conformance.lanes.exact import _walk, _walks, exact_law, exact_laws
+from draftproof.conformance.lanes.exact._replay import Made, Replays
+from draftproof.conformance.lanes.exact._run import Run
+from draftproof.conformance.lanes.exact._split import NotTogether, Partitions, classes
+from draftproof.conformance.lanes.exact._walk import Walk
+from draftproof.conformance.lanes.exact._walks import Walks, alike, cloned
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.reference.chance import NondeterministicProgram
 from draftproof.reference.rational import Rational, total
@@ -217,7 +216,7 @@ def test_runs_come_to_what_each_comes_to_by_itself(program: Callable[[Any], Any]
 def test_few_may_go_together(
     program: Callable[[Any], Any], most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("draftproof.conformance.lanes._walk.MOST_TOGETHER", most)
+    monkeypatch.setattr("draftproof.conformance.lanes.exact._walk.MOST_TOGETHER", most)
     monkeypatch.setattr(_walks, "MOST_TOGETHER", most)
     assert together(program, SUBJECTS) == each_by_itself(program, SUBJECTS)
 
@@ -428,7 +427,7 @@ def test_one_of_the_runs_that_another_leads_is_made_again(monkeypatch: pytest.Mo
 
 def test_what_runs_know_is_no_longer_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: a number that runs know otherwise is asked about, and they do not part."""
-    monkeypatch.setattr("draftproof.conformance.lanes._run._differing", lambda *_: set())
+    monkeypatch.setattr("draftproof.conformance.lanes.exact._run._differing", lambda *_: set())
 
     def program() -> Any:
         count, coins = counts_coins(Q)

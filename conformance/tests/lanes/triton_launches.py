@@ -21,8 +21,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from draftproof.conformance.lanes import _launches
-from draftproof.conformance.lanes._launches import interpreted, recorded
+from draftproof.conformance.lanes.probe import _launches
+from draftproof.conformance.lanes.probe._launches import interpreted, recorded
 
 INTERPRETER: Any = sys.modules["triton.runtime.interpreter"]
 

@@ -17,11 +17,11 @@ import triton
 import triton.language as tl
 
 from draftproof.adapters.fast import FastVerifier
-from draftproof.conformance.adapter import Adapter, Request, Result, declaration
 from draftproof.conformance.cases import cases
-from draftproof.conformance.exchange import Outcome, verified
+from draftproof.conformance.lanes.exchange import Outcome, verified
 from draftproof.conformance.lanes.probe import ProbedLaw, probed_laws
-from draftproof.conformance.mutants.token import BonusFromDraft
+from draftproof.conformance.museum.mutants.token import BonusFromDraft
+from draftproof.conformance.protocol.adapter import Adapter, Request, Result, declaration
 from draftproof.reference.drafting import draft_law
 
 ROWS = 64

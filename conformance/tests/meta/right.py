@@ -9,7 +9,7 @@ import numpy
 import torch
 from torch import Tensor
 
-from draftproof.conformance.adapter import Request, Result
+from draftproof.conformance.protocol.adapter import Request, Result
 
 
 class Verifier:

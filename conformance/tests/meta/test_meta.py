@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from draftproof.conformance.campaign import certify
-from draftproof.conformance.decision import Report
-from draftproof.conformance.loading import load_adapter
-from draftproof.conformance.mutants import EXHIBITS, texts, verifiers
-from draftproof.conformance.mutants.drafting import Drafting, DraftingSeveral
-from draftproof.conformance.mutants.matrix import kill_matrix
-from draftproof.conformance.mutants.mutant import Control
-from draftproof.conformance.mutants.pipelines import Writing
-from draftproof.conformance.mutants.trees import Tree
+from draftproof.conformance.evidence.decision import Report
+from draftproof.conformance.museum.kill_matrix import kill_matrix
+from draftproof.conformance.museum.mutants import EXHIBITS, texts, verifiers
+from draftproof.conformance.museum.mutants.drafting import Drafting, DraftingSeveral
+from draftproof.conformance.museum.mutants.mutant import Control
+from draftproof.conformance.museum.mutants.pipelines import Writing
+from draftproof.conformance.museum.mutants.trees import Tree
+from draftproof.conformance.protocol.loading import load_adapter
 from draftproof.conformance.report import html
+from draftproof.conformance.run.campaign import certify
 from draftproof.reference.rational import rational
 
 RIGHT = Path(__file__).parent / "right.py"

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from draftproof.conformance.cli.mutants import mutants
-from draftproof.conformance.mutants import EXHIBITS, Mutant
-from draftproof.conformance.mutants.verifiers import Token
+from draftproof.conformance.museum.mutants import EXHIBITS, Mutant
+from draftproof.conformance.museum.mutants.verifiers import Token
 from draftproof.spec import MalformedDocument, validate
 
 

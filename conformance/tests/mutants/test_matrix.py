@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from draftproof.conformance.adapter import Request
-from draftproof.conformance.mutants import EXHIBITS, Control, Mutant
-from draftproof.conformance.mutants.matrix import Row, kill_matrix
-from draftproof.conformance.mutants.verifiers import Token
+from draftproof.conformance.museum.kill_matrix import Row, kill_matrix
+from draftproof.conformance.museum.mutants import EXHIBITS, Control, Mutant
+from draftproof.conformance.museum.mutants.verifiers import Token
+from draftproof.conformance.protocol.adapter import Request
 
 
 def silent(steps: Iterable[Any], count: int, title: str) -> Iterable[Any]:

@@ -7,9 +7,16 @@ from types import ModuleType
 
 import pytest
 
-from draftproof.conformance.adapter import declaration
-from draftproof.conformance.mutants import CONTROLS, EXHIBITS, MUTANTS, Control, Mutant, mutant
-from draftproof.conformance.mutants.verifiers import Token
+from draftproof.conformance.museum.mutants import (
+    CONTROLS,
+    EXHIBITS,
+    MUTANTS,
+    Control,
+    Mutant,
+    mutant,
+)
+from draftproof.conformance.museum.mutants.verifiers import Token
+from draftproof.conformance.protocol.adapter import declaration
 from draftproof.spec import requirements
 
 SOURCE = re.compile(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from draftproof.conformance.adapter import Adapter, declaration
-from draftproof.conformance.finding import FAIL, PASS, SKIPPED, Finding
-from draftproof.conformance.mutants import trees
-from draftproof.conformance.mutants.mutant import Mutant, exhibits
+from draftproof.conformance.museum.mutants import trees
+from draftproof.conformance.museum.mutants.mutant import Mutant, exhibits
+from draftproof.conformance.protocol.adapter import Adapter, declaration
 from draftproof.conformance.requirements import drafting, laws
-from draftproof.conformance.task import Terms
+from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Finding
+from draftproof.conformance.requirements.task import Terms
 
 EXHIBITED: tuple[Mutant, ...] = tuple(exhibits(trees))
 

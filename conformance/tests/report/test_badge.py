@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from draftproof.conformance.finding import UNREFERENCED
 from draftproof.conformance.report import words
 from draftproof.conformance.report.badge import badge
+from draftproof.conformance.requirements.finding import UNREFERENCED
 
 Make = Any
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from draftproof.conformance.mutants import CONTROLS, EXHIBITS, Mutant
+from draftproof.conformance.museum.mutants import CONTROLS, EXHIBITS, Mutant
 from draftproof.conformance.report import FORMATS, ReportUnavailable, html, rendered
 from draftproof.conformance.report.words import REPEAT
 from draftproof.reference.extras import installation

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from draftproof.conformance.certificate import sealed, write
 from draftproof.conformance.cli.reporting import report
+from draftproof.conformance.evidence.certificate import sealed, write
 from draftproof.conformance.report import FORMATS, rendered
 from draftproof.conformance.report.terminal import console, print_certificate
 from draftproof.reference.extras import installation

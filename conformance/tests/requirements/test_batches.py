@@ -10,13 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftproof.conformance.adapter import Request, Result, declaration
 from draftproof.conformance.cases import batches, cases
 from draftproof.conformance.cases.together import mixed, ragged, reordered, with_padding_rows
-from draftproof.conformance.exchange import Outcome
-from draftproof.conformance.finding import ERROR, FAIL, PASS, SKIPPED, Finding
-from draftproof.conformance.observe import RUN, BatchObservation, observe_batch
-from draftproof.conformance.reference_adapter import ReferenceVerifier
+from draftproof.conformance.lanes.exchange import Outcome
+from draftproof.conformance.lanes.observe import RUN, BatchObservation, observe_batch
+from draftproof.conformance.protocol.adapter import Request, Result, declaration
+from draftproof.conformance.protocol.reference import ReferenceVerifier
 from draftproof.conformance.requirements.batches import (
     Agreement,
     batch_invariant,
@@ -29,7 +28,8 @@ from draftproof.conformance.requirements.batches import (
     padded_vocabulary,
     tasks,
 )
-from draftproof.conformance.task import Terms
+from draftproof.conformance.requirements.finding import ERROR, FAIL, PASS, SKIPPED, Finding
+from draftproof.conformance.requirements.task import Terms
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
 from draftproof.reference.rational import rational

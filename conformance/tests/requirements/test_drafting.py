@@ -10,10 +10,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftproof.conformance.adapter import DraftRequest, DraftResult, Request, Result, declaration
-from draftproof.conformance.exchange import Failure
-from draftproof.conformance.finding import FAIL, PASS, Finding
-from draftproof.conformance.reference_adapter import ReferenceVerifier
+from draftproof.conformance.lanes.exchange import Failure
+from draftproof.conformance.protocol.adapter import (
+    DraftRequest,
+    DraftResult,
+    Request,
+    Result,
+    declaration,
+)
+from draftproof.conformance.protocol.reference import ReferenceVerifier
 from draftproof.conformance.requirements.drafting import (
     Drafted,
     DraftObservation,
@@ -28,7 +33,8 @@ from draftproof.conformance.requirements.drafting import (
     settings,
     tasks,
 )
-from draftproof.conformance.task import Terms
+from draftproof.conformance.requirements.finding import FAIL, PASS, Finding
+from draftproof.conformance.requirements.task import Terms
 from draftproof.reference.law import Law
 from draftproof.reference.rational import rational
 from draftproof.reference.verifiers import ALGORITHMS

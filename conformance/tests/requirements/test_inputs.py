@@ -10,18 +10,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftproof.conformance.adapter import INVALID_INPUTS, Request, Result, declaration
-from draftproof.conformance.campaign import certify
 from draftproof.conformance.cases import cases
-from draftproof.conformance.exchange import request
-from draftproof.conformance.finding import FAIL, PASS, Finding
+from draftproof.conformance.lanes.exchange import request
+from draftproof.conformance.protocol.adapter import INVALID_INPUTS, Request, Result, declaration
 from draftproof.conformance.requirements import inputs
+from draftproof.conformance.requirements.finding import FAIL, PASS, Finding
 from draftproof.conformance.requirements.inputs import (
     InputObservation,
     judge_inputs,
     observe_inputs,
 )
-from draftproof.conformance.task import Terms
+from draftproof.conformance.requirements.task import Terms
+from draftproof.conformance.run.campaign import certify
 
 HERE = Path(__file__)
 

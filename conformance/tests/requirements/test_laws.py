@@ -10,12 +10,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftproof.conformance.adapter import Request, Result, declaration
 from draftproof.conformance.cases import Case, cases
-from draftproof.conformance.exchange import Failure, Outcome
-from draftproof.conformance.finding import FAIL, PASS, SKIPPED, Finding, Lengths
+from draftproof.conformance.lanes.exchange import Failure, Outcome
+from draftproof.conformance.lanes.observe import PROBE, Observation, observe
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.observe import PROBE, Observation, observe
+from draftproof.conformance.protocol.adapter import Request, Result, declaration
+from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Finding, Lengths
 from draftproof.conformance.requirements.laws import (
     LAWS,
     OutOfReach,
@@ -27,7 +27,7 @@ from draftproof.conformance.requirements.laws import (
     reference_law,
     tasks,
 )
-from draftproof.conformance.task import Terms
+from draftproof.conformance.requirements.task import Terms
 from draftproof.reference.drafting import Drafts, draft_law
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law

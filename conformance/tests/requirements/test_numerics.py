@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftproof.conformance.adapter import DTYPES, Request, Result, declaration
 from draftproof.conformance.cases import Case, cases
-from draftproof.conformance.finding import FAIL, INCONCLUSIVE, PASS, Finding
-from draftproof.conformance.observe import EXACT, RUN, SAMPLE
+from draftproof.conformance.lanes.observe import EXACT, RUN, SAMPLE
+from draftproof.conformance.protocol.adapter import DTYPES, Request, Result, declaration
+from draftproof.conformance.requirements.finding import FAIL, INCONCLUSIVE, PASS, Finding
 from draftproof.conformance.requirements.numerics import (
     Given,
     Scattered,
@@ -27,7 +27,7 @@ from draftproof.conformance.requirements.numerics import (
     observe_given,
     tasks,
 )
-from draftproof.conformance.task import Terms
+from draftproof.conformance.requirements.task import Terms
 from draftproof.reference.model import Instance, Model
 from draftproof.reference.rational import exactly, rational
 

@@ -15,19 +15,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftproof.conformance.adapter import (
+from draftproof.conformance.cases import cases
+from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.conformance.protocol.adapter import (
     DraftRequest,
     DraftResult,
     Request,
     Result,
     declaration,
 )
-from draftproof.conformance.campaign import certify
-from draftproof.conformance.cases import cases
-from draftproof.conformance.finding import Finding
-from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.requirements import randomness
-from draftproof.conformance.task import Task, Terms
+from draftproof.conformance.requirements.finding import Finding
+from draftproof.conformance.requirements.task import Task, Terms
+from draftproof.conformance.run.campaign import certify
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.verifiers import ALGORITHMS, verification_law
 from draftproof.spec import requirements

@@ -9,16 +9,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftproof.conformance import reference_adapter as reference
-from draftproof.conformance.adapter import Adapter, Request, Result, declaration
-from draftproof.conformance.campaign import certify
-from draftproof.conformance.finding import FAIL, PASS, Finding
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.mutants import stateful
-from draftproof.conformance.mutants.verifiers import GreedyBlock
+from draftproof.conformance.museum.mutants import stateful
+from draftproof.conformance.museum.mutants.verifiers import GreedyBlock
+from draftproof.conformance.protocol import reference
+from draftproof.conformance.protocol.adapter import Adapter, Request, Result, declaration
+from draftproof.conformance.protocol.tolerance import allowed_distance
+from draftproof.conformance.requirements.finding import FAIL, PASS, Finding
 from draftproof.conformance.requirements.states import tasks
-from draftproof.conformance.task import Terms
-from draftproof.conformance.tolerance import allowed_distance
+from draftproof.conformance.requirements.task import Terms
+from draftproof.conformance.run.campaign import certify
 from draftproof.reference.rational import rational
 
 # Coins are compared with the nearest float64, 2^-54 away, some 30 of them on a path of a run.

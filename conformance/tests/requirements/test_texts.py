@@ -8,16 +8,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftproof.conformance.adapter import DraftRequest, TextRequest, declaration
-from draftproof.conformance.finding import FAIL, INCONCLUSIVE, PASS, Finding
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.mutants.pipelines import (
+from draftproof.conformance.museum.mutants.pipelines import (
     BonusOfTheRawRow,
     RemembersWhatItRejected,
     WritesByTheRawRow,
     Writing,
 )
-from draftproof.conformance.mutants.verifiers import Token
+from draftproof.conformance.museum.mutants.verifiers import Token
+from draftproof.conformance.protocol.adapter import DraftRequest, TextRequest, declaration
+from draftproof.conformance.requirements.finding import FAIL, INCONCLUSIVE, PASS, Finding
+from draftproof.conformance.requirements.task import Terms
 from draftproof.conformance.requirements.texts import (
     TextObservation,
     judge,
@@ -26,7 +27,6 @@ from draftproof.conformance.requirements.texts import (
     settings,
     tasks,
 )
-from draftproof.conformance.task import Terms
 from draftproof.reference.law import Law
 from draftproof.reference.rational import ONE, ZERO, rational
 

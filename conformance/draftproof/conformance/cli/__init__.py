@@ -23,7 +23,7 @@ from draftproof.conformance.cli.reporting import report
 from draftproof.conformance.cli.starting import init
 from draftproof.conformance.cli.theorems import claims, prove
 from draftproof.conformance.cli.vectors import vectors
-from draftproof.conformance.supervision import supervised
+from draftproof.conformance.protocol.supervision import supervised
 
 EXIT_CODES = {
     0: "every adapter conforms, or fails only in what is known to",

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from draftproof.conformance.certificate import gravest
 from draftproof.conformance.cli.documents import as_json, echo, nothing_printed, print_json
 from draftproof.conformance.cli.working import worked_by
+from draftproof.conformance.evidence.certificate import gravest
 from draftproof.conformance.report.words import CONFORMS, conclusion, plain
 from draftproof.reference.extras import installation
 
@@ -93,8 +93,8 @@ def _check(
     required: str | None,
 ) -> tuple[dict[str, Any], int]:
     """Return what became of one certificate, and the exit code that this is."""
-    from draftproof.conformance import certificate, staleness
-    from draftproof.conformance.evidence import EvidenceError
+    from draftproof.conformance.evidence import certificate, staleness
+    from draftproof.conformance.evidence.records import EvidenceError
 
     told: dict[str, Any] = {
         "file": str(path),
@@ -132,7 +132,7 @@ def _check(
 
 def _require_built_in(place: str) -> None:
     """Refuse to run what a certificate names, which is anybody's word."""
-    from draftproof.conformance.loading import BUILT_IN
+    from draftproof.conformance.protocol.loading import BUILT_IN
 
     if place not in BUILT_IN.values():
         raise _NotRun(
@@ -148,7 +148,7 @@ class _NotRun(Exception):
 def _recounted(evidence: Any) -> int | None:
     """Return how many verdicts follow from their counts; None where that cannot be seen."""
     try:
-        from draftproof.conformance.repetition import recounted
+        from draftproof.conformance.run.rerun import recounted
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
@@ -158,10 +158,11 @@ def _recounted(evidence: Any) -> int | None:
 
 def _repeated(evidence: Any, name: str | None, working: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        from draftproof.conformance import campaign, loading
-        from draftproof.conformance.repetition import repeat
+        from draftproof.conformance.protocol import loading
         from draftproof.conformance.report import terminal
-        from draftproof.conformance.workers import Workers
+        from draftproof.conformance.run import campaign
+        from draftproof.conformance.run.rerun import repeat
+        from draftproof.conformance.run.workers import Workers
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise

@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
-from draftproof.conformance.enumerable import require_enumerable
-from draftproof.conformance.evidence import EvidenceError
+from draftproof.conformance.cases.enumerable import require_enumerable
+from draftproof.conformance.evidence.records import EvidenceError
 from draftproof.conformance.report.words import json_text, plain_lines
 from draftproof.reference.errors import InvalidInput
 from draftproof.reference.model import Instance, instance_from_json
@@ -39,7 +39,7 @@ def read_certificate(file: str) -> dict[str, Any]:
 
     A missing one is a usage error; one that is not as it was written ends the command with 5.
     """
-    from draftproof.conformance.certificate import parsed_certificate
+    from draftproof.conformance.evidence.certificate import parsed_certificate
 
     if file != "-" and not Path(file).exists():
         raise click.UsageError(f"there is no file {file!r}")

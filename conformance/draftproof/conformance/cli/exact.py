@@ -10,6 +10,7 @@ from typing import Any
 import click
 from rich.markup import escape
 
+from draftproof.conformance.cases.enumerable import require_solvable
 from draftproof.conformance.cli.documents import (
     as_json,
     echo,
@@ -17,9 +18,8 @@ from draftproof.conformance.cli.documents import (
     print_json,
     read_instance,
 )
-from draftproof.conformance.enumerable import require_solvable
-from draftproof.conformance.loading import AdapterFailed, UnknownAdapter, load_algorithm
-from draftproof.conformance.raising import told_of
+from draftproof.conformance.protocol.loading import AdapterFailed, UnknownAdapter, load_algorithm
+from draftproof.conformance.protocol.raising import told_of
 from draftproof.reference.emission import Emission
 from draftproof.reference.errors import InvalidInput, Unsupported
 from draftproof.reference.law import Law

@@ -12,15 +12,15 @@ from typing import Any
 import click
 
 from draftproof.conformance.cli.documents import as_json, echo, print_json, read_certificate
-from draftproof.conformance.report.words import worst_first
-from draftproof.conformance.reproduction import (
+from draftproof.conformance.evidence.whole_file import write_output
+from draftproof.conformance.report.reproduction import (
     BrokenCounterexample,
     NotReproducible,
     asked_rows,
     raised_share,
     script,
 )
-from draftproof.conformance.whole_file import write_output
+from draftproof.conformance.report.words import worst_first
 
 
 @click.command()

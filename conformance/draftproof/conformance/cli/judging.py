@@ -13,7 +13,6 @@ from typing import Any, NoReturn
 
 import click
 
-from draftproof.conformance.certificate import gravest, no_longer_known
 from draftproof.conformance.cli.documents import (
     as_json,
     echo,
@@ -22,14 +21,15 @@ from draftproof.conformance.cli.documents import (
     print_report,
 )
 from draftproof.conformance.cli.working import interruptible, worked_by
-from draftproof.conformance.finding import CANNOT_RUN, FAILS_EVERYWHERE, UNFETCHED
-from draftproof.conformance.raising import caught, show, told_of, tracebacks_shown
+from draftproof.conformance.evidence.certificate import gravest, no_longer_known
+from draftproof.conformance.evidence.whole_file import write_whole
+from draftproof.conformance.protocol.raising import caught, show, told_of, tracebacks_shown
+from draftproof.conformance.protocol.supervision import judging
 from draftproof.conformance.report import FORMATS, ReportUnavailable, rendered
 from draftproof.conformance.report.badge import badge
 from draftproof.conformance.report.markdown import in_line
 from draftproof.conformance.report.words import plain
-from draftproof.conformance.supervision import judging
-from draftproof.conformance.whole_file import write_whole
+from draftproof.conformance.requirements.finding import CANNOT_RUN, FAILS_EVERYWHERE, UNFETCHED
 from draftproof.reference.extras import installation
 from draftproof.spec import MalformedDocument
 
@@ -211,9 +211,9 @@ def _foretold(loaded: _Loaded, terms: Mapping[str, Any]) -> _Judged:
     """Return how long it takes to judge an adapter, or what prevents it."""
 
     def foretold() -> _Judged:
-        from draftproof.conformance import campaign
-        from draftproof.conformance.adapter import declaration
-        from draftproof.conformance.forecast import forecast
+        from draftproof.conformance.protocol.adapter import declaration
+        from draftproof.conformance.run import campaign
+        from draftproof.conformance.run.forecast import forecast
 
         asked = campaign.Campaign(loaded.name, **terms)
         found = forecast(asked, adapter=loaded.adapter)
@@ -257,8 +257,8 @@ class _Loaded:
 
 def _loaded(name: str) -> _Loaded:
     """Load an adapter. A name that leads nowhere is a usage error, before anything is judged."""
-    from draftproof.conformance import loading
-    from draftproof.conformance.adapter import AdapterLost, InvalidAdapter
+    from draftproof.conformance.protocol import loading
+    from draftproof.conformance.protocol.adapter import AdapterLost, InvalidAdapter
 
     judging(name)
     try:
@@ -318,7 +318,8 @@ def _tried(loaded: _Loaded, judge: Callable[[], _Judged]) -> _Judged:
     name = loaded.name
     judging(name)
     try:
-        from draftproof.conformance import campaign, evidence
+        from draftproof.conformance.evidence import records as evidence
+        from draftproof.conformance.run import campaign
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
@@ -340,7 +341,7 @@ def _tried(loaded: _Loaded, judge: Callable[[], _Judged]) -> _Judged:
 @contextmanager
 def _without_exits() -> Iterator[None]:
     """Raise `AdapterFailed` for an exit and its like: nothing of ours exits while it judges."""
-    from draftproof.conformance.loading import AdapterFailed
+    from draftproof.conformance.protocol.loading import AdapterFailed
 
     try:
         yield
@@ -354,10 +355,12 @@ def _certified(
     loaded: _Loaded, terms: Mapping[str, Any], place: _Place, working: Mapping[str, Any]
 ) -> _Judged:
     """Judge an adapter, and write evidence, certificate and badge."""
-    from draftproof.conformance import campaign, certificate, evidence
-    from draftproof.conformance.adapter import declaration
+    from draftproof.conformance.evidence import certificate
+    from draftproof.conformance.evidence import records as evidence
+    from draftproof.conformance.protocol.adapter import declaration
     from draftproof.conformance.report import terminal
-    from draftproof.conformance.workers import Workers
+    from draftproof.conformance.run import campaign
+    from draftproof.conformance.run.workers import Workers
 
     called = declaration(loaded.adapter).name
     path = certificate.place_for(called, place.folder, taken=place.taken)
@@ -398,7 +401,7 @@ def _certified(
 
 def _kept(records: Path) -> Any:
     """Return the evidence that is there already, if there is any."""
-    from draftproof.conformance import evidence
+    from draftproof.conformance.evidence import records as evidence
 
     part = evidence.unfinished(records)
     if part.exists():
@@ -408,7 +411,7 @@ def _kept(records: Path) -> Any:
 
 def _tell_of(place: _Place, records: Path, known: Any) -> None:
     """Say what becomes of evidence that is there."""
-    from draftproof.conformance import evidence
+    from draftproof.conformance.evidence import records as evidence
 
     if place.resume and known.records:
         echo(f"Going on behind {len(known.records)} records of {records}", err=True)
@@ -440,7 +443,10 @@ def _require_form(form: str) -> None:
 
 
 def _known(path: Path) -> dict[str, str]:
-    from draftproof.conformance.known_failures import InvalidKnownFailures, read_known_failures
+    from draftproof.conformance.evidence.known_failures import (
+        InvalidKnownFailures,
+        read_known_failures,
+    )
 
     try:
         return read_known_failures(path)
@@ -450,8 +456,8 @@ def _known(path: Path) -> dict[str, str]:
 
 def _state(error: BaseException) -> str:
     """Return in which way an adapter did not run, of which the cause of its failure tells."""
-    from draftproof.conformance.adapter import Unfetched
-    from draftproof.conformance.loading import FailsEverywhere
+    from draftproof.conformance.protocol.adapter import Unfetched
+    from draftproof.conformance.protocol.loading import FailsEverywhere
 
     cause: BaseException | None = error
     while cause is not None:

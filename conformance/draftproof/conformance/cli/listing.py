@@ -16,7 +16,7 @@ from draftproof.spec import requirements
 def list_(as_json: bool) -> None:
     """List algorithms, built-in adapters, requirements and cases."""
     from draftproof.conformance.cases import cases
-    from draftproof.conformance.loading import BUILT_IN
+    from draftproof.conformance.protocol.loading import BUILT_IN
     from draftproof.conformance.report import terminal
 
     catalogue: dict[str, list[dict[str, Any]]] = {

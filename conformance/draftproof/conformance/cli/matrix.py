@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from draftproof.conformance.cli.documents import as_json, echo, print_json
+from draftproof.conformance.evidence.whole_file import write_whole
 from draftproof.conformance.report.words import plain
-from draftproof.conformance.whole_file import write_whole
 from draftproof.spec import TooLarge, content_of, parsed, validate
 
 if TYPE_CHECKING:

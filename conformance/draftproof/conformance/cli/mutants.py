@@ -54,8 +54,8 @@ def mutants(
     With IDs, only these. What single runs decide needs no lane.
     """
     try:
-        from draftproof.conformance.mutants import EXHIBITS
-        from draftproof.conformance.mutants.matrix import kill_matrix
+        from draftproof.conformance.museum.kill_matrix import kill_matrix
+        from draftproof.conformance.museum.mutants import EXHIBITS
         from draftproof.conformance.report import terminal
     except ModuleNotFoundError as error:
         if error.name != "torch":
@@ -89,7 +89,7 @@ def mutants(
 
 
 def _document(row: Any) -> dict[str, Any]:
-    from draftproof.conformance.mutants import Mutant
+    from draftproof.conformance.museum.mutants import Mutant
 
     exhibit = row.exhibit
     is_mutant = isinstance(exhibit, Mutant)

@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from draftproof.conformance.cli.documents import echo, print_report, read_certificate, read_json
+from draftproof.conformance.evidence.whole_file import write_output
 from draftproof.conformance.report import FORMATS, ReportUnavailable, rendered
-from draftproof.conformance.whole_file import write_output
 from draftproof.spec import MalformedDocument, validate
 
 

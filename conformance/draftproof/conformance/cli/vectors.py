@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from draftproof.conformance.cli.documents import as_json, echo, print_json
-from draftproof.conformance.whole_file import write_whole
+from draftproof.conformance.evidence.whole_file import write_whole
 from draftproof.reference.errors import InvalidInput
 from draftproof.reference.verifiers import algorithm_named
 from draftproof.spec import VECTOR_KINDS, VECTOR_TIERS, vector_files
@@ -59,8 +59,8 @@ def export(tier: str, algorithms: tuple[str, ...], output: Path, as_json: bool) 
 
     Nothing is written before everything is known.
     """
+    from draftproof.conformance.museum.vectors import making, written
     from draftproof.conformance.report import terminal
-    from draftproof.conformance.vectors import making, written
 
     try:
         wanted = {algorithm_named(name).name for name in algorithms} or None
@@ -91,8 +91,8 @@ def check_(places: tuple[Path, ...], as_json: bool) -> None:
 
     Says of every file the first vector that is not what the reference says.
     """
+    from draftproof.conformance.museum.vectors import checking
     from draftproof.conformance.report import terminal
-    from draftproof.conformance.vectors import checking
 
     found = _found(places)
     files = []
@@ -114,7 +114,7 @@ def check_(places: tuple[Path, ...], as_json: bool) -> None:
 @as_json
 def fmt(places: tuple[Path, ...], only_check: bool, as_json: bool) -> None:
     """Write files of vectors in their one form; by default those that ship."""
-    from draftproof.conformance.vectors import checking, written
+    from draftproof.conformance.museum.vectors import checking, written
 
     files = []
     for path in _found(places):

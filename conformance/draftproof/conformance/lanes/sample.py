@@ -27,25 +27,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from draftproof.conformance.adapter import Adapter, Declaration, Request, declaration
-from draftproof.conformance.exchange import (
+from draftproof.conformance.lanes.exchange import (
     as_given,
     columns,
     raised,
     request,
     with_noise,
 )
-from draftproof.conformance.finding import (
-    FAIL,
-    INCONCLUSIVE,
-    PASS,
-    Finding,
-    Lengths,
-    Sampled,
-    TextWeight,
-)
-from draftproof.conformance.observe import as_observed, left_behind
-from draftproof.conformance.statistics import (
+from draftproof.conformance.lanes.observe import as_observed, left_behind
+from draftproof.conformance.lanes.statistics import (
     LARGEST,
     MISSED,
     SMALLEST,
@@ -70,7 +60,17 @@ from draftproof.conformance.statistics import (
     updated,
     upper_bound,
 )
-from draftproof.conformance.tolerance import allowed_distance
+from draftproof.conformance.protocol.adapter import Adapter, Declaration, Request, declaration
+from draftproof.conformance.protocol.tolerance import allowed_distance
+from draftproof.conformance.requirements.finding import (
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    Finding,
+    Lengths,
+    Sampled,
+    TextWeight,
+)
 from draftproof.reference.drafting import Drafts, draft_law
 from draftproof.reference.emission import Emission
 from draftproof.reference.errors import Unsupported

@@ -30,7 +30,7 @@ import torch
 from numpy.typing import NDArray
 
 from draftproof.conformance.lanes._streams import SEEDS, seeded
-from draftproof.conformance.statistics import (
+from draftproof.conformance.lanes.statistics import (
     Evidence,
     Null,
     log_evidence,

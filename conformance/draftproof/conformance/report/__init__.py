@@ -29,7 +29,7 @@ def rendered(
 
     if form == "json":
         # Programs get what there is, to the last character.
-        from draftproof.conformance.certificate import exit_code, gravest
+        from draftproof.conformance.evidence.certificate import exit_code, gravest
 
         code = gravest({exit_code(document) for document in documents})
         outcome = {"certificates": list(documents), "errors": [], "exit_code": code}

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from draftproof.conformance.report import words
-from draftproof.conformance.reproduction import compared
+from draftproof.conformance.report.reproduction import compared
 
 
 def print_explanation(out: Console, document: Mapping[str, Any]) -> None:

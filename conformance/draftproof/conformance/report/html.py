@@ -15,7 +15,7 @@ from typing import Any
 
 from draftproof.conformance.report import ReportUnavailable, words
 from draftproof.conformance.report.plots import Plot, plots, require_matplotlib
-from draftproof.conformance.reproduction import compared
+from draftproof.conformance.report.reproduction import compared
 from draftproof.reference.extras import installation
 from draftproof.spec import requirements
 

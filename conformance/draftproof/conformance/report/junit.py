@@ -12,8 +12,8 @@ from typing import Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from draftproof.conformance.finding import ERROR, INCONCLUSIVE, SKIPPED
 from draftproof.conformance.report import words
+from draftproof.conformance.requirements.finding import ERROR, INCONCLUSIVE, SKIPPED
 
 
 def junit(documents: Sequence[Mapping[str, Any]]) -> str:

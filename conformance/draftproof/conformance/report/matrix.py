@@ -9,8 +9,13 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from draftproof.conformance.finding import CANNOT_RUN, FAILS_EVERYWHERE, SKIPPED, UNFETCHED
 from draftproof.conformance.report.markdown import in_line, row_of
+from draftproof.conformance.requirements.finding import (
+    CANNOT_RUN,
+    FAILS_EVERYWHERE,
+    SKIPPED,
+    UNFETCHED,
+)
 
 # What is neither a failure nor left open. Earlier versions wrote "not run" for the last three.
 _PLAIN = ("conforms", FAILS_EVERYWHERE, CANNOT_RUN, UNFETCHED, "not run")

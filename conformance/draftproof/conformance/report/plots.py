@@ -15,8 +15,8 @@ from math import floor, inf, isfinite, log, log10
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from draftproof.conformance.finding import FAIL
 from draftproof.conformance.report import ReportUnavailable, words
+from draftproof.conformance.requirements.finding import FAIL
 from draftproof.reference.extras import installation
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from draftproof.conformance.finding import (
+from draftproof.conformance.protocol.printable import printable, unobeyed
+from draftproof.conformance.requirements.finding import (
     ERROR,
     FAIL,
     INCONCLUSIVE,
@@ -15,7 +16,6 @@ from draftproof.conformance.finding import (
     SKIPPED,
     UNREFERENCED,
 )
-from draftproof.conformance.printable import printable, unobeyed
 
 VISIBLE = 1e-5
 """What is less than this off is rounding, and no part of a counterexample's story."""

@@ -8,9 +8,8 @@ from functools import partial
 
 import torch
 
-from draftproof.conformance.adapter import Adapter, Declaration, declaration
 from draftproof.conformance.cases import Case, cases
-from draftproof.conformance.exchange import (
+from draftproof.conformance.lanes.exchange import (
     Asked,
     Failure,
     Outcome,
@@ -18,14 +17,15 @@ from draftproof.conformance.exchange import (
     as_loaded,
     outcomes,
 )
-from draftproof.conformance.finding import FAIL, PASS, SKIPPED, Finding
-from draftproof.conformance.lanes._edges import Ends, Put, attainable, exactly_one, runs_at
-from draftproof.conformance.lanes._tape import RowsMixed
-from draftproof.conformance.observe import BLINDNESS, EXACT, PROBE, joint_laws
+from draftproof.conformance.lanes.observe import BLINDNESS, EXACT, PROBE, joint_laws
+from draftproof.conformance.lanes.probe._edges import Ends, Put, attainable, exactly_one, runs_at
+from draftproof.conformance.lanes.probe._tape import RowsMixed
+from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
+from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements._programs import answer, seeded_request, told
+from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Finding
 from draftproof.conformance.requirements.laws import fits
-from draftproof.conformance.task import Task, Terms
-from draftproof.conformance.tolerance import allowed_distance
+from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.model import Model
 from draftproof.reference.rational import Rational

@@ -13,17 +13,11 @@ import numpy
 import torch
 from torch import Tensor
 
-from draftproof.conformance import statistics
-from draftproof.conformance.adapter import (
-    Adapter,
-    Declaration,
-    DraftResult,
-    Request,
-    declaration,
-)
 from draftproof.conformance.cases import Case
 from draftproof.conformance.cases.rows import fixed, instance
-from draftproof.conformance.exchange import (
+from draftproof.conformance.lanes import statistics
+from draftproof.conformance.lanes._streams import seeded
+from draftproof.conformance.lanes.exchange import (
     Failure,
     Outcome,
     as_given,
@@ -33,7 +27,20 @@ from draftproof.conformance.exchange import (
     request,
     with_noise,
 )
-from draftproof.conformance.finding import (
+from draftproof.conformance.lanes.observe import EXACT, PROBE, SAMPLE, as_observed
+from draftproof.conformance.lanes.sample import EFFORTS
+from draftproof.conformance.lanes.unwatched import fresh_generator
+from draftproof.conformance.protocol.adapter import (
+    Adapter,
+    Declaration,
+    DraftResult,
+    Request,
+    declaration,
+)
+from draftproof.conformance.protocol.tolerance import allowed_distance
+from draftproof.conformance.requirements._programs import Observed, answer, observed
+from draftproof.conformance.requirements.drafting import Setting, draft_request
+from draftproof.conformance.requirements.finding import (
     FAIL,
     INCONCLUSIVE,
     PASS,
@@ -43,15 +50,8 @@ from draftproof.conformance.finding import (
     Sampled,
     verdict_of,
 )
-from draftproof.conformance.lanes._streams import seeded
-from draftproof.conformance.lanes.sample import EFFORTS
-from draftproof.conformance.lanes.unwatched import fresh_generator
-from draftproof.conformance.observe import EXACT, PROBE, SAMPLE, as_observed
-from draftproof.conformance.requirements._programs import Observed, answer, observed
-from draftproof.conformance.requirements.drafting import Setting, draft_request
 from draftproof.conformance.requirements.laws import fits
-from draftproof.conformance.task import Task, Terms
-from draftproof.conformance.tolerance import allowed_distance
+from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import Drafts, draft_law
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance

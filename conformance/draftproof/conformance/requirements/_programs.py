@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from draftproof.conformance.adapter import Adapter, Declaration, Request
-from draftproof.conformance.exchange import (
+from draftproof.conformance.lanes.exact import exact_law, exact_laws, hold_exact
+from draftproof.conformance.lanes.exchange import (
     Asked,
     Failure,
     Outcome,
@@ -24,11 +24,11 @@ from draftproof.conformance.exchange import (
     request,
     with_noise,
 )
-from draftproof.conformance.lanes.exact import exact_law, exact_laws, hold_exact
+from draftproof.conformance.lanes.observe import PROBE
 from draftproof.conformance.lanes.probe import probed_laws
 from draftproof.conformance.lanes.unwatched import watched_generator
-from draftproof.conformance.loading import twin_of
-from draftproof.conformance.observe import PROBE
+from draftproof.conformance.protocol.adapter import Adapter, Declaration, Request
+from draftproof.conformance.protocol.loading import twin_of
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.law import Law
 from draftproof.reference.rational import Rational

@@ -18,13 +18,6 @@ import torch
 from scipy.special import bdtrc
 from torch import Tensor
 
-from draftproof.conformance.adapter import (
-    Adapter,
-    Declaration,
-    InvalidAdapter,
-    Request,
-    declaration,
-)
 from draftproof.conformance.cases import Batch, Case, batches, cases
 from draftproof.conformance.cases.together import (
     Undrafted,
@@ -33,7 +26,8 @@ from draftproof.conformance.cases.together import (
     reordered,
     with_padding_rows,
 )
-from draftproof.conformance.exchange import (
+from draftproof.conformance.lanes._streams import seeded
+from draftproof.conformance.lanes.exchange import (
     Asked,
     Outcome,
     as_given,
@@ -44,11 +38,7 @@ from draftproof.conformance.exchange import (
     request,
     with_noise,
 )
-from draftproof.conformance.finding import ERROR, FAIL, PASS, SKIPPED, Finding, verdict_of
-from draftproof.conformance.lanes._streams import seeded
-from draftproof.conformance.lanes.sample import finding, sample_pairs
-from draftproof.conformance.loading import AdapterFailed, UnknownAdapter, other_backend
-from draftproof.conformance.observe import (
+from draftproof.conformance.lanes.observe import (
     EXACT,
     PROBE,
     RUN,
@@ -58,10 +48,27 @@ from draftproof.conformance.observe import (
     joint_laws,
     observe_batch,
 )
+from draftproof.conformance.lanes.sample import finding, sample_pairs
+from draftproof.conformance.lanes.statistics import Budget
+from draftproof.conformance.protocol.adapter import (
+    Adapter,
+    Declaration,
+    InvalidAdapter,
+    Request,
+    declaration,
+)
+from draftproof.conformance.protocol.loading import AdapterFailed, UnknownAdapter, other_backend
+from draftproof.conformance.protocol.tolerance import UNIT_ROUNDOFF, allowed_distance
+from draftproof.conformance.requirements.finding import (
+    ERROR,
+    FAIL,
+    PASS,
+    SKIPPED,
+    Finding,
+    verdict_of,
+)
 from draftproof.conformance.requirements.laws import fits
-from draftproof.conformance.statistics import Budget
-from draftproof.conformance.task import Task, Terms
-from draftproof.conformance.tolerance import UNIT_ROUNDOFF, allowed_distance
+from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.emission import Emission
 from draftproof.reference.errors import Unsupported

@@ -14,20 +14,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from draftproof.conformance.adapter import Adapter, Declaration, DraftRequest, declaration
 from draftproof.conformance.cases.case import tiers_up_to
 from draftproof.conformance.cases.rows import instance, without
-from draftproof.conformance.exchange import (
+from draftproof.conformance.lanes.exchange import (
     Failure,
     as_loaded,
     raised,
 )
-from draftproof.conformance.finding import FAIL, Finding, verdict_of
+from draftproof.conformance.lanes.observe import EXACT, PROBE
 from draftproof.conformance.lanes.unwatched import fresh_generator
-from draftproof.conformance.observe import EXACT, PROBE
+from draftproof.conformance.protocol.adapter import Adapter, Declaration, DraftRequest, declaration
+from draftproof.conformance.protocol.tolerance import of_processed_row, unit_of
 from draftproof.conformance.requirements._programs import observed
-from draftproof.conformance.task import Task, Terms
-from draftproof.conformance.tolerance import of_processed_row, unit_of
+from draftproof.conformance.requirements.finding import FAIL, Finding, verdict_of
+from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import Drafts, sibling_law
 from draftproof.reference.law import Law
 from draftproof.reference.model import Model, Path, Row

@@ -14,16 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from draftproof.conformance.adapter import (
-    INVALID_INPUTS,
-    Adapter,
-    Declaration,
-    Request,
-    declaration,
-)
 from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.cases.rows import instance, without
-from draftproof.conformance.exchange import (
+from draftproof.conformance.lanes._streams import seeded
+from draftproof.conformance.lanes.exact import exact_law
+from draftproof.conformance.lanes.exchange import (
     Failure,
     Outcome,
     as_given,
@@ -31,14 +26,19 @@ from draftproof.conformance.exchange import (
     request,
     with_noise,
 )
-from draftproof.conformance.finding import FAIL, PASS, Finding, verdict_of
-from draftproof.conformance.lanes._streams import seeded
-from draftproof.conformance.lanes.exact import exact_law
-from draftproof.conformance.observe import BLINDNESS, EXACT, PROBE, RUN, joint_laws
-from draftproof.conformance.raising import caught, told_of
+from draftproof.conformance.lanes.observe import BLINDNESS, EXACT, PROBE, RUN, joint_laws
+from draftproof.conformance.protocol.adapter import (
+    INVALID_INPUTS,
+    Adapter,
+    Declaration,
+    Request,
+    declaration,
+)
+from draftproof.conformance.protocol.raising import caught, told_of
+from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements._programs import told
-from draftproof.conformance.task import Task, Terms
-from draftproof.conformance.tolerance import allowed_distance
+from draftproof.conformance.requirements.finding import FAIL, PASS, Finding, verdict_of
+from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import Drafts, draft_law
 from draftproof.reference.model import Instance
 from draftproof.reference.rational import total

@@ -10,17 +10,19 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 
-from draftproof.conformance.adapter import Adapter, Declaration, declaration
 from draftproof.conformance.cases import Case, cases
-from draftproof.conformance.exchange import Failure, Outcome
-from draftproof.conformance.finding import (
-    FAIL,
-    SKIPPED,
-    UNREFERENCED,
-    Finding,
-    Lengths,
-    TextWeight,
-    verdict_of,
+from draftproof.conformance.lanes.exchange import Failure, Outcome
+from draftproof.conformance.lanes.observe import (
+    BLINDNESS,
+    EXACT,
+    PROBE,
+    SAMPLE,
+    Observation,
+    as_observed,
+    hold_observed,
+    left_behind,
+    observe,
+    observe_together,
 )
 from draftproof.conformance.lanes.sample import (
     EFFORTS,
@@ -33,22 +35,20 @@ from draftproof.conformance.lanes.sample import (
     observed_text,
     outcome,
 )
+from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.lanes.unwatched import holding_nothing
-from draftproof.conformance.observe import (
-    BLINDNESS,
-    EXACT,
-    PROBE,
-    SAMPLE,
-    Observation,
-    as_observed,
-    hold_observed,
-    left_behind,
-    observe,
-    observe_together,
+from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
+from draftproof.conformance.protocol.tolerance import allowed_distance
+from draftproof.conformance.requirements.finding import (
+    FAIL,
+    SKIPPED,
+    UNREFERENCED,
+    Finding,
+    Lengths,
+    TextWeight,
+    verdict_of,
 )
-from draftproof.conformance.statistics import Budget
-from draftproof.conformance.task import Sampling, Task, Terms, is_asked
-from draftproof.conformance.tolerance import allowed_distance
+from draftproof.conformance.requirements.task import Sampling, Task, Terms, is_asked
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.emission import Emission
 from draftproof.reference.errors import Unsupported

@@ -15,20 +15,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from draftproof.conformance.adapter import (
-    Adapter,
-    Declaration,
-    Request,
-    Result,
-    declaration,
-)
 from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.cases.rows import instance, row
-from draftproof.conformance.exchange import Asked, Failure, as_given, columns, request, with_noise
-from draftproof.conformance.finding import FAIL, Finding, verdict_of
-from draftproof.conformance.lanes.sample import TESTS, Effort, finding, sample
-from draftproof.conformance.loading import twin_of
-from draftproof.conformance.observe import (
+from draftproof.conformance.lanes.exchange import (
+    Asked,
+    Failure,
+    as_given,
+    columns,
+    request,
+    with_noise,
+)
+from draftproof.conformance.lanes.observe import (
     EXACT,
     PROBE,
     RUN,
@@ -36,11 +33,21 @@ from draftproof.conformance.observe import (
     Observation,
     joint_laws,
 )
+from draftproof.conformance.lanes.sample import TESTS, Effort, finding, sample
+from draftproof.conformance.lanes.statistics import Budget
+from draftproof.conformance.protocol.adapter import (
+    Adapter,
+    Declaration,
+    Request,
+    Result,
+    declaration,
+)
+from draftproof.conformance.protocol.loading import twin_of
+from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements.batches import emitted, largest_share, padded_vocabulary
+from draftproof.conformance.requirements.finding import FAIL, Finding, verdict_of
 from draftproof.conformance.requirements.laws import as_reference, lossless
-from draftproof.conformance.statistics import Budget
-from draftproof.conformance.task import Task, Terms
-from draftproof.conformance.tolerance import allowed_distance
+from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.rational import ZERO, Rational, exactly, rational

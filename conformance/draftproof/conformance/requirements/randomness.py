@@ -14,13 +14,21 @@ from typing import Any
 
 import torch
 
-from draftproof.conformance.adapter import Adapter, Declaration, declaration
 from draftproof.conformance.cases import Case, cases
-from draftproof.conformance.exchange import Asked, Outcome, as_loaded, outcomes, request, with_noise
-from draftproof.conformance.finding import FAIL, PASS, SKIPPED, Finding, verdict_of
 from draftproof.conformance.lanes._streams import seeded, states
+from draftproof.conformance.lanes.exchange import (
+    Asked,
+    Outcome,
+    as_loaded,
+    outcomes,
+    request,
+    with_noise,
+)
+from draftproof.conformance.lanes.observe import EXACT, PROBE, RUN, SAMPLE
 from draftproof.conformance.lanes.sample import finding, sample_pairs
-from draftproof.conformance.observe import EXACT, PROBE, RUN, SAMPLE
+from draftproof.conformance.lanes.statistics import Budget
+from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
+from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements import _ends, _iterations
 from draftproof.conformance.requirements._programs import (
     Observed,
@@ -30,9 +38,8 @@ from draftproof.conformance.requirements._programs import (
     seeded_request,
     told,
 )
-from draftproof.conformance.statistics import Budget
-from draftproof.conformance.task import Task, Terms
-from draftproof.conformance.tolerance import allowed_distance
+from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Finding, verdict_of
+from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.errors import Unsupported
 from draftproof.reference.law import Law

@@ -11,21 +11,21 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TypeVar
 
-from draftproof.conformance.adapter import Adapter, Declaration, declaration
 from draftproof.conformance.cases import Case
 from draftproof.conformance.cases.rows import equal, fixed, instance
-from draftproof.conformance.exchange import Outcome, as_given
-from draftproof.conformance.finding import FAIL, Finding, verdict_of
-from draftproof.conformance.observe import EXACT, PROBE, as_observed
+from draftproof.conformance.lanes.exchange import Outcome, as_given
+from draftproof.conformance.lanes.observe import EXACT, PROBE, as_observed
+from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
+from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements._programs import (
     Observed,
     State,
     observed_left,
     told,
 )
+from draftproof.conformance.requirements.finding import FAIL, Finding, verdict_of
 from draftproof.conformance.requirements.laws import fits
-from draftproof.conformance.task import Task, Terms
-from draftproof.conformance.tolerance import allowed_distance
+from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import Drafts, draft_law
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law

@@ -13,17 +13,17 @@ from typing import Any
 
 import torch
 
-from draftproof.conformance.adapter import Adapter, Declaration, TextRequest, declaration
 from draftproof.conformance.cases.case import tiers_up_to
-from draftproof.conformance.exchange import Failure, as_loaded, raised
-from draftproof.conformance.finding import FAIL, Finding, verdict_of
 from draftproof.conformance.lanes._streams import seeded
+from draftproof.conformance.lanes.exchange import Failure, as_loaded, raised
+from draftproof.conformance.lanes.observe import EXACT, PROBE
 from draftproof.conformance.lanes.unwatched import fresh_generator
-from draftproof.conformance.observe import EXACT, PROBE
+from draftproof.conformance.protocol.adapter import Adapter, Declaration, TextRequest, declaration
+from draftproof.conformance.protocol.tolerance import allowed_of_text
 from draftproof.conformance.requirements._programs import Observed, observed
 from draftproof.conformance.requirements.drafting import OPTIONS
-from draftproof.conformance.task import Task, Terms
-from draftproof.conformance.tolerance import allowed_of_text
+from draftproof.conformance.requirements.finding import FAIL, Finding, verdict_of
+from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.law import Law
 from draftproof.reference.model import Path
 from draftproof.reference.rational import Rational

@@ -1,0 +1,1 @@
+"""Evidence: what a campaign keeps, and the certificate that follows from it."""

@@ -1,0 +1,299 @@
+"""Certificates: what a campaign found, as an in-toto statement that a machine can read.
+
+The envelope is in-toto's test-result predicate; what only we know stands in it under "draftproof".
+A certificate follows from its evidence, word for word, and is written in one way only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from itertools import chain, count
+from pathlib import Path
+from typing import Any
+
+from draftproof.conformance.evidence.decision import Decision, Report, report
+from draftproof.conformance.evidence.records import (
+    EditedEvidence,
+    EmptyEvidence,
+    Evidence,
+    MalformedEvidence,
+    NoCertificate,
+    Record,
+    bytes_of,
+    canonical,
+    read_finished,
+)
+from draftproof.conformance.evidence.whole_file import write_whole
+from draftproof.conformance.requirements.finding import (
+    ERROR,
+    FAIL,
+    INCONCLUSIVE,
+    OF_MANY_CASES,
+    PARTIAL,
+    PASS,
+    SKIPPED,
+    Finding,
+    contradiction,
+    finding_to_json,
+    findings_from_json,
+)
+from draftproof.spec import MalformedDocument, TooLarge, parsed, validate
+
+STATEMENT = "https://in-toto.io/Statement/v1"
+PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
+
+CONCLUSIONS = {
+    PASS: "conforms",
+    PARTIAL: "passes some cases",
+    FAIL: "does not conform",
+    INCONCLUSIVE: "inconclusive",
+    ERROR: "could not be judged",
+}
+"""What the verdict over all MUST requirements is called."""
+
+LIMITS = (
+    "The law of this version of this verifier was computed, probed or sampled on the cases named "
+    "here, by the lanes named, and compared with what is required. This says nothing about other "
+    "inputs, the "
+    "model's own numerics, the generator of random numbers, or the engine around the verifier."
+)
+
+
+def statement(records: Sequence[Record], *, evidence: str, digest: str) -> dict[str, Any]:
+    """Return the certificate that follows from the records of a finished campaign.
+
+    `evidence` is the name of the file that has them, `digest` its SHA-256. Raises
+    `MalformedDocument` if the certificate breaks its schema.
+    """
+    found = report(records)
+    header = found.header
+    ids = {
+        verdict: [d.requirement.id for d in found.decisions if d.verdict == verdict]
+        for verdict in (PASS, SKIPPED)
+    }
+    missed = [d for d in found.decisions if d.verdict not in ids]
+    campaign = header["campaign"]
+    document: dict[str, Any] = {
+        "_type": STATEMENT,
+        "subject": [_descriptor(header["subject"]["name"], header["subject"])],
+        "predicateType": PREDICATE,
+        "predicate": {
+            "result": _result(found),
+            "configuration": [
+                _descriptor("specification", header["specification"]),
+                _descriptor("suite", header["suite"]),
+                {
+                    "name": evidence,
+                    "digest": {"sha256": digest},
+                    "annotations": {"records": len(records)},
+                },
+            ],
+            "passedTests": ids[PASS],
+            "warnedTests": [d.requirement.id for d in missed if d.requirement.level != "MUST"],
+            "failedTests": [d.requirement.id for d in missed if d.requirement.level == "MUST"],
+            "draftproof": {
+                "verdict": CONCLUSIONS[_verdict(found)],
+                "created": header["created"],
+                **{key: campaign[key] for key in ("mode", "tier", "lanes", "blind", "seed")},
+                **({"cases": campaign["cases"]} if "cases" in campaign else {}),
+                **(
+                    {"asked": found.asked, "planned": campaign["planned"]}
+                    if "planned" in campaign
+                    else {}
+                ),
+                "chance": {key: campaign[key] for key in ("false_alarm", "tests")},
+                "adapter": header["adapter"],
+                "environment": header["environment"],
+                **({"sources": found.sources} if found.sources is not None else {}),
+                "requirements": [_decision(decision) for decision in found.decisions],
+                "search": found.search,
+                "counterexample": found.counterexample,
+                "known_failures": header["known_failures"],
+                "limits": LIMITS,
+            },
+        },
+    }
+    return sealed(document)
+
+
+def sealed(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a certificate with its digest. Raises `MalformedDocument`."""
+    whole = _with_digest(document)
+    validate(whole, "certificate")
+    return whole
+
+
+def _with_digest(document: dict[str, Any]) -> dict[str, Any]:
+    predicate = document["predicate"]
+    said = {key: value for key, value in predicate["draftproof"].items() if key != "digest"}
+    bare = {**document, "predicate": {**predicate, "draftproof": said}}
+    digest = sha256(canonical(bare).encode()).hexdigest()
+    return {**bare, "predicate": {**predicate, "draftproof": {**said, "digest": digest}}}
+
+
+def exit_code(document: Mapping[str, Any]) -> int:
+    """Return what a command says of a certificate: 0 is right, 1 wrong, 3 unjudged, 4 unsure.
+
+    It is 6 where nothing is wrong, and not all cases were asked. A requirement that is known to
+    fail is not asked, however it fails.
+    """
+    found = document["predicate"]["draftproof"]
+    known = {each["id"] for each in found["known_failures"]}
+    verdicts = {
+        each["verdict"]
+        for each in found["requirements"]
+        if each["level"] == "MUST" and not (each["verdict"] == FAIL and each["id"] in known)
+    }
+    if found["verdict"] == CONCLUSIONS[INCONCLUSIVE]:
+        # It may be what was not asked that leaves it open.
+        verdicts.add(INCONCLUSIVE)
+    if found.get("asked", 0) < found.get("planned", 0):
+        verdicts.add(PARTIAL)
+    return next((code for verdict, code in _CODES.items() if verdict in verdicts), 0)
+
+
+_CODES = {ERROR: 3, FAIL: 1, INCONCLUSIVE: 4, PARTIAL: 6}
+
+
+def gravest(codes: Collection[int]) -> int:
+    """Return the exit code of several: 5 before 3, then 1, then 4, then 6."""
+    return next((code for code in (5, *_CODES.values()) if code in codes), 0)
+
+
+def no_longer_known(documents: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the known failures that fail in none of the certificates."""
+    said = [document["predicate"]["draftproof"] for document in documents]
+    known = {each["id"] for found in said for each in found["known_failures"]}
+    failing = {
+        each["id"] for found in said for each in found["requirements"] if each["verdict"] == FAIL
+    }
+    return sorted(known - failing)
+
+
+def place_for(name: str, folder: Path, *, taken: Container[Path] = ()) -> Path:
+    """Return the file for the certificate of an adapter, numbered if its name is `taken`."""
+    kept = "".join(c if c.isalnum() or c in "-._" else "-" for c in name).strip("-.")
+    stem = kept[:100] or "adapter"
+    numbered = (folder / f"{stem}-{n}.json" for n in count(2))
+    return next(p for p in chain([folder / f"{stem}.json"], numbered) if p not in taken)
+
+
+def write(document: dict[str, Any], path: Path) -> None:
+    """Write the certificate. The file appears whole or not at all. Raises `OSError`."""
+    write_whole(_text(document), path)
+
+
+def read_certificate(path: Path | str) -> dict[str, Any]:
+    """Return the certificate in a file. Raises `EvidenceError` if it is not as it was written."""
+    return parsed_certificate(bytes_of(Path(path)), str(path))
+
+
+def parsed_certificate(content: bytes, name: str) -> dict[str, Any]:
+    """Return the certificate that is written. Raises `EvidenceError` as `read_certificate` does."""
+    if not content.strip():
+        raise EmptyEvidence(f"{name}: the file is empty")
+    told = f"{name} is no certificate; `draftproof certify ADAPTER` writes one"
+    try:
+        document: Any = parsed(content)
+    except TooLarge as error:
+        raise MalformedEvidence(f"{name}: {error}") from None
+    except ValueError as error:
+        if b'"_type"' not in content:
+            raise NoCertificate(told) from None
+        raise EditedEvidence(f"{name} is not the JSON that was written: {error}") from None
+    if not isinstance(document, dict) or not {"_type", "predicate"} & set(document):
+        raise NoCertificate(told)
+    try:
+        validate(document, "certificate")
+    except MalformedDocument as error:
+        raise MalformedEvidence(f"{name}: {error}") from None
+    if _text(_with_digest(document)).encode() != content:
+        raise EditedEvidence(f"{name} is not what was written: its digest does not follow from it")
+    return dict(document)
+
+
+def checked(path: Path) -> tuple[dict[str, Any], Evidence]:
+    """Return a certificate and its evidence, which lies beside it, if one follows from the other.
+
+    Raises `EvidenceError` where it does not.
+    """
+    document = read_certificate(path)
+    named = document["predicate"]["configuration"][2]
+    file = path.with_name(named["name"])
+    evidence, digest = read_finished(file)
+    if digest != named["digest"]["sha256"]:
+        raise EditedEvidence(f"{file} is not the evidence of {path}: its digest is another one")
+    try:
+        follows = statement(evidence.records, evidence=file.name, digest=digest)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        # No campaign writes what has no report.
+        raise MalformedEvidence(f"no certificate follows from {file}: {error}") from error
+    if follows != document:
+        raise EditedEvidence(f"{path} does not follow from its evidence {file}")
+    plan = [record for record in evidence.records if record["record"] == "case"]
+    for number, record in enumerate(evidence.records, start=1):
+        where = f"{file}, line {number}"
+        if record["record"] == "result":
+            _require_asked(record, plan[record["task"]], where)
+        for finding in findings_from_json(record.get("findings", ())):
+            if told := contradiction(finding):
+                raise EditedEvidence(f"{where}: {finding.requirement} on {finding.case} {told}")
+    return document, evidence
+
+
+def _require_asked(result: Record, asked: Record, where: str) -> None:
+    """Refuse a result that is not one finding of each requirement that its task asks for."""
+    findings = Counter((each["requirement"], each["case"]) for each in result["findings"])
+    due = Counter((requirement, asked["case"]) for requirement in asked["requirements"])
+    if asked["requirements"] == [OF_MANY_CASES]:
+        # How many cases two backends have in common depends on both, and the plan knows of one.
+        due = Counter({each: 1 for each in findings if each[0] == OF_MANY_CASES})
+    for found, told in ((due - findings, "no finding"), (findings - due, "a finding too many")):
+        for requirement, case in found:
+            task = f"task {result['task']}, {asked['case']}"
+            raise EditedEvidence(f"{where}: {task}, has {told} of {requirement} on {case}")
+
+
+def _text(document: dict[str, Any]) -> str:
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
+
+
+def _verdict(found: Report) -> str:
+    return PARTIAL if found.verdict == PASS and found.is_partial else found.verdict
+
+
+def _result(found: Report) -> str:
+    if found.verdict != PASS:
+        return "FAILED"
+    ok = not found.is_partial and all(d.verdict in (PASS, SKIPPED) for d in found.decisions)
+    return "PASSED" if ok else "WARNED"
+
+
+def _descriptor(name: str, identity: dict[str, str]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "digest": {"sha256": identity["sha256"]},
+        "annotations": {"version": identity["version"]},
+    }
+
+
+def _decision(decision: Decision) -> dict[str, Any]:
+    return {
+        "id": decision.requirement.id,
+        "level": decision.requirement.level,
+        "title": decision.requirement.title,
+        "verdict": decision.verdict,
+        "runs": decision.runs,
+        "worst": finding_to_json(decision.worst),
+        "findings": [finding_to_json(_in_short(finding)) for finding in decision.findings],
+    }
+
+
+def _in_short(finding: Finding) -> Finding:
+    """Leave the law of every case, and the way to its evidence, to the evidence itself."""
+    sampled = finding.sampled and replace(finding.sampled, path=finding.sampled.path[-1:])
+    return replace(finding, law=None, sampled=sampled)

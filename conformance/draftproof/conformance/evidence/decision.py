@@ -1,0 +1,169 @@
+"""Decisions: what the requirements came to over all cases, and the report of them all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from draftproof.conformance.evidence.records import Record, found_blind
+from draftproof.conformance.requirements.finding import (
+    ERROR,
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    SKIPPED,
+    Finding,
+    findings_from_json,
+)
+from draftproof.reference.verifiers import ALGORITHMS
+from draftproof.spec import Requirement, requirements
+
+_STATEFUL = tuple(a.name for a in ALGORITHMS.values() if a.stateful)
+
+_OF_TEXTS = "text.lossless"
+
+# What failed is known, whatever else could not be judged.
+_SEVERITY = (SKIPPED, PASS, INCONCLUSIVE, ERROR, FAIL)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What one requirement came to over all cases: the worst verdict, and the finding behind it."""
+
+    requirement: Requirement
+    verdict: str
+    worst: Finding
+    findings: tuple[Finding, ...]
+
+    @property
+    def runs(self) -> int:
+        """The runs of the program under test behind all findings."""
+        return sum(finding.runs for finding in self.findings)
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether it was skipped although it asks something of the adapter."""
+        return self.verdict == SKIPPED and self.worst.applies
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a campaign came to; `verdict` is that of its MUST requirements together.
+
+    `header` says what was judged and how, as in the evidence; `sources`, `search` and
+    `counterexample` are as in the certificate. `asked` is the number of cases that were asked.
+    """
+
+    header: Mapping[str, Any]
+    verdict: str
+    asked: int
+    decisions: tuple[Decision, ...]
+    sources: Sequence[Mapping[str, Any]] | None
+    search: Mapping[str, Any] | None
+    counterexample: Mapping[str, Any] | None
+
+    @property
+    def is_partial(self) -> bool:
+        """True if fewer cases were asked than there are."""
+        planned: int = self.header["campaign"].get("planned", 0)
+        return self.asked < planned
+
+
+def report(records: Sequence[Record]) -> Report:
+    """Return what the records of a campaign come to; it has left the counterexample behind it."""
+    plan = records
+    header, records = decisive(records)
+    findings = [f for record in records for f in findings_from_json(record.get("findings", ()))]
+    only = header["campaign"]["only"]
+    decided = tuple(
+        decision
+        for decision in decisions(findings, header["adapter"])
+        if not only or decision.requirement.id in only
+    )
+    by_kind = {record["record"]: record for record in records}
+    campaign = header["campaign"]
+    return Report(
+        header=header,
+        verdict=overall(decided, strict=campaign["mode"] == "certify"),
+        asked=len({record["case"] for record in plan if record["record"] == "case"}),
+        decisions=decided,
+        sources=by_kind["sources"]["files"] if "sources" in by_kind else None,
+        search=by_kind["search"]["search"] if "search" in by_kind else None,
+        counterexample=by_kind["counterexample"]["counterexample"],
+    )
+
+
+def decisive(records: Sequence[Record]) -> tuple[Record, Sequence[Record]]:
+    """Return the header, and the records that decide.
+
+    Where a lane was found blind after all tasks were judged, they were judged again without it: the
+    header says so, and what came before does not count.
+    """
+    header = records[0]
+    found = found_blind(records)
+    if not found:
+        return header, records
+    campaign = header["campaign"]
+    now = {records[at]["lane"]: records[at]["reason"] for at in found}
+    header = {**header, "campaign": {**campaign, "blind": {**campaign["blind"], **now}}}
+    return header, records[found[-1] :]
+
+
+def decisions(findings: Sequence[Finding], declared: Mapping[str, Any]) -> tuple[Decision, ...]:
+    """Return the decision on every requirement, in the order of the chapters.
+
+    `declared` has what the adapter declares, which says why some are not asked.
+    """
+    return tuple(_decisions(findings, declared))
+
+
+def overall(decided: Iterable[Decision], *, strict: bool) -> str:
+    """Return the verdict over all MUST requirements; `strict` leaves none of them undecided."""
+    binding = [d for d in decided if d.requirement.level == "MUST"]
+    verdicts = {
+        INCONCLUSIVE if strict and decision.is_owed else decision.verdict for decision in binding
+    }
+    return next((v for v in (FAIL, ERROR, INCONCLUSIVE) if v in verdicts), PASS)
+
+
+def _decisions(findings: Sequence[Finding], declared: Mapping[str, Any]) -> Iterator[Decision]:
+    for requirement in requirements().values():
+        own = tuple(f for f in findings if f.requirement == requirement.id)
+        if requirement.id == _OF_TEXTS and "generates" not in declared:
+            # Evidence that does not say whether there is a pipeline says nothing of its texts.
+            continue
+        if not own:
+            own = (_not_asked(requirement, declared),)
+        worst = max(own, key=_severity)
+        yield Decision(requirement, worst.verdict, worst, own)
+
+
+def _severity(finding: Finding) -> tuple[Any, ...]:
+    measured = finding.distance is not None and finding.allowed is not None
+    distance = finding.distance if measured else -1
+    return _SEVERITY.index(finding.verdict), finding.applies, distance
+
+
+def _not_asked(requirement: Requirement, declared: Mapping[str, Any]) -> Finding:
+    """Return the finding that says why no task judges a requirement for this adapter."""
+    reason = _inapplicable(requirement, declared)
+    told = reason or "no case of this tier asks for it"
+    return Finding(requirement.id, "none", SKIPPED, detail=told, applies=not reason)
+
+
+def _inapplicable(requirement: Requirement, declared: Mapping[str, Any]) -> str:
+    """Return what the adapter declares that leaves nothing to ask, empty if there is no such."""
+    if requirement.id.startswith("batch.") and not declared["batch"]:
+        return "it takes one row at a time (batch = False)"
+    if requirement.id == "batch.ragged":
+        return "it takes rows of one length only (ragged = False)"
+    if requirement.id == "batch.backends":
+        return "it names no other backend to agree with (same_as)"
+    if requirement.id == "law.state" and declared["algorithm"] not in _STATEFUL:
+        return f"only the algorithms {', '.join(_STATEFUL)} leave a modified target"
+    if requirement.id.startswith("draft.") or requirement.id == "random.iterations":
+        return "it has no drafter (draft)"
+    if requirement.id == _OF_TEXTS:
+        return "it has no pipeline (generate)"
+    return ""

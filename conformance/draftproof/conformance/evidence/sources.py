@@ -1,0 +1,178 @@
+"""Sources: the files whose code runs when an adapter is asked, whoever wrote them.
+
+What an adapter declares as its `files` has its digest in the certificate. A wrapper that declares
+itself alone would have the same digest whatever it wraps; so some calls are watched, and the digest
+of every file that took part is kept.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.metadata import distribution, packages_distributions
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+import torch
+
+import draftproof.conformance
+import draftproof.reference
+import draftproof.spec
+from draftproof.conformance.cases import Case
+from draftproof.conformance.lanes._streams import seeded
+from draftproof.conformance.lanes.exchange import Asked, as_given, as_loaded, verified
+from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
+from draftproof.conformance.protocol.loading import files_of
+from draftproof.reference.drafting import draft_law
+from draftproof.reference.model import Instance
+
+ELSEWHERE = ("torch", "numpy", "scipy", "triton", "sympy")
+"""Packages that the environment of a certificate names, each with its version."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file that took part, and the distribution and version that it came with, if any."""
+
+    file: str
+    """Its path as it is imported, wherever it is installed; of what is not imported its name."""
+    sha256: str
+    distribution: str | None
+    version: str | None
+    declared: bool
+    """Whether the adapter has it among its `files`."""
+
+
+def sources(adapter: Adapter, asked: Iterable[Case]) -> list[Source]:
+    """Return the files whose code runs in calls of one row, one for each case, by their names.
+
+    Not those of Python itself, of the suite, and of the libraries that the environment names. Every
+    call is made twice, and the second one is watched: what only a first one runs, to fill a cache,
+    hangs on what came before. Of a compiled library it is the file that a module which ran imported
+    or loaded. A harness is another process: of its code nothing is known here.
+    """
+    declared = declaration(adapter)
+    rows = [_row(each.instance, declared) for each in asked]
+    seen: dict[str, str] = {}
+    with seeded(0):
+        for row in rows:
+            verified(as_loaded(adapter), [row], declared)
+        with _watched(seen):
+            for row in rows:
+                verified(as_loaded(adapter), [row], declared)
+    seen = {name: module for name, module in seen.items() if _counts(name)}
+    for name in [*seen.values()]:
+        seen |= _compiled(sys.modules.get(name))
+    seen |= dict.fromkeys(map(str, torch.ops.loaded_libraries), "")
+    own = {file.resolve() for file in files_of(adapter)}
+    found = {Path(name).resolve(): module for name, module in seen.items() if _counts(name)}
+    listed = (_source(file, module, declared=file in own) for file, module in found.items())
+    return sorted(listed, key=lambda each: (each.file, each.sha256))
+
+
+def _row(instance: Instance, declared: Declaration) -> Asked:
+    return instance, next(iter(draft_law(as_given(instance, declared))))
+
+
+@contextmanager
+def _watched(seen: dict[str, str]) -> Iterator[None]:
+    """Collect the files of all functions that are called meanwhile, and their modules' names."""
+
+    def called(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call":
+            seen[frame.f_code.co_filename] = str(frame.f_globals.get("__name__", ""))
+
+    # Whose garbage is collected meanwhile is chance.
+    collects = gc.isenabled()
+    before, before_in_threads = sys.getprofile(), threading.getprofile()
+    gc.disable()
+    threading.setprofile(called)
+    sys.setprofile(called)
+    try:
+        yield
+    finally:
+        # A profiler that is written in C cannot be set again: it has ended when ours began.
+        sys.setprofile(before if callable(before) else None)
+        threading.setprofile(before_in_threads)
+        if collects:
+            gc.enable()
+
+
+def _compiled(module: ModuleType | None) -> dict[str, str]:
+    """Return the files of compiled code that a module refers to, and their modules' names."""
+    found = {}
+    for value in list(vars(module).values()) if module else ():
+        if isinstance(value, ctypes.CDLL):
+            found[str(value._name)] = ""
+            continue
+        name = value.__name__ if isinstance(value, ModuleType) else _home(value)
+        file = str(getattr(sys.modules.get(name), "__file__", ""))
+        if file.endswith(tuple(EXTENSION_SUFFIXES)):
+            found[file] = name
+    return found
+
+
+def _home(value: Any) -> str:
+    name = getattr(type(value) if not callable(value) else value, "__module__", None)
+    return name if isinstance(name, str) else ""
+
+
+def _counts(name: str) -> bool:
+    file = Path(name)
+    return file.is_file() and not any(file.resolve().is_relative_to(f) for f in _left_out())
+
+
+@cache
+def _left_out() -> tuple[Path, ...]:
+    """Return the folders of Python, of the suite, and of what the environment names."""
+    rooms = (draftproof.conformance, draftproof.reference, draftproof.spec)
+    own = [Path(room.__path__[0]).resolve() for room in rooms]
+    modules = (sys.modules.get(name) for name in ELSEWHERE)
+    libraries = [Path(each.__file__).resolve().parent for each in modules if each and each.__file__]
+    standard = Path(sysconfig.get_path("stdlib")).resolve()
+    python = [each for each in standard.iterdir() if each.name not in _PACKAGES]
+    return (*own, *libraries, *python)
+
+
+_PACKAGES = ("site-packages", "dist-packages")
+"""The folders of others inside of Python's own."""
+
+
+def _source(file: Path, module: str, *, declared: bool) -> Source:
+    place = _imported_as(file, module)
+    name, version = _distribution(file, place.partition("/")[0])
+    return Source(place, sha256(file.read_bytes()).hexdigest(), name, version, declared)
+
+
+def _imported_as(file: Path, module: str) -> str:
+    """Return the path below the folder that a module was found in, wherever that folder is."""
+    known = getattr(sys.modules.get(module), "__file__", None)
+    if known is None or Path(known).resolve() != file:
+        return file.name
+    packages = module.split(".") if file.stem == "__init__" else module.split(".")[:-1]
+    return "/".join((*packages, file.name))
+
+
+def _distribution(file: Path, package: str) -> tuple[str, str] | tuple[None, None]:
+    """Return the name and version of the distribution that installed a file, if one did."""
+    package = package.removesuffix(".py")
+    for name in sorted(set(_distributions().get(package, ()))):
+        found = distribution(name)
+        if any(Path(str(each.locate())).resolve() == file for each in found.files or ()):
+            return name, found.version
+    return None, None
+
+
+@cache
+def _distributions() -> dict[str, list[str]]:
+    return dict(packages_distributions())

@@ -1,0 +1,1 @@
+"""A failure, made small and told."""

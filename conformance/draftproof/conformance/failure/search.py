@@ -1,0 +1,452 @@
+"""The adversarial search: rows that hurt an adapter most, found by climbing towards them.
+
+The fixed cases are what somebody thought of. Here Hypothesis proposes instances, half of them at
+random and half by changing those that came nearest to what is allowed, and where one fails makes
+it as simple as it can. A seed repeats a search: with the same Hypothesis, the same instances.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import product
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from draftproof.conformance.cases import Case
+from draftproof.conformance.failure.counterexample import Progress
+from draftproof.conformance.lanes.observe import BLINDNESS, EXACT, PROBE, observe
+from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
+from draftproof.conformance.requirements.finding import FAIL, INCONCLUSIVE, PASS, SKIPPED, Finding
+from draftproof.conformance.requirements.laws import LAWS, fits, judge
+from draftproof.reference.extras import installation
+from draftproof.reference.model import (
+    Instance,
+    Model,
+    Path,
+    Row,
+    instance_from_json,
+    instance_to_json,
+)
+from draftproof.reference.rational import ZERO, rational
+
+if TYPE_CHECKING:
+    from hypothesis.strategies import DrawFn, SearchStrategy
+
+CASE = "search"
+"""What stands for the case in a finding of the search."""
+
+# The work of the exact lane grows with the number of ways to draw the drafts: 0.2 s for this many.
+_MOST_DRAFTS = 16
+
+# Rows with more shades than these need more examples than anybody has time for.
+_MOST_PAIRS = 4
+
+# While a failure is made simpler it keeps this distance, or half of the worst there was.
+_CLEAR = rational("1/100")
+
+# What Hypothesis has not simplified after this many more instances is left to the counterexample.
+_MOST_SIMPLER = 200
+
+
+class SearchUnavailable(RuntimeError):
+    """Hypothesis, which proposes the instances, is not installed."""
+
+
+@dataclass(frozen=True)
+class Sought:
+    """An instance that was tried, and what a requirement came to on it."""
+
+    instance: Instance
+    finding: Finding
+
+
+@dataclass(frozen=True)
+class Search:
+    """What a search came to.
+
+    `worst` has, for every requirement of `LAWS` that asks something of the adapter, the instance
+    that came nearest to failing, or failed by most; `skipped` the reasons of the others. `failed`
+    is the first requirement that failed, on the simplest instance on which it still visibly does;
+    `failed_after` the number of instances tried until any failed.
+    """
+
+    seed: int
+    lane: str
+    examples: int
+    """How many different instances were tried, those of simplifying not counted."""
+    runs: int
+    """The runs of the program under test."""
+    worst: Mapping[str, Sought]
+    skipped: Mapping[str, str]
+    failed: Sought | None = None
+    failed_after: int | None = None
+
+
+def search(
+    adapter: Adapter,
+    *,
+    examples: int,
+    seed: int,
+    lanes: Sequence[str] = (EXACT, PROBE),
+    progress: Progress,
+) -> Search:
+    """Search for instances on which the laws of one row fail, or come near to it.
+
+    Hypothesis proposes `examples` instances; what it proposes twice is tried once. Where one fails,
+    at most 200 more are tried to make it simpler. The first of the `lanes` that can see the adapter
+    observes all of them. Raises `SearchUnavailable`, and `OpaqueRandomness`,
+    `TooManyRuns` or `NondeterministicProgram` where no lane sees the adapter.
+    """
+    require_hypothesis()
+    *others, last = lanes
+    for lane in others:
+        with contextlib.suppress(*BLINDNESS):
+            return _searched(adapter, examples, seed, lane, progress)
+    return _searched(adapter, examples, seed, last, progress)
+
+
+def search_findings(found: Search) -> list[Finding]:
+    """Return one finding for every requirement of `LAWS`, on the worst instance that was met."""
+    told = f"the worst of {found.examples} examples, seed {found.seed}"
+
+    def finding(requirement: str) -> Finding:
+        if requirement not in found.worst:
+            return Finding(requirement, CASE, SKIPPED, detail=found.skipped[requirement])
+        worst = found.worst[requirement].finding
+        detail = f"{worst.detail}; {told}" if worst.detail else told
+        return replace(worst, runs=found.runs, detail=detail)
+
+    return [finding(requirement) for requirement in LAWS]
+
+
+def search_to_json(found: Search) -> dict[str, Any]:
+    """Return the `search` part of a certificate."""
+    return {
+        "seed": found.seed,
+        "lane": found.lane,
+        "examples": found.examples,
+        "runs": found.runs,
+        "failed_after": found.failed_after,
+        "worst": [
+            {
+                "requirement": requirement,
+                "verdict": sought.finding.verdict,
+                "distance": float(sought.finding.distance or 0),
+                "allowed": float(sought.finding.allowed or 0),
+                "instance": instance_to_json(sought.instance),
+            }
+            for requirement, sought in found.worst.items()
+        ],
+        "failed": None
+        if found.failed is None
+        else {
+            "requirement": found.failed.finding.requirement,
+            "instance": instance_to_json(found.failed.instance),
+        },
+    }
+
+
+def failed_instance(document: Mapping[str, Any], requirement: str) -> Instance:
+    """Return the simplest instance that is known to fail a requirement that failed.
+
+    `document` is the `search` part of a certificate.
+    """
+    simplest = document["failed"]
+    if simplest is not None and simplest["requirement"] == requirement:
+        return instance_from_json(simplest["instance"])
+    worst = (each["instance"] for each in document["worst"] if each["requirement"] == requirement)
+    return instance_from_json(next(worst))
+
+
+# --- climbing ----------------------------------------------------------------------------
+
+
+def require_hypothesis() -> None:
+    """Raise `SearchUnavailable` where nothing proposes instances."""
+    try:
+        import hypothesis  # noqa: F401  # whether it is there is the question
+    except ModuleNotFoundError as error:
+        if error.name != "hypothesis":
+            raise
+        raise SearchUnavailable(f"it needs Hypothesis: {installation('search')}") from None
+
+
+@dataclass
+class _Log:
+    """What a search has met so far: the findings of every instance, in order."""
+
+    adapter: Adapter
+    lane: str
+    findings: dict[Instance, list[Finding]] = field(default_factory=dict)
+
+    def judged(self, instance: Instance) -> list[Finding]:
+        """Return the findings on an instance; those on one that was met before are known."""
+        if instance not in self.findings:
+            case = Case(CASE, "", "full", instance)
+            self.findings[instance] = judge(observe(self.adapter, case, lane=self.lane))
+        return self.findings[instance]
+
+    def worst(self) -> dict[str, Sought]:
+        """Return the worst finding of every requirement, the first of equals."""
+        worst: dict[str, Sought] = {}
+        for instance, findings in self.findings.items():
+            for finding in findings:
+                known = worst.get(finding.requirement)
+                measured = finding.verdict != SKIPPED
+                if measured and (known is None or badness(finding) > badness(known.finding)):
+                    worst[finding.requirement] = Sought(instance, finding)
+        return worst
+
+    def failed_after(self) -> int | None:
+        """Return how many instances it took until one failed."""
+        for count, findings in enumerate(self.findings.values(), start=1):
+            if any(finding.verdict == FAIL for finding in findings):
+                return count
+        return None
+
+
+def badness(finding: Finding) -> tuple[int, float]:
+    """Return how bad a measured finding is: its verdict first, then its share of what is allowed.
+
+    Raises `ValueError` if nothing was measured.
+    """
+    if finding.distance is None or finding.allowed is None:
+        raise ValueError(f"{finding.requirement} on {finding.case}: nothing was measured")
+    share = float(finding.distance / finding.allowed)
+    return (PASS, INCONCLUSIVE, FAIL).index(finding.verdict), share
+
+
+def _searched(adapter: Adapter, examples: int, seed: int, lane: str, progress: Progress) -> Search:
+    log = _Log(adapter, lane)
+    _climb(log, examples, seed, lambda _: False, progress)
+    tried, after, worst = len(log.findings), log.failed_after(), log.worst()
+    skips = {f.requirement: f.detail for found in log.findings.values() for f in found}
+    skipped = {requirement: skips[requirement] for requirement in LAWS if requirement not in worst}
+    failing = [worst[r] for r in LAWS if r in worst and worst[r].finding.verdict == FAIL]
+    failed = _simplest(log, failing[0], examples, seed, progress) if failing else None
+    runs = sum(findings[0].runs for findings in log.findings.values())
+    return Search(seed, lane, tried, runs, worst, skipped, failed, after)
+
+
+def _simplest(log: _Log, worst: Sought, examples: int, seed: int, progress: Progress) -> Sought:
+    """Return the simplest instance on which a requirement fails so that it can be seen.
+
+    The search is repeated, on findings that are known, to the first such instance, which
+    Hypothesis then simplifies.
+    """
+    requirement, distance = worst.finding.requirement, worst.finding.distance or ZERO
+    clear = min(_CLEAR, distance / 2)
+    simplest = worst
+
+    def is_clear(finding: Finding) -> bool:
+        failed = finding.requirement == requirement and finding.verdict == FAIL
+        return failed and finding.distance is not None and finding.distance >= clear
+
+    def fails(instance: Instance) -> bool:
+        nonlocal simplest
+        found = [finding for finding in log.judged(instance) if is_clear(finding)]
+        # Hypothesis tries nothing that is not simpler than the last one that failed.
+        simplest = Sought(instance, found[0]) if found else simplest
+        return bool(found)
+
+    _climb(log, examples, seed, fails, progress)
+    return simplest
+
+
+class _Failed(Exception):
+    """An instance fails: Hypothesis makes it simpler while this is raised."""
+
+
+class _Stopped(BaseException):
+    """The search ends here. No `Exception`: Hypothesis would take it for a failure."""
+
+
+def _climb(
+    log: _Log, examples: int, seed: int, fails: Callable[[Instance], bool], progress: Progress
+) -> None:
+    """Let Hypothesis propose instances, climb, and simplify what `fails`, on a fixed budget."""
+    import hypothesis
+
+    steps = iter(progress(range(examples), examples, "search"))
+    budget = len(log.findings) + (_MOST_SIMPLER if log.findings else examples)
+
+    def attempt(instance: Instance) -> None:
+        if instance not in log.findings and len(log.findings) == budget:
+            raise _Stopped
+        next(steps, None)
+        try:
+            findings = log.judged(instance)
+        except BLINDNESS as error:
+            raise _Stopped from error
+        if fails(instance):
+            raise _Failed
+        for finding in findings:
+            if finding.verdict != SKIPPED:
+                hypothesis.target(badness(finding)[1], label=finding.requirement)
+
+    attempt = hypothesis.given(instances(declaration(log.adapter)))(attempt)
+    attempt = hypothesis.settings(
+        max_examples=examples,
+        phases=[hypothesis.Phase.generate, hypothesis.Phase.target, hypothesis.Phase.shrink],
+        # Repeatable: nothing is remembered, nothing is timed, nothing depends on the machine.
+        database=None,
+        derandomize=False,
+        deadline=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
+        report_multiple_bugs=False,
+        verbosity=hypothesis.Verbosity.quiet,
+    )(attempt)
+    with _elsewhere():
+        try:
+            hypothesis.seed(seed)(attempt)()
+        except _Failed:
+            pass
+        except _Stopped as stopped:
+            if stopped.__cause__ is not None:
+                raise stopped.__cause__ from None
+        finally:
+            deque(steps, maxlen=0)
+
+
+@contextlib.contextmanager
+def _elsewhere() -> Iterator[None]:
+    """Keep what Hypothesis writes out of the user's folder."""
+    from hypothesis.configuration import set_hypothesis_home_dir
+
+    with TemporaryDirectory() as folder:
+        set_hypothesis_home_dir(folder)
+        try:
+            yield
+        finally:
+            set_hypothesis_home_dir(None)
+
+
+# --- instances ---------------------------------------------------------------------------
+
+
+def instances(declared: Declaration) -> SearchStrategy[Instance]:
+    """Return the strategy of small instances that an adapter takes.
+
+    V is 2..4 (one token has one row, and a fixed case), L is 1..3, K is 1, or 2 where adapter and
+    algorithm take two drafts. All numbers drawn lie below 100: among larger ones Hypothesis now and
+    then takes a constant that it finds in the modules that happen to be loaded, and then no seed
+    repeats a search.
+    """
+    from hypothesis import strategies as st
+
+    shapes = [
+        (v, n, k)
+        for v, n, k in product(range(2, 5), range(1, 4), (1, 2))
+        if v ** (n * k) <= _MOST_DRAFTS and _takes(declared, v, n, k)
+    ]
+
+    @st.composite
+    def drawn(draw: DrawFn) -> Instance:
+        vocabulary, length, drafts = draw(st.sampled_from(shapes))
+        pair = _pairs(vocabulary, _grid(declared))
+        pairs = draw(st.lists(pair, min_size=1, max_size=_MOST_PAIRS))
+        targets, draws = zip(*pairs, strict=True)
+        return Instance(
+            _model("target", targets, length),
+            _model("draft", draws, length - 1),
+            length=length,
+            drafts=drafts,
+            scheme=declared.scheme if drafts > 1 else "iid",
+        )
+
+    return drawn()
+
+
+def _takes(declared: Declaration, vocabulary: int, length: int, drafts: int) -> bool:
+    row = (rational(1) / vocabulary,) * vocabulary
+    instance = Instance(
+        _model("target", [row], length),
+        _model("draft", [row], length - 1),
+        length=length,
+        drafts=drafts,
+        scheme=declared.scheme if drafts > 1 else "iid",
+    )
+    return fits(Case(CASE, "", "full", instance), declared)
+
+
+def _grid(declared: Declaration) -> int:
+    """Return the number that all shares of a row sum to: a power of two, so that floats are exact.
+
+    Ratios reach 2**20 where the dtype has the digits; probabilities that are turned into
+    logits stay above 1/2048, as chapter 11 has them.
+    """
+    digits = {"float64": 20, "float32": 20, "float16": 11, "bfloat16": 8}[declared.dtype]
+    return 1 << (min(digits, 11) if declared.logits else digits)
+
+
+def _pairs(vocabulary: int, grid: int) -> SearchStrategy[tuple[Row, Row]]:
+    """Return the strategy of a target's row and the draft's.
+
+    The draft's is a row of its own, the target's, one near it, or certain of what is likeliest.
+    """
+    from hypothesis import strategies as st
+
+    token = st.integers(0, vocabulary - 1)
+    exponent = st.integers(0, grid.bit_length() - 2)
+    # A digit of 0 is a zero, equal shares are ties.
+    share = st.builds(lambda digit, e: digit << e, st.integers(0, 16), exponent)
+    spread = st.lists(share, min_size=vocabulary, max_size=vocabulary)
+
+    @st.composite
+    def moved(draw: DrawFn, shares: list[int]) -> list[int]:
+        source, sink, some = draw(token), draw(token), 1 << draw(exponent)
+        some = min(some, shares[source])
+        shares = list(shares)
+        shares[source] -= some
+        shares[sink] += some
+        return shares
+
+    @st.composite
+    def row(draw: DrawFn) -> list[int]:
+        if draw(st.booleans()):
+            return _on_grid(draw(spread), grid)
+        # Certain, but for what is moved to another token.
+        return draw(moved(_certain(draw(token), vocabulary, grid)))
+
+    @st.composite
+    def pair(draw: DrawFn) -> tuple[Row, Row]:
+        target = draw(row())
+        certain = _certain(target.index(max(target)), vocabulary, grid)
+        kinds = (row(), moved(target), st.just(target), st.just(certain))
+        return _row(target), _row(draw(draw(st.sampled_from(kinds))))
+
+    return pair()
+
+
+def _certain(token: int, vocabulary: int, grid: int) -> list[int]:
+    return [grid if each == token else 0 for each in range(vocabulary)]
+
+
+def _on_grid(shares: Sequence[int], grid: int) -> list[int]:
+    """Return the shares scaled to sum to `grid`; what is positive stays positive."""
+    if not any(shares):
+        return _certain(0, len(shares), grid)
+    scaled = [max(share * grid // sum(shares), 1) if share else 0 for share in shares]
+    # What rounding leaves over, or took too much, is least felt by the largest.
+    scaled[scaled.index(max(scaled))] += grid - sum(scaled)
+    return scaled
+
+
+def _row(shares: Sequence[int]) -> Row:
+    return tuple(rational(share) / sum(shares) for share in shares)
+
+
+def _model(name: str, rows: Sequence[Row], depth: int) -> Model:
+    """Return the model that goes through its rows by depth and by the tokens written so far."""
+    vocabulary = len(rows[0])
+    if len(rows) == 1:
+        return Model(name, vocabulary, {(): rows[0]}, context_free=True)
+
+    def at(context: Path) -> Row:
+        return rows[(len(context) + sum(context)) % len(rows)]
+
+    contexts = (c for size in range(depth + 1) for c in product(range(vocabulary), repeat=size))
+    return Model(name, vocabulary, {context: at(context) for context in contexts})

@@ -1,0 +1,342 @@
+"""The exact lane: the law of a PyTorch program, by trying every outcome of its randomness.
+
+The program runs under two torch modes. Its calls to the random generator return placeholders
+whose elements have an identity; data movement is followed, the known arithmetic is solved,
+and where the program looks at a random number its run splits. What it returns without a look
+splits nothing: the run has a law of outcomes then. What cannot be followed raises
+`OpaqueRandomness` with the operator and the program's own line. Never a wrong law.
+
+    >>> import torch
+    >>> observed = exact_law(lambda: torch.rand(2) < torch.tensor([0.25, 0.5]))
+    >>> {outcome: str(weight) for outcome, weight in observed.law.items()}  # doctest: +ELLIPSIS
+    {(True, True): '1/8', (True, False): '1/8', (False, True): '3/8', (False, False): '3/8'}
+
+What is taken as ideal: uniform numbers are continuous (float32's are multiples of 2**-24; in
+half and bfloat16 they are rounded as torch rounds them, and so are sums, products and quotients of
+them, while powers, exponentials and logarithms count as rounded once), and exponential and
+multinomial draws have their exact law. What a program adds to a number or takes it times is not
+rounded, either, and refused where that would matter: where an edge is as near to a point of
+positive probability as rounding goes, as of a clamped number, or a large number swamps a random
+one. What is likely too large or too small for its type is refused. What no mode of torch can see
+is not seen here either: memory that a compiled extension reads through a raw pointer, what is read
+while torch's own functions are told to pass modes by, and other threads that were already running.
+Functions under `torch.compile` run as they are written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
+
+import numpy
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from draftproof.conformance.lanes import _foreign as foreign
+from draftproof.conformance.lanes.exact._choice import UNIT, Doubles
+from draftproof.conformance.lanes.exact._outcome import frozen, number_in
+from draftproof.conformance.lanes.exact._replay import (
+    Disagreement,
+    Made,
+    is_made_again,
+    require_same,
+    row_readings,
+    thorough,
+)
+from draftproof.conformance.lanes.exact._walks import Walks, alike
+from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns
+from draftproof.conformance.lanes.unwatched import MOST, hold
+from draftproof.reference.chance import NondeterministicProgram
+from draftproof.reference.law import Law
+from draftproof.reference.rational import ZERO, Rational, exactly, total
+
+__all__ = [
+    "ExactLaw",
+    "OpaqueRandomness",
+    "RowLaw",
+    "TooManyRuns",
+    "exact_law",
+    "exact_laws",
+    "hold_exact",
+    "row_law",
+]
+
+Outcome = TypeVar("Outcome", bound=Hashable)
+Subject = TypeVar("Subject")
+
+
+@dataclass(frozen=True)
+class ExactLaw(Generic[Outcome]):
+    """The law of a program, the runs that it took, and how far the true law may lie from it.
+
+    `slack` bounds the total variation distance that comes from constants which guard noise
+    against zero (`u + 1e-10`) and were dropped; it is 0 for a program without them. A program that
+    `has_scalars` has taken random numbers out of torch.
+    """
+
+    law: Law[Outcome]
+    runs: int
+    slack: Rational
+    has_scalars: bool = False
+
+
+def exact_law(
+    program: Callable[[], Outcome | Tensor],
+    *,
+    most_runs: int = 1_000_000,
+    is_held: bool = True,
+) -> ExactLaw[Any]:
+    """Return the exact law of what `program` returns.
+
+    Every sequence of random outcomes that it looks at is tried, so it must depend on nothing that
+    changes from run to run. It may return tensors and arrays, and tuples, lists, dictionaries or
+    dataclasses of them: they become nested tuples of numbers. Weights sum to exactly 1.
+
+    Where laws are held against real runs (`unwatched.holding`), so is this one, unless `is_held`
+    is False. Raises `OpaqueRandomness`, `TooManyRuns`, and whatever the program raises.
+    """
+
+    def of_nothing(_: None) -> Any:
+        return program()
+
+    with _watching(program):
+        (found,) = _laws(of_nothing, [None], most_runs)
+    if is_held:
+        hold_exact(found, program)
+    return found
+
+
+def exact_laws(
+    program: Callable[[Subject], Any],
+    subjects: Sequence[Subject],
+    *,
+    most_runs: int = 1_000_000,
+) -> list[ExactLaw[Any]]:
+    """Return the exact law of what `program` returns of each subject.
+
+    Subjects are tensors, or tuples, lists, dictionaries or dataclasses of them and other things.
+    The program gets copies, and may write to them. It must do the same with alike subjects, but for
+    what it reads in their tensors. All else is as `exact_law` says, for each of them.
+    """
+    laws: dict[int, ExactLaw[Any]] = {}
+    with _watching(program):
+        for group in alike(subjects):
+            own = [subjects[number] for number in group]
+            laws.update(zip(group, _laws(program, own, most_runs), strict=True))
+    return [laws[number] for number in range(len(subjects))]
+
+
+@dataclass(frozen=True)
+class RowLaw:
+    """The law of a program that returns an outcome and a token, in doubles.
+
+    `rows[outcome]` [size] has the probabilities of the outcome with each token. In total variation
+    they are at most `error`, and `slack` as in `ExactLaw`, from the law.
+    """
+
+    rows: Mapping[Hashable, NDArray[numpy.float64]]
+    runs: int
+    slack: Rational
+    error: float
+
+    def distance(self, other: Mapping[Hashable, NDArray[numpy.float64]]) -> float:
+        """Return the total variation distance from other rows, each [size]."""
+        nothing = numpy.zeros(1)
+        return 0.5 * sum(
+            float(abs(self.rows.get(outcome, nothing) - other.get(outcome, nothing)).sum())
+            for outcome in dict.fromkeys([*self.rows, *other])
+        )
+
+
+def row_law(
+    program: Callable[[], tuple[Any, Any]],
+    size: int,
+    *,
+    most_runs: int = 1_000_000,
+    is_held: bool = True,
+) -> RowLaw:
+    """Return the law of a program that returns an outcome and a token, which is in 0..size - 1.
+
+    The outcome is what `exact_law` takes, the token one whole number, in a tensor or not. A token
+    that nobody looks at is no fork of the program but a row, however many there are: so the law is
+    in doubles, and says how far it may be off. Raises as `exact_law` does, `TypeError` for a
+    program that returns anything else, and `ValueError` for a token that is out of its range.
+    """
+
+    def of_nothing(_: None) -> Any:
+        return program()
+
+    with _watching(program):
+        walks = Walks(of_nothing, [None], most_runs, read=row_readings)
+        (runs,) = _runs(walks, 1)
+    found = _row_law(runs, size)
+    if is_held:
+        hold_rows(found, program)
+    return found
+
+
+def _row_law(runs: Sequence[Made], size: int) -> RowLaw:
+    weights: dict[tuple[Hashable, Doubles], Rational] = {}
+    for run in runs:
+        for found, share in run.reading:
+            pair = cast("tuple[Hashable, Doubles]", found)
+            weights[pair] = weights.get(pair, ZERO) + run.probability * share
+    rows: dict[Hashable, NDArray[numpy.float64]] = {}
+    error = 0.0
+    for (outcome, row), weight in weights.items():
+        _require_within(row.values, size)
+        own = rows.setdefault(outcome, numpy.zeros(size))
+        numpy.add.at(own, row.values, float(weight) * row.shares)
+        error += float(weight) * row.error
+    # A weight is cut off to a double, multiplied, and added at most so many times.
+    error += (len(weights) + 4) * UNIT * (1 + error)
+    return RowLaw(rows, sum(run.count for run in runs), max(run.slack for run in runs), error)
+
+
+def _require_within(tokens: NDArray[numpy.int64], size: int) -> None:
+    strays = tokens[(tokens < 0) | (tokens >= size)]
+    if strays.size:
+        raise ValueError(f"the program returned token {strays[0]}, which is not in 0..{size - 1}")
+
+
+@contextlib.contextmanager
+def _watching(program: Callable[..., Any]) -> Iterator[None]:
+    """Let nothing that the lane cannot follow go on unseen in a program."""
+    with foreign.generators_untouched(program), _one_thread(), _uncompiled():
+        yield
+
+
+def _laws(
+    program: Callable[[Subject], Any], subjects: Sequence[Subject], most_runs: int
+) -> list[ExactLaw[Any]]:
+    """Return the laws on subjects that are alike: of runs together, or else of each by itself."""
+    return [_law(runs) for runs in _runs(Walks(program, subjects, most_runs), len(subjects))]
+
+
+def _runs(walks: Walks, count: int) -> list[list[Made]]:
+    """Return the runs on each of `count` subjects."""
+    try:
+        return walks.runs()
+    except (TooManyRuns, NondeterministicProgram, Disagreement):
+        raise
+    except Exception:
+        # Run by run more can be followed, and it is the first run that raises what is raised.
+        return [_replayed(walks, number) for number in range(count)]
+
+
+def _replayed(walks: Walks, number: int) -> list[Made]:
+    """Return the runs on a subject, one by one."""
+    replays = walks.replays(number)
+    runs = replays.runs(walks.begun(number))
+    again = [run for count, run in enumerate(runs, 1) if is_made_again(count)]
+    for run in thorough(again):
+        require_same(run.reading, replays.made(run.answers).reading)
+    return runs
+
+
+def _law(runs: Sequence[Made]) -> ExactLaw[Any]:
+    weights: dict[Any, Rational] = {}
+    for run in runs:
+        for outcome, weight in run.reading:
+            weights[outcome] = weights.get(outcome, ZERO) + run.probability * weight
+    return ExactLaw(
+        Law(weights),
+        sum(run.count for run in runs),
+        max(run.slack for run in runs),
+        any(run.has_scalars for run in runs),
+    )
+
+
+def hold_exact(
+    found: ExactLaw[Any],
+    program: Callable[[], Any],
+    *,
+    many: Callable[[int], Mapping[Hashable, int]] | None = None,
+    at_once: int = 1,
+) -> None:
+    """Hold a program's law against real runs, if that is asked for (`unwatched.holding`).
+
+    `many(n)` counts the outcomes of n runs, as a program that takes rows has them from one call;
+    tensors in them are tuples. `at_once` rows cost about as much as one.
+    """
+    outcomes = len(found.law)
+    usual = min(outcomes, _MOST_ALONE)
+    alone = max(usual, min(outcomes * _BESIDE_SCALARS, MOST)) if found.has_scalars else usual
+    with _one_thread(), _uncompiled():
+        hold(
+            found.law,
+            slack=found.slack,
+            alone=alone,
+            rows=min(-(-outcomes // 2) * at_once, _MOST_ROWS),
+            one=lambda: frozen(program()),
+            many=many,
+        )
+
+
+def hold_rows(found: RowLaw, program: Callable[[], tuple[Any, Any]]) -> None:
+    """Hold a law of rows against real runs, as `hold_exact` does.
+
+    Tokens of a row count together, in up to 8 groups of about equal weight, and those that the law
+    excludes in none.
+    """
+    groups = {outcome: _grouped(row) for outcome, row in found.rows.items()}
+    weights = {
+        (outcome, group): exactly(float(row[groups[outcome] == group].sum()))
+        for outcome, row in found.rows.items()
+        for group in range(_GROUPS)
+    }
+    mass = total(weights.values())
+
+    def one() -> Hashable:
+        outcome, token = map(frozen, program())
+        said = number_in(token)
+        own = groups.get(outcome)
+        return outcome, None if own is None or not 0 <= said < len(own) else int(own[said])
+
+    coarse = Law({each: weight / mass for each, weight in weights.items()})
+    with _one_thread(), _uncompiled():
+        off = found.slack + exactly(found.error)
+        hold(coarse, slack=off, alone=len(coarse), rows=0, one=one, many=None)
+
+
+_GROUPS = 8
+
+
+def _grouped(row: NDArray[numpy.float64]) -> NDArray[numpy.int64]:
+    """Return the group [size] of each token of a row [size], -1 for one that has no weight."""
+    before = numpy.cumsum(row) - row
+    group = (before / max(row.sum(), numpy.finfo(float).tiny) * _GROUPS).astype(numpy.int64)
+    return numpy.where(row > 0, group.clip(0, _GROUPS - 1), -1)
+
+
+# A program can tell a number that was taken out of torch from a float, in ways that cannot be
+# closed (`_scalar`), and only real runs show what it does then. They are some ten times as fast as
+# runs that are followed, so that as many more still cost less than the law did.
+_BESIDE_SCALARS = 8
+
+# All laws of a campaign are held together, hundreds of them, and those of several drafts have
+# hundreds of outcomes each: more runs of one of them, and more rows of a call, tell little more.
+_MOST_ALONE = 64
+_MOST_ROWS = 1024
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """Keep torch to one thread: for tensors so small, waking others costs a hundred times more."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _uncompiled() -> contextlib.AbstractContextManager[Any]:
+    """Let compiled functions run as they are written: what is compiled cannot be followed."""
+    if "torch._dynamo" not in sys.modules:
+        return contextlib.nullcontext()
+    return torch.compiler.set_stance("force_eager")  # type: ignore[no-any-return]  # torch is untyped here

@@ -1,0 +1,354 @@
+"""Discrete random numbers, and their laws while nobody has looked at them.
+
+A choice that nobody looks at is no fork of the program: its law is a row. A row is exact, in
+rationals, or in doubles, with a bound on how far it is off: so are the vocabularies of real models.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from math import fsum
+from typing import Protocol
+
+import numpy
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from draftproof.conformance.lanes.exact._noise import (
+    Affine,
+    Noise,
+    NotUnderstood,
+    Range,
+    Ranking,
+    World,
+)
+from draftproof.conformance.lanes.precise import extended
+from draftproof.reference.chance import Distribution, distribution
+from draftproof.reference.rational import ONE, ZERO, Rational, exactly, total
+
+UNIT = 2.0**-53
+"""What a double is rounded by, as a share of it."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What a choice can be: values, in the order of a draw, and their positive weights.
+
+    Weights need not sum to 1, and a value may come more than once.
+    """
+
+    values: Sequence[int]
+    weights: Sequence[Rational]
+
+    def shares(self) -> list[Rational]:
+        """Return the probability of each value."""
+        mass = total(self.weights)
+        return [*self.weights] if mass == 1 else [weight / mass for weight in self.weights]
+
+    def doubles(self) -> Doubles:
+        """Return the row in doubles: a quotient may be cut off where it would be rounded."""
+        shares = numpy.array([float(share) for share in self.shares()])
+        return Doubles(numpy.array(self.values, numpy.int64), shares, 2 * UNIT)
+
+
+@dataclass(frozen=True, eq=False)
+class Doubles:
+    """A row in doubles: values [n] and their probabilities [n]."""
+
+    values: NDArray[numpy.int64]
+    shares: NDArray[numpy.float64]
+    error: float
+    """At most this far, in total variation, they are from the row."""
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Doubles)
+            and numpy.array_equal(self.values, other.values)
+            and numpy.array_equal(self.shares, other.shares)
+            and self.error == other.error
+        )
+
+    def __hash__(self) -> int:
+        return hash((len(self.values), self.shares.sum()))
+
+
+class Draw(Protocol):
+    """How a choice is made whose law is known before."""
+
+    @property
+    def within(self) -> range:
+        """Numbers among which is whatever can be drawn."""
+
+    def decide(self, world: World) -> int:
+        """Return what is drawn in a world, and remember what follows from it."""
+
+    def row(self, world: World) -> Row:
+        """Return what can be drawn in a world. Raises `NotUnderstood`."""
+
+    def doubles(self, world: World) -> Doubles:
+        """Return what can be drawn in a world. Raises `NotUnderstood`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A discrete random number, decided when somebody looks and the same for ever after."""
+
+    decide: Callable[[World], int]
+    draw: Draw | None = None
+    """How it is made, where its law is known before."""
+    among: range = range(2)
+    """Numbers of which it is one, where no draw makes it."""
+
+    @property
+    def within(self) -> range:
+        """Numbers among which is whatever it can be."""
+        return self.among if self.draw is None else self.draw.within
+
+    @classmethod
+    def of(cls, draw: Draw) -> Choice:
+        """Return the choice that a draw makes."""
+        return cls(draw.decide, draw)
+
+    def value(self, world: World) -> int:
+        decided: int | None = world.of(self)
+        if decided is None:
+            decided = self.decide(world)
+            world.learn(self, decided)
+        return decided
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """A draw of one of some values, from weights that are the same in every world."""
+
+    values: Sequence[int]
+    weights: Sequence[Rational]
+
+    @cached_property
+    def within(self) -> range:
+        return range(min(self.values), max(self.values) + 1)
+
+    def decide(self, world: World) -> int:
+        return self.values[world.chance.draw(self.weights)]
+
+    def row(self, _: World) -> Row:
+        able = [i for i, weight in enumerate(self.weights) if weight > 0]
+        return Row([self.values[i] for i in able], [self.weights[i] for i in able])
+
+    def doubles(self, world: World) -> Doubles:
+        return self.row(world).doubles()
+
+
+def coin(heads: Rational) -> Listed:
+    """Return the toss of a coin: 1 with probability `heads`, or else 0."""
+    return Listed((1, 0), (heads, ONE - heads))
+
+
+@dataclass(frozen=True, eq=False)
+class Winner:
+    """Who comes first in a ranking."""
+
+    ranking: Ranking
+
+    @property
+    def within(self) -> range:
+        return self.ranking.within
+
+    def decide(self, world: World) -> int:
+        return self.ranking.at(0, world)
+
+    def row(self, world: World) -> Row:
+        rates = self.ranking.rates
+        if world.of(self.ranking) or not rates:
+            return Row([self.ranking.at(0, world)], [ONE])
+        self.ranking.begin(world.under(world.chance))
+        return Row([*rates], [*rates.values()])
+
+    def doubles(self, world: World) -> Doubles:
+        return self.row(world).doubles()
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Values in the order of a uniform number: the ends between which it takes each, and shares."""
+
+    values: list[int]
+    ends: list[Range]
+    shares: Distribution
+
+
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """How many of edges [n], which rise, a random number has passed: a distribution inverted."""
+
+    noise: Noise
+    edges: NDArray[numpy.float64]
+    relation: str
+    """What holds of the number and of an edge that it has passed."""
+    _known: dict[Range, Cells] = field(default_factory=dict)
+    _rounded: dict[Range, Doubles] = field(default_factory=dict)
+
+    @property
+    def within(self) -> range:
+        return range(len(self.edges) + 1)
+
+    def decide(self, world: World) -> int:
+        cells = self._cells(self._interval(world))
+        drawn = world.chance.draw(cells.shares) if len(cells.values) > 1 else 0
+        world.learn(self.noise.uniform, cells.ends[drawn])
+        return cells.values[drawn]
+
+    def row(self, world: World) -> Row:
+        cells = self._cells(self._interval(world))
+        return Row(cells.values, cells.shares)
+
+    def doubles(self, world: World) -> Doubles:
+        """Return the row in doubles, where the number is scale * U + shift.
+
+        Edges are passed where U passes (edge - shift) / scale. With u = 2**-53 such an end is off
+        by at most (|shift / scale| + 4) u within 0..1: shift, scale, difference and quotient are
+        rounded. A weight has two ends, and half of what weights are off counts; they are divided
+        by the width of the interval of U, and rounded twice more.
+        """
+        interval = self._interval(world)
+        if interval not in self._rounded:
+            self._rounded[interval] = self._doubles(*interval)
+        return self._rounded[interval]
+
+    def _doubles(self, low: Rational, high: Rational) -> Doubles:
+        match self.noise.steps:
+            case []:
+                scale, shift = ONE, ZERO
+            case [Affine(scale, shift)] if all(
+                map(_is_normal, [scale, shift, shift / scale, high - low])
+            ):
+                pass
+            case _:
+                cells = self._cells((low, high))
+                return Row(cells.values, cells.shares).doubles()
+        ends = ((self.edges - float(shift)) / float(scale)).clip(float(low), float(high))
+        if scale > 0:
+            ends = numpy.concatenate([[float(low)], numpy.maximum.accumulate(ends), [float(high)]])
+        else:
+            ends = numpy.concatenate([[float(high)], numpy.minimum.accumulate(ends), [float(low)]])
+        shares = numpy.asarray(abs(numpy.diff(ends)) / float(high - low), numpy.float64)
+        able = numpy.flatnonzero(shares)[:: 1 if scale > 0 else -1]
+        off = len(ends) * (float(abs(shift / scale)) + 4) / float(high - low) + 2
+        return Doubles(able, shares[able], off * UNIT)
+
+    def _interval(self, world: World) -> Range:
+        interval: Range | None = world.of(self.noise.uniform, (ZERO, ONE))
+        if interval is None:
+            raise NotUnderstood("compares noise that has already decided a race")
+        return interval
+
+    def _cells(self, interval: Range) -> Cells:
+        """Return what the number can be within an interval of U, in the order of U."""
+        if interval not in self._known:
+            self._known[interval] = self._found(*interval)
+        return self._known[interval]
+
+    def _found(self, low: Rational, high: Rational) -> Cells:
+        # No number lies between equals: only the first is met.
+        first = numpy.flatnonzero(numpy.diff(self.edges, prepend=-numpy.inf) != 0)
+        solved = self.noise.solved(self.relation, map(extended, self.edges[first].tolist()))
+        # Who has passed an edge has passed those before it.
+        ends = [low] if solved.is_rising else [high]
+        for end in solved.ends:
+            inside = min(max(end, low), high)
+            ends.append(max(ends[-1], inside) if solved.is_rising else min(ends[-1], inside))
+        ends.append(high if solved.is_rising else low)
+        passed = [*first.tolist(), len(self.edges)]
+        between = [(min(pair), max(pair)) for pair in pairwise(ends)]
+        met = [each for each in zip(passed, between, strict=True) if each[1][0] < each[1][1]]
+        values, inside = zip(*(met if solved.is_rising else met[::-1]), strict=True)
+        return Cells([*values], [*inside], distribution([last - first for first, last in inside]))
+
+
+@dataclass(frozen=True, eq=False)
+class Image:
+    """A whole number that is computed from a choice which a draw makes."""
+
+    of: Choice
+    image: Callable[[Tensor], Tensor]
+    """Of values [n] the images [n]."""
+    _rounded: dict[Doubles, Doubles] = field(default_factory=dict)
+
+    @cached_property
+    def within(self) -> range:
+        images = self._images(self._root.within)
+        return range(min(images), max(images) + 1)
+
+    def decide(self, world: World) -> int:
+        return self._images([self._root.value(world)])[0]
+
+    def row(self, world: World) -> Row:
+        row = row_of(self._root, world)
+        return Row(self._images(row.values), row.weights)
+
+    def doubles(self, world: World) -> Doubles:
+        found = doubles_of(self._root, world)
+        if found not in self._rounded:
+            images = numpy.array(self._images(found.values), numpy.int64)
+            self._rounded[found] = _merged(images, found)
+        return self._rounded[found]
+
+    @cached_property
+    def _root(self) -> Choice:
+        """The choice that is no image itself."""
+        return self._chain()[-1].of
+
+    def _chain(self) -> list[Image]:
+        """Return the images of images, from the last to the first: there may be thousands."""
+        chain = [self]
+        while isinstance(chain[-1].of.draw, Image):
+            chain.append(chain[-1].of.draw)
+        return chain
+
+    def _images(self, values: Sequence[int] | NDArray[numpy.int64]) -> list[int]:
+        found = torch.as_tensor(numpy.array(values))
+        for each in reversed(self._chain()):
+            found = each.image(found)
+        images: list[int] = found.tolist()
+        return images
+
+
+def _is_normal(value: Rational) -> bool:
+    """Return whether a double is off from a number by no more than `UNIT` of it."""
+    return bool(value == 0 or _LEAST <= abs(value) <= _MOST)
+
+
+_LEAST, _MOST = (exactly(end) for end in (sys.float_info.min, sys.float_info.max))
+
+
+def _merged(images: NDArray[numpy.int64], row: Doubles) -> Doubles:
+    """Return the row of the images of a row's values, each of which comes once.
+
+    What comes of several is a sum that is rounded once.
+    """
+    values, where = numpy.unique(images, return_inverse=True)
+    if len(values) == len(images):
+        return Doubles(images, row.shares, row.error)
+    parts = numpy.split(
+        row.shares[numpy.argsort(where, kind="stable")], numpy.cumsum(numpy.bincount(where))[:-1]
+    )
+    return Doubles(values, numpy.array([*map(fsum, parts)]), row.error + UNIT)
+
+
+def row_of(choice: Choice, world: World) -> Row:
+    """Return the row of a choice. Raises `NotUnderstood`."""
+    if choice.draw is None or world.of(choice) is not None:
+        return Row([choice.value(world)], [ONE])
+    return choice.draw.row(world)
+
+
+def doubles_of(choice: Choice, world: World) -> Doubles:
+    """Return the row of a choice, in doubles. Raises `NotUnderstood`."""
+    if choice.draw is None or world.of(choice) is not None:
+        return row_of(choice, world).doubles()
+    return choice.draw.doubles(world)

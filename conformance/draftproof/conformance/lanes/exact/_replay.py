@@ -1,0 +1,388 @@
+"""The runs of a program, one after another: every run gives the next answers to its choices."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import cycle, zip_longest
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+import torch
+from torch import Tensor
+
+from draftproof.conformance.lanes._streams import is_among
+from draftproof.conformance.lanes.exact._choice import Choice
+from draftproof.conformance.lanes.exact._identity import Identities
+from draftproof.conformance.lanes.exact._noise import NotUnderstood, World
+from draftproof.conformance.lanes.exact._operators import Interpreter, tensors_in
+from draftproof.conformance.lanes.exact._outcome import (
+    frozen,
+    left_open,
+    read,
+    row_of_number,
+    undecided,
+)
+from draftproof.conformance.lanes.exact._scalar import (
+    Scalar,
+    floats_by_type,
+    opened,
+    refusals,
+    require_own,
+    scalars,
+)
+from draftproof.conformance.lanes.exact._torchs import ran
+from draftproof.conformance.lanes.exact._watch import EXPOSING, PASSED, Dispatch, Doors
+from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns
+from draftproof.reference.chance import (
+    Answer,
+    Chance,
+    NondeterministicProgram,
+    Replay,
+    enumerate_runs,
+    probability,
+)
+from draftproof.reference.rational import Rational, total
+
+Found = TypeVar("Found")
+
+MOST_CHOICES = 2_000
+"""More choices than this in one run are a loop that may go on for ever.
+
+Nothing that can be enumerated is lost: each choice that can go two ways is another run.
+"""
+
+
+class _Bounded:
+    """Passes a bounded number of choices on, and remembers why it stopped."""
+
+    def __init__(self, chance: Chance, left: int | None = None) -> None:
+        self._chance = chance
+        self._left = MOST_CHOICES if left is None else left
+        self.stopped: RuntimeError | None = None
+
+    def draw(self, weights: Sequence[Rational]) -> int:
+        self._left -= 1
+        try:
+            if self._left < 0:
+                raise TooManyRuns(
+                    f"a run of the program made more than {MOST_CHOICES} random choices"
+                )
+            return self._chance.draw(weights)
+        except (TooManyRuns, NondeterministicProgram) as reason:
+            self.stopped = reason
+            raise
+
+    def coin(self, probability: Rational) -> bool:
+        return self.draw((probability, 1 - probability)) == 0
+
+    def instead(self, chance: Chance) -> _Bounded:
+        """Return what passes as many choices of another chance on as are left."""
+        return _Bounded(chance, self._left)
+
+
+Reading: TypeAlias = list[tuple[Hashable, Rational]]
+"""The outcomes of a run, with their weights: several, where it returns what nobody looked at."""
+
+
+class Read(Protocol):
+    """Reads what a run returned."""
+
+    def __call__(
+        self,
+        kept: Any,
+        world: World,
+        count: Callable[[], None],
+        instead: Callable[[Chance], Chance] = lambda chance: chance,
+        /,
+    ) -> Reading:
+        """Return what a frozen outcome can be in a world, `count` being called for each.
+
+        Choices that are more than one row are made by `instead` of a chance. Raises
+        `NotUnderstood`.
+        """
+
+
+def readings(
+    kept: Any,
+    world: World,
+    count: Callable[[], None],
+    instead: Callable[[Chance], Chance] = lambda chance: chance,
+) -> Reading:
+    """Return the outcomes that a frozen one can be: as `Read` says."""
+
+    def read_under(chance: Chance) -> Hashable:
+        count()
+        return read(kept, world.under(instead(chance)))
+
+    match undecided(kept, world):
+        case [Choice(draw=draw) as choice] if draw is not None:
+            row, known, found = draw.row(world), world.under(world.chance), []
+            for value, share in zip(row.values, row.shares(), strict=True):
+                count()
+                known.learn(choice, value)
+                found.append((read(kept, known), share))
+            return found
+    return [*enumerate_runs(read_under)]
+
+
+def row_readings(
+    kept: Any,
+    world: World,
+    count: Callable[[], None],
+    instead: Callable[[Chance], Chance] = lambda chance: chance,
+) -> Reading:
+    """Return what the first part of a pair can be, each with a row of the second: as `Read` says.
+
+    The row is in doubles. Raises `TypeError` for an outcome that is no such pair.
+    """
+    if not (isinstance(kept, tuple) and len(kept) == 2):
+        raise TypeError(f"the program must return a pair, the second a number, got {kept!r}")
+    first, second = kept
+
+    def read_under(chance: Chance) -> Hashable:
+        count()
+        known = world.under(instead(chance))
+        return read(first, known), row_of_number(second, known)
+
+    return [*enumerate_runs(read_under)]
+
+
+@dataclass(frozen=True)
+class Made:
+    """One run of a program."""
+
+    answers: tuple[Answer, ...]
+    reading: Reading
+    foreign: Sequence[torch.Generator]
+    """The generators, not a request's, that it drew from."""
+    slack: Rational
+    probability: Rational
+    """Of all the answers, or of those of all runs that came to the same with the same memory."""
+    count: int = 1
+    """How many runs it stands for."""
+    has_scalars: bool = False
+    """True if it took a number out of torch."""
+
+
+class Replays:
+    """Runs a program under one chance after another.
+
+    Other runs of the program may have had the identities before: what they have kept is told by it.
+    Runs that are made again have noise shown as the next of `placeholders`.
+    """
+
+    def __init__(
+        self,
+        program: Callable[[], Any],
+        most_runs: int,
+        identities: Identities | None = None,
+        *,
+        placeholders: Iterator[int] | None = None,
+        read: Read = readings,
+    ) -> None:
+        self._program = program
+        self._placeholders = placeholders or every_placeholder()
+        self._read = read
+        self._most_runs = most_runs
+        self._identities = identities or Identities()
+        self._outcomes = 0
+        self._has_scalars = False
+
+    def runs(self, begun: Sequence[Answer] = ()) -> list[Made]:
+        """Return all runs of the program, which was seen to begin with some answers.
+
+        Once a program has taken a number out of torch, it is begun anew: what `type` is must not
+        change while it runs.
+        """
+        try:
+            return [*self._runs(begun)]
+        except _ScalarsMet:
+            self._has_scalars = True
+            self._outcomes = 0
+            return [*self._runs(begun)]
+
+    def made(self, answers: Sequence[Answer]) -> Made:
+        """Return the run that begins with these answers, apart from all others.
+
+        What nobody has looked at is something else in memory than it is in `runs`: a run that
+        comes to the same has read none of it past the operators.
+        """
+        before, self._outcomes = self._outcomes, 0
+        placeholder = next(self._placeholders)
+        try:
+            return self._run(Replay(answers), placeholder)
+        except _ScalarsMet:
+            self._has_scalars = True
+            return self._run(Replay(answers), placeholder)
+        finally:
+            self._outcomes = before
+
+    def _runs(self, begun: Sequence[Answer]) -> Iterator[Made]:
+        replay: Replay | None = Replay()
+        known: list[torch.Generator] = []
+        while replay is not None:
+            run = self._run(replay)
+            if run.answers[: len(begun)] != tuple(begun):
+                raise NondeterministicProgram(
+                    f"the first run made {len(run.answers)} random choices, and not those that it "
+                    f"made before, of which there were at least {len(begun)}"
+                )
+            begun = ()
+            if not all(is_among(each, known) for each in run.foreign):
+                require_lasting(run.foreign, self.made(run.answers).foreign)
+                known += run.foreign
+            yield run
+            replay = replay.next()
+
+    def _run(self, replay: Replay, placeholder: int | None = None) -> Made:
+        """Return a run under the answers of a replay."""
+        self._identities.begin_run()
+        bounded = _Bounded(replay)
+        run = _Run(self._identities, World(bounded), placeholder)
+        refused: list[OpaqueRandomness] = []
+        try:
+            with run.dispatch:
+                with run.doors, self._passing_for_floats(refused):
+                    outcome = self._asked()
+                kept = frozen(outcome, run.left_open)
+        finally:
+            run.interpreter.streams.close()
+            if run.has_scalars and not self._has_scalars:
+                raise _ScalarsMet
+            # A program that catches everything must not turn blindness into a law.
+            unseen = run.dispatch.opaque or bounded.stopped or next(iter(refused), None)
+            if unseen is not None:
+                raise unseen
+
+        def count() -> None:
+            if self._outcomes == self._most_runs:
+                raise TooManyRuns(f"the program has more than {self._most_runs} random outcomes")
+            self._outcomes += 1
+
+        try:
+            reading = self._read(kept, run.world, count, bounded.instead)
+        except NotUnderstood as reason:
+            raise run.dispatch.blinded("the program's result", reason) from None
+        slack = total(run.interpreter.slacks.values())
+        answers, foreign = tuple(replay.given), run.interpreter.streams.foreign
+        return Made(
+            answers,
+            reading,
+            foreign,
+            slack,
+            probability(answers),
+            has_scalars=run.has_scalars,
+        )
+
+    @contextlib.contextmanager
+    def _passing_for_floats(self, refused: list[OpaqueRandomness]) -> Iterator[None]:
+        if not self._has_scalars:
+            yield
+            return
+        with floats_by_type(), refusals(refused):
+            yield
+
+    def _asked(self) -> Any:
+        try:
+            return self._program()
+        except Exception as error:
+            require_own(error)
+            raise
+
+
+def every_placeholder() -> Iterator[int]:
+    """Return what noise is shown as in runs that are made again: by turns below and above others.
+
+    In all other runs it is no number, which is neither.
+    """
+    return cycle((0, 1))
+
+
+def is_made_again(count: int) -> bool:
+    """Return whether the run of this number, of those that go alone, is made again: 1, 2, 4, ..."""
+    return count & (count - 1) == 0
+
+
+def thorough(again: Sequence[Found]) -> Sequence[Found]:
+    """Return what is made again, a single run twice: so that each placeholder has its turn."""
+    return [*again, *again] if len(again) == 1 else again
+
+
+class Disagreement(OpaqueRandomness):
+    """A run, made again, came to something else: the program has a past."""
+
+
+def require_same(first: Reading, again: Reading) -> None:
+    """Require that a run, made again, came to the same. Raises `Disagreement`."""
+    if first != again:  # in lists, where a NaN equals itself
+        was, is_now = next(both for both in zip_longest(first, again) if [both[0]] != [both[1]])
+        raise Disagreement(
+            "the program",
+            f"returned {_told(was)} in one run and {_told(is_now)} in another with the same random "
+            f"choices: it drew from, or depends on, something that the exact lane does not see",
+        )
+
+
+def _told(outcome: tuple[Hashable, Rational] | None) -> str:
+    return "nothing" if outcome is None else repr(outcome[0])
+
+
+def require_lasting(
+    generators: Sequence[torch.Generator], again: Sequence[torch.Generator]
+) -> None:
+    """Require that a run, made again, met the same generators: it does not make them.
+
+    Raises `Disagreement`.
+    """
+    if not all(is_among(each, again) for each in generators):
+        raise Disagreement(
+            "Generator", "is made by the program in each run, which then decides what it draws"
+        )
+
+
+class _ScalarsMet(Exception):
+    """A run of the program took a number out of torch, and `type` did not say float of it."""
+
+
+class _Run:
+    """One run of a program, in one world."""
+
+    def __init__(self, identities: Identities, world: World, placeholder: int | None) -> None:
+        self.world = world
+        settle = partial(identities.settle, world=world)
+        self.interpreter = Interpreter(identities, settle, placeholder=placeholder)
+        self.dispatch = Dispatch(self.interpreter.run)
+        self.doors = Doors(self.dispatch, self._look)
+        self.has_scalars = False
+
+    def _look(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """Decide the choices in tensors that are about to be read past the dispatcher."""
+        identities = self.interpreter.identities
+        for tensor in identities.among(tensors_in(opened((args, kwargs)))):
+            with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+                self.interpreter.settle(tensor)
+            if not identities.has_noise(tensor):
+                continue
+            self.has_scalars = self.has_scalars or func in (Tensor.item, Tensor.tolist)
+            if func is Tensor.item and tensor.numel() != 1:
+                ran(func, args, kwargs)
+            if func is Tensor.item:
+                return Scalar(tensor.reshape(()))
+            if func is Tensor.tolist:
+                return scalars(tensor)
+            raise NotUnderstood(
+                "takes noise out of torch: compare it as a tensor, or as its item()"
+            )
+        if func in EXPOSING:
+            identities.expose(args[0])
+        return PASSED
+
+    def left_open(self, tensor: Tensor) -> Any:
+        """Return a tensor of the result, with the choices in it that nobody looked at."""
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            try:
+                return left_open(tensor, self.interpreter.identities)
+            except NotUnderstood as reason:
+                raise self.dispatch.blinded("the program's result", reason) from None

@@ -1,0 +1,318 @@
+"""A number that `item()` took out of torch while nobody knows it: it passes for a Python float.
+
+A program may ask what it has. If the answer were different from the one outside of the lane, it
+could take a branch there that it never takes, and be judged by it. So `isinstance`, `__class__`
+and, in programs that have such a number, the builtin `type` say float. Comparisons and the
+arithmetic that the lane knows are done on the tensor behind it; all else that a float can do makes
+the lane blind. Code in C that insists on a float's memory finds none: it asks for `__float__`, or
+raises an error, and then the lane is blind, too, even if the program catches it.
+
+What remains: what numpy and torch ask a number for (`__array__`, `__torch_function__`) is there; a
+`type` that was bound before the run says `Scalar`, and a `sys.gettrace` that was, who watches; and
+`gc` tells what it refers to. Real runs are held against such laws (`unwatched`).
+"""
+
+from __future__ import annotations
+
+import builtins
+import ctypes
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dis import opmap
+from functools import reduce
+from pathlib import Path
+from types import FrameType, GenericAlias
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
+from draftproof.conformance.protocol.raising import told_of
+
+
+class Scalar:
+    """Stand-in for what `item()` gives of a random element: a number that can be compared."""
+
+    # A float takes no attributes.
+    __slots__ = ("_tensor",)
+
+    def __init__(self, tensor: Tensor) -> None:
+        # Python's numbers are of double precision.
+        self._tensor = tensor.double()
+        # A float is nothing that the collector of garbage keeps track of.
+        ctypes.pythonapi.PyObject_GC_UnTrack(ctypes.py_object(self))
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _HIDDEN:
+            raise AttributeError(f"'float' object has no attribute {name!r}")
+        return object.__getattribute__(self, name)
+
+    @property  # type: ignore[misc]  # an object's is no property
+    def __class__(self) -> type[float]:  # type: ignore[override]  # it is the point
+        return float
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        dtype = _dtype_beside((args, kwargs or {}))
+        return func(*opened(args, dtype), **opened(kwargs or {}, dtype))
+
+    def __float__(self) -> float:
+        # Raises: no float stands for a random number. So do all that come down to it.
+        return float(tensor_of(self))
+
+    def __bool__(self) -> bool:
+        return bool(float(self))
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        return float(self)
+
+    @property
+    def real(self) -> Scalar:
+        return self
+
+    @property
+    def imag(self) -> float:
+        return 0.0
+
+    def conjugate(self) -> Scalar:
+        return self
+
+    def __pos__(self) -> Scalar:
+        return self
+
+
+_HIDDEN = ("_tensor", "__module__", "__slots__")
+"""Attributes that a float lacks; numpy and torch must find theirs by the same lookup."""
+
+_TENSOR = Scalar.__dict__["_tensor"]
+
+
+def tensor_of(number: Scalar) -> Tensor:
+    """Return the tensor behind a number."""
+    return _TENSOR.__get__(number)  # type: ignore[no-any-return]  # a slot is untyped
+
+
+def _dtype_beside(values: Any) -> torch.dtype:
+    """Return what a number is to be beside the tensors among some values, where it is one itself.
+
+    Beside a number of Python's the result has the dtype of the tensors, or torch's default one if
+    they are integers. Raises `OpaqueRandomness` beside tensors of half precision, to which torch
+    rounds a number before it computes.
+    """
+    found = [*_members(values)]
+    dtypes = [each.dtype for each in found if isinstance(each, Tensor)]
+    if not _NARROW.isdisjoint(dtypes):
+        next(each for each in found if isinstance(each, Scalar)).__float__()
+    if not dtypes:
+        return torch.double
+    floats = [dtype for dtype in dtypes if dtype.is_floating_point or dtype.is_complex]
+    return reduce(torch.promote_types, floats) if floats else torch.get_default_dtype()
+
+
+def _members(values: Any) -> Iterator[Any]:
+    """Yield what is in a nest of tuples, lists and dictionaries."""
+    if isinstance(values, (list, tuple)):
+        for each in values:
+            yield from _members(each)
+    elif isinstance(values, dict):
+        yield from _members([*values.values()])
+    else:
+        yield values
+
+
+_NARROW = {torch.float16, torch.bfloat16}
+
+
+def opened(value: Any, dtype: torch.dtype = torch.double) -> Any:
+    """Return the value with every `Scalar` in it as its tensor, of a dtype."""
+    if isinstance(value, Scalar):
+        return tensor_of(value).to(dtype)
+    if isinstance(value, (list, tuple)):
+        return _like(value, (opened(each, dtype) for each in value))
+    if isinstance(value, dict):
+        return {key: opened(each, dtype) for key, each in value.items()}
+    return value
+
+
+def _like(value: Any, members: Iterator[Any]) -> Any:
+    """Return a list or a tuple of the same kind, a named one too, with other members."""
+    kind = value.__class__
+    return kind(*members) if hasattr(kind, "_fields") else kind(members)
+
+
+def scalars(tensor: Tensor) -> Any:
+    """Return the elements as `tolist()` does."""
+    return [scalars(row) for row in tensor] if tensor.dim() else Scalar(tensor)
+
+
+@contextmanager
+def floats_by_type() -> Iterator[None]:
+    """Let the builtin `type` say float of a `Scalar`, until the end of a run."""
+    builtins.type = _Type  # type: ignore[misc]  # there is no other hook
+    try:
+        yield
+    finally:
+        builtins.type = _REAL  # type: ignore[misc]  # as above
+
+
+@contextmanager
+def refusals(seen: list[OpaqueRandomness]) -> Iterator[None]:
+    """Note the errors of a run that a float would not have met, perhaps, though they are caught.
+
+    Code in C that insists on a float's memory refuses a `Scalar`, and the program may take another
+    way then. An error of the program's own counts if it is a `TypeError`.
+    """
+
+    def traced(frame: FrameType, event: str, told: Any) -> Any:
+        if event == "call":
+            frame.f_trace_lines = False
+            return None if frame.f_code.co_filename.startswith(_NOT_THE_PROGRAMS) else traced
+        is_met_here = event == "exception" and told[2].tb_next is None
+        if is_met_here and issubclass(told[0], (TypeError, ValueError, OverflowError)):
+            is_raised = frame.f_code.co_code[frame.f_lasti] == _RAISE
+            if not is_raised or issubclass(told[0], TypeError):
+                reason = f"may be refused where a float is not: {told_of(told[1])}"
+                seen.append(OpaqueRandomness("a number from item()", reason, program_line()))
+        return traced
+
+    told_by = sys.gettrace
+    before = told_by()
+    sys.gettrace = lambda: before  # a program may ask who traces it
+    sys.settrace(traced)
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+        sys.gettrace = told_by
+
+
+_RAISE = opmap["RAISE_VARARGS"]
+
+_NOT_THE_PROGRAMS = (str(Path(torch.__file__).parent), str(Path(__file__).parent))
+
+
+def require_own(error: BaseException) -> None:
+    """Raise `OpaqueRandomness` for an error of a program that a float would not have met, perhaps.
+
+    Only in runs that have such numbers: an argument of a type that is refused may be one of them,
+    and where torch was given a number it is given a tensor.
+    """
+    is_of_torch = _REAL(error) is RuntimeError
+    if builtins.type is _Type and (is_of_torch or isinstance(error, TypeError)):
+        reason = f"may be refused where a float is not: {told_of(error)}"
+        raise OpaqueRandomness("a number from item()", reason, program_line()) from error
+
+
+# --- what a float can do ---------------------------------------------------------------------
+
+
+def _compared(relation: str) -> Any:
+    def compared(self: Scalar, other: Any) -> Any:
+        try:
+            other = _as_torch_takes_it(self, other)
+        except OverflowError:
+            # Python compares it all the same.
+            float(self)
+        dtype = _dtype_beside((self, other))
+        answer = getattr(opened(self, dtype), relation)(opened(other, dtype))
+        known = isinstance(other, Tensor) or answer is NotImplemented
+        return answer if known else bool(answer)
+
+    return compared
+
+
+def _computed(operation: str) -> Any:
+    def computed(self: Scalar, *others: Any) -> Any:
+        others = tuple(_as_torch_takes_it(self, each) for each in others)
+        if operation in _DIVIDES and any(_REAL(each) is float and each == 0 for each in others):
+            raise ZeroDivisionError("float division by zero")
+        dtype = _dtype_beside((self, others))
+        answer = getattr(opened(self, dtype), operation)(*opened(others, dtype))
+        known = any(isinstance(each, Tensor) for each in others) or answer is NotImplemented
+        return answer if known else answer.item()
+
+    return computed
+
+
+_DIVIDES = ("__truediv__", "__floordiv__", "__mod__")
+
+
+def _as_torch_takes_it(number: Scalar, other: Any) -> Any:
+    """Return what a number meets, a whole number as the float that Python makes of it.
+
+    Complex numbers make the lane blind.
+    """
+    if isinstance(other, int) and not isinstance(other, bool):
+        return float(other)
+    return complex(float(number)) if isinstance(other, complex) else other
+
+
+def _unknown(_: str) -> Any:
+    def unknown(self: Scalar, *_: Any, **__: Any) -> Any:
+        return float(self)
+
+    return unknown
+
+
+_COMPARED = ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__")
+_COMPUTED = (
+    *("__abs__", "__neg__", "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__"),
+    *("__truediv__", "__rtruediv__"),
+    # Of these torch knows what they are, and the lane does not follow them.
+    *("__floordiv__", "__rfloordiv__", "__mod__", "__rmod__"),
+)
+_OF_THE_CLASS = ("__getformat__", "fromhex")
+_OF_ALL = (
+    *("__class__", "__delattr__", "__dir__", "__doc__", "__getattribute__", "__init__"),
+    *("__init_subclass__", "__new__", "__setattr__", "__subclasshook__"),
+    *_OF_THE_CLASS,
+)
+
+_WAYS = {**dict.fromkeys(_COMPARED, _compared), **dict.fromkeys(_COMPUTED, _computed)}
+
+for _name in sorted({*dir(float)} - {*_OF_ALL} - {*vars(Scalar)} | {*_WAYS}):
+    setattr(Scalar, _name, _WAYS.get(_name, _unknown)(_name))
+for _name in _OF_THE_CLASS:
+    setattr(Scalar, _name, staticmethod(getattr(float, _name)))
+
+# So it is called where Python tells of it.
+Scalar.__name__ = Scalar.__qualname__ = "float"
+Scalar.__module__ = "builtins"
+
+
+# --- what `type` says ------------------------------------------------------------------------
+
+_REAL = type
+
+
+class _AsType(type):
+    """Of the stand-in of `type`: it is asked as `type` is, and takes for types what types are."""
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        if cls is not _Type:
+            return super().__call__(*args, **kwargs)
+        if len(args) != 1 or kwargs:
+            return _REAL(*args, **kwargs)
+        found = _REAL(args[0])
+        if found is Scalar:
+            return float
+        return _Type if found is _REAL else found
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, _REAL) if cls is _Type else super().__instancecheck__(instance)
+
+    def __subclasscheck__(cls, subclass: Any) -> bool:
+        return issubclass(subclass, _REAL) if cls is _Type else super().__subclasscheck__(subclass)
+
+    def __getitem__(cls, parameters: Any) -> GenericAlias:
+        return GenericAlias(_REAL, parameters)
+
+
+class _Type(type, metaclass=_AsType):
+    """Stand-in for the builtin `type` in programs that have a `Scalar`."""
+
+
+_Type.__name__ = _Type.__qualname__ = "type"
+_Type.__module__ = "builtins"

@@ -1,0 +1,314 @@
+"""The two torch modes under which a program is watched.
+
+All operators of torch pass the one; the other guards the doors through which Python reads a
+tensor's memory past the operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from types import NoneType
+from typing import Any, NoReturn
+
+import numpy
+import torch
+from torch import Tensor
+from torch._ops import OpOverload, OpOverloadPacket
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from draftproof.conformance.lanes.exact._noise import NotUnderstood
+from draftproof.conformance.lanes.exact._scalar import Scalar
+from draftproof.conformance.lanes.exact._split import NotTogether
+from draftproof.conformance.lanes.exact._torchs import Torchs
+from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns, program_line
+from draftproof.conformance.protocol.raising import told_of
+from draftproof.reference.chance import NondeterministicProgram
+
+STOPS = (NotTogether, TooManyRuns, NondeterministicProgram)
+"""What ends a run, or a walk, and leaves the lane with its sight."""
+
+
+class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
+    """Hands every operator to `run`."""
+
+    supports_higher_order_operators = True
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Dynamo would otherwise be imported, for a second, to be told to keep out of here.
+        return False
+
+    def __init__(self, run: Callable[[OpOverload, Any, Any], Any]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch is
+        self._run = run
+        self.opaque: OpaqueRandomness | None = None
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not isinstance(func, OpOverload):
+            raise self.blinded(str(func), NotUnderstood("runs a program inside of the program"))
+        for kind in types:
+            if kind.__torch_dispatch__ is not Tensor.__torch_dispatch__:
+                raise self.blinded(str(func), _not_watched(kind))
+        if _is_composite(func):
+            # Inference mode does not take operators apart into the ones that we know.
+            with self:
+                return func.decompose(*args, **(kwargs or {}))
+        # Our own code must not meet the guards that are set for the program's.
+        with torch._C.DisableTorchFunction():
+            try:
+                return self._run(func, args, kwargs or {})
+            except Exception as error:
+                self.tell(str(func), error)
+
+    def tell(self, operator: str, error: Exception) -> NoReturn:
+        """Raise what the program may hear of an error: torch's own, or that the lane is blind."""
+        if isinstance(error, Torchs):
+            raise error.error from None
+        if isinstance(error, (OpaqueRandomness, *STOPS)):
+            raise error
+        if isinstance(error, NotUnderstood):
+            raise self.blinded(operator, error) from None
+        # Ours to answer for: the program must not be blamed for it.
+        ours = NotUnderstood(f"could not be followed: {told_of(error)}")
+        raise self.blinded(operator, ours) from error
+
+    def blinded(self, operator: str, reason: NotUnderstood) -> OpaqueRandomness:
+        """Return, and remember, the error that names the operator and the program's own line."""
+        self.opaque = OpaqueRandomness(operator, str(reason), program_line())
+        return self.opaque
+
+
+class Doors(TorchFunctionMode):
+    """Guards the doors: `look` answers, or returns `PASSED` and lets the program read for itself.
+
+    It is called with the function and its arguments, and operators are watched meanwhile.
+    """
+
+    def __init__(self, dispatch: Dispatch, look: Callable[[Any, Any, Any], Any]) -> None:
+        super().__init__()
+        self._dispatch = dispatch
+        self._look = look
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func not in _LOOKED_AT and _is_plain(types, args, kwargs):
+            return func(*args, **kwargs)
+        args = tuple(_as_lists(each) for each in args)
+        kwargs = {name: _as_lists(each) for name, each in kwargs.items()}
+        try:
+            _require_watchable(func, types, (*args, *kwargs.values()))
+            read = _read_at_once(func, args, kwargs)
+            answer = PASSED if read is None else self._look(func, read, kwargs)
+        except Exception as error:
+            self._dispatch.tell(func.__name__, error)
+        if answer is not PASSED:
+            return answer
+        return func(*args, **kwargs)
+
+
+PASSED = object()
+"""Let the program read for itself."""
+
+_READERS = {
+    Tensor.__array__,
+    Tensor.__bool__,
+    Tensor.__complex__,
+    Tensor.__deepcopy__,
+    Tensor.__dlpack__,
+    Tensor.__float__,
+    Tensor.__format__,
+    Tensor.__index__,
+    Tensor.__int__,
+    Tensor.__reduce_ex__,
+    Tensor.__repr__,
+    Tensor.data_ptr,
+    Tensor.item,
+    Tensor.numpy,
+    Tensor.storage,
+    Tensor.tensor_split,
+    Tensor.tolist,
+    Tensor.untyped_storage,
+    torch.save,
+    torch.tensor_split,
+}
+
+EXPOSING = {Tensor.__dlpack__, Tensor.data_ptr}
+"""Behind these, a tensor's memory is read or written at any time, past the operators."""
+
+# These read the tensors in a sequence, but pass a tensor itself on to the dispatcher.
+_COPIERS = {Tensor.new, Tensor.new_tensor, torch.as_tensor, torch.asarray, torch.tensor}
+
+_INDEXERS = {Tensor.__getitem__, Tensor.__setitem__}
+
+# These pass the tensors in a sequence on to the dispatcher; every other function may read them.
+_TAKE_SEQUENCES = {
+    "_index_put_impl_",
+    "_unsafe_index",
+    "align_tensors",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "block_diag",
+    "broadcast_tensors",
+    "cartesian_prod",
+    "cat",
+    "column_stack",
+    "concat",
+    "concatenate",
+    "dstack",
+    "einsum",
+    "hstack",
+    "index_put",
+    "index_put_",
+    "linalg_multi_dot",
+    "meshgrid",
+    "pad_sequence",
+    "row_stack",
+    "stack",
+    "vstack",
+}
+
+# These call hooks, which are functions of Python's, while no door is guarded.
+_CALL_BACK = {Tensor.backward, torch.autograd.backward, torch.autograd.grad}
+
+# These write to what they get by no operator that says so.
+_IN_MEMORY = {
+    torch._sobol_engine_draw,
+    torch._sobol_engine_ff_,
+    torch._sobol_engine_initialize_state_,
+    torch._sobol_engine_scramble_,
+}
+
+_COUNT_WRITES = {Tensor._version.__get__}  # type: ignore[attr-defined]  # which is a property
+
+_NO_SEQUENCES = (
+    Tensor,
+    bool,
+    bytes,
+    dict,
+    float,
+    int,
+    numpy.generic,
+    numpy.ndarray,
+    range,
+    slice,
+    str,
+    type,
+)
+
+
+_LOOKED_AT = _READERS | _COPIERS | _INDEXERS | _CALL_BACK | _COUNT_WRITES | _IN_MEMORY
+
+_PLAIN = {
+    NoneType,
+    Tensor,
+    bool,
+    float,
+    int,
+    slice,
+    str,
+    torch.Generator,
+    torch.Size,
+    torch.device,
+    torch.dtype,
+    torch.layout,
+    torch.memory_format,
+}
+
+
+def _is_plain(types: Any, args: Any, kwargs: Any) -> bool:
+    """Return whether nothing but tensors, numbers and names of things is passed."""
+    for kind in types:
+        if kind is not Tensor:
+            return False
+    for each in args:
+        if type(each) not in _PLAIN:
+            return False
+    return not kwargs or all(type(each) in _PLAIN for each in kwargs.values())
+
+
+def _require_watchable(func: Any, types: Any, given: Any) -> None:
+    """Require that torch calls nothing of the program's back, which would not be watched."""
+    if func in _CALL_BACK:
+        raise NotUnderstood("calls hooks back, in which a program is not watched")
+    if any(callable(each) and not isinstance(each, type) for each in given):
+        raise NotUnderstood("calls a function back, in which a program is not watched")
+    if func in _IN_MEMORY:
+        raise NotUnderstood("works in memory, past the operators")
+    if func in _COUNT_WRITES:
+        raise NotUnderstood("counts writes, of which there are others while a program is watched")
+    for kind in types:
+        if kind is not Tensor and kind is not Scalar and not _is_torchs_own(kind):
+            raise _not_watched(kind)
+
+
+def _is_torchs_own(kind: type[Tensor]) -> bool:
+    """Return whether torch calls nothing of a class's own: a parameter's passes, for one."""
+    called = kind.__torch_function__
+    is_called = getattr(called, "__func__", called) not in _CALLS_NOTHING
+    return not is_called and kind.__torch_dispatch__ is Tensor.__torch_dispatch__
+
+
+_CALLS_NOTHING = {
+    Tensor.__torch_function__.__func__,  # type: ignore[attr-defined]
+    torch.nn.Parameter.__torch_function__,
+}
+
+
+def _not_watched(kind: type) -> NotUnderstood:
+    return NotUnderstood(f"is {kind.__name__}'s own, in which a program is not watched")
+
+
+def _read_at_once(func: Any, args: Any, kwargs: Any) -> Any:
+    """Return the arguments that a function reads past the dispatcher, None if it reads none."""
+    if func in _READERS:
+        return args
+    if func in _COPIERS:
+        return None if args and isinstance(args[-1], Tensor) else args
+    if func in _INDEXERS:
+        # An index that is a sequence of tensors is read; one that is a tensor is an operator's.
+        index = args[1] if isinstance(args[1], tuple) else (args[1],)
+        given = (*index, *args[2:])
+    elif isinstance(func, (OpOverload, OpOverloadPacket)) or _takes_sequences(func):
+        return None
+    else:
+        given = (*args, *kwargs.values())
+    return [each for each in given if isinstance(each, (list, tuple))] or None
+
+
+def _takes_sequences(func: Any) -> bool:
+    name = getattr(func, "__name__", "")
+    return name in _TAKE_SEQUENCES or name.startswith("_foreach_")
+
+
+def _as_lists(value: Any) -> Any:
+    """Return the value with lists in the place of sequences of other kinds, as torch reads them."""
+    if value is None or isinstance(value, _NO_SEQUENCES):
+        return value
+    if isinstance(value, (list, tuple)):
+        members = [_as_lists(each) for each in value]
+        is_same = all(one is other for one, other in zip(members, value, strict=True))
+        if is_same:
+            return value
+        return tuple(members) if isinstance(value, tuple) else members
+    kind = type(value)
+    if hasattr(kind, "__getitem__") and hasattr(kind, "__len__") and not _is_buffer(value):
+        return [_as_lists(each) for each in value]
+    return value
+
+
+def _is_buffer(value: Any) -> bool:
+    """Return whether torch reads the memory of a value, which holds numbers and no tensors."""
+    try:
+        memoryview(value).release()
+    except TypeError:
+        return False
+    return True
+
+
+@cache
+def _is_composite(func: OpOverload) -> bool:
+    name = func.name()  # type: ignore[no-untyped-call]  # torch is untyped
+    return torch._C._dispatch_has_kernel_for_dispatch_key(name, "CompositeImplicitAutograd")

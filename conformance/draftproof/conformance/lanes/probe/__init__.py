@@ -1,0 +1,446 @@
+"""The probe lane: the law of a program into which nobody can look, from what it does.
+
+A compiled kernel, numpy in the middle, `u.item()` in Python's arithmetic: the exact lane cannot
+follow them. This lane *feeds* the program: torch's random operators return numbers that were
+chosen, of those that the generator could have given, and the outcome is watched. Which noise
+leads to which outcome is searched for by bisection; the law is the noise's share.
+
+    >>> import torch
+    >>> def verify(batch):
+    ...     u = torch.rand(len(batch), 1)
+    ...     return [int(x) for x in (u.numpy() <= [[0.0, 0.25]]).sum(1)]
+    >>> (found,) = probed_laws(verify, 1, batched=True, vocabulary=2)
+    >>> {outcome: str(weight) for outcome, weight in sorted(found.law.items())}
+    {0: '12582911/16777216', 1: '1/4', 2: '1/16777216'}
+
+**What is exact.** A wall is the last number of the noise before a change and the first after it,
+so a coin's probability is a count of the generator's own numbers, the number 0 included.
+
+**What is assumed**, of each box of noise that is found, after trying some points of it:
+
+* the program is constant there, if it is so at 16 points at random, at 4 of them with each number
+  at its least and at its largest, and with all numbers at these ends at once (as many as there are
+  tokens, which may be clocks, near them: in the outer 2**-12 of float32's numbers);
+* a wall goes through all of it, if the same one shows in two contexts: other points at random, or,
+  where they do not show it, points half of which are the first's. One will do, if none shows it. So
+  it is where a twin's boxes foretell the wall, in up to eight contexts;
+* V clocks race there, if the rates that duels between them tell foretell 24 outcomes, 12 of them on
+  noise on which all clocks are as likely to ring first.
+
+**What tests it.** 512 points of each subject, from the law of the noise and used for nothing
+else, must have the outcome that the boxes foretell, unless two clocks ring within 2**-19 of each
+other, or closer than duels can tell. Laws that are wrong on a share s of the noise pass with
+probability (1 - s)**512 at most: 6e-3 for s = 1/100, 4e-12 for s = 1/20. Where one instance has
+more than 16 subjects, one for each of its drafts, they share 8192 points, 64 and more for each. A
+point that its box does not foretell is a find: the box is searched again, and as many new points
+test what comes of it. So are points on both sides of every wall in each box that it runs through
+unseen: an outcome that comes back behind an island of another is found everywhere if it is found
+once. One point of each outcome is run again, elsewhere in a batch and some of them alone, to see
+that no row is disturbed by others, nor by anything that is not fed.
+
+What is smaller than that and at no end of any number stays unseen: so does a fault that waits for
+u in 0.50001..0.50002 and nothing else. The law's `resolution` does not count it.
+
+**What is refused**, with `OpaqueRandomness`: other outcomes with the same numbers, random operators
+that cannot be fed, other generators, and noise that is neither compared nor raced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count, cycle, islice
+from typing import Any, Generic, TypeVar
+
+from draftproof.conformance.lanes import _foreign as foreign
+from draftproof.conformance.lanes._streams import seeded
+from draftproof.conformance.lanes.exact import TooManyRuns, _one_thread, _uncompiled
+from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.conformance.lanes.probe._confirm import confirmed
+from draftproof.conformance.lanes.probe._interpreted import patched_once
+from draftproof.conformance.lanes.probe._launches import interpreted
+from draftproof.conformance.lanes.probe._race import Search
+from draftproof.conformance.lanes.probe._search import (
+    Node,
+    Searcher,
+    agrees,
+    error_of,
+    forgetful,
+    law_of,
+    unsteady,
+)
+from draftproof.conformance.lanes.probe._tape import (
+    NOWHERE,
+    Block,
+    Playback,
+    Point,
+    RowsMixed,
+    Shallow,
+    Tape,
+)
+from draftproof.conformance.lanes.unwatched import hold
+from draftproof.reference.law import Law
+from draftproof.reference.rational import Rational
+
+__all__ = ["OpaqueRandomness", "ProbedLaw", "TooManyRuns", "probed_laws"]
+
+Outcome = TypeVar("Outcome", bound=Hashable)
+
+# The most rows of one call, so that a batch fits into memory.
+_MOST_ROWS = 4096
+
+# The most sections that an interval is cut into at a time: twice as many would spare an eighth of
+# the calls of a wall, but each row costs time here, whatever it costs the program.
+_MOST_SECTIONS = 128
+
+# A call of a twin costs little.
+_FEW_SECTIONS = 32
+
+# Points of a subject that are run twice before anything else.
+_REPEATED = 8
+
+# Points that test the law of a subject, those of all subjects that are alike, and the fewest.
+_HELD_BACK, _HELD_BACK_IN_ALL, _HELD_BACK_AT_LEAST = 512, 8192, 64
+
+# Rows of a batch that is not understood that are run alone, too.
+_COMPARED = 32
+
+# Times that a box is searched again because a point in it was not foretold.
+_MOST_FINDS = 20
+
+
+@dataclass(frozen=True)
+class ProbedLaw(Generic[Outcome]):
+    """The law of a program, how far the true one may lie from it, and the rows that were run.
+
+    `resolution` bounds the total variation distance, if what the module assumes is so. Walls of
+    uniform noise are exact. Each race adds, times the probability that it is run, the last gaps of
+    its duels, 2**-19 (1 - sum of the squares of all shares) for clocks so close to each other that
+    rounding decides, and V / 2**23 for the grid of the noise (derived at `Clocks`). Walls of
+    discrete draws and of exponential noise, which are fed by sums and logarithms in double
+    precision, add V / 2**51 each.
+    """
+
+    law: Law[Outcome]
+    resolution: Rational
+    runs: int
+
+
+def probed_laws(
+    verify: Callable[[Sequence[int]], Sequence[Outcome]],
+    subjects: int,
+    *,
+    batched: bool,
+    vocabulary: int,
+    most_runs: int = 200_000,
+    held_back: int | Sequence[int] = _HELD_BACK,
+    at_once: int = 1,
+    twin: Callable[[Sequence[int]], Sequence[Outcome]] | None = None,
+) -> tuple[ProbedLaw[Outcome], ...]:
+    """Return the law of the outcome of each of the subjects 0..`subjects` - 1.
+
+    `verify` runs the program once, on rows that are named by their subjects, and returns a
+    hashable outcome for each. It is called with one row only, unless `batched`, and if a row of a
+    batch does not behave as it does alone. `vocabulary` is the number of clocks in a race;
+    `most_runs` bounds the rows that are run for one subject, `held_back` of which test the law, as
+    many of each or one number for each of them.
+    Where `at_once` rows of a batch cost about as much as one, walls are found in fewer calls, of
+    more rows: of so many times as many.
+
+    A `twin` is another program, faster, that should do the same. The boxes of its noise are found
+    first, and then confirmed of the program's own, in a few calls; where they are not, its noise is
+    searched. What the twin does decides nothing.
+
+    Where laws are held against real runs (`unwatched.holding`), so are these.
+
+    Outcomes are told apart by `==`. Raises `OpaqueRandomness`, `TooManyRuns`, and whatever the
+    program raises.
+    """
+    refusal = None
+    points = [held_back] * subjects if isinstance(held_back, int) else held_back
+    program = _Program(verify, vocabulary, most_runs, points, at_once, [0] * subjects)
+    batched = batched and subjects > 0
+    with _one_thread(), _uncompiled(), patched_once():
+        foretold = _foretold(program, twin) if batched and twin is not None else None
+    with (
+        foreign.generators_untouched(partial(verify, (0,))),
+        _one_thread(),
+        _uncompiled(),
+        patched_once(),
+    ):
+        try:
+            laws = _laws(program, foretold, batched=batched)
+        except OpaqueRandomness as reason:
+            # A generator that was touched says more, and is told of on the way out.
+            refusal = reason
+    if refusal is not None:
+        raise refusal
+    for subject, found in enumerate(laws):
+        hold_probed(
+            found.law,
+            _rows_of(verify, subject),
+            slack=found.resolution,
+            batched=batched,
+            among=subjects,
+        )
+    return laws
+
+
+def points_held_back(alike: int) -> int:
+    """Return how many points test the law of each of so many subjects that are alike.
+
+    An instance has one subject for each of its drafts, and what they come to together is judged.
+    """
+    return min(_HELD_BACK, max(-(-_HELD_BACK_IN_ALL // alike), _HELD_BACK_AT_LEAST))
+
+
+def _rows_of(
+    verify: Callable[[Sequence[int]], Sequence[Any]], subject: int
+) -> Callable[[int], Sequence[Any]]:
+    return lambda rows: verify([subject] * rows)
+
+
+def hold_probed(
+    law: Law[Any],
+    verify: Callable[[int], Sequence[Any]],
+    *,
+    slack: Rational,
+    batched: bool,
+    among: int = 1,
+) -> None:
+    """Hold a law that this lane computed against real runs, if that is asked for.
+
+    `verify(n)` runs the program once on n rows, each of which has that law. One in `_INTERPRETED`
+    of the calls of one row makes no launch of a kernel from a recording. Where the law is one
+    `among` many, so many of them share the runs.
+    """
+    share = min(1.0, _FEW / among)
+    calls = count()
+
+    def one() -> Any:
+        is_plain = next(calls) % _INTERPRETED == 0
+        with interpreted() if is_plain else contextlib.nullcontext():
+            return verify(1)[0]
+
+    with _one_thread(), _uncompiled(), patched_once():
+        hold(
+            law,
+            slack=slack,
+            alone=(_ALONE if batched else _REAL) * share,
+            rows=-(-_REAL * _FEW // max(among, _FEW)),
+            one=one,
+            many=(lambda rows: Counter(verify(rows))) if batched else None,
+        )
+
+
+# A law is probed by a thousand rows and more: so many real ones are a tenth at most, and where they
+# are those of one call, so are two calls of one row: a campaign has hundreds of laws.
+_REAL, _ALONE = 128, 2
+
+# So many laws of one case are each held against as many; more of them share what those have.
+_FEW = 16
+
+# Interpreting takes ten times as long as a recording.
+_INTERPRETED = 8
+
+
+@dataclass(frozen=True)
+class _Program:
+    """The program, what is known of it, and the rows that were run for each of its subjects."""
+
+    verify: Callable[[Sequence[int]], Sequence[Any]]
+    vocabulary: int
+    most_runs: int
+    held_back: Sequence[int]
+    at_once: int
+    runs: list[int]
+    is_tested: bool = True
+    """False for a twin, of which nothing is believed: it is not tested, and watched less."""
+
+    def sections(self, subjects: int) -> int:
+        """Return the sections that an interval is cut into at a time, of so many subjects."""
+        most = _MOST_SECTIONS if self.is_tested else _FEW_SECTIONS
+        return min(max(self.at_once // subjects, 2), most)
+
+
+_Boxes = tuple[Tape, list[Node]]
+"""The boxes of a twin's noise, for each subject, and the tape that they are of."""
+
+
+def _laws(
+    program: _Program, foretold: _Boxes | None, *, batched: bool
+) -> tuple[ProbedLaw[Any], ...]:
+    if batched:
+        with contextlib.suppress(RowsMixed):
+            return _Lane(program, alone=False, foretold=foretold).laws()
+    return _Lane(program, alone=True).laws()
+
+
+def _foretold(program: _Program, twin: Callable[[Sequence[int]], Sequence[Any]]) -> _Boxes | None:
+    """Return the boxes of a twin's noise, None if it has none."""
+    own = replace(program, verify=twin, runs=[0] * len(program.runs), is_tested=False)
+    lane = _Lane(own, alone=False)
+    try:
+        # What it draws unseen leaves no trace.
+        with seeded(0):
+            return lane.tape, lane.trees()
+    except Exception:
+        # Whatever is wrong with it, the program is judged without it.
+        return None
+
+
+class _Lane:
+    """Runs a program for all of its subjects, together or each alone."""
+
+    def __init__(
+        self,
+        program: _Program,
+        *,
+        alone: bool,
+        foretold: _Boxes | None = None,
+    ) -> None:
+        self._program = program
+        self._alone = alone
+        self._foretold = foretold
+        # In a batch all rows draw alike; alone, each subject may draw as it likes.
+        shared = Tape(program.vocabulary, refuse_own=program.is_tested)
+        self._tapes = [Tape(program.vocabulary) if alone else shared for _ in program.runs]
+
+    @property
+    def tape(self) -> Tape:
+        """The tape of the first subject: of all of them, in a batch."""
+        return self._tapes[0]
+
+    def laws(self) -> tuple[ProbedLaw[Any], ...]:
+        """Return the laws of all subjects."""
+        return tuple(
+            ProbedLaw(Law(law_of(tree)), error_of(tree), runs)
+            for tree, runs in zip(self.trees(), self._program.runs, strict=True)
+        )
+
+    def trees(self) -> list[Node]:
+        """Return the boxes of the noise of each subject."""
+        subjects = range(len(self._tapes))
+        for subject in subjects if self._alone else subjects[:1]:
+            (first, drawn), (second, again) = (self._played([(subject, NOWHERE)]) for _ in range(2))
+            if drawn != again:
+                raise forgetful(drawn, again)
+            if list(first) != list(second):
+                raise unsteady(first[0], second[0])
+        if not self._alone:
+            self.tape.is_sealed = True
+        if self._foretold is not None and self._foretold[0].form != self.tape.form:
+            # The twin draws other noise.
+            self._foretold = None
+        try:
+            return self._answered([self._law(subject) for subject in subjects])
+        except OpaqueRandomness as refusal:
+            if not self._alone and self._is_mixed():
+                # Rows that disturb each other look like noise that is not understood.
+                raise RowsMixed("rows of a batch are not understood") from refusal
+            raise
+
+    def _is_mixed(self) -> bool:
+        """Return whether rows of a batch have other outcomes than each of them alone."""
+        subjects = list(islice(cycle(range(len(self._tapes))), _COMPARED))
+        searcher = Searcher(self.tape, (len(self._tapes), 0))
+        rows = list(zip(subjects, searcher.points(searcher.everything(), _COMPARED), strict=True))
+        return list(self._run(rows)) != [self._run([row])[0] for row in rows]
+
+    def _law(self, subject: int) -> Search[Node]:
+        """Find the boxes of one subject, and hold them against points that were held back."""
+        program = self._program
+        sections = 2 if self._alone else program.sections(len(self._tapes))
+        searcher = Searcher(self._tapes[subject], (subject, 0), sections=sections)
+        if not program.is_tested:
+            return (yield from searcher.explored(searcher.everything(), []))
+        tree = None
+        if self._foretold is not None:
+            tree = yield from confirmed(searcher, self._foretold[1][subject])
+        if tree is None:
+            # What is not to be understood is noticed before it is searched.
+            yield from self._steady(subject, searcher.points(searcher.everything(), _REPEATED))
+            tree = yield from searcher.explored(searcher.everything(), [])
+        for _ in range(_MOST_FINDS):
+            points = searcher.points(searcher.everything(), program.held_back[subject])
+            points += searcher.beside_walls(tree)
+            outcomes = yield points
+            seen = list(zip(points, outcomes, strict=True))
+            if all(agrees(tree, *each) for each in seen):
+                one_of_each = dict(zip(outcomes, points, strict=True)).values()
+                yield from self._steady(subject, list(one_of_each))
+                return tree
+            for each in seen:
+                if not agrees(tree, *each):
+                    tree = yield from searcher.corrected(tree, *each)
+        raise TooManyRuns(f"{_MOST_FINDS} times a point was not foretold by what was found so far")
+
+    def _steady(self, subject: int, points: list[Point]) -> Search[None]:
+        """Raise unless points have the same outcomes twice, the second time elsewhere in a batch.
+
+        Some of them are alone then, as many in all as of one subject: a few, or one of every so
+        many subjects.
+        """
+        first = yield points
+        again = (yield points[::-1])[::-1]
+        subjects = len(self._tapes)
+        is_asked = not self._alone and subject % -(-subjects // _REPEATED) == 0
+        alone = -(-_REPEATED // subjects) if is_asked else 0
+        again[:alone] = [self._run([(subject, point)])[0] for point in points[:alone]]
+        for one, other in zip(first, again, strict=True):
+            if one != other:
+                if not self._alone:
+                    raise RowsMixed(f"a row is {one!r} in a batch and {other!r} alone")
+                raise unsteady(one, other)
+
+    def _answered(self, searches: list[Search[Node]]) -> list[Node]:
+        """Return what the searches find, all of which are asked for points at once."""
+        found: dict[int, Node] = {}
+        answers: dict[int, list[Any] | None] = dict.fromkeys(range(len(searches)))
+        while answers:
+            asked = []
+            for subject, answer in answers.items():
+                try:
+                    search = searches[subject]
+                    points = next(search) if answer is None else search.send(answer)
+                    asked += [(subject, point) for point in points]
+                except StopIteration as end:
+                    found[subject] = end.value
+            answers = {subject: [] for subject in answers if subject not in found}
+            for rows in _portions(asked, 1 if self._alone else _MOST_ROWS):
+                for (subject, _), outcome in zip(rows, self._run(rows), strict=True):
+                    answers[subject].append(outcome)  # type: ignore[union-attr]  # made above
+        return [found[subject] for subject in range(len(searches))]
+
+    def _run(self, rows: Sequence[tuple[int, Point]]) -> Sequence[Any]:
+        return self._played(rows)[0]
+
+    def _played(self, rows: Sequence[tuple[int, Point]]) -> tuple[Sequence[Any], list[Block]]:
+        """Run the program once and return the outcomes of its rows, and what it drew."""
+        program = self._program
+        most = program.most_runs * program.at_once
+        for subject, _ in rows:
+            program.runs[subject] += 1
+            if program.runs[subject] > most:
+                raise TooManyRuns(f"subject {subject} needs more than {most} rows of the program")
+        play = Playback if program.is_tested else Shallow
+        playback = play(self._tapes[rows[0][0]], [point for _, point in rows])
+        try:
+            with playback:
+                outcomes = program.verify([subject for subject, _ in rows])
+        finally:
+            # A program that catches everything must not turn a refusal into a law.
+            playback.finish()
+        if len(outcomes) != len(rows):
+            raise ValueError(f"verify returned {len(outcomes)} outcomes for {len(rows)} rows")
+        return outcomes, playback.drawn
+
+
+def _portions(
+    rows: Sequence[tuple[int, Point]], size: int
+) -> Iterator[Sequence[tuple[int, Point]]]:
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]

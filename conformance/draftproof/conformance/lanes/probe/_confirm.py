@@ -1,0 +1,198 @@
+"""Boxes that another program was seen to have, confirmed of one that should do the same.
+
+To search a slow program's noise takes many calls, one after another; to confirm what a fast one is
+known to do takes a few. What is believed is what a search would believe: every wall at the number
+before it and the one behind it, in several contexts; and points of each box that no wall parts,
+with single numbers and with all at their ends. A wall that is near is moved, and all walls are
+asked again. A box that differs is searched; where walls do, all of the noise is, as if nothing had
+been foretold.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy
+from numpy.typing import NDArray
+
+from draftproof.conformance.lanes.probe._race import Search
+from draftproof.conformance.lanes.probe._search import (
+    Box,
+    Leaf,
+    Node,
+    Race,
+    Searcher,
+    Wall,
+    foretold,
+    nodes,
+    regrown,
+    together,
+)
+
+_CONTEXTS = 8
+"""Contexts in which a wall is asked for; it must show in two, where the boxes say that it does."""
+
+_LOOKED_IN = 4
+"""Contexts in which a wall is looked for that is not where it was foretold; two must agree."""
+
+_TRIED = (16, 128, 1024)
+"""Points at random among which contexts are looked for, and how many if they are too few."""
+
+_ROUNDS = 3
+"""Times that walls are asked: those of other rounding move walls behind them."""
+
+_FARTHEST = 12
+"""A wall is looked for within 1 / 2 to the power of this of the numbers that a draw can give."""
+
+_APART = 4
+"""Places at which a wall is looked for are farther from where it was foretold by 2 to this."""
+
+
+def confirmed(searcher: Searcher, tree: Node) -> Search[Node | None]:
+    """Return the boxes of a program that were foretold, None where it has others.
+
+    Walls may be elsewhere than was foretold, but near.
+    """
+    everything = searcher.everything()
+    for _ in range(_ROUNDS):
+        places = [*_placed(tree, everything)]
+        if any(isinstance(place.node, Race) for place in places):
+            return None
+        walls = [(place.node, place.box) for place in places if isinstance(place.node, Wall)]
+        found = yield from together([_wall(searcher, *each) for each in walls])
+        if found == [wall.at for wall, _ in walls]:
+            return (yield from _searched(searcher, tree))
+        at = {wall: place for (wall, _), place in zip(walls, found, strict=True)}
+        moved = _moved(searcher, tree, everything, at)
+        if moved is None:
+            return None
+        tree = moved
+    return None
+
+
+def _searched(searcher: Searcher, tree: Node) -> Search[Node]:
+    """Return the boxes with those searched that no wall parts and that are not as foretold."""
+    leaves = [node for node in nodes(tree) if isinstance(node, Leaf)]
+    are_as_foretold = yield from together([searcher.is_as(leaf) for leaf in leaves])
+    others = [leaf for leaf, is_as in zip(leaves, are_as_foretold, strict=True) if not is_as]
+    found = yield from together([searcher.explored(leaf.box, []) for leaf in others])
+    for leaf, new in zip(others, found, strict=True):
+        tree = regrown(tree, leaf, new)
+    return tree
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A node, and the box that it is in."""
+
+    node: Node
+    box: Box
+
+
+def _placed(node: Node, box: Box) -> Iterator[_Place]:
+    yield _Place(node, box)
+    if isinstance(node, Wall):
+        below, above = box.split(node.column, node.at)
+        yield from _placed(node.below, below)
+        yield from _placed(node.above, above)
+
+
+def _wall(searcher: Searcher, wall: Wall, box: Box) -> Search[int | None]:
+    if not box.low[wall.column] < wall.at < box.high[wall.column]:
+        return None
+    contexts = _contexts(searcher, wall, box)
+    if not contexts:
+        return None
+    asked = [point for each in contexts for point in (each.before, each.behind)]
+    seen = yield asked
+    if seen == [outcome for each in contexts for outcome in (each.below, each.above)]:
+        return wall.at
+    numbers = int(searcher.everything().high[wall.column])
+    near = yield from together(
+        [_near(searcher, wall, box, each, numbers) for each in contexts[:_LOOKED_IN]]
+    )
+    # Another wall that is elsewhere, too, may lie between a context and where this one is.
+    (most, count), *_ = Counter(near).most_common()
+    return most if count > 1 or len(contexts) == 1 else None
+
+
+@dataclass(frozen=True)
+class _Context:
+    """Points before and behind a wall that are equal in all other numbers, and what is foretold."""
+
+    before: NDArray[numpy.int64]
+    behind: NDArray[numpy.int64]
+    below: Hashable
+    above: Hashable
+
+
+def _contexts(searcher: Searcher, wall: Wall, box: Box) -> list[_Context]:
+    """Return contexts in which the wall makes a difference, by the boxes on its two sides."""
+    found: list[_Context] = []
+    for tried in _TRIED:
+        before = numpy.stack(searcher.points(box, tried))
+        behind = before.copy()
+        before[:, wall.column], behind[:, wall.column] = wall.at - 1, wall.at
+        below, above = foretold(wall.below, [*before]), foretold(wall.above, [*behind])
+        found += [
+            _Context(*each)
+            for each in zip(before, behind, below, above, strict=True)
+            if each[2] != each[3]
+        ]
+        if len(found) > 1:
+            break
+    return found[:_CONTEXTS]
+
+
+def _near(
+    searcher: Searcher, wall: Wall, box: Box, context: _Context, numbers: int
+) -> Search[int | None]:
+    """Return where the wall is near the place at which it was foretold, None if it is not.
+
+    What is near depends on how many numbers the draw can give: a wall of a few roundings elsewhere
+    is as many numbers further on in double precision as single precision leaves out.
+    """
+    low, high = int(box.low[wall.column]), int(box.high[wall.column]) - 1
+    steps = [2**step for step in range(0, (numbers >> _FARTHEST).bit_length(), _APART)]
+    places = [wall.at - 1 - step for step in steps[::-1]] + [wall.at - 1, wall.at]
+    places += [wall.at + step for step in steps]
+    places = [place for place in places if low <= place <= high]
+
+    def at(place: int) -> NDArray[numpy.int64]:
+        point = context.before.copy()
+        point[wall.column] = place
+        return point
+
+    seen = yield [at(place) for place in places]
+    if not set(seen) <= {context.below, context.above}:
+        return None
+    turns = [i for i in range(1, len(seen)) if seen[i - 1] != seen[i]]
+    if len(turns) != 1 or seen[0] != context.below:
+        return None
+    before, behind = (int(place) for place in places[turns[0] - 1 : turns[0] + 1])
+    while behind - before > 1:
+        parts = min(searcher.sections, behind - before)
+        cuts = [before + (behind - before) * part // parts for part in range(1, parts)]
+        seen = yield [at(cut) for cut in cuts]
+        turn = next((i for i, found in enumerate(seen) if found != context.below), len(cuts))
+        before, behind = [before, *cuts][turn], [*cuts, behind][turn]
+    return behind
+
+
+def _moved(searcher: Searcher, node: Node, box: Box, walls: dict[Wall, int | None]) -> Node | None:
+    """Return the boxes with walls where they were found, None where one leaves its box."""
+    if isinstance(node, Leaf):
+        return replace(node, box=box)
+    assert isinstance(node, Wall)
+    at = walls[node]
+    if at is None or not box.low[node.column] < at < box.high[node.column]:
+        return None
+    below, above = (
+        _moved(searcher, part, own, walls)
+        for part, own in zip((node.below, node.above), box.split(node.column, at), strict=True)
+    )
+    if below is None or above is None:
+        return None
+    return searcher.wall(box, node.column, at, below, above)

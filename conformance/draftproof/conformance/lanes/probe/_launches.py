@@ -1,0 +1,624 @@
+"""Launches of Triton's interpreter, made again from a recording of what the first of a kind did.
+
+Interpreting a kernel is mostly Python: of what an operator costs, numpy has a tenth. What a launch
+asks of the interpreter's builder depends on its grid, its constants and the types of its arguments,
+on what the kernel reads of Python (`_read`), and on the numbers that Python looks at, in an `if` or
+as the end of a `range`. So these steps are recorded, by a tree whose branches are the answers to
+such looks, and made again with other pointers and integers. A launch that comes to an answer for
+the first time is taken back, and interpreted. The launches 1, 2, 4, 8, ... that are made from a
+recording are interpreted, too, and must write the same; where one does not, or where a step cannot
+be recorded, all launches of its kind are interpreted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, partialmethod
+from inspect import getcallargs, signature
+from typing import Any
+
+import numpy
+import torch
+
+from draftproof.conformance.lanes.exact._replay import is_made_again
+from draftproof.conformance.lanes.probe._direct import Direct, Inner, direct
+from draftproof.conformance.lanes.probe._read import NotFrozen, frozen, read
+
+_MOST_KINDS, _MOST_BRANCHES = 1024, 4096
+
+
+class NotRecorded(Exception):
+    """A launch does something of which no recording can be made; the message says what."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A call of the builder; its arguments are numbers of values, where `are_values` says so."""
+
+    name: str
+    call: Callable[..., Any] | None
+    """None for a value that is there from the beginning: `arguments` has it."""
+    arguments: tuple[Any, ...]
+    are_values: tuple[bool, ...] = ()
+    made: int = 1
+    """How many values it makes."""
+    direct: Direct | None = field(default=None, compare=False)
+    """The step in numpy, where that is known; the value that it makes has this `kind`."""
+    kind: Any = field(default=None, compare=False)
+
+    @cached_property
+    def places(self) -> tuple[int, ...]:
+        """The numbers of the values among its arguments."""
+        pairs = zip(self.arguments, self.are_values, strict=True)
+        return tuple(each for each, is_value in pairs if is_value)
+
+
+@dataclass
+class Branch:
+    """Steps up to the next look of Python's, if there is one, and a branch for each answer."""
+
+    steps: list[Step] = field(default_factory=list)
+    look: tuple[Callable[[Any], Any], int] | None = None
+    answers: dict[Any, Branch] = field(default_factory=dict)
+
+
+@dataclass
+class Kind:
+    """All that is known of launches that differ in pointers and integers alone."""
+
+    root: Branch = field(default_factory=Branch)
+    is_begun: bool = False
+    made: int = 0
+    """How many launches have come to their end from the recording."""
+    branches: int = 1
+    refused: str | None = None
+    """Why they are always interpreted."""
+
+
+_KINDS: dict[Hashable, Kind] = {}
+
+
+@contextmanager
+def recorded(interpreter: Any) -> Iterator[None]:
+    """Make launches of Triton's `interpreter` from recordings, as far as that can be done."""
+    if not all(hasattr(interpreter, name) for name in (*_PATCHED, *_USED)):
+        # Of another release of Triton.
+        yield
+        return
+    executor, operation = interpreter.GridExecutor, interpreter.ReduceScanOpInterface
+    interpret, apply = executor.__call__, operation.apply
+    before = {name: vars(interpreter)[name] for name in _PATCHED}
+    executor.__call__ = _launching(interpreter, interpret, before["_implicit_cvt"])
+    operation.apply = _applying(apply)
+    vars(interpreter).update(
+        _implicit_cvt=_converting(interpreter, before["_implicit_cvt"]),
+        _patch_lang_tensor=_patching(before["_patch_lang_tensor"]),
+        _get_np_dtype=_tabled(interpreter.tl, before["_get_np_dtype"]),
+    )
+    try:
+        yield
+    finally:
+        executor.__call__, operation.apply = interpret, apply
+        vars(interpreter).update(before)
+
+
+@contextmanager
+def interpreted() -> Iterator[None]:
+    """Interpret every launch meanwhile, whatever is recorded."""
+    _INTERPRETING.append(None)
+    try:
+        yield
+    finally:
+        _INTERPRETING.pop()
+
+
+_INTERPRETING: list[None] = []
+"""An element for each context in which launches are interpreted."""
+
+_PATCHED = ("_implicit_cvt", "_patch_lang_tensor", "_get_np_dtype")
+_USED = (
+    "tl",
+    *("GridExecutor", "ReduceScanOpInterface", "ScanOps", "TensorHandle"),
+    *("interpreter_builder", "_interpreter"),
+)
+
+
+def _launching(
+    interpreter: Any, interpret: Callable[..., None], convert: Callable[[Any], Any]
+) -> Callable[..., None]:
+    def launched(self: Any, *arguments: Any, **named: Any) -> None:
+        given = None
+        if not (_RECORDER or _INTERPRETING):
+            given = _given(self, convert, arguments, named)
+        if given is None:
+            interpret(self, *arguments, **named)
+            return
+        key, inputs = given
+        if key not in _KINDS and len(_KINDS) >= _MOST_KINDS:
+            _KINDS.clear()
+        kind = _KINDS.setdefault(key, Kind())
+
+        def interpreted() -> None:
+            with _Recorder(interpreter, kind).recording():
+                interpret(self, *arguments, **named)
+
+        _launch(interpreter, kind, inputs, interpreted)
+
+    return launched
+
+
+def _converting(interpreter: Any, convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def converted(argument: Any) -> Any:
+        found = convert(argument)
+        if _RECORDER and isinstance(found, interpreter.tl.tensor):
+            _RECORDER[-1].add(found.handle)
+        return found
+
+    return converted
+
+
+def _patching(patch: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+    def patched(tensor: Any, scope: Any) -> None:
+        patch(tensor, scope)
+        for name, look in _LOOKS.items():
+            scope.set_attr(tensor, name, partialmethod(_looked, look))
+
+    return patched
+
+
+def _tabled(language: Any, type_of: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return what keeps the table of types, which is made anew at each call."""
+    of_scalar = cache(type_of)
+
+    def tabled(kind: Any) -> Any:
+        element = kind.element_ty if isinstance(kind, language.block_type) else kind
+        return of_scalar(element) if type(element) is language.dtype else type_of(kind)
+
+    return tabled
+
+
+def _applying(apply: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def applied(self: Any, tensors: Any) -> Any:
+        if not _RECORDER:
+            return apply(self, tensors)
+        if not isinstance(tensors, tuple):
+            return applied(self, (tensors,))[0]
+        return _RECORDER[-1].applied(self, apply, tensors)
+
+    return applied
+
+
+def _given(
+    executor: Any,
+    convert: Callable[[Any], Any],
+    arguments: Sequence[Any],
+    named: Any,
+) -> tuple[Hashable, list[Any]] | None:
+    """Return the kind of a launch and the values of its arguments, None for one of no kind."""
+    known = _parameters(executor.fn)
+    given = getcallargs(executor.fn, *arguments, **{k: v for k, v in named.items() if k in known})
+    values: list[Any] = []
+
+    def form(argument: Any) -> Hashable:
+        if isinstance(argument, tuple):
+            return read(type(argument)), tuple(map(form, argument))
+        if isinstance(argument, torch.Tensor) and argument.device.type != "cpu":
+            raise NotRecorded("a tensor is on another device")
+        if isinstance(argument, (torch.Tensor, int)):
+            tensor = convert(argument)
+            values.append(tensor.handle)
+            return str(tensor.type)
+        return frozen(argument)
+
+    if callable(executor.grid) or executor.pre_run_hooks:
+        return None
+    try:
+        kinds = tuple(
+            (name, read(each) if name in executor.constexprs else form(each))
+            for name, each in given.items()
+        )
+        return (read(executor.fn), frozen(tuple(executor.grid)), kinds), values
+    except (NotFrozen, NotRecorded):
+        return None
+
+
+@cache
+def _parameters(function: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(signature(function).parameters)
+
+
+def _launch(
+    interpreter: Any, kind: Kind, inputs: Sequence[Any], interpreted: Callable[[], None]
+) -> None:
+    if kind.refused is not None or not kind.is_begun:
+        interpreted()
+        return
+    is_kept = not is_made_again(kind.made + 1)
+    writes = _played(interpreter, kind.root, inputs, is_kept=is_kept)
+    if writes is None:
+        interpreted()
+        return
+    kind.made += 1
+    if is_kept:
+        return
+    interpreted()
+    if any(write.now(interpreter) != write.after for write in writes):
+        kind.refused = "a launch that was made again wrote something else"
+
+
+# --- what Python sees of a value -------------------------------------------------------------
+
+
+def _as_bool(value: Any) -> bool:
+    # As Triton has it: of several numbers nothing is seen.
+    return bool(value.data) if value.data.size == 1 else True
+
+
+def _as_int(value: Any) -> int:
+    return int(value.data.squeeze())
+
+
+def _as_text(value: Any) -> str:
+    return str(value.data)
+
+
+def _as_code(value: Any) -> str:
+    return repr(value.data)
+
+
+_LOOKS = {"__bool__": _as_bool, "__index__": _as_int, "__repr__": _as_code, "__str__": _as_text}
+"""By what Python calls, what it sees, as Triton has it."""
+
+
+def _looked(tensor: Any, look: Callable[[Any], Any]) -> Any:
+    if not _RECORDER:
+        return look(tensor.handle)
+    return _RECORDER[-1].look(tensor.handle, look)
+
+
+# --- making a launch again -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Write:
+    """What a step is about to write over."""
+
+    pointers: Any
+    mask: Any
+    before: Any
+    after: bytes = b""
+
+    def undo(self, interpreter: Any) -> None:
+        interpreter._interpreter.store(self.pointers, self.before, self.mask)
+
+    def now(self, interpreter: Any) -> bytes:
+        """Return what is there now."""
+        empty = numpy.zeros_like(self.before)
+        found = interpreter._interpreter.load(self.pointers, self.mask, empty, empty.dtype)
+        return bytes(found.tobytes())
+
+
+def _played(
+    interpreter: Any, root: Branch, inputs: Sequence[Any], *, is_kept: bool
+) -> list[_Write] | None:
+    """Make a launch again; return what it wrote, None where Python saw what it never had.
+
+    Unless it is kept, and where it comes to no end, memory is as it was before.
+    """
+    writes: list[_Write] = []
+    try:
+        has_ended = _replayed(interpreter, root, list(inputs), writes)
+    except Exception:
+        # An interpreted launch says what is wrong.
+        has_ended = False
+    if has_ended and is_kept:
+        return writes
+    found = [
+        _Write(each.pointers, each.mask, each.before, each.now(interpreter)) for each in writes
+    ]
+    for write in reversed(writes):
+        write.undo(interpreter)
+    return found if has_ended else None
+
+
+def _replayed(interpreter: Any, root: Branch, values: list[Any], writes: list[_Write]) -> bool:
+    """Take the steps of a launch; return whether it comes to its end."""
+    handle = interpreter.TensorHandle
+    branch: Branch | None = root
+    while branch is not None:
+        for step in branch.steps:
+            if step.call is None:
+                values.append(step.arguments[0])
+                continue
+            if step.name in _STORES:
+                stored = [values[each] for each in step.places]
+                writes.append(_about_to_write(interpreter, step.name, stored))
+            if step.direct is not None:
+                data = step.direct(*[values[each].data for each in step.places])
+                if step.made:
+                    made = object.__new__(handle)
+                    made.data, made.dtype, made.attr = data, step.kind, {}
+                    values.append(made)
+                continue
+            made = step.call(
+                *(
+                    values[each] if is_value else each
+                    for each, is_value in zip(step.arguments, step.are_values, strict=True)
+                )
+            )
+            if step.made == 1:
+                values.append(made)
+            elif step.made:
+                values.extend(made)
+        if branch.look is None:
+            return True
+        look, place = branch.look
+        branch = branch.answers.get(look(values[place]))
+    return False
+
+
+def _about_to_write(interpreter: Any, name: str, arguments: Sequence[Any]) -> _Write:
+    pointers, value = arguments[0].data, arguments[1].data
+    mask = numpy.ones_like(pointers, dtype=bool) if name == _STORES[0] else arguments[2].data
+    empty = numpy.zeros(pointers.shape, dtype=value.dtype)
+    before = interpreter._interpreter.load(pointers, mask, empty, value.dtype)
+    return _Write(pointers, mask, before)
+
+
+_STORES = ("create_store", "create_masked_store")
+
+# --- recording a launch ------------------------------------------------------------------------
+
+_RECORDER: list[_Recorder] = []
+"""The recorder of the launch that is interpreted now, if there is one."""
+
+
+class _Recorder:
+    """Records a launch, along the branches of those before."""
+
+    def __init__(self, interpreter: Any, kind: Kind) -> None:
+        self._interpreter = interpreter
+        self._kind = kind
+        self._branch = kind.root
+        self._place = 0
+        self._is_new = not kind.is_begun
+        # Held, so that no other value gets the id of one.
+        self._values: list[Any] = []
+        self._numbers: dict[int, int] = {}
+        self._constants: set[int] = set()
+        """The numbers of values that are the same in every launch."""
+        self._depth = 0
+        self._inner: list[Inner] = []
+
+    @contextmanager
+    def recording(self) -> Iterator[None]:
+        """Record what is asked of the builder meanwhile."""
+        if self._kind.refused is not None:
+            yield
+            return
+        builder = self._interpreter.interpreter_builder
+        before = dict(vars(builder))
+        for name in dir(builder):
+            if name.startswith(("create_", "get_")):
+                vars(builder)[name] = self._watched(name, getattr(builder, name))
+        for name in _INNER:
+            vars(builder)[name] = self._watched_within(getattr(builder, name))
+        _RECORDER.append(self)
+        try:
+            yield
+            self._end()
+            self._kind.is_begun = True
+        except BaseException:
+            self._refuse("a launch raised an error")
+            raise
+        finally:
+            _RECORDER.pop()
+            for name in set(vars(builder)) - set(before):
+                del vars(builder)[name]
+
+    def _watched_within(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def watched(*arguments: Any) -> Any:
+            made = call(*arguments)
+            self._inner.append(Inner(arguments[-1], arguments[:-1], made))
+            return made
+
+        return watched
+
+    def _watched(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def watched(*arguments: Any, **named: Any) -> Any:
+            if self._depth == 0:
+                self._inner.clear()
+            self._depth += 1
+            try:
+                made = call(*arguments, **named)
+            finally:
+                self._depth -= 1
+            if self._depth == 0 and self._kind.refused is None:
+                try:
+                    self._note(name, call, arguments, named, made)
+                except NotRecorded as reason:
+                    self._refuse(str(reason))
+            return made
+
+        return watched
+
+    def _note(
+        self, name: str, call: Callable[..., Any], arguments: Any, named: Any, made: Any
+    ) -> None:
+        is_value = isinstance(made, self._interpreter.TensorHandle)
+        if name.startswith("get_") or name in _OF_THE_GRID:
+            if is_value:
+                self._add_constant(name, made)
+            return
+        if named:
+            raise NotRecorded(f"{name} has arguments by name")
+        if name.startswith("create_atomic"):
+            raise NotRecorded(f"{name} reads and writes at once")
+        if name not in _STORES and not is_value and not _are_values(self._interpreter, made):
+            raise NotRecorded(f"{name} returns no value")
+        results = [] if made is None else [made] if is_value else list(made)
+        step = self._step(name, call, arguments, len(results))
+        if is_value and self._is_constant(step, made):
+            self._add_constant(name, made)
+            return
+        if self._is_new and len(results) < 2:
+            own = direct(self._interpreter, name, arguments, made, self._inner)
+            step = replace(step, direct=own, kind=made.dtype if is_value else None)
+        self._add(step, results)
+
+    def _is_constant(self, step: Step, made: Any) -> bool:
+        """Return whether a value is the same in every launch, and small enough to be kept."""
+        is_read = step.name in _LOADS
+        is_small = made.data.nbytes <= _MOST_KEPT
+        return is_small and not is_read and self._constants.issuperset(step.places)
+
+    def _add_constant(self, name: str, made: Any) -> None:
+        self._constants.add(len(self._values))
+        self._add(Step(name, None, (made,)), [made])
+
+    def _step(
+        self, name: str, call: Callable[..., Any], arguments: Sequence[Any], made: int
+    ) -> Step:
+        handle = self._interpreter.TensorHandle
+        for each in arguments:
+            if isinstance(each, (list, tuple)) and any(isinstance(x, handle) for x in each):
+                raise NotRecorded(f"{name} takes several values in one argument")
+        are_values = tuple(isinstance(each, handle) for each in arguments)
+        own = tuple(
+            self._number(each) if is_value else each
+            for each, is_value in zip(arguments, are_values, strict=True)
+        )
+        return Step(name, call, own, are_values, made)
+
+    def _number(self, value: Any) -> int:
+        """Return the number of a value, which an argument of the launch may be."""
+        if id(value) not in self._numbers:
+            raise NotRecorded("a value comes from elsewhere")
+        return self._numbers[id(value)]
+
+    def add(self, value: Any) -> None:
+        """Give a value the next number."""
+        self._numbers[id(value)] = len(self._values)
+        self._values.append(value)
+
+    def _add(self, step: Step, results: Sequence[Any]) -> None:
+        if self._is_new:
+            self._branch.steps.append(step)
+        elif self._place >= len(self._branch.steps) or not _alike(
+            self._branch.steps[self._place], step
+        ):
+            raise NotRecorded("a launch took another way than one before, and nothing said why")
+        self._place += 1
+        for each in results:
+            self.add(each)
+
+    def look(self, value: Any, look: Callable[[Any], Any]) -> Any:
+        """Return what Python sees of a value."""
+        answer = look(value)
+        if self._depth == 0 and self._kind.refused is None:
+            try:
+                self._answer(look, self._number(value), answer)
+            except NotRecorded as reason:
+                self._refuse(str(reason))
+        return answer
+
+    def _answer(self, look: Callable[[Any], Any], place: int, answer: Any) -> None:
+        branch = self._branch
+        if self._is_new:
+            branch.look = look, place
+        elif branch.look != (look, place) or self._place != len(branch.steps):
+            raise NotRecorded("Python looked at something else than before")
+        self._is_new = answer not in branch.answers
+        if self._is_new:
+            self._kind.branches += 1
+            if self._kind.branches > _MOST_BRANCHES:
+                raise NotRecorded("there are too many ways that launches take")
+            branch.answers[answer] = Branch()
+        self._branch, self._place = branch.answers[answer], 0
+
+    def applied(self, operation: Any, apply: Callable[..., Any], tensors: Sequence[Any]) -> Any:
+        """Return what a reduction or a scan makes of tensors."""
+        self._depth += 1
+        try:
+            made = apply(operation, tuple(tensors))
+        finally:
+            self._depth -= 1
+        if self._depth == 0 and self._kind.refused is None:
+            try:
+                self._note_applied(operation, apply, tensors, made)
+            except NotRecorded as reason:
+                self._refuse(str(reason))
+        return made
+
+    def _note_applied(
+        self, operation: Any, apply: Callable[..., Any], tensors: Sequence[Any], made: Any
+    ) -> None:
+        if not _is_simple(self._interpreter, operation):
+            raise NotRecorded("a reduction has a function of its own")
+        tensor, types = self._interpreter.tl.tensor, [each.type for each in tensors]
+        form = type(operation).__name__, operation.axis, operation.combine_fn, str(types)
+
+        def again(_: Any, *handles: Any) -> Any:
+            own = tuple(tensor(h, ty) for h, ty in zip(handles, types, strict=True))
+            found = [each.handle for each in apply(operation, own)]
+            return found if len(found) != 1 else found[0]
+
+        results = [each.handle for each in made]
+        handles = [each.handle for each in tensors]
+        own = tuple(self._number(each) for each in handles)
+        step = Step("apply", again, (form, *own), (False, *[True] * len(own)), len(results))
+        self._add(step, results)
+
+    def _end(self) -> None:
+        if self._kind.refused is None and self._place != len(self._branch.steps):
+            self._refuse("a launch ended sooner than one before")
+
+    def _refuse(self, reason: str) -> None:
+        self._kind.refused = self._kind.refused or reason
+        self._kind.root = Branch()
+
+
+_MOST_KEPT = 2**16
+"""The bytes of a value that is kept; larger ones are made again."""
+
+_LOADS = ("create_load", "create_masked_load")
+_INNER = ("binary_op", "unary_op", "ternary_op")
+_OF_THE_GRID = ("create_get_program_id", "create_get_num_programs")
+
+
+def _is_simple(interpreter: Any, operation: Any) -> bool:
+    """Return whether numpy has the reduction or scan: it asks the builder for nothing."""
+    known: Any = interpreter.tl.standard
+    of_scans = (known._sum_combine, known._prod_combine)
+    of_reductions = (
+        known._sum_combine,
+        known._elementwise_max,
+        known._elementwise_min,
+        known._argmax_combine_tie_break_left,
+        known._argmax_combine_tie_break_fast,
+        known._argmin_combine_tie_break_left,
+        known._argmin_combine_tie_break_fast,
+    )
+    is_scan = isinstance(operation, interpreter.ScanOps)
+    combine: object = operation.combine_fn
+    return any(combine is each for each in (of_scans if is_scan else of_reductions))
+
+
+def _are_values(interpreter: Any, made: Any) -> bool:
+    return isinstance(made, tuple) and all(isinstance(x, interpreter.TensorHandle) for x in made)
+
+
+def _alike(one: Step, other: Step) -> bool:
+    """Return whether two steps do the same."""
+    if one.call is None and other.call is None:
+        (mine,), (theirs,) = one.arguments, other.arguments
+        is_same: bool = mine.data.tobytes() == theirs.data.tobytes()
+        return is_same and mine.data.dtype is theirs.data.dtype and mine.dtype is theirs.dtype
+    return (one.name, one.arguments, one.are_values, one.made) == (
+        other.name,
+        other.arguments,
+        other.are_values,
+        other.made,
+    )

@@ -1,0 +1,1 @@
+"""Verifiers that are wrong on purpose, what catches them, and test vectors."""

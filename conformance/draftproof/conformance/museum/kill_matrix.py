@@ -1,0 +1,165 @@
+"""The kill matrix: which requirement catches which mutant, on which lane."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from secrets import randbits
+
+import joblib
+
+from draftproof.conformance.failure.counterexample import Progress
+from draftproof.conformance.lanes.observe import BLINDNESS, RUN
+from draftproof.conformance.museum.mutants.mutant import Control, Exhibit, Mutant
+from draftproof.conformance.protocol.adapter import declaration
+from draftproof.conformance.requirements.finding import (
+    ERROR,
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    SKIPPED,
+    Finding,
+)
+from draftproof.conformance.requirements.plan import plan
+from draftproof.conformance.requirements.task import Task, Terms
+from draftproof.conformance.run.campaign import FALSE_ALARM, LANES
+
+KILLED, SURVIVED, UNDECIDED, BLIND = "killed", "survived", "undecided", "blind"
+"""What became of an exhibit on a lane: blind is one that could not look at every case."""
+
+LOSSLESS = ("law.lossless", "law.support", "law.prefix", "length.bounded")
+"""What every control keeps."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one requirement came to on one lane: killed, survived, undecided or blind.
+
+    `finding` says so: the one that killed, or one of those that did not; `cases` is how many were
+    judged until then.
+    """
+
+    requirement: str
+    lane: str
+    verdict: str
+    finding: Finding
+    cases: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """What became of one mutant or control.
+
+    `caught` says whether it came out as it must: a mutant killed by the requirement that it breaks
+    and by those that must catch it as well, on every lane that could look; a control failed by the
+    requirements that it must fail by, and by none that would call it lossy.
+    """
+
+    exhibit: Exhibit
+    cells: tuple[Cell, ...]
+    caught: bool
+
+
+def kill_matrix(
+    exhibits: Sequence[Exhibit],
+    *,
+    lanes: Sequence[str],
+    tier: str,
+    seed: int | None = None,
+    jobs: int = 1,
+    progress: Progress,
+) -> tuple[Row, ...]:
+    """Judge mutants and controls on each of the lanes by itself.
+
+    A mutant is judged by the requirements that must catch it, quick cases first, each until it
+    does; a control by all requirements on all cases. What must be caught and none of the lanes can
+    decide, or see, is judged on the strongest other one that can. `seed` is a fresh one unless it
+    is given.
+    """
+    terms = Terms("", tier, randbits(48) if seed is None else seed, FALSE_ALARM)
+    work = joblib.Parallel(n_jobs=jobs, return_as="generator")(
+        joblib.delayed(_judged)(exhibit, tuple(lanes), terms) for exhibit in exhibits
+    )
+    return tuple(progress(work, len(exhibits), "mutants"))
+
+
+def _judged(exhibit: Exhibit, lanes: Sequence[str], terms: Terms) -> Row:
+    tasks = _quick_first(exhibit, terms.tier)
+    must = _must_catch(exhibit)
+    wanted = {r for task in tasks for r in task.requirements}
+    if isinstance(exhibit, Mutant):
+        wanted = set(must)
+    cells: list[Cell] = []
+    for lane in dict.fromkeys((*lanes, *LANES)):
+        seen = {cell.requirement for cell in cells if cell.verdict in (KILLED, SURVIVED)}
+        asked = wanted if lane in lanes else set(must) - seen
+        cells += _cells(exhibit, tasks, asked, replace(terms, lane=lane))
+    caught = all(_is_killed(requirement, cells) for requirement in must)
+    if isinstance(exhibit, Control):
+        killed, spared = (
+            {cell.requirement for cell in cells if cell.verdict == verdict}
+            for verdict in (KILLED, SURVIVED)
+        )
+        caught &= spared - killed >= set(LOSSLESS) and (bool(must) or not killed)
+    return Row(exhibit, tuple(cells), caught)
+
+
+def _must_catch(exhibit: Exhibit) -> tuple[str, ...]:
+    return (exhibit.breaks, *exhibit.also) if isinstance(exhibit, Mutant) else exhibit.fails
+
+
+def _is_killed(requirement: str, cells: Sequence[Cell]) -> bool:
+    """Return whether a requirement was decided on some lane, and killed wherever it was."""
+    verdicts = {cell.verdict for cell in cells if cell.requirement == requirement}
+    return verdicts - {UNDECIDED, BLIND} == {KILLED}
+
+
+def _quick_first(exhibit: Exhibit, tier: str) -> list[Task]:
+    """Return the tasks of the tier, those of tier quick before all others."""
+    declared = declaration(exhibit.make())
+    quick = {(task.case, task.requirements) for task in plan(declared, "quick")}
+    return sorted(
+        plan(declared, tier), key=lambda task: (task.case, task.requirements) not in quick
+    )
+
+
+def _cells(
+    exhibit: Exhibit, tasks: Sequence[Task], asked: Collection[str], terms: Terms
+) -> Iterator[Cell]:
+    """Yield what the requirements come to on one lane, single runs included."""
+    found: dict[str, list[Finding]] = {}
+    alive = set(asked)
+    for task in tasks:
+        lane = next((each for each in (terms.lane, RUN) if each in task.lanes), None)
+        if lane is None or alive.isdisjoint(task.requirements):
+            continue
+        for finding in _findings(exhibit, task, replace(terms, lane=lane)):
+            if finding.verdict != SKIPPED:
+                found.setdefault(finding.requirement, []).append(finding)
+            # A lane that is blind on one case is not asked again: it would look for minutes.
+            if finding.verdict == ERROR or (
+                finding.verdict == FAIL and isinstance(exhibit, Mutant)
+            ):
+                alive.discard(finding.requirement)
+    for requirement, findings in found.items():
+        verdict, decisive = _verdict(findings)
+        # What was judged by the way, on some cases only, has not survived.
+        if requirement in asked or verdict == KILLED:
+            by = decisive.lane or terms.lane
+            yield Cell(requirement, by, verdict, decisive, len(findings))
+
+
+def _verdict(findings: Sequence[Finding]) -> tuple[str, Finding]:
+    """Return what the findings come to, and the first that says so."""
+    kinds = ((KILLED, FAIL), (BLIND, ERROR), (UNDECIDED, INCONCLUSIVE), (SURVIVED, PASS))
+    return next((v, f) for v, verdict in kinds for f in findings if f.verdict == verdict)
+
+
+def _findings(exhibit: Exhibit, task: Task, terms: Terms) -> list[Finding]:
+    try:
+        return task.judge(exhibit.make(), terms)
+    except BLINDNESS as error:
+        reason = f"{type(error).__name__}: {error}"
+        return [
+            Finding(r, task.case, ERROR, lane=terms.lane, detail=reason) for r in task.requirements
+        ]

@@ -1,0 +1,133 @@
+"""Verification and drafting of trees, got wrong below the root: one path shows nothing of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from draftproof.conformance.museum.mutants.drafting import DraftingSeveral
+from draftproof.conformance.museum.mutants.mutant import mutant
+from draftproof.conformance.museum.mutants.texts import Recursive
+from draftproof.conformance.protocol.adapter import Request, Result
+from draftproof.reference.chance import Chance
+from draftproof.reference.drafting import Drafted, Drafts, Siblings
+from draftproof.reference.emission import Emission
+from draftproof.reference.model import Instance, Path
+
+
+class Tree(Recursive):
+    """Recursive rejection of the siblings of a tree: what is seen of it can be got wrong."""
+
+    name = "tree"
+    max_drafts = 4
+    trees = True
+
+    def text(self, drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
+        """Descend in the tree as it is seen."""
+        return super().text(Seen(self, drafts), instance, chance)
+
+    def siblings(self, drafts: Drafted, node: Path) -> Siblings:
+        """Return the tokens that are taken for those drafted after `node`."""
+        return drafts.siblings(node)
+
+    def first(self, drafts: Drafted, node: Path) -> int:
+        """Return the index of the path that is taken for the first through `node`."""
+        return drafts.first(node)
+
+
+class Seen:
+    """Drafts as a verifier sees them."""
+
+    def __init__(self, by: Tree, drafts: Drafted) -> None:
+        self._by, self._drafts = by, drafts
+
+    def siblings(self, node: Path) -> Siblings:
+        """Return the tokens that are seen after `node`."""
+        return self._by.siblings(self._drafts, node)
+
+    def first(self, node: Path) -> int:
+        """Return the index of the path that `node` is seen on."""
+        return self._by.first(self._drafts, node)
+
+    def paths(self) -> Drafts:
+        """Return all the paths."""
+        return self._drafts.paths()
+
+
+@mutant(
+    "tree-as-independent-paths",
+    "draftproof",
+    breaks="law.lossless",
+    why="paths that share a node share its one draw, and it is tried once for each of them",
+)
+class TreeAsIndependentPaths(Tree):
+    """Takes the K paths of a tree for K paths that were drawn one by one."""
+
+    def verify(self, request: Request) -> Result:
+        return super().verify(replace(request, branching=None))
+
+
+@mutant(
+    "skips-duplicates-below-the-root",
+    "draftproof",
+    breaks="law.lossless",
+    why="below the root, too, every sibling is a draw of its own",
+)
+class SkipsDuplicatesBelowTheRoot(Tree):
+    """Merges equal siblings below the root into one node, and tries it once."""
+
+    def siblings(self, drafts: Drafted, node: Path) -> Siblings:
+        drawn = drafts.siblings(node)
+        return tuple(dict.fromkeys(drawn)) if node else drawn
+
+
+@mutant(
+    "rows-of-the-first-sibling",
+    "draftproof",
+    breaks="law.lossless",
+    why="what follows the second child of a node does not follow the first",
+)
+class RowsOfTheFirstSibling(Tree):
+    """Reads the target's row after a sibling below the root from the first path of its parent."""
+
+    def text(self, drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
+        paths = drafts.paths()
+        first = {
+            path[:depth]: instance.target(paths[drafts.first(path[: depth - 1])][:depth])
+            for path in paths
+            for depth in range(2, instance.length + 1)
+        }
+        target = instance.target.overridden(first)
+        return super().text(drafts, replace(instance, target=target), chance)
+
+
+@mutant(
+    "goes-on-in-the-first-subtree",
+    "draftproof",
+    breaks="law.lossless",
+    why="what was drawn after one sibling was not drawn after another",
+)
+class GoesOnInTheFirstSubtree(Tree):
+    """Tries the tokens drawn after the first sibling, whichever of the siblings was accepted."""
+
+    def siblings(self, drafts: Drafted, node: Path) -> Siblings:
+        return drafts.siblings(_first_node(drafts, len(node)))
+
+    def first(self, drafts: Drafted, node: Path) -> int:
+        return drafts.first((*_first_node(drafts, len(node) - 1), *node[-1:]) if node else node)
+
+
+def _first_node(drafts: Drafted, depth: int) -> Path:
+    """Return the first node of a depth."""
+    return drafts.paths()[0][:depth]
+
+
+@mutant(
+    "drafts-paths-for-a-tree",
+    "draftproof",
+    breaks="draft.joint",
+    why="paths of a tree share their first tokens, and independent ones do by chance",
+)
+class DraftsPathsForATree(DraftingSeveral):
+    """Draws K independent paths where a tree is asked for."""
+
+    trees = True

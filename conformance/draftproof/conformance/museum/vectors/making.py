@@ -1,0 +1,210 @@
+"""Vectors from the reference: what it says of one input, in the form in which it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from draftproof.conformance.museum.vectors import errors, plan
+from draftproof.conformance.museum.vectors.flags import flags_used, of_decision, of_law
+from draftproof.conformance.museum.vectors.supplied import Program, Question, Run, table
+from draftproof.reference.drafting import Drafts, FixedTree, draft_law, require_drawable
+from draftproof.reference.emission import Emission
+from draftproof.reference.model import Instance, context_key, instance_to_json
+from draftproof.reference.optimum import acceptance_rate, stateful, stateless
+from draftproof.reference.process import expected_accepted
+from draftproof.reference.verifiers import (
+    Algorithm,
+    emission_law,
+    require_fit,
+    verification_law,
+)
+from draftproof.spec import VECTOR_KINDS
+
+FORMAT = 1
+"""The version of the format: a file of another one is not read."""
+
+Vector = dict[str, Any]
+
+
+def document(kind: str, tier: str, *, algorithms: Collection[str] | None = None) -> dict[str, Any]:
+    """Return the file of a kind and a tier; with `algorithms`, the vectors of these only."""
+    vectors = [
+        vector
+        for vector in _KINDS[kind](tier)
+        if algorithms is None or vector.get("algorithm") in algorithms
+    ]
+    return file_of(kind, tier, vectors, plan.instances())
+
+
+def file_of(
+    kind: str, tier: str, vectors: Sequence[Vector], instances: Mapping[str, Instance]
+) -> dict[str, Any]:
+    """Return the document of a file of vectors, which are of these instances."""
+    named = sorted({vector["instance"] for vector in vectors if type(vector["instance"]) is str})
+    return {
+        "format": FORMAT,
+        "kind": kind,
+        "tier": tier,
+        "flags": flags_used(flag for vector in vectors for flag in vector["flags"]),
+        **(
+            {}
+            if kind == "errors"
+            else {"instances": {n: instance_to_json(instances[n]) for n in named}}
+        ),
+        "vectors": sorted(vectors, key=lambda vector: str(vector["id"])),
+    }
+
+
+def law(algorithm: Algorithm, name: str, instance: Instance) -> Vector:
+    """Return the vector of an algorithm's whole law on an instance: that of every draft."""
+    drawn = sorted(draft_law(instance).items())
+    laws = [(drafts, verification_law(algorithm, instance, drafts)) for drafts, _ in drawn]
+    required = ["law.lossless", "law.prefix", "law.reference", "law.support"]
+    required.append("draft.joint" if instance.drafts > 1 else "draft.declared")
+    required += ["law.state"] if algorithm.stateful else []
+    return {
+        "id": f"law.{algorithm.name}.{name}",
+        "requirements": sorted(required),
+        "flags": of_law(algorithm, instance, laws),
+        "algorithm": algorithm.name,
+        "instance": name,
+        "drafts": [
+            {
+                "paths": _listed(drafts),
+                "probability": str(probability),
+                "law": [
+                    [*emitted(emission), str(weight), *_left(emission)]
+                    for emission, weight in sorted(law.items(), key=lambda pair: _order(pair[0]))
+                ],
+            }
+            for (drafts, probability), (_, law) in zip(drawn, laws, strict=True)
+        ],
+    }
+
+
+def decision(
+    algorithm: Algorithm, name: str, instance: Instance, drafts: Drafts, runs: Sequence[Run]
+) -> Vector:
+    """Return the vector of an algorithm's runs on one draft."""
+    tokens = "_".join("-".join(map(str, path)) for path in drafts)
+    return {
+        "id": f"decision.{algorithm.name}.{name}.{tokens}",
+        "requirements": ["law.reference", "random.boundary", "random.calls"],
+        "flags": of_decision(algorithm, instance, drafts, runs),
+        "algorithm": algorithm.name,
+        "instance": name,
+        "paths": _listed(drafts),
+        "runs": [
+            {
+                "numbers": [str(number) for number in run.numbers],
+                "asked": [_asked(question) for question in run.asked],
+                "emits": emitted(run.emission),
+            }
+            for run in runs
+        ],
+    }
+
+
+def value(algorithm: Algorithm, name: str, instance: Instance) -> Vector:
+    """Return the vector of an algorithm's E[accepted length] on an instance."""
+    return {
+        "id": f"value.{algorithm.name}.{name}",
+        "requirements": ["length.expected"],
+        "flags": ["length"],
+        "algorithm": algorithm.name,
+        "instance": name,
+        "expected_accepted": str(expected_accepted(emission_law(algorithm, instance))),
+    }
+
+
+def optimum(name: str, instance: Instance) -> Vector:
+    """Return the vector of the certified optima on an instance."""
+    rate = {"acceptance_rate": acceptance_rate(instance).to_json()} if instance.length == 1 else {}
+    return {
+        "id": f"value.{plan.OPTIMUM}.{name}",
+        "requirements": ["length.bounded", "length.optimal"],
+        "flags": ["length"],
+        "instance": name,
+        "optimum": {
+            **rate,
+            "stateless": stateless(instance).to_json(),
+            "stateful": stateful(instance).to_json(),
+        },
+    }
+
+
+def program(algorithm: Algorithm, instance: Instance, drafts: Drafts) -> Program:
+    """Return the algorithm's text on these drafts, which asks a chance.
+
+    Raises `Unsupported` and `WrongShape` as `verification_law` does.
+    """
+    require_fit(algorithm, instance)
+    require_drawable(drafts, instance)
+    tree = FixedTree(drafts, instance)
+    return lambda chance: algorithm.verify(tree, instance, chance)
+
+
+def emitted(emission: Emission) -> list[int]:
+    """Return what is seen of an emission: path, accepted length, next token."""
+    return [emission.path, len(emission.accepted), emission.next_token]
+
+
+# --- the kinds -------------------------------------------------------------------------------
+
+
+def _laws(tier: str) -> Iterator[Vector]:
+    for entry in plan.laws(tier):
+        yield law(entry.algorithm, entry.name, entry.instance)
+
+
+def _decisions(tier: str) -> Iterator[Vector]:
+    for entry in plan.decisions(tier):
+        shapes: set[frozenset[Any]] = set()
+        for drafts in sorted(draft_law(entry.instance)):
+            runs = table(program(entry.algorithm, entry.instance, drafts))
+            shape = frozenset(_shape(run) for run in runs)
+            # A draft on which the same happens as on one before, with other numbers, is no news.
+            if shape not in shapes:
+                yield decision(entry.algorithm, entry.name, entry.instance, drafts, runs)
+            shapes.add(shape)
+
+
+def _values(tier: str) -> Iterator[Vector]:
+    for entry in plan.values(tier):
+        yield value(entry.algorithm, entry.name, entry.instance)
+    for name, instance in plan.optima(tier):
+        yield optimum(name, instance)
+
+
+_KINDS: Mapping[str, Callable[[str], Iterator[Vector]]] = dict(
+    zip(VECTOR_KINDS, (_laws, _decisions, _values, errors.vectors), strict=True)
+)
+
+
+def _shape(run: Run) -> tuple[Any, ...]:
+    """Return what a run has in common with those on other numbers: its answers, and how it ends."""
+    cells = tuple((question.coin, len([*question.cells()])) for question in run.asked)
+    return cells, run.emission.path, len(run.emission.accepted)
+
+
+# --- how things are written ------------------------------------------------------------------
+
+
+def _asked(question: Question) -> list[str]:
+    kind = "coin" if question.coin else "draw"
+    return [kind, *(str(edge) for edge in question.thresholds)]
+
+
+def _left(emission: Emission) -> list[Any]:
+    """Return the modified rows that an emission leaves behind, in a list that is empty for none."""
+    rows = {context_key(z): [str(weight) for weight in row] for z, row in emission.modified}
+    return [rows] if rows else []
+
+
+def _order(emission: Emission) -> tuple[Any, ...]:
+    return (emission.path, len(emission.accepted), emission.next_token, emission.modified)
+
+
+def _listed(drafts: Drafts) -> list[list[int]]:
+    return [list(path) for path in drafts]

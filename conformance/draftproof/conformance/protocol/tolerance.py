@@ -1,0 +1,72 @@
+"""How far from exact a verifier that computes in floats may be. Derived in spec chapter 11."""
+
+from __future__ import annotations
+
+from draftproof.conformance.protocol.adapter import Declaration
+from draftproof.reference.rational import Rational, rational
+
+UNIT_ROUNDOFF = {
+    "float64": rational("1/2") ** 53,
+    "float32": rational("1/2") ** 24,
+    "float16": rational("1/2") ** 11,
+    "bfloat16": rational("1/2") ** 8,
+}
+"""The largest relative error of one operation, by dtype."""
+
+DECISIVE = rational("1/1000")
+"""A larger distance is never called rounding: it is inconclusive at best."""
+
+
+def allowed_distance(
+    declared: Declaration, vocabulary: int, length: int, *, before: int = 0
+) -> Rational:
+    """Return the total variation distance that rounding alone can cause (spec, chapter 11).
+
+    The target's rows are as given, or as so many nested iterations `before` have modified them.
+    """
+    row = vocabulary + 20 if declared.logits else 0
+    for _ in range(before):
+        # A modified row is a normalised excess.
+        _, excess = _of_excess(row, length)
+        row = excess + 2 * vocabulary
+    return _of_emission(row, vocabulary, length) * _unit_of_arithmetic(declared)
+
+
+def allowed_of_text(declared: Declaration, vocabulary: int, horizon: int) -> Rational:
+    """Return what rounding can cause between a pipeline's text and its target's own (chapter 4)."""
+    row = of_processed_row(vocabulary)
+    own = horizon * _of_emission(row, vocabulary, 0)
+    assisted = sum(_of_emission(row, vocabulary, left) for left in range(1, horizon + 1))
+    return (own + assisted) * unit_of(declared)
+
+
+def of_processed_row(vocabulary: int) -> int:
+    """Return the error of an entry after temperature, top-k and top-p, in units (chapter 4)."""
+    return 3 * vocabulary + 101
+
+
+def unit_of(declared: Declaration) -> Rational:
+    """Return the unit in which errors are counted.
+
+    Noise is taken as ideal, which in float32 it is to this unit: nobody is held to more.
+    """
+    return max(UNIT_ROUNDOFF[declared.dtype], UNIT_ROUNDOFF["float32"])
+
+
+def _unit_of_arithmetic(declared: Declaration) -> Rational:
+    """Return the unit in which errors are counted of a verifier that takes rows as they are."""
+    own = UNIT_ROUNDOFF[declared.arithmetic] if declared.arithmetic else unit_of(declared)
+    return min(unit_of(declared), max(own, UNIT_ROUNDOFF["float32"]))
+
+
+def _of_emission(row: int, vocabulary: int, length: int) -> int:
+    """Return the error of what one iteration emits, of rows whose entries have this error."""
+    weight, excess = _of_excess(row, length)
+    position = 3 * excess + 4 * vocabulary + weight + 2
+    return length * position + row + 2 * vocabulary
+
+
+def _of_excess(row: int, length: int) -> tuple[int, int]:
+    """Return the errors of a weight and of an excess, of rows whose entries have this error."""
+    weight = length * (2 * row + 2)
+    return weight, weight + 2 * row + 2

@@ -1,0 +1,72 @@
+"""Tasks: the parts of a campaign, each of which judges some requirements on one case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from hashlib import sha256
+
+from draftproof.conformance.lanes.sample import Course, Standing
+from draftproof.conformance.protocol.adapter import Adapter, Declaration
+from draftproof.conformance.requirements.finding import Finding
+
+
+@dataclass(frozen=True)
+class Terms:
+    """On which terms a task is judged: by which lane, and what chance may cost.
+
+    `seed` is the campaign's; `false_alarm` the probability with which each statistical test may
+    fail a right verifier. `cases` are patterns of the cases that are asked, none for all. `alone`
+    says that samples are drawn one row a call: there they are in doubt.
+    """
+
+    lane: str
+    tier: str
+    seed: int = 0
+    false_alarm: float = 1e-9
+    cases: tuple[str, ...] = ()
+    alone: bool = False
+
+    def seed_of(self, case: str) -> int:
+        """Return the seed of a case: the same for the same campaign, different for every case."""
+        return int.from_bytes(sha256(f"{self.seed}/{case}".encode()).digest()[:7], "big")
+
+
+def is_asked(case: str, patterns: Collection[str]) -> bool:
+    """Return whether patterns ask a case: "generic.*" names some, "!wide.*" leaves some out.
+
+    All are asked that are not left out, if none are named.
+    """
+    left_out = {pattern for pattern in patterns if pattern.startswith("!")}
+    named = {*patterns} - left_out
+    if any(fnmatchcase(case, pattern[1:]) for pattern in left_out):
+        return False
+    return not named or any(fnmatchcase(case, pattern) for pattern in named)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a task is judged by samples that many machines draw.
+
+    They draw shares of the `course`, a sequential test; `findings` says what it came to.
+    """
+
+    course: Course
+    findings: Callable[[Standing], list[Finding]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What decides some requirements on one case, by one of the lanes that can, strongest first.
+
+    `judge` returns a finding for each of the requirements; it raises `OpaqueRandomness`,
+    `TooManyRuns` or `NondeterministicProgram` where the lane of its terms is blind. It can be
+    sent to another process. Where `sampling` is there, samples can judge it in shares.
+    """
+
+    case: str
+    requirements: tuple[str, ...]
+    lanes: tuple[str, ...]
+    judge: Callable[[Adapter, Terms], list[Finding]]
+    sampling: Callable[[Declaration, Terms], Sampling] | None = None

@@ -1,0 +1,1 @@
+"""A campaign: what is judged, in which order, by which processes."""

@@ -1,0 +1,552 @@
+"""A campaign: every requirement, on every case of a tier, for one adapter.
+
+It leaves a record of every step, in an order that depends on nothing but what is judged: the same
+seed gives the same records on one process, on many, or on a cluster; a run that was killed goes on
+behind its last record; and who doubts a record does it again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from itertools import count
+from math import log
+from pathlib import Path
+from secrets import randbits
+from typing import Any
+
+from draftproof.reference.extras import installation
+
+try:
+    import torch
+except ModuleNotFoundError as missing:
+    if missing.name != "torch":
+        raise
+    # Tests that call `certify` import this first of all, and show what is raised.
+    told = f"judging needs PyTorch: {installation('torch')}"
+    raise ModuleNotFoundError(told, name="torch") from None
+
+from draftproof.conformance.cases import batches, cases
+from draftproof.conformance.evidence.decision import Report, report
+from draftproof.conformance.evidence.identity import environment, specification, subject, suite
+from draftproof.conformance.evidence.records import (
+    NOTHING,
+    Evidence,
+    Record,
+    StaleEvidence,
+    differences,
+    found_blind,
+)
+from draftproof.conformance.failure.counterexample import (
+    Progress,
+    counterexample_to_json,
+    explain,
+    explain_batch,
+    silently,
+)
+from draftproof.conformance.failure.search import CASE as SEARCHED
+from draftproof.conformance.failure.search import (
+    SearchUnavailable,
+    failed_instance,
+    require_hypothesis,
+    search,
+    search_findings,
+    search_to_json,
+)
+from draftproof.conformance.lanes import unwatched
+from draftproof.conformance.lanes.observe import BLINDNESS, COMPUTING, RUN, SAMPLE, observe
+from draftproof.conformance.lanes.statistics import Budget
+from draftproof.conformance.protocol.adapter import (
+    Adapter,
+    AdapterLost,
+    Declaration,
+    InvalidAdapter,
+    declaration,
+)
+from draftproof.conformance.protocol.loading import (
+    BUILT_IN,
+    AdapterFailed,
+    FailsEverywhere,
+    load_adapter,
+    name_from,
+)
+from draftproof.conformance.protocol.printable import printable_lines
+from draftproof.conformance.protocol.raising import told_of
+from draftproof.conformance.requirements.finding import (
+    FAIL,
+    PASS,
+    SKIPPED,
+    Finding,
+    findings_from_json,
+    findings_to_json,
+)
+from draftproof.conformance.requirements.laws import LAWS
+from draftproof.conformance.requirements.plan import plan
+from draftproof.conformance.requirements.task import Task, Terms, is_asked
+from draftproof.conformance.run.schedule import Work, files_that_ran, judged
+from draftproof.conformance.run.workers import Over, Workers, WorkersFailed, working
+
+LANES = (*COMPUTING, SAMPLE)
+
+MODES = {"quick": "quick", "standard": "standard", "certify": "full"}
+"""The modes, and the tier of cases that each has. What can be asked, certify does not skip."""
+
+FALSE_ALARM = 1e-9
+"""The probability with which a campaign may fail a right verifier by chance, all tests together."""
+
+
+def _now() -> str:
+    """Return the time, or the one that SOURCE_DATE_EPOCH gives, for files that can be repeated."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    # Eleven digits end in the year 5138.
+    is_time = epoch.isascii() and epoch.isdecimal() and len(epoch) <= 11
+    now = datetime.fromtimestamp(int(epoch), UTC) if is_time else datetime.now(UTC)
+    return now.isoformat(timespec="seconds")
+
+
+UNJUDGED: tuple[type[BaseException], ...] = (
+    AdapterFailed,
+    AdapterLost,
+    InvalidAdapter,
+    SearchUnavailable,
+    WorkersFailed,
+)
+"""What `run` raises where an adapter cannot be judged: that is no verdict."""
+
+
+class UnknownCase(LookupError):
+    """A pattern names no case that is asked of the adapter: a usage error."""
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What is judged, and on which terms.
+
+    `name` leads to the adapter. Every requirement is decided by the strongest of the `lanes` that
+    can see it. Beyond the cases, as many `examples` as are asked for are searched for the rows that
+    hurt most. `known_failures` has the issue of every requirement that is known to fail. `only`
+    names the requirements that are asked, `cases` are patterns of the cases that they are asked on,
+    such as "generic.*", or "!wide.*" for all but these; an empty one stands for all.
+    """
+
+    name: str
+    mode: str = "standard"
+    lanes: Sequence[str] = LANES
+    seed: int = field(default_factory=lambda: randbits(48))
+    false_alarm: float = FALSE_ALARM
+    examples: int = 0
+    known_failures: Mapping[str, str] = field(default_factory=dict)
+    only: Collection[str] = ()
+    cases: Collection[str] = ()
+    created: str = field(default_factory=_now)
+
+    @property
+    def tier(self) -> str:
+        """How many cases there are."""
+        return MODES[self.mode]
+
+
+def certify(name: str, *, jobs: int = 1, progress: Progress = silently, **terms: Any) -> Report:
+    """Judge the adapter of this name on the terms of a `Campaign`, and keep no evidence.
+
+    Raises what `run` raises.
+    """
+    records: list[Record] = []
+    campaign = Campaign(name, **terms)
+    run(campaign, keep=records.append, workers=Workers(jobs=jobs), progress=progress)
+    return report(records)
+
+
+def campaign_of(header: Mapping[str, Any]) -> Campaign:
+    """Return the campaign that left a header."""
+    terms = header["campaign"]
+    return Campaign(
+        header["adapter"]["place"],
+        mode=terms["mode"],
+        lanes=terms["lanes"],
+        seed=terms["seed"],
+        false_alarm=terms["false_alarm"],
+        examples=terms["examples"],
+        known_failures={each["id"]: each["issue"] for each in header["known_failures"]},
+        only=terms["only"],
+        cases=terms.get("cases", ()),
+        created=header["created"],
+    )
+
+
+def declared_in(header: Mapping[str, Any]) -> Declaration:
+    """Return what the adapter declared, of which a header tells."""
+    told = {key: value for key, value in header["adapter"].items() if key != "place"}
+    noise = {name: tuple(form) for name, form in told["noise"].items()}
+    return Declaration(**{**told, "dtypes": tuple(told["dtypes"]), "noise": noise})
+
+
+def run(
+    campaign: Campaign,
+    *,
+    keep: Callable[[Record], None],
+    adapter: Adapter | None = None,
+    known: Evidence = NOTHING,
+    workers: Workers = Workers(),  # noqa: B008  # it is frozen
+    progress: Progress = silently,
+) -> None:
+    """Judge an adapter, and `keep` a record of every step that is not `known` already.
+
+    The `adapter` is loaded by its name, if it is not yet. Raises what `load_adapter` raises,
+    `FailsEverywhere` if the adapter fails on every case, `StaleEvidence` if what is known is of
+    something else, `UnknownCase`, `SearchUnavailable` and `WorkersFailed`.
+    """
+    adapter = adapter or load_adapter(campaign.name)
+    declared = declaration(adapter)
+    work = work_of(campaign, adapter, declared, workers)
+    _require_search(campaign, work.blind)
+
+    def kept(record: Record) -> None:
+        # Errors and environments say what they like; evidence is read on terminals.
+        shown = printable_lines(record)
+        records.append(shown)
+        keep(shown)
+
+    header = _header(campaign, adapter, declared, work.blind, tests_of(work.tasks))
+    opening = printable_lines([header, *_cases(work.tasks)])
+    _require_same(known.records, opening)
+    records = list(known.records)
+    for record in opening[len(records) :]:
+        kept(record)
+    with working(workers) as over:
+        findings = _judged_all(work, records[len(opening) :], kept, over, progress)
+        for times in count():
+            if len(found_blind(records)) == times:
+                if (found := _disagreement(work, records)) is None:
+                    break
+                kept(found)
+            at = found_blind(records)[times]
+            work = _without(work, records[at])
+            findings = _judged_all(work, records[at + 1 :], kept, over, progress)
+        _require_success(findings)
+        last = {record["record"] for record in records}
+        if "sources" not in last:
+            kept(files_that_ran(work, over))
+    if "search" not in last and (sought := _search(campaign, adapter, work, progress)):
+        kept(sought)
+    if "counterexample" not in last:
+        kept(_counterexample(campaign, adapter, records, progress))
+    if "footer" not in last:
+        kept({"record": "footer", "records": len(records) + 1})
+
+
+def work_of(campaign: Campaign, adapter: Adapter, declared: Declaration, workers: Workers) -> Work:
+    """Return what a campaign judges, as workers know it.
+
+    Raises `AdapterFailed` where the adapter's device is not there, and `UnknownCase`.
+    """
+    _require_device(declared)
+    _require_cases(campaign, declared)
+    tasks = tasks_of(campaign, declared)
+    return Work(
+        adapter=adapter,
+        name=None if workers.are_here else name_from(Path.cwd(), campaign.name),
+        declared=declared,
+        tasks=tasks,
+        terms=terms_of(campaign, tasks),
+        blind=_blind(adapter, campaign.lanes),
+        sampled=SAMPLE in campaign.lanes,
+    )
+
+
+def _judged_all(
+    work: Work,
+    known: Sequence[Record],
+    keep: Callable[[Record], None],
+    over: Over,
+    progress: Progress,
+) -> list[Finding]:
+    """Return the findings of all tasks, those first that records `known` of them have."""
+    before = known[: next(iter(found_blind(known)), None)]
+    done = [record for record in before if record["record"] in ("share", "result")]
+    steps = judged(work, known=done, keep=keep, over=over)
+    return [f for found in progress(steps, len(work.tasks), work.declared.name) for f in found]
+
+
+# --- laws against real runs -------------------------------------------------------------------
+
+
+def _without(work: Work, found: Record) -> Work:
+    """Return the work without a lane that was found blind.
+
+    Where it was by calls of one row, samples are drawn so.
+    """
+    alone = work.terms.alone or found.get("alone", False)
+    blind = {**work.blind, found["lane"]: found["reason"]}
+    return replace(work, blind=blind, terms=replace(work.terms, alone=alone))
+
+
+def _disagreement(work: Work, records: Sequence[Record]) -> Record | None:
+    """Return the record of a lane whose laws are not those of real runs, None if all may be."""
+    if records[-1]["record"] != "result":
+        return None  # what comes behind all results was there already: nothing was found
+    since = records[max(found_blind(records), default=0) :]
+    for lane in COMPUTING:
+        counts = [record["unwatched"] for record in since if "unwatched" in record]
+        own = [each for each in counts if each["lane"] == lane]
+        if (found := _disagreeing(work, lane, own, since)) is not None:
+            return {"record": "blind", "lane": lane, **found}
+    return None
+
+
+def _disagreeing(
+    work: Work, lane: str, counts: Sequence[Mapping[str, Any]], records: Sequence[Record]
+) -> Record | None:
+    """Return in what a lane's laws are not those of real runs, None if they may be.
+
+    Few runs show gross faults only: where they are odd, more are made. Rows of one call may differ
+    from a row alone for a reason of the adapter's own, which the requirements on batches tell; if
+    they tell of none, the lane is wrong.
+    """
+    threshold = Budget(work.terms.false_alarm).threshold
+    alone, rows = ([each[kind] for each in counts] for kind in ("alone", "rows"))
+    for times in (*_TIMES, None):
+        if unwatched.evidence(alone) >= threshold:
+            return {"reason": _told(alone), "alone": True}
+        if unwatched.evidence(rows) >= threshold and _are_rows_alike(records):
+            return {"reason": f"in rows of one call {_told(rows)}", "alone": False}
+        odd = max(unwatched.evidence(each) for each in (alone, rows, alone + rows))
+        if odd < _ODD or times is None:
+            return None
+        for task in work.tasks:
+            if lane not in task.lanes:
+                continue
+            seed = work.terms.seed_of(f"{task.case}/real runs {times}")
+            with unwatched.holding(seed, times=times) as held, suppress(*BLINDNESS):
+                task.judge(work.adapter, replace(work.terms, lane=lane))
+            alone.append(held.alone.tolist())
+            rows.append(held.rows.tolist())
+            if unwatched.evidence(alone) >= threshold or sum(map(sum, alone)) > _MOST_ALONE:
+                break
+    return None
+
+
+_ODD = log(20)
+"""The log evidence from which on more real runs are made: laws that are right reach it in a
+campaign in twenty."""
+
+_TIMES = (16, 256, 4096)
+"""So many times as many real runs are made where they are odd, and again if they stay so."""
+
+_MOST_ALONE = 20_000
+"""So many of them are enough: they show what is off by 1/20 of all outcomes."""
+
+
+def _are_rows_alike(records: Sequence[Record]) -> bool:
+    """Return whether it was judged that rows of a batch have the laws of each alone."""
+    found = [f for record in records for f in findings_from_json(record.get("findings", ()))]
+    verdicts = {each.verdict for each in found if each.requirement == "batch.invariant"}
+    return PASS in verdicts and verdicts <= {PASS, SKIPPED}
+
+
+def _told(counts: Sequence[Sequence[int]]) -> str:
+    together = [sum(each) for each in zip(*counts, strict=True)]
+    return (
+        f"its laws are not those of {sum(together)} real runs: outcomes are off by "
+        f"{unwatched.off_by(together):.2g} in total variation, and {together[-1]} are impossible "
+        f"by these laws (log evidence {unwatched.evidence(counts):.1f})"
+    )
+
+
+def _header(
+    campaign: Campaign,
+    adapter: Adapter,
+    declared: Declaration,
+    blind: Mapping[str, str],
+    tests: int,
+) -> Record:
+    return {
+        "record": "header",
+        "format": 1,
+        "created": campaign.created,
+        "subject": subject(adapter, declared),
+        "specification": specification(),
+        "suite": suite(),
+        "environment": environment(),
+        "campaign": {
+            "mode": campaign.mode,
+            "tier": campaign.tier,
+            "lanes": list(campaign.lanes),
+            "blind": dict(blind),
+            "seed": campaign.seed,
+            "false_alarm": campaign.false_alarm,
+            "tests": tests,
+            "examples": campaign.examples,
+            "only": sorted(campaign.only),
+            **(_asked(campaign, declared) if campaign.cases else {}),
+        },
+        "adapter": {
+            **vars(declared),
+            "dtypes": list(declared.dtypes),
+            "noise": {name: list(form) for name, form in declared.noise.items()},
+            "undefined": dict(declared.undefined),
+            "place": BUILT_IN.get(campaign.name, campaign.name),
+        },
+        "known_failures": [
+            {"id": identity, "issue": issue}
+            for identity, issue in sorted(campaign.known_failures.items())
+        ],
+    }
+
+
+def _asked(campaign: Campaign, declared: Declaration) -> dict[str, Any]:
+    """Return which cases are asked, and among how many."""
+    every = tasks_of(replace(campaign, cases=()), declared)
+    return {"cases": sorted(campaign.cases), "planned": len({task.case for task in every})}
+
+
+def _cases(tasks: Sequence[Task]) -> Iterator[Record]:
+    for index, task in enumerate(tasks):
+        yield {
+            "record": "case",
+            "task": index,
+            "case": task.case,
+            "requirements": list(task.requirements),
+            "lanes": list(task.lanes),
+        }
+
+
+def _require_same(known: Sequence[Record], opening: Sequence[Record]) -> None:
+    """Refuse to go on with evidence of something else."""
+    for then, now in zip(known, opening, strict=False):
+        for where, was, is_now in differences(then, now):
+            raise StaleEvidence(
+                f"the evidence is of another campaign: {where} was {was}, and is {is_now} now; "
+                f"start anew without --resume"
+            )
+
+
+def tasks_of(campaign: Campaign, declared: Declaration) -> list[Task]:
+    """Return what is judged, by those of its lanes that are wanted; single runs always are."""
+    wanted = (*campaign.lanes, RUN)
+    return [
+        replace(task, lanes=tuple(lane for lane in task.lanes if lane in wanted))
+        for task in plan(declared, campaign.tier)
+        if not campaign.only or not set(campaign.only).isdisjoint(task.requirements)
+        if is_asked(task.case, campaign.cases)
+    ]
+
+
+def terms_of(campaign: Campaign, tasks: Sequence[Task]) -> Terms:
+    """Return the terms of a campaign, which leave the lane open."""
+    each = campaign.false_alarm / tests_of(tasks)
+    return Terms("", campaign.tier, campaign.seed, each, tuple(sorted(campaign.cases)))
+
+
+def tests_of(tasks: Sequence[Task]) -> int:
+    """Return among how many tests the budget of false alarms is split.
+
+    Whatever decides it in the end, every requirement of every task has its share, and each lane
+    that computes laws has two for its own tests against real runs: calls of one row, and rows of
+    one call.
+    """
+    return 2 * len(COMPUTING) + sum(len(task.requirements) for task in tasks)
+
+
+# --- before and after the cases ---------------------------------------------------------------
+
+
+def _blind(adapter: Adapter, lanes: Sequence[str]) -> dict[str, str]:
+    """Return the lanes that cannot see the adapter on the smallest case, each with the reason."""
+    blind = {}
+    for lane in COMPUTING:
+        if lane in lanes:
+            try:
+                observe(adapter, cases("quick")[0], lane=lane)
+            except BLINDNESS as error:
+                blind[lane] = told_of(error)
+    return blind
+
+
+def _require_cases(campaign: Campaign, declared: Declaration) -> None:
+    """Raise `UnknownCase` for a pattern that names none of the cases of the mode."""
+    known = {task.case for task in plan(declared, campaign.tier)} if campaign.cases else {}
+    for pattern in campaign.cases:
+        if not any(is_asked(case, (pattern.removeprefix("!"),)) for case in known):
+            near = get_close_matches(pattern.removeprefix("!"), known, n=1)
+            meant = f"did you mean {near[0]}?" if near else "`draftproof list` names those of laws"
+            raise UnknownCase(
+                f"mode {campaign.mode} asks no case {pattern!r} of {campaign.name}; {meant}"
+            )
+
+
+def _require_device(declared: Declaration) -> None:
+    try:
+        torch.empty(0, device=declared.device)
+    except Exception as error:
+        raise AdapterFailed(
+            f"its device {declared.device!r} is not there: {told_of(error)}"
+        ) from error
+
+
+def _require_success(findings: Iterable[Finding]) -> None:
+    """Raise `FailsEverywhere` if no case ever ended in an emission."""
+    prefixes = [finding for finding in findings if finding.requirement == "law.prefix"]
+    if prefixes and all(finding.distance == 1 for finding in prefixes):
+        raise FailsEverywhere(f"it fails on every case: it {prefixes[0].detail}")
+
+
+def _computing(campaign: Campaign, blind: Mapping[str, str]) -> list[str]:
+    """Return the lanes that may compute laws, and see the adapter."""
+    return [lane for lane in COMPUTING if lane in campaign.lanes and lane not in blind]
+
+
+def _require_search(campaign: Campaign, blind: Mapping[str, str]) -> None:
+    """Raise `SearchUnavailable` before hours of judging, not behind them."""
+    if campaign.examples and _computing(campaign, blind):
+        require_hypothesis()
+
+
+def _search(campaign: Campaign, adapter: Adapter, work: Work, progress: Progress) -> Record | None:
+    """Return what a search came to; None where none was asked for, or no lane computes laws."""
+    computing = _computing(campaign, work.blind)
+    if not campaign.examples or not computing:
+        return None
+    seed = work.terms.seed_of(SEARCHED)
+    try:
+        found = search(
+            adapter, examples=campaign.examples, seed=seed, lanes=computing, progress=progress
+        )
+    except BLINDNESS:
+        # The cases have said so already.
+        return None
+    return {
+        "record": "search",
+        "search": search_to_json(found),
+        "findings": findings_to_json(search_findings(found)),
+    }
+
+
+def _counterexample(
+    campaign: Campaign, adapter: Adapter, records: Sequence[Record], progress: Progress
+) -> Record:
+    """Return the smallest counterexample found to the first requirement that fails on a law."""
+    nothing: Record = {"record": "counterexample", "counterexample": None}
+    decided = report([*records, nothing])
+    if decided.verdict != FAIL:
+        return nothing
+    for decision in decided.decisions:
+        worst, identity = decision.worst, decision.requirement.id
+        if decision.verdict != FAIL or worst.lane not in COMPUTING:
+            continue
+        if identity in LAWS:
+            if decided.search is not None and worst.case == SEARCHED:
+                failed = failed_instance(decided.search, identity)
+            else:
+                failed = next(c.instance for c in cases(campaign.tier) if c.id == worst.case)
+            found = explain(adapter, identity, failed, lane=worst.lane, progress=progress)
+            return {**nothing, "counterexample": counterexample_to_json(found)}
+        if identity == "batch.invariant":
+            batch = next(b for b in batches(campaign.tier) if b.id == worst.case)
+            several = explain_batch(adapter, batch, lane=worst.lane, progress=progress)
+            return {**nothing, "counterexample": counterexample_to_json(several)}
+    return nothing
