@@ -25,7 +25,7 @@ from draftproof.conformance.run.campaign import Campaign, run
 from draftproof.reference.extras import installation
 from draftproof.spec import MalformedDocument, validate
 
-RIGHT = Path(__file__).parent / "meta" / "right.py"
+RIGHT = Path(__file__).parents[1] / "meta" / "right.py"
 WRONG = "draftproof.conformance.museum.mutants.token:BonusFromDraft"
 
 

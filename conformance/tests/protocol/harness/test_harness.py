@@ -59,7 +59,7 @@ from draftproof.conformance.run import campaign
 from draftproof.reference.drafting import draft_law
 from draftproof.spec import MalformedDocument, chapters, validate
 
-MINIATURE = Path(__file__).parent / "harnesses" / "miniature.py"
+MINIATURE = Path(__file__).with_name("miniature.py")
 
 
 def command(name: str, *arguments: str) -> str:

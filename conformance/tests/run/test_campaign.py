@@ -22,7 +22,7 @@ from draftproof.conformance.protocol.loading import AdapterFailed
 from draftproof.conformance.requirements.task import is_asked
 from draftproof.conformance.run.campaign import Campaign, UnknownCase, campaign_of, run
 
-RIGHT = Path(__file__).parent / "meta" / "right.py"
+RIGHT = Path(__file__).parents[1] / "meta" / "right.py"
 
 SOURCE = f"""{RIGHT.read_text(encoding="utf-8")}
 

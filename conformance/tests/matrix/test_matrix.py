@@ -28,7 +28,7 @@ from draftproof.conformance.report.matrix import markdown
 from draftproof.reference.extras import installation
 from draftproof.spec import validate
 
-RIGHT = Path(__file__).parent / "meta" / "right.py"
+RIGHT = Path(__file__).parents[1] / "meta" / "right.py"
 
 ADAPTERS = f"""{RIGHT.read_text(encoding="utf-8")}
 

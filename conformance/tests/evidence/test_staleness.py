@@ -14,7 +14,7 @@ from draftproof.conformance.evidence.staleness import CURRENT, STALE, UNKNOWN, s
 from draftproof.conformance.protocol.adapter import declaration
 from draftproof.conformance.protocol.loading import BUILT_IN, load_adapter
 
-RIGHT = Path(__file__).parent / "meta" / "right.py"
+RIGHT = Path(__file__).parents[1] / "meta" / "right.py"
 OTHER = {"version": "0.0.1", "sha256": "0" * 64}
 
 

@@ -23,7 +23,7 @@ from draftproof.conformance.run.rerun import Repetition, recounted, repeat
 from draftproof.reference.model import Instance, Model, instance_to_json
 from draftproof.reference.rational import rational
 
-RIGHT = Path(__file__).parent / "meta" / "right.py"
+RIGHT = Path(__file__).parents[1] / "meta" / "right.py"
 WRONG = "draftproof.conformance.museum.mutants.token:BonusFromDraft"
 QUICK: dict[str, Any] = {"mode": "quick", "seed": 3}
 

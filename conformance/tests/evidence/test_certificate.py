@@ -32,7 +32,7 @@ from draftproof.conformance.protocol.loading import source_digest
 from draftproof.conformance.run.campaign import Campaign, run
 from draftproof.spec import MalformedDocument, requirements, validate
 
-META = Path(__file__).parent / "meta"
+META = Path(__file__).parents[1] / "meta"
 RIGHT = "draftproof.conformance.museum.mutants.verifiers:Checked"
 BONUS = "draftproof.conformance.museum.mutants.token:BonusFromDraft"
 NOON = "2026-01-01T12:00:00+00:00"

@@ -20,7 +20,7 @@ from click.testing import CliRunner, Result
 from draftproof.conformance.cli import cli
 from draftproof.conformance.run import campaign
 
-RIGHT = Path(__file__).parent / "meta" / "right.py"
+RIGHT = Path(__file__).parents[1] / "meta" / "right.py"
 
 SOURCE = f"""{RIGHT.read_text(encoding="utf-8")}
 

@@ -26,7 +26,7 @@ from draftproof.reference.extras import installation
 
 needs_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="needs distributed")
 
-RIGHT = Path(__file__).parent / "meta" / "right.py"
+RIGHT = Path(__file__).parents[1] / "meta" / "right.py"
 
 SOURCE = f"""{RIGHT.read_text(encoding="utf-8")}
 import os

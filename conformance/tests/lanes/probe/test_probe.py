@@ -45,7 +45,7 @@ from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
 from draftproof.reference.rational import Rational, rational
 
-META = Path(__file__).parent.parent / "meta"
+META = Path(__file__).parents[2] / "meta"
 INSTANCES = {case.id: case.instance for case in cases("standard")}
 UNIT = rational("1/2") ** 24
 
