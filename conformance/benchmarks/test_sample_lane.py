@@ -5,8 +5,8 @@ from functools import partial
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from draftproof.conformance.cases.rows import instance
-from draftproof.conformance.lanes.sample import Effort, sample
 from draftproof.conformance.protocol.loading import load_adapter
+from draftproof.conformance.requirements.sampled import Effort, sample
 
 EMISSIONS_PER_SECOND = 1e6
 VOCABULARY, LENGTH = 8, 3

@@ -19,6 +19,12 @@ MAY_IMPORT = {
     "adapters": ("draftproof.adapters", "draftproof.conformance.adapter"),
 }
 
+# The rooms of conformance, each of which imports what stands before it, and nothing behind.
+ORDER = (
+    *("protocol", "cases", "lanes", "requirements", "evidence", "failure", "run"),
+    *("museum", "report", "matrix", "cli", "pytest_plugin"),
+)
+
 
 def imported(file: Path) -> Iterator[str]:
     """Yield everything of ours that a file imports, as `package.module.name`."""
@@ -45,6 +51,23 @@ def test_imports_run_one_way(room: str) -> None:
         for name in imported(file):
             allowed = any(within(name, package) for package in MAY_IMPORT[room])
             assert allowed, f"{file.relative_to(HOUSE)} imports {name}"
+
+
+@pytest.mark.parametrize("room", ORDER)
+def test_rooms_of_conformance_know_nothing_of_those_above(room: str) -> None:
+    house = HOUSE / "conformance" / "draftproof" / "conformance"
+    files = [*(house / room).rglob("*.py")] or [house / f"{room}.py"]
+    above = [f"draftproof.conformance.{each}" for each in ORDER[ORDER.index(room) + 1 :]]
+    for file in files:
+        wrong = [name for name in imported(file) for each in above if within(name, each)]
+        assert not wrong, f"{file.relative_to(HOUSE)} imports {wrong[0]}"
+
+
+def test_every_module_of_conformance_is_in_a_room() -> None:
+    house = HOUSE / "conformance" / "draftproof" / "conformance"
+    there = {each.stem for each in house.iterdir() if each.suffix == ".py" or each.is_dir()}
+    doors = {"adapter", "reference_adapter", "campaign", "templates", "__init__", "__pycache__"}
+    assert there - doors == set(ORDER)
 
 
 def test_the_reference_needs_no_torch() -> None:

@@ -12,12 +12,12 @@ import pytest
 from draftproof.conformance.cases import cases
 from draftproof.conformance.cli import EXIT_CODES
 from draftproof.conformance.lanes.observe import SAMPLE
-from draftproof.conformance.lanes.sample import EFFORTS
 from draftproof.conformance.protocol.adapter import DTYPES, declaration
 from draftproof.conformance.protocol.loading import load_adapter
 from draftproof.conformance.requirements.finding import SKIPPED
 from draftproof.conformance.requirements.laws import judge_case
 from draftproof.conformance.requirements.plan import plan
+from draftproof.conformance.requirements.sampled import EFFORTS
 from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.conformance.run.campaign import MODES
 from draftproof.reference.claims import CLAIMS

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from draftproof.conformance.cli import cli
-from draftproof.conformance.lanes.sample import Course
+from draftproof.conformance.requirements.sampled import Course
 from draftproof.conformance.run.campaign import Campaign, UnknownCase
 from draftproof.conformance.run.forecast import _halves, forecast
 from draftproof.spec import validate

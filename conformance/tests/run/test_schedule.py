@@ -18,17 +18,17 @@ from draftproof.conformance.evidence.records import (
     StaleEvidence,
 )
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.lanes.sample import (
+from draftproof.conformance.lanes.statistics import Budget
+from draftproof.conformance.protocol.adapter import Declaration, Request, Result, declaration
+from draftproof.conformance.protocol.loading import load_adapter
+from draftproof.conformance.requirements.finding import Finding
+from draftproof.conformance.requirements.sampled import (
     TESTS,
     Course,
     Effort,
     Standing,
     outcome,
 )
-from draftproof.conformance.lanes.statistics import Budget
-from draftproof.conformance.protocol.adapter import Declaration, Request, Result, declaration
-from draftproof.conformance.protocol.loading import load_adapter
-from draftproof.conformance.requirements.finding import Finding
 from draftproof.conformance.requirements.task import Sampling, Task, Terms
 from draftproof.conformance.run.schedule import Work, judged, recount
 from draftproof.conformance.run.workers import WorkerLost, WorkersFailed

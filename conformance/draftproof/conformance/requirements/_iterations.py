@@ -28,7 +28,6 @@ from draftproof.conformance.lanes.exchange import (
     with_noise,
 )
 from draftproof.conformance.lanes.observe import EXACT, PROBE, SAMPLE, as_observed
-from draftproof.conformance.lanes.sample import EFFORTS
 from draftproof.conformance.lanes.unwatched import fresh_generator
 from draftproof.conformance.protocol.adapter import (
     Adapter,
@@ -51,6 +50,7 @@ from draftproof.conformance.requirements.finding import (
     verdict_of,
 )
 from draftproof.conformance.requirements.laws import fits
+from draftproof.conformance.requirements.sampled import EFFORTS
 from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import Drafts, draft_law
 from draftproof.reference.law import Law

@@ -48,7 +48,6 @@ from draftproof.conformance.lanes.observe import (
     joint_laws,
     observe_batch,
 )
-from draftproof.conformance.lanes.sample import finding, sample_pairs
 from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.protocol.adapter import (
     Adapter,
@@ -68,6 +67,7 @@ from draftproof.conformance.requirements.finding import (
     verdict_of,
 )
 from draftproof.conformance.requirements.laws import fits
+from draftproof.conformance.requirements.sampled import finding, sample_pairs
 from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.emission import Emission

@@ -24,17 +24,6 @@ from draftproof.conformance.lanes.observe import (
     observe,
     observe_together,
 )
-from draftproof.conformance.lanes.sample import (
-    EFFORTS,
-    TESTS,
-    Course,
-    Standing,
-    finding,
-    followed,
-    observed_lengths,
-    observed_text,
-    outcome,
-)
 from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.lanes.unwatched import holding_nothing
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
@@ -47,6 +36,17 @@ from draftproof.conformance.requirements.finding import (
     Lengths,
     TextWeight,
     verdict_of,
+)
+from draftproof.conformance.requirements.sampled import (
+    EFFORTS,
+    TESTS,
+    Course,
+    Standing,
+    finding,
+    followed,
+    observed_lengths,
+    observed_text,
+    outcome,
 )
 from draftproof.conformance.requirements.task import Sampling, Task, Terms, is_asked
 from draftproof.reference.drafting import Drafts

@@ -33,7 +33,6 @@ from draftproof.conformance.lanes.observe import (
     Observation,
     joint_laws,
 )
-from draftproof.conformance.lanes.sample import TESTS, Effort, finding, sample
 from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.protocol.adapter import (
     Adapter,
@@ -47,6 +46,7 @@ from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements.batches import emitted, largest_share, padded_vocabulary
 from draftproof.conformance.requirements.finding import FAIL, Finding, verdict_of
 from draftproof.conformance.requirements.laws import as_reference, lossless
+from draftproof.conformance.requirements.sampled import TESTS, Effort, finding, sample
 from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.model import Instance, Model, Path, Row

@@ -25,7 +25,6 @@ from draftproof.conformance.lanes.exchange import (
     with_noise,
 )
 from draftproof.conformance.lanes.observe import EXACT, PROBE, RUN, SAMPLE
-from draftproof.conformance.lanes.sample import finding, sample_pairs
 from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
 from draftproof.conformance.protocol.tolerance import allowed_distance
@@ -39,6 +38,7 @@ from draftproof.conformance.requirements._programs import (
     told,
 )
 from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Finding, verdict_of
+from draftproof.conformance.requirements.sampled import finding, sample_pairs
 from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.errors import Unsupported

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import sha256
 
-from draftproof.conformance.lanes.sample import Course, Standing
 from draftproof.conformance.protocol.adapter import Adapter, Declaration
 from draftproof.conformance.requirements.finding import Finding
+from draftproof.conformance.requirements.sampled import Course, Standing
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from time import monotonic
 
-from draftproof.conformance.lanes.sample import drawn
 from draftproof.conformance.protocol.adapter import Adapter, declaration
 from draftproof.conformance.protocol.loading import load_adapter
+from draftproof.conformance.requirements.sampled import drawn
 from draftproof.conformance.run.campaign import Campaign, work_of
 from draftproof.conformance.run.schedule import Work, judged
 from draftproof.conformance.run.workers import Over, Workers, working

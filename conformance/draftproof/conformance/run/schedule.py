@@ -28,7 +28,7 @@ from draftproof.conformance.evidence.records import (
 from draftproof.conformance.evidence.sources import Source, sources
 from draftproof.conformance.lanes.observe import BLINDNESS, SAMPLE, Known, knowing
 from draftproof.conformance.lanes.probe._interpreted import patched_once
-from draftproof.conformance.lanes.sample import Course, Look, Standing, after, drawn, started
+from draftproof.conformance.lanes.sample import Look
 from draftproof.conformance.lanes.unwatched import Held, holding
 from draftproof.conformance.protocol.adapter import Adapter, Declaration
 from draftproof.conformance.protocol.loading import load_adapter, source_digest
@@ -41,6 +41,13 @@ from draftproof.conformance.requirements.finding import (
     findings_to_json,
 )
 from draftproof.conformance.requirements.laws import fits
+from draftproof.conformance.requirements.sampled import (
+    Course,
+    Standing,
+    after,
+    drawn,
+    started,
+)
 from draftproof.conformance.requirements.task import Sampling, Task, Terms, is_asked
 from draftproof.conformance.run.workers import Over, WorkerLost, WorkersFailed, keep_apart
 

@@ -14,9 +14,7 @@ import torch
 from torch import Tensor
 
 from draftproof.conformance.cases import cases
-from draftproof.conformance.lanes import sample as lane
 from draftproof.conformance.lanes.exchange import as_given
-from draftproof.conformance.lanes.sample import EFFORTS, Effort, sample, sample_pairs
 from draftproof.conformance.lanes.statistics import (
     Budget,
     mean_outlook,
@@ -29,6 +27,8 @@ from draftproof.conformance.museum.mutants.stateful import GreedyBlockWithCapped
 from draftproof.conformance.museum.mutants.verifiers import GreedyBlock
 from draftproof.conformance.protocol.adapter import Request, Result, declaration
 from draftproof.conformance.protocol.loading import load_adapter
+from draftproof.conformance.requirements import _bets
+from draftproof.conformance.requirements.sampled import EFFORTS, Effort, sample, sample_pairs
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.errors import Unsupported
 from draftproof.reference.model import Instance, Model
@@ -60,7 +60,7 @@ def instance(case: str) -> Instance:
     return next(each.instance for each in cases("standard") if each.id == case)
 
 
-def verdicts(tested: dict[str, lane.Tested]) -> set[str]:
+def verdicts(tested: dict[str, _bets.Tested]) -> set[str]:
     return {found.verdict for found in tested.values()}
 
 
@@ -396,11 +396,11 @@ def test_an_algorithm_that_does_not_take_the_drafts_is_judged_by_its_text() -> N
 def test_a_length_above_the_optimum_is_the_first_to_be_seen() -> None:
     """As computed for a verifier that accepts everything one and a half times too often."""
     where = instance("generic.v3.l2")
-    asked = lane._asked(where, "token", 1e-5)
+    asked = _bets.asked_of(where, "token", 1e-5)
     cells, emission, optimum = asked.cells, asked.emission, asked.optimum
     assert emission is not None
     assert optimum is not None
-    emitted = lane._emission_law(cells, ALGORITHMS["token"])
+    emitted = _bets.emission_law_of(cells, ALGORITHMS["token"])
     full = cells.accepted == where.length
     emitted[full] *= 1.5
     emitted[~full] *= (1 - emitted[full].sum()) / emitted[~full].sum()
