@@ -14,7 +14,7 @@ import torch
 from draftproof.conformance.protocol.adapter import Request
 from draftproof.conformance.protocol.harness import HarnessError
 from draftproof.conformance.protocol.loading import load_adapter
-from draftproof.conformance.run.campaign import certify
+from draftproof.conformance.run.certify import certify
 
 EXAMPLES = Path(__file__).parents[1] / "harnesses"
 

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from draftproof.conformance.evidence.decision import Decision, Report
+    from draftproof.conformance.evidence.certificate import Certificate
+    from draftproof.conformance.evidence.decision import Decision
     from draftproof.conformance.requirements.task import Task
     from draftproof.conformance.run.campaign import Campaign
 
@@ -98,7 +99,7 @@ class _Plan:
 
 
 _PLAN = pytest.StashKey[_Plan]()
-_REPORTS = pytest.StashKey[dict[tuple[str, ...], "Report | str"]]()
+_REPORTS = pytest.StashKey[dict[tuple[str, ...], "Certificate | str"]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -332,7 +333,7 @@ class RequirementItem(pytest.Item):
         self.user_properties += _properties(decision)
         self._conclude(plan, report, decision)
 
-    def _conclude(self, plan: _Plan, report: Report, decision: Decision) -> None:
+    def _conclude(self, plan: _Plan, report: Certificate, decision: Decision) -> None:
         """Fail, skip, warn or pass."""
         from draftproof.conformance.evidence.decision import overall
         from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED
@@ -356,7 +357,7 @@ class RequirementItem(pytest.Item):
             pytest.fail(told, pytrace=False)
 
 
-def _report(config: pytest.Config, plan: _Plan, asked: _Asked) -> Report | str:
+def _report(config: pytest.Config, plan: _Plan, asked: _Asked) -> Certificate | str:
     """Return the report on what is judged together with a requirement, or why there is none."""
     reports = config.stash.setdefault(_REPORTS, {})
     key = (asked.label, *asked.together)
@@ -365,13 +366,14 @@ def _report(config: pytest.Config, plan: _Plan, asked: _Asked) -> Report | str:
     return reports[key]
 
 
-def _judged(plan: _Plan, asked: _Asked) -> Report | str:
+def _judged(plan: _Plan, asked: _Asked) -> Certificate | str:
     # A warning must not become an outcome of the verifier: here the user's filters, which may make
     # it an error, do not hold.
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         from draftproof.conformance.protocol.loading import UnknownAdapter
-        from draftproof.conformance.run.campaign import UNJUDGED, certify
+        from draftproof.conformance.run.campaign import UNJUDGED
+        from draftproof.conformance.run.certify import certify
 
         try:
             return certify(
@@ -399,7 +401,7 @@ def _properties(decision: Decision) -> Iterator[tuple[str, str | float]]:
     yield "runs", decision.runs
 
 
-def _told(plan: _Plan, report: Report, decision: Decision) -> str:
+def _told(plan: _Plan, report: Certificate, decision: Decision) -> str:
     """Return in words what a requirement came to: first in a line, then with all that is known."""
     from draftproof.conformance.report import words
     from draftproof.conformance.requirements.finding import FAIL, finding_to_json

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from draftproof.conformance.evidence.decision import Report
+from draftproof.conformance.evidence.certificate import Certificate
 from draftproof.conformance.museum.kill_matrix import kill_matrix
 from draftproof.conformance.museum.mutants import EXHIBITS, texts, verifiers
 from draftproof.conformance.museum.mutants.drafting import Drafting, DraftingSeveral
@@ -20,7 +20,7 @@ from draftproof.conformance.museum.mutants.pipelines import Writing
 from draftproof.conformance.museum.mutants.trees import Tree
 from draftproof.conformance.protocol.loading import load_adapter
 from draftproof.conformance.report import html
-from draftproof.conformance.run.campaign import certify
+from draftproof.conformance.run.certify import certify
 from draftproof.reference.rational import rational
 
 RIGHT = Path(__file__).parent / "right.py"
@@ -65,7 +65,7 @@ def silent(steps: Iterable[Any], count: int, title: str) -> Iterable[Any]:
     return steps
 
 
-def missed(report: Report, *levels: str) -> dict[str, str]:
+def missed(report: Certificate, *levels: str) -> dict[str, str]:
     return {
         decision.requirement.id: f"{decision.verdict} on {decision.worst.case}"
         for decision in report.decisions

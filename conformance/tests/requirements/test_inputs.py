@@ -21,7 +21,7 @@ from draftproof.conformance.requirements.inputs import (
     observe_inputs,
 )
 from draftproof.conformance.requirements.task import Terms
-from draftproof.conformance.run.campaign import certify
+from draftproof.conformance.run.certify import certify
 
 HERE = Path(__file__)
 

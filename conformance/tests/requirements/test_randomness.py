@@ -27,7 +27,7 @@ from draftproof.conformance.protocol.adapter import (
 from draftproof.conformance.requirements import randomness
 from draftproof.conformance.requirements.finding import Finding
 from draftproof.conformance.requirements.task import Task, Terms
-from draftproof.conformance.run.campaign import certify
+from draftproof.conformance.run.certify import certify
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.verifiers import ALGORITHMS, verification_law
 from draftproof.spec import requirements

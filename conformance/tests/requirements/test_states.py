@@ -18,7 +18,7 @@ from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements.finding import FAIL, PASS, Finding
 from draftproof.conformance.requirements.states import tasks
 from draftproof.conformance.requirements.task import Terms
-from draftproof.conformance.run.campaign import certify
+from draftproof.conformance.run.certify import certify
 from draftproof.reference.rational import rational
 
 # Coins are compared with the nearest float64, 2^-54 away, some 30 of them on a path of a run.

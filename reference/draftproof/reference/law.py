@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from draftproof.reference.errors import NotADistribution
-from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
+from draftproof.reference.rational import ONE, ZERO, Rational, rational, shown, total
 
 Outcome = TypeVar("Outcome")
 Image = TypeVar("Image")
@@ -38,6 +38,9 @@ class Law(Generic[Outcome]):
     def certain(cls, outcome: Outcome) -> Law[Outcome]:
         """Return the law of one sure outcome."""
         return cls({outcome: ONE})
+
+    def __repr__(self) -> str:
+        return f"Law({shown(self.weights)})"
 
     def __getitem__(self, outcome: Outcome) -> Rational:
         return self.weights.get(outcome, ZERO)

@@ -20,7 +20,7 @@ from draftproof.reference.errors import (
     WrongShape,
 )
 from draftproof.reference.law import Law
-from draftproof.reference.rational import ONE, Rational, rationals, total
+from draftproof.reference.rational import ONE, Rational, rationals, readable, total
 
 MOST_OUTCOMES = 10_000
 """The largest vocabulary of an instance in a file."""
@@ -44,6 +44,8 @@ class Model:
     one counts: a stateful verifier leaves such rows behind. Raises `WrongShape`,
     `NotRational`, `NotADistribution` or `TokenOutOfRange`, naming the context.
     """
+
+    __repr__ = readable
 
     name: str
     vocabulary: int
@@ -170,6 +172,8 @@ class Instance:
     L tokens that the draft or the target can write, the draft's at every context of fewer than
     L tokens that the draft can write.
     """
+
+    __repr__ = readable
 
     target: Model
     draft: Model

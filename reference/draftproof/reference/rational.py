@@ -8,7 +8,8 @@ name instead of being converted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -104,3 +105,21 @@ def _parsed(text: str) -> Fraction:
     except (ValueError, ZeroDivisionError):
         pass
     raise NotRational(f'expected a rational number such as "11/9", got the string {text!r}')
+
+
+def readable(self: Any) -> str:
+    """Return a dataclass by its fields, rationals as 1/9: for `__repr__`."""
+    parts = (f"{each.name}={shown(getattr(self, each.name))}" for each in fields(self) if each.repr)
+    return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def shown(value: Any) -> str:
+    """Return a value as `repr` does, but rationals as 1/9."""
+    if isinstance(value, Rational):
+        return str(value)
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{shown(k)}: {shown(v)}' for k, v in value.items())}}}"
+    if type(value) is tuple:
+        inside = ", ".join(map(shown, value))
+        return f"({inside},)" if len(value) == 1 else f"({inside})"
+    return repr(value)

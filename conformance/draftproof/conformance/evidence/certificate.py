@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Container, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import chain, count
 from pathlib import Path
@@ -26,6 +26,7 @@ from draftproof.conformance.evidence.records import (
     bytes_of,
     canonical,
     read_finished,
+    written,
 )
 from draftproof.conformance.evidence.whole_file import write_whole
 from draftproof.conformance.requirements.finding import (
@@ -61,6 +62,56 @@ LIMITS = (
     "inputs, the "
     "model's own numerics, the generator of random numbers, or the engine around the verifier."
 )
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a campaign found, and the records that it follows from."""
+
+    report: Report
+    records: tuple[Record, ...]
+
+    def __repr__(self) -> str:
+        told = Counter(decision.verdict for decision in self.decisions)
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in told.most_common())
+        name, mode = self.report.header["adapter"]["name"], self.report.header["campaign"]["mode"]
+        return f"<Certificate: {name} {CONCLUSIONS[_verdict(self.report)]} ({mode}): {counts}>"
+
+    @property
+    def verdict(self) -> str:
+        """That of all MUST requirements together: "pass", "fail", "inconclusive" or "error"."""
+        return self.report.verdict
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """What each requirement came to over all cases."""
+        return self.report.decisions
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What each requirement came to on each case that was measured."""
+        found = chain.from_iterable(decision.findings for decision in self.decisions)
+        return tuple(each for each in found if each.distance is not None)
+
+    @property
+    def counterexample(self) -> Mapping[str, Any] | None:
+        """The smallest failure that was found, as certificates have it."""
+        return self.report.counterexample
+
+    def write(self, folder: Path | str) -> Path:
+        """Write the certificate and its evidence; return where the certificate is.
+
+        Each file appears whole or not at all. Raises `OSError`.
+        """
+        path = place_for(self.report.header["adapter"]["name"], Path(folder))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        evidence = path.with_suffix(".jsonl")
+        with written(evidence) as sink:
+            for record in self.records:
+                sink.keep(record)
+        finished, digest = read_finished(evidence)
+        write(statement(finished.records, evidence=evidence.name, digest=digest), path)
+        return path
 
 
 def statement(records: Sequence[Record], *, evidence: str, digest: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from draftproof.conformance.protocol.tolerance import DECISIVE
 from draftproof.reference.model import Path
-from draftproof.reference.rational import Rational, exactly
+from draftproof.reference.rational import Rational, exactly, readable
 
 PASS, FAIL, INCONCLUSIVE, SKIPPED, ERROR = "pass", "fail", "inconclusive", "skipped", "error"
 """The verdicts. Inconclusive never certifies; a skip carries its reason."""
@@ -76,6 +76,8 @@ class Finding:
     requirement asks nothing of this adapter, by what it declares. `lengths` and `law` show what a
     length or a law looked like.
     """
+
+    __repr__ = readable
 
     requirement: str
     case: str

@@ -31,7 +31,7 @@ except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(told, name="torch") from None
 
 from draftproof.conformance.cases import batches, cases
-from draftproof.conformance.evidence.decision import Report, report
+from draftproof.conformance.evidence.decision import report
 from draftproof.conformance.evidence.identity import environment, specification, subject, suite
 from draftproof.conformance.evidence.records import (
     NOTHING,
@@ -148,17 +148,6 @@ class Campaign:
     def tier(self) -> str:
         """How many cases there are."""
         return MODES[self.mode]
-
-
-def certify(name: str, *, jobs: int = 1, progress: Progress = silently, **terms: Any) -> Report:
-    """Judge the adapter of this name on the terms of a `Campaign`, and keep no evidence.
-
-    Raises what `run` raises.
-    """
-    records: list[Record] = []
-    campaign = Campaign(name, **terms)
-    run(campaign, keep=records.append, workers=Workers(jobs=jobs), progress=progress)
-    return report(records)
 
 
 def campaign_of(header: Mapping[str, Any]) -> Campaign:

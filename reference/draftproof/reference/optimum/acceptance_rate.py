@@ -23,7 +23,7 @@ from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Row
 from draftproof.reference.optimum.certified import NotOptimal
 from draftproof.reference.optimum.flow import largest_flow
-from draftproof.reference.rational import ONE, ZERO, Rational, total
+from draftproof.reference.rational import ONE, ZERO, Rational, readable, total
 from draftproof.reference.rows import mass
 
 Coupling = Mapping[tuple[int, Siblings], Rational]
@@ -36,6 +36,8 @@ class AcceptanceRate:
     `coupling[i, x]` is the mass that goes from the drafts x to the token i in x; `capped` is the H
     of the bound 1 + p(H) - Q(H).
     """
+
+    __repr__ = readable
 
     value: Rational
     coupling: Coupling

@@ -39,7 +39,7 @@ from typing import Any
 from draftproof.reference.drafting import sibling_law
 from draftproof.reference.model import Instance, Path, Row, context_key
 from draftproof.reference.optimum.certified import NotOptimal
-from draftproof.reference.rational import ONE, ZERO, Rational, total
+from draftproof.reference.rational import ONE, ZERO, Rational, readable, total
 
 Order = tuple[Path, ...]
 Drawn = Mapping[Path, Sequence[tuple[Rational, tuple[Path, ...]]]]
@@ -52,6 +52,8 @@ class LengthOptimum:
     `selection` is the mixture of orders, lowest path first, whose law of the selected path is at
     least the budget. `target_price` and `draft_price` are s and t.
     """
+
+    __repr__ = readable
 
     value: Rational
     budget: Mapping[Path, Rational]

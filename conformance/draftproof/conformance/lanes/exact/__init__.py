@@ -52,7 +52,7 @@ from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns
 from draftproof.conformance.lanes.unwatched import MOST, hold
 from draftproof.reference.chance import NondeterministicProgram
 from draftproof.reference.law import Law
-from draftproof.reference.rational import ZERO, Rational, exactly, total
+from draftproof.reference.rational import ZERO, Rational, exactly, readable, total
 
 __all__ = [
     "ExactLaw",
@@ -77,6 +77,8 @@ class ExactLaw(Generic[Outcome]):
     against zero (`u + 1e-10`) and were dropped; it is 0 for a program without them. A program that
     `has_scalars` has taken random numbers out of torch.
     """
+
+    __repr__ = readable
 
     law: Law[Outcome]
     runs: int

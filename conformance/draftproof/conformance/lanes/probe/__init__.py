@@ -83,7 +83,7 @@ from draftproof.conformance.lanes.probe._tape import (
 )
 from draftproof.conformance.lanes.unwatched import hold
 from draftproof.reference.law import Law
-from draftproof.reference.rational import Rational
+from draftproof.reference.rational import Rational, readable
 
 __all__ = ["OpaqueRandomness", "ProbedLaw", "TooManyRuns", "probed_laws"]
 
@@ -123,6 +123,8 @@ class ProbedLaw(Generic[Outcome]):
     discrete draws and of exponential noise, which are fed by sums and logarithms in double
     precision, add V / 2**51 each.
     """
+
+    __repr__ = readable
 
     law: Law[Outcome]
     resolution: Rational

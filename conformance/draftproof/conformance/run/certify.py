@@ -1,0 +1,37 @@
+"""A campaign in one call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from draftproof.conformance.evidence.certificate import Certificate
+from draftproof.conformance.evidence.decision import report
+from draftproof.conformance.evidence.records import Record
+from draftproof.conformance.failure.counterexample import Progress, silently
+from draftproof.conformance.protocol.adapter import Adapter
+from draftproof.conformance.run.campaign import Campaign, run
+from draftproof.conformance.run.workers import Workers
+
+
+def certify(
+    adapter: Adapter | str, *, jobs: int = 1, progress: Progress = silently, **terms: Any
+) -> Certificate:
+    """Judge an adapter, or the one of this name, on the terms of a `Campaign`.
+
+    An adapter that is given is judged by this process: `jobs` are for names. Raises what `run`
+    raises, and `ValueError` for more than one job of an adapter that has no name.
+    """
+    given = None if isinstance(adapter, str) else adapter
+    if given is not None and jobs != 1:
+        raise ValueError(f"an adapter is judged by the process that has it: jobs is 1, got {jobs}")
+    records: list[Record] = []
+    campaign = Campaign(adapter if isinstance(adapter, str) else _place(adapter), **terms)
+    workers = Workers(jobs=jobs)
+    run(campaign, adapter=given, keep=records.append, workers=workers, progress=progress)
+    return Certificate(report(records), tuple(records))
+
+
+def _place(adapter: Adapter) -> str:
+    """Return where the class of an adapter is, by which others may find what was judged."""
+    kind = type(adapter)
+    return f"{kind.__module__}:{kind.__qualname__}"
