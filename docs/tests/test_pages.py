@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 import shlex
 import shutil
@@ -114,3 +115,13 @@ def test_all_modules_of_a_room_are_in_its_table(room: str) -> None:
         if not each.name.startswith("_") and each.name != "py.typed"
     }
     assert sorted(listed) == sorted(there)
+
+
+def test_examples_of_python_hold(tmp_path: Path) -> None:
+    text = page("reference/python.md")
+    examples = "".join(re.findall(r"^```pycon\n(.*?)^```$", text, re.S | re.M))
+    given = {"folder": tmp_path}
+    asked = doctest.DocTestParser().get_doctest(examples, given, "python.md", None, 0)
+    found = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(asked)
+    assert found.failed == 0
+    assert found.attempted > 15

@@ -1,14 +1,16 @@
 """Our own batched verifiers, and the model of how to write one.
 
 Each is an adapter and an attribute of this package, such as `torch_block` or `triton_block`.
+`verify` is the call that an engine makes.
 """
 
 from __future__ import annotations
 
+from draftproof.adapters.fast.engine import verify
 from draftproof.adapters.fast.texts import FORMS, TEXTS
 from draftproof.adapters.fast.verifier import FastVerifier
 
-__all__ = ["FORMS", "TEXTS", "FastVerifier"]
+__all__ = ["FORMS", "TEXTS", "FastVerifier", "verify"]
 
 
 def __getattr__(name: str) -> FastVerifier:
