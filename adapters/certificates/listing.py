@@ -9,7 +9,7 @@ from pathlib import Path
 
 from draftproof.adapters.fast.texts import FORMS, TEXTS, name_of
 from draftproof.conformance.evidence.certificate import read_certificate
-from draftproof.conformance.evidence.staleness import CURRENT, STATES, Standing, standing
+from draftproof.conformance.evidence.staleness import CURRENT, STATES, Currency, standing
 
 FOLDER = Path(__file__).parent
 NAMES = tuple(name_of(text, form) for form in FORMS for text in TEXTS.values())
@@ -46,7 +46,7 @@ class Listed:
     lanes: tuple[str, ...]
     date: str
     suite: str
-    standing: Standing
+    standing: Currency
 
     def row(self, state: str) -> tuple[str, ...]:
         """Return the cells below `HEAD`."""
@@ -85,7 +85,7 @@ def claims(text: str) -> dict[str, str]:
     return dict(re.findall(row, text, re.MULTILINE))
 
 
-def false_claim(name: str, claimed: str, found: Standing) -> str | None:
+def false_claim(name: str, claimed: str, found: Currency) -> str | None:
     """Return why a claimed state is false, None if it is not.
 
     A claim is false only if it says current: sources that change make a certificate stale, and

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from draftproof.adapters.fast import TEXTS, FastVerifier, drafting
 from draftproof.adapters.fast.batch import Batch, Rows, Softmax, uniforms
-from draftproof.adapters.fast.descent import Choice, Siblings, descend
+from draftproof.adapters.fast.descent import SiblingChoice, Siblings, descend
 from draftproof.adapters.fast.inputs import from_request
 from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.lanes.exchange import as_given
@@ -249,7 +249,7 @@ def test_siblings_are_those_of_the_reference(
     drafts = [tuple(map(tuple, paths)) for paths in given.draft_tokens.tolist()]
     nodes: list[Path] = [()] * 30
 
-    def rule(siblings: Siblings, p: Tensor, q: Tensor) -> Choice:
+    def rule(siblings: Siblings, p: Tensor, q: Tensor) -> SiblingChoice:
         said = zip(
             *(each.tolist() for each in (siblings.tokens, siblings.count, siblings.place)),
             strict=True,
@@ -261,7 +261,7 @@ def test_siblings_are_those_of_the_reference(
             flat = [token for path in drafts[request] for token in path]
             assert [flat[where] for where in place] == tokens
             nodes[request] = (*nodes[request], own[which])
-        return Choice(siblings.tokens[:, which], torch.ones(30))
+        return SiblingChoice(siblings.tokens[:, which], torch.ones(30))
 
     result = descend(batch_of(given), rule, torch.zeros(30), scheme=instance.scheme)
     assert (result.accepted_length == len(widths)).all()

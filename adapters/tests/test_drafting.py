@@ -133,7 +133,7 @@ ASKED = (
     ],
 )
 def test_tokens_are_drawn_from_the_rows_that_are_declared(
-    scheme: str, setting: judged.Setting
+    scheme: str, setting: judged.DraftSetting
 ) -> None:
     seen = judged.observe_drafting(FastVerifier(BY_SCHEME[scheme]), setting)
     assert seen.scheme == scheme

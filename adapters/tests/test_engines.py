@@ -13,7 +13,7 @@ from draftproof.adapters import engines
 from draftproof.adapters.engines.released import Commit, Unavailable, Wheel
 from draftproof.conformance.cases import cases
 from draftproof.conformance.lanes.observe import observe
-from draftproof.conformance.matrix import Row, read_rows
+from draftproof.conformance.matrix import MatrixRow, read_rows
 from draftproof.conformance.protocol.adapter import declaration
 from draftproof.conformance.protocol.loading import AdapterFailed, load_adapter
 from draftproof.conformance.report.matrix import markdown
@@ -133,7 +133,7 @@ def test_a_row_that_is_not_asked_all_cases_says_how_many_and_why() -> None:
 
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 @pytest.mark.parametrize("row", [row for row in ROWS if row.adapter], ids=lambda row: row.name)
-def test_a_verdict_is_come_to_again(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verdict_is_come_to_again(row: MatrixRow, monkeypatch: pytest.MonkeyPatch) -> None:
     """On the case that was the worst, if the exact lane decided it."""
     monkeypatch.setattr(Wheel, "_fetch", _fetched_if_light)
     monkeypatch.setattr(Commit, "_fetch", _not_fetched)

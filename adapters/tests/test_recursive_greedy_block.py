@@ -20,7 +20,7 @@ from draftproof.conformance.protocol.adapter import Request, Result, declaration
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements.finding import PASS, SKIPPED
 from draftproof.conformance.requirements.laws import judge
-from draftproof.conformance.requirements.states import Chain, judge_chain
+from draftproof.conformance.requirements.states import Iterated, judge_chain
 from draftproof.conformance.requirements.task import Terms
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.verifiers import ALGORITHMS, verification_law
@@ -60,7 +60,7 @@ def test_three_paths_of_three_tokens_have_the_references_law(paths: Drafts) -> N
 
 @pytest.mark.requirement("law.state")
 def test_what_two_paths_leave_is_repaid() -> None:
-    (finding,) = judge_chain(Chain("pair", (PAIR,)), VERIFIER, Terms(EXACT, "quick"))
+    (finding,) = judge_chain(Iterated("pair", (PAIR,)), VERIFIER, Terms(EXACT, "quick"))
     assert finding.verdict == PASS, finding.detail
 
 

@@ -63,6 +63,16 @@ def test_rooms_of_conformance_know_nothing_of_those_above(room: str) -> None:
         assert not wrong, f"{file.relative_to(HOUSE)} imports {wrong[0]}"
 
 
+def test_a_name_of_a_class_is_that_of_one_class() -> None:
+    places: dict[str, list[str]] = {}
+    for room in ROOMS:
+        for file in sorted((HOUSE / room / "draftproof").rglob("*.py")):
+            for node in ast.parse(file.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef):
+                    places.setdefault(node.name, []).append(str(file.relative_to(HOUSE)))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
 def test_every_module_of_conformance_is_in_a_room() -> None:
     house = HOUSE / "conformance" / "draftproof" / "conformance"
     there = {each.stem for each in house.iterdir() if each.suffix == ".py" or each.is_dir()}

@@ -6,14 +6,14 @@ from building.certificates import told
 from building.forms import FORMS
 from certificates.listing import NAMES, Listed
 
-from draftproof.conformance.evidence.staleness import Comparison, Standing
+from draftproof.conformance.evidence.staleness import Comparison, Currency
 
 HERE = {"version": "0.1.0", "sha256": "1" * 64}
 OTHER = {"version": "0.0.1", "sha256": "0" * 64}
 
 
 def certificate(name: str, subject: Comparison, suite: Comparison) -> Listed:
-    standing = Standing(subject, Comparison(HERE, HERE), suite, "draftproof certify")
+    standing = Currency(subject, Comparison(HERE, HERE), suite, "draftproof certify")
     lanes = ("exact", "run")
     return Listed(name, "conforms", "certify", lanes, "2026-11-22", "0.1.0 (1111)", standing)
 

@@ -14,7 +14,7 @@ from draftproof.reference.claims import (
     CLAIMS,
     Claim,
     ClaimFailed,
-    Finding,
+    Derivation,
     Verdict,
     check,
     claim_named,
@@ -272,7 +272,7 @@ HONEST = CLAIMS["block.is_token.two"]
     ],
 )
 def test_a_claim_that_was_tampered_with_is_caught(
-    claim: Claim, recorded: Finding, message: str
+    claim: Claim, recorded: Derivation, message: str
 ) -> None:
     with pytest.raises(ClaimFailed) as failure:
         check(replace(claim, recorded=recorded))
@@ -281,7 +281,7 @@ def test_a_claim_that_was_tampered_with_is_caught(
 
 def test_a_verdict_follows_from_what_is_recorded() -> None:
     assert HONEST.verdict is Verdict.REFUTED
-    honest = replace(HONEST, recorded=Finding(3))
+    honest = replace(HONEST, recorded=Derivation(3))
     assert honest.verdict is Verdict.HOLDS
     assert replace(honest, proof="It is so.").verdict is Verdict.PROVED
 
@@ -292,10 +292,10 @@ def test_examining_stops_at_the_first_refutation() -> None:
     def refuted(instance: Instance) -> dict[str, str] | None:
         return {"p": "second"} if instance is instances[1] else None
 
-    assert examined(instances, refuted, {"known": ONE}) == Finding(
+    assert examined(instances, refuted, {"known": ONE}) == Derivation(
         2, {"known": "1", "p": "second"}, instances[1]
     )
-    assert examined(instances, lambda _: None) == Finding(9)
+    assert examined(instances, lambda _: None) == Derivation(9)
 
 
 # --- The instances ----------------------------------------------------------------------------

@@ -17,8 +17,8 @@ from draftproof.reference.errors import Unsupported
 from draftproof.reference.model import Instance, Path, Row
 from draftproof.reference.process import continued
 from draftproof.reference.proof import (
-    Counterexample,
     NotAProof,
+    Refutation,
     Theorem,
     check,
     establish,
@@ -50,11 +50,11 @@ def proven(algorithm: Algorithm | str, vocabulary: int, length: int, **options: 
 
 def refuted(
     verify: Verifier, like: str, vocabulary: int, length: int, **options: Any
-) -> Counterexample:
+) -> Refutation:
     """Refute a verifier, and look at the counterexample with the laws of the reference."""
     wrong = replace(ALGORITHMS[like], name="wrong", verify=verify)
     found = prove(wrong, vocabulary=vocabulary, length=length, **options)
-    assert isinstance(found, Counterexample), found
+    assert isinstance(found, Refutation), found
     text = continued(emission_law(wrong, found.instance), found.instance, length + 1)
     assert text[found.outcome] == found.observed
     assert found.instance.target.text(length + 1)[found.outcome] == found.required
@@ -106,7 +106,7 @@ def test_what_is_accepted_for_all_p_and_q(
 
 def test_an_inequality_that_is_false_has_a_counterexample() -> None:
     found = prove("recursive_rejection", vocabulary=2, length=1, drafts=2, claim="optimal")
-    assert isinstance(found, Counterexample)
+    assert isinstance(found, Refutation)
     assert found.required is not None
     assert found.observed is not None
     assert found.observed > found.required
@@ -223,7 +223,7 @@ def test_a_draw_from_what_is_no_law_is_refuted() -> None:
 
     wrong = replace(ALGORITHMS["token"], name="overdrawn", verify=overdrawn)
     found = prove(wrong, vocabulary=2, length=1)
-    assert isinstance(found, Counterexample)
+    assert isinstance(found, Refutation)
     assert "must lie in 0..1" in str(found)
 
 

@@ -19,7 +19,7 @@ from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.optimum.acceptance_rate import acceptance_rate
 from draftproof.reference.process import expected_accepted, is_lossless
 from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
-from draftproof.reference.scores import UNIFORM, Cell, Scores, Split, split
+from draftproof.reference.scores import UNIFORM, ScoreCell, Scores, ScoreSplit, split
 from draftproof.reference.verifiers import ALGORITHMS, emission_law
 
 exact = settings.get_profile("exact")
@@ -172,7 +172,7 @@ def test_the_chance_of_the_smallest_score(seed: int) -> None:
         heights = [random.randint(0, 3) for _ in edges[1:]]
         heights[random.randrange(len(heights))] += 1
         return tuple(
-            Cell(rational(low) / 6, rational(high) / 6, rational(height) / 5)
+            ScoreCell(rational(low) / 6, rational(high) / 6, rational(height) / 5)
             for low, high, height in zip(edges, edges[1:], heights, strict=False)
             if height
         )
@@ -344,7 +344,7 @@ def test_scores_of_other_masses_than_the_draft_s_are_not_lossless(exchanged: Exc
     """They add up, but token 0 has the paths of 3/4 where the draft gives it 1/2."""
     skewed = (rational("3/4"), rational("1/4"))
 
-    def wrong(scores: Scores, p: Row, q: Row, **sizes: Rational | int) -> Split:
+    def wrong(scores: Scores, p: Row, q: Row, **sizes: Rational | int) -> ScoreSplit:
         return split(scores, p, skewed, **sizes)  # type: ignore[arg-type]
 
     exchanged("split", wrong)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from draftproof.reference.model import Row
 from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
-from draftproof.reference.scores import UNIFORM, Cell, Scores, Split, split
+from draftproof.reference.scores import UNIFORM, ScoreCell, Scores, ScoreSplit, split
 
 exact = settings.get_profile("exact")
 
@@ -48,7 +48,7 @@ class Prefix:
         self.tokens = [token for token, x in enumerate(self.q) if x != 0]
         self.mass = total(cell.mass for cell in self.scores)
 
-    def split(self, p: Row, q: Row) -> Split:
+    def split(self, p: Row, q: Row) -> ScoreSplit:
         return split(self.scores, p, q, accepted=self.accepted, drafts=self.drafts)
 
     def worth_of_the_smallest(self, mass: Rational) -> Rational:
@@ -88,7 +88,7 @@ def test_what_a_cell_is_worth_is_an_integral(seed: int) -> None:
     low, high = sorted(random.sample([rational(i) / 12 for i in range(13)], 2))
     mass, drafts = rational(random.randint(1, 9)) / 10, random.randint(1, 8)
     worth = mass * ((1 - low) ** drafts - (1 - high) ** drafts) / (high - low)
-    assert Cell(low, high, mass).worth(drafts) == worth
+    assert ScoreCell(low, high, mass).worth(drafts) == worth
     assert total(cell.worth(drafts) for cell in UNIFORM) == 1
 
 
@@ -195,8 +195,8 @@ def test_two_drafts_of_two_tokens_by_hand() -> None:
     wanted = (rational("3/4"), rational("1/4"))
     dealt = split(UNIFORM, wanted, halves, accepted=ONE, drafts=2)
     assert dealt.law == wanted
-    assert dealt.after(0) == (Cell(ZERO, rational("1/2"), rational("1/2")),)
-    assert dealt.after(1) == (Cell(rational("1/2"), ONE, rational("1/2")),)
+    assert dealt.after(0) == (ScoreCell(ZERO, rational("1/2"), rational("1/2")),)
+    assert dealt.after(1) == (ScoreCell(rational("1/2"), ONE, rational("1/2")),)
 
 
 def test_tokens_that_are_not_to_be_told_apart_share_all_scores() -> None:
@@ -215,6 +215,6 @@ def test_tokens_that_are_not_to_be_told_apart_share_all_scores() -> None:
 def merged(scores: Scores) -> Scores:
     places = dict.fromkeys((cell.low, cell.high) for cell in scores)
     return tuple(
-        Cell(low, high, total(c.mass for c in scores if (c.low, c.high) == (low, high)))
+        ScoreCell(low, high, total(c.mass for c in scores if (c.low, c.high) == (low, high)))
         for low, high in places
     )

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from draftproof.spec import (
+    FileTooLarge,
     IrregularFile,
     MalformedDocument,
     NotJson,
-    TooLarge,
     content_of,
     parsed,
     validate,
@@ -34,14 +34,18 @@ def test_a_document_is_read() -> None:
         (b"NaN", NotJson, "NaN is no number in JSON"),
         (b"-Infinity", NotJson, "-Infinity is no number in JSON"),
         (b"-1e400", NotJson, "the number -1e400 is larger than floats are"),
-        (b"9" * 101, TooLarge, "a number of it has 101 digits, the most that are read are 100"),
-        (b"0." + b"9" * 99, TooLarge, "a number of it has 101 digits"),
-        (b"[" * 65 + b"]" * 65, TooLarge, "it has more than 64 lists and objects in each other"),
-        (b"[" * 100_000, TooLarge, "it has more than 64 lists and objects in each other"),
-        (b'{"a":' * 100_000, TooLarge, "it has more than 64 lists and objects in each other"),
-        (b"[" + b"0," * 500_000 + b"0]", TooLarge, "it has more than 500,000 values"),
-        (b"[" + b"[]," * 500_000 + b"0]", TooLarge, "it has more than 500,000 values"),
-        (b" " * (2**25 + 1), TooLarge, "it has more than 33,554,432 bytes"),
+        (b"9" * 101, FileTooLarge, "a number of it has 101 digits, the most that are read are 100"),
+        (b"0." + b"9" * 99, FileTooLarge, "a number of it has 101 digits"),
+        (
+            b"[" * 65 + b"]" * 65,
+            FileTooLarge,
+            "it has more than 64 lists and objects in each other",
+        ),
+        (b"[" * 100_000, FileTooLarge, "it has more than 64 lists and objects in each other"),
+        (b'{"a":' * 100_000, FileTooLarge, "it has more than 64 lists and objects in each other"),
+        (b"[" + b"0," * 500_000 + b"0]", FileTooLarge, "it has more than 500,000 values"),
+        (b"[" + b"[]," * 500_000 + b"0]", FileTooLarge, "it has more than 500,000 values"),
+        (b" " * (2**25 + 1), FileTooLarge, "it has more than 33,554,432 bytes"),
     ],
 )
 def test_what_is_not_read_says_why(content: bytes, kind: type[Exception], message: str) -> None:
@@ -59,7 +63,7 @@ def test_a_key_that_comes_twice_is_found_at_once() -> None:
 
 
 def test_a_file_without_an_end_is_not_read_to_it() -> None:
-    with pytest.raises(TooLarge, match="it has more than 10 bytes, the most that are read"):
+    with pytest.raises(FileTooLarge, match="it has more than 10 bytes, the most that are read"):
         content_of(BytesIO(b"0" * 11), most=10)
     assert content_of(BytesIO(b"0" * 10), most=10) == b"0" * 10
 

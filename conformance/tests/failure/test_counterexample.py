@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 
-from draftproof.conformance.cases import Batch, batches, cases
+from draftproof.conformance.cases import BatchCase, batches, cases
 from draftproof.conformance.failure.counterexample import Counterexample, explain, explain_batch
 from draftproof.conformance.museum.mutants.stateful import GreedyBlockWithCappedRatio
 from draftproof.conformance.protocol.adapter import Request, Result
@@ -223,7 +223,7 @@ class Shared(AcceptsUntil):
         return Result(accepted, path, token)
 
 
-def batch_named(name: str) -> Batch:
+def batch_named(name: str) -> BatchCase:
     return next(batch for batch in batches("standard") if batch.id == name)
 
 
@@ -247,7 +247,7 @@ def test_rows_that_are_not_needed_are_left_out_of_a_batch() -> None:
         Model("draft", 2, {(): (rational("1/2"), rational("1/2"))}, context_free=True),
         length=2,
     )
-    batch = Batch("made", "quick", ((coin, ((0, 1),)), (coin, ((1, 0),)), (coin, ((0, 0),))))
+    batch = BatchCase("made", "quick", ((coin, ((0, 1),)), (coin, ((1, 0),)), (coin, ((0, 0),))))
     found = explain_batch(Shared(2, length=2), batch)
     assert found is not None
     # No batch of drafts of one token fails: the simplest are no counterexamples.

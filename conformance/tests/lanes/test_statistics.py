@@ -16,10 +16,10 @@ from draftproof.conformance.lanes.statistics import (
     MISSED,
     STAKES,
     Budget,
-    Evidence,
     Floats,
     Null,
     Outlook,
+    Wealth,
     batch_sizes,
     bets,
     detectable,
@@ -44,7 +44,7 @@ def floats(*values: float) -> Floats:
     return numpy.array(values, dtype=float)
 
 
-def after(hypothesis: Null, batches: Sequence[Floats]) -> Evidence:
+def after(hypothesis: Null, batches: Sequence[Floats]) -> Wealth:
     evidence = no_evidence(hypothesis)
     for counts in batches:
         evidence = updated(hypothesis, evidence, counts)
@@ -235,7 +235,7 @@ def test_a_batch_is_paid_less_than_its_outcomes_one_by_one() -> None:
     assert (together.forgiven >= alone.forgiven).all()
 
 
-def after_more(hypothesis: Null, evidence: Evidence, outcomes: Sequence[int]) -> Evidence:
+def after_more(hypothesis: Null, evidence: Wealth, outcomes: Sequence[int]) -> Wealth:
     for outcome in outcomes:
         evidence = updated(hypothesis, evidence, numpy.eye(len(hypothesis.law))[outcome])
     return evidence

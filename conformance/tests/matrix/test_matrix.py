@@ -17,8 +17,8 @@ from click.testing import CliRunner, Result
 from draftproof.conformance.cli import cli
 from draftproof.conformance.matrix import (
     InvalidRows,
-    Judged,
-    Row,
+    JudgedRow,
+    MatrixRow,
     changes,
     judged,
     not_judged,
@@ -247,14 +247,14 @@ def test_a_named_row_without_a_verdict_exits_with_3(
 
 
 def test_rows_without_a_verdict_exit_with_3_unless_that_is_all_there_is() -> None:
-    row = Row("a", "b", "1", "token")
+    row = MatrixRow("a", "b", "1", "token")
     own = replace(row, adapter="a:b")
     for outcome in ("cannot run here", "could not be fetched"):
-        assert not_judged([Judged(own, outcome=outcome)], named=False) == [own]
-        assert not_judged([Judged(row, outcome=outcome)], named=False) == []
-        assert not_judged([Judged(row, outcome=outcome)], named=True) == [row]
-    assert not_judged([Judged(own, outcome="fails on every case")], named=False) == []
-    assert not_judged([Judged(own, certificate={})], named=True) == []
+        assert not_judged([JudgedRow(own, outcome=outcome)], named=False) == [own]
+        assert not_judged([JudgedRow(row, outcome=outcome)], named=False) == []
+        assert not_judged([JudgedRow(row, outcome=outcome)], named=True) == [row]
+    assert not_judged([JudgedRow(own, outcome="fails on every case")], named=False) == []
+    assert not_judged([JudgedRow(own, certificate={})], named=True) == []
 
 
 def test_a_matrix_of_an_earlier_version_is_read(whole: dict[str, Any], folder: Path) -> None:
@@ -288,7 +288,7 @@ def test_a_file_without_rows_is_refused(content: bytes, message: str) -> None:
 
 
 def test_an_adapter_is_no_option(tmp_path: Path) -> None:
-    row = Row("a@1", "a", "1", "token", adapter="--help", cases=("--json",))
+    row = MatrixRow("a@1", "a", "1", "token", adapter="--help", cases=("--json",))
     (found,) = judged([row], tmp_path)
     assert found.certificate is None
     assert "no built-in adapter is called '--help'" in found.reason
@@ -331,7 +331,7 @@ def test_where_there_is_no_torch_each_row_says_what_to_install(
     (hook / "sitecustomize.py").write_text("import sys; sys.modules['torch'] = None")
     monkeypatch.setenv("PYTHONPATH", f"{hook}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     monkeypatch.setitem(sys.modules, "torch", None)
-    row = Row("a@1", "a", "1", "token", adapter="torch-token")
+    row = MatrixRow("a@1", "a", "1", "token", adapter="torch-token")
     (found,) = judged([row], folder / "judged")
     assert found.outcome == "cannot run here"
     assert found.reason == f"torch-token could not run: it needs PyTorch: {installation('torch')}"

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from draftproof.conformance.museum.kill_matrix import Row, kill_matrix
+from draftproof.conformance.museum.kill_matrix import KillRow, kill_matrix
 from draftproof.conformance.museum.mutants import EXHIBITS, Control, Mutant
 from draftproof.conformance.museum.mutants.verifiers import Token
 from draftproof.conformance.protocol.adapter import Request
@@ -19,11 +19,11 @@ def silent(steps: Iterable[Any], count: int, title: str) -> Iterable[Any]:
     return steps
 
 
-def judged(*exhibits: Mutant | Control, lanes: tuple[str, ...] = ("exact",)) -> tuple[Row, ...]:
+def judged(*exhibits: Mutant | Control, lanes: tuple[str, ...] = ("exact",)) -> tuple[KillRow, ...]:
     return kill_matrix(exhibits, lanes=lanes, tier="quick", seed=0, progress=silent)
 
 
-def verdicts(row: Row) -> dict[tuple[str, str], str]:
+def verdicts(row: KillRow) -> dict[tuple[str, str], str]:
     return {(cell.requirement, cell.lane): cell.verdict for cell in row.cells}
 
 

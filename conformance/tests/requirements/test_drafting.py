@@ -20,9 +20,9 @@ from draftproof.conformance.protocol.adapter import (
 )
 from draftproof.conformance.protocol.reference import ReferenceVerifier
 from draftproof.conformance.requirements.drafting import (
-    Drafted,
+    DraftedRows,
     DraftObservation,
-    Setting,
+    DraftSetting,
     declared_law,
     draft_declared,
     draft_joint,
@@ -558,8 +558,8 @@ def observation(law: Any, widths: tuple[int, ...] = (1,), scheme: str = "iid") -
     )
 
 
-def single(row: Any, token: int) -> Drafted:
-    return Drafted((((row,), (token,)),))
+def single(row: Any, token: int) -> DraftedRows:
+    return DraftedRows((((row,), (token,)),))
 
 
 @pytest.mark.requirement("draft.declared")
@@ -592,8 +592,8 @@ def test_the_second_of_two_siblings_has_its_own_law() -> None:
     """Without replacement of two tokens, both orders are as probable as the first token."""
     row = (QUARTER, rational("3/4"))
     law = {
-        Drafted((((row, row), (0, 1)),)): QUARTER,
-        Drafted((((row, row), (1, 0)),)): rational("3/4"),
+        DraftedRows((((row, row), (0, 1)),)): QUARTER,
+        DraftedRows((((row, row), (1, 0)),)): rational("3/4"),
     }
     assert draft_joint(observation(law, (2,), "without_replacement")) == 0
     assert draft_declared(observation(law, (2,), "without_replacement")) == 0
@@ -606,12 +606,12 @@ def test_the_second_of_two_siblings_has_its_own_law() -> None:
 @pytest.mark.requirement("draft.joint")
 def test_a_row_must_not_know_what_was_drawn_for_another_path() -> None:
     """A mask that lets branches of a tree see each other: each path is right, together they lie."""
-    law: dict[Drafted | Failure, Any] = {}
+    law: dict[DraftedRows | Failure, Any] = {}
     for first in ((0, 0), (0, 1), (1, 0), (1, 1)):
         # The row after a token says whether both paths have it; the token is drawn from that row.
         row = ONE if first[0] == first[1] else TWO
         tokens = (0, 0) if row == ONE else (1, 1)
-        law[Drafted((((EVEN, EVEN), first), ((row, row), tokens)))] = QUARTER
+        law[DraftedRows((((EVEN, EVEN), first), ((row, row), tokens)))] = QUARTER
     seen = observation(law, (2, 1))
     assert draft_declared(seen) == 0
     # Apart, both rows are even chances given the token; one node has one row, two have their own.
@@ -620,11 +620,11 @@ def test_a_row_must_not_know_what_was_drawn_for_another_path() -> None:
 
 def test_what_is_observed_is_the_joint_law() -> None:
     setting = next(s for s in settings(declaration(Drafter())) if s.id == "draft.v3.l1.k2.plain")
-    assert isinstance(setting, Setting)
+    assert isinstance(setting, DraftSetting)
     seen = observe_drafting(Drafter(), setting)
     row = setting.model(())
     assert seen.law == Law(
-        {Drafted((((row, row), (i, j)),)): row[i] * row[j] for i in range(3) for j in range(3)}
+        {DraftedRows((((row, row), (i, j)),)): row[i] * row[j] for i in range(3) for j in range(3)}
     )
     assert (seen.runs, seen.lane) == (9, "exact")
     assert seen.slack == 0

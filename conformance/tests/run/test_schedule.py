@@ -29,7 +29,7 @@ from draftproof.conformance.requirements.sampled import (
     Standing,
     outcome,
 )
-from draftproof.conformance.requirements.task import Sampling, Task, Terms
+from draftproof.conformance.requirements.task import SampledCase, Task, Terms
 from draftproof.conformance.run.schedule import Work, judged, recount
 from draftproof.conformance.run.workers import WorkerLost, WorkersFailed
 from draftproof.reference.rational import exactly
@@ -74,10 +74,10 @@ def told(course: Course, standing: Standing) -> list[Finding]:
     ]
 
 
-def course_of(effort: Effort, declared: Declaration, terms: Terms) -> Sampling:
+def course_of(effort: Effort, declared: Declaration, terms: Terms) -> SampledCase:
     budget = Budget(TESTS * terms.false_alarm, TESTS)
     course = Course(declared, CASE.instance, terms.seed_of(str(effort)), effort, budget)
-    return Sampling(course, partial(told, course))
+    return SampledCase(course, partial(told, course))
 
 
 def blind(adapter: Any, terms: Terms) -> list[Finding]:

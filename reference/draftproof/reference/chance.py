@@ -81,7 +81,7 @@ def enumerate_rows(
         said: tuple[Outcome, Any] = program(_Rows(replay, size))
         outcome, token = said
         row, probability = rows.setdefault(outcome, [ZERO] * size), replay.probability()
-        if isinstance(token, _Undecided):
+        if isinstance(token, _UndecidedAnswer):
             row[:] = [was + probability * own for was, own in zip(row, token.weights, strict=True)]
         else:
             row[token] += probability
@@ -99,14 +99,14 @@ class _Rows:
     def draw(self, weights: Sequence[Rational]) -> int:
         if len(weights) != self._size:
             return self._replay.draw(weights)
-        undecided: Any = _Undecided(distribution(weights))
+        undecided: Any = _UndecidedAnswer(distribution(weights))
         return undecided  # type: ignore[no-any-return]  # whoever looks at it is told
 
     def coin(self, probability: Rational) -> bool:
         return self._replay.coin(probability)
 
 
-class _Undecided:
+class _UndecidedAnswer:
     """What a draw returns that nobody may look at."""
 
     __hash__ = None  # type: ignore[assignment]  # it has no value

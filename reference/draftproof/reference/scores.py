@@ -30,7 +30,7 @@ Rows = dict[int, Rational]
 
 
 @dataclass(frozen=True)
-class Cell:
+class ScoreCell:
     """A mass spread evenly over the scores `low`..`high`."""
 
     low: Rational
@@ -43,14 +43,14 @@ class Cell:
         return self.mass * total(x**a * y ** (drafts - 1 - a) for a in range(drafts))
 
 
-Scores = tuple[Cell, ...]
+Scores = tuple[ScoreCell, ...]
 
-UNIFORM: Scores = (Cell(ZERO, ONE, ONE),)
+UNIFORM: Scores = (ScoreCell(ZERO, ONE, ONE),)
 """The scores at the root: of every path there is."""
 
 
 @dataclass(frozen=True)
-class Split:
+class ScoreSplit:
     """What becomes of the scores after a prefix: Q' of every next token, and its scores."""
 
     law: Row
@@ -68,14 +68,14 @@ class Split:
             for i in range(first, end):
                 weights[i] += share * self._mass[rank] / total(self._mass[first:end])
         return tuple(
-            Cell(cell.low, cell.high, cell.mass * weight)
+            ScoreCell(cell.low, cell.high, cell.mass * weight)
             for weight, hand in zip(weights, self._hands, strict=True)
             for cell in hand
             if weight != 0
         )
 
 
-def split(scores: Scores, p: Row, q: Row, *, accepted: Rational, drafts: int) -> Split:
+def split(scores: Scores, p: Row, q: Row, *, accepted: Rational, drafts: int) -> ScoreSplit:
     """Share out the scores at a prefix among the next tokens.
 
     `accepted` is the probability that the prefix is selected and accepted.
@@ -90,7 +90,7 @@ def split(scores: Scores, p: Row, q: Row, *, accepted: Rational, drafts: int) ->
     law = [ZERO] * len(q)
     for token, x in zip(tokens, aim, strict=True):
         law[token] = x
-    return Split(tuple(law), tokens, mass, hands, list(_tie_classes(mass, most, aim)))
+    return ScoreSplit(tuple(law), tokens, mass, hands, list(_tie_classes(mass, most, aim)))
 
 
 def _dealt(scores: Scores, masses: Sequence[Rational]) -> Iterator[Scores]:
@@ -102,9 +102,9 @@ def _dealt(scores: Scores, masses: Sequence[Rational]) -> Iterator[Scores]:
             cell = stack.pop()
             taken = min(needed, cell.mass)
             edge = cell.low + (cell.high - cell.low) * taken / cell.mass
-            hand.append(Cell(cell.low, edge, taken))
+            hand.append(ScoreCell(cell.low, edge, taken))
             if taken < cell.mass:
-                stack.append(Cell(edge, cell.high, cell.mass - taken))
+                stack.append(ScoreCell(edge, cell.high, cell.mass - taken))
             needed -= taken
         yield tuple(hand)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from draftproof.spec.reading import (
+    FileTooLarge,
     IrregularFile,
     NotJson,
-    TooLarge,
     content_of,
     parsed,
     require_file,
@@ -18,11 +18,11 @@ from draftproof.spec.vectors import VECTOR_KINDS, VECTOR_TIERS, vector_files
 __all__ = [
     "VECTOR_KINDS",
     "VECTOR_TIERS",
+    "FileTooLarge",
     "IrregularFile",
     "MalformedDocument",
     "NotJson",
     "Requirement",
-    "TooLarge",
     "chapters",
     "content_of",
     "parsed",

@@ -25,7 +25,7 @@ MOST_DIGITS = 100
 """The most characters of a number in JSON, which floats can hold the size of."""
 
 
-class TooLarge(MalformedDocument):
+class FileTooLarge(MalformedDocument):
     """A file is larger than what is read; the message names the limit."""
 
 
@@ -61,7 +61,7 @@ _KINDS = (
 def content_of(file: Path | BinaryIO, *, most: int = MOST_BYTES) -> bytes:
     """Return all bytes of a file, or of a stream to its end.
 
-    Raises `TooLarge`, `IrregularFile` for a path to what is no regular file, and `OSError`.
+    Raises `FileTooLarge`, `IrregularFile` for a path to what is no regular file, and `OSError`.
     """
     if isinstance(file, Path):
         require_file(file)
@@ -70,22 +70,22 @@ def content_of(file: Path | BinaryIO, *, most: int = MOST_BYTES) -> bytes:
     # One byte more tells; a stream without an end is not read to it.
     content = file.read(most + 1)
     if len(content) > most:
-        raise TooLarge(f"it has more than {most:,} bytes, the most that are read")
+        raise FileTooLarge(f"it has more than {most:,} bytes, the most that are read")
     return content
 
 
 def parsed(content: bytes) -> Any:
     """Return the JSON document that is written in UTF-8.
 
-    Raises `TooLarge` for more than `MOST_BYTES`, `MOST_VALUES`, `MOST_DEPTH` or `MOST_DIGITS`,
+    Raises `FileTooLarge` for more than `MOST_BYTES`, `MOST_VALUES`, `MOST_DEPTH` or `MOST_DIGITS`,
     `NotJson` for what is no JSON, a key that comes twice, and a number that floats cannot hold, and
     `UnicodeDecodeError`.
     """
     if len(content) > MOST_BYTES:
-        raise TooLarge(f"it has more than {MOST_BYTES:,} bytes, the most that are read")
+        raise FileTooLarge(f"it has more than {MOST_BYTES:,} bytes, the most that are read")
     # A list takes more memory than its brackets; before they are read they are counted.
     if sum(map(content.count, (b",", b"[", b"{"))) > 2 * MOST_VALUES:
-        raise TooLarge(f"it has more than {MOST_VALUES:,} values, the most that are read")
+        raise FileTooLarge(f"it has more than {MOST_VALUES:,} values, the most that are read")
     text = content.decode("utf-8")
     try:
         document = json.loads(
@@ -96,7 +96,7 @@ def parsed(content: bytes) -> Any:
             object_pairs_hook=_distinct,
         )
     except RecursionError:
-        raise TooLarge(
+        raise FileTooLarge(
             f"it has more than {MOST_DEPTH} lists and objects in each other, the most that are read"
         ) from None
     except json.JSONDecodeError as error:
@@ -106,18 +106,18 @@ def parsed(content: bytes) -> Any:
 
 
 def require_small(document: Any) -> None:
-    """Raise `TooLarge` for more than `MOST_VALUES` values, or more than `MOST_DEPTH` in depth."""
+    """Raise `FileTooLarge` beyond `MOST_VALUES` values, or `MOST_DEPTH` in depth."""
     level, values, depth = [document], 0, 0
     while level:
         values += len(level)
         held = [each for each in level if isinstance(each, (dict, list))]
         if held and depth >= MOST_DEPTH:
-            raise TooLarge(
+            raise FileTooLarge(
                 f"it has more than {MOST_DEPTH} lists and objects in each other, the most that "
                 f"are read"
             )
         if values > MOST_VALUES:
-            raise TooLarge(f"it has more than {MOST_VALUES:,} values, the most that are read")
+            raise FileTooLarge(f"it has more than {MOST_VALUES:,} values, the most that are read")
         level = [
             inner for each in held for inner in (each.values() if isinstance(each, dict) else each)
         ]
@@ -150,7 +150,7 @@ def _float(written: str) -> float:
 
 def _require_short(written: str) -> None:
     if len(written) > MOST_DIGITS:
-        raise TooLarge(
+        raise FileTooLarge(
             f"a number of it has {len(written):,} digits, the most that are read are {MOST_DIGITS}"
         )
 

@@ -46,7 +46,7 @@ class Coins:
         return torch.rand((), generator=self._generator)
 
 
-class EvaluatePosterior:
+class EagleEvaluatePosterior:
     """`evaluate_posterior` at a temperature; the last token is torch's own draw, as after it.
 
     It measures every sibling by q = 1 and forgets those that it refused: whatever distinct siblings

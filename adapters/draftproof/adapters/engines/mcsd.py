@@ -74,7 +74,7 @@ class Strategy:
             k_config=widths,
             max_draft_len=length,
             reversed_prod_size=below,
-            target_model=_Said(logits_of(request)[1][0]),
+            target_model=_McsdSaid(logits_of(request)[1][0]),
             target_model_device="cpu",
             target_model_temp=1,
         )
@@ -95,7 +95,7 @@ class Strategy:
         )
 
 
-class _Said:
+class _McsdSaid:
     """A target model that has said its rows [K, L+1, V] already."""
 
     def __init__(self, rows: Tensor) -> None:

@@ -20,7 +20,7 @@ MEDUSA = Wheel(
 )
 
 
-class EvaluatePosterior:
+class MedusaEvaluatePosterior:
     """`evaluate_posterior` with the thresholds that are its package's default, at temperature 1.
 
     It keeps what is typical of the target, and the next token is the target's most probable one,

@@ -83,8 +83,8 @@ class SpeculativeGenerateStep:
         generated = self._module.speculative_generate_step(
             # The token before the draft, whatever it is.
             self._mx.array([0]),
-            _Said(rows),
-            _Said(rows),
+            _MlxSaid(rows),
+            _MlxSaid(rows),
             num_draft_tokens=len(path),
             max_tokens=len(path) + 1,
             sampler=sampled,
@@ -101,7 +101,7 @@ class SpeculativeGenerateStep:
         )
 
 
-class _Said:
+class _MlxSaid:
     """A model that has said its rows [n, V] already, and keeps no cache."""
 
     def __init__(self, rows: Any) -> None:

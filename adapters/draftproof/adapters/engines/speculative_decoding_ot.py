@@ -37,7 +37,7 @@ MODES = {
 """The modes: the algorithm that each claims, and how its siblings are drawn."""
 
 
-class EvaluatePosterior:
+class OptimalTransportEvaluatePosterior:
     """`evaluate_posterior` in one of its modes; the last token is torch's own draw, as after it.
 
     The target's logits are such that its law at the temperature is the request's. Of the drafter
@@ -50,7 +50,7 @@ class EvaluatePosterior:
     logits = True
     trees = True
     max_drafts = 4
-    undefined: ClassVar = eagle.EvaluatePosterior.undefined
+    undefined: ClassVar = eagle.EagleEvaluatePosterior.undefined
 
     def __init__(self, mode: str, temperature: float = 1.0) -> None:
         (self._module,) = imported("EAGLE.eagle.model.utils", releases=[OT], doubles={})

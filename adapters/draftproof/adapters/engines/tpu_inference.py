@@ -21,7 +21,7 @@ TPU_INFERENCE = Wheel(
 )
 
 
-class RejectionSample:
+class TpuRejectionSample:
     """`rejection_sample` of its module; the bonus is torch's own draw.
 
     The numbers that it asks `jax.random` for are drawn by torch. It takes probabilities, and

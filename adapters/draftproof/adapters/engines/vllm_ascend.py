@@ -65,7 +65,7 @@ RELEASES = {
 }
 
 
-class RejectionSample:
+class AscendRejectionSample:
     """`vllm_ascend.sample.rejection_sampler.rejection_sample`, the bonus by vLLM's own race.
 
     Block verification is what it does with drafts of three tokens or more: always, before 0.21,

@@ -44,7 +44,7 @@ class Siblings:
 
 
 @dataclass(frozen=True)
-class Choice:
+class SiblingChoice:
     """The sibling that a rule keeps, and what it owes where it keeps none."""
 
     token: Tensor
@@ -59,17 +59,17 @@ class Choice:
     """[B]."""
 
 
-class Rule(Protocol):
+class SiblingRule(Protocol):
     """How one sibling is kept, or none, when p is to be followed and q was drawn from."""
 
-    def __call__(self, siblings: Siblings, p: Tensor, q: Tensor) -> Choice:
+    def __call__(self, siblings: Siblings, p: Tensor, q: Tensor) -> SiblingChoice:
         """Return the choice, given rows p, q [B, V].
 
         They are the rule's own where K > 1: it may write into them, and into `batch.room`.
         """
 
 
-def descend(batch: Batch, rule: Rule, mark: Tensor, *, scheme: str) -> Result:
+def descend(batch: Batch, rule: SiblingRule, mark: Tensor, *, scheme: str) -> Result:
     """Go down as long as the rule keeps siblings, and draw the next token at `mark` [B]."""
     accepted, going = torch.zeros_like(batch.lengths), batch.lengths > 0
     alive = (accepted[:, None] == 0).expand(-1, batch.drafts)

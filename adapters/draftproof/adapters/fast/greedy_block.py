@@ -32,7 +32,7 @@ def greedy_block(batch: Batch, noise: Tensor) -> Result:
 
 
 @dataclass(frozen=True)
-class Node:
+class BlockNode:
     """How much of its drafts every request keeps, and what the blocks make of the target there."""
 
     path: Tensor
@@ -43,13 +43,13 @@ class Node:
     targets: Targets
 
 
-def root(batch: Batch) -> Node:
+def root(batch: Batch) -> BlockNode:
     """Return the node at which nothing is kept yet."""
     nothing, blocks = torch.zeros_like(batch.lengths), inherited(batch)
-    return Node(nothing, nothing, blocks, unmodified(blocks))
+    return BlockNode(nothing, nothing, blocks, unmodified(blocks))
 
 
-def kept(batch: Batch, start: Node, k: int, active: Tensor, coins: Tensor) -> Node:
+def kept(batch: Batch, start: BlockNode, k: int, active: Tensor, coins: Tensor) -> BlockNode:
     """Return the node to which path k is kept, where it is `active` [B], with coins [B, L].
 
     A path through the start is verified from there on, against the target there. Where it is none,
@@ -85,10 +85,12 @@ def kept(batch: Batch, start: Node, k: int, active: Tensor, coins: Tensor) -> No
     targets = Targets(
         *(torch.where(active[:, None], *pair) for pair in zip(here, before, strict=True))
     )
-    return Node(torch.where(active, path, start.path), depth, replace(blocks, b=b, d=d), targets)
+    return BlockNode(
+        torch.where(active, path, start.path), depth, replace(blocks, b=b, d=d), targets
+    )
 
 
-def emitted(batch: Batch, node: Node, mark: Tensor) -> Result:
+def emitted(batch: Batch, node: BlockNode, mark: Tensor) -> Result:
     """Return what is emitted: the next token is drawn from what the last block leaves there."""
     p, q = rows_behind(batch, node.path, node.depth)
     a, c = (each[:, -1].to(p.dtype) for each in (node.targets.a, node.targets.c))

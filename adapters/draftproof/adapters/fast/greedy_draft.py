@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from draftproof.adapters.fast.batch import Batch
-from draftproof.adapters.fast.descent import Choice, Siblings, descend
+from draftproof.adapters.fast.descent import SiblingChoice, Siblings, descend
 from draftproof.adapters.fast.excess import mass
 from draftproof.conformance.adapter import Result
 
@@ -25,7 +25,7 @@ def greedy_draft(batch: Batch, noise: Tensor) -> Result:
     Source: arXiv 2502.18779.
     """
 
-    def rule(siblings: Siblings, p: Tensor, q: Tensor) -> Choice:
+    def rule(siblings: Siblings, p: Tensor, q: Tensor) -> SiblingChoice:
         coin, mark = noise[:, 2 * siblings.depth], noise[:, 2 * siblings.depth + 1]
         return _tested(siblings, p, q, coin, mark, batch.room[2])
 
@@ -34,7 +34,7 @@ def greedy_draft(batch: Batch, noise: Tensor) -> Result:
 
 def _tested(
     siblings: Siblings, p: Tensor, q: Tensor, coin: Tensor, mark: Tensor, out: Tensor
-) -> Choice:
+) -> SiblingChoice:
     """Test the last sibling on its coin, then the fixed ones on a mark. Sweeps are in `out`."""
     tokens, last = siblings.tokens, siblings.tokens[:, -1]
     drawn, wanted = q.gather(1, tokens), p.gather(1, tokens)
@@ -55,4 +55,4 @@ def _tested(
         is_here = (here[:, None] < reached) & is_fixed & ~accepts[:, None]
         first = tokens.gather(1, is_here.long().argmax(1, keepdim=True))[:, 0]
         token = torch.where(is_here.any(1), first, token)
-    return Choice(token, c, apart=tokens)
+    return SiblingChoice(token, c, apart=tokens)

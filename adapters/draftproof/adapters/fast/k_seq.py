@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from draftproof.adapters.fast.batch import Batch
-from draftproof.adapters.fast.descent import Choice, Siblings, descend
+from draftproof.adapters.fast.descent import SiblingChoice, Siblings, descend
 from draftproof.adapters.fast.excess import mass
 from draftproof.conformance.adapter import Result
 
@@ -49,7 +49,7 @@ def k_seq(batch: Batch, noise: Tensor) -> Result:
     Source: arXiv 2310.15141 (SpecTr), Algorithm 2; arXiv 2602.16994, appendix B.3.
     """
 
-    def rule(siblings: Siblings, p: Tensor, q: Tensor) -> Choice:
+    def rule(siblings: Siblings, p: Tensor, q: Tensor) -> SiblingChoice:
         rho, tried = least_factor(p, q, siblings, batch.room[2])
         wanted, drawn = (row.gather(1, siblings.tokens).double() for row in (p, q))
         coins = noise.gather(1, siblings.place)
@@ -58,7 +58,7 @@ def k_seq(batch: Batch, noise: Tensor) -> Result:
             tries = (token < 0) & (j < siblings.count)
             accepts = coins[:, j] * (rho * drawn[:, j]) < wanted[:, j].where(tries, 0)
             token = torch.where(accepts, siblings.tokens[:, j], token)
-        return Choice(token, c=tried, b=(1 - tried / rho).clamp(min=0))
+        return SiblingChoice(token, c=tried, b=(1 - tried / rho).clamp(min=0))
 
     return descend(batch, rule, noise[:, -1], scheme="iid")
 

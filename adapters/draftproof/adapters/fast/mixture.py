@@ -39,7 +39,7 @@ from draftproof.conformance.adapter import Result
 
 
 @dataclass(frozen=True)
-class Ranking:
+class MixtureRanking:
     """The tokens of a row by rank; [B, V] each, in the order of their ids."""
 
     ratio: Tensor
@@ -114,7 +114,7 @@ def precise(batch: Batch) -> torch.dtype:
     return torch.float64 if is_double or (is_given and is_wide) else torch.float32
 
 
-def ranked(p: Tensor, q: Tensor, dtype: torch.dtype) -> Ranking:
+def ranked(p: Tensor, q: Tensor, dtype: torch.dtype) -> MixtureRanking:
     """Return the ranking of rows p, q [B, V] by ratios of a dtype."""
     ratio = p.to(dtype, copy=True).div_(q)
     order = ratio.sort(stable=True).indices
@@ -123,10 +123,10 @@ def ranked(p: Tensor, q: Tensor, dtype: torch.dtype) -> Ranking:
     running = here.cumsum(1)
     total = running[:, -1:].clone()
     below = here.scatter(1, order, running.sub_(here).div_(total))
-    return Ranking(ratio, mass / total, below)
+    return MixtureRanking(ratio, mass / total, below)
 
 
-def of_highest(alive: Tensor, ranking: Ranking) -> Tensor:
+def of_highest(alive: Tensor, ranking: MixtureRanking) -> Tensor:
     """Return the tilt H [B, V] of the law of the highest-ranked of `alive` [B, K] paths."""
     upto = ranking.below + ranking.mass
     lower = alive[:, -1:].expand_as(upto).clone()

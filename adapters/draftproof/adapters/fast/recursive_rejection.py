@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from draftproof.adapters.fast.batch import Batch
-from draftproof.adapters.fast.descent import Choice, Siblings, descend
+from draftproof.adapters.fast.descent import SiblingChoice, Siblings, descend
 from draftproof.adapters.fast.excess import mass
 from draftproof.conformance.adapter import Result
 
@@ -31,7 +31,7 @@ def recursive_rejection(batch: Batch, noise: Tensor) -> Result:
     Source: arXiv 2305.09781 (SpecInfer).
     """
 
-    def rule(siblings: Siblings, p: Tensor, q: Tensor) -> Choice:
+    def rule(siblings: Siblings, p: Tensor, q: Tensor) -> SiblingChoice:
         left = torch.ones_like(siblings.tokens, dtype=p.dtype)
         return _tried(siblings, p, q, left, noise, batch.room[2])
 
@@ -45,7 +45,7 @@ def recursive_rejection_without_replacement(batch: Batch, noise: Tensor) -> Resu
     Source: arXiv 2402.14160, arXiv 2402.12374 (Sequoia), arXiv 2401.15077 (EAGLE-1).
     """
 
-    def rule(siblings: Siblings, p: Tensor, q: Tensor) -> Choice:
+    def rule(siblings: Siblings, p: Tensor, q: Tensor) -> SiblingChoice:
         left = _left(siblings, q, batch.room[2])
         return _tried(siblings, p, q, left, noise, batch.room[2])
 
@@ -54,7 +54,7 @@ def recursive_rejection_without_replacement(batch: Batch, noise: Tensor) -> Resu
 
 def _tried(
     siblings: Siblings, p: Tensor, q: Tensor, left: Tensor, noise: Tensor, out: Tensor
-) -> Choice:
+) -> SiblingChoice:
     """Try one sibling after another, drawn from q / `left` [B, K]. Sweeps are done in `out`."""
     wanted, drawn = (row.gather(1, siblings.tokens).double() for row in (p, q))
     coins = noise.gather(1, siblings.place)
@@ -69,7 +69,7 @@ def _tried(
         accepts = coins[:, j] * (owed * drawn[:, j]) < worth.where(tries, 0)
         token = torch.where(accepts, siblings.tokens[:, j], token)
         g = torch.where(tries & ~accepts, (g + owed / left[:, j]).nan_to_num(), g)
-    return Choice(token, g)
+    return SiblingChoice(token, g)
 
 
 def _left(siblings: Siblings, q: Tensor, out: Tensor) -> Tensor:

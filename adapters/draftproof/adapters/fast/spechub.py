@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from draftproof.adapters.fast.batch import Batch
-from draftproof.adapters.fast.descent import Choice, Siblings, descend
+from draftproof.adapters.fast.descent import SiblingChoice, Siblings, descend
 from draftproof.adapters.fast.excess import mass
 from draftproof.conformance.adapter import Result
 
@@ -28,7 +28,7 @@ def spechub(batch: Batch, noise: Tensor) -> Result:
     Source: arXiv 2411.05289.
     """
 
-    def rule(siblings: Siblings, p: Tensor, q: Tensor) -> Choice:
+    def rule(siblings: Siblings, p: Tensor, q: Tensor) -> SiblingChoice:
         coins = noise.gather(1, siblings.place)
         alone = _single(siblings, p, q, coins[:, 0])
         return alone if siblings.most == 1 else _pair(siblings, p, q, coins, alone, batch.room[2])
@@ -36,17 +36,19 @@ def spechub(batch: Batch, noise: Tensor) -> Result:
     return descend(batch, rule, noise[:, -1], scheme="hub")
 
 
-def _single(siblings: Siblings, p: Tensor, q: Tensor, coin: Tensor) -> Choice:
+def _single(siblings: Siblings, p: Tensor, q: Tensor, coin: Tensor) -> SiblingChoice:
     """Return the choice of requests that have one token; what it is refused it is owed no more."""
     token = siblings.tokens[:, :1]
     wanted = p.gather(1, token)[:, 0].where(siblings.count == 1, 0)
     accepts = coin * q.gather(1, token)[:, 0] < wanted
-    return Choice(torch.where(accepts, token[:, 0], -1), torch.ones_like(wanted), apart=token)
+    return SiblingChoice(
+        torch.where(accepts, token[:, 0], -1), torch.ones_like(wanted), apart=token
+    )
 
 
 def _pair(
-    siblings: Siblings, p: Tensor, q: Tensor, coins: Tensor, alone: Choice, out: Tensor
-) -> Choice:
+    siblings: Siblings, p: Tensor, q: Tensor, coins: Tensor, alone: SiblingChoice, out: Tensor
+) -> SiblingChoice:
     """Return the choice where there are two tokens, and `alone` elsewhere. Sweeps are in `out`."""
     tokens = siblings.tokens[:, :2]
     drawn, wanted = q.gather(1, tokens), p.gather(1, tokens)
@@ -76,7 +78,7 @@ def _pair(
     offered = torch.where(is_second, hub_second, hub_first)
     accepts_hub = coins[:, 1] * offered < worth.where(is_pair & ~accepts_other, 0)
     token = torch.where(accepts_hub, hub[:, 0], alone.token)
-    return Choice(
+    return SiblingChoice(
         token=torch.where(accepts_other, other[:, 0], token),
         c=torch.where(is_pair, both, alone.c),
         apart=hub,

@@ -102,7 +102,7 @@ def in_order(batch: Batch) -> tuple[Batch, Tensor, Tensor]:
 
 
 @dataclass(frozen=True)
-class Node:
+class TraversalNode:
     """A node of one path of every request."""
 
     weight: Tensor
@@ -117,21 +117,21 @@ class Node:
     """[B] float64: the draft's mass R of the tokens that have not been refused there."""
 
 
-def fresh(batch: Batch) -> Node:
+def fresh(batch: Batch) -> TraversalNode:
     """Return a node of weight 1 of which no child has been refused."""
     one = torch.ones(len(batch.lengths), dtype=torch.float64, device=batch.lengths.device)
-    return Node(one, one, torch.zeros_like(one), one, one)
+    return TraversalNode(one, one, torch.zeros_like(one), one, one)
 
 
-def chosen(where: Tensor, new: Node, old: Node) -> Node:
+def chosen(where: Tensor, new: TraversalNode, old: TraversalNode) -> TraversalNode:
     """Return the new node at the requests `where` [B] says so, the old one elsewhere."""
     pairs = zip(vars(new).values(), vars(old).values(), strict=True)
-    return Node(*(torch.where(where, *pair) for pair in pairs))
+    return TraversalNode(*(torch.where(where, *pair) for pair in pairs))
 
 
 def down(
-    tree: Batch, path: Tensor, before: Tensor | None, nodes: list[Node], out: Tensor
-) -> list[Node]:
+    tree: Batch, path: Tensor, before: Tensor | None, nodes: list[TraversalNode], out: Tensor
+) -> list[TraversalNode]:
     """Return the nodes of a path [B]; down to depth `before` [B] they are those that are given."""
     tokens = tree.tokens[torch.arange(len(path), device=path.device), path]
     p, q = (rows.along(path, tokens, out).double() for rows in (tree.p, tree.q))
@@ -146,7 +146,7 @@ def down(
     return found
 
 
-def refused(p: Tensor, q: Tensor, node: Node, out: Tensor) -> Node:
+def refused(p: Tensor, q: Tensor, node: TraversalNode, out: Tensor) -> TraversalNode:
     """Return a node of rows p, q [B, V] when another child was refused. Computed in `out`."""
     a, c, scale = scaled(node.weight * node.a, node.weight * node.c + node.mass / node.rest)
     left = mass(p, q, a.to(p.dtype), c.to(p.dtype), out=out).double()
@@ -154,7 +154,9 @@ def refused(p: Tensor, q: Tensor, node: Node, out: Tensor) -> Node:
     against = residual + (1 - node.weight)
     weight = torch.where(against > 0, residual / against, 1.0)
     is_void = left == 0
-    return chosen(is_void, replace(node, weight=weight), Node(weight, a, c, left, node.rest))
+    return chosen(
+        is_void, replace(node, weight=weight), TraversalNode(weight, a, c, left, node.rest)
+    )
 
 
 def left(tree: Batch, path: Tensor, depth: Tensor, shared: Tensor, out: Tensor) -> Tensor:

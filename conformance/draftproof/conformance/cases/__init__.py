@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from functools import cache
 
-from draftproof.conformance.cases.case import TIERS, Batch, Case, tiers_up_to
+from draftproof.conformance.cases.case import TIERS, BatchCase, Case, tiers_up_to
 from draftproof.conformance.cases.several import several
 from draftproof.conformance.cases.single import single
 from draftproof.conformance.cases.together import together
 from draftproof.conformance.cases.trees import trees
 
-__all__ = ["TIERS", "Batch", "Case", "batches", "cases"]
+__all__ = ["TIERS", "BatchCase", "Case", "batches", "cases"]
 
 
 def cases(tier: str) -> tuple[Case, ...]:
@@ -26,7 +26,7 @@ def cases(tier: str) -> tuple[Case, ...]:
     return tuple(case for case in _all_cases() if case.tier in included)
 
 
-def batches(tier: str) -> tuple[Batch, ...]:
+def batches(tier: str) -> tuple[BatchCase, ...]:
     """Return the batches of a tier. Raises `Unsupported` for an unknown one."""
     included = tiers_up_to(tier)
     return tuple(batch for batch in _all_batches() if batch.tier in included)
@@ -38,5 +38,5 @@ def _all_cases() -> tuple[Case, ...]:
 
 
 @cache
-def _all_batches() -> tuple[Batch, ...]:
+def _all_batches() -> tuple[BatchCase, ...]:
     return tuple(together())

@@ -23,7 +23,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Batch:
+class BatchCase:
     """Rows that are verified together: each an instance and the paths drafted from it."""
 
     id: str

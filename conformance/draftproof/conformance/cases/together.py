@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from draftproof.conformance.cases.case import Batch, tiers_up_to
+from draftproof.conformance.cases.case import BatchCase, tiers_up_to
 from draftproof.conformance.cases.rows import equal, instance
 from draftproof.conformance.cases.single import single
 from draftproof.conformance.cases.trees import trees
@@ -18,22 +18,22 @@ from draftproof.reference.model import Instance, Model
 Row = tuple[Instance, Drafts]
 
 
-def together() -> Iterator[Batch]:
+def together() -> Iterator[BatchCase]:
     """Yield the batches of rows of one shape."""
     one, two, three, certain = _generic(), _banked(), _sure(), _certain()
-    yield Batch("batch.pair", "quick", (one, two))
-    yield Batch("batch.pair.swapped", "quick", (two, one))
-    yield Batch("batch.same", "quick", (one, one))
+    yield BatchCase("batch.pair", "quick", (one, two))
+    yield BatchCase("batch.pair.swapped", "quick", (two, one))
+    yield BatchCase("batch.same", "quick", (one, one))
     # No coin decides anything in these two: what is left is which row a token is drawn from.
-    yield Batch("batch.all-accepted", "quick", tuple(_accepted(n, 2) for n in range(3)))
-    yield Batch("batch.all-rejected", "quick", tuple(_rejected(n) for n in range(3)))
-    yield Batch("batch.three", "standard", (one, two, three))
-    yield Batch("batch.sparse", "standard", (certain, one, certain, certain, two))
-    yield Batch("batch.short", "standard", tuple(_short(n) for n in range(4)))
+    yield BatchCase("batch.all-accepted", "quick", tuple(_accepted(n, 2) for n in range(3)))
+    yield BatchCase("batch.all-rejected", "quick", tuple(_rejected(n) for n in range(3)))
+    yield BatchCase("batch.three", "standard", (one, two, three))
+    yield BatchCase("batch.sparse", "standard", (certain, one, certain, certain, two))
+    yield BatchCase("batch.short", "standard", tuple(_short(n) for n in range(4)))
     yield from _trees()
 
 
-def _trees() -> Iterator[Batch]:
+def _trees() -> Iterator[BatchCase]:
     known = {case.id: case.instance for case in trees()}
 
     def drawn(name: str) -> tuple[Row, Row]:
@@ -44,20 +44,20 @@ def _trees() -> Iterator[Batch]:
     for scheme in SCHEMES:
         one, _ = drawn(f"tree.{scheme}.v3.b1x2")
         _, two = drawn(f"tree.{scheme}.concentrated.b1x2")
-        yield Batch(f"batch.tree.{scheme}.b1x2", "quick", (one, two))
+        yield BatchCase(f"batch.tree.{scheme}.b1x2", "quick", (one, two))
         one, _ = drawn(f"tree.{scheme}.v2.b2x2")
         three, two = drawn(f"tree.{scheme}.equal.some.b2x2")
-        yield Batch(f"batch.tree.{scheme}.b2x2", "quick", (one, two))
-        yield Batch(f"batch.tree.{scheme}.b2x2.three", "standard", (two, one, three))
+        yield BatchCase(f"batch.tree.{scheme}.b2x2", "quick", (one, two))
+        yield BatchCase(f"batch.tree.{scheme}.b2x2.three", "standard", (two, one, three))
 
 
-def reordered(tier: str) -> Iterator[Batch]:
+def reordered(tier: str) -> Iterator[BatchCase]:
     """Yield the batches that are also judged in reverse."""
     chosen = ("batch.pair", "batch.all-accepted", "batch.sparse", "batch.short")
     yield from (batch for batch in _of(tier, together()) if batch.id in chosen)
 
 
-def mixed(tier: str) -> Iterator[Batch]:
+def mixed(tier: str) -> Iterator[BatchCase]:
     """Yield the batches of rows at temperature zero beside random ones, in both orders."""
     greedy = instance("mixed.greedy", 2, 2, target=lambda _: (1,))
     agrees, parts, differs = ((greedy, (path,)) for path in ((1, 1), (1, 0), (0, 1)))
@@ -65,39 +65,39 @@ def mixed(tier: str) -> Iterator[Batch]:
     yield from _of(
         tier,
         (
-            Batch("mixed.agrees", "quick", (agrees, one)),
-            Batch("mixed.agrees.swapped", "quick", (one, agrees)),
-            Batch("mixed.differs", "quick", (differs, two)),
-            Batch("mixed.differs.swapped", "quick", (two, differs)),
-            Batch("mixed.many", "standard", (parts, one, differs, agrees, two)),
+            BatchCase("mixed.agrees", "quick", (agrees, one)),
+            BatchCase("mixed.agrees.swapped", "quick", (one, agrees)),
+            BatchCase("mixed.differs", "quick", (differs, two)),
+            BatchCase("mixed.differs.swapped", "quick", (two, differs)),
+            BatchCase("mixed.many", "standard", (parts, one, differs, agrees, two)),
         ),
     )
 
 
-def ragged(tier: str) -> Iterator[Batch]:
+def ragged(tier: str) -> Iterator[BatchCase]:
     """Yield the batches of rows of different lengths."""
     one, two, short = _generic(), _banked(), _short(0)
     yield from _of(
         tier,
         (
-            Batch("ragged.pair", "quick", (one, short)),
-            Batch("ragged.pair.swapped", "quick", (short, one)),
-            Batch("ragged.none", "quick", (one, _none(0))),
+            BatchCase("ragged.pair", "quick", (one, short)),
+            BatchCase("ragged.pair.swapped", "quick", (short, one)),
+            BatchCase("ragged.none", "quick", (one, _none(0))),
             # Everything is accepted: whoever takes padding for a rejection loses the bonus.
-            Batch("ragged.accepted", "quick", tuple(_accepted(n, n) for n in (1, 3, 2))),
-            Batch("ragged.first", "standard", (_none(1), two, short)),
-            Batch("ragged.last", "standard", (short, two, _none(1))),
+            BatchCase("ragged.accepted", "quick", tuple(_accepted(n, n) for n in (1, 3, 2))),
+            BatchCase("ragged.first", "standard", (_none(1), two, short)),
+            BatchCase("ragged.last", "standard", (short, two, _none(1))),
         ),
     )
 
 
-def with_padding_rows(tier: str) -> Iterator[Batch]:
+def with_padding_rows(tier: str) -> Iterator[BatchCase]:
     """Yield batches that an engine has filled up with rows that draft nothing."""
     yield from _of(
         tier,
         (
-            Batch("padding.behind", "quick", (_banked(), _none(0), _none(1))),
-            Batch("padding.around", "standard", (_none(0), _generic(), _none(1), _short(1))),
+            BatchCase("padding.behind", "quick", (_banked(), _none(0), _none(1))),
+            BatchCase("padding.around", "standard", (_none(0), _generic(), _none(1), _short(1))),
         ),
     )
 
@@ -109,7 +109,7 @@ class Undrafted(Instance):
         """Check nothing: the target's first row, which is all that counts, checks itself."""
 
 
-def _of(tier: str, batches: Iterator[Batch] | tuple[Batch, ...]) -> Iterator[Batch]:
+def _of(tier: str, batches: Iterator[BatchCase] | tuple[BatchCase, ...]) -> Iterator[BatchCase]:
     included = tiers_up_to(tier)
     yield from (batch for batch in batches if batch.tier in included)
 

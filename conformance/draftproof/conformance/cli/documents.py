@@ -17,7 +17,7 @@ from draftproof.conformance.evidence.records import EvidenceError
 from draftproof.conformance.report.words import json_text, plain_lines
 from draftproof.reference.errors import InvalidInput
 from draftproof.reference.model import Instance, instance_from_json
-from draftproof.spec import MalformedDocument, TooLarge, content_of, parsed, validate
+from draftproof.spec import FileTooLarge, MalformedDocument, content_of, parsed, validate
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
@@ -72,7 +72,7 @@ def _content(file: str) -> bytes:
         return content_of(sys.stdin.buffer if file == "-" else Path(file))
     except OSError as error:
         raise click.UsageError(f"cannot read {file!r}: {error.strerror}") from None
-    except TooLarge as error:
+    except FileTooLarge as error:
         raise click.UsageError(f"cannot read {file!r}: {error}") from None
 
 

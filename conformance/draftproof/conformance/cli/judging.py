@@ -145,7 +145,7 @@ def certify(
     judged: list[_Judged] = []
     for name in names:
         taken = [each.path for each in judged if each.path]
-        place = _Place(output, tuple(taken), resume=resume)
+        place = _CertificatePlace(output, tuple(taken), resume=resume)
         judged.append(_judge(loaded[name], terms, place, working, shown=form == "terminal"))
     code = gravest({each.code for each in judged})
     documents = [each.certificate for each in judged if each.certificate]
@@ -273,7 +273,7 @@ def _loaded(name: str) -> _Loaded:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _CertificatePlace:
     """Where certificates go, which names are taken, and whether to go on with what lies there."""
 
     folder: Path
@@ -296,7 +296,7 @@ class _Judged:
 def _judge(
     loaded: _Loaded,
     terms: Mapping[str, Any],
-    place: _Place,
+    place: _CertificatePlace,
     working: Mapping[str, Any],
     *,
     shown: bool,
@@ -352,7 +352,7 @@ def _without_exits() -> Iterator[None]:
 
 
 def _certified(
-    loaded: _Loaded, terms: Mapping[str, Any], place: _Place, working: Mapping[str, Any]
+    loaded: _Loaded, terms: Mapping[str, Any], place: _CertificatePlace, working: Mapping[str, Any]
 ) -> _Judged:
     """Judge an adapter, and write evidence, certificate and badge."""
     from draftproof.conformance.evidence import certificate
@@ -409,7 +409,7 @@ def _kept(records: Path) -> Any:
     return evidence.read_finished(records)[0] if records.exists() else evidence.NOTHING
 
 
-def _tell_of(place: _Place, records: Path, known: Any) -> None:
+def _tell_of(place: _CertificatePlace, records: Path, known: Any) -> None:
     """Say what becomes of evidence that is there."""
     from draftproof.conformance.evidence import records as evidence
 

@@ -15,10 +15,10 @@ import click
 from draftproof.conformance.cli.documents import as_json, echo, print_json
 from draftproof.conformance.evidence.whole_file import write_whole
 from draftproof.conformance.report.words import plain
-from draftproof.spec import TooLarge, content_of, parsed, validate
+from draftproof.spec import FileTooLarge, content_of, parsed, validate
 
 if TYPE_CHECKING:
-    from draftproof.conformance.matrix import Row
+    from draftproof.conformance.matrix import MatrixRow
 
 ROWS = ("draftproof.adapters.engines", "rows.toml")
 """The package and the file of the rows that the matrix has by default."""
@@ -101,7 +101,7 @@ def matrix(
     sys.exit(3 if without else 1 if changed else 0)
 
 
-def _rows(file: Path | None) -> list[Row]:
+def _rows(file: Path | None) -> list[MatrixRow]:
     from draftproof.conformance.matrix import MOST_TOML, InvalidRows, read_rows
 
     try:
@@ -111,13 +111,13 @@ def _rows(file: Path | None) -> list[Row]:
         return read_rows(place.read_bytes(), str(place))
     except OSError as error:
         raise click.UsageError(f"cannot read {str(file)!r}: {error.strerror}") from None
-    except TooLarge as error:
+    except FileTooLarge as error:
         raise click.UsageError(f"cannot read {str(file)!r}: {error}") from None
     except InvalidRows as error:
         raise click.UsageError(str(error)) from None
 
 
-def _chosen(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
+def _chosen(rows: Sequence[MatrixRow], names: Sequence[str]) -> list[MatrixRow]:
     for name in names:
         if not any(name in (row.name, row.engine) for row in rows):
             known = dict.fromkeys(each for row in rows for each in (row.engine, row.name))
@@ -125,7 +125,7 @@ def _chosen(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
     return [row for row in rows if not names or {row.name, row.engine} & {*names}]
 
 
-def _meant(name: str, known: Iterable[str], rows: Sequence[Row]) -> str:
+def _meant(name: str, known: Iterable[str], rows: Sequence[MatrixRow]) -> str:
     """Say which row or engine was meant, or which engines there are."""
     folded = {each.casefold(): each for each in known}
     if near := get_close_matches(name.casefold(), folded, n=1):

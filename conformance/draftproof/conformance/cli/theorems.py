@@ -27,7 +27,7 @@ from draftproof.reference.claims import (
 from draftproof.reference.drafting import SCHEMES
 from draftproof.reference.errors import InvalidInput
 from draftproof.reference.model import instance_to_json
-from draftproof.reference.proof import Counterexample, NotAProof, Theorem, Unproven
+from draftproof.reference.proof import NotAProof, Refutation, Theorem, Unproven
 from draftproof.spec import MalformedDocument, validate
 
 
@@ -72,12 +72,12 @@ def prove(
     else:
         sizes = {"vocabulary": vocabulary, "length": length, "drafts": drafts}
         found = _found(algorithm, claim=claim, scheme=scheme, **sizes)
-        if isinstance(found, Counterexample):
+        if isinstance(found, Refutation):
             _print_refutation(found, as_json=as_json)
         _print_theorem(found, output, as_json=as_json)
 
 
-def _found(algorithm: str, **shape: Any) -> Theorem | Counterexample:
+def _found(algorithm: str, **shape: Any) -> Theorem | Refutation:
     """Prove or refute; every other ending is told, and exits."""
     from draftproof.conformance.report import terminal
 
@@ -98,7 +98,7 @@ def _found(algorithm: str, **shape: Any) -> Theorem | Counterexample:
         sys.exit(4)
 
 
-def _print_refutation(found: Counterexample, *, as_json: bool) -> NoReturn:
+def _print_refutation(found: Refutation, *, as_json: bool) -> NoReturn:
     echo(f"Refuted: {found}", err=True)
     instance = instance_to_json(found.instance)
     if as_json:

@@ -42,7 +42,7 @@ from draftproof.conformance.requirements.finding import (
     finding_to_json,
     findings_from_json,
 )
-from draftproof.spec import MalformedDocument, TooLarge, parsed, validate
+from draftproof.spec import FileTooLarge, MalformedDocument, parsed, validate
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
@@ -250,7 +250,7 @@ def parsed_certificate(content: bytes, name: str) -> dict[str, Any]:
     told = f"{name} is no certificate; `draftproof certify ADAPTER` writes one"
     try:
         document: Any = parsed(content)
-    except TooLarge as error:
+    except FileTooLarge as error:
         raise MalformedEvidence(f"{name}: {error}") from None
     except ValueError as error:
         if b'"_type"' not in content:

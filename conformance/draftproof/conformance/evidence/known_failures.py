@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from pathlib import Path
 
-from draftproof.spec import TooLarge, content_of, requirements
+from draftproof.spec import FileTooLarge, content_of, requirements
 
 _MOST_BYTES = 2**18
 
@@ -52,7 +52,7 @@ def _text(path: Path) -> str:
         return content_of(path, most=_MOST_BYTES).decode("utf-8-sig")
     except OSError as error:
         raise InvalidKnownFailures(f"cannot read {str(path)!r}: {error.strerror}") from None
-    except TooLarge as error:
+    except FileTooLarge as error:
         raise InvalidKnownFailures(f"{path}: {error}") from None
     except UnicodeDecodeError:
         raise InvalidKnownFailures(f"cannot read {str(path)!r}: it is not UTF-8 text") from None

@@ -29,7 +29,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from draftproof.spec import MalformedDocument, TooLarge, content_of, require_file, validate
+from draftproof.spec import FileTooLarge, MalformedDocument, content_of, require_file, validate
 from draftproof.spec import parsed as read_json
 
 Record = dict[str, Any]
@@ -105,7 +105,7 @@ def bytes_of(path: Path) -> bytes:
         return content_of(path)
     except OSError as error:
         raise MissingEvidence(f"cannot read {str(path)!r}: {error.strerror}") from error
-    except TooLarge as error:
+    except FileTooLarge as error:
         raise MalformedEvidence(f"{path}: {error}") from None
 
 
@@ -268,7 +268,7 @@ def _sealed(record: Record, before: str) -> tuple[bytes, str]:
 def _unsealed(line: bytes, before: str, where: str) -> tuple[Record, str]:
     try:
         record = read_json(line)
-    except TooLarge as error:
+    except FileTooLarge as error:
         raise MalformedEvidence(f"{where}: {error}") from None
     except ValueError as error:
         raise EditedEvidence(f"{where}: it is not the JSON that was written: {error}") from None

@@ -45,7 +45,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Standing:
+class Currency:
     """Parts of a certificate that can change, each compared with what is here."""
 
     subject: Comparison
@@ -87,7 +87,7 @@ class Standing:
         return None
 
 
-def standing(document: Mapping[str, Any], adapter: str | None = None) -> Standing:
+def standing(document: Mapping[str, Any], adapter: str | None = None) -> Currency:
     """Return how a certificate stands to what is here.
 
     `adapter` is the name of the verifier, as `load_adapter` takes it. Without it, only a built-in
@@ -100,7 +100,7 @@ def standing(document: Mapping[str, Any], adapter: str | None = None) -> Standin
     name = adapter or next((name for name, at in BUILT_IN.items() if at == place), None)
     # Nor is anybody led to run what a certificate names.
     again = ("draftproof", "certify", name or "ADAPTER", "--mode", said["mode"])
-    return Standing(
+    return Currency(
         _subject({"name": of["name"], **_named(of)}, name),
         Comparison(_named(by), specification()),
         Comparison(_named(with_suite), suite()),
@@ -108,12 +108,12 @@ def standing(document: Mapping[str, Any], adapter: str | None = None) -> Standin
     )
 
 
-def judged_again(found: Standing) -> Standing:
+def judged_again(found: Currency) -> Currency:
     """Return the standing once all was judged again, which only the same verifier can be."""
     return replace(found, subject=Comparison(found.subject.then, found.subject.then))
 
 
-def standing_to_json(found: Standing) -> dict[str, Any]:
+def standing_to_json(found: Currency) -> dict[str, Any]:
     """Return the standing as `check.schema.json` has it."""
     return {"state": found.state, "reason": found.reason, **asdict(found)}
 

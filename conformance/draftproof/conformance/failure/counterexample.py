@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, TypeVar
 
-from draftproof.conformance.cases import Batch, Case
+from draftproof.conformance.cases import BatchCase, Case
 from draftproof.conformance.failure import story
 from draftproof.conformance.lanes.exchange import Asked, Failure, Outcome
 from draftproof.conformance.lanes.observe import (
@@ -117,7 +117,7 @@ def explain(
 
 
 def explain_batch(
-    adapter: Adapter, batch: Batch, *, lane: str = EXACT, progress: Progress = silently
+    adapter: Adapter, batch: BatchCase, *, lane: str = EXACT, progress: Progress = silently
 ) -> BatchCounterexample | None:
     """Return a small counterexample to `batch.invariant`, which fails on `batch`.
 

@@ -45,7 +45,7 @@ class Look:
 def looks(
     adapter: Adapter,
     instance: Instance,
-    cells: Cells,
+    cells: EmissionCells,
     declared: Declaration,
     random: numpy.random.Generator,
     sizes: Sequence[int],
@@ -63,7 +63,7 @@ def _digest(cells: Integers) -> str:
 
 
 @dataclass(frozen=True)
-class Cells:
+class EmissionCells:
     """The numbering of all that can be emitted on an instance.
 
     A *node* is what can be accepted: a prefix and the first path that has it. Cell node * V + token
@@ -91,7 +91,7 @@ class Cells:
 
 
 @lru_cache(maxsize=8)
-def cells_of(instance: Instance) -> Cells:
+def cells_of(instance: Instance) -> EmissionCells:
     """Return the numbering of all that can be emitted on an instance."""
     law = draft_law(instance)
     vocabulary = instance.vocabulary
@@ -112,7 +112,7 @@ def cells_of(instance: Instance) -> Cells:
         Emission(path, prefix, token) for path, prefix in numbers for token in range(vocabulary)
     )
     target = instance.target
-    return Cells(
+    return EmissionCells(
         instance=instance,
         drafts=tuple(law),
         chances=numpy.cumsum([float(weight) for _, weight in law.items()]),
@@ -148,7 +148,7 @@ _Verify = Callable[[int], tuple[Integers, str]]
 def verifying(
     adapter: Adapter,
     instance: Instance,
-    cells: Cells,
+    cells: EmissionCells,
     declared: Declaration,
     random: numpy.random.Generator,
 ) -> Iterator[_Verify]:
@@ -203,7 +203,7 @@ def _tables(instance: Instance, given: Instance, declared: Declaration) -> dict[
 def _verified(
     adapter: Adapter,
     declared: Declaration,
-    cells: Cells,
+    cells: EmissionCells,
     table: _Table,
     chosen: Tensor,
     generator: torch.Generator,

@@ -169,7 +169,7 @@ def null(law: Floats, *, tolerance: float = 0.0, forbidden: Collection[int] = ()
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Wealth:
     """What was counted so far, and what was won by it."""
 
     counts: Floats
@@ -182,13 +182,13 @@ class Evidence:
     """[stakes]: the log wealth of the bets on the most discrepant event."""
 
 
-def no_evidence(null: Null) -> Evidence:
+def no_evidence(null: Null) -> Wealth:
     """Return the evidence before the first outcome."""
     zeros = numpy.zeros
-    return Evidence(zeros(len(null.weights)), 0, zeros(len(CONCENTRATIONS)), zeros(len(STAKES)))
+    return Wealth(zeros(len(null.weights)), 0, zeros(len(CONCENTRATIONS)), zeros(len(STAKES)))
 
 
-def updated(null: Null, evidence: Evidence, counts: Floats) -> Evidence:
+def updated(null: Null, evidence: Wealth, counts: Floats) -> Wealth:
     """Return the evidence after one more batch, counted by cell [cells]."""
     fresh = tally(null.bin_of, counts, len(null.weights))
     before, after = evidence.counts, evidence.counts + fresh
@@ -198,7 +198,7 @@ def updated(null: Null, evidence: Evidence, counts: Floats) -> Evidence:
         highest = ((priors + after) / null.weights)[:, :-1].max(1)
         lowest = ((priors + before) / null.weights)[:, :-1].min(1)
         forgiven = forgiven + _forgiven(null, highest - lowest, before.sum(), after.sum())
-    return Evidence(
+    return Wealth(
         after,
         evidence.forbidden + int(counts[null.forbidden].sum()),
         forgiven,
@@ -217,7 +217,7 @@ def _learned(null: Null, before: Floats, fresh: Floats) -> Floats:
     return bets(numpy.array([fresh.sum() - hits, hits]), bound)
 
 
-def log_evidence(null: Null, evidence: Evidence) -> float:
+def log_evidence(null: Null, evidence: Wealth) -> float:
     """Return the logarithm of the e-process; infinity where something forbidden happened."""
     impossible = evidence.counts[-1] if null.tolerance == 0 else 0
     if evidence.forbidden or impossible:

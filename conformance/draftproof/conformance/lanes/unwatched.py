@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 
 from draftproof.conformance.lanes._streams import SEEDS, seeded
 from draftproof.conformance.lanes.statistics import (
-    Evidence,
     Null,
+    Wealth,
     log_evidence,
     log_mean,
     no_evidence,
@@ -224,7 +224,7 @@ def evidence(counts: Sequence[Sequence[int]]) -> float:
 
 def _evidence(counts: Iterable[Sequence[int]]) -> float:
     held = _null()
-    found: Evidence = no_evidence(held)
+    found: Wealth = no_evidence(held)
     for each in counts:
         found = updated(held, found, numpy.array(each, dtype=numpy.float64))
     return log_evidence(held, found)

@@ -30,7 +30,7 @@ from draftproof.conformance.requirements.finding import (
     PASS,
     UNFETCHED,
 )
-from draftproof.spec import TooLarge, require_small, validate
+from draftproof.spec import FileTooLarge, require_small, validate
 from draftproof.spec.reading import MOST_DEPTH, MOST_DIGITS
 
 SEED = 0
@@ -54,7 +54,7 @@ _UNDECIDED = "could not be judged"
 
 
 @dataclass(frozen=True)
-class Row:
+class MatrixRow:
     """An implementation of somebody's, and how it is judged."""
 
     name: str
@@ -86,16 +86,16 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedRow:
     """The outcome of a row: its certificate, or the way in which it has none, with the reason."""
 
-    row: Row
+    row: MatrixRow
     certificate: Mapping[str, Any] | None = None
     outcome: str = ""
     reason: str = ""
 
 
-def read_rows(content: bytes, name: str) -> list[Row]:
+def read_rows(content: bytes, name: str) -> list[MatrixRow]:
     """Return the rows of a TOML file, which follows the schema "rows". Raises `InvalidRows`."""
     if len(content) > MOST_TOML:
         raise InvalidRows(f"{name} has more than {MOST_TOML:,} bytes, the most that are read")
@@ -106,7 +106,10 @@ def read_rows(content: bytes, name: str) -> list[Row]:
         validate(document, "rows")
     except ValueError as error:
         raise InvalidRows(f"{name} has no rows: {error}") from None
-    rows = [Row(**{key: _frozen(value) for key, value in each.items()}) for each in document["row"]]
+    rows = [
+        MatrixRow(**{key: _frozen(value) for key, value in each.items()})
+        for each in document["row"]
+    ]
     twice = sorted(name for name, times in Counter(row.name for row in rows).items() if times > 1)
     if twice:
         raise InvalidRows(f"{name} has more than one row called {', '.join(twice)}")
@@ -114,21 +117,21 @@ def read_rows(content: bytes, name: str) -> list[Row]:
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    """Return the document in TOML. Raises `TooLarge` beyond JSON's limits, and `ValueError`."""
+    """Return the document in TOML. Raises `FileTooLarge` beyond JSON's limits, and `ValueError`."""
     try:
         document = tomllib.loads(text)
     except RecursionError:
-        raise TooLarge(
+        raise FileTooLarge(
             f"it has more than {MOST_DEPTH} lists and tables in each other, the most that are read"
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         raise
     except ValueError:
         # Python reads no number of thousands of digits.
-        raise TooLarge(_LONG_NUMBER) from None
+        raise FileTooLarge(_LONG_NUMBER) from None
     require_small(document)
     if any(abs(number) >= 10**MOST_DIGITS for number in _integers(document)):
-        raise TooLarge(_LONG_NUMBER)
+        raise FileTooLarge(_LONG_NUMBER)
     return document
 
 
@@ -147,7 +150,7 @@ def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def judged(rows: Sequence[Row], folder: Path, *, jobs: int = 1) -> Iterator[Judged]:
+def judged(rows: Sequence[MatrixRow], folder: Path, *, jobs: int = 1) -> Iterator[JudgedRow]:
     """Judge rows, `jobs` at a time, and yield what becomes of each as it is done.
 
     Evidence goes to the folder, and what lies there already is not judged again. Raises `OSError`
@@ -164,25 +167,25 @@ def judged(rows: Sequence[Row], folder: Path, *, jobs: int = 1) -> Iterator[Judg
                 each.cancel()
 
 
-def _judged(row: Row, folder: Path) -> Judged:
+def _judged(row: MatrixRow, folder: Path) -> JudgedRow:
     if row.missing:
-        return Judged(row, outcome=CANNOT_RUN, reason=row.missing)
+        return JudgedRow(row, outcome=CANNOT_RUN, reason=row.missing)
     if row.unfetched:
-        return Judged(row, outcome=UNFETCHED, reason=row.unfetched)
+        return JudgedRow(row, outcome=UNFETCHED, reason=row.unfetched)
     run = _certified(row, folder, "--resume")
     if run.returncode == _MALFORMED:
         # What lies there is of another version, suite or machine.
         run = _certified(row, folder)
     made = sorted(folder.glob("*.json"))
     if run.returncode in (_UNJUDGED, _MALFORMED) or not made:
-        return Judged(row, outcome=_outcome(run), reason=_reason(run.stderr))
+        return JudgedRow(row, outcome=_outcome(run), reason=_reason(run.stderr))
     try:
-        return Judged(row, read_certificate(made[0]))
+        return JudgedRow(row, read_certificate(made[0]))
     except EvidenceError as error:
-        return Judged(row, outcome=_UNDECIDED, reason=str(error))
+        return JudgedRow(row, outcome=_UNDECIDED, reason=str(error))
 
 
-def _certified(row: Row, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def _certified(row: MatrixRow, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [
         *(sys.executable, "-c", "from draftproof.conformance.cli import main; main()"),
         *("certify", "--mode", row.mode, "--seed", str(SEED)),
@@ -232,7 +235,7 @@ PASSES, PASSES_SOME = CONCLUSIONS[PASS], CONCLUSIONS[PARTIAL]
 """The outcome of a row that passes; which cases it was asked stands beside it."""
 
 
-def line(found: Judged) -> dict[str, Any]:
+def line(found: JudgedRow) -> dict[str, Any]:
     """Return a line of the matrix, as its file has it."""
     row = found.row
     told = {
@@ -297,7 +300,7 @@ def _lengths(said: Mapping[str, Any]) -> dict[str, float] | None:
     return {name: sum(each[name] for each in seen) / len(seen) for name in ("observed", "optimum")}
 
 
-def not_judged(found: Sequence[Judged], *, named: bool) -> list[Row]:
+def not_judged(found: Sequence[JudgedRow], *, named: bool) -> list[MatrixRow]:
     """Return the rows without a verdict that should have one.
 
     Where rows were `named`, each of them should. Else those should that have an adapter, and that

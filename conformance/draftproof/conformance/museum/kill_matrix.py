@@ -32,7 +32,7 @@ LOSSLESS = ("law.lossless", "law.support", "law.prefix", "length.bounded")
 
 
 @dataclass(frozen=True)
-class Cell:
+class KillCell:
     """What one requirement came to on one lane: killed, survived, undecided or blind.
 
     `finding` says so: the one that killed, or one of those that did not; `cases` is how many were
@@ -47,7 +47,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class KillRow:
     """What became of one mutant or control.
 
     `caught` says whether it came out as it must: a mutant killed by the requirement that it breaks
@@ -56,7 +56,7 @@ class Row:
     """
 
     exhibit: Exhibit
-    cells: tuple[Cell, ...]
+    cells: tuple[KillCell, ...]
     caught: bool
 
 
@@ -68,7 +68,7 @@ def kill_matrix(
     seed: int | None = None,
     jobs: int = 1,
     progress: Progress,
-) -> tuple[Row, ...]:
+) -> tuple[KillRow, ...]:
     """Judge mutants and controls on each of the lanes by itself.
 
     A mutant is judged by the requirements that must catch it, quick cases first, each until it
@@ -83,13 +83,13 @@ def kill_matrix(
     return tuple(progress(work, len(exhibits), "mutants"))
 
 
-def _judged(exhibit: Exhibit, lanes: Sequence[str], terms: Terms) -> Row:
+def _judged(exhibit: Exhibit, lanes: Sequence[str], terms: Terms) -> KillRow:
     tasks = _quick_first(exhibit, terms.tier)
     must = _must_catch(exhibit)
     wanted = {r for task in tasks for r in task.requirements}
     if isinstance(exhibit, Mutant):
         wanted = set(must)
-    cells: list[Cell] = []
+    cells: list[KillCell] = []
     for lane in dict.fromkeys((*lanes, *LANES)):
         seen = {cell.requirement for cell in cells if cell.verdict in (KILLED, SURVIVED)}
         asked = wanted if lane in lanes else set(must) - seen
@@ -101,14 +101,14 @@ def _judged(exhibit: Exhibit, lanes: Sequence[str], terms: Terms) -> Row:
             for verdict in (KILLED, SURVIVED)
         )
         caught &= spared - killed >= set(LOSSLESS) and (bool(must) or not killed)
-    return Row(exhibit, tuple(cells), caught)
+    return KillRow(exhibit, tuple(cells), caught)
 
 
 def _must_catch(exhibit: Exhibit) -> tuple[str, ...]:
     return (exhibit.breaks, *exhibit.also) if isinstance(exhibit, Mutant) else exhibit.fails
 
 
-def _is_killed(requirement: str, cells: Sequence[Cell]) -> bool:
+def _is_killed(requirement: str, cells: Sequence[KillCell]) -> bool:
     """Return whether a requirement was decided on some lane, and killed wherever it was."""
     verdicts = {cell.verdict for cell in cells if cell.requirement == requirement}
     return verdicts - {UNDECIDED, BLIND} == {KILLED}
@@ -125,7 +125,7 @@ def _quick_first(exhibit: Exhibit, tier: str) -> list[Task]:
 
 def _cells(
     exhibit: Exhibit, tasks: Sequence[Task], asked: Collection[str], terms: Terms
-) -> Iterator[Cell]:
+) -> Iterator[KillCell]:
     """Yield what the requirements come to on one lane, single runs included."""
     found: dict[str, list[Finding]] = {}
     alive = set(asked)
@@ -146,7 +146,7 @@ def _cells(
         # What was judged by the way, on some cases only, has not survived.
         if requirement in asked or verdict == KILLED:
             by = decisive.lane or terms.lane
-            yield Cell(requirement, by, verdict, decisive, len(findings))
+            yield KillCell(requirement, by, verdict, decisive, len(findings))
 
 
 def _verdict(findings: Sequence[Finding]) -> tuple[str, Finding]:

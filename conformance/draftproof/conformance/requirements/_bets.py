@@ -11,13 +11,13 @@ from math import expm1, inf, log
 import numpy
 
 from draftproof.conformance.lanes.observe import as_observed, left_behind
-from draftproof.conformance.lanes.sample import Cells, Integers, Look, cells_of
+from draftproof.conformance.lanes.sample import EmissionCells, Integers, Look, cells_of
 from draftproof.conformance.lanes.statistics import (
     MISSED,
-    Evidence,
     Floats,
     Null,
     Outlook,
+    Wealth,
     detectable,
     distance,
     hardest,
@@ -95,7 +95,7 @@ class Asked:
     where it is not known; `claimed` says that the algorithm claims it.
     """
 
-    cells: Cells
+    cells: EmissionCells
     allowed: float
     text: Null
     continuations: tuple[tuple[Integers, Integers, Integers, Floats], ...]
@@ -110,19 +110,19 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Seen:
+class Counted:
     """What was counted, and what was won by it."""
 
     counts: Floats
     texts: Floats
-    emission: Evidence | None
-    text: Evidence
+    emission: Wealth | None
+    text: Wealth
     words: str
     stream: str
     """A digest of the digests of all looks, in order."""
 
 
-def emission_law_of(cells: Cells, algorithm: Algorithm) -> Floats:
+def emission_law_of(cells: EmissionCells, algorithm: Algorithm) -> Floats:
     """Return the law of an algorithm's emissions by cell."""
     law = emission_law(algorithm, cells.instance).map(as_observed)
     return numpy.array([float(law[emission]) for emission in cells.emissions] + [0.0])
@@ -190,7 +190,7 @@ def _text_law(law: Law[Path], instance: Instance) -> Floats:
 
 
 def _continuations(
-    cells: Cells, texts: Floats
+    cells: EmissionCells, texts: Floats
 ) -> Iterator[tuple[Integers, Integers, Integers, Floats]]:
     vocabulary = cells.instance.vocabulary
     said = numpy.setdiff1d(numpy.arange(len(cells.emissions)), cells.unsaid)
@@ -205,7 +205,7 @@ def _continuations(
 
 
 def _modified_continuations(
-    cells: Cells, texts: Floats, algorithm: Algorithm
+    cells: EmissionCells, texts: Floats, algorithm: Algorithm
 ) -> Iterator[tuple[Integers, Integers, Integers, Floats]]:
     """Yield every cell as a group by itself, continued by what the algorithm leaves there.
 
@@ -223,9 +223,9 @@ def _modified_continuations(
         yield own, numpy.arange(len(own)), number, laws
 
 
-def nothing_seen(asked: Asked) -> Seen:
+def nothing_seen(asked: Asked) -> Counted:
     """Return what is seen before the first batch."""
-    return Seen(
+    return Counted(
         numpy.zeros(asked.cells.size),
         numpy.zeros(len(asked.text.law)),
         no_evidence(asked.emission) if asked.emission else None,
@@ -235,14 +235,14 @@ def nothing_seen(asked: Asked) -> Seen:
     )
 
 
-def counted(asked: Asked, seen: Seen, look: Look, random: numpy.random.Generator) -> Seen:
+def counted(asked: Asked, seen: Counted, look: Look, random: numpy.random.Generator) -> Counted:
     """Return what is seen after one more batch."""
     counts = look.counts.astype(numpy.float64)
     texts = _texts(asked, counts, random)
     emission = seen.emission
     if asked.emission is not None and emission is not None:
         emission = updated(asked.emission, emission, counts)
-    return Seen(
+    return Counted(
         seen.counts + counts,
         seen.texts + texts,
         emission,
@@ -266,7 +266,7 @@ def _texts(asked: Asked, counts: Floats, random: numpy.random.Generator) -> Floa
 # --- verdicts -------------------------------------------------------------------------------
 
 
-def judged_by(asked: Asked, seen: Seen, criterion: Criterion, look: int) -> dict[str, Tested]:
+def judged_by(asked: Asked, seen: Counted, criterion: Criterion, look: int) -> dict[str, Tested]:
     """Return what each requirement comes to as things stand."""
     cells, counts = asked.cells, seen.counts
     span = cells.instance.length
@@ -307,7 +307,7 @@ def judged_by(asked: Asked, seen: Seen, criterion: Criterion, look: int) -> dict
 
 
 def judged_law(
-    null: Null, evidence: Evidence, counts: Floats, criterion: Criterion, look: int, what: str
+    null: Null, evidence: Wealth, counts: Floats, criterion: Criterion, look: int, what: str
 ) -> Tested:
     """Return what a law comes to as things stand."""
     emissions, observed = int(counts.sum()), distance(null.law, counts)

@@ -38,7 +38,7 @@ from draftproof.conformance.protocol.adapter import (
 )
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements._programs import Observed, answer, observed
-from draftproof.conformance.requirements.drafting import Setting, draft_request
+from draftproof.conformance.requirements.drafting import DraftSetting, draft_request
 from draftproof.conformance.requirements.finding import (
     FAIL,
     INCONCLUSIVE,
@@ -150,7 +150,7 @@ def _draft(
 
     Raises `TypeError` for what are no drafts, and whatever the adapter raises.
     """
-    setting = Setting("iterations", "quick", given.draft, given.widths)
+    setting = DraftSetting("iterations", "quick", given.draft, given.widths)
     asked = draft_request(setting, declared, rows=rows, generator=generator)
     drafted = adapter.draft(asked)
     tokens, declared_rows = drafted.draft_tokens, drafted.draft_probs

@@ -18,7 +18,7 @@ import torch
 from scipy.special import bdtrc
 from torch import Tensor
 
-from draftproof.conformance.cases import Batch, Case, batches, cases
+from draftproof.conformance.cases import BatchCase, Case, batches, cases
 from draftproof.conformance.cases.together import (
     Undrafted,
     mixed,
@@ -93,7 +93,7 @@ def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
 
 
 def _independence_tasks(declared: Declaration, tier: str) -> Iterator[Task]:
-    judged: list[tuple[str, Iterable[Batch], Judge]] = [
+    judged: list[tuple[str, Iterable[BatchCase], Judge]] = [
         ("batch.invariant", _fitting(batches(tier), declared), judge_case),
         ("batch.mixed", mixed(tier), judge_mixed),
         ("batch.order", reordered(tier), judge_order),
@@ -107,7 +107,7 @@ def _independence_tasks(declared: Declaration, tier: str) -> Iterator[Task]:
             yield Task(batch.id, (requirement,), lanes, partial(judge, batch))
 
 
-def _fitting(given: Iterable[Batch], declared: Declaration) -> Iterator[Batch]:
+def _fitting(given: Iterable[BatchCase], declared: Declaration) -> Iterator[BatchCase]:
     """Yield the batches of which the adapter says that it takes every row's drafts."""
     for batch in given:
         rows = (Case(batch.id, "", batch.tier, instance) for instance, _ in batch.rows)
@@ -115,7 +115,7 @@ def _fitting(given: Iterable[Batch], declared: Declaration) -> Iterator[Batch]:
             yield batch
 
 
-Judge = Callable[[Batch, Adapter, Terms], list[Finding]]
+Judge = Callable[[BatchCase, Adapter, Terms], list[Finding]]
 
 _SAMPLED = "batch.same"
 """The batch that stands for all on the sample lane."""
@@ -132,7 +132,7 @@ def batch_invariant(seen: BatchObservation) -> Rational:
     return seen.joint.total_variation(independent_law(seen))
 
 
-def judge_case(batch: Batch, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_case(batch: BatchCase, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.invariant` on a batch."""
     if terms.lane == SAMPLE:
         return [_sampled_neighbours(batch.id, adapter, terms)]
@@ -170,7 +170,7 @@ def independent_law(seen: BatchObservation) -> Law[tuple[Outcome, ...]]:
     )
 
 
-def judge_mixed(batch: Batch, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_mixed(batch: BatchCase, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.mixed` on a batch of certain rows beside random ones."""
     seen = observe_batch(adapter, batch.id, batch.rows, lane=terms.lane)
     # A certain target can say one text, so whatever else its row emits lies outside its support.
@@ -185,7 +185,7 @@ def _outside(instance: Instance, outcome: Outcome) -> bool:
     return not isinstance(outcome, Emission) or instance.target.joint(outcome.tokens) == 0
 
 
-def judge_order(batch: Batch, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_order(batch: BatchCase, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.order` on a batch and on the same batch in reverse."""
     declared = declaration(adapter)
     moved = batch.rows[::-1]
@@ -199,12 +199,12 @@ def judge_order(batch: Batch, adapter: Adapter, terms: Terms) -> list[Finding]:
 # --- padding -----------------------------------------------------------------------------
 
 
-def judge_ragged(batch: Batch, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_ragged(batch: BatchCase, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.ragged` on a batch of rows of different lengths."""
     return [judge_batch(observe_ragged(adapter, batch, lane=terms.lane), "batch.ragged")]
 
 
-def observe_ragged(adapter: Adapter, batch: Batch, *, lane: str) -> BatchObservation:
+def observe_ragged(adapter: Adapter, batch: BatchCase, *, lane: str) -> BatchObservation:
     """Observe the joint law of a ragged batch, and the law of every row alone, without padding.
 
     A row that drafts nothing has no request of its own: its law alone is its target's row.
@@ -234,7 +234,7 @@ def _first_token(instance: Instance) -> Law[Outcome]:
     return Law({Emission(0, (), token): weight for token, weight in enumerate(row)})
 
 
-def judge_padding_rows(batch: Batch, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_padding_rows(batch: BatchCase, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.padding` on a batch that is filled up with empty rows."""
     declared = declaration(adapter)
     kept = [i for i, (instance, _) in enumerate(batch.rows) if not isinstance(instance, Undrafted)]

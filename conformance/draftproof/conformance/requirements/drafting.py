@@ -40,7 +40,7 @@ Level = tuple[tuple[Row, ...], Siblings]
 
 
 @dataclass(frozen=True)
-class Setting:
+class DraftSetting:
     """What a drafter is asked for: a toy draft model, K paths of L tokens, and the options.
 
     `widths` has the number of tokens that are drawn together after a context, by its depth.
@@ -71,14 +71,14 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Drafted:
+class DraftedRows:
     """What was drafted for one row, depth by depth."""
 
     levels: tuple[Level, ...]
 
-    def of_path(self, path: int) -> Drafted:
+    def of_path(self, path: int) -> DraftedRows:
         """Return one of the paths, with the rows declared along it."""
-        return Drafted(tuple(((rows[path],), (tokens[path],)) for rows, tokens in self.levels))
+        return DraftedRows(tuple(((rows[path],), (tokens[path],)) for rows, tokens in self.levels))
 
     @property
     def paths(self) -> Drafts:
@@ -90,14 +90,14 @@ class Drafted:
 class DraftObservation:
     """The joint law of what a drafter draws and declares, beside what it is judged by.
 
-    `scheme` is the one that it names, `widths` those of its `Setting`. The law is known up to
+    `scheme` is the one that it names, `widths` those of its `DraftSetting`. The law is known up to
     `slack` in total variation.
     """
 
     case: str
     scheme: str
     widths: tuple[int, ...]
-    law: Law[Drafted | Failure]
+    law: Law[DraftedRows | Failure]
     runs: int
     slack: Rational
     allowed: Rational
@@ -144,7 +144,7 @@ def scheme_of(seen: DraftObservation) -> Drawn:
     return drawn
 
 
-def _paths_of(seen: DraftObservation) -> Iterator[tuple[Law[Drafted | Failure], Drawn]]:
+def _paths_of(seen: DraftObservation) -> Iterator[tuple[Law[DraftedRows | Failure], Drawn]]:
     """Yield the law of each path by itself, and of its tokens: at each depth the n-th sibling."""
 
     def drawn(path: int, depth: int, level: Level) -> Rational:
@@ -154,14 +154,14 @@ def _paths_of(seen: DraftObservation) -> Iterator[tuple[Law[Drafted | Failure], 
         law = sibling_law(seen.scheme, row, width)
         return law.probability(lambda siblings: siblings[nth : nth + 1] == (token,))
 
-    def own(path: int, drafted: Drafted | Failure) -> Drafted | Failure:
-        return drafted.of_path(path) if isinstance(drafted, Drafted) else drafted
+    def own(path: int, drafted: DraftedRows | Failure) -> DraftedRows | Failure:
+        return drafted.of_path(path) if isinstance(drafted, DraftedRows) else drafted
 
     for path in range(prod(seen.widths)):
         yield seen.law.map(partial(own, path)), partial(drawn, path)
 
 
-def declared_law(law: Law[Drafted | Failure], drawn: Drawn) -> Law[Drafted | Failure]:
+def declared_law(law: Law[DraftedRows | Failure], drawn: Drawn) -> Law[DraftedRows | Failure]:
     """Return the law that drafts would have if they were drawn from what is declared for them.
 
     Depth by depth: the row of each node is declared as it is, given what was drawn and declared on
@@ -169,21 +169,23 @@ def declared_law(law: Law[Drafted | Failure], drawn: Drawn) -> Law[Drafted | Fai
     row may depend on chance, but on no token that is drawn from it, and on no other path: paths
     that share their tokens share the row after them, and others do not know of each other.
     """
-    drafted = {each: weight for each, weight in law.items() if isinstance(each, Drafted)}
+    drafted = {each: weight for each, weight in law.items() if isinstance(each, DraftedRows)}
     reached = _reached(drafted)
-    declared: dict[Drafted | Failure, Rational] = {}
+    declared: dict[DraftedRows | Failure, Rational] = {}
 
-    def follow(same: dict[Drafted, Rational], before: tuple[Level, ...], mass: Rational) -> None:
+    def follow(
+        same: dict[DraftedRows, Rational], before: tuple[Level, ...], mass: Rational
+    ) -> None:
         left = mass
-        groups: dict[Level, dict[Drafted, Rational]] = {}
+        groups: dict[Level, dict[DraftedRows, Rational]] = {}
         for each, share in same.items():
             groups.setdefault(each.levels[len(before)], {})[each] = share
         for level, those in groups.items():
             after = (*before, level)
             weight = mass * _declared_share(after, reached) * drawn(len(before), level)
             left -= weight
-            if Drafted(after) in those:
-                declared[Drafted(after)] = weight
+            if DraftedRows(after) in those:
+                declared[DraftedRows(after)] = weight
             else:
                 follow(those, after, weight)
         declared[_NEVER_DRAWN] = declared.get(_NEVER_DRAWN, ZERO) + left
@@ -198,7 +200,7 @@ Way = tuple[Any, ...]
 """What was declared and drawn on the way to a node: rows and tokens in turn."""
 
 
-def _reached(drafted: dict[Drafted, Rational]) -> dict[tuple[int, Way], Rational]:
+def _reached(drafted: dict[DraftedRows, Rational]) -> dict[tuple[int, Way], Rational]:
     """Return the probability of every way that a path starts with, by path."""
     reached: dict[tuple[int, Way], Rational] = {}
     for each, weight in drafted.items():
@@ -242,7 +244,7 @@ def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
                 yield Task(setting.id, tuple(REQUIREMENTS), (EXACT, PROBE), judged)
 
 
-def settings(declared: Declaration) -> Iterator[Setting]:
+def settings(declared: Declaration) -> Iterator[DraftSetting]:
     """Yield the settings that the drafter says that it takes.
 
     Options leave every row as many tokens as are drawn from it, unless they may be equal.
@@ -256,9 +258,9 @@ def settings(declared: Declaration) -> Iterator[Setting]:
         model = instance(shape, vocabulary, len(widths)).draft
         for name, left, options in OPTIONS:
             if repeats or min(left, vocabulary) >= widest:
-                yield Setting(f"{shape}.{drafts}.{name}", tier, model, widths, **options)
+                yield DraftSetting(f"{shape}.{drafts}.{name}", tier, model, widths, **options)
     zeros = instance("draft.zeros", 4, 2, draft=lambda c: without(c, 4)).draft
-    yield Setting("draft.zeros", "standard", zeros, (1, 1), temperature=2.0)
+    yield DraftSetting("draft.zeros", "standard", zeros, (1, 1), temperature=2.0)
 
 
 _SHAPES = (
@@ -290,7 +292,7 @@ OPTIONS: tuple[tuple[str, int, dict[str, Any]], ...] = (
 """Options by name, with the fewest tokens that they leave of a row."""
 
 
-def judge_setting(setting: Setting, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_setting(setting: DraftSetting, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the findings of `REQUIREMENTS` on one setting."""
     return judge(observe_drafting(adapter, setting, lane=terms.lane))
 
@@ -340,7 +342,9 @@ def _told(requirement: str, seen: DraftObservation) -> str:
 _MOST_RUNS = 50_000
 
 
-def observe_drafting(adapter: Adapter, setting: Setting, *, lane: str = EXACT) -> DraftObservation:
+def observe_drafting(
+    adapter: Adapter, setting: DraftSetting, *, lane: str = EXACT
+) -> DraftObservation:
     """Observe the joint law of what a drafter draws and declares.
 
     Raises `OpaqueRandomness`, `TooManyRuns` or `NondeterministicProgram` where the lane is blind.
@@ -370,7 +374,7 @@ def observe_drafting(adapter: Adapter, setting: Setting, *, lane: str = EXACT) -
 
 
 def drafted(
-    adapter: Adapter, setting: Setting, declared: Declaration, *, rows: int = 1
+    adapter: Adapter, setting: DraftSetting, declared: Declaration, *, rows: int = 1
 ) -> list[Any]:
     """Return, for each row, the tokens [K][L] and rows [K][L][V] drafted, or an error's words."""
     shape = [rows, setting.drafts, setting.length]
@@ -393,7 +397,7 @@ def drafted(
 
 
 def draft_request(
-    setting: Setting,
+    setting: DraftSetting,
     declared: Declaration,
     *,
     rows: int = 1,
@@ -429,8 +433,8 @@ def _frozen(nested: Any) -> Any:
 
 
 def _drafted(
-    raw: Any, setting: Setting, rounding: Rational, known: dict[Path, list[Row]]
-) -> Drafted | Failure:
+    raw: Any, setting: DraftSetting, rounding: Rational, known: dict[Path, list[Row]]
+) -> DraftedRows | Failure:
     """Return what was drafted, from nested numbers or the words of an error.
 
     `known` has the rows that are known of each context, of whatever outcome: one that differs from
@@ -453,7 +457,7 @@ def _drafted(
             rows[-1].append(
                 _known(normalised(weights), known.setdefault(path[:depth], []), rounding)
             )
-    return Drafted(
+    return DraftedRows(
         tuple(
             (tuple(row[depth] for row in rows), tuple(path[depth] for path in paths))
             for depth in range(setting.length)
@@ -470,7 +474,7 @@ def _known(row: Row, known: list[Row], rounding: Rational) -> Row:
     return row
 
 
-def _row_rounding(setting: Setting, declared: Declaration) -> Rational:
+def _row_rounding(setting: DraftSetting, declared: Declaration) -> Rational:
     """Return the largest relative error of an entry of a declared row, and of the row's sum.
 
     A logarithm of a weight of 1/16 or more (2.8, off by 6 units in the last place), divided by 1/2
@@ -480,7 +484,7 @@ def _row_rounding(setting: Setting, declared: Declaration) -> Rational:
     return of_processed_row(setting.model.vocabulary) * unit_of(declared)
 
 
-def _allowed(setting: Setting, declared: Declaration) -> Rational:
+def _allowed(setting: DraftSetting, declared: Declaration) -> Rational:
     """Return the distance that rounding alone can cause.
 
     Every one of the K L tokens is drawn from a row of its own: that and the declared one may each

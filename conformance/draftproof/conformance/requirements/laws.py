@@ -48,7 +48,7 @@ from draftproof.conformance.requirements.sampled import (
     observed_text,
     outcome,
 )
-from draftproof.conformance.requirements.task import Sampling, Task, Terms, is_asked
+from draftproof.conformance.requirements.task import SampledCase, Task, Terms, is_asked
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.emission import Emission
 from draftproof.reference.errors import Unsupported
@@ -240,7 +240,7 @@ def judge_requirement(requirement: str, seen: Observation) -> Finding:
     )
 
 
-def sampling(case: Case, declared: Declaration, terms: Terms) -> Sampling:
+def sampling(case: Case, declared: Declaration, terms: Terms) -> SampledCase:
     """Return how a case is judged by samples: one run of emissions decides them all."""
     course = Course(
         declared,
@@ -250,7 +250,7 @@ def sampling(case: Case, declared: Declaration, terms: Terms) -> Sampling:
         budget=Budget(TESTS * terms.false_alarm, TESTS),
         alone=terms.alone,
     )
-    return Sampling(course, partial(_judge_course, case, course))
+    return SampledCase(course, partial(_judge_course, case, course))
 
 
 def _judge_course(case: Case, course: Course, standing: Standing) -> list[Finding]:

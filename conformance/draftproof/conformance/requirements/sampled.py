@@ -36,8 +36,8 @@ from draftproof.conformance.lanes.statistics import (
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
 from draftproof.conformance.requirements._bets import (
     Asked,
+    Counted,
     Criterion,
-    Seen,
     Tested,
     allowed_of,
     asked_of,
@@ -114,7 +114,7 @@ class Standing:
     """How a course stands after some looks."""
 
     looks: int
-    seen: Seen
+    seen: Counted
     failed: Mapping[str, Tested]
     tested: Mapping[str, Tested]
 

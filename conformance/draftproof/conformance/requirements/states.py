@@ -38,7 +38,7 @@ Each = TypeVar("Each")
 
 
 @dataclass(frozen=True)
-class Chain:
+class Iterated:
     """Iterations of L tokens from one instance or several, whose models go deep enough.
 
     `going` has the rows of every iteration after the first, as places in the one before: the others
@@ -64,26 +64,26 @@ def tasks(declared: Declaration, tier: str) -> Iterator[Task]:  # noqa: ARG001  
             yield Task(f"states.{chain.id}", ("law.state",), (EXACT, PROBE), judged)
 
 
-def _chains(declared: Declaration) -> Iterator[Chain]:
+def _chains(declared: Declaration) -> Iterator[Iterated]:
     """Yield the chains. Rows that do not depend on the context leave few states to go on from."""
     # Rows of every context differ.
-    yield Chain("two-tokens", (_deep(instance("states.two-tokens", 2, 5)),))
+    yield Iterated("two-tokens", (_deep(instance("states.two-tokens", 2, 5)),))
     # Several ratios are left, by what is rejected.
-    yield Chain("three-tokens", (fixed("64 144 48", "160 32 64", length=2),))
+    yield Iterated("three-tokens", (fixed("64 144 48", "160 32 64", length=2),))
     # Blocks within blocks: with L = 3, two of them reach beyond what is emitted.
-    yield Chain("nested", (fixed("112 144", "208 48", length=3),), ((0,), (0,)))
+    yield Iterated("nested", (fixed("112 144", "208 48", length=3),), ((0,), (0,)))
     # What the draft never proposes is said: the ratio has no end, and the rows stay as they are.
-    yield Chain("zeros", (fixed("0 160 96", "128 128 0", length=2),))
+    yield Iterated("zeros", (fixed("0 160 96", "128 128 0", length=2),))
     # p = q: everything is accepted, and nothing left.
-    yield Chain("equal", (_deep(equal("states.equal", 2, 5, lambda _: True)),))
+    yield Iterated("equal", (_deep(equal("states.equal", 2, 5, lambda _: True)),))
     pair = replace(fixed("112 144", "208 48", length=2), drafts=2, scheme=declared.scheme)
     if declared.max_drafts > 1 and fits(Case("two-drafts", "", "quick", pair), declared):
-        yield Chain("two-drafts", (pair,))
+        yield Iterated("two-drafts", (pair,))
     if declared.batch:
         # The rows of a batch go on in another order, all but the second.
         rows = ("128 128", "224 32"), ("128 128", "128 128"), ("96 160", "208 48")
         several = tuple(fixed(p, q, length=2) for p, q in rows)
-        yield Chain("rows", several, ((2, 0),), all_drafts=False)
+        yield Iterated("rows", several, ((2, 0),), all_drafts=False)
 
 
 def _deep(models: Instance) -> Instance:
@@ -95,7 +95,7 @@ def _deep(models: Instance) -> Instance:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _StatePlace:
     """Where texts have come to between two iterations: all that the next one depends on.
 
     `asked` and `given` are the instances of the rows from here on, as they are meant, and as the
@@ -128,7 +128,7 @@ class _Step:
             self.worst, self.words = off, f"iteration {self.number}: {text}, {chances}, {knew}"
 
 
-def judge_chain(chain: Chain, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_chain(chain: Iterated, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the finding of `law.state` on a chain of iterations."""
     declared = declaration(adapter)
     algorithm = ALGORITHMS[declared.algorithm]
@@ -147,7 +147,7 @@ def judge_chain(chain: Chain, adapter: Adapter, terms: Terms) -> list[Finding]:
         rows = [list(zip(zip(i, d, strict=True), s, strict=True)) for i, d, s in fresh]
         known |= zip(fresh, observed_left(adapter, rows, declared, lane=terms.lane), strict=True)
         step = _Step(len(steps) + 1, max((known[each].slack for each in wanted), default=ZERO))
-        following: dict[_Place, tuple[Rational, str]] = {}
+        following: dict[_StatePlace, tuple[Rational, str]] = {}
         for place, (weight, story) in places.items():
             for drafts, share in _drafted(place, chain):
                 observed = _by_outcomes(
@@ -177,24 +177,24 @@ def _with(targets: tuple[Model, ...], given: tuple[Instance, ...]) -> Iterator[I
     return (replace(each, target=own) for each, own in zip(given, targets, strict=True))
 
 
-def _start(chain: Chain, declared: Declaration) -> _Place:
+def _start(chain: Iterated, declared: Declaration) -> _StatePlace:
     given = tuple(as_given(each, declared) for each in chain.rows)
     nothing, own = (None,) * len(given), tuple(each.target for each in given)
-    return _Place(chain.rows, given, ((nothing, ONE),), ((own, ONE),))
+    return _StatePlace(chain.rows, given, ((nothing, ONE),), ((own, ONE),))
 
 
 _Request = tuple[tuple[Instance, ...], tuple[Drafts, ...], tuple[State | None, ...]]
 """The instances, the drafts and the states of the rows of a request."""
 
 
-def _requests(place: _Place, chain: Chain) -> Iterator[_Request]:
+def _requests(place: _StatePlace, chain: Iterated) -> Iterator[_Request]:
     """Yield what the adapter is asked at a place."""
     for drafts, _ in _drafted(place, chain):
         for states, _ in place.states:
             yield place.asked, drafts, states
 
 
-def _drafted(place: _Place, chain: Chain) -> Iterable[tuple[tuple[Drafts, ...], Rational]]:
+def _drafted(place: _StatePlace, chain: Iterated) -> Iterable[tuple[tuple[Drafts, ...], Rational]]:
     """Return what is drafted for the rows, with its probability."""
     law = _together(draft_law(each) for each in place.given)
     return law.items() if chain.all_drafts else [max(law.items(), key=lambda item: item[1])]
@@ -227,12 +227,12 @@ def _by_outcomes(
 
 
 def _after(
-    place: _Place,
+    place: _StatePlace,
     outcomes: tuple[Outcome, ...],
     going: tuple[int, ...],
     states: _Ways[State | None],
     targets: _Ways[Model],
-) -> _Place:
+) -> _StatePlace:
     """Return the place after these outcomes, of the rows that go on."""
     # Outcomes of the algorithm are emissions, all of them.
     tokens = [outcome.tokens for outcome in outcomes if isinstance(outcome, Emission)]
@@ -244,7 +244,7 @@ def _after(
             kept[own] = kept.get(own, ZERO) + weight / total(ways.values())
         return tuple(kept.items())
 
-    return _Place(
+    return _StatePlace(
         tuple(place.asked[row].after(tokens[row]) for row in going),
         tuple(place.given[row].after(tokens[row]) for row in going),
         given_that(states),
@@ -253,7 +253,7 @@ def _after(
 
 
 def _finding(
-    chain: Chain, declared: Declaration, terms: Terms, steps: Sequence[_Step], runs: int
+    chain: Iterated, declared: Declaration, terms: Terms, steps: Sequence[_Step], runs: int
 ) -> Finding:
     vocabulary, length = chain.rows[0].vocabulary, chain.rows[0].length
     allowed = [
@@ -288,7 +288,7 @@ _MOST_NUMBERS = 8
 """A state of more numbers is named, not shown."""
 
 
-def _shown(place: _Place) -> str:
+def _shown(place: _StatePlace) -> str:
     """Say what the adapter is told of the iteration before, where there was one."""
     (states, _), *_ = place.states
     told_of = [

@@ -46,7 +46,7 @@ def is_asked(case: str, patterns: Collection[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class Sampling:
+class SampledCase:
     """How a task is judged by samples that many machines draw.
 
     They draw shares of the `course`, a sequential test; `findings` says what it came to.
@@ -69,4 +69,4 @@ class Task:
     requirements: tuple[str, ...]
     lanes: tuple[str, ...]
     judge: Callable[[Adapter, Terms], list[Finding]]
-    sampling: Callable[[Declaration, Terms], Sampling] | None = None
+    sampling: Callable[[Declaration, Terms], SampledCase] | None = None

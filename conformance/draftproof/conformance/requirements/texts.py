@@ -33,7 +33,7 @@ Text = Path | Failure
 
 
 @dataclass(frozen=True)
-class Setting:
+class TextSetting:
     """What a pipeline is asked for: the vocabulary, how many tokens, and the options."""
 
     id: str
@@ -86,13 +86,13 @@ def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
             yield Task(setting.id, ("text.lossless",), (EXACT, PROBE), judged)
 
 
-def settings() -> Iterator[Setting]:
+def settings() -> Iterator[TextSetting]:
     """Yield the settings; a sampler that has no temperature of 0 owes none."""
     for vocabulary, horizon, tier in _SHAPES:
         for name, _, options in OPTIONS:
             if options.get("temperature") != 0:
                 shape = f"text.v{vocabulary}.h{horizon}"
-                yield Setting(f"{shape}.{name}", tier, vocabulary, horizon, options)
+                yield TextSetting(f"{shape}.{name}", tier, vocabulary, horizon, options)
 
 
 # Two drafted tokens and a bonus fit in three tokens, and a second iteration after a rejection.
@@ -100,7 +100,7 @@ _SHAPES = ((3, 2, "quick"), (3, 3, "standard"), (4, 3, "full"))
 """V, the horizon, and the tier."""
 
 
-def judge_setting(setting: Setting, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_setting(setting: TextSetting, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the finding of `text.lossless` on one setting."""
     return [judge(observe_text(adapter, setting, lane=terms.lane))]
 
@@ -136,7 +136,7 @@ def _told(seen: TextObservation) -> str:
 _MOST_RUNS = 20_000
 
 
-def observe_text(adapter: Adapter, setting: Setting, *, lane: str = EXACT) -> TextObservation:
+def observe_text(adapter: Adapter, setting: TextSetting, *, lane: str = EXACT) -> TextObservation:
     """Observe the laws of a pipeline's text and of its target's own.
 
     Raises `OpaqueRandomness`, `TooManyRuns` or `NondeterministicProgram` where the lane is blind.
@@ -171,7 +171,7 @@ def observe_text(adapter: Adapter, setting: Setting, *, lane: str = EXACT) -> Te
     )
 
 
-def written(adapter: Adapter, setting: Setting, *, assisted: bool) -> Any:
+def written(adapter: Adapter, setting: TextSetting, *, assisted: bool) -> Any:
     """Return the tokens that are written, or the words of an error."""
     request = TextRequest(
         vocabulary=setting.vocabulary,
@@ -191,7 +191,7 @@ def written(adapter: Adapter, setting: Setting, *, assisted: bool) -> Any:
         return raised(error)
 
 
-def _read(raw: Any, setting: Setting) -> Text:
+def _read(raw: Any, setting: TextSetting) -> Text:
     """Return the text, from a tensor, its numbers, or the words of an error."""
     if isinstance(raw, str):
         return Failure(raw)

@@ -48,7 +48,7 @@ from draftproof.conformance.requirements.sampled import (
     drawn,
     started,
 )
-from draftproof.conformance.requirements.task import Sampling, Task, Terms, is_asked
+from draftproof.conformance.requirements.task import SampledCase, Task, Terms, is_asked
 from draftproof.conformance.run.workers import Over, WorkerLost, WorkersFailed, keep_apart
 
 _MOST_LOSSES = 3
@@ -71,7 +71,7 @@ class Work:
     blind: Mapping[str, str]
     sampled: bool
 
-    def sampling(self, index: int) -> Sampling | None:
+    def sampling(self, index: int) -> SampledCase | None:
         """Return how samples judge a task that nothing else can decide, None for others."""
         task = self.tasks[index]
         others = set(task.lanes) - {SAMPLE}

@@ -18,7 +18,7 @@ from draftproof.conformance.lanes.probe._race import (
     clocks,
     readings,
 )
-from draftproof.conformance.lanes.probe._tape import Block, Point
+from draftproof.conformance.lanes.probe._tape import Point, RandomTensor
 from draftproof.reference.rational import rational, total
 
 exact = settings(derandomize=True, deadline=None, max_examples=60)
@@ -91,9 +91,9 @@ def test_a_winner_that_nobody_sees_is_no_race() -> None:
 
 
 def test_uniform_noise_can_be_read_in_two_ways() -> None:
-    uniform = Block(0, "uniform", torch.float32, 0, 3, 2**24, True, "rand", "here")
+    uniform = RandomTensor(0, "uniform", torch.float32, 0, 3, 2**24, True, "rand", "here")
     assert readings(uniform) == (FALLING, RISING)
-    clock = Block(0, "exponential", torch.float32, 0, 3, 2**53, True, "exponential_", "here")
+    clock = RandomTensor(0, "exponential", torch.float32, 0, 3, 2**53, True, "exponential_", "here")
     assert readings(clock) == (EXPONENTIAL,)
 
 

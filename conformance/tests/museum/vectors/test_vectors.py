@@ -32,13 +32,13 @@ from draftproof.conformance.museum.vectors.supplied import (
     MARGIN,
     OutOfNumbers,
     Question,
-    Supplied,
+    SuppliedNoise,
     run_on,
     table,
 )
 from draftproof.conformance.protocol.adapter import Declaration, Request, declaration
 from draftproof.conformance.protocol.tolerance import allowed_distance
-from draftproof.conformance.requirements.drafting import Setting, observe_drafting
+from draftproof.conformance.requirements.drafting import DraftSetting, observe_drafting
 from draftproof.reference.chance import Chance
 from draftproof.reference.drafting import Drafted, Drafts
 from draftproof.reference.emission import Emission, emission
@@ -357,7 +357,7 @@ def decisions_are_met(vector: Vector, verify: Verifier) -> bool:
     )
     half = rational("1/2")
     for run in vector["runs"]:
-        chance = Supplied([*map(rational, run["numbers"])], otherwise=lambda _: half)
+        chance = SuppliedNoise([*map(rational, run["numbers"])], otherwise=lambda _: half)
         if making.emitted(tree(chance)) != run["emits"]:
             return False
     return True
@@ -474,7 +474,9 @@ def missed_drafts(vector: Vector, exhibit: Mutant) -> bool:
     adapter, instance = exhibit.make(), vector["instance"]
     if not hasattr(adapter, "draft"):
         return False
-    seen = observe_drafting(adapter, Setting("vector", "quick", instance.draft, instance.widths))
+    seen = observe_drafting(
+        adapter, DraftSetting("vector", "quick", instance.draft, instance.widths)
+    )
     law = Law({drafts_of(d["paths"]): rational(d["probability"]) for d in vector["drafts"]})
     found: dict[Any, Any] = {}
     for drafted, weight in seen.law.items():

@@ -29,7 +29,7 @@ from draftproof.reference.claims import (
 from draftproof.reference.claims.claim import (
     Claim,
     ClaimFailed,
-    Finding,
+    Derivation,
     Verdict,
     check,
     claim_to_json,
@@ -61,7 +61,7 @@ __all__ = [
     "CLAIMS",
     "Claim",
     "ClaimFailed",
-    "Finding",
+    "Derivation",
     "Verdict",
     "check",
     "claim_named",

@@ -34,7 +34,7 @@ class ClaimFailed(AssertionError):
 
 
 @dataclass(frozen=True)
-class Finding:
+class Derivation:
     """How many instances were examined, the figures found, and where the claim fails, if it does.
 
     `figures` are exact numbers by name, as they are printed.
@@ -60,8 +60,8 @@ class Claim:
     source: str
     shape: str
     scope: str
-    derive: Callable[[], Finding]
-    recorded: Finding
+    derive: Callable[[], Derivation]
+    recorded: Derivation
     proof: str = ""
 
     @property
@@ -82,7 +82,7 @@ class Claim:
         return f"draftproof claims --check {self.id}"
 
 
-def check(claim: Claim) -> Finding:
+def check(claim: Claim) -> Derivation:
     """Derive the claim again and return what is found.
 
     Raises `ClaimFailed`, naming the first difference, where that is not what is recorded.
@@ -109,7 +109,7 @@ def examined(
     instances: Iterable[Instance],
     refuted: Refutation,
     known: Mapping[str, Figure] | None = None,
-) -> Finding:
+) -> Derivation:
     """Examine instances in their order, up to the first that `refuted` has figures for.
 
     `known` are figures that are wanted in any case.
@@ -119,8 +119,8 @@ def examined(
     for instance in instances:
         examined += 1
         if (figures_there := refuted(instance)) is not None:
-            return Finding(examined, written({**figures, **figures_there}), instance)
-    return Finding(examined, written(figures))
+            return Derivation(examined, written({**figures, **figures_there}), instance)
+    return Derivation(examined, written(figures))
 
 
 def written(figures: Mapping[str, Figure]) -> Figures:

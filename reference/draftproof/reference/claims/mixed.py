@@ -19,7 +19,7 @@ from functools import partial
 from itertools import chain, product
 from math import comb
 
-from draftproof.reference.claims.claim import Claim, Figure, Finding, Refutation, examined
+from draftproof.reference.claims.claim import Claim, Derivation, Figure, Refutation, examined
 from draftproof.reference.claims.instances import (
     all_rows,
     context_free,
@@ -238,7 +238,7 @@ CLAIMS = (
         derive=lambda: examined(
             paths(), any_of(same_law(always, multipath_block), same_law(never, block, drafts=1))
         ),
-        recorded=Finding(303),
+        recorded=Derivation(303),
     ),
     Claim(
         id="mixed.lossless",
@@ -252,7 +252,7 @@ CLAIMS = (
         derive=lambda: examined(
             paths(), any_of(lossless(mixed_multipath_block), lossless(sometimes))
         ),
-        recorded=Finding(303),
+        recorded=Derivation(303),
     ),
     Claim(
         id="mixed.value",
@@ -271,7 +271,7 @@ CLAIMS = (
                 equal(accepted(never), BLOCK),
             ),
         ),
-        recorded=Finding(303),
+        recorded=Derivation(303),
     ),
     Claim(
         id="mixed.over_ends.one",
@@ -293,7 +293,7 @@ CLAIMS = (
                 ascending(accepted("multipath_block"), accepted("mixed_multipath_block")),
             ),
         ),
-        recorded=Finding(467),
+        recorded=Derivation(467),
     ),
     Claim(
         id="mixed.optimal.two_tokens",
@@ -311,7 +311,7 @@ CLAIMS = (
             chain(context_free(2, 10, drafts=2), context_free(2, 6, drafts=3)),
             equal(accepted("mixed_multipath_block"), optimum),
         ),
-        recorded=Finding(474),
+        recorded=Derivation(474),
     ),
     Claim(
         id="mixed.optimal",
@@ -325,7 +325,7 @@ CLAIMS = (
         derive=lambda: examined(
             by_size((2, 1, 2, 8), (3, 1, 2, 5)), equal(accepted("mixed_multipath_block"), optimum)
         ),
-        recorded=Finding(
+        recorded=Derivation(
             555,
             {"mixed_multipath_block": "14/15", "optimum": "24/25"},
             example("0 1/5 4/5", "1/5 1/5 3/5", drafts=2),
@@ -347,7 +347,7 @@ CLAIMS = (
             chain(context_free(2, 6, length=2, drafts=2), every_context(2, 3, length=2, drafts=2)),
             run_where(ascending(best_stateless, MIXED), best_stateless, BY_RUNNING),
         ),
-        recorded=Finding(
+        recorded=Derivation(
             44,
             {"stateless optimum": "1219/625", "mixed": "1203/625"},
             example("1/5 4/5", "2/5 3/5", length=2, drafts=2),
@@ -365,7 +365,7 @@ CLAIMS = (
         derive=lambda: examined(
             two_by_two(), any_of(ascending(BLOCK, MIXED), ascending(MULTIPATH, MIXED))
         ),
-        recorded=Finding(2284),
+        recorded=Derivation(2284),
     ),
     Claim(
         id="mixed.over_multipath",
@@ -380,7 +380,7 @@ CLAIMS = (
             by_size((2, 2, 2, 8), (2, 2, 3, 8), (2, 3, 2, 8)),
             run_where(ascending(MULTIPATH, MIXED), accepted("multipath_block"), BY_RUNNING),
         ),
-        recorded=Finding(
+        recorded=Derivation(
             440,
             {"multipath_block": "1621/729", "mixed": "1615/729"},
             example("1/3 2/3", "2/3 1/3", length=3, drafts=2),
@@ -401,7 +401,7 @@ CLAIMS = (
                 ascending(BLOCK, MIXED), Quantity("block, K = 1", accepted(never)), BY_RUNNING
             ),
         ),
-        recorded=Finding(
+        recorded=Derivation(
             153,
             {"block, K = 1": "2", "mixed": "31/16"},
             dead_end(row("3/4 1/4"), row("1/2 1/2"), row("1/2 1/2"), length=6),
@@ -423,7 +423,7 @@ CLAIMS = (
                 BY_RUNNING,
             ),
         ),
-        recorded=Finding(
+        recorded=Derivation(
             1530,
             {"mixed, K - 1": "15/16", "mixed": "29/32"},
             example("0 1/4 3/4", "1/4 1/4 1/2", drafts=3),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise, permutations
 
-from draftproof.reference.claims.claim import Claim, Figure, Finding, Refutation, examined
+from draftproof.reference.claims.claim import Claim, Derivation, Figure, Refutation, examined
 from draftproof.reference.claims.exhibits import rejection_skipping_duplicates
 from draftproof.reference.claims.instances import (
     context_free,
@@ -308,7 +308,7 @@ ROWS = (
 )
 
 
-def skipping() -> Finding:
+def skipping() -> Derivation:
     """Search for the smallest instance on which skipping duplicates is biased."""
     seen = example("4/11 7/22 7/22", "15/22 3/22 2/11", drafts=2)
     known: dict[str, Figure] = {
@@ -360,7 +360,7 @@ CLAIMS = (
             chain(drafted("iid"), drafted("without_replacement"), pairs(), pairs("greedy")),
             equal(optimum, Quantity("formula", subset_formula)),
         ),
-        recorded=Finding(1490),
+        recorded=Derivation(1490),
     ),
     Claim(
         id="optimum.prefixes.iid",
@@ -377,7 +377,7 @@ CLAIMS = (
             "p(y)/q(y) < p(x)/q(x): adding y would be better."
         ),
         derive=lambda: examined(drafted("iid"), equal(optimum, sorted_prefix)),
-        recorded=Finding(421),
+        recorded=Derivation(421),
     ),
     Claim(
         id="optimum.prefixes.without_replacement",
@@ -390,7 +390,7 @@ CLAIMS = (
         scope=WOR,
         proof="As for i.i.d. drafts, by optimum.convex.without_replacement.",
         derive=lambda: examined(drafted("without_replacement"), equal(optimum, sorted_prefix)),
-        recorded=Finding(421),
+        recorded=Derivation(421),
     ),
     Claim(
         id="optimum.prefixes.any",
@@ -408,7 +408,7 @@ CLAIMS = (
             filter(falling, chain(by_size("hub"), context_free(4, 7, drafts=2, scheme="hub"))),
             equal(Quantity("optimum", subset_formula), sorted_prefix),
         ),
-        recorded=Finding(
+        recorded=Derivation(
             2676,
             {"optimum": "34/35", "sorted_prefix": "1"},
             example("4/7 0 3/7 0", "2/7 2/7 2/7 1/7", drafts=2, scheme="hub"),
@@ -433,7 +433,7 @@ CLAIMS = (
             "a exp(-m a)."
         ),
         derive=lambda: examined(draft_rows("without_replacement"), convex),
-        recorded=Finding(537),
+        recorded=Derivation(537),
     ),
     Claim(
         id="optimum.without_replacement",
@@ -449,7 +449,7 @@ CLAIMS = (
         derive=lambda: examined(
             drafted("iid"), ascending(best("iid"), best("without_replacement"))
         ),
-        recorded=Finding(421),
+        recorded=Derivation(421),
     ),
     Claim(
         id="optimum.monotone",
@@ -473,7 +473,7 @@ CLAIMS = (
             ),
             larger_k,
         ),
-        recorded=Finding(392),
+        recorded=Derivation(392),
     ),
     Claim(
         id="optimum.agree",
@@ -499,7 +499,7 @@ CLAIMS = (
             ),
             equal(optimum, best_stateless, best_stateful),
         ),
-        recorded=Finding(420),
+        recorded=Derivation(420),
     ),
     Claim(
         id="khisti.two_drafts",
@@ -517,7 +517,7 @@ CLAIMS = (
         derive=lambda: examined(
             (instance for instance in drafted("iid") if instance.drafts == 2), khisti
         ),
-        recorded=Finding(284),
+        recorded=Derivation(284),
     ),
     Claim(
         id="canonical.optimal",
@@ -537,7 +537,7 @@ CLAIMS = (
             chain(drafted("iid"), pairs()),
             any_of(lossless(canonical), equal(accepted("canonical"), optimum)),
         ),
-        recorded=Finding(745),
+        recorded=Derivation(745),
     ),
     Claim(
         id="rejection.lossless",
@@ -548,7 +548,7 @@ CLAIMS = (
         derive=lambda: examined(
             chain(drafted("iid"), drafted("without_replacement")), lossless(recursive_rejection)
         ),
-        recorded=Finding(842),
+        recorded=Derivation(842),
     ),
     Claim(
         id="rejection.recursion",
@@ -560,7 +560,7 @@ CLAIMS = (
         shape="any V, K; L = 1; i.i.d.",
         scope=IID,
         derive=lambda: examined(drafted("iid"), rejection_law),
-        recorded=Finding(421),
+        recorded=Derivation(421),
     ),
     Claim(
         id="rejection.duplicates",
@@ -569,7 +569,7 @@ CLAIMS = (
         shape="V = 3, K = 2, L = 1; i.i.d.",
         scope=SEARCH,
         derive=skipping,
-        recorded=Finding(
+        recorded=Derivation(
             264,
             {
                 "p = (4/11, 7/22, 7/22), q = (15/22, 3/22, 2/11) gives": "4/11, 147/484, 161/484",
@@ -592,7 +592,7 @@ CLAIMS = (
             "g(K) <= (1 - (1-b)^K) / b = r. K-SEQ is lossless, so it is at most the optimum."
         ),
         derive=lambda: examined(few(), below_k_seq),
-        recorded=Finding(142),
+        recorded=Derivation(142),
     ),
     Claim(
         id="rejection.over_target_first",
@@ -606,7 +606,7 @@ CLAIMS = (
         derive=lambda: examined(
             drafted("iid"), ascending(accepted("target_first"), accepted("recursive_rejection"))
         ),
-        recorded=Finding(421),
+        recorded=Derivation(421),
     ),
     Claim(
         id="rejection.without_replacement",
@@ -621,7 +621,7 @@ CLAIMS = (
                 drawn("without_replacement", "recursive_rejection"),
             ),
         ),
-        recorded=Finding(421),
+        recorded=Derivation(421),
     ),
     Claim(
         id="rejection.without_replacement.optimal",
@@ -632,7 +632,7 @@ CLAIMS = (
         derive=lambda: examined(
             by_size("without_replacement"), equal(accepted("recursive_rejection"), optimum)
         ),
-        recorded=Finding(
+        recorded=Derivation(
             262,
             {"recursive_rejection": "5/6", "optimum": "1"},
             example("0 1/3 2/3", "1/3 1/3 1/3", drafts=2, scheme="without_replacement"),
@@ -648,7 +648,7 @@ CLAIMS = (
         shape="any V, K; L = 1; i.i.d.",
         scope=FEW,
         derive=lambda: examined(few(), k_seq_law),
-        recorded=Finding(142),
+        recorded=Derivation(142),
     ),
     Claim(
         id="k_seq.factor",
@@ -660,7 +660,7 @@ CLAIMS = (
         shape="V = 2, K = 2, L = 1; i.i.d.",
         scope=SEARCH + "; the factor halfway between 1 and the least one",
         derive=lambda: examined(by_size("iid"), k_seq_residual),
-        recorded=Finding(
+        recorded=Derivation(
             5,
             {"least factor": "3/2", "factor": "5/4", "least residual": "0"},
             example("0 1", "1/2 1/2", drafts=2),
@@ -681,7 +681,7 @@ CLAIMS = (
             "p - (p/r) (1 - (1-b)^K) / b < 0."
         ),
         derive=lambda: examined(filter(covers, few()), k_seq_residual),
-        recorded=Finding(86),
+        recorded=Derivation(86),
     ),
     Claim(
         id="k_seq.guarantee",
@@ -696,7 +696,7 @@ CLAIMS = (
             "factor has a larger b, and the least factor is at most K."
         ),
         derive=lambda: examined(few(), k_seq_guarantee),
-        recorded=Finding(142),
+        recorded=Derivation(142),
     ),
     Claim(
         id="greedy_draft.optimal",
@@ -720,7 +720,7 @@ CLAIMS = (
                 equal(accepted("greedy_draft"), optimum, Quantity("formula", greedy_formula)),
             ),
         ),
-        recorded=Finding(421),
+        recorded=Derivation(421),
     ),
     Claim(
         id="spechub.optimal",
@@ -737,7 +737,7 @@ CLAIMS = (
         derive=lambda: examined(
             pairs(), any_of(lossless(spechub), hub_kept, equal(accepted("spechub"), optimum))
         ),
-        recorded=Finding(324),
+        recorded=Derivation(324),
     ),
     Claim(
         id="spechub.is_greedy_draft",
@@ -749,7 +749,7 @@ CLAIMS = (
         derive=lambda: examined(
             pairs(), equal(accepted("spechub"), drawn("greedy", "greedy_draft"))
         ),
-        recorded=Finding(324),
+        recorded=Derivation(324),
     ),
     Claim(
         id="spechub.over_rejection",
@@ -758,7 +758,7 @@ CLAIMS = (
         shape="V = 3, K = 2, L = 1",
         scope=SEARCH,
         derive=lambda: examined(by_size("hub"), hub_over("iid", conditional=False)),
-        recorded=Finding(
+        recorded=Derivation(
             253,
             {"recursive_rejection (iid)": "5/9", "spechub": "1/2"},
             example("0 0 1", "1/3 1/3 1/3", drafts=2, scheme="hub"),
@@ -778,7 +778,7 @@ CLAIMS = (
             "min(p, q/(1 - q(a))) of another; 1/(1 - q(a)) >= 1 + TV is the condition."
         ),
         derive=lambda: examined(pairs(), hub_over("iid", conditional=True)),
-        recorded=Finding(324),
+        recorded=Derivation(324),
     ),
     Claim(
         id="spechub.over_rejection_without_replacement",
@@ -787,7 +787,7 @@ CLAIMS = (
         shape="V = 3, K = 2, L = 1",
         scope=SEARCH,
         derive=lambda: examined(by_size("hub"), hub_over("without_replacement", conditional=False)),
-        recorded=Finding(
+        recorded=Derivation(
             253,
             {"recursive_rejection (without_replacement)": "2/3", "spechub": "1/2"},
             example("0 0 1", "1/3 1/3 1/3", drafts=2, scheme="hub"),
@@ -808,7 +808,7 @@ CLAIMS = (
             "which is at most q(i) / (1 - q(a)) where TV <= q(a); and the hub with at most p(a)."
         ),
         derive=lambda: examined(pairs(), hub_over("without_replacement", conditional=True)),
-        recorded=Finding(324),
+        recorded=Derivation(324),
     ),
     Claim(
         id="spechub.over_optimum",
@@ -817,7 +817,7 @@ CLAIMS = (
         shape="V = 3, K = 2, L = 1",
         scope=SEARCH,
         derive=lambda: examined(by_size("hub"), ascending(best("iid"), accepted("spechub"))),
-        recorded=Finding(
+        recorded=Derivation(
             253,
             {"optimum (iid)": "5/9", "spechub": "1/2"},
             example("0 0 1", "1/3 1/3 1/3", drafts=2, scheme="hub"),
@@ -839,7 +839,7 @@ CLAIMS = (
             chain(drafted("iid"), seeded(30, 2, length=2, drafts=2)),
             equal(accepted("target_first"), Quantity("formula", naive_formula)),
         ),
-        recorded=Finding(451),
+        recorded=Derivation(451),
     ),
     Claim(
         id="naive_tree.value",
@@ -857,6 +857,6 @@ CLAIMS = (
             drafted("iid"),
             equal(accepted("naive_tree"), Quantity("formula", naive_tree_formula)),
         ),
-        recorded=Finding(421),
+        recorded=Derivation(421),
     ),
 )

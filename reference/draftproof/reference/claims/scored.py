@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain, product
 
-from draftproof.reference.claims.claim import Claim, Finding, examined, written
+from draftproof.reference.claims.claim import Claim, Derivation, examined, written
 from draftproof.reference.claims.instances import context_free, example, row, seeded
 from draftproof.reference.claims.mixed import (
     BLOCK,
@@ -94,7 +94,7 @@ SCORED = Quantity("scored", formula())
 BY_RUNNING = Quantity("scored", accepted(scored_multipath_block))
 
 
-def mean_shares() -> Finding:
+def mean_shares() -> Derivation:
     """Return the share of the mean optimum, in ten thousandths, rounded down."""
     figures, count = {}, 0
     for vocabulary, length in SHARES:
@@ -102,7 +102,7 @@ def mean_shares() -> Finding:
         count += len(instances)
         share = total(map(SCORED, instances)) / total(map(best_stateless, instances))
         figures[f"V = {vocabulary}, L = {length}"] = f"{int(share * 10_000)}/10000"
-    return Finding(count, written(figures))
+    return Derivation(count, written(figures))
 
 
 CLAIMS = (
@@ -120,7 +120,7 @@ CLAIMS = (
             "and block verification is lossless for a path of any law that it is given."
         ),
         derive=lambda: examined(paths(), lossless(scored_multipath_block)),
-        recorded=Finding(303),
+        recorded=Derivation(303),
     ),
     Claim(
         id="scored.value",
@@ -132,7 +132,7 @@ CLAIMS = (
         shape="any V, L, K; i.i.d. paths",
         scope=PATHS,
         derive=lambda: examined(paths(), equal(BY_RUNNING, SCORED)),
-        recorded=Finding(303),
+        recorded=Derivation(303),
     ),
     Claim(
         id="scored.one_path",
@@ -145,7 +145,7 @@ CLAIMS = (
             (replace(instance, drafts=1) for instance in paths()),
             same_law(scored_multipath_block, block),
         ),
-        recorded=Finding(303),
+        recorded=Derivation(303),
     ),
     Claim(
         id="scored.optimal.one",
@@ -159,7 +159,7 @@ CLAIMS = (
             "loses nothing."
         ),
         derive=lambda: examined(one_token(), equal(BY_RUNNING, optimum)),
-        recorded=Finding(467),
+        recorded=Derivation(467),
     ),
     Claim(
         id="scored.over_block.two",
@@ -185,7 +185,7 @@ CLAIMS = (
             ),
             ascending(BLOCK, SCORED),
         ),
-        recorded=Finding(2684),
+        recorded=Derivation(2684),
     ),
     Claim(
         id="scored.over_block",
@@ -197,7 +197,7 @@ CLAIMS = (
             without_future(4, length=6),
             run_where(ascending(BLOCK, SCORED), BLOCK, BY_RUNNING),
         ),
-        recorded=Finding(
+        recorded=Derivation(
             153,
             {"block, K = 1": "2", "scored": "31/16"},
             dead_end(row("3/4 1/4"), row("1/2 1/2"), row("1/2 1/2"), length=6),
@@ -213,7 +213,7 @@ CLAIMS = (
             [sure_after_one()],
             run_where(ascending(MULTIPATH, SCORED), accepted("multipath_block"), BY_RUNNING),
         ),
-        recorded=Finding(1, {"multipath_block": "43/32", "scored": "21/16"}, sure_after_one()),
+        recorded=Derivation(1, {"multipath_block": "43/32", "scored": "21/16"}, sure_after_one()),
     ),
     Claim(
         id="scored.monotone",
@@ -234,7 +234,7 @@ CLAIMS = (
             ),
             ascending(Quantity("scored, K - 1", formula(fewer=1)), SCORED),
         ),
-        recorded=Finding(721),
+        recorded=Derivation(721),
     ),
     Claim(
         id="scored.optimal",
@@ -249,7 +249,7 @@ CLAIMS = (
             context_free(2, 6, length=2, drafts=2),
             run_where(ascending(best_stateless, SCORED), best_stateless, BY_RUNNING),
         ),
-        recorded=Finding(
+        recorded=Derivation(
             44,
             {"stateless optimum": "1219/625", "scored": "3397/1750"},
             example("1/5 4/5", "2/5 3/5", length=2, drafts=2),
@@ -265,7 +265,7 @@ CLAIMS = (
         shape="V = 2, L = 2; V = 2, L = 3; V = 3, L = 2; K = 2",
         scope="100 seeded instances of each shape; the share of the means, rounded down",
         derive=mean_shares,
-        recorded=Finding(
+        recorded=Derivation(
             300,
             {
                 "V = 2, L = 2": "9967/10000",

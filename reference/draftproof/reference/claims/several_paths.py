@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import accumulate, chain, pairwise, permutations
 
-from draftproof.reference.claims.claim import Claim, Figure, Finding, examined
+from draftproof.reference.claims.claim import Claim, Derivation, Figure, examined
 from draftproof.reference.claims.exhibits import (
     multipath_block_clamped,
     multipath_block_first_of_equals,
@@ -155,7 +155,7 @@ def by_k(quantity: Quantity, instance: Instance, most: int) -> str:
     return ", ".join(str(quantity(replace(instance, drafts=k))) for k in range(1, most + 1))
 
 
-def tied(verify: Verifier, p: str, q: str) -> Finding:
+def tied(verify: Verifier, p: str, q: str) -> Derivation:
     """Search for the smallest instance on which ties are broken wrongly."""
     seen = example(p, q, drafts=2)
     known: dict[str, Figure] = {f"p = ({p}), q = ({q}) gives": output(verify, seen)}
@@ -193,7 +193,7 @@ CLAIMS = (
                 *(ascending(fewer(best), best) for best in (best_stateless, best_stateful)),
             ),
         ),
-        recorded=Finding(433),
+        recorded=Derivation(433),
     ),
     Claim(
         id="multipath.lossless",
@@ -212,7 +212,7 @@ CLAIMS = (
                 lossless(ordered(range(3))),
             ),
         ),
-        recorded=Finding(433),
+        recorded=Derivation(433),
     ),
     Claim(
         id="multipath.over_block",
@@ -233,7 +233,7 @@ CLAIMS = (
                 "optimum, K = 2": optimum(replace(CLOSE, drafts=2)),
             },
         ),
-        recorded=Finding(
+        recorded=Derivation(
             7,
             {
                 "p = (3/5, 2/5), q = (1/2, 1/2), K = 1..5": "9/10, 17/20, 29/40, 53/80, 101/160",
@@ -257,7 +257,7 @@ CLAIMS = (
             distinct(by_size()),
             ascending(one_path("block"), accepted("multipath_block")),
         ),
-        recorded=Finding(
+        recorded=Derivation(
             219,
             {"block, K = 1": "8/9", "multipath_block": "70/81"},
             example("1/3 2/3", "4/9 5/9", drafts=2),
@@ -278,7 +278,7 @@ CLAIMS = (
                 )
             },
         ),
-        recorded=Finding(
+        recorded=Derivation(
             22,
             {
                 "p = (3/5, 2/5), q = (1/2, 1/2), K = 1..5": "9/10, 17/20, 29/40, 53/80, 101/160",
@@ -302,7 +302,7 @@ CLAIMS = (
                 "its optimum": by_k(best_stateless, MOTIVATING, 3),
             },
         ),
-        recorded=Finding(
+        recorded=Derivation(
             7,
             {
                 "p = (1/3, 2/3), q = (2/3, 1/3), L = 2, K = 1..3": "11/9, 131/81, 1289/729",
@@ -323,7 +323,7 @@ CLAIMS = (
             distinct(chain(context_free(2, 10, drafts=2), context_free(3, 7, drafts=2))),
             other_order,
         ),
-        recorded=Finding(
+        recorded=Derivation(
             1917,
             {"multipath_block": "25/49", "lowest first [2, 0]": "4/7"},
             example("1/7 3/7 3/7", "2/7 0 5/7", drafts=2),
@@ -339,7 +339,7 @@ CLAIMS = (
         shape="V = 2, L = 1, K = 2; i.i.d. paths",
         scope=SEARCH,
         derive=lambda: tied(multipath_block_first_of_equals, "2/5 2/5 1/5", "1/5 1/5 3/5"),
-        recorded=Finding(
+        recorded=Derivation(
             7,
             {
                 "p = (2/5 2/5 1/5), q = (1/5 1/5 3/5) gives": "11/25, 9/25, 1/5",
@@ -359,7 +359,7 @@ CLAIMS = (
         shape="V = 2, L = 1, K = 2; i.i.d. paths",
         scope=SEARCH,
         derive=lambda: tied(multipath_block_clamped, "1/2 3/10 1/5", "1/5 1/5 3/5"),
-        recorded=Finding(
+        recorded=Derivation(
             7,
             {
                 "p = (1/2 3/10 1/5), q = (1/5 1/5 3/5) gives": "8/15, 4/15, 1/5",
@@ -379,7 +379,7 @@ CLAIMS = (
             distinct(by_size()),
             ascending(accepted("traversal"), accepted("multipath_block")),
         ),
-        recorded=Finding(
+        recorded=Derivation(
             94,
             {"traversal": "47/49", "multipath_block": "46/49"},
             example("1/7 6/7", "2/7 5/7", drafts=2),
@@ -394,7 +394,7 @@ CLAIMS = (
         derive=lambda: examined(
             by_size(), ascending(accepted("multipath_block"), accepted("traversal"))
         ),
-        recorded=Finding(
+        recorded=Derivation(
             14,
             {"multipath_block": "8/9", "traversal": "7/9"},
             example("1/3 2/3", "2/3 1/3", drafts=2),
@@ -407,7 +407,7 @@ CLAIMS = (
         shape="any V, L, K; trees",
         scope=f"{PATHS}; {WITHOUT}",
         derive=lambda: examined(chain(paths(), without_replacement()), lossless(traversal)),
-        recorded=Finding(485),
+        recorded=Derivation(485),
     ),
     Claim(
         id="traversal.one_path",
@@ -422,7 +422,7 @@ CLAIMS = (
             chain(context_free(2, 6, length=2), seeded(100, 2, length=3), seeded(60, 3, length=2)),
             same_law(traversal, block),
         ),
-        recorded=Finding(257),
+        recorded=Derivation(257),
     ),
     Claim(
         id="traversal.is_rejection",
@@ -445,7 +445,7 @@ CLAIMS = (
             ),
             same_law(traversal, recursive_rejection),
         ),
-        recorded=Finding(411),
+        recorded=Derivation(411),
     ),
     Claim(
         id="traversal.below_rejection",
@@ -462,7 +462,7 @@ CLAIMS = (
         derive=lambda: examined(
             merged(), ascending(accepted("traversal"), accepted("recursive_rejection"))
         ),
-        recorded=Finding(590),
+        recorded=Derivation(590),
     ),
     Claim(
         id="traversal.equals_rejection",
@@ -475,7 +475,7 @@ CLAIMS = (
         derive=lambda: examined(
             by_size(), equal(accepted("traversal"), accepted("recursive_rejection"))
         ),
-        recorded=Finding(
+        recorded=Derivation(
             428,
             {"traversal": "4/9", "recursive_rejection": "5/9"},
             example("0 1/3 2/3", "2/3 0 1/3", drafts=2),
@@ -494,7 +494,7 @@ CLAIMS = (
             without_replacement(),
             ascending(accepted("recursive_rejection"), accepted("traversal")),
         ),
-        recorded=Finding(52),
+        recorded=Derivation(52),
     ),
     Claim(
         id="traversal.optimal",
@@ -503,7 +503,7 @@ CLAIMS = (
         shape="V = 2, L = 1, K = 2; i.i.d.",
         scope=SEARCH,
         derive=lambda: examined(by_size(), equal(accepted("traversal"), optimum)),
-        recorded=Finding(
+        recorded=Derivation(
             14, {"traversal": "7/9", "optimum": "8/9"}, example("1/3 2/3", "2/3 1/3", drafts=2)
         ),
     ),

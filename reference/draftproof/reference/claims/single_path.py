@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import chain
 from math import gcd
 
-from draftproof.reference.claims.claim import Claim, Figure, Finding, examined
+from draftproof.reference.claims.claim import Claim, Derivation, Figure, examined
 from draftproof.reference.claims.exhibits import (
     block_that_waits,
     block_then_token_residual,
@@ -109,7 +109,7 @@ def banked(length: int, mass: Rational) -> Instance:
     return from_rows(both, vocabulary=2, length=length, depth=length + 1)
 
 
-def best_over_two_iterations() -> Finding:
+def best_over_two_iterations() -> Derivation:
     """Compare block verification with lossless verifiers that leave a token to the next iteration.
 
     These are lossless on every instance that is looked at, which is checked over two iterations.
@@ -141,7 +141,7 @@ def best_over_two_iterations() -> Finding:
     return examined(family, refuted, ahead)
 
 
-def greedy_over_iterations() -> Finding:
+def greedy_over_iterations() -> Derivation:
     """Compare greedy with block verification, on the example for up to five iterations."""
     known: dict[str, Figure] = {
         name: ", ".join(
@@ -158,7 +158,7 @@ def greedy_over_iterations() -> Finding:
     return examined(context_free(2, 3, length=2), behind, known)
 
 
-def greedy_is_lossless() -> Finding:
+def greedy_is_lossless() -> Derivation:
     """Check one iteration on all instances, and several where texts of five tokens are short."""
 
     def refuted(instance: Instance) -> Mapping[str, Figure] | None:
@@ -173,7 +173,7 @@ def greedy_is_lossless() -> Finding:
     return examined(small(), refuted)
 
 
-def motivating() -> Finding:
+def motivating() -> Derivation:
     """Compute the motivating example; `check` compares its figures."""
     names = ("token", "block", "greedy_block")
     figures: dict[str, Figure] = {name: accepted(name)(MOTIVATING) for name in names}
@@ -197,7 +197,7 @@ def sure_rows(instance: Instance) -> dict[Path, Row]:
     }
 
 
-def capped_is_block() -> Finding:
+def capped_is_block() -> Derivation:
     """Compare the laws given every path that can be drafted."""
     algorithms = ALGORITHMS["block"], of_one_path(capped_hierarchical)
     paths = 0
@@ -212,7 +212,7 @@ def capped_is_block() -> Finding:
         return None
 
     found = examined(small(), refuted)
-    return Finding(found.instances, {**found.figures, "paths": str(paths)}, found.counterexample)
+    return Derivation(found.instances, {**found.figures, "paths": str(paths)}, found.counterexample)
 
 
 CLAIMS = (
@@ -227,7 +227,7 @@ CLAIMS = (
         scope="the motivating example",
         proof="The claim is about one instance, whose law is computed.",
         derive=motivating,
-        recorded=Finding(
+        recorded=Derivation(
             1, {"token": "10/9", "block": "11/9", "greedy_block": "4/3", "sum of min(p, q)": "4/3"}
         ),
     ),
@@ -238,7 +238,7 @@ CLAIMS = (
         shape="any V, L; K = 1",
         scope=SMALL,
         derive=lambda: examined(small(), lossless(block)),
-        recorded=Finding(1319),
+        recorded=Derivation(1319),
     ),
     Claim(
         id="block.optimal",
@@ -258,7 +258,7 @@ CLAIMS = (
             "induction from the root its A is the largest at every prefix."
         ),
         derive=lambda: examined(small(), equal(accepted("block"), best_stateless)),
-        recorded=Finding(1319),
+        recorded=Derivation(1319),
     ),
     Claim(
         id="block.optimal.iterations",
@@ -274,7 +274,7 @@ CLAIMS = (
             "the last token to the next iteration where the target is sure of the others"
         ),
         derive=best_over_two_iterations,
-        recorded=Finding(
+        recorded=Derivation(
             10,
             {
                 "block (L = 3, mass 3/4)": "49/8",
@@ -301,7 +301,7 @@ CLAIMS = (
         derive=lambda: examined(
             small(), ascending(accepted("token"), accepted("block"), accepted("greedy_block"))
         ),
-        recorded=Finding(1319),
+        recorded=Derivation(1319),
     ),
     Claim(
         id="block.over_token.iterations",
@@ -324,7 +324,7 @@ CLAIMS = (
                 )
             )(instance),
         ),
-        recorded=Finding(57),
+        recorded=Derivation(57),
     ),
     Claim(
         id="block.is_token.one",
@@ -337,7 +337,7 @@ CLAIMS = (
             chain(context_free(2, 6), context_free(3, 3)),
             any_of(same_law(token, block), same_law(token, greedy_block)),
         ),
-        recorded=Finding(224),
+        recorded=Derivation(224),
     ),
     Claim(
         id="block.is_token.two",
@@ -348,7 +348,7 @@ CLAIMS = (
         derive=lambda: examined(
             context_free(2, 3, length=2), equal(accepted("token"), accepted("block"))
         ),
-        recorded=Finding(
+        recorded=Derivation(
             14, {"token": "10/9", "block": "11/9"}, example("1/3 2/3", "2/3 1/3", length=2)
         ),
     ),
@@ -360,7 +360,7 @@ CLAIMS = (
         scope="120 seeded instances with rows by context, V = 2, L = 3 and V = 3, L = 2",
         proof="On the one drafted path q = 1, so min(A(x) p(y|x), q(xy)) = A(x) p(y|x) = p(xy).",
         derive=lambda: examined(one_hot(), equal(accepted("token"), accepted("block"))),
-        recorded=Finding(120),
+        recorded=Derivation(120),
     ),
     Claim(
         id="block.break",
@@ -369,7 +369,7 @@ CLAIMS = (
         shape="V = 2, L = 2",
         scope=SEARCH,
         derive=lambda: examined(context_free(2, 3, length=2), lossless(block_with_break)),
-        recorded=Finding(6, {"total variation": "1/6"}, example("1/2 1/2", "0 1", length=2)),
+        recorded=Derivation(6, {"total variation": "1/6"}, example("1/2 1/2", "0 1", length=2)),
     ),
     Claim(
         id="block.token_residual",
@@ -384,7 +384,7 @@ CLAIMS = (
             chain(every_context(2, 2), context_free(3, 4, length=2)),
             lossless(block_then_token_residual),
         ),
-        recorded=Finding(
+        recorded=Derivation(
             932, {"total variation": "1/32"}, example("1/4 1/4 1/2", "0 3/4 1/4", length=2)
         ),
     ),
@@ -404,7 +404,7 @@ CLAIMS = (
             "tests are the same functions of it."
         ),
         derive=capped_is_block,
-        recorded=Finding(1319, {"paths": "3658"}),
+        recorded=Derivation(1319, {"paths": "3658"}),
     ),
     Claim(
         id="hierarchical.released",
@@ -413,7 +413,9 @@ CLAIMS = (
         shape="V = 2, L = 2",
         scope=SEARCH,
         derive=lambda: examined(context_free(2, 3, length=2), lossless(released_hierarchical)),
-        recorded=Finding(14, {"total variation": "1/9"}, example("1/3 2/3", "2/3 1/3", length=2)),
+        recorded=Derivation(
+            14, {"total variation": "1/9"}, example("1/3 2/3", "2/3 1/3", length=2)
+        ),
     ),
     Claim(
         id="greedy_block.value",
@@ -427,7 +429,7 @@ CLAIMS = (
         derive=lambda: examined(
             small(), equal(accepted("greedy_block"), Quantity("sum of min(p, q)", shared))
         ),
-        recorded=Finding(1319),
+        recorded=Derivation(1319),
     ),
     Claim(
         id="greedy_block.bound",
@@ -448,7 +450,7 @@ CLAIMS = (
                 )
             ),
         ),
-        recorded=Finding(1319),
+        recorded=Derivation(1319),
     ),
     Claim(
         id="greedy_block.optimal",
@@ -459,7 +461,7 @@ CLAIMS = (
         shape="any V, L; K = 1",
         scope=SMALL + "; the optimum of every instance is certified by a dual solution",
         derive=lambda: examined(small(), equal(accepted("greedy_block"), best_stateful)),
-        recorded=Finding(1319),
+        recorded=Derivation(1319),
     ),
     Claim(
         id="greedy_block.lossless",
@@ -468,7 +470,7 @@ CLAIMS = (
         shape="any V, L; K = 1; 3 tokens of text and more",
         scope=SMALL + "; and over iterations, 5 tokens of 20 context-free instances, V = 2, L = 2",
         derive=lambda: greedy_is_lossless(),
-        recorded=Finding(1319),
+        recorded=Derivation(1319),
     ),
     Claim(
         id="greedy_block.unmodified",
@@ -479,7 +481,9 @@ CLAIMS = (
         derive=lambda: examined(
             context_free(2, 3, length=2), lossless(greedy_block_without_memory)
         ),
-        recorded=Finding(14, {"total variation": "1/9"}, example("1/3 2/3", "2/3 1/3", length=2)),
+        recorded=Derivation(
+            14, {"total variation": "1/9"}, example("1/3 2/3", "2/3 1/3", length=2)
+        ),
     ),
     Claim(
         id="greedy_block.iterations",
@@ -491,7 +495,7 @@ CLAIMS = (
         shape="V = 2, L = 2; up to 3 iterations",
         scope=SEARCH,
         derive=greedy_over_iterations,
-        recorded=Finding(
+        recorded=Derivation(
             14,
             {
                 "block": "20/9, 40/9, 20/3, 80/9, 100/9",

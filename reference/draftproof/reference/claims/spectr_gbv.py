@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain, product
 
-from draftproof.reference.claims.claim import Claim, Figure, Finding, examined
+from draftproof.reference.claims.claim import Claim, Derivation, Figure, examined
 from draftproof.reference.claims.exhibits import spectr_gbv_loop, spectr_gbv_pass
 from draftproof.reference.claims.instances import (
     context_free,
@@ -90,7 +90,7 @@ def formula(instance: Instance) -> Rational:
 CLAIMED = Quantity("spectr_gbv", formula)
 
 
-def over_iterations(name: str, count: int) -> Finding:
+def over_iterations(name: str, count: int) -> Derivation:
     """Check one iteration on all instances, and five tokens of text on some."""
     algorithm = ALGORITHMS[name]
 
@@ -105,7 +105,7 @@ def over_iterations(name: str, count: int) -> Finding:
     return replace(several, instances=one.instances + several.instances)
 
 
-def optimal() -> Finding:
+def optimal() -> Derivation:
     """Compare the claimed optimum with the optimum, at L = 1 where both are known."""
     seen = example("9/10 1/10", "1/2 1/2", drafts=2)
     two = example("1/3 2/3", "2/3 1/3", length=2, drafts=2)
@@ -133,7 +133,7 @@ def levels(instance: Instance) -> Rational:
     return total(rates)
 
 
-def over_rejection() -> Finding:
+def over_rejection() -> Derivation:
     """Compare the claimed optimum with a verifier that it should not fall below."""
     seen = example("1/2 1/2 0", "1/5 1/20 3/4", drafts=2)
     rejection = accepted("recursive_rejection")
@@ -145,7 +145,7 @@ def over_rejection() -> Finding:
     return examined(by_size(), ascending(rejection, CLAIMED), known)
 
 
-def loop() -> Finding:
+def loop() -> Derivation:
     """Run the released loop."""
     seen = example("1/2 1/2", "9/10 1/10", drafts=2)
     known: dict[str, Figure] = {
@@ -179,7 +179,7 @@ CLAIMS = (
         shape="any V, L, K; i.i.d. paths",
         scope=PATHS,
         derive=lambda: examined(paths(), equal(accepted("spectr_gbv"), CLAIMED)),
-        recorded=Finding(408),
+        recorded=Derivation(408),
     ),
     Claim(
         id="spectr_gbv.lossless",
@@ -188,7 +188,7 @@ CLAIMS = (
         shape="any V, L, K; i.i.d. paths",
         scope=PATHS + "; and five tokens of text, V = 2, L = 2, K = 2, denominators up to 3",
         derive=lambda: over_iterations("spectr_gbv", 3),
-        recorded=Finding(429),
+        recorded=Derivation(429),
     ),
     Claim(
         id="spectr_gbv.one_path",
@@ -203,7 +203,7 @@ CLAIMS = (
         derive=lambda: examined(
             (replace(i, drafts=1) for i in paths()), same_law(spectr_gbv, greedy_block)
         ),
-        recorded=Finding(408),
+        recorded=Derivation(408),
     ),
     Claim(
         id="spectr_gbv.monotone",
@@ -218,7 +218,7 @@ CLAIMS = (
                 Quantity("K - 1", lambda i: formula(replace(i, drafts=i.drafts - 1))), CLAIMED
             ),
         ),
-        recorded=Finding(408),
+        recorded=Derivation(408),
     ),
     Claim(
         id="spectr_gbv.optimal",
@@ -227,7 +227,7 @@ CLAIMS = (
         shape="V = 2, L = 1, K = 2; i.i.d.",
         scope=SEARCH,
         derive=optimal,
-        recorded=Finding(
+        recorded=Derivation(
             14,
             {
                 "p = (9/10, 1/10), q = (1/2, 1/2), K = 2": "37/45",
@@ -248,7 +248,7 @@ CLAIMS = (
         shape="V = 2, L = 2, K = 2; i.i.d. paths",
         scope=LONGER,
         derive=lambda: examined(longer(), ascending(best_stateless, CLAIMED)),
-        recorded=Finding(
+        recorded=Derivation(
             14,
             {"stateless optimum": "131/81", "spectr_gbv": "19/12"},
             example("1/3 2/3", "2/3 1/3", length=2, drafts=2),
@@ -264,7 +264,7 @@ CLAIMS = (
         shape="V = 2, L = 2, K = 2; i.i.d. paths",
         scope=LONGER,
         derive=lambda: examined(longer(), equal(Quantity("sum of rates", levels), best_stateful)),
-        recorded=Finding(
+        recorded=Derivation(
             29,
             {"sum of rates": "463/256", "stateful optimum": "231/128"},
             example("1/2 1/2", "1/4 3/4", length=2, drafts=2),
@@ -277,7 +277,7 @@ CLAIMS = (
         shape="V = 3, L = 1, K = 2; i.i.d.",
         scope=SEARCH,
         derive=over_rejection,
-        recorded=Finding(
+        recorded=Derivation(
             428,
             {
                 "p = (1/2, 1/2, 0), q = (1/5, 1/20, 3/4), K = 2": "83/200",
@@ -296,7 +296,7 @@ CLAIMS = (
         shape="V = 2, L = 1, K = 2; i.i.d.",
         scope=SEARCH,
         derive=loop,
-        recorded=Finding(
+        recorded=Derivation(
             6,
             {
                 "p = (1/2, 1/2), q = (9/10, 1/10), K = 2 accepts": "870184/1092025",
@@ -324,7 +324,7 @@ CLAIMS = (
         derive=lambda: examined(
             (replace(instance, drafts=1) for instance in paths()), probability_exceeds_one
         ),
-        recorded=Finding(408),
+        recorded=Derivation(408),
     ),
     Claim(
         id="spectr_gbv.released.probability",
@@ -333,7 +333,7 @@ CLAIMS = (
         shape="any V, L, K; i.i.d. paths",
         scope=PATHS,
         derive=lambda: examined(paths(), probability_exceeds_one),
-        recorded=Finding(408),
+        recorded=Derivation(408),
     ),
     Claim(
         id="recursive_greedy_block.lossless",
@@ -342,7 +342,7 @@ CLAIMS = (
         shape="any V, L, K; i.i.d. paths",
         scope=PATHS + "; and five tokens of text, V = 2, L = 2, K = 2, denominators up to 3",
         derive=lambda: over_iterations("recursive_greedy_block", 3),
-        recorded=Finding(429),
+        recorded=Derivation(429),
     ),
     Claim(
         id="recursive_greedy_block.one_path",
@@ -355,6 +355,6 @@ CLAIMS = (
             (replace(i, drafts=1) for i in paths()),
             any_of(same_law(recursive_greedy_block, greedy_block)),
         ),
-        recorded=Finding(408),
+        recorded=Derivation(408),
     ),
 )

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from draftproof.reference.claims.claim import Claim, Finding
-from draftproof.reference.proof import Counterexample, check, prove, record
+from draftproof.reference.claims.claim import Claim, Derivation
+from draftproof.reference.proof import Refutation, check, prove, record
 
 THEOREMS = (
     ("token", "token", "lossless", 2, 2, 1, "iid"),
@@ -51,16 +51,16 @@ _MEANT = {
 }
 
 
-def derived(algorithm: str, claim: str, shape: tuple[int, int, int], scheme: str) -> Finding:
+def derived(algorithm: str, claim: str, shape: tuple[int, int, int], scheme: str) -> Derivation:
     """Prove the claim and check the record of the proof."""
     vocabulary, length, drafts = shape
     found = prove(
         algorithm, vocabulary=vocabulary, length=length, drafts=drafts, scheme=scheme, claim=claim
     )
-    if isinstance(found, Counterexample):
-        return Finding(1, {}, found.instance)
+    if isinstance(found, Refutation):
+        return Derivation(1, {}, found.instance)
     check(record(found))
-    return Finding(1)
+    return Derivation(1)
 
 
 CLAIMS = tuple(
@@ -75,7 +75,7 @@ CLAIMS = tuple(
             f"--claim {claim} --vocabulary {V} --length {L} --drafts {K} --scheme {scheme}."
         ),
         derive=partial(derived, algorithm, claim, (V, L, K), scheme),
-        recorded=Finding(1),
+        recorded=Derivation(1),
     )
     for name, algorithm, claim, V, L, K, scheme in THEOREMS
 )

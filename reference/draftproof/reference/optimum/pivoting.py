@@ -86,7 +86,7 @@ def optimum(kind: type[Kind], instance: Instance) -> Kind:
 
 
 @dataclass(frozen=True, eq=False)
-class _Program:
+class _LinearProgram:
     """What is fixed: the prefixes, the empty one first, and their bounds.
 
     `unit` has of each prefix what d and e are measured in, or floats would miss the improbable
@@ -109,7 +109,7 @@ class _Program:
             self.laws[order] = np.array([law[node] for node in self.nodes], dtype=self.share.dtype)
         return self.laws[order]
 
-    def in_floats(self) -> _Program:
+    def in_floats(self) -> _LinearProgram:
         """Return the program of the other reading."""
         drawn: Any = {
             context: [(float(weight), contexts) for weight, contexts in below]
@@ -119,14 +119,14 @@ class _Program:
         return replace(self, share=share, unit=unit, drawn=drawn, is_exact=False, laws={})
 
 
-def _program(kind: type[LengthOptimum], instance: Instance) -> _Program:
+def _program(kind: type[LengthOptimum], instance: Instance) -> _LinearProgram:
     nodes = [(), *drafted_prefixes(instance)]
     index = {node: i for i, node in enumerate(nodes)}
     bounds = [((), ONE), *(kind.allowed(instance, node) for node in nodes[1:])]
     q = {node: instance.draft.joint(node) for node in nodes}
     unit = [min(instance.target.joint(node) or ONE, q[node]) for node in nodes]
     odds = {path: instance.target.joint(path) / q[path] for path in paths(instance)}
-    return _Program(
+    return _LinearProgram(
         nodes,
         np.array([index[base] for base, _ in bounds]),
         np.array([share for _, share in bounds], dtype=object),
@@ -144,7 +144,7 @@ class _Basis:
     binding: tuple[str, ...]
 
 
-def _first_basis(program: _Program) -> _Basis:
+def _first_basis(program: _LinearProgram) -> _Basis:
     """Return the basis of one order: the least accepted paths, for their drafts, lowest."""
     law, budget, binding = program.law(program.ladder), [ONE], [DRAFT]
     for i in range(1, len(program.nodes)):
@@ -154,7 +154,7 @@ def _first_basis(program: _Program) -> _Basis:
     return _Basis((program.ladder,), tuple(binding))
 
 
-def _proposal(program: _Program, basis: _Basis) -> _Basis:
+def _proposal(program: _LinearProgram, basis: _Basis) -> _Basis:
     """Return the last basis, of a few along the floats' way, that is feasible exactly."""
     way, seen = [basis], set()
     # Rounding can lead round in circles, or to the end of the way before its time.
@@ -169,14 +169,14 @@ def _proposal(program: _Program, basis: _Basis) -> _Basis:
     return next(basis for basis in few if _is_feasible(program, basis))
 
 
-def _is_feasible(program: _Program, basis: _Basis) -> bool:
+def _is_feasible(program: _LinearProgram, basis: _Basis) -> bool:
     try:
         return _Vertex(program, basis).is_feasible()
     except _Singular:
         return False
 
 
-def _vertices(program: _Program, basis: _Basis) -> Iterator[_Vertex]:
+def _vertices(program: _LinearProgram, basis: _Basis) -> Iterator[_Vertex]:
     """Yield the vertex of the basis and better and better ones, the last one optimal."""
     while True:
         vertex = _Vertex(program, basis)
@@ -190,7 +190,7 @@ def _vertices(program: _Program, basis: _Basis) -> Iterator[_Vertex]:
 class _Vertex:
     """What a basis determines. Matrices have a row for each prefix and a column for each case."""
 
-    def __init__(self, program: _Program, basis: _Basis) -> None:
+    def __init__(self, program: _LinearProgram, basis: _Basis) -> None:
         self.program, self.basis = program, basis
         binding = np.array(basis.binding)
         self._kinks = np.flatnonzero(binding == BOTH)

@@ -13,17 +13,17 @@ Read `claims` first, then `cells`, `runs` and `checker`; `prover` and `search` o
 """
 
 from draftproof.reference.proof.checker import NotAProof, establish
-from draftproof.reference.proof.claims import CLAIMS, Claim
-from draftproof.reference.proof.prover import Counterexample, Unproven
+from draftproof.reference.proof.claims import CLAIMS, Statement
+from draftproof.reference.proof.prover import Refutation, Unproven
 from draftproof.reference.proof.records import Theorem, check, prove, record
 from draftproof.reference.proof.search import SolverMissing
 
 __all__ = [
     "CLAIMS",
-    "Claim",
-    "Counterexample",
     "NotAProof",
+    "Refutation",
     "SolverMissing",
+    "Statement",
     "Theorem",
     "Unproven",
     "check",

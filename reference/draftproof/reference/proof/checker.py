@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from draftproof.reference.errors import InvalidInput
 from draftproof.reference.proof.cells import Cell, Undecided, refutes
-from draftproof.reference.proof.claims import Claim
+from draftproof.reference.proof.claims import Statement
 from draftproof.reference.proof.polynomials import Quotient, written
 from draftproof.reference.proof.runs import (
     Answers,
@@ -32,7 +32,7 @@ class NotAProof(InvalidInput):
     """A tree or a record does not prove what it claims; the message says where it breaks."""
 
 
-def establish(claim: Claim, tree: Node) -> None:
+def establish(claim: Statement, tree: Node) -> None:
     """Raise `NotAProof` unless the tree proves the claim.
 
     Every split is checked to cover its cell, every certificate to add up, every run to ask only
@@ -51,7 +51,7 @@ def establish(claim: Claim, tree: Node) -> None:
 
 
 class _Walk:
-    def __init__(self, claim: Claim) -> None:
+    def __init__(self, claim: Statement) -> None:
         self._claim = claim
 
     def cover(self, cell: Cell, node: Node) -> None:

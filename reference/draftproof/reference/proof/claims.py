@@ -57,7 +57,7 @@ Judge = Callable[[Instance, Any, tuple[Masses, ...]], Iterator[Judgement]]
 
 
 @dataclass(frozen=True)
-class Claim:
+class Statement:
     """A statement about the laws of programs, for every p and q of a shape.
 
     `judge` returns the judgements on the laws of the programs, and may compare numbers. `each` says
@@ -73,13 +73,13 @@ class Claim:
     each: str = "an identity"
 
 
-def lossless(algorithm: Algorithm, shape: Shape) -> Claim:
+def lossless(algorithm: Algorithm, shape: Shape) -> Statement:
     """One iteration, continued by the target that it leaves, has the target's law.
 
     That is the law of L+1 tokens, the most that one iteration emits.
     """
     shape = replace(shape, depth=shape.length)
-    return Claim(
+    return Statement(
         "lossless",
         algorithm.name,
         shape,
@@ -89,13 +89,13 @@ def lossless(algorithm: Algorithm, shape: Shape) -> Claim:
     )
 
 
-def lossless_twice(algorithm: Algorithm, shape: Shape) -> Claim:
+def lossless_twice(algorithm: Algorithm, shape: Shape) -> Statement:
     """Two iterations, the second on what the first left, then the target: L+2 tokens.
 
     The second drafts L tokens where L+2 leaves room for them, otherwise as many as it does.
     """
     shape = replace(shape, depth=shape.length + 1)
-    return Claim(
+    return Statement(
         "lossless_twice",
         algorithm.name,
         shape,
@@ -105,7 +105,7 @@ def lossless_twice(algorithm: Algorithm, shape: Shape) -> Claim:
     )
 
 
-def at_least_token(algorithm: Algorithm, shape: Shape) -> Claim:
+def at_least_token(algorithm: Algorithm, shape: Shape) -> Statement:
     """E[accepted length] is at least that of token verification."""
     if shape.drafts != 1:
         raise Unsupported(f"token verification takes 1 draft, got {shape.drafts}")
@@ -115,7 +115,7 @@ def at_least_token(algorithm: Algorithm, shape: Shape) -> Claim:
         mine, theirs = (law.get("accepted", ZERO) for law in laws)
         yield Judgement("E[accepted length]", mine, theirs, exactly=False)
 
-    return Claim(
+    return Statement(
         "at_least_token",
         algorithm.name,
         replace(shape, depth=shape.length),
@@ -126,7 +126,7 @@ def at_least_token(algorithm: Algorithm, shape: Shape) -> Claim:
     )
 
 
-def optimal(algorithm: Algorithm, shape: Shape) -> Claim:
+def optimal(algorithm: Algorithm, shape: Shape) -> Statement:
     """At one position, P(a draft is accepted) = 1 + min over sets H of p(H) - Q(H).
 
     Every H is enumerated: none is below, and one is met.
@@ -146,7 +146,7 @@ def optimal(algorithm: Algorithm, shape: Shape) -> Claim:
                 product_of_gaps = product_of_gaps * (cap - accepted)
         yield Judgement("the product of what all caps leave", product_of_gaps, ZERO)
 
-    return Claim(
+    return Statement(
         "optimal",
         algorithm.name,
         replace(shape, depth=1),
@@ -157,7 +157,7 @@ def optimal(algorithm: Algorithm, shape: Shape) -> Claim:
     )
 
 
-def lossless_at_every_rho(algorithm: Algorithm, shape: Shape) -> Claim:
+def lossless_at_every_rho(algorithm: Algorithm, shape: Shape) -> Statement:
     """K-SEQ is lossless at every rho rho >= 1 with 1 - (1 - b)^K <= rho b."""
     _require_one_position("lossless_at_every_rho", shape)
     _require_k_seq(algorithm)
@@ -176,7 +176,7 @@ def lossless_at_every_rho(algorithm: Algorithm, shape: Shape) -> Claim:
         if _is_valid(instance, rho):
             yield from _is_the_target(2)(instance, rho, laws)
 
-    return Claim(
+    return Statement(
         "lossless_at_every_rho",
         algorithm.name,
         shape,
@@ -186,7 +186,7 @@ def lossless_at_every_rho(algorithm: Algorithm, shape: Shape) -> Claim:
     )
 
 
-def at_most_k_seq(algorithm: Algorithm, shape: Shape) -> Claim:
+def at_most_k_seq(algorithm: Algorithm, shape: Shape) -> Statement:
     """At one position, P(accept) <= the sum of min(p, rho q) for every valid rho rho.
 
     At the least one that is what K-SEQ accepts, since there 1 - (1 - b)^K = rho b.
@@ -198,7 +198,7 @@ def at_most_k_seq(algorithm: Algorithm, shape: Shape) -> Claim:
             most = overlap(instance.target(()), instance.draft(()), rho)
             yield Judgement("P(accept)", most, laws[0].get("accepted", ZERO), exactly=False)
 
-    return Claim(
+    return Statement(
         "at_most_k_seq",
         algorithm.name,
         replace(shape, depth=1, has_rho=True),
@@ -209,7 +209,7 @@ def at_most_k_seq(algorithm: Algorithm, shape: Shape) -> Claim:
     )
 
 
-CLAIMS: Mapping[str, Callable[[Algorithm, Shape], Claim]] = {
+CLAIMS: Mapping[str, Callable[[Algorithm, Shape], Statement]] = {
     "lossless": lossless,
     "lossless_twice": lossless_twice,
     "at_least_token": at_least_token,
@@ -219,7 +219,7 @@ CLAIMS: Mapping[str, Callable[[Algorithm, Shape], Claim]] = {
 }
 
 
-def claim_named(name: str, algorithm: Algorithm | str, shape: Shape) -> Claim:
+def claim_named(name: str, algorithm: Algorithm | str, shape: Shape) -> Statement:
     """Return the claim. Raises `Unsupported` for an unknown one, or one that makes no sense."""
     if name not in CLAIMS:
         raise Unsupported(f"unknown claim {name!r}; known: {', '.join(CLAIMS)}")

@@ -11,7 +11,7 @@ from draftproof.reference.errors import InvalidInput
 from draftproof.reference.model import Instance
 from draftproof.reference.proof.cells import NEGATIVE, POSITIVE, ZERO, Cell, Signs, Undecided
 from draftproof.reference.proof.checker import NotAProof, establish
-from draftproof.reference.proof.claims import Claim, Masses, Outcome
+from draftproof.reference.proof.claims import Masses, Outcome, Statement
 from draftproof.reference.proof.polynomials import Polynomial, Quotient, at
 from draftproof.reference.proof.runs import (
     Answers,
@@ -38,13 +38,13 @@ Watch = Callable[[int], object]
 
 
 @dataclass(frozen=True)
-class Counterexample:
+class Refutation:
     """A point at which the claim is false, by exact enumeration.
 
     Where the program fails there instead of having a law, `reason` says how.
     """
 
-    claim: Claim
+    claim: Statement
     instance: Instance
     rho: Rational | None
     outcome: Outcome = None
@@ -65,7 +65,7 @@ class Unproven(RuntimeError):
     """Neither a proof nor a counterexample was found; the message names the cell."""
 
 
-def find(claim: Claim, watch: Watch | None = None) -> Node | Counterexample:
+def find(claim: Statement, watch: Watch | None = None) -> Node | Refutation:
     """Return a tree that proves the claim, or a counterexample. Raises `Unproven`.
 
     `watch` is called with the number of the step, before every step of a run.
@@ -93,13 +93,13 @@ def _nobody_watches(step: int) -> None:
 
 
 class _Refuted(Exception):
-    def __init__(self, counterexample: Counterexample) -> None:
+    def __init__(self, counterexample: Refutation) -> None:
         super().__init__(counterexample)
         self.counterexample = counterexample
 
 
 class _Prover:
-    def __init__(self, claim: Claim, watch: Watch, remembered: int) -> None:
+    def __init__(self, claim: Statement, watch: Watch, remembered: int) -> None:
         self._claim, self._watch, self._remembered = claim, watch, remembered
         self._points = Points(claim.shape)
         self._steps = 0
@@ -268,7 +268,7 @@ class _Prover:
         return Empty(terms)
 
 
-def counterexample_at(claim: Claim, point: Point) -> Counterexample | None:
+def counterexample_at(claim: Statement, point: Point) -> Refutation | None:
     """Return what is wrong with the claim at a point, by exact enumeration; None if nothing is."""
     instance, rho = instance_at(claim.shape, point)
 
@@ -284,7 +284,7 @@ def counterexample_at(claim: Claim, point: Point) -> Counterexample | None:
         laws = tuple(law(program) for program in range(len(claim.programs)))
         for judgement in claim.judge(instance, rho, laws):
             if judgement.difference < 0 or (judgement.exactly and judgement.difference != 0):
-                return Counterexample(
+                return Refutation(
                     claim,
                     instance,
                     rho,
@@ -293,5 +293,5 @@ def counterexample_at(claim: Claim, point: Point) -> Counterexample | None:
                     judgement.required,
                 )
     except (ZeroDivisionError, InvalidInput) as error:
-        return Counterexample(claim, instance, rho, reason=str(error))
+        return Refutation(claim, instance, rho, reason=str(error))
     return None

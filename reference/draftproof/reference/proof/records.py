@@ -8,9 +8,9 @@ from typing import Any
 from draftproof.reference.errors import InvalidInput, Unsupported
 from draftproof.reference.proof.cells import SIGN_NAMES
 from draftproof.reference.proof.checker import NotAProof, establish
-from draftproof.reference.proof.claims import Claim, claim_named
+from draftproof.reference.proof.claims import Statement, claim_named
 from draftproof.reference.proof.polynomials import read, written
-from draftproof.reference.proof.prover import Counterexample, Watch, find
+from draftproof.reference.proof.prover import Refutation, Watch, find
 from draftproof.reference.proof.symbols import Shape, everywhere
 from draftproof.reference.proof.tree import Empty, Node, Parts, Split
 from draftproof.reference.rational import rational
@@ -23,7 +23,7 @@ FORMAT = 1
 class Theorem:
     """A claim that holds for every p and q of its shape, zeros, ties and point masses included."""
 
-    claim: Claim
+    claim: Statement
     tree: Node
 
     @property
@@ -50,7 +50,7 @@ def prove(
     scheme: str = "iid",
     claim: str = "lossless",
     watch: Watch | None = None,
-) -> Theorem | Counterexample:
+) -> Theorem | Refutation:
     """Prove a claim about an algorithm for every p and q of a shape, or refute it.
 
     `claim` is one of `CLAIMS`. `watch` is called with the number of the step, before each one.
@@ -58,7 +58,7 @@ def prove(
     """
     stated = claim_named(claim, algorithm, Shape(vocabulary, length, drafts, scheme))
     found = find(stated, watch)
-    return found if isinstance(found, Counterexample) else Theorem(stated, found)
+    return found if isinstance(found, Refutation) else Theorem(stated, found)
 
 
 def record(theorem: Theorem) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def check(document: Any) -> Theorem:
 _SIGNS_WRITTEN = {signs: name for name, signs in SIGN_NAMES.items()}
 
 
-def _read(document: Any) -> tuple[Claim, Node]:
+def _read(document: Any) -> tuple[Statement, Node]:
     try:
         if document["format"] != FORMAT:
             raise NotAProof(f"expected a record of format {FORMAT}, got {document['format']!r}")

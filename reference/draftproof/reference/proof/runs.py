@@ -8,7 +8,7 @@ from typing import Any
 
 from draftproof.reference.errors import NotRational, Unsupported
 from draftproof.reference.proof.cells import NOT_NEGATIVE, POSITIVE, ZERO, Cell
-from draftproof.reference.proof.claims import Claim, Judgement, Outcome
+from draftproof.reference.proof.claims import Judgement, Outcome, Statement
 from draftproof.reference.proof.polynomials import Quotient, field_of, parts
 from draftproof.reference.proof.symbols import Unknown, quotient, symbolic_instance
 from draftproof.reference.rational import Rational, total
@@ -39,7 +39,7 @@ class Misbehaves(Exception):
         self.reason, self.cell = reason, cell
 
 
-def next_event(claim: Claim, program: int, answers: Answers, cell: Cell) -> Ended | Draws:
+def next_event(claim: Statement, program: int, answers: Answers, cell: Cell) -> Ended | Draws:
     """Run a program of the claim with these answers until it ends or asks for one draw more.
 
     Raises `Undecided` where it asks what the cell does not know, `Misbehaves` where it fails,
@@ -111,7 +111,7 @@ def agreed(laws: list[tuple[Law, Cell]], cell: Cell) -> Law | None:
     return None
 
 
-def judged(claim: Claim, cell: Cell, laws: tuple[Law, ...]) -> Iterator[tuple[Judgement, bool]]:
+def judged(claim: Statement, cell: Cell, laws: tuple[Law, ...]) -> Iterator[tuple[Judgement, bool]]:
     """Yield the judgements on the laws of all programs, each with whether it holds in the cell.
 
     Raises `Undecided` where the cell does not know which of two numbers is larger, `Misbehaves`
@@ -123,7 +123,9 @@ def judged(claim: Claim, cell: Cell, laws: tuple[Law, ...]) -> Iterator[tuple[Ju
         raise Misbehaves(str(error), cell) from error
 
 
-def _judged(claim: Claim, cell: Cell, laws: tuple[Law, ...]) -> Iterator[tuple[Judgement, bool]]:
+def _judged(
+    claim: Statement, cell: Cell, laws: tuple[Law, ...]
+) -> Iterator[tuple[Judgement, bool]]:
     instance, rho = symbolic_instance(claim.shape, cell)
     numbers: Any = tuple({x: Unknown(mass, cell) for x, mass in law.items()} for law in laws)
     for judgement in claim.judge(instance, rho, numbers):

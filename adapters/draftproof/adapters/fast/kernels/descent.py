@@ -20,7 +20,7 @@ from draftproof.adapters.fast.kernels.rows import Position, drawn, opened, posit
 from draftproof.conformance.adapter import Result
 
 
-class Node(NamedTuple):
+class DescentNode(NamedTuple):
     """What was drafted after the nodes of BLOCK_B requests, at one depth."""
 
     tokens: tl.tensor
@@ -75,7 +75,7 @@ def _descend(
             at = position(p, q, request * drafts + path, request * 0 + depth, going)
             step = tl.load(steps + depth)
             siblings = _siblings(tokens + depth, alive, going, q.depths, drafts, step, IID)
-            node = Node(tokens + depth, noise, siblings, depth, q.depths, drafts)
+            node = DescentNode(tokens + depth, noise, siblings, depth, q.depths, drafts)
             token, own_b, own_c, own_weight, own_apart = RULE(at, node, BLOCK_V)
             stops = going & (token < 0)
             b, c = tl.where(stops, own_b, b), tl.where(stops, own_c, c)
@@ -91,7 +91,7 @@ def _descend(
             going &= kept < length
     at = position(p, q, request * drafts + path, kept, active)
     mark = tl.load(noise + width - 1, mask=active, other=0.0)
-    behind = Node(tokens + kept, noise, apart, kept, q.depths, drafts)
+    behind = DescentNode(tokens + kept, noise, apart, kept, q.depths, drafts)
     tl.store(accepted + request, kept, mask=active)
     tl.store(paths + request, path, mask=active)
     tl.store(next_tokens + request, _next(at, behind, b, c, weight, mark, BLOCK_V), mask=active)

@@ -46,7 +46,7 @@ class State(NamedTuple):
     share: tl.tensor
 
 
-class Ranking(NamedTuple):
+class KernelRanking(NamedTuple):
     """The ranking [B, V] of one position's rows, and the whole sum [B] of q there."""
 
     ratio: tl.tensor
@@ -202,7 +202,7 @@ def _meet(
 ):  # fmt: skip
     """Write where the slope of what is kept falls, by how much, and both sums over one piece."""
     state = State(state[0], state[1], state[2], state[3], state[4])
-    ranking = Ranking(ranking[0], ranking[1], ranking[2])
+    ranking = KernelRanking(ranking[0], ranking[1], ranking[2])
     request, at = place_of(p, q, lengths, i, requests, vocabulary, drafts, state.path, BLOCK_B)
     weight = tl.load(state.weight + request, mask=at.active, other=0.0)[:, None]
     slope, fallen = tl.full([BLOCK_B], 0.0, tl.float64), tl.full([BLOCK_B], 0.0, tl.float64)
@@ -282,7 +282,7 @@ def _owe(
 ):  # fmt: skip
     """Write the mass of what is owed in one piece of the row."""
     state = State(state[0], state[1], state[2], state[3], state[4])
-    ranking = Ranking(ranking[0], ranking[1], ranking[2])
+    ranking = KernelRanking(ranking[0], ranking[1], ranking[2])
     request, at = place_of(p, q, lengths, i, requests, vocabulary, drafts, state.path, BLOCK_B)
     first = tl.program_id(1) * size
     total = tl.full([BLOCK_B], 0.0, tl.float64)
@@ -314,7 +314,7 @@ def _keep(
 ):  # fmt: skip
     """Keep one piece of what is owed behind the prefix of i tokens, where its coin says so."""
     state = State(state[0], state[1], state[2], state[3], state[4])
-    ranking = Ranking(ranking[0], ranking[1], ranking[2])
+    ranking = KernelRanking(ranking[0], ranking[1], ranking[2])
     request, at = place_of(p, q, lengths, i, requests, vocabulary, drafts, state.path, BLOCK_B)
     weight = tl.load(state.weight + request, mask=at.active, other=0.0)
     width = (2 * at.q.depths if MIXED else at.q.depths) + 1
@@ -341,7 +341,7 @@ def _step(
     """Select the token at depth i, and write the state after it, and what is accepted by then."""
     state = State(state[0], state[1], state[2], state[3], state[4])
     after = State(after[0], after[1], after[2], after[3], after[4])
-    ranking = Ranking(ranking[0], ranking[1], ranking[2])
+    ranking = KernelRanking(ranking[0], ranking[1], ranking[2])
     request, at = place_of(p, q, lengths, i, requests, vocabulary, drafts, state.path, BLOCK_B)
     active, depths = at.active, at.q.depths
     length = tl.load(lengths + request, mask=active, other=-1)

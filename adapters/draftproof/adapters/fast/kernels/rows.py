@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 
 
-class Model(NamedTuple):
+class ModelRows(NamedTuple):
     """The rows [N, V] of a model, and which of them is where, at [B, K, D].
 
     They lie `stride` numbers apart, and their tokens `step`. `soft` has the dtype that is computed
@@ -36,9 +36,9 @@ class Model(NamedTuple):
 class Position(NamedTuple):
     """The rows of target and draft at one position of BLOCK_B requests, those that are `active`."""
 
-    p: Model
+    p: ModelRows
     p_row: tl.tensor
-    q: Model
+    q: ModelRows
     q_row: tl.tensor
     active: tl.tensor
 
@@ -46,7 +46,7 @@ class Position(NamedTuple):
 @triton.jit
 def opened(rows, vocabulary):
     """Return the model of what `launch.model` made of rows of V tokens."""
-    return Model(rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], vocabulary)
+    return ModelRows(rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], vocabulary)
 
 
 @triton.jit

@@ -36,7 +36,7 @@ UNIT = 2.0**-53
 
 
 @dataclass(frozen=True)
-class Row:
+class DrawnRow:
     """What a choice can be: values, in the order of a draw, and their positive weights.
 
     Weights need not sum to 1, and a value may come more than once.
@@ -87,7 +87,7 @@ class Draw(Protocol):
     def decide(self, world: World) -> int:
         """Return what is drawn in a world, and remember what follows from it."""
 
-    def row(self, world: World) -> Row:
+    def row(self, world: World) -> DrawnRow:
         """Return what can be drawn in a world. Raises `NotUnderstood`."""
 
     def doubles(self, world: World) -> Doubles:
@@ -136,9 +136,9 @@ class Listed:
     def decide(self, world: World) -> int:
         return self.values[world.chance.draw(self.weights)]
 
-    def row(self, _: World) -> Row:
+    def row(self, _: World) -> DrawnRow:
         able = [i for i, weight in enumerate(self.weights) if weight > 0]
-        return Row([self.values[i] for i in able], [self.weights[i] for i in able])
+        return DrawnRow([self.values[i] for i in able], [self.weights[i] for i in able])
 
     def doubles(self, world: World) -> Doubles:
         return self.row(world).doubles()
@@ -162,12 +162,12 @@ class Winner:
     def decide(self, world: World) -> int:
         return self.ranking.at(0, world)
 
-    def row(self, world: World) -> Row:
+    def row(self, world: World) -> DrawnRow:
         rates = self.ranking.rates
         if world.of(self.ranking) or not rates:
-            return Row([self.ranking.at(0, world)], [ONE])
+            return DrawnRow([self.ranking.at(0, world)], [ONE])
         self.ranking.begin(world.under(world.chance))
-        return Row([*rates], [*rates.values()])
+        return DrawnRow([*rates], [*rates.values()])
 
     def doubles(self, world: World) -> Doubles:
         return self.row(world).doubles()
@@ -203,9 +203,9 @@ class Bins:
         world.learn(self.noise.uniform, cells.ends[drawn])
         return cells.values[drawn]
 
-    def row(self, world: World) -> Row:
+    def row(self, world: World) -> DrawnRow:
         cells = self._cells(self._interval(world))
-        return Row(cells.values, cells.shares)
+        return DrawnRow(cells.values, cells.shares)
 
     def doubles(self, world: World) -> Doubles:
         """Return the row in doubles, where the number is scale * U + shift.
@@ -230,7 +230,7 @@ class Bins:
                 pass
             case _:
                 cells = self._cells((low, high))
-                return Row(cells.values, cells.shares).doubles()
+                return DrawnRow(cells.values, cells.shares).doubles()
         ends = ((self.edges - float(shift)) / float(scale)).clip(float(low), float(high))
         if scale > 0:
             ends = numpy.concatenate([[float(low)], numpy.maximum.accumulate(ends), [float(high)]])
@@ -287,9 +287,9 @@ class Image:
     def decide(self, world: World) -> int:
         return self._images([self._root.value(world)])[0]
 
-    def row(self, world: World) -> Row:
+    def row(self, world: World) -> DrawnRow:
         row = row_of(self._root, world)
-        return Row(self._images(row.values), row.weights)
+        return DrawnRow(self._images(row.values), row.weights)
 
     def doubles(self, world: World) -> Doubles:
         found = doubles_of(self._root, world)
@@ -340,10 +340,10 @@ def _merged(images: NDArray[numpy.int64], row: Doubles) -> Doubles:
     return Doubles(values, numpy.array([*map(fsum, parts)]), row.error + UNIT)
 
 
-def row_of(choice: Choice, world: World) -> Row:
+def row_of(choice: Choice, world: World) -> DrawnRow:
     """Return the row of a choice. Raises `NotUnderstood`."""
     if choice.draw is None or world.of(choice) is not None:
-        return Row([choice.value(world)], [ONE])
+        return DrawnRow([choice.value(world)], [ONE])
     return choice.draw.row(world)
 
 

@@ -78,7 +78,7 @@ class Taken:
 
 
 @dataclass
-class Split:
+class SplitDraw:
     """The versions of a storage, by the classes of runs."""
 
     storage: StorageWeakRef

@@ -37,7 +37,7 @@ from draftproof.conformance.lanes.exact._split import (
     Classes,
     NotTogether,
     Partitions,
-    Split,
+    SplitDraw,
     Taken,
     address,
     alive,
@@ -59,7 +59,7 @@ MOST_TOGETHER = 4096
 """The most runs of one walk; the others are left to a later one."""
 
 
-class _Undecided(Exception):
+class _UndecidedRun(Exception):
     """A tensor has choices that must be decided before an operator runs."""
 
     def __init__(self, tensor: Tensor) -> None:
@@ -171,7 +171,7 @@ class Walk:
         self._identities = identities
         self._partitions = Partitions()
         self._is_within = False
-        self._splits: dict[int, Split] = {}
+        self._splits: dict[int, SplitDraw] = {}
 
     @contextmanager
     def warned(self) -> Iterator[None]:
@@ -200,7 +200,7 @@ class Walk:
             return seen_as(whole(versions[0]).clone(), versions[0])
         made = spoilt(versions[0])
         memory = [whole(versions[run]).clone() for run in first]
-        self._splits[address(made)] = Split(weak(made), self._partitions.one(of), memory)
+        self._splits[address(made)] = SplitDraw(weak(made), self._partitions.one(of), memory)
         return made
 
     def outcomes(self, returned: Any) -> list[Hashable]:
@@ -221,7 +221,7 @@ class Walk:
 
         return [frozen(returned, in_run(number)) for number in range(len(self.runs))]
 
-    def _left_open(self, tensor: Tensor, split: Split | None, number: int) -> Any:
+    def _left_open(self, tensor: Tensor, split: SplitDraw | None, number: int) -> Any:
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             if split is not None:
                 tensor = seen_as(split.versions[split.of[number]], tensor)
@@ -282,7 +282,7 @@ class Walk:
         self.interpreter.slacks = {}
         try:
             result = self.interpreter.follow(func, args, kwargs)
-        except _Undecided as found:
+        except _UndecidedRun as found:
             wanted = {0: self._wanted(func, found.tensor, self._keys((args, kwargs)), {})}
             raise _SomeUndecided(self._all_alike, wanted) from None
         self._add_slacks([self.interpreter.slacks], self._all_alike)
@@ -329,7 +329,7 @@ class Walk:
         args: Any,
         kwargs: Any,
         keys: Mapping[int, int],
-        held: Mapping[int, Split],
+        held: Mapping[int, SplitDraw],
         written: Collection[int],
     ) -> Any:
         """Run an operator on every memory that its arguments have in some run."""
@@ -341,7 +341,7 @@ class Walk:
             memory |= {key: self._copied(memory[key]) for key in written}
             try:
                 made.append(self._made(func, args, kwargs, keys, memory))
-            except _Undecided as found:
+            except _UndecidedRun as found:
                 # Others go on to choices of their own: each run decides in its own order.
                 wanted[own] = self._wanted(func, found.tensor, keys, memory)
         if wanted:
@@ -404,14 +404,14 @@ class Walk:
         made = spoilt(results[0])
         if address(made) in self._splits:
             raise NotTogether("returns several tensors in one memory")
-        self._splits[address(made)] = Split(weak(made), of, versions)
+        self._splits[address(made)] = SplitDraw(weak(made), of, versions)
         return made
 
     # --- choices -----------------------------------------------------------------------------
 
     def _undecided(self, tensor: Tensor) -> None:
         if any(isinstance(number, Choice) for number in self._identities.numbers(tensor)):
-            raise _Undecided(tensor)
+            raise _UndecidedRun(tensor)
 
     def _wanted(
         self,
@@ -538,10 +538,10 @@ class Walk:
         split = self._splits.get(key)
         return [seen] if split is None else [seen_as(each, seen) for each in split.versions]
 
-    def _part(self, carrier: Tensor) -> Split:
+    def _part(self, carrier: Tensor) -> SplitDraw:
         """Keep a carrier's memory beside it, and nothing in it."""
         memory = whole(carrier)
-        split = Split(weak(carrier), self._partitions.one(self._all_alike), [])
+        split = SplitDraw(weak(carrier), self._partitions.one(self._all_alike), [])
         split.versions.append(self._copied(memory))
         self._splits[address(carrier)] = split
         self._identities.attach(memory, torch.zeros((), dtype=torch.int64))

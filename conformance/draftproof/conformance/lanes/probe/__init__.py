@@ -74,9 +74,9 @@ from draftproof.conformance.lanes.probe._search import (
 )
 from draftproof.conformance.lanes.probe._tape import (
     NOWHERE,
-    Block,
     Playback,
     Point,
+    RandomTensor,
     RowsMixed,
     Shallow,
     Tape,
@@ -163,7 +163,7 @@ def probed_laws(
     """
     refusal = None
     points = [held_back] * subjects if isinstance(held_back, int) else held_back
-    program = _Program(verify, vocabulary, most_runs, points, at_once, [0] * subjects)
+    program = _ProbedProgram(verify, vocabulary, most_runs, points, at_once, [0] * subjects)
     batched = batched and subjects > 0
     with _one_thread(), _uncompiled(), patched_once():
         foretold = _foretold(program, twin) if batched and twin is not None else None
@@ -250,7 +250,7 @@ _INTERPRETED = 8
 
 
 @dataclass(frozen=True)
-class _Program:
+class _ProbedProgram:
     """The program, what is known of it, and the rows that were run for each of its subjects."""
 
     verify: Callable[[Sequence[int]], Sequence[Any]]
@@ -273,7 +273,7 @@ _Boxes = tuple[Tape, list[Node]]
 
 
 def _laws(
-    program: _Program, foretold: _Boxes | None, *, batched: bool
+    program: _ProbedProgram, foretold: _Boxes | None, *, batched: bool
 ) -> tuple[ProbedLaw[Any], ...]:
     if batched:
         with contextlib.suppress(RowsMixed):
@@ -281,7 +281,9 @@ def _laws(
     return _Lane(program, alone=True).laws()
 
 
-def _foretold(program: _Program, twin: Callable[[Sequence[int]], Sequence[Any]]) -> _Boxes | None:
+def _foretold(
+    program: _ProbedProgram, twin: Callable[[Sequence[int]], Sequence[Any]]
+) -> _Boxes | None:
     """Return the boxes of a twin's noise, None if it has none."""
     own = replace(program, verify=twin, runs=[0] * len(program.runs), is_tested=False)
     lane = _Lane(own, alone=False)
@@ -299,7 +301,7 @@ class _Lane:
 
     def __init__(
         self,
-        program: _Program,
+        program: _ProbedProgram,
         *,
         alone: bool,
         foretold: _Boxes | None = None,
@@ -420,7 +422,9 @@ class _Lane:
     def _run(self, rows: Sequence[tuple[int, Point]]) -> Sequence[Any]:
         return self._played(rows)[0]
 
-    def _played(self, rows: Sequence[tuple[int, Point]]) -> tuple[Sequence[Any], list[Block]]:
+    def _played(
+        self, rows: Sequence[tuple[int, Point]]
+    ) -> tuple[Sequence[Any], list[RandomTensor]]:
         """Run the program once and return the outcomes of its rows, and what it drew."""
         program = self._program
         most = program.most_runs * program.at_once

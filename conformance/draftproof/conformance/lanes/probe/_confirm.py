@@ -84,15 +84,15 @@ def _searched(searcher: Searcher, tree: Node) -> Search[Node]:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _NodePlace:
     """A node, and the box that it is in."""
 
     node: Node
     box: Box
 
 
-def _placed(node: Node, box: Box) -> Iterator[_Place]:
-    yield _Place(node, box)
+def _placed(node: Node, box: Box) -> Iterator[_NodePlace]:
+    yield _NodePlace(node, box)
     if isinstance(node, Wall):
         below, above = box.split(node.column, node.at)
         yield from _placed(node.below, below)

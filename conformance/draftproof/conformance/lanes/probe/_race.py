@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy
 from numpy.typing import NDArray
 
-from draftproof.conformance.lanes.probe._tape import Block, Point, clock
+from draftproof.conformance.lanes.probe._tape import Point, RandomTensor, clock
 from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational, total
 
 Found = TypeVar("Found")
@@ -71,7 +71,7 @@ class Reading:
         return min(max(int(share * self.numbers), 1), self.numbers - 1)
 
 
-def readings(block: Block) -> tuple[Reading, ...]:
+def readings(block: RandomTensor) -> tuple[Reading, ...]:
     """Return the ways to read a block of noise as clocks."""
     if block.law == "exponential":
         return (Reading(block.law, block.numbers, rising=True),)

@@ -25,7 +25,7 @@ from draftproof.conformance.lanes.probe._race import (
     clocks,
     readings,
 )
-from draftproof.conformance.lanes.probe._tape import NOWHERE, Block, Point, Tape
+from draftproof.conformance.lanes.probe._tape import NOWHERE, Point, RandomTensor, Tape
 from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
 
 # Points at random in a box, and how many of them are tried with each column at its ends.
@@ -155,7 +155,7 @@ class Searcher:
         self._walls: dict[int, Counter[int]] = {}
         self._most_walls = _MOST_WALLS_OF_COLUMN + _MOST_WALLS_OF_TOKEN * tape.vocabulary
         # How the noise of a race was read where it was first understood.
-        self._read: dict[Block, Reading] = {}
+        self._read: dict[RandomTensor, Reading] = {}
 
     def everything(self) -> Box:
         """Return the box of all points."""
@@ -451,9 +451,9 @@ class Searcher:
                     return (yield from self._won(box, found, context))
         return None
 
-    def _groups(self, box: Box, flips: dict[int, list[_Flip]]) -> list[tuple[int, Block]]:
+    def _groups(self, box: Box, flips: dict[int, list[_Flip]]) -> list[tuple[int, RandomTensor]]:
         """Return the first columns of possible races that make a difference, in drawn order."""
-        groups: dict[int, Block] = {}
+        groups: dict[int, RandomTensor] = {}
         for column in sorted(flips):
             block = self._tape.owners[column]
             if block.raced:
@@ -494,7 +494,7 @@ class Searcher:
         return Race(found, dict(zip(winners, parts, strict=True)))
 
 
-def _is_at_end(wall: int, block: Block) -> bool:
+def _is_at_end(wall: int, block: RandomTensor) -> bool:
     return min(wall, block.numbers - wall) < block.numbers * _END
 
 
@@ -507,7 +507,7 @@ def unsteady(first: object, second: object) -> OpaqueRandomness:
     )
 
 
-def forgetful(first: Sequence[Block], second: Sequence[Block]) -> OpaqueRandomness:
+def forgetful(first: Sequence[RandomTensor], second: Sequence[RandomTensor]) -> OpaqueRandomness:
     """Return the error of a program that does not draw the same numbers every time."""
     block = next(b for b in (*first, *second) if (b in first) != (b in second))
     reason = "drew numbers in one run but not in another with the same ones: it keeps noise"

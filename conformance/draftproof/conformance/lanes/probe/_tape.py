@@ -56,7 +56,7 @@ class RowsMixed(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class RandomTensor:
     """The columns [first, first + width) of one random tensor, as far as it belongs to one row.
 
     `law` is "uniform", "exponential" or "discrete", `numbers` the size of the grid. A `raced` block
@@ -83,10 +83,10 @@ class Tape:
     def __init__(self, vocabulary: int, *, refuse_own: bool = True) -> None:
         self.vocabulary = vocabulary
         self._refuse_own = refuse_own
-        self._blocks: dict[object, Block] = {}
+        self._blocks: dict[object, RandomTensor] = {}
         self._random = numpy.random.default_rng(_BASE_SEED)
         self._base = NOWHERE
-        self.owners: list[Block] = []
+        self.owners: list[RandomTensor] = []
         self.numbers = NOWHERE
         self.is_sealed = False
         self.calls = 0
@@ -119,7 +119,7 @@ class Tape:
 
     def block(
         self, call: int, law: str, numbers: int, shape: Sequence[int], out: Tensor, operator: str
-    ) -> Block:
+    ) -> RandomTensor:
         """Return the block of a random tensor, whose part for one row has this shape.
 
         Raises `RowsMixed` for one that was never seen, if the tape is sealed.
@@ -129,7 +129,7 @@ class Tape:
             if self.is_sealed:
                 raise RowsMixed(f"{operator} draws {list(shape)} numbers a row, unlike before")
             vocabulary = self.vocabulary
-            block = Block(
+            block = RandomTensor(
                 call=call,
                 law=law,
                 dtype=out.dtype,
@@ -163,7 +163,7 @@ class Playback(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
         self._tape = tape
         self._rows = len(points)
         self._points = numpy.stack([tape.padded(point) for point in points])
-        self.drawn: list[Block] = []
+        self.drawn: list[RandomTensor] = []
         self._refused: Exception | None = None
 
     def finish(self) -> None:
@@ -285,7 +285,7 @@ class Shallow:
         self._mode.__exit__(*raised)  # type: ignore[no-untyped-call]  # torch is
 
     @property
-    def drawn(self) -> list[Block]:
+    def drawn(self) -> list[RandomTensor]:
         """The blocks that were drawn."""
         return self._playback.drawn
 

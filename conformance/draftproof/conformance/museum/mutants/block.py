@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from draftproof.conformance.museum.mutants.mutant import mutant
-from draftproof.conformance.museum.mutants.texts import Text
+from draftproof.conformance.museum.mutants.texts import ReferenceStyle
 from draftproof.conformance.museum.mutants.verifiers import Block, Token
 from draftproof.conformance.protocol.adapter import Request
 from draftproof.reference.chance import Chance
@@ -44,7 +44,7 @@ class BlockByProductsOfCoins(Block):
     also=("random.fresh",),
     why="the correction must come from (w p - q)+, not from (p - q)+",
 )
-class BlockWithTokenResidual(Text):
+class BlockWithTokenResidual(ReferenceStyle):
     """Keeps what block verification keeps, and corrects as token verification does."""
 
     algorithm = "block"
@@ -60,7 +60,7 @@ class BlockWithTokenResidual(Text):
     breaks="law.lossless",
     why="the tests make up for prefixes that fail now and pass as part of a longer one",
 )
-class BlockStopsAtFirstFailure(Text):
+class BlockStopsAtFirstFailure(ReferenceStyle):
     """Tests prefixes as block verification does, and stops at the first that fails."""
 
     algorithm = "block"

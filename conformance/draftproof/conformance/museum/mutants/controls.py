@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from draftproof.conformance.museum.mutants.mutant import control
-from draftproof.conformance.museum.mutants.texts import Recursive, Text
+from draftproof.conformance.museum.mutants.texts import Recursive, ReferenceStyle
 from draftproof.conformance.museum.mutants.verifiers import Block, Token, at, one_hot, without
 from draftproof.conformance.protocol.adapter import Request, Result
 from draftproof.reference.chance import Chance
@@ -162,7 +162,7 @@ class BlockOfCertainDrafts(Block):
     fails=(*SLOW, "length.optimal"),
     why="what is not looked at is not lost",
 )
-class BlockWithoutTheLastToken(Text):
+class BlockWithoutTheLastToken(ReferenceStyle):
     """Verifies all but the last drafted token as a block."""
 
     algorithm = "block"
@@ -177,7 +177,7 @@ class BlockWithoutTheLastToken(Text):
     "arXiv 2601.05724",
     why="the capped ratio is block verification's weight",
 )
-class CappedHierarchical(Text):
+class CappedHierarchical(ReferenceStyle):
     """Tests every prefix on the ratio since the best prefix before it, capped at one."""
 
     algorithm = "block"

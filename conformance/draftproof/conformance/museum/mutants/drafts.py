@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from draftproof.conformance.museum.mutants.mutant import mutant
-from draftproof.conformance.museum.mutants.texts import Recursive, Text
+from draftproof.conformance.museum.mutants.texts import Recursive, ReferenceStyle
 from draftproof.reference.chance import Chance
 from draftproof.reference.claims import exhibits
 from draftproof.reference.drafting import Drafted, Siblings
@@ -21,7 +21,7 @@ from draftproof.reference.rows import excess, normalised, without
     breaks="law.lossless",
     why="every sibling is a draw of its own, whether or not its token came before",
 )
-class SkipsDuplicateSiblings(Text):
+class SkipsDuplicateSiblings(ReferenceStyle):
     """Skips a sibling whose token was tried before, though siblings are drawn with replacement."""
 
     algorithm = "recursive_rejection"
@@ -129,7 +129,7 @@ class ResidualAmongSiblings(Recursive):
     breaks="law.lossless",
     why="selection and skewed law must break ties alike",
 )
-class EqualRatiosInDrawingOrder(Text):
+class EqualRatiosInDrawingOrder(ReferenceStyle):
     """Ranks equal ratios by token id in the skewed law, by order of drawing in the selection."""
 
     algorithm = "multipath_block"
@@ -144,7 +144,7 @@ class EqualRatiosInDrawingOrder(Text):
     breaks="law.lossless",
     why="all tokens with p >= q are equal then, and selection and skewed law rank them apart",
 )
-class RatiosClampedAtOne(Text):
+class RatiosClampedAtOne(ReferenceStyle):
     """Ranks siblings by ratios clamped at one, equals by token id here and by drawing there."""
 
     algorithm = "multipath_block"
@@ -159,7 +159,7 @@ class RatiosClampedAtOne(Text):
     breaks="law.lossless",
     why="other drafts have been tried before a prefix, and its test takes them for longer ones",
 )
-class TestsPrefixesPathByPath(Text):
+class TestsPrefixesPathByPath(ReferenceStyle):
     """Goes over the paths and tests every prefix as if there were this path alone."""
 
     def text(self, drafts: Drafted, instance: Instance, chance: Chance) -> Emission:

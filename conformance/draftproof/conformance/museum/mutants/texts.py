@@ -15,7 +15,7 @@ from draftproof.reference.rows import excess, normalised
 from draftproof.reference.verifiers.descent import descend
 
 
-class Text:
+class ReferenceStyle:
     """An adapter whose `text` is a verifier of the reference's style."""
 
     name = "text"
@@ -35,7 +35,7 @@ class Text:
         raise NotImplementedError
 
 
-class Recursive(Text):
+class Recursive(ReferenceStyle):
     """Recursive rejection of i.i.d. siblings: the rule for one position can be got wrong."""
 
     name = "recursive"

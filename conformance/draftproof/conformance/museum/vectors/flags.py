@@ -14,7 +14,7 @@ from importlib.resources import files
 from itertools import combinations
 from typing import Any
 
-from draftproof.conformance.museum.vectors.supplied import Run
+from draftproof.conformance.museum.vectors.supplied import SuppliedRun
 from draftproof.reference.drafting import Drafts, FixedTree
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
@@ -243,7 +243,7 @@ def of_law(
 
 
 def of_decision(
-    algorithm: Algorithm, instance: Instance, drafts: Drafts, runs: Sequence[Run]
+    algorithm: Algorithm, instance: Instance, drafts: Drafts, runs: Sequence[SuppliedRun]
 ) -> list[str]:
     """Return the flags of a table of decisions."""
     found = set(_of_instance(algorithm, instance, [drafts]))

@@ -7,7 +7,7 @@ from typing import Any
 
 from draftproof.conformance.museum.vectors import errors, plan
 from draftproof.conformance.museum.vectors.flags import flags_used, of_decision, of_law
-from draftproof.conformance.museum.vectors.supplied import Program, Question, Run, table
+from draftproof.conformance.museum.vectors.supplied import Program, Question, SuppliedRun, table
 from draftproof.reference.drafting import Drafts, FixedTree, draft_law, require_drawable
 from draftproof.reference.emission import Emission
 from draftproof.reference.model import Instance, context_key, instance_to_json
@@ -84,7 +84,7 @@ def law(algorithm: Algorithm, name: str, instance: Instance) -> Vector:
 
 
 def decision(
-    algorithm: Algorithm, name: str, instance: Instance, drafts: Drafts, runs: Sequence[Run]
+    algorithm: Algorithm, name: str, instance: Instance, drafts: Drafts, runs: Sequence[SuppliedRun]
 ) -> Vector:
     """Return the vector of an algorithm's runs on one draft."""
     tokens = "_".join("-".join(map(str, path)) for path in drafts)
@@ -182,7 +182,7 @@ _KINDS: Mapping[str, Callable[[str], Iterator[Vector]]] = dict(
 )
 
 
-def _shape(run: Run) -> tuple[Any, ...]:
+def _shape(run: SuppliedRun) -> tuple[Any, ...]:
     """Return what a run has in common with those on other numbers: its answers, and how it ends."""
     cells = tuple((question.coin, len([*question.cells()])) for question in run.asked)
     return cells, run.emission.path, len(run.emission.accepted)

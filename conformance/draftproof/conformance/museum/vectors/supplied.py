@@ -52,7 +52,7 @@ class Question:
         yield from ((low, high) for low, high in pairwise(ends) if low < high)
 
 
-class Supplied:
+class SuppliedNoise:
     """A chance that answers from numbers, and keeps its questions.
 
     Where the numbers end it takes `otherwise`'s of the question, and keeps them too; without it, it
@@ -95,7 +95,7 @@ class Supplied:
 
 
 @dataclass(frozen=True)
-class Run:
+class SuppliedRun:
     """What a program was asked, which numbers answered, and what it emitted."""
 
     asked: tuple[Question, ...]
@@ -103,18 +103,18 @@ class Run:
     emission: Emission
 
 
-def run_on(program: Program, numbers: Sequence[Rational]) -> Run:
+def run_on(program: Program, numbers: Sequence[Rational]) -> SuppliedRun:
     """Run a program on exactly these numbers.
 
     Raises `OutOfNumbers` where it asks for more, `ValueError` where it asks for fewer.
     """
-    run = _run(program, Supplied(numbers))
+    run = _run(program, SuppliedNoise(numbers))
     if len(run.numbers) < len(numbers):
         raise ValueError(f"{len(numbers)} numbers are given, {len(run.numbers)} are asked for")
     return run
 
 
-def table(program: Program) -> list[Run]:
+def table(program: Program) -> list[SuppliedRun]:
     """Return runs that reach every leaf of a program's tree of decisions, and every threshold.
 
     A leaf is reached with numbers inside the cells of its answers. Every question, once, also gets
@@ -122,11 +122,11 @@ def table(program: Program) -> list[Run]:
     what follows it is answered from inside the first cell. One run has zeros alone. Runs are in the
     order of their numbers.
     """
-    found: dict[Numbers, Run] = {}
+    found: dict[Numbers, SuppliedRun] = {}
     questions: set[Question] = set()
 
-    def follow(start: Numbers) -> Run:
-        run = _run(program, Supplied(start, otherwise=_first_inside))
+    def follow(start: Numbers) -> SuppliedRun:
+        run = _run(program, SuppliedNoise(start, otherwise=_first_inside))
         found[run.numbers] = run
         return run
 
@@ -142,14 +142,14 @@ def table(program: Program) -> list[Run]:
                 questions.add(question)
                 for number in _edges(question):
                     follow((*before, number))
-    zeros = _run(program, Supplied((), otherwise=lambda _: ZERO))
+    zeros = _run(program, SuppliedNoise((), otherwise=lambda _: ZERO))
     found[zeros.numbers] = zeros
     return [found[numbers] for numbers in sorted(found)]
 
 
-def _run(program: Program, chance: Supplied) -> Run:
+def _run(program: Program, chance: SuppliedNoise) -> SuppliedRun:
     emission = program(chance)
-    return Run(tuple(chance.asked), tuple(chance.numbers), emission)
+    return SuppliedRun(tuple(chance.asked), tuple(chance.numbers), emission)
 
 
 def _first_inside(question: Question) -> Rational:
