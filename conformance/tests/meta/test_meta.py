@@ -114,7 +114,7 @@ def test_every_class_of_the_museum_is_judged() -> None:
     judged = {exhibit.make for exhibit in EXHIBITS.values()}
     loaded = {type(load_adapter(name)) for name in MADE_FROM}
     # These are steps on the way, from which others are made, and what they see.
-    parts = {"SampleMatches", "Drafter", "Text", "Seen"}
+    parts = {"SampleMatches", "Drafter", "ReferenceStyle", "Seen"}
     rooms = {inspect.getmodule(exhibit.make) for exhibit in EXHIBITS.values()}
     for room in {*rooms, verifiers}:
         assert room is not None
