@@ -37,12 +37,12 @@ _MAKERS: dict[str, tuple[str, str, tuple[Any, ...]]] = {
     "ot_rrs": ("speculative_decoding_ot", "OptimalTransportEvaluatePosterior", ("RRS",)),
     "ot_rrs_without_replacement": (
         "speculative_decoding_ot",
-        "EvaluatePosterior",
+        "OptimalTransportEvaluatePosterior",
         ("RRS_wo_replacement",),
     ),
     "ot_rrs_without_replacement_cool": (
         "speculative_decoding_ot",
-        "EvaluatePosterior",
+        "OptimalTransportEvaluatePosterior",
         ("RRS_wo_replacement", 0.5),
     ),
     "ot_spechub": ("speculative_decoding_ot", "OptimalTransportEvaluatePosterior", ("spechub",)),
