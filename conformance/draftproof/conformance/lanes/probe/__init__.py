@@ -64,6 +64,8 @@ from draftproof.conformance.lanes.probe._interpreted import patched_once
 from draftproof.conformance.lanes.probe._launches import interpreted
 from draftproof.conformance.lanes.probe._race import Search
 from draftproof.conformance.lanes.probe._search import (
+    QUICK,
+    THOROUGH,
     Node,
     Searcher,
     agrees,
@@ -96,8 +98,8 @@ _MOST_ROWS = 4096
 # the calls of a wall, but each row costs time here, whatever it costs the program.
 _MOST_SECTIONS = 128
 
-# A call of a twin costs little.
-_FEW_SECTIONS = 32
+# A call of a twin costs little: as much as an eighth of `at_once` rows of it.
+_FEW_SECTIONS, _ROWS_TO_A_CALL = 32, 8
 
 # Points of a subject that are run twice before anything else.
 _REPEATED = 8
@@ -264,8 +266,9 @@ class _ProbedProgram:
 
     def sections(self, subjects: int) -> int:
         """Return the sections that an interval is cut into at a time, of so many subjects."""
-        most = _MOST_SECTIONS if self.is_tested else _FEW_SECTIONS
-        return min(max(self.at_once // subjects, 2), most)
+        if self.is_tested:
+            return min(max(self.at_once // subjects, 2), _MOST_SECTIONS)
+        return min(max(self.at_once // subjects // _ROWS_TO_A_CALL, 2), _FEW_SECTIONS)
 
 
 _Boxes = tuple[Tape, list[Node]]
@@ -358,7 +361,8 @@ class _Lane:
         """Find the boxes of one subject, and hold them against points that were held back."""
         program = self._program
         sections = 2 if self._alone else program.sections(len(self._tapes))
-        searcher = Searcher(self._tapes[subject], (subject, 0), sections=sections)
+        care = THOROUGH if program.is_tested else QUICK
+        searcher = Searcher(self._tapes[subject], (subject, 0), sections=sections, care=care)
         if not program.is_tested:
             return (yield from searcher.explored(searcher.everything(), []))
         tree = None

@@ -110,12 +110,14 @@ def _wall(searcher: Searcher, wall: Wall, box: Box) -> Search[int | None]:
     if seen == [outcome for each in contexts for outcome in (each.below, each.above)]:
         return wall.at
     numbers = int(searcher.everything().high[wall.column])
-    near = yield from together(
-        [_near(searcher, wall, box, each, numbers) for each in contexts[:_LOOKED_IN]]
-    )
-    # Another wall that is elsewhere, too, may lie between a context and where this one is.
-    (most, count), *_ = Counter(near).most_common()
-    return most if count > 1 or len(contexts) == 1 else None
+    near: list[int | None] = []
+    for some in (contexts[:2], contexts[2:_LOOKED_IN]):
+        near += yield from together([_near(searcher, wall, box, each, numbers) for each in some])
+        (most, count), *_ = Counter(near).most_common()
+        if most is not None and (count > 1 or len(contexts) == 1):
+            return most
+        # Another wall that is elsewhere, too, may lie between a context and where this one is.
+    return None
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,22 @@
 """Python, as a Triton kernel reads it, frozen: a recording of a launch holds while it is the same.
 
-A kernel, and each function that it calls, reads globals, its closure and its defaults. Values whose
-parts cannot be changed unseen are frozen with their types. Of a module it is the attributes that
-any of the code names, of functions and of types of named tuples all. What belongs to Triton, torch,
-numpy or Python itself stays as it is.
+A kernel, and each function that it calls, reads globals, its closure, its defaults and attributes.
+What is known to be the same as long as its parts are is frozen with their types: constants, tuples,
+functions and the modules that they are in, of which all attributes count that any of the code
+names. What is Triton's own is told by identity. Everything else is refused, and so is code that
+finds values in other ways, or leaves some behind: such kernels are interpreted.
 """
 
 from __future__ import annotations
 
+import collections
 import dis
+import math
 import sys
-from collections import namedtuple
 from collections.abc import Container, Hashable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
+from struct import pack
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneType
 from typing import Any
 
@@ -28,12 +32,12 @@ def frozen(value: Any) -> Hashable:
     """
     kind = type(value)
     if kind is float:
-        return float, value.hex()
+        return float, pack("<d", value)
     if kind in (bool, bytes, int, str, NoneType):
         return kind, value
     if kind is tuple or (isinstance(value, tuple) and hasattr(kind, "_fields")):
         return kind, tuple(map(frozen, value))
-    if _is_of_triton(kind) and kind.__name__ == "constexpr":
+    if _is_constexpr(value):
         return kind, frozen(value.value)
     if _is_of_triton(kind) and kind.__name__ == "dtype":
         return kind, str(value)
@@ -57,56 +61,88 @@ def read(value: Any) -> Hashable:
         named = frozenset(reading.named)
 
 
+@dataclass(frozen=True, eq=False)
+class _Same:
+    """A value that is held, and equal to nothing but itself."""
+
+    value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
 class _Reading:
     def __init__(self, named: frozenset[str]) -> None:
         self.named = set(named)
         """The names in all code that is read."""
         self._attributes = sorted(named)
         self._met: list[Any] = []
-        """Functions that are read already, or are being read."""
+        """Functions and modules that are read already, or are being read."""
 
     def value(self, value: Any) -> Hashable:
         """Return a value with all that is read of it."""
-        if isinstance(value, ModuleType):
-            return value.__name__ if _is_settled(value.__name__) else self._module(value)
-        if _is_of_triton(type(value)) and hasattr(value, "rewrite"):
-            # A kernel's function, which is called as the interpreter has rewritten it.
+        if isinstance(value, ModuleType | FunctionType):
+            if any(value is each for each in self._met):
+                return _Same(value)
+            self._met.append(value)
+            module = isinstance(value, ModuleType)
+            return self._module(value) if module else self._function(value)
+        if _is_kernel(value):
+            # It is called as the interpreter has rewritten it.
             return self.value(value.rewrite()), self._each(vars(value), _OF_A_KERNEL)
-        if isinstance(value, FunctionType):
-            return self._function(value)
-        if isinstance(value, BuiltinFunctionType) and isinstance(value.__self__, ModuleType | type):
-            return value
-        if isinstance(value, type):
-            return value if _is_settled_type(value) else self._named_tuples(value)
-        return frozen(value)
+        if type(value) is tuple:
+            return tuple, tuple(map(self.value, value))
+        if isinstance(value, tuple):
+            return self._named_tuples(type(value)), tuple(map(self.value, value))
+        if _is_constexpr(value):
+            return _Same(type(value)), self.value(value.value)
+        if any(value is each for each in _PLAIN):
+            return _Same(value)
+        return self._named_tuples(value) if isinstance(value, type) else frozen(value)
 
-    def _module(self, value: ModuleType) -> Hashable:
-        own = vars(value)
-        if type(value) is not ModuleType or "__getattr__" in own:
-            raise NotFrozen(f"the module {value.__name__}, whose attributes are made")
-        return tuple((name, self.value(own[name])) for name in self._attributes if name in own)
+    def _module(self, module: ModuleType) -> Hashable:
+        own = vars(module)
+        names = [name for name in self._attributes if name in own]
+        if _is_tritons(module):
+            return _Same(module), tuple((name, self._of_triton(own[name])) for name in names)
+        if type(module) is not ModuleType or "__getattr__" in own:
+            raise NotFrozen(f"the module {module.__name__}, whose attributes are made")
+        return _Same(module), tuple((name, self.value(own[name])) for name in names)
+
+    def _of_triton(self, value: Any) -> Hashable:
+        """Return what Triton has, of which a program may have replaced some by its own."""
+        is_code = isinstance(value, FunctionType | ModuleType) or _is_kernel(value)
+        return self.value(value) if is_code else _Same(value)
 
     def _function(self, function: FunctionType) -> Hashable:
-        if any(function is each for each in self._met):
-            return function
-        self._met.append(function)
         cells = [each for cell in function.__closure__ or () for each in _contents(cell)]
-        if _is_defined_in_settled(function):
-            # It may have been given one that is not.
-            return function, tuple(self.value(each) for each in cells if _is_called(each))
-        names, known = _names(function.__code__), function.__globals__
-        self.named.update(names)
-        if not _UNSEEN.isdisjoint(names):
-            raise NotFrozen("what is looked up by a name that code makes")
+        if _is_tritons(sys.modules.get(function.__globals__.get("__name__", "")), function):
+            # It may have been given what is not Triton's.
+            own = tuple((name, _Same(each)) for name, each in vars(function).items())
+            return _Same(function), tuple(map(self._of_triton, cells)), own
+        loaded, attributes = _names(function.__code__)
+        self.named.update(loaded, attributes)
         return (
-            function,
+            _Same(function),
             function.__code__,
-            tuple((name, self.value(known[name])) for name in names if name in known),
+            tuple((name, self._loaded(function, name)) for name in loaded),
             tuple(map(self.value, cells)),
             tuple(map(self.value, function.__defaults__ or ())),
             self._each(function.__kwdefaults__ or {}),
             self._each(vars(function), {"__wrapped__"}),
         )
+
+    def _loaded(self, function: FunctionType, name: str) -> Hashable:
+        """Return what a name stands for in a function's code, its globals first."""
+        if name not in function.__globals__:
+            return self.value(function.__builtins__.get(name))
+        value = function.__globals__[name]
+        # The interpreter's rewriting puts what it calls into a kernel's globals.
+        is_semantic = name == "interpreter_semantic" and _is_of_triton(type(value))
+        return None if is_semantic else self.value(value)
 
     def _each(self, values: Mapping[str, Any], but: Container[str] = ()) -> Hashable:
         return tuple((name, self.value(each)) for name, each in values.items() if name not in but)
@@ -116,15 +152,22 @@ class _Reading:
         if type(kind) is not type or kind.__bases__ != (tuple,) or not hasattr(kind, "_fields"):
             raise NotFrozen(f"the type {kind.__name__}")
         known = {name: each for name, each in vars(kind).items() if name not in _NOT_READ}
-        return kind, tuple((name, self._attribute(each)) for name, each in known.items())
+        return _Same(kind), tuple((name, self._attribute(each)) for name, each in known.items())
 
     def _attribute(self, value: Any) -> Hashable:
-        if isinstance(value, classmethod | staticmethod):
-            return type(value), self.value(value.__func__)
-        if isinstance(value, property):
+        if type(value) in (classmethod, staticmethod):
+            return type(value), self._of_python(value.__func__)
+        if type(value) is property:
             return property, self.value(value.fget)
         # The place of a field cannot be changed.
-        return value if type(value) is _FIELD else self.value(value)
+        return _Same(value) if type(value) is _FIELD else self._of_python(value)
+
+    def _of_python(self, value: Any) -> Hashable:
+        """Return an attribute of a type of named tuples; those that Python makes read nothing."""
+        known = value.__globals__ if isinstance(value, FunctionType) else {}
+        # Its `__new__` is evaluated where there is nothing else.
+        is_made = known is vars(collections) or known.keys() == _OF_NEW
+        return _Same(value) if is_made else self.value(value)
 
 
 def _contents(cell: Any) -> Iterator[Any]:
@@ -136,47 +179,67 @@ def _contents(cell: Any) -> Iterator[Any]:
 
 
 @cache
-def _names(code: CodeType) -> tuple[str, ...]:
-    """Return the names of globals and attributes in code, and in the code of functions in it."""
-    inner = (name for each in code.co_consts if isinstance(each, CodeType) for name in _names(each))
-    imports = any(each.opname == "IMPORT_NAME" for each in dis.get_instructions(code))
-    names = dict.fromkeys((*code.co_names, *inner, *["__import__"] * imports))
-    return tuple(name for name in names if name != _TRITONS)
+def _names(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names that code loads, and those of attributes, with those of code inside it.
 
-
-_TRITONS = "interpreter_semantic"
-"""The name under which the interpreter's rewriting puts what it calls into a kernel's globals."""
+    Raises `NotFrozen` for code that finds values in other ways, or leaves some behind.
+    """
+    loaded: dict[str, None] = {}
+    attributes: dict[str, None] = {}
+    for each in dis.get_instructions(code):
+        if each.opname in _REFUSED or (each.opname in _STORES and each.argval in code.co_freevars):
+            raise NotFrozen(f"code that does {each.opname}")
+        if each.opname in _LOADS:
+            loaded[each.argval] = None
+        elif each.opname in _ATTRIBUTES:
+            if each.argval in _UNSEEN or (each.argval[0] == "_" and each.argval not in _OF_TUPLES):
+                raise NotFrozen(f"what is found by {each.argval}")
+            attributes[each.argval] = None
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            names, others = _names(inner)
+            loaded.update(dict.fromkeys(names))
+            attributes.update(dict.fromkeys(others))
+    return tuple(loaded), tuple(attributes)
 
 
 def _is_of_triton(kind: type) -> bool:
     return kind.__module__.partition(".")[0] == "triton"
 
 
-def _is_settled(module: str | None) -> bool:
-    return (module or "").partition(".")[0] in _SETTLED
+def _is_kernel(value: Any) -> bool:
+    return _is_of_triton(type(value)) and hasattr(value, "rewrite")
 
 
-def _is_defined_in_settled(function: FunctionType) -> bool:
-    """Return whether a function's code is of a package that is settled, whatever it says it is."""
-    known = function.__globals__
-    module = sys.modules.get(str(known.get("__name__")))
-    return module is not None and _is_settled(module.__name__) and vars(module) is known
+def _is_constexpr(value: Any) -> bool:
+    kind = type(value)
+    return (
+        _is_of_triton(kind)
+        and kind.__name__ == "constexpr"
+        and vars(value).keys() <= {"value", "type"}
+    )
 
 
-def _is_settled_type(kind: type) -> bool:
-    known = sys.modules.get(kind.__module__)
-    return _is_settled(kind.__module__) and getattr(known, kind.__qualname__, None) is kind
+def _is_tritons(module: ModuleType | None, function: FunctionType | None = None) -> bool:
+    """Return whether a module, and a function in it, are Triton's, whatever they are called."""
+    if module is None or module.__name__.partition(".")[0] != "triton":
+        return False
+    is_there = sys.modules.get(module.__name__) is module
+    return is_there and (function is None or function.__globals__ is vars(module))
 
 
-def _is_called(value: Any) -> bool:
-    return isinstance(value, FunctionType) or hasattr(value, "rewrite")
-
-
-_UNSEEN = {
-    *("__dict__", "__import__", "attrgetter", "eval", "exec", "getattr", "globals"),
-    *("handle", "import_module", "locals", "methodcaller", "modules", "vars"),
+_LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
+_ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR"}
+_STORES = {"STORE_DEREF", "DELETE_DEREF"}
+_REFUSED = {
+    *("DELETE_ATTR", "DELETE_GLOBAL", "IMPORT_FROM", "IMPORT_NAME", "IMPORT_STAR"),
+    *("LOAD_BUILD_CLASS", "MATCH_CLASS", "STORE_ATTR", "STORE_GLOBAL"),
 }
-"""The names of what finds a value of which nothing here says what it is; data's own is `handle`."""
+
+_UNSEEN = {"f_builtins", "f_globals", "f_locals", "fn", "format", "format_map", "handle"}
+"""The attributes by which other values are found; so are those that begin with an underscore."""
+
+_OF_TUPLES = {"_fields", "_make", "_replace"}
 
 _OF_A_KERNEL = {"arg_names", "fn", "kwargs", "pre_run_hooks", "rewriter"}
 """The attributes that Triton gives a kernel's function: of them all is read by its rewriting."""
@@ -184,7 +247,14 @@ _OF_A_KERNEL = {"arg_names", "fn", "kwargs", "pre_run_hooks", "rewriter"}
 _NOT_READ = {"__annotations__", "__doc__", "__orig_bases__", "_field_defaults"}
 """The attributes of a type of named tuples of which only who asks for them learns anything."""
 
-_FIELD = type(vars(namedtuple("_Field", "place"))["place"])
+_FIELD = type(vars(collections.namedtuple("_Field", "place"))["place"])
 
-_SETTLED = {"builtins", "collections", "math", "numpy", "operator", "torch", "triton"}
-"""The packages of which no program changes what a kernel reads."""
+_OF_NEW = {"_tuple_new", "__builtins__", "__name__"}
+
+_PLAIN = (
+    *(abs, all, any, bool, divmod, enumerate, float, int, isinstance, len, max, min, pow, print),
+    *(range, reversed, round, sorted, str, sum, tuple, zip),
+    *(each for each in vars(math).values() if isinstance(each, BuiltinFunctionType)),
+    *(AssertionError, NotImplementedError, RuntimeError, TypeError, ValueError),
+)
+"""What tells of nothing but what it is given."""

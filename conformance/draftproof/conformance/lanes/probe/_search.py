@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy
 
@@ -28,8 +28,21 @@ from draftproof.conformance.lanes.probe._race import (
 from draftproof.conformance.lanes.probe._tape import NOWHERE, Point, RandomTensor, Tape
 from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
 
-# Points at random in a box, and how many of them are tried with each column at its ends.
-_POINTS, _CONTEXTS = 16, 4
+
+class Care(NamedTuple):
+    """How many points of a box are looked at before it is said that nothing makes a difference.
+
+    At `ends` of them a number is at its least or its largest with probability 1/4 each. Numbers are
+    tried alone in so many `contexts`.
+    """
+
+    points: int
+    ends: int
+    contexts: int
+
+
+THOROUGH, QUICK = Care(16, 32, 4), Care(8, 12, 1)
+"""The care for a program, and for a twin, of which nothing is believed."""
 
 # Larger draws are tried as a whole first: most of the numbers of a buffer are never looked at.
 _CROWD = 32
@@ -49,6 +62,9 @@ _DOUBLES = rational("1/2") ** 51
 
 # What is so near to the ends of its grid says nothing of whether noise races.
 _END = 2.0**-16
+
+# What chooses neither end of a box.
+_AT_RANDOM = 2
 
 # Points beside walls that run through leaves elsewhere: twice as many as test a law.
 _MOST_BESIDE = 1024
@@ -148,8 +164,11 @@ class _Flip:
 class Searcher:
     """Searches the noise of one program, cutting intervals into as many `sections` at a time."""
 
-    def __init__(self, tape: Tape, seed: Sequence[int], *, sections: int = 2) -> None:
+    def __init__(
+        self, tape: Tape, seed: Sequence[int], *, sections: int = 2, care: Care = THOROUGH
+    ) -> None:
         self._tape = tape
+        self._care = care
         self.sections = sections
         self._random = numpy.random.default_rng(seed)
         self._walls: dict[int, Counter[int]] = {}
@@ -185,15 +204,7 @@ class Searcher:
 
     def is_as(self, leaf: Leaf) -> Search[bool]:
         """Return whether all that `explored` would look at in a box is as a leaf foretells."""
-        box = leaf.box
-        points = self._looked_at(box, _POINTS)
-        points += [
-            _with(point, columns, bound)
-            for point in points[2 : 2 + _CONTEXTS]
-            for columns in self._crowds(box)
-            for bound in (box.low[columns], box.high[columns] - 1)
-        ]
-        seen = yield points
+        seen = yield self._looked_at(leaf.box, self._care.points) + self._with_ends(leaf.box)
         return all(outcome == leaf.outcome for outcome in seen)
 
     def beside_walls(self, tree: Node) -> list[Point]:
@@ -257,7 +268,7 @@ class Searcher:
         """Return points of the box with their outcomes: old ones, new ones, and two corners."""
         kept = [(self._tape.padded(point), outcome) for point, outcome in sample]
         kept = [(point, outcome) for point, outcome in kept if box.holds(point)]
-        new = self._looked_at(box, max(_POINTS - len(kept), _CONTEXTS))
+        new = self._looked_at(box, max(self._care.points - len(kept), self._care.contexts))
         return [*zip(new, (yield new), strict=True), *kept]
 
     def _looked_at(self, box: Box, count: int) -> list[Point]:
@@ -268,10 +279,36 @@ class Searcher:
         near = numpy.where(raced, numpy.sqrt(box.high - box.low).astype(numpy.int64), 1)
         return [box.low + lowest % near, box.high - 1 - highest % near, *others]
 
+    def _with_ends(self, box: Box) -> list[Point]:
+        """Return points of the box, many of whose numbers are at their least or their largest.
+
+        Of clocks that may race one is at an end, at most: two would tie.
+        """
+        points = numpy.stack(self.points(box, self._care.ends))
+        kind = self._random.integers(0, 4, size=points.shape)
+        for block in dict.fromkeys(self._tape.owners[: len(box.low)]):
+            if block.raced:
+                inside = slice(block.first, block.first + block.width)
+                one = self._random.integers(block.width, size=(self._care.ends, 1))
+                kind[:, inside][numpy.arange(block.width) != one] = _AT_RANDOM
+        return list(numpy.choose(numpy.minimum(kind, _AT_RANDOM), [box.low, box.high - 1, points]))
+
     def _flips(self, box: Box, sample: Sample) -> Search[dict[int, list[_Flip]]]:
         """Return, by column, where a column alone makes a difference; none if nothing does."""
+        near = self._with_ends(box)
+        sample = [*sample, *zip(near, (yield near), strict=True)]
+        first, outcome = sample[0]
+        other = next((point for point, seen in sample if seen != outcome), None)
+        if other is None:
+            return {}
+        flips = yield from self._flips_of_one(box, sample)
+        return flips or (yield from self._on_the_way(first, other, outcome))
+
+    def _flips_of_one(self, box: Box, sample: Sample) -> Search[dict[int, list[_Flip]]]:
         flips: dict[int, list[_Flip]] = {}
-        contexts = [(self._tape.padded(point), seen) for point, seen in sample[2 : 2 + _CONTEXTS]]
+        contexts = [
+            (self._tape.padded(point), seen) for point, seen in sample[2 : 2 + self._care.contexts]
+        ]
         tries = [(c, seen, columns) for c, seen in contexts for columns in self._crowds(box)]
         while tries:
             ends = yield [
@@ -294,11 +331,6 @@ class Searcher:
                 here = high if lowest != highest else int(point[column])
                 flips.setdefault(column, []).append(_Flip(point, column, low, here))
             tries = halves
-        if not flips:
-            first, outcome = sample[0]
-            other = next((point for point, seen in sample if seen != outcome), None)
-            if other is not None:
-                flips = yield from self._on_the_way(first, other, outcome)
         return flips
 
     def _crowds(self, box: Box) -> list[list[int]]:
