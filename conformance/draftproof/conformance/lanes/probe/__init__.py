@@ -55,6 +55,8 @@ from functools import partial
 from itertools import count, cycle, islice
 from typing import Any, Generic, TypeVar
 
+import torch
+
 from draftproof.conformance.lanes import _foreign as foreign
 from draftproof.conformance.lanes._streams import seeded
 from draftproof.conformance.lanes.exact import TooManyRuns, _one_thread, _uncompiled
@@ -291,12 +293,25 @@ def _foretold(
     own = replace(program, verify=twin, runs=[0] * len(program.runs), is_tested=False)
     lane = _Lane(own, alone=False)
     try:
-        # What it draws unseen leaves no trace.
-        with seeded(0):
+        # What it draws unseen leaves no trace, nor does what it sets.
+        with seeded(0), _settings_kept():
             return lane.tape, lane.trees()
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         # Whatever is wrong with it, the program is judged without it.
         return None
+
+
+@contextlib.contextmanager
+def _settings_kept() -> Iterator[None]:
+    """Set torch again, at the end, as it was at the beginning."""
+    kind, has_gradients = torch.get_default_dtype(), torch.is_grad_enabled()
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(kind)
+        torch.set_grad_enabled(has_gradients)
 
 
 class _Lane:
@@ -365,12 +380,12 @@ class _Lane:
         searcher = Searcher(self._tapes[subject], (subject, 0), sections=sections, care=care)
         if not program.is_tested:
             return (yield from searcher.explored(searcher.everything(), []))
+        # What is not to be understood is noticed before it is searched.
+        yield from self._steady(subject, searcher.points(searcher.everything(), _REPEATED))
         tree = None
         if self._foretold is not None:
             tree = yield from confirmed(searcher, self._foretold[1][subject])
         if tree is None:
-            # What is not to be understood is noticed before it is searched.
-            yield from self._steady(subject, searcher.points(searcher.everything(), _REPEATED))
             tree = yield from searcher.explored(searcher.everything(), [])
         for _ in range(_MOST_FINDS):
             points = searcher.points(searcher.everything(), program.held_back[subject])

@@ -74,11 +74,14 @@ def confirmed(searcher: Searcher, tree: Node) -> Search[Node | None]:
 
 def _searched(searcher: Searcher, tree: Node) -> Search[Node]:
     """Return the boxes with those searched that no wall parts and that are not as foretold."""
+
+    def seen(leaf: Leaf) -> Search[Node]:
+        found = yield from searcher.as_foretold(leaf)
+        return found or (yield from searcher.explored(leaf.box, []))
+
     leaves = [node for node in nodes(tree) if isinstance(node, Leaf)]
-    are_as_foretold = yield from together([searcher.is_as(leaf) for leaf in leaves])
-    others = [leaf for leaf, is_as in zip(leaves, are_as_foretold, strict=True) if not is_as]
-    found = yield from together([searcher.explored(leaf.box, []) for leaf in others])
-    for leaf, new in zip(others, found, strict=True):
+    found = yield from together([seen(leaf) for leaf in leaves])
+    for leaf, new in zip(leaves, found, strict=True):
         tree = regrown(tree, leaf, new)
     return tree
 
@@ -115,7 +118,8 @@ def _wall(searcher: Searcher, wall: Wall, box: Box) -> Search[int | None]:
         near += yield from together([_near(searcher, wall, box, each, numbers) for each in some])
         (most, count), *_ = Counter(near).most_common()
         if most is not None and (count > 1 or len(contexts) == 1):
-            return most
+            # Where it was foretold it did not show in all contexts: it is no wall, or not alone.
+            return most if most != wall.at else None
         # Another wall that is elsewhere, too, may lie between a context and where this one is.
     return None
 

@@ -88,8 +88,7 @@ class _Reading:
             if any(value is each for each in self._met):
                 return _Same(value)
             self._met.append(value)
-            module = isinstance(value, ModuleType)
-            return self._module(value) if module else self._function(value)
+            return self._module(value) if isinstance(value, ModuleType) else self._function(value)
         if _is_kernel(value):
             # It is called as the interpreter has rewritten it.
             return self.value(value.rewrite()), self._each(vars(value), _OF_A_KERNEL)
@@ -138,7 +137,8 @@ class _Reading:
     def _loaded(self, function: FunctionType, name: str) -> Hashable:
         """Return what a name stands for in a function's code, its globals first."""
         if name not in function.__globals__:
-            return self.value(function.__builtins__.get(name))
+            known = function.__builtins__  # type: ignore[attr-defined]  # typeshed lacks it
+            return self.value(known.get(name))
         value = function.__globals__[name]
         # The interpreter's rewriting puts what it calls into a kernel's globals.
         is_semantic = name == "interpreter_semantic" and _is_of_triton(type(value))

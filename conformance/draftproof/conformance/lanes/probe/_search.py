@@ -202,10 +202,15 @@ class Searcher:
                 return node
         raise self._opaque(min(flips))
 
-    def is_as(self, leaf: Leaf) -> Search[bool]:
-        """Return whether all that `explored` would look at in a box is as a leaf foretells."""
+    def as_foretold(self, leaf: Leaf) -> Search[Leaf | None]:
+        """Return a leaf with its outcome as it is seen, None where that is another one somewhere.
+
+        All is looked at that `explored` would look at in such a box.
+        """
         seen = yield self._looked_at(leaf.box, self._care.points) + self._with_ends(leaf.box)
-        return all(outcome == leaf.outcome for outcome in seen)
+        first = seen[0]
+        is_same = type(first) is type(leaf.outcome) and first == leaf.outcome
+        return Leaf(leaf.box, first) if is_same and all(each == first for each in seen) else None
 
     def beside_walls(self, tree: Node) -> list[Point]:
         """Return points before and behind every wall of a tree in each leaf that it runs through.
@@ -282,16 +287,17 @@ class Searcher:
     def _with_ends(self, box: Box) -> list[Point]:
         """Return points of the box, many of whose numbers are at their least or their largest.
 
-        Of clocks that may race one is at an end, at most: two would tie.
+        Of clocks that may race one is at an end, each in turn: two would tie.
         """
-        points = numpy.stack(self.points(box, self._care.ends))
-        kind = self._random.integers(0, 4, size=points.shape)
-        for block in dict.fromkeys(self._tape.owners[: len(box.low)]):
-            if block.raced:
-                inside = slice(block.first, block.first + block.width)
-                one = self._random.integers(block.width, size=(self._care.ends, 1))
-                kind[:, inside][numpy.arange(block.width) != one] = _AT_RANDOM
-        return list(numpy.choose(numpy.minimum(kind, _AT_RANDOM), [box.low, box.high - 1, points]))
+        raced = [b for b in dict.fromkeys(self._tape.owners[: len(box.low)]) if b.raced]
+        count = max(self._care.ends, *(2 * block.width for block in raced), 0)
+        points, turn = numpy.stack(self.points(box, count)), numpy.arange(count)
+        kind = numpy.minimum(self._random.integers(0, 4, size=points.shape), _AT_RANDOM)
+        for block in raced:
+            inside = slice(block.first, block.first + block.width)
+            kind[:, inside] = _AT_RANDOM
+            kind[turn, block.first + turn // 2 % block.width] = turn % 2
+        return list(numpy.choose(kind, [box.low, box.high - 1, points]))
 
     def _flips(self, box: Box, sample: Sample) -> Search[dict[int, list[_Flip]]]:
         """Return, by column, where a column alone makes a difference; none if nothing does."""
