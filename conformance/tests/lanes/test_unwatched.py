@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -362,25 +362,29 @@ def test_nothing_is_run_again_where_nothing_is_held() -> None:
 def test_some_real_runs_of_what_was_probed_make_no_launch_from_a_recording() -> None:
     interpreted = []
 
-    def verify(rows: int) -> list[int]:
+    def verify(laws: Sequence[int]) -> list[int]:
         interpreted.append(bool(_launches._INTERPRETING))
-        return [0] * rows
+        return list(laws)
 
     with unwatched.holding(0):
-        hold_probed(Law({0: ONE}), verify, slack=ZERO, batched=True)
-    assert interpreted == [False, True, False]
+        hold_probed([Law({0: ONE}), Law({1: ONE})], verify, slacks=[ZERO] * 2, batched=True)
+    # The rows of both, the two calls of the first, and those of the second.
+    assert interpreted == [False, True, *[False] * 3]
 
 
 def test_laws_of_many_drafts_share_the_real_runs_of_a_few() -> None:
-    def verify(rows: int) -> list[int]:
-        return [0] * rows
+    calls = []
+
+    def verify(laws: Sequence[int]) -> list[int]:
+        calls.append(len(laws))
+        return list(laws)
 
     with unwatched.holding(0) as found:
-        for _ in range(1600):
-            hold_probed(Law({0: ONE}), verify, slack=ZERO, batched=True, among=1600)
+        laws = [Law({i: ONE}) for i in range(1600)]
+        hold_probed(laws, verify, slacks=[ZERO] * 1600, batched=True)
     # Two calls of each of 16 laws, in the mean; the standard deviation is below 6.
     assert 8 < found.alone.sum() < 56
-    assert found.rows.sum() == 1600 * 2
+    assert found.rows.sum() == sum(rows for rows in calls if rows > 1) == 1600 * 2
 
 
 def test_laws_of_many_outcomes_have_no_more_real_runs_than_one_of_some() -> None:

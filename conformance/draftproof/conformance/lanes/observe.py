@@ -151,12 +151,14 @@ def observe_together(
 def hold_observed(adapter: Adapter, case: Case, seen: Observation) -> None:
     """Hold the laws that were probed on a case against real runs, if that is asked for."""
     declared = declaration(adapter)
-    for paths, law in seen.observed.items():
+    drafts = list(seen.observed)
 
-        def verify(rows: int, paths: Drafts = paths) -> tuple[Outcome, ...]:
-            return verified(as_loaded(adapter), [(case.instance, paths)] * rows, declared)
+    def verify(subjects: Sequence[int]) -> tuple[Outcome, ...]:
+        asked = [(case.instance, drafts[subject]) for subject in subjects]
+        return verified(as_loaded(adapter), asked, declared)
 
-        hold_probed(law, verify, slack=seen.slack, batched=declared.batch, among=len(seen.observed))
+    laws = [*seen.observed.values()]
+    hold_probed(laws, verify, slacks=[seen.slack] * len(laws), batched=declared.batch)
 
 
 def _observation(

@@ -156,7 +156,6 @@ def wrapped(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> No
 
 SETTINGS = ModuleType("settings")
 MAKING = ModuleType("making")
-sys.modules["making"] = MAKING
 vars(MAKING)["__getattr__"] = lambda name: LIMIT
 
 
@@ -186,7 +185,7 @@ def making(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> Non
 @jit
 def importing(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
     """Compare with what is imported then."""
-    from making import bound  # type: ignore[import-not-found]  # made above
+    from __main__ import LIMIT as bound
 
     tl.store(out, tl.sum((tl.load(x + tl.arange(0, BLOCK)) < bound).to(tl.int32)))
 

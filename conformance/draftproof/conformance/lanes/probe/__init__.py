@@ -92,6 +92,7 @@ from draftproof.reference.rational import Rational, readable
 __all__ = ["OpaqueRandomness", "ProbedLaw", "TooManyRuns", "probed_laws"]
 
 Outcome = TypeVar("Outcome", bound=Hashable)
+Each = TypeVar("Each")
 
 # The most rows of one call, so that a batch fits into memory.
 _MOST_ROWS = 4096
@@ -184,14 +185,8 @@ def probed_laws(
             refusal = reason
     if refusal is not None:
         raise refusal
-    for subject, found in enumerate(laws):
-        hold_probed(
-            found.law,
-            _rows_of(verify, subject),
-            slack=found.resolution,
-            batched=batched,
-            among=subjects,
-        )
+    slacks = [found.resolution for found in laws]
+    hold_probed([found.law for found in laws], verify, slacks=slacks, batched=batched)
     return laws
 
 
@@ -203,43 +198,44 @@ def points_held_back(alike: int) -> int:
     return min(_HELD_BACK, max(-(-_HELD_BACK_IN_ALL // alike), _HELD_BACK_AT_LEAST))
 
 
-def _rows_of(
-    verify: Callable[[Sequence[int]], Sequence[Any]], subject: int
-) -> Callable[[int], Sequence[Any]]:
-    return lambda rows: verify([subject] * rows)
-
-
 def hold_probed(
-    law: Law[Any],
-    verify: Callable[[int], Sequence[Any]],
+    laws: Sequence[Law[Any]],
+    verify: Callable[[Sequence[int]], Sequence[Any]],
     *,
-    slack: Rational,
+    slacks: Sequence[Rational],
     batched: bool,
-    among: int = 1,
 ) -> None:
-    """Hold a law that this lane computed against real runs, if that is asked for.
+    """Hold laws that this lane computed, up to slacks, against real runs, if that is asked for.
 
-    `verify(n)` runs the program once on n rows, each of which has that law. One in `_INTERPRETED`
-    of the calls of one row makes no launch of a kernel from a recording. Where the law is one
-    `among` many, so many of them share the runs.
+    `verify` runs the program once on rows that are named by the laws that they have, 0 for the
+    first. More laws than a few share the runs of a few, and one call has the rows of all: a few
+    rows cost as much as hundreds. One in `_INTERPRETED` of the calls of one row makes no launch of
+    a kernel from a recording.
     """
-    share = min(1.0, _FEW / among)
-    calls = count()
+    among = len(laws)
+    calls, known = count(), dict[int, list[Any]]()
 
-    def one() -> Any:
+    def one(subject: int) -> Any:
         is_plain = next(calls) % _INTERPRETED == 0
         with interpreted() if is_plain else contextlib.nullcontext():
-            return verify(1)[0]
+            return verify([subject])[0]
+
+    def many(subject: int, rows: int) -> Counter[Any]:
+        if rows not in known:
+            asked = [each for each in range(among) for _ in range(rows)]
+            known[rows] = [seen for part in _portions(asked, _MOST_ROWS) for seen in verify(part)]
+        return Counter(known[rows][subject * rows : (subject + 1) * rows])
 
     with _one_thread(), _uncompiled(), patched_once():
-        hold(
-            law,
-            slack=slack,
-            alone=(_ALONE if batched else _REAL) * share,
-            rows=-(-_REAL * _FEW // max(among, _FEW)),
-            one=one,
-            many=(lambda rows: Counter(verify(rows))) if batched else None,
-        )
+        for subject, (law, slack) in enumerate(zip(laws, slacks, strict=True)):
+            hold(
+                law,
+                slack=slack,
+                alone=(_ALONE if batched else _REAL) * min(1.0, _FEW / among),
+                rows=-(-_REAL * _FEW // max(among, _FEW)),
+                one=partial(one, subject),
+                many=partial(many, subject) if batched else None,
+            )
 
 
 # A law is probed by a thousand rows and more: so many real ones are a tenth at most, and where they
@@ -464,8 +460,6 @@ class _Lane:
         return outcomes, playback.drawn
 
 
-def _portions(
-    rows: Sequence[tuple[int, Point]], size: int
-) -> Iterator[Sequence[tuple[int, Point]]]:
+def _portions(rows: Sequence[Each], size: int) -> Iterator[Sequence[Each]]:
     for start in range(0, len(rows), size):
         yield rows[start : start + size]
