@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from draftproof.conformance.evidence.identity import BESIDE_JUDGEMENT
+
 HOUSE = Path(__file__).parents[2]
 ROOMS = ("spec", "reference", "conformance", "adapters")
 
@@ -61,6 +63,17 @@ def test_rooms_of_conformance_know_nothing_of_those_above(room: str) -> None:
     for file in files:
         wrong = [name for name in imported(file) for each in above if within(name, each)]
         assert not wrong, f"{file.relative_to(HOUSE)} imports {wrong[0]}"
+
+
+def test_nothing_that_judges_asks_a_room_whose_changes_leave_certificates_current() -> None:
+    beside = {name.removesuffix(".py") for name in BESIDE_JUDGEMENT}
+    assert beside == {*ORDER[ORDER.index("run") + 1 :], "templates", "claims"}
+    for room in ("reference", "conformance"):
+        house = HOUSE / room / "draftproof" / room
+        for file in house.rglob("*.py"):
+            if file.relative_to(house).parts[0] not in (*BESIDE_JUDGEMENT, "__init__.py"):
+                asked = {part for name in imported(file) for part in name.split(".")[2:3]}
+                assert not asked & beside, f"{file.relative_to(HOUSE)} imports {asked & beside}"
 
 
 def test_a_name_of_a_class_is_that_of_one_class() -> None:

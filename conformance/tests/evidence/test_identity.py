@@ -52,9 +52,22 @@ def again() -> str:
     return identity.suite()["sha256"]
 
 
-def test_every_source_of_the_suite_counts_and_where_it_lies_does_not(rooms: Path) -> None:
+def test_what_judges_nothing_does_not_count(rooms: Path) -> None:
     first = again()
-    shutil.rmtree(rooms / "conformance" / "harness")
+    for room in ("conformance/cli", "conformance/museum/mutants", "reference/claims"):
+        (rooms / room / "__init__.py").write_text("changed = True\n")
+        assert again() == first, room
+    (rooms / "conformance" / "report" / "new.py").write_text("")
+    (rooms / "conformance" / "pytest_plugin.py").unlink()
+    assert again() == first
+    (rooms / "conformance" / "run" / "new.py").write_text("")
+    assert again() != first
+
+
+def test_every_source_that_judges_counts_and_where_it_lies_does_not(rooms: Path) -> None:
+    first = again()
+    shutil.rmtree(rooms / "conformance" / "protocol" / "harness")
+    shutil.rmtree(rooms / "reference" / "claims")
     without = again()
     for file in sorted((rooms / "reference").rglob("*.py"))[::9]:
         content = file.read_bytes()
@@ -62,7 +75,9 @@ def test_every_source_of_the_suite_counts_and_where_it_lies_does_not(rooms: Path
         assert again() not in (first, without), file
         file.write_bytes(content)
     assert again() == without
-    finding, task = (rooms / "conformance" / f"{name}.py" for name in ("finding", "task"))
+    finding, task = (
+        rooms / "conformance" / "requirements" / f"{name}.py" for name in ("finding", "task")
+    )
     finding.rename(rooms / "swapped")
     task.rename(finding)
     (rooms / "swapped").rename(task)

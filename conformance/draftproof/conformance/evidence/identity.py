@@ -36,14 +36,22 @@ def specification() -> dict[str, str]:
     return {"version": version(), "sha256": _digest(files)}
 
 
+BESIDE_JUDGEMENT = (
+    *("museum", "report", "matrix", "cli", "pytest_plugin.py", "templates"),
+    "claims",
+)
+"""Rooms, of conformance and of the reference, of which nothing is asked in judging a verifier."""
+
+
 @cache
 def suite() -> dict[str, str]:
-    """Return the version of the suite, and the digest of its sources and of the reference's."""
+    """Return the version of the suite, and the digest of what judges: of the reference's, too."""
     rooms = (Path(room.__path__[0]) for room in (draftproof.reference, draftproof.conformance))
     files = (
         (file.relative_to(room.parent).as_posix(), file)
         for room in rooms
         for file in sorted(room.rglob("*.py"))
+        if file.relative_to(room).parts[0] not in BESIDE_JUDGEMENT
     )
     return {"version": released("draftproof"), "sha256": _digest(files)}
 
