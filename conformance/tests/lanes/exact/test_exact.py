@@ -24,7 +24,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, tensor
 
-from draftproof.conformance.lanes.exact import OpaqueRandomness, TooManyRuns, _operators, exact_law
+from draftproof.conformance.lanes.exact import (
+    OpaqueRandomness,
+    TooManyRuns,
+    _draws,
+    _interpreter,
+    exact_law,
+)
 from draftproof.conformance.lanes.exact._identity import Identities
 from draftproof.conformance.lanes.exact._split import NotTogether
 from draftproof.conformance.lanes.exact._walk import Walk
@@ -400,7 +406,7 @@ def test_an_error_of_the_lane_is_none_of_torchs(
         monkeypatch.setattr(Identities, "settle", fail)
         monkeypatch.setattr(Walk, "_decide", fail)
     else:
-        monkeypatch.setitem(_operators._LOOKS, "searchsorted", fail)
+        monkeypatch.setitem(_interpreter._FOLLOWED, "searchsorted", fail)
 
     def program() -> Any:
         searched = torch.searchsorted(WEIGHTS, torch.rand(1))
@@ -667,7 +673,7 @@ def narrow_law(dtype: torch.dtype, one: int) -> dict[float, Rational]:
 def test_a_torch_that_makes_narrow_noise_otherwise_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_operators, "_rounds_uniforms", lambda _: False)
+    monkeypatch.setattr(_draws, "rounds_uniforms", lambda _: False)
     with pytest.raises(OpaqueRandomness, match="in this release of torch is not known"):
         exact_law(lambda: torch.rand((), dtype=torch.half) < 0.5)
 
@@ -1314,7 +1320,7 @@ def test_a_logarithm_that_is_always_nan_is_named() -> None:
 
 def test_a_loop_without_an_end_is_not_enumerated(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("_replay", "_run"):
-        monkeypatch.setattr(f"draftproof.conformance.lanes.{module}.MOST_CHOICES", 500)
+        monkeypatch.setattr(f"draftproof.conformance.lanes.exact.{module}.MOST_CHOICES", 500)
 
     def program() -> int:
         tries = 0

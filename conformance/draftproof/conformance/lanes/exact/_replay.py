@@ -15,8 +15,8 @@ from torch import Tensor
 from draftproof.conformance.lanes._streams import is_among
 from draftproof.conformance.lanes.exact._choice import Choice
 from draftproof.conformance.lanes.exact._identity import Identities
+from draftproof.conformance.lanes.exact._interpreter import Interpreter
 from draftproof.conformance.lanes.exact._noise import NotUnderstood, World
-from draftproof.conformance.lanes.exact._operators import Interpreter, tensors_in
 from draftproof.conformance.lanes.exact._outcome import (
     frozen,
     left_open,
@@ -32,6 +32,7 @@ from draftproof.conformance.lanes.exact._scalar import (
     require_own,
     scalars,
 )
+from draftproof.conformance.lanes.exact._signature import tensors_in
 from draftproof.conformance.lanes.exact._torchs import ran
 from draftproof.conformance.lanes.exact._watch import EXPOSING, PASSED, Dispatch, Doors
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns
@@ -265,7 +266,7 @@ class Replays:
             reading = self._read(kept, run.world, count, bounded.instead)
         except NotUnderstood as reason:
             raise run.dispatch.blinded("the program's result", reason) from None
-        slack = total(run.interpreter.slacks.values())
+        slack = total(run.interpreter.elements.slacks.values())
         answers, foreign = tuple(replay.given), run.interpreter.streams.foreign
         return Made(
             answers,
@@ -359,10 +360,10 @@ class _Run:
 
     def _look(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Decide the choices in tensors that are about to be read past the dispatcher."""
-        identities = self.interpreter.identities
+        identities = self.interpreter.elements.identities
         for tensor in identities.among(tensors_in(opened((args, kwargs)))):
             with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-                self.interpreter.settle(tensor)
+                self.interpreter.elements.settle(tensor)
             if not identities.has_noise(tensor):
                 continue
             self.has_scalars = self.has_scalars or func in (Tensor.item, Tensor.tolist)
@@ -383,6 +384,6 @@ class _Run:
         """Return a tensor of the result, with the choices in it that nobody looked at."""
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             try:
-                return left_open(tensor, self.interpreter.identities)
+                return left_open(tensor, self.interpreter.elements.identities)
             except NotUnderstood as reason:
                 raise self.dispatch.blinded("the program's result", reason) from None

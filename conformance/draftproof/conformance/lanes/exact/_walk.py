@@ -24,15 +24,11 @@ from torch._ops import OpOverload
 
 from draftproof.conformance.lanes.exact._choice import Choice
 from draftproof.conformance.lanes.exact._identity import Identities, parts
+from draftproof.conformance.lanes.exact._interpreter import Interpreter
 from draftproof.conformance.lanes.exact._noise import NotUnderstood, Ranking
-from draftproof.conformance.lanes.exact._operators import (
-    TORCHS_OWN,
-    Interpreter,
-    reads_no_values,
-    tensors_in,
-)
 from draftproof.conformance.lanes.exact._outcome import frozen, left_open
 from draftproof.conformance.lanes.exact._run import Run, led
+from draftproof.conformance.lanes.exact._signature import TORCHS_OWN, reads_no_values, tensors_in
 from draftproof.conformance.lanes.exact._split import (
     Classes,
     NotTogether,
@@ -279,13 +275,13 @@ class Walk:
                     held[key] = self._part(tensor)
             with self._writes_only(func, args, kwargs, {*written}):
                 return self._apart(func, args, kwargs, keys, held, {*written})
-        self.interpreter.slacks = {}
+        self.interpreter.elements.slacks = {}
         try:
             result = self.interpreter.follow(func, args, kwargs)
         except _UndecidedRun as found:
             wanted = {0: self._wanted(func, found.tensor, self._keys((args, kwargs)), {})}
             raise _SomeUndecided(self._all_alike, wanted) from None
-        self._add_slacks([self.interpreter.slacks], self._all_alike)
+        self._add_slacks([self.interpreter.elements.slacks], self._all_alike)
         return result
 
     def _require_apart(
@@ -364,7 +360,7 @@ class Walk:
     ) -> _Made:
         """Run an operator on one memory, by the address of the carrier."""
         views = _Views(func, keys, memory)
-        self.interpreter.slacks = {}
+        self.interpreter.elements.slacks = {}
         mine, named = _mapped(args, views.own), _mapped(kwargs, views.own)
         result, failure = None, None
         self._is_within = True
@@ -376,7 +372,7 @@ class Walk:
             self._is_within = False
         views.require_unchanged()
         kind = _form(result, keys) if failure is None else (type(failure), str(failure))
-        return _Made(result, failure, memory, self.interpreter.slacks, kind)
+        return _Made(result, failure, memory, self.interpreter.elements.slacks, kind)
 
     def _agreeing(self, of: Classes, made: list[_Made]) -> tuple[Classes, list[_Made]]:
         """Go on with the runs for which an operator did what it did for the first."""

@@ -23,7 +23,7 @@ from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from draftproof.conformance.lanes._streams import seeded
-from draftproof.conformance.lanes.exact import _operators as operators
+from draftproof.conformance.lanes.exact._signature import bound, name_of
 from draftproof.conformance.lanes.probe._tape import RowsMixed
 from draftproof.reference.chance import Chance, enumerate_runs
 from draftproof.reference.rational import ONE
@@ -140,10 +140,10 @@ class _Feed(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
                 with self:
                     return func.decompose(*args, **kwargs)
             out = func(*args, **kwargs)
-            law = _LAWS.get(operators._name(func))
+            law = _LAWS.get(name_of(func))
             if law is not None and out.dtype in _DIGITS and out.numel() > 0:
                 try:
-                    self._place(law, out, operators._bound(func, args, kwargs), func._schema.name)
+                    self._place(law, out, bound(func, args, kwargs), func._schema.name)
                 except Exception as reason:
                     # Ours to answer for: the program must not be blamed for it, or catch it.
                     self.refused = reason

@@ -31,8 +31,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from draftproof.conformance.lanes._streams import SEEDS, is_among
-from draftproof.conformance.lanes.exact import _operators as operators
-from draftproof.conformance.lanes.exact._drawn import drawn
+from draftproof.conformance.lanes.exact._draws import drawn, rounds_uniforms
+from draftproof.conformance.lanes.exact._dtypes import NARROW
+from draftproof.conformance.lanes.exact._signature import bound, name_of
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
 
 Point: TypeAlias = NDArray[numpy.int64]
@@ -191,11 +192,11 @@ class Playback(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
         return func(*args, **kwargs)
 
     def _fed(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> Tensor:
-        feed = _FED.get(operators._name(func))
+        feed = _FED.get(name_of(func))
         if feed is None:
             reason = "draws random numbers of a kind that cannot be fed"
             raise OpaqueRandomness(str(func), reason, program_line())
-        given = operators._bound(func, args, kwargs)
+        given = bound(func, args, kwargs)
         self._tape.meet(given.get("generator"), str(func))
         out = drawn(func, args, kwargs)
         values = feed(self, str(func), out, given)
@@ -223,7 +224,7 @@ class Playback(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
         if not out.dtype.is_floating_point:
             raise OpaqueRandomness(operator, "draws noise that is not real", program_line())
         indices = self._drawn(operator, "uniform", 2**digits, out)
-        if out.dtype in operators._NARROW:
+        if out.dtype in NARROW:
             unit = _narrow(indices, out.dtype, operator)
         else:
             unit = torch.from_numpy(indices * 0.5**digits).to(out.dtype)
@@ -330,10 +331,10 @@ def clock(indices: NDArray[numpy.int64]) -> NDArray[numpy.float64]:
 
 def _narrow(indices: NDArray[numpy.int64], dtype: torch.dtype, operator: str) -> Tensor:
     """Return narrow uniform numbers in rising order: float32 ones rounded, and 0 for 1."""
-    if not operators._rounds_uniforms(dtype):
+    if not rounds_uniforms(dtype):
         reason = "draws narrow noise, whose law in this release of torch is not known"
         raise OpaqueRandomness(operator, reason, program_line())
-    digits = operators._NARROW[dtype].digits
+    digits = NARROW[dtype].digits
     wide = torch.arange(2**24 - 2 ** (24 - digits), 2**24) * 0.5**24
     to_zero = int((wide.to(dtype) == 1).sum())
     shifted = numpy.maximum(indices - to_zero, 0)

@@ -1,0 +1,217 @@
+"""Draws: random operators, whose results are noise and choices that nobody has looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cache
+from math import inf, nan
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+from draftproof.conformance.lanes.exact._choice import Choice, Listed, coin
+from draftproof.conformance.lanes.exact._dtypes import NARROW, held, is_held
+from draftproof.conformance.lanes.exact._elements import Elements
+from draftproof.conformance.lanes.exact._noise import (
+    SPENT,
+    Affine,
+    Clamp,
+    Log,
+    Noise,
+    NotUnderstood,
+    Ranking,
+)
+from draftproof.conformance.lanes.exact._signature import bound
+from draftproof.conformance.lanes.exact._torchs import ran
+from draftproof.reference.chance import distribution
+from draftproof.reference.rational import ONE, ZERO, exactly
+
+# While a program runs, torch's own name for it is a generator that must not be seeded.
+_Generator = torch.Generator
+
+# The widest range of integers whose draws are enumerated.
+_MOST_INTEGERS = 100_000
+
+_MOST_NUMBERS = 2**15
+"""Each is an object of ours: a race among all tokens of a large vocabulary takes minutes."""
+
+
+def drawn(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+    """Return what a random operator returns, from a generator that nobody else draws from.
+
+    Nothing is left of the program's own. Raises whatever torch says of the arguments.
+    """
+    seeded = _seeded(func)
+    device = _device(args, kwargs)
+    if seeded is not None:
+        own: Tensor = seeded(*args, **{**kwargs, "generator": _generator(device)})
+        return own
+    with torch.random.fork_rng([] if device.type == "cpu" else [device], device_type=device.type):
+        found: Tensor = func(*args, **kwargs)
+    return found
+
+
+def has_generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Return whether there are generators of the device on which a random operator draws."""
+    try:
+        _generator(_device(args, kwargs))
+    except RuntimeError:
+        return False
+    return True
+
+
+@cache
+def _seeded(func: OpOverload) -> OpOverload | None:
+    """Return the operator's form that takes a generator; old releases of torch lack some."""
+    names = [argument.name for argument in func._schema.arguments]
+    if "generator" in names:
+        return func
+    packet = func._overloadpacket
+    overloads = packet.overloads()  # type: ignore[no-untyped-call]  # torch is
+    for overload in map(packet.__getattr__, overloads):
+        taken = [argument.name for argument in overload._schema.arguments]
+        if "generator" in taken and [name for name in taken if name != "generator"] == names:
+            return overload
+    return None
+
+
+@cache
+def _generator(device: torch.device) -> torch.Generator:
+    return _Generator(device)
+
+
+def _device(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
+    given = kwargs.get("device")
+    if given is not None:
+        return torch.device(given)
+    tensors = (each for each in (*args, kwargs.get("out")) if isinstance(each, Tensor))
+    return next((tensor.device for tensor in tensors), torch.device("cpu"))
+
+
+def _uniform(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
+    out = ran(drawn, (func, args, kwargs), {})
+    given = bound(func, args, kwargs)
+    low, high = exactly(float(given.get("from", 0.0))), exactly(float(given.get("to", 1.0)))
+    if not out.dtype.is_floating_point:
+        raise NotUnderstood("draws noise that is not real")
+    if low >= high:
+        raise NotUnderstood("draws noise from an empty interval")
+    steps: list[Affine | Clamp] = [Affine(high - low, low)]
+    if out.dtype in NARROW:
+        steps = _narrow_uniform(out.dtype)
+        if (low, high) != (ZERO, ONE):
+            raise NotUnderstood("draws narrow noise from an interval that is not 0..1")
+    return _fresh(elements, out, held(Noise(SPENT).then(*steps), out.dtype).afresh)
+
+
+def _exponential(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
+    out = ran(drawn, (func, args, kwargs), {})
+    rate = exactly(float(bound(func, args, kwargs)["lambd"]))
+    number = Noise(SPENT).then(Log(), Affine(-1 / rate, ZERO))
+    return _fresh(elements, out, held(number, out.dtype).afresh)
+
+
+def _bernoulli(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
+    given = bound(func, args, kwargs)
+    chances = given.get("p", args[0])
+    elements.require_ordinary([chances])
+    out = ran(drawn, (func, args, kwargs), {})
+    table = torch.as_tensor(chances, dtype=torch.float64).expand(out.shape)
+    weights = iter(table.flatten().tolist())
+    if not ((table >= 0) & (table <= 1)).all():
+        raise NotUnderstood("tosses coins whose chances are no probabilities")
+
+    return _fresh(elements, out, lambda: Choice.of(coin(exactly(next(weights)))))
+
+
+def _multinomial(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
+    given = bound(func, args, kwargs)
+    weights: Tensor = given["self"]
+    elements.require_ordinary([weights])
+    out = ran(drawn, (func, args, kwargs), {})
+    rows = weights.detach().double().reshape(-1, weights.shape[-1])
+    count, replaced = given["num_samples"], given["replacement"]
+    draws = iter(draw for row in rows for draw in _picks(elements, row, count, replaced=replaced))
+    return _fresh(elements, out, lambda: next(draws))
+
+
+def _picks(elements: Elements, row: Tensor, count: int, *, replaced: bool) -> Iterator[Choice]:
+    able = row.nonzero()[:, 0]
+    weights = dict(zip(able.tolist(), map(exactly, row[able].tolist()), strict=True))
+    if replaced:
+        listed = [*weights], distribution([*weights.values()])
+        return (Choice.of(Listed(*listed)) for _ in range(count))
+    ranked = Ranking(weights)
+    if count > len(ranked.rates):
+        raise NotUnderstood("draws more outcomes without replacement than have a weight")
+    return (elements.place(ranked, position) for position in range(count))
+
+
+def _integers(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
+    given = bound(func, args, kwargs)
+    elements.require_ordinary([given["high"]])
+    out = ran(drawn, (func, args, kwargs), {})
+    low, high = given.get("low", 0), int(given["high"])
+    if high - low > _MOST_INTEGERS:
+        raise NotUnderstood("draws an integer from a range too wide to be enumerated")
+    listed = range(low, high), distribution([ONE] * (high - low))
+    return _fresh(elements, out, lambda: Choice.of(Listed(*listed)))
+
+
+def _permutation(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
+    ranked = Ranking(dict.fromkeys(range(args[0]), ONE))
+    out = ran(drawn, (func, args, kwargs), {})
+    places = iter(range(args[0]))
+    return _fresh(elements, out, lambda: elements.place(ranked, next(places)))
+
+
+def _fresh(elements: Elements, out: Tensor, number: Callable[[], Noise | Choice]) -> Tensor:
+    """Make every element of `out` a new random number."""
+    if out.numel() > _MOST_NUMBERS:
+        raise NotUnderstood(
+            f"draws {out.numel()} numbers at once; {_MOST_NUMBERS} are followed one by one"
+        )
+    # Whoever reads noise in spite of everything shall at least read NaN.
+    numbers = [number() for _ in range(out.numel())]
+    if not all(is_held(each, out.dtype) for each in numbers if isinstance(each, Choice)):
+        raise NotUnderstood("draws whole numbers that its type rounds")
+    out.fill_(nan if numbers and isinstance(numbers[0], Noise) else 0)
+    ids = [elements.identities.id_of(each) for each in numbers]
+    elements.attach(out, torch.tensor(ids, dtype=torch.int64).view(out.shape))
+    return out
+
+
+def _narrow_uniform(dtype: torch.dtype) -> list[Affine | Clamp]:
+    """Return the steps from an ideal uniform number to torch's in a narrow type, but the rounding.
+
+    Torch rounds a wide one, and what that makes 1 becomes 0. As laws go, the last half step
+    below 1 may as well lie below 0.
+    """
+    if not rounds_uniforms(dtype):
+        raise NotUnderstood("draws narrow noise, whose law in this release of torch is not known")
+    half_step = ONE / 2 ** (NARROW[dtype].digits + 1)
+    return [Affine(ONE, -half_step), Clamp(ZERO, inf)]
+
+
+@cache
+def rounds_uniforms(dtype: torch.dtype) -> bool:
+    """Return whether this torch makes narrow uniform numbers as said; older ones did not."""
+    streams = [_Generator().manual_seed(1) for _ in range(2)]
+    narrow = torch.rand(10_000, dtype=dtype, generator=streams[0])
+    rounded = torch.rand(10_000, generator=streams[1]).to(dtype)
+    return torch.equal(narrow, rounded.masked_fill(rounded == 1, 0))
+
+
+DRAWS: dict[str, Callable[..., Tensor]] = {
+    "bernoulli": _bernoulli,
+    "exponential": _exponential,
+    "multinomial": _multinomial,
+    "rand": _uniform,
+    "rand_like": _uniform,
+    "randint": _integers,
+    "randint_like": _integers,
+    "randperm": _permutation,
+    "uniform": _uniform,
+}

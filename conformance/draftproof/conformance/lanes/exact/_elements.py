@@ -1,0 +1,105 @@
+"""Elements of tensors that are random numbers, as operators find and leave them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from draftproof.conformance.lanes.exact._choice import Choice, Winner
+from draftproof.conformance.lanes.exact._identity import Identities
+from draftproof.conformance.lanes.exact._noise import SPENT, Noise, NotUnderstood, Ranking
+from draftproof.conformance.lanes.exact._signature import tensors_in
+from draftproof.reference.rational import Rational
+
+
+@dataclass
+class Elements:
+    """Elements of a program's tensors, and what is known of those that are random.
+
+    `settle` makes the choices in a tensor ordinary numbers. `slacks` has the rankings whose law is
+    off, and by how much. Where nobody has looked yet, memory has the placeholder, if one is given,
+    and 1 for choices, or else whatever it is that operators leave there: no run may depend on it.
+    """
+
+    identities: Identities
+    settle: Callable[[Tensor], None]
+    placeholder: int | None
+    slacks: dict[Ranking, Rational] = field(default_factory=dict)
+    rankings: dict[object, tuple[Ranking, Rational]] = field(default_factory=dict)
+    _places: dict[tuple[Ranking, int], Choice] = field(default_factory=dict)
+
+    def ids(self, moved: Any) -> Any:
+        """Return what stands for a moved argument when ids are moved in its place."""
+        if isinstance(moved, Tensor):
+            ids = self.identities.of(moved)
+            if ids is None:
+                return torch.zeros(moved.shape, dtype=torch.int64, device=moved.device)
+            return ids.clone()
+        if isinstance(moved, (list, tuple)):
+            return [self.ids(each) for each in moved]
+        return 0
+
+    def attach(self, tensor: Tensor, ids: Tensor) -> None:
+        """Declare what the tensor's elements are; at once, where others see its memory."""
+        self.identities.attach(tensor, ids)
+        if self.placeholder is not None and ids.any():
+            # Choices are 0 in other runs.
+            shown = self.placeholder if self.identities.has_noise(tensor) else 1
+            with torch.inference_mode():
+                tensor.detach().masked_fill_(ids != 0, shown)
+        if self.identities.is_exposed(tensor):
+            self.require_ordinary([tensor])
+
+    def place(self, ranked: Ranking, place: int) -> Choice:
+        """Return who comes into a place, the same choice whenever it is asked for."""
+        if (ranked, place) not in self._places:
+            self._places[ranked, place] = (
+                Choice(lambda world: ranked.at(place, world), among=ranked.within)
+                if place
+                else Choice.of(Winner(ranked))
+            )
+        return self._places[ranked, place]
+
+    def spent(self) -> int:
+        """Return the id of noise that nobody may look at: the value of a race's winner."""
+        return self.identities.id_of(Noise(SPENT))
+
+    def settle_all(self, values: Iterable[Any]) -> None:
+        """Settle all tensors among the values."""
+        for tensor in tensors_in(values):
+            self.settle(tensor)
+
+    def require_ordinary(self, values: Iterable[Any]) -> None:
+        """Settle all tensors among the values, and refuse noise in them."""
+        for tensor in tensors_in(values):
+            self.settle(tensor)
+            self.refuse_noise(tensor)
+
+    def refuse_noise(self, tensor: Tensor) -> None:
+        """Raise `NotUnderstood` if an element is continuous noise."""
+        if self.identities.has_noise(tensor):
+            raise NotUnderstood("looks at continuous noise in a way that is not understood")
+
+    def any_noise(self, values: Iterable[Any]) -> bool:
+        """Return whether an element of the tensors among the values is continuous noise."""
+        return any(self.identities.has_noise(tensor) for tensor in tensors_in(values))
+
+
+def imaged(ids: Tensor, image: Callable[[int, int], int]) -> Tensor:
+    """Return the ids after `image(place, id)` at every random element."""
+    flat = ids.flatten().tolist()
+    new = [image(place, identity) if identity else 0 for place, identity in enumerate(flat)]
+    return torch.tensor(new, dtype=torch.int64).view(ids.shape)
+
+
+def write(out: Tensor, constants: dict[int, float]) -> None:
+    """Write numbers into elements of a tensor, counted in row-major order, from first to last."""
+    if constants:
+        where = torch.zeros(out.numel(), dtype=torch.bool)
+        where[[*constants]] = True
+        numbers = torch.tensor([*constants.values()], dtype=torch.float64)
+        out.masked_scatter_(where.view(out.shape), numbers.to(out))

@@ -1,0 +1,136 @@
+"""Moves: operators that put elements elsewhere or into another type, and change none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch._ops import OpOverload
+
+from draftproof.conformance.lanes.exact._choice import Choice
+from draftproof.conformance.lanes.exact._dtypes import held, is_held
+from draftproof.conformance.lanes.exact._elements import Elements, imaged
+from draftproof.conformance.lanes.exact._noise import Noise, NotUnderstood
+from draftproof.conformance.lanes.exact._signature import bound, name_of, tensors_in, written
+from draftproof.conformance.lanes.exact._torchs import Torchs, ran
+
+# Operators that move elements without changing them: the arguments whose elements move.
+# A number among them is an ordinary element; all other arguments say where things go.
+_MOVED = {
+    "cat": (0,),
+    "clone": (0,),
+    "constant_pad_nd": (0, 2),
+    "diag_embed": (0,),
+    "diagonal_scatter": (0, 1),
+    "fill": (0, 1),
+    "flip": (0,),
+    "gather": (0,),
+    "index": (0,),
+    "index_copy": (0, 3),
+    "index_fill": (0, 3),
+    "index_put": (0, 2),
+    "index_select": (0,),
+    "masked_fill": (0, 2),
+    "masked_scatter": (0, 2),
+    "masked_select": (0,),
+    "repeat": (0,),
+    "roll": (0,),
+    "scatter": (0, 3),
+    "select_scatter": (0, 1),
+    "slice_scatter": (0, 1),
+    "stack": (0,),
+    "take": (0,),
+    "tril": (0,),
+    "triu": (0,),
+    "where": (1, 2),
+    "zero": (0,),
+}
+
+# Integers and floats among which a choice moves as it is, if they hold whatever it can be.
+_WIDE = (torch.int32, torch.int64, torch.float32, torch.float64)
+
+
+def _move(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Any:
+    if bound(func, args, kwargs).get("accumulate") or "reduce" in kwargs:
+        raise NotUnderstood("accumulates noise")
+    moved = _MOVED[name_of(func)]
+    elements.require_ordinary(a for i, a in enumerate(args) if i not in moved)
+    elements.require_ordinary(kwargs.values())
+    id_args = [elements.ids(a) if i in moved else a for i, a in enumerate(args)]
+    id_outs = {name: torch.empty(0, dtype=torch.int64) for name in written(func, kwargs)}
+    try:
+        ids = func(*id_args, **{**kwargs, **id_outs})
+    except Exception as failure:
+        _fail(elements, func, args, kwargs, id_args[0], failure)
+        raise
+    out = ran(func, args, kwargs)
+    sources = elements.identities.among(tensors_in(args[i] for i in moved if i < len(args)))
+    for source in sources:
+        if source.dtype is not out.dtype:
+            ids = _moved_into(elements, out.dtype, source, ids)
+    elements.attach(out, ids)
+    return out
+
+
+def _fail(
+    elements: Elements, func: OpOverload, args: Any, kwargs: Any, ids: Any, failure: Exception
+) -> None:
+    """Raise what torch raises where an operator fails on `ids` that stand for its first tensor.
+
+    What was written in place before it failed is written, if it failed for the same reason.
+    """
+    try:
+        ran(func, args, kwargs)
+    except Torchs as torchs:
+        is_same = (type(torchs.error), str(torchs.error)) == (type(failure), str(failure))
+        if func._schema.name.endswith("_"):
+            if not is_same:
+                raise NotUnderstood("fails, and may have moved noise before") from None
+            elements.attach(args[0], ids)
+        raise
+
+
+def _moved_into(elements: Elements, dtype: torch.dtype, source: Tensor, ids: Tensor) -> Tensor:
+    """Return ids of elements some of which were moved from a tensor into another type."""
+    numbers, id_of = [*elements.identities.numbers(source)], elements.identities.id_of
+    noises = [each for each in numbers if isinstance(each, Noise)]
+    if not _are_followed(numbers, dtype) or (noises and not dtype.is_floating_point):
+        raise NotUnderstood("moves random numbers into a narrower type")
+    now = {id_of(each): id_of(held(each, dtype)) for each in noises}
+    return imaged(ids, lambda _, identity: now.get(identity, identity))
+
+
+def _cast(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
+    source, dtype = args[0], kwargs.get("dtype") or args[0].dtype
+    if name_of(func) == "copy":
+        source, dtype = args[1], args[0].dtype
+    identities = elements.identities
+    if dtype is not source.dtype and not _are_followed(identities.numbers(source), dtype):
+        elements.settle(source)
+
+    def cast(_: int, identity: int) -> int:
+        number = identities.number(identity)
+        if isinstance(number, Choice) or dtype is source.dtype:
+            return identity
+        if not dtype.is_floating_point:
+            raise NotUnderstood("makes noise an integer")
+        return identities.id_of(held(number, dtype))
+
+    ids = imaged(elements.ids(source), cast)
+    out: Tensor = ran(func, args, kwargs)
+    elements.attach(out, ids)
+    return out
+
+
+def _are_followed(numbers: Iterable[Noise | Choice], dtype: torch.dtype) -> bool:
+    """Return whether choices are followed in `dtype`, in which each is what it was."""
+    choices = (each for each in numbers if isinstance(each, Choice))
+    return dtype in _WIDE and all(is_held(each, dtype) for each in choices)
+
+
+MOVES: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(_MOVED, _move),
+    **dict.fromkeys(("_to_copy", "copy"), _cast),
+}
