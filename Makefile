@@ -2,17 +2,28 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: certify test docs bench certificates matrix locks clean
+.PHONY: certify check test nightly docs bench certificates matrix locks clean
 
 certify: .venv/certify ## certify our torch block verifier and Hugging Face transformers
 	$(BIN)/draftproof certify torch-block transformers
 
+check: .venv/test ## style, types and the tests that are not slow, in two minutes
+	$(STYLE)
+	$(BIN)/pytest -n auto --dist worksteal -m "not slow"
+
 test: .venv/test docs ## everything that must hold: style, types, the site, tests
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
-	$(BIN)/mypy
-	for room in spec reference conformance adapters docs; do $(BIN)/mypy $$room/tests || exit; done
-	$(BIN)/pytest -n auto --dist worksteal
+	$(STYLE)
+	$(BIN)/pytest -n auto --dist worksteal -m "not nightly"
+
+nightly: .venv/test docs ## all tests, and what each of them took, by which they are slow or not
+	$(BIN)/pytest -n auto --dist worksteal --measure
+
+define STYLE
+$(BIN)/ruff check
+$(BIN)/ruff format --check
+$(BIN)/mypy
+for room in spec reference conformance adapters docs; do $(BIN)/mypy $$room/tests || exit; done
+endef
 
 docs: .venv/docs docs/node_modules ## the site, in the folder site
 	cd docs && NO_MKDOCS_2_WARNING=1 ../$(BIN)/python -m building

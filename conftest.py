@@ -1,12 +1,30 @@
-"""What all tests share: kernels are interpreted, torch keeps to one thread, skips are counted."""
+"""What all tests share: kernels are interpreted, torch keeps to one thread, skips are counted.
+
+Each test is marked by the CPU seconds that it took when all were measured: `slow` ones are not of
+`make check`, `nightly` ones not of `make test`. What nobody has measured is run every time, and so
+is the quickest test of each module.
+"""
 
 from __future__ import annotations
 
 import gc
+import json
 import os
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Generator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+
+DURATIONS = Path(__file__).with_name("durations.json")
+"""What `--measure` has written: CPU seconds of every test that took `TOLD` and more."""
+
+SLOW, NIGHTLY = 0.5, 6.0
+"""CPU seconds from which on a test is slow, and from which on it runs by night: so many leave two
+minutes of two cores to `make check`, and twelve to `make test`."""
+
+TOLD = SLOW / 2
 
 # Triton decides when a kernel is defined. TRITON_INTERPRET=0 tests kernels on a GPU that is there.
 os.environ.setdefault("TRITON_INTERPRET", "1")
@@ -16,6 +34,53 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # What was asked of this run of pytest is not asked of those that tests start.
 os.environ.pop("PYTEST_ADDOPTS", None)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that measures."""
+    told = f"write {DURATIONS.name} anew, by which tests are slow or run by night"
+    parser.addoption("--measure", action="store_true", help=told)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Mark tests by what is on record."""
+    took = json.loads(DURATIONS.read_text(encoding="utf-8"))["seconds"]
+    quickest: dict[Path, pytest.Item] = {}
+    for item in items:
+        known = quickest.setdefault(item.path, item)
+        if took.get(item.nodeid, 0) < took.get(known.nodeid, 0):
+            quickest[item.path] = item
+    for item in items:
+        if item is quickest[item.path]:
+            continue
+        for mark, limit in (("slow", SLOW), ("nightly", NIGHTLY)):
+            if took.get(item.nodeid, 0) >= limit:
+                item.add_marker(mark)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Measure a test, with what is made for it first and what it starts."""
+    begin = sum(os.times()[:4])
+    item.stash[_BEGIN] = begin
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Let the last report of a test say what it took."""
+    report = yield
+    if call.when == "teardown":
+        report.user_properties.append((_TOOK, sum(os.times()[:4]) - item.stash[_BEGIN]))
+    return report
+
+
+_BEGIN = pytest.StashKey[float]()
+
+_TOOK = "CPU seconds"
 
 
 def pytest_collection_finish() -> None:
@@ -35,8 +100,35 @@ def pytest_terminal_summary(
 ) -> Generator[None, None, None]:
     """Say last how many tests of pages were skipped for want of a browser, and how to get it."""
     yield
+    if terminalreporter.config.getoption("measure"):
+        _measured(terminalreporter)
     skipped = terminalreporter.stats.get("skipped", [])
     count = sum("chromium is not installed" in str(report.longrepr) for report in skipped)
     if count:
         told = f"{count} browser tests skipped: chromium is not installed."
         terminalreporter.write_line(f"{told} On Debian: apt-get install chromium", yellow=True)
+
+
+def _measured(told: pytest.TerminalReporter) -> None:
+    """Write what each test took, and tell of those that are marked anew."""
+    before = json.loads(DURATIONS.read_text(encoding="utf-8"))["seconds"]
+    took: Counter[str] = Counter()
+    for reports in told.stats.values():
+        for report in reports:
+            took[getattr(report, "nodeid", "")] += dict(getattr(report, "user_properties", ())).get(
+                _TOOK, 0
+            )
+    for mark, limit in (("slow", SLOW), ("nightly", NIGHTLY)):
+        moved = [name for name in took if (took[name] < limit) != (before.get(name, 0) < limit)]
+        told.write_line(f"{len(moved)} tests change sides at {limit} s ({mark})")
+    document = {
+        "measured": f"{datetime.now(UTC):%Y-%m-%d}",
+        "seconds in all": round(took.total()),
+        "outcomes": {
+            kind: len(told.stats[kind])
+            for kind in ("passed", "failed", "skipped", "error")
+            if kind in told.stats
+        },
+        "seconds": {name: round(s, 1) for name, s in sorted(took.items()) if s >= TOLD},
+    }
+    DURATIONS.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

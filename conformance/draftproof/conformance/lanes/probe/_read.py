@@ -137,7 +137,7 @@ class _Reading:
     def _loaded(self, function: FunctionType, name: str) -> Hashable:
         """Return what a name stands for in a function's code, its globals first."""
         if name not in function.__globals__:
-            known = function.__builtins__  # type: ignore[attr-defined]  # typeshed lacks it
+            known = function.__builtins__
             return self.value(known.get(name))
         value = function.__globals__[name]
         # The interpreter's rewriting puts what it calls into a kernel's globals.
