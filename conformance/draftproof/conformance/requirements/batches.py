@@ -44,7 +44,7 @@ from draftproof.conformance.lanes.observe import (
     RUN,
     SAMPLE,
     BatchObservation,
-    JointLaw,
+    Observed,
     joint_laws,
     observe_batch,
 )
@@ -563,7 +563,7 @@ def _measured(
     distance: Rational,
     allowed: Rational,
     terms: Terms,
-    *laws: JointLaw,
+    *laws: Observed,
 ) -> Finding:
     """Return the finding of a distance between laws, each of which is known up to its slack."""
     verdict = verdict_of(distance, allowed, total(law.slack for law in laws))

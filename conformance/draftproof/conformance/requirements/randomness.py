@@ -19,24 +19,20 @@ from draftproof.conformance.lanes._streams import seeded, states
 from draftproof.conformance.lanes.exchange import (
     Asked,
     Outcome,
+    answer,
     as_loaded,
+    did,
     outcomes,
     request,
+    seeded_request,
+    told,
     with_noise,
 )
-from draftproof.conformance.lanes.observe import EXACT, PROBE, RUN, SAMPLE
+from draftproof.conformance.lanes.observe import EXACT, PROBE, RUN, SAMPLE, Observed, observed
 from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements import _ends, _iterations
-from draftproof.conformance.requirements._programs import (
-    Observed,
-    answer,
-    did,
-    observed,
-    seeded_request,
-    told,
-)
 from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Finding, verdict_of
 from draftproof.conformance.requirements.sampled import finding, sample_pairs
 from draftproof.conformance.requirements.task import Task, Terms
