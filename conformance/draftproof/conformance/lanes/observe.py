@@ -230,16 +230,8 @@ def observed(
         def verify(asked: Adapter, subjects: Sequence[int]) -> Sequence[Any]:
             return read(program(asked, len(subjects)), len(subjects))
 
-        other = twin_of(adapter)
-        (probed,) = probed_laws(
-            partial(verify, adapter),
-            1,
-            batched=declared.batch,
-            vocabulary=vocabulary,
-            at_once=declared.at_once,
-            twin=None if other is None else partial(verify, other),
-        )
-        return Observed(probed.law, probed.runs, probed.resolution)
+        (probed,) = _probed(adapter, verify, 1, declared, vocabulary)
+        return probed
     found = exact_law(lambda: program(adapter, 1), most_runs=most_runs)
     return Observed(found.law.map(lambda raw: read(raw, 1)[0]), found.runs, found.slack)
 
@@ -262,7 +254,7 @@ def joint_laws(
     # What an adapter makes of each draft of an instance is judged together.
     alike = Counter(id(rows[0][0]) for rows in requests)
     points = [points_held_back(alike[id(rows[0][0])]) for rows in requests]
-    return _probed(adapter, requests, declared, ask, points, most_runs=_MOST_RUNS)
+    return _probed_requests(adapter, requests, declared, ask, points, most_runs=_MOST_RUNS)
 
 
 def laws_left(
@@ -283,7 +275,7 @@ def laws_left(
             return outcomes_left(ask(asked, rows), rows)
 
         points = [points_held_back(1)] * len(requests)
-        return _probed(adapter, requests, declared, read, points)
+        return _probed_requests(adapter, requests, declared, read, points)
     laws = _computed(adapter, requests, declared, columns_left, _MOST_RUNS_OF_PROGRAMS)
     for rows, law in zip(requests, laws, strict=True):
         hold_exact(law, partial(ask, adapter, rows))
@@ -403,11 +395,15 @@ def knowing(known: Known) -> Iterator[None]:
         _KNOWN.reset(token)
 
 
-def _probed(
+_Ask = Callable[[Adapter, Sequence[Any]], Sequence[Any]]
+"""Returns what an adapter makes of each of the rows that it is asked for together."""
+
+
+def _probed_requests(
     adapter: Adapter,
     requests: Sequence[Sequence[Any]],
     declared: Declaration,
-    ask: Callable[[Adapter, Sequence[Any]], Sequence[Any]],
+    ask: _Ask,
     points: Sequence[int],
     **limits: int,
 ) -> list[Observed]:
@@ -416,9 +412,11 @@ def _probed(
     found: dict[int, Observed] = {}
     for form in dict.fromkeys(forms):
         own = [index for index, other in enumerate(forms) if other == form]
-        held_back = [points[index] for index in own]
-        alike = [requests[index] for index in own]
-        laws = _probed_alike(adapter, alike, declared, ask, held_back=held_back, **limits)
+        alike, held_back = zip(*((requests[index], points[index]) for index in own), strict=True)
+        verify, vocabulary = partial(_by_request, ask, alike), alike[0][0][0].vocabulary
+        laws = _probed(
+            adapter, verify, len(own), declared, vocabulary, held_back=held_back, **limits
+        )
         found.update(zip(own, laws, strict=True))
     return [found[index] for index in range(len(requests))]
 
@@ -430,24 +428,30 @@ def _form(rows: Sequence[Asked | Going]) -> Hashable:
     return len(rows), max(instance.length for instance, *_ in rows), tuple(forms)
 
 
-def _probed_alike(
+def _by_request(
+    ask: _Ask, requests: Sequence[Sequence[Any]], adapter: Adapter, subjects: Sequence[int]
+) -> list[tuple[Any, ...]]:
+    """Return what an adapter makes of the rows of some of the requests, in one call."""
+    asked = [requests[subject] for subject in subjects]
+    flat = iter(ask(adapter, [row for rows in asked for row in rows]))
+    return [tuple(islice(flat, len(rows))) for rows in asked]
+
+
+def _probed(
     adapter: Adapter,
-    requests: Sequence[Sequence[Any]],
+    verify: Callable[[Adapter, Sequence[int]], Sequence[Any]],
+    subjects: int,
     declared: Declaration,
-    ask: Callable[[Adapter, Sequence[Any]], Sequence[Any]],
+    vocabulary: int,
     **limits: Any,
 ) -> list[Observed]:
-    def verify(asked: Adapter, subjects: Sequence[int]) -> list[tuple[Any, ...]]:
-        each = [requests[subject] for subject in subjects]
-        flat = iter(ask(asked, [row for rows in each for row in rows]))
-        return [tuple(islice(flat, len(rows))) for rows in each]
-
+    """Return the laws of what `verify` makes of each subject with an adapter, or its twin."""
     other = twin_of(adapter)
     found = probed_laws(
         partial(verify, adapter),
-        len(requests),
+        subjects,
         batched=declared.batch,
-        vocabulary=requests[0][0][0].vocabulary,
+        vocabulary=vocabulary,
         at_once=declared.at_once,
         twin=None if other is None else partial(verify, other),
         **limits,
