@@ -5,10 +5,11 @@ Everything that runs an adapter goes through `verified`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import torch
@@ -28,6 +29,12 @@ from draftproof.reference.rational import Rational, exactly, rational, total
 Asked = tuple[Instance, Drafts]
 """One row of a request: an instance, and the paths that were drafted from it."""
 
+State = tuple[tuple[str, str, tuple[int, ...], tuple[float, ...]], ...]
+"""What is left of one row: of every tensor its name, its dtype, its shape and its values."""
+
+Going = tuple[Instance, Drafts, State | None]
+"""A row of a request, and what the iteration before has left of it."""
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -37,6 +44,9 @@ class Failure:
 
 
 Outcome = Emission | Failure
+
+Left = tuple[Outcome, State | None]
+"""What is emitted for a row, and what is left of it."""
 
 
 def verified(adapter: Adapter, rows: Sequence[Asked], declared: Declaration) -> tuple[Outcome, ...]:
@@ -50,6 +60,14 @@ def verified(adapter: Adapter, rows: Sequence[Asked], declared: Declaration) -> 
         return outcomes(columns(adapter.verify(asked), len(rows)), rows)
     except BaseException as error:
         return outcomes(raised(error), rows)
+
+
+def answer(adapter: Adapter, asked: Request) -> Any:
+    """Return the columns of the adapter's result, or the words of its error."""
+    try:
+        return columns(adapter.verify(asked), len(asked.draft_tokens))
+    except BaseException as error:
+        return raised(error)
 
 
 def raised(error: BaseException, *, placed: bool = True) -> str:
@@ -67,7 +85,7 @@ def raised(error: BaseException, *, placed: bool = True) -> str:
     return words
 
 
-def request(rows: Sequence[Asked], declared: Declaration, *, shift: float = 0.0) -> Request:
+def request(rows: Sequence[Asked | Going], declared: Declaration, *, shift: float = 0.0) -> Request:
     """Return the request that asks for the rows, which have one V, one K and one branching.
 
     Rows of fewer tokens than the longest are padded, as a ragged adapter is told. `shift` is added
@@ -80,7 +98,7 @@ def request(rows: Sequence[Asked], declared: Declaration, *, shift: float = 0.0)
     place_of = torch.tensor([places[id(row)] for row in rows])
 
     once = list(distinct.values())
-    longest = max(instance.length for instance, _ in once)
+    longest = max(instance.length for instance, *_ in once)
     branching = _branching(once)
 
     def gathered(values: list[Any], dtype: torch.dtype) -> Tensor:
@@ -90,12 +108,14 @@ def request(rows: Sequence[Asked], declared: Declaration, *, shift: float = 0.0)
         nothing = [float("nan")] * model.vocabulary
         return [rows + [nothing] * (all_rows - own) for rows in _along(model, drafts, own)]
 
-    draft_probs = gathered([padded(i.draft, paths, i.length, longest) for i, paths in once], dtype)
-    target_probs = gathered(
-        [padded(i.target, paths, i.length + 1, longest + 1) for i, paths in once], dtype
+    draft_probs = gathered(
+        [padded(i.draft, paths, i.length, longest) for i, paths, *_ in once], dtype
     )
-    tokens = [[[*path, *[-1] * (longest - len(path))] for path in paths] for _, paths in once]
-    lengths = [instance.length for instance, _ in once]
+    target_probs = gathered(
+        [padded(i.target, paths, i.length + 1, longest + 1) for i, paths, *_ in once], dtype
+    )
+    tokens = [[[*path, *[-1] * (longest - len(path))] for path in paths] for _, paths, *_ in once]
+    lengths = [instance.length for instance, *_ in once]
     return Request(
         draft_tokens=gathered(tokens, torch.int64),
         draft_probs=draft_probs,
@@ -105,18 +125,39 @@ def request(rows: Sequence[Asked], declared: Declaration, *, shift: float = 0.0)
         draft_logits=draft_probs.log() + shift if declared.logits else None,
         target_logits=target_probs.log() + shift if declared.logits else None,
         branching=branching if declared.trees else None,
+        state=_gathered([state for _, _, *states in rows for state in states], declared),
     )
 
 
-def _branching(rows: Sequence[Asked]) -> tuple[int, ...] | None:
+def seeded_request(
+    rows: Sequence[Asked], declared: Declaration, generator: torch.Generator
+) -> Request:
+    """Return the request for the rows that draws, and whose noise was drawn, from a generator."""
+    return with_noise(replace(request(rows, declared), generator=generator), declared)
+
+
+def _branching(rows: Sequence[Asked | Going]) -> tuple[int, ...] | None:
     """Return how the drafts of all rows branch, None where they part at the root alone."""
-    first, *others = dict.fromkeys(instance.branching for instance, _ in rows)
+    first, *others = dict.fromkeys(instance.branching for instance, *_ in rows)
     if others:
         raise WrongShape(
             f"the rows of a request must branch alike: one has {list(first)} tokens after "
             f"contexts of each depth, another {list(others[0])}"
         )
     return first or None
+
+
+def _gathered(states: Sequence[State | None], declared: Declaration) -> dict[str, Tensor] | None:
+    """Return the states of the rows of a request as its tensors, None where a row has none."""
+    if not states or None in states:
+        return None
+    tensors: dict[str, list[Tensor]] = {}
+    for state in states:
+        for name, dtype, shape, values in state or ():
+            kind = getattr(torch, dtype.removeprefix("torch."))
+            one = torch.tensor(values, dtype=kind, device=declared.device).reshape(shape)
+            tensors.setdefault(name, []).append(one)
+    return {name: torch.stack(each) for name, each in tensors.items()}
 
 
 @lru_cache(maxsize=4096)
@@ -166,6 +207,28 @@ def columns(result: Any, rows: int) -> tuple[Tensor, Tensor, Tensor]:
 _FIELDS = ("accepted_length", "path", "next_token")
 
 
+def columns_left(result: Any, rows: int) -> tuple[Any, Any]:
+    """Return the columns of a result, and the tensors of its state. Raises `TypeError`."""
+    return columns(result, rows), _state_of(result, rows)
+
+
+def _state_of(result: Any, rows: int) -> Any:
+    """Return the tensors of a result's state, one after the other. Raises `TypeError`."""
+    state = getattr(result, "state", None)
+    if state is None:
+        return None
+    if not isinstance(state, Mapping):
+        raise TypeError(f"Result.state must map names to tensors, got {type(state).__name__}")
+    for name, each in state.items():
+        if not isinstance(each, Tensor) or each.shape[:1] != (rows,):
+            shape = list(each.shape) if isinstance(each, Tensor) else type(each).__name__
+            raise TypeError(f"Result.state[{name!r}] must be a tensor [{rows}, ...], got {shape}")
+    return tuple(
+        (name, str(each.dtype), tuple(each.shape[1:]), each.reshape(rows, prod(each.shape[1:])))
+        for name, each in state.items()
+    )
+
+
 def as_loaded(adapter: Adapter) -> Adapter:
     """Return a copy of the adapter as it was loaded, so that what a call leaves in it stays there.
 
@@ -177,16 +240,33 @@ def as_loaded(adapter: Adapter) -> Adapter:
         return copy(adapter)
 
 
-def outcomes(raw: Any, rows: Sequence[Asked]) -> tuple[Outcome, ...]:
+def outcomes(raw: Any, rows: Sequence[Asked | Going]) -> tuple[Outcome, ...]:
     """Return the outcome of each row, from columns of numbers or the words of an error."""
     if isinstance(raw, str):
         return tuple(Failure(raw) for _ in rows)
     plain = (column.tolist() if isinstance(column, Tensor) else column for column in raw)
     known: dict[tuple[Any, ...], Outcome] = {}
     return tuple(
-        known[said] if said in known else known.setdefault(said, _outcome(*said[:3], *row))
+        known[said] if said in known else known.setdefault(said, _outcome(*said[:3], *row[:2]))
         for said, row in (((*said, id(row)), row) for *said, row in zip(*plain, rows, strict=True))
     )
+
+
+def outcomes_left(raw: Any, rows: Sequence[Going]) -> tuple[Left, ...]:
+    """Return what was emitted for each row, and what was left of it."""
+    emitted, left = (raw, None) if isinstance(raw, str) else raw
+    return tuple(zip(outcomes(emitted, rows), _apart(left, len(rows)), strict=True))
+
+
+def _apart(tensors: Any, rows: int) -> Iterator[State | None]:
+    """Yield the state of each row."""
+    if tensors is None:
+        yield from [None] * rows
+        return
+    values = [v.tolist() if isinstance(v, Tensor) else v for *_, v in tensors]
+    for row in range(rows):
+        forms = zip(tensors, values, strict=True)
+        yield tuple((name, dtype, shape, tuple(v[row])) for (name, dtype, shape, _), v in forms)
 
 
 def _outcome(accepted: Any, path: Any, token: Any, instance: Instance, drafts: Drafts) -> Outcome:
@@ -200,6 +280,19 @@ def _outcome(accepted: Any, path: Any, token: Any, instance: Instance, drafts: D
     # Paths that share what was accepted are one and the same.
     first = next(i for i, each in enumerate(drafts) if each[: len(kept)] == kept)
     return Emission(first, kept, int(token))
+
+
+def told(drafts: Drafts, outcome: Outcome) -> str:
+    """Return what was drafted and what came of it, in words."""
+    paths = " and ".join(str(list(path)) for path in drafts)
+    return f"drafted {paths}, it {did(outcome)}"
+
+
+def did(outcome: Outcome) -> str:
+    """Return what a verifier did, in words that follow 'it'."""
+    if isinstance(outcome, Failure):
+        return outcome.what
+    return f"accepts {list(outcome.accepted)}, next token {outcome.next_token}"
 
 
 @lru_cache(maxsize=256)

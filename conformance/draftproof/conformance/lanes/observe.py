@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -12,26 +12,30 @@ from itertools import islice
 from typing import Any
 
 from draftproof.conformance.cases import Case
-from draftproof.conformance.lanes.exact import ExactLaw, TooManyRuns, exact_laws, hold_exact
+from draftproof.conformance.lanes.exact import (
+    ExactLaw,
+    TooManyRuns,
+    exact_law,
+    exact_laws,
+    hold_exact,
+)
 from draftproof.conformance.lanes.exchange import (
     Asked,
+    Going,
     Outcome,
     as_given,
     as_loaded,
     columns,
+    columns_left,
     outcomes,
+    outcomes_left,
     raised,
     request,
     verified,
     with_noise,
 )
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.lanes.probe import (
-    ProbedLaw,
-    hold_probed,
-    points_held_back,
-    probed_laws,
-)
+from draftproof.conformance.lanes.probe import hold_probed, points_held_back, probed_laws
 from draftproof.conformance.lanes.unwatched import watched_generator
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, Request, declaration
 from draftproof.conformance.protocol.loading import twin_of
@@ -92,15 +96,15 @@ class BatchObservation:
 
 
 @dataclass(frozen=True)
-class JointLaw:
-    """The joint law of the outcomes of one request, known up to `slack` in total variation."""
+class Observed:
+    """A law, the runs that it took, and how far the true law may lie from it."""
 
-    law: Law[tuple[Outcome, ...]]
+    law: Law[Any]
     runs: int
     slack: Rational
 
-    def of_row(self, row: int) -> Law[Outcome]:
-        """Return the law of one row's outcome."""
+    def of_row(self, row: int) -> Law[Any]:
+        """Return the law of what comes of one row of a request."""
         return self.law.map(lambda rows: rows[row])
 
 
@@ -162,7 +166,7 @@ def hold_observed(adapter: Adapter, case: Case, seen: Observation) -> None:
 
 
 def _observation(
-    case: Case, drafts: Law[Drafts], laws: Sequence[JointLaw], declared: Declaration, lane: str
+    case: Case, drafts: Law[Drafts], laws: Sequence[Observed], declared: Declaration, lane: str
 ) -> Observation:
     instance = as_given(case.instance, declared)
     return Observation(
@@ -201,29 +205,95 @@ def observe_batch(
 # Eager draws at every position of three rows take some 30,000 runs; this is a minute or two.
 _MOST_RUNS = 50_000
 
+# Two calls of an eager verifier take some 1,000 runs; this is a minute.
+_MOST_RUNS_OF_PROGRAMS = 20_000
+
+
+def observed(
+    adapter: Adapter,
+    program: Callable[[Adapter, int], Any],
+    read: Callable[[Any, int], Sequence[Any]],
+    declared: Declaration,
+    *,
+    vocabulary: int,
+    lane: str,
+    most_runs: int = _MOST_RUNS_OF_PROGRAMS,
+) -> Observed:
+    """Return the law of what `read` makes of the program's result, on the exact or probe lane.
+
+    `program(adapter, n)` does the same with an adapter n times over, in the rows of one batch, and
+    `read(result, n)` tells what came of each. An adapter that takes no batches is asked for one
+    only. Raises as `observe` does.
+    """
+    if lane == PROBE:
+
+        def verify(asked: Adapter, subjects: Sequence[int]) -> Sequence[Any]:
+            return read(program(asked, len(subjects)), len(subjects))
+
+        (probed,) = _probed(adapter, verify, 1, declared, vocabulary)
+        return probed
+    found = exact_law(lambda: program(adapter, 1), most_runs=most_runs)
+    return Observed(found.law.map(lambda raw: read(raw, 1)[0]), found.runs, found.slack)
+
 
 def joint_laws(
     adapter: Adapter, requests: Sequence[Sequence[Asked]], declared: Declaration, *, lane: str
-) -> list[JointLaw]:
+) -> list[Observed]:
     """Return the joint law of the outcomes of each request, on the exact or the probe lane.
 
     Every run meets the adapter as it was loaded. Raises as `observe` does.
     """
     if lane not in COMPUTING:
         raise ValueError(f"a law is observed on the lane {EXACT!r} or {PROBE!r}, got {lane!r}")
+    if lane == EXACT:
+        return _exact(adapter, requests, declared)
+
+    def ask(asked: Adapter, rows: Sequence[Asked]) -> Sequence[Any]:
+        return verified(as_loaded(asked), rows, declared)
+
+    # What an adapter makes of each draft of an instance is judged together.
+    alike = Counter(id(rows[0][0]) for rows in requests)
+    points = [points_held_back(alike[id(rows[0][0])]) for rows in requests]
+    return _probed_requests(adapter, requests, declared, ask, points, most_runs=_MOST_RUNS)
+
+
+def laws_left(
+    adapter: Adapter, requests: Sequence[Sequence[Going]], declared: Declaration, *, lane: str
+) -> list[Observed]:
+    """Return, for each request, the joint law of the `Left` of its rows.
+
+    What is left is taken as numbers, so that whatever else an adapter remembers is of no use to it.
+    Rows of one request have states that one call has left. Raises as `observe` does.
+    """
+
+    def ask(asked: Adapter, rows: Sequence[Going]) -> Any:
+        return _answered(asked, declared, columns_left, request(rows, declared))
+
     if lane == PROBE:
-        return _probed(adapter, requests, declared)
-    return _exact(adapter, requests, declared)
+
+        def read(asked: Adapter, rows: Sequence[Going]) -> Sequence[Any]:
+            return outcomes_left(ask(asked, rows), rows)
+
+        points = [points_held_back(1)] * len(requests)
+        return _probed_requests(adapter, requests, declared, read, points)
+    laws = _computed(adapter, requests, declared, columns_left, _MOST_RUNS_OF_PROGRAMS)
+    for rows, law in zip(requests, laws, strict=True):
+        hold_exact(law, partial(ask, adapter, rows))
+    return [
+        Observed(law.law.map(partial(outcomes_left, rows=rows)), law.runs, law.slack)
+        for rows, law in zip(requests, laws, strict=True)
+    ]
 
 
 def _exact(
     adapter: Adapter, requests: Sequence[Sequence[Asked]], declared: Declaration
-) -> list[JointLaw]:
+) -> list[Observed]:
     """Return the joint laws of requests, which are held against real runs, known or not."""
     known = _KNOWN.get() or Known(adapter)
     found = [known.get(adapter, rows, declared) for rows in requests]
     new = [number for number, law in enumerate(found) if law is None]
-    computed = _computed(adapter, [requests[number] for number in new], declared)
+    asked = [requests[number] for number in new]
+    computed = _computed(adapter, asked, declared, columns, _MOST_RUNS) if new else []
     for number, law in zip(new, computed, strict=True):
         found[number] = law
         known.keep(adapter, requests[number], declared, law)
@@ -234,40 +304,40 @@ def _exact(
     ]
 
 
+_Taken = Callable[[Any, int], Any]
+"""Takes what is observed of the result of a request out of it: `columns`, or `columns_left`."""
+
+
 def _computed(
-    adapter: Adapter, requests: Sequence[Sequence[Asked]], declared: Declaration
+    adapter: Adapter,
+    requests: Sequence[Sequence[Asked | Going]],
+    declared: Declaration,
+    taken: _Taken,
+    most_runs: int,
 ) -> list[ExactLaw[Any]]:
-    """Return the laws of the columns that requests come to, those of one shape in few walks."""
-    if not requests:
-        return []
+    """Return the laws of what is taken of the results, of requests of one shape in few walks."""
     # All draw from one generator, each as if it were alone.
     generator = watched_generator(declared.device)
-    asked = [
-        (replace(request(rows, declared), generator=generator), len(rows)) for rows in requests
-    ]
-
-    def of_given(given: tuple[Request, int]) -> Any:
-        return _answered(adapter, *given, declared)
-
-    return exact_laws(of_given, asked, most_runs=_MOST_RUNS)
+    asked = [replace(request(rows, declared), generator=generator) for rows in requests]
+    return exact_laws(partial(_answered, adapter, declared, taken), asked, most_runs=most_runs)
 
 
-def _answered(adapter: Adapter, given: Request, rows: int, declared: Declaration) -> Any:
-    """Return the columns of what an adapter answers, or the words of an error."""
-    given = with_noise(given, declared)
+def _answered(adapter: Adapter, declared: Declaration, taken: _Taken, asked: Request) -> Any:
+    """Return what is taken of an adapter's result, or the words of an error."""
+    asked = with_noise(asked, declared)
     try:
-        return columns(as_loaded(adapter).verify(given), rows)
+        return taken(as_loaded(adapter).verify(asked), len(asked.draft_tokens))
     except BaseException as error:
         return raised(error)
 
 
 def _held(
     adapter: Adapter, rows: Sequence[Asked], declared: Declaration, law: ExactLaw[Any]
-) -> JointLaw:
+) -> Observed:
     """Return the joint law of one request, held against real runs."""
 
     def asked(rows: Sequence[Asked]) -> Any:
-        return _answered(adapter, request(rows, declared), len(rows), declared)
+        return _answered(adapter, declared, columns, request(rows, declared))
 
     def many(count: int) -> dict[Any, int]:
         """Count the columns of each row of a call, as a call of that row alone has them."""
@@ -279,7 +349,7 @@ def _held(
 
     is_one = declared.batch and len(rows) == 1
     hold_exact(law, lambda: asked(rows), many=many if is_one else None, at_once=declared.at_once)
-    return JointLaw(law.law.map(lambda outcome: outcomes(outcome, rows)), law.runs, law.slack)
+    return Observed(law.law.map(lambda outcome: outcomes(outcome, rows)), law.runs, law.slack)
 
 
 class Known:
@@ -325,39 +395,65 @@ def knowing(known: Known) -> Iterator[None]:
         _KNOWN.reset(token)
 
 
+_Ask = Callable[[Adapter, Sequence[Any]], Sequence[Any]]
+"""Returns what an adapter makes of each of the rows that it is asked for together."""
+
+
+def _probed_requests(
+    adapter: Adapter,
+    requests: Sequence[Sequence[Any]],
+    declared: Declaration,
+    ask: _Ask,
+    points: Sequence[int],
+    **limits: int,
+) -> list[Observed]:
+    """Probe requests of one form together: they share calls, and the lane tests that they can."""
+    forms = [_form(rows) for rows in requests]
+    found: dict[int, Observed] = {}
+    for form in dict.fromkeys(forms):
+        own = [index for index, other in enumerate(forms) if other == form]
+        alike, held_back = zip(*((requests[index], points[index]) for index in own), strict=True)
+        verify, vocabulary = partial(_by_request, ask, alike), alike[0][0][0].vocabulary
+        laws = _probed(
+            adapter, verify, len(own), declared, vocabulary, held_back=held_back, **limits
+        )
+        found.update(zip(own, laws, strict=True))
+    return [found[index] for index in range(len(requests))]
+
+
+def _form(rows: Sequence[Asked | Going]) -> Hashable:
+    """Return what requests have in common that share calls: of states, all but the values."""
+    states = [state for _, _, *states in rows for state in states]
+    forms = (None if state is None else tuple(each[:-1] for each in state) for state in states)
+    return len(rows), max(instance.length for instance, *_ in rows), tuple(forms)
+
+
+def _by_request(
+    ask: _Ask, requests: Sequence[Sequence[Any]], adapter: Adapter, subjects: Sequence[int]
+) -> list[tuple[Any, ...]]:
+    """Return what an adapter makes of the rows of some of the requests, in one call."""
+    asked = [requests[subject] for subject in subjects]
+    flat = iter(ask(adapter, [row for rows in asked for row in rows]))
+    return [tuple(islice(flat, len(rows))) for rows in asked]
+
+
 def _probed(
-    adapter: Adapter, requests: Sequence[Sequence[Asked]], declared: Declaration
-) -> list[JointLaw]:
-    """Probe requests of one shape together: they share calls, and the lane tests that they can."""
-    shapes = [(len(rows), max(i.length for i, _ in rows)) for rows in requests]
-    found: dict[int, ProbedLaw[tuple[Outcome, ...]]] = {}
-    for shape in dict.fromkeys(shapes):
-        own = [index for index, other in enumerate(shapes) if other == shape]
-        alike = [requests[index] for index in own]
-        found.update(zip(own, _probed_alike(adapter, alike, declared), strict=True))
-    laws = [found[index] for index in range(len(requests))]
-    return [JointLaw(each.law, each.runs, each.resolution) for each in laws]
-
-
-def _probed_alike(
-    adapter: Adapter, requests: Sequence[Sequence[Asked]], declared: Declaration
-) -> tuple[ProbedLaw[tuple[Outcome, ...]], ...]:
-    def verify(asked: Adapter, subjects: Sequence[int]) -> list[tuple[Outcome, ...]]:
-        rows = [row for subject in subjects for row in requests[subject]]
-        flat = iter(verified(as_loaded(asked), rows, declared))
-        return [tuple(islice(flat, len(requests[subject]))) for subject in subjects]
-
-    vocabulary = requests[0][0][0].vocabulary
+    adapter: Adapter,
+    verify: Callable[[Adapter, Sequence[int]], Sequence[Any]],
+    subjects: int,
+    declared: Declaration,
+    vocabulary: int,
+    **limits: Any,
+) -> list[Observed]:
+    """Return the laws of what `verify` makes of each subject with an adapter, or its twin."""
     other = twin_of(adapter)
-    # What an adapter makes of each draft of an instance is judged together.
-    alike = Counter(id(rows[0][0]) for rows in requests)
-    return probed_laws(
+    found = probed_laws(
         partial(verify, adapter),
-        len(requests),
+        subjects,
         batched=declared.batch,
         vocabulary=vocabulary,
-        most_runs=_MOST_RUNS,
-        held_back=[points_held_back(alike[id(rows[0][0])]) for rows in requests],
         at_once=declared.at_once,
         twin=None if other is None else partial(verify, other),
+        **limits,
     )
+    return [Observed(each.law, each.runs, each.resolution) for each in found]

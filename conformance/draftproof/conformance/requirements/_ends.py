@@ -13,16 +13,18 @@ from draftproof.conformance.lanes.exchange import (
     Asked,
     Failure,
     Outcome,
+    answer,
     as_given,
     as_loaded,
     outcomes,
+    seeded_request,
+    told,
 )
 from draftproof.conformance.lanes.observe import BLINDNESS, EXACT, PROBE, joint_laws
 from draftproof.conformance.lanes.probe._edges import Ends, Put, attainable, exactly_one, runs_at
 from draftproof.conformance.lanes.probe._tape import RowsMixed
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
 from draftproof.conformance.protocol.tolerance import allowed_distance
-from draftproof.conformance.requirements._programs import answer, seeded_request, told
 from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Finding
 from draftproof.conformance.requirements.laws import fits
 from draftproof.conformance.requirements.task import Task, Terms

@@ -20,6 +20,7 @@ from draftproof.conformance.lanes._streams import seeded
 from draftproof.conformance.lanes.exchange import (
     Failure,
     Outcome,
+    answer,
     as_given,
     as_loaded,
     outcomes,
@@ -27,7 +28,14 @@ from draftproof.conformance.lanes.exchange import (
     request,
     with_noise,
 )
-from draftproof.conformance.lanes.observe import EXACT, PROBE, SAMPLE, as_observed
+from draftproof.conformance.lanes.observe import (
+    EXACT,
+    PROBE,
+    SAMPLE,
+    Observed,
+    as_observed,
+    observed,
+)
 from draftproof.conformance.lanes.unwatched import fresh_generator
 from draftproof.conformance.protocol.adapter import (
     Adapter,
@@ -37,7 +45,6 @@ from draftproof.conformance.protocol.adapter import (
     declaration,
 )
 from draftproof.conformance.protocol.tolerance import allowed_distance
-from draftproof.conformance.requirements._programs import Observed, answer, observed
 from draftproof.conformance.requirements.drafting import DraftSetting, draft_request
 from draftproof.conformance.requirements.finding import (
     FAIL,

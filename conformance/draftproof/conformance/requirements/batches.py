@@ -44,7 +44,7 @@ from draftproof.conformance.lanes.observe import (
     RUN,
     SAMPLE,
     BatchObservation,
-    JointLaw,
+    Observed,
     joint_laws,
     observe_batch,
 )
@@ -135,24 +135,22 @@ def batch_invariant(seen: BatchObservation) -> Rational:
 def judge_case(batch: BatchCase, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.invariant` on a batch."""
     if terms.lane == SAMPLE:
-        return [_sampled_neighbours(batch.id, adapter, terms)]
+        (rows,) = (each.instance for each in cases("quick") if each.id == _NEIGHBOURS)
+        return [judge_pairs("batch.invariant", batch.id, rows, adapter, terms)]
     return [judge_batch(observe_batch(adapter, batch.id, batch.rows, lane=terms.lane))]
 
 
-def _sampled_neighbours(case: str, adapter: Adapter, terms: Terms) -> Finding:
-    """Return what pairs of neighbouring rows come to, with drafts and noise as they are drawn."""
-    (instance,) = (each.instance for each in cases("quick") if each.id == _NEIGHBOURS)
+def judge_pairs(
+    requirement: str, case: str, instance: Instance, adapter: Adapter, terms: Terms
+) -> Finding:
+    """Return the finding of a requirement that pairs be independent, as `sample_pairs` has it."""
+    fresh, seed, budget = as_loaded(adapter), terms.seed_of(case), Budget(terms.false_alarm)
     try:
-        tested = sample_pairs(
-            as_loaded(adapter),
-            instance,
-            seed=terms.seed_of(case),
-            budget=Budget(terms.false_alarm),
-        )["batch.invariant"]
+        tested = sample_pairs(fresh, instance, seed=seed, budget=budget)[requirement]
     except Unsupported as reason:
-        return Finding("batch.invariant", case, SKIPPED, detail=str(reason), applies=False)
+        return Finding(requirement, case, SKIPPED, detail=str(reason), applies=False)
     allowed = 2 * allowed_distance(declaration(adapter), instance.vocabulary, instance.length)
-    return finding("batch.invariant", case, tested, allowed=allowed, false_alarm=terms.false_alarm)
+    return finding(requirement, case, tested, allowed=allowed, false_alarm=terms.false_alarm)
 
 
 def judge_batch(seen: BatchObservation, requirement: str = "batch.invariant") -> Finding:
@@ -563,7 +561,7 @@ def _measured(
     distance: Rational,
     allowed: Rational,
     terms: Terms,
-    *laws: JointLaw,
+    *laws: Observed,
 ) -> Finding:
     """Return the finding of a distance between laws, each of which is known up to its slack."""
     verdict = verdict_of(distance, allowed, total(law.slack for law in laws))

@@ -21,11 +21,10 @@ from draftproof.conformance.lanes.exchange import (
     as_loaded,
     raised,
 )
-from draftproof.conformance.lanes.observe import EXACT, PROBE
+from draftproof.conformance.lanes.observe import EXACT, PROBE, observed
 from draftproof.conformance.lanes.unwatched import fresh_generator
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, DraftRequest, declaration
 from draftproof.conformance.protocol.tolerance import of_processed_row, unit_of
-from draftproof.conformance.requirements._programs import observed
 from draftproof.conformance.requirements.finding import FAIL, Finding, verdict_of
 from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import Drafts, sibling_law

@@ -24,6 +24,7 @@ from draftproof.conformance.lanes.exchange import (
     as_given,
     as_loaded,
     request,
+    told,
     with_noise,
 )
 from draftproof.conformance.lanes.observe import BLINDNESS, EXACT, PROBE, RUN, joint_laws
@@ -36,7 +37,6 @@ from draftproof.conformance.protocol.adapter import (
 )
 from draftproof.conformance.protocol.raising import caught, told_of
 from draftproof.conformance.protocol.tolerance import allowed_distance
-from draftproof.conformance.requirements._programs import told
 from draftproof.conformance.requirements.finding import FAIL, PASS, Finding, verdict_of
 from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import Drafts, draft_law

@@ -19,29 +19,23 @@ from draftproof.conformance.lanes._streams import seeded, states
 from draftproof.conformance.lanes.exchange import (
     Asked,
     Outcome,
+    answer,
     as_loaded,
+    did,
     outcomes,
     request,
+    seeded_request,
+    told,
     with_noise,
 )
-from draftproof.conformance.lanes.observe import EXACT, PROBE, RUN, SAMPLE
-from draftproof.conformance.lanes.statistics import Budget
+from draftproof.conformance.lanes.observe import EXACT, PROBE, RUN, SAMPLE, Observed, observed
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements import _ends, _iterations
-from draftproof.conformance.requirements._programs import (
-    Observed,
-    answer,
-    did,
-    observed,
-    seeded_request,
-    told,
-)
-from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Finding, verdict_of
-from draftproof.conformance.requirements.sampled import finding, sample_pairs
+from draftproof.conformance.requirements.batches import judge_pairs
+from draftproof.conformance.requirements.finding import FAIL, PASS, Finding, verdict_of
 from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import draft_law
-from draftproof.reference.errors import Unsupported
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance
 from draftproof.reference.rational import ZERO, total
@@ -168,7 +162,7 @@ def judge_calls(
     """Return the finding of `random.calls` on two consecutive calls of one adapter object."""
     declared, case = declaration(adapter), f"calls.{name}"
     if terms.lane == SAMPLE:
-        return [_sampled_calls(case, rows[0][0], adapter, terms)]
+        return [judge_pairs("random.calls", case, rows[0][0], adapter, terms)]
 
     def called(*asked: Asked) -> Observed:
         """Observe calls one after the other. Every run meets a copy that has no past."""
@@ -207,18 +201,3 @@ def _dependence(rows: tuple[Asked, Asked], seen: Law[Any], independent: Law[Any]
         f"{first}; then, {second}: both with probability {often:.3g}, and {should:.3g} if calls "
         f"are independent"
     )
-
-
-def _sampled_calls(case: str, instance: Instance, adapter: Adapter, terms: Terms) -> Finding:
-    """Return what pairs of consecutive calls come to, with drafts and noise as they are drawn."""
-    try:
-        found = sample_pairs(
-            as_loaded(adapter),
-            instance,
-            seed=terms.seed_of(case),
-            budget=Budget(terms.false_alarm),
-        )["random.calls"]
-    except Unsupported as reason:
-        return Finding("random.calls", case, SKIPPED, detail=str(reason), applies=False)
-    allowed = 2 * allowed_distance(declaration(adapter), instance.vocabulary, instance.length)
-    return finding("random.calls", case, found, allowed=allowed, false_alarm=terms.false_alarm)

@@ -13,16 +13,10 @@ from typing import TypeVar
 
 from draftproof.conformance.cases import Case
 from draftproof.conformance.cases.rows import equal, fixed, instance
-from draftproof.conformance.lanes.exchange import Outcome, as_given
-from draftproof.conformance.lanes.observe import EXACT, PROBE, as_observed
+from draftproof.conformance.lanes.exchange import Outcome, State, as_given, told
+from draftproof.conformance.lanes.observe import EXACT, PROBE, Observed, as_observed, laws_left
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
 from draftproof.conformance.protocol.tolerance import allowed_distance
-from draftproof.conformance.requirements._programs import (
-    Observed,
-    State,
-    observed_left,
-    told,
-)
 from draftproof.conformance.requirements.finding import FAIL, Finding, verdict_of
 from draftproof.conformance.requirements.laws import fits
 from draftproof.conformance.requirements.task import Task, Terms
@@ -144,8 +138,8 @@ def judge_chain(chain: Iterated, adapter: Adapter, terms: Terms) -> list[Finding
     for going in (*chain.going, ()):
         wanted = dict.fromkeys(each for place in places for each in _requests(place, chain))
         fresh = [each for each in wanted if each not in known]
-        rows = [list(zip(zip(i, d, strict=True), s, strict=True)) for i, d, s in fresh]
-        known |= zip(fresh, observed_left(adapter, rows, declared, lane=terms.lane), strict=True)
+        rows = [list(zip(*each, strict=True)) for each in fresh]
+        known |= zip(fresh, laws_left(adapter, rows, declared, lane=terms.lane), strict=True)
         step = _Step(len(steps) + 1, max((known[each].slack for each in wanted), default=ZERO))
         following: dict[_StatePlace, tuple[Rational, str]] = {}
         for place, (weight, story) in places.items():

@@ -16,11 +16,10 @@ import torch
 from draftproof.conformance.cases.case import tiers_up_to
 from draftproof.conformance.lanes._streams import seeded
 from draftproof.conformance.lanes.exchange import Failure, as_loaded, raised
-from draftproof.conformance.lanes.observe import EXACT, PROBE
+from draftproof.conformance.lanes.observe import EXACT, PROBE, Observed, observed
 from draftproof.conformance.lanes.unwatched import fresh_generator
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, TextRequest, declaration
 from draftproof.conformance.protocol.tolerance import allowed_of_text
-from draftproof.conformance.requirements._programs import Observed, observed
 from draftproof.conformance.requirements.drafting import OPTIONS
 from draftproof.conformance.requirements.finding import FAIL, Finding, verdict_of
 from draftproof.conformance.requirements.task import Task, Terms
@@ -132,9 +131,6 @@ def _told(seen: TextObservation) -> str:
 
 # --- what is observed ----------------------------------------------------------------------
 
-# Three tokens of four in drafts of two take some 1,000 runs of a second's fraction each.
-_MOST_RUNS = 20_000
-
 
 def observe_text(adapter: Adapter, setting: TextSetting, *, lane: str = EXACT) -> TextObservation:
     """Observe the laws of a pipeline's text and of its target's own.
@@ -156,7 +152,6 @@ def observe_text(adapter: Adapter, setting: TextSetting, *, lane: str = EXACT) -
             replace(declared, batch=False),
             vocabulary=setting.vocabulary,
             lane=lane,
-            most_runs=_MOST_RUNS,
         )
 
     pipeline, target = seen(assisted=True), seen(assisted=False)
