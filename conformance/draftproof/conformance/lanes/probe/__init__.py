@@ -61,7 +61,7 @@ from draftproof.conformance.lanes import _foreign as foreign
 from draftproof.conformance.lanes._streams import seeded
 from draftproof.conformance.lanes.exact import TooManyRuns, _one_thread, _uncompiled
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.lanes.probe._confirm import confirmed
+from draftproof.conformance.lanes.probe._confirm import Moves, confirmed
 from draftproof.conformance.lanes.probe._interpreted import patched_once
 from draftproof.conformance.lanes.probe._launches import interpreted
 from draftproof.conformance.lanes.probe._race import Search
@@ -69,7 +69,9 @@ from draftproof.conformance.lanes.probe._search import (
     QUICK,
     THOROUGH,
     Node,
+    Sample,
     Searcher,
+    Walls,
     agrees,
     error_of,
     forgetful,
@@ -112,6 +114,9 @@ _HELD_BACK, _HELD_BACK_IN_ALL, _HELD_BACK_AT_LEAST = 512, 8192, 64
 
 # Rows of a batch that is not understood that are run alone, too.
 _COMPARED = 32
+
+# One of so many subjects is searched first, so that the others can share what is found.
+_WAVE = 16
 
 # Times that a box is searched again because a point in it was not foretold.
 _MOST_FINDS = 20
@@ -323,6 +328,10 @@ class _Lane:
         self._program = program
         self._alone = alone
         self._foretold = foretold
+        # Where walls of some subjects are, and where those that were foretold are: others may share
+        # them, and are asked about these first.
+        self._hints: Walls = {}
+        self._moved: Moves = {}
         # In a batch all rows draw alike; alone, each subject may draw as it likes.
         shared = Tape(program.vocabulary, refuse_own=program.is_tested)
         self._tapes = [Tape(program.vocabulary) if alone else shared for _ in program.runs]
@@ -353,8 +362,16 @@ class _Lane:
         if self._foretold is not None and self._foretold[0].form != self.tape.form:
             # The twin draws other noise.
             self._foretold = None
+        waves = [subjects]
+        if len(subjects) > _WAVE and (self._foretold is not None or not self._program.is_tested):
+            waves.insert(0, subjects[::_WAVE])
+        found: dict[int, Node] = {}
         try:
-            return self._answered([self._law(subject) for subject in subjects])
+            for wave in waves:
+                found |= self._answered(
+                    {each: self._law(each) for each in wave if each not in found}
+                )
+            return [found[subject] for subject in subjects]
         except OpaqueRandomness as refusal:
             if not self._alone and self._is_mixed():
                 # Rows that disturb each other look like noise that is not understood.
@@ -373,25 +390,32 @@ class _Lane:
         program = self._program
         sections = 2 if self._alone else program.sections(len(self._tapes))
         care = THOROUGH if program.is_tested else QUICK
-        searcher = Searcher(self._tapes[subject], (subject, 0), sections=sections, care=care)
+        searcher = Searcher(
+            self._tapes[subject], (subject, 0), sections=sections, care=care, hints=self._hints
+        )
         if not program.is_tested:
-            return (yield from searcher.explored(searcher.everything(), []))
+            tree = yield from searcher.explored(searcher.everything(), [])
+            tree, _ = yield from self._held_back(searcher, tree, _HELD_BACK_AT_LEAST)
+            return tree
         # What is not to be understood is noticed before it is searched.
         yield from self._steady(subject, searcher.points(searcher.everything(), _REPEATED))
         tree = None
         if self._foretold is not None:
-            tree = yield from confirmed(searcher, self._foretold[1][subject])
+            tree = yield from confirmed(searcher, self._foretold[1][subject], self._moved)
         if tree is None:
             tree = yield from searcher.explored(searcher.everything(), [])
+        tree, seen = yield from self._held_back(searcher, tree, program.held_back[subject])
+        yield from self._steady(subject, list({outcome: point for point, outcome in seen}.values()))
+        return tree
+
+    def _held_back(self, searcher: Searcher, tree: Node, count: int) -> Search[tuple[Node, Sample]]:
+        """Return boxes that foretell what is seen at so many points and beside walls, and that."""
         for _ in range(_MOST_FINDS):
-            points = searcher.points(searcher.everything(), program.held_back[subject])
-            points += searcher.beside_walls(tree)
-            outcomes = yield points
-            seen = list(zip(points, outcomes, strict=True))
+            points = searcher.points(searcher.everything(), count)
+            points += searcher.beside_walls(tree, 2 * count)
+            seen = list(zip(points, (yield points), strict=True))
             if all(agrees(tree, *each) for each in seen):
-                one_of_each = dict(zip(outcomes, points, strict=True)).values()
-                yield from self._steady(subject, list(one_of_each))
-                return tree
+                return tree, seen
             for each in seen:
                 if not agrees(tree, *each):
                     tree = yield from searcher.corrected(tree, *each)
@@ -415,10 +439,10 @@ class _Lane:
                     raise RowsMixed(f"a row is {one!r} in a batch and {other!r} alone")
                 raise unsteady(one, other)
 
-    def _answered(self, searches: list[Search[Node]]) -> list[Node]:
+    def _answered(self, searches: dict[int, Search[Node]]) -> dict[int, Node]:
         """Return what the searches find, all of which are asked for points at once."""
         found: dict[int, Node] = {}
-        answers: dict[int, list[Any] | None] = dict.fromkeys(range(len(searches)))
+        answers: dict[int, list[Any] | None] = dict.fromkeys(searches)
         while answers:
             asked = []
             for subject, answer in answers.items():
@@ -432,7 +456,7 @@ class _Lane:
             for rows in _portions(asked, 1 if self._alone else _MOST_ROWS):
                 for (subject, _), outcome in zip(rows, self._run(rows), strict=True):
                     answers[subject].append(outcome)  # type: ignore[union-attr]  # made above
-        return [found[subject] for subject in range(len(searches))]
+        return found
 
     def _run(self, rows: Sequence[tuple[int, Point]]) -> Sequence[Any]:
         return self._played(rows)[0]

@@ -3,16 +3,17 @@
 To search a slow program's noise takes many calls, one after another; to confirm what a fast one is
 known to do takes a few. What is believed is what a search would believe: every wall at the number
 before it and the one behind it, in several contexts; and points of each box that no wall parts,
-with single numbers and with all at their ends. A wall that is near is moved, and all walls are
-asked again. A box that differs is searched; where walls do, all of the noise is, as if nothing had
-been foretold.
+with single numbers and with all at their ends. A wall that is near is moved, one that is nowhere
+is left out, and all are asked again. A box that differs is searched, as if nothing had been
+foretold, and so is that of a wall which does not show.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Container, Hashable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy
 from numpy.typing import NDArray
@@ -32,7 +33,10 @@ from draftproof.conformance.lanes.probe._search import (
 )
 
 _CONTEXTS = 8
-"""Contexts in which a wall is asked for; it must show in two, where the boxes say that it does."""
+"""Contexts in which a wall is asked for; it must show in two, where the boxes say that it does.
+
+Walls of many boxes at one number share them, but for two each.
+"""
 
 _LOOKED_IN = 4
 """Contexts in which a wall is looked for that is not where it was foretold; two must agree."""
@@ -50,62 +54,75 @@ _APART = 4
 """Places at which a wall is looked for are farther from where it was foretold by 2 to this."""
 
 
-def confirmed(searcher: Searcher, tree: Node) -> Search[Node | None]:
-    """Return the boxes of a program that were foretold, None where it has others.
+Moves: TypeAlias = dict[tuple[int, int], int]
+"""Where a wall was found that was foretold elsewhere in a column."""
 
-    Walls may be elsewhere than was foretold, but near.
+
+def confirmed(searcher: Searcher, tree: Node, moves: Moves) -> Search[Node | None]:
+    """Return the boxes of a program that were foretold, None where noise races.
+
+    Walls may be elsewhere than was foretold, but near. They are looked for first where others were
+    found, and those that are found are told of, in `moves`.
     """
+    if any(isinstance(node, Race) for node in nodes(tree)):
+        return None
     everything = searcher.everything()
+    tree = _moved(searcher, tree, everything, lambda wall: _likely(wall, moves))
+    unseen: set[Wall] = set()
     for _ in range(_ROUNDS):
-        places = [*_placed(tree, everything)]
-        if any(isinstance(place.node, Race) for place in places):
-            return None
-        walls = [(place.node, place.box) for place in places if isinstance(place.node, Wall)]
-        found = yield from together([_wall(searcher, *each) for each in walls])
-        if found == [wall.at for wall, _ in walls]:
-            return (yield from _searched(searcher, tree))
+        walls = [each for each in _placed(tree, everything) if isinstance(each[0], Wall)]
+        alike = Counter((wall.column, wall.at) for wall, _ in walls)
+        found = yield from together(
+            [_wall(searcher, wall, box, alike[wall.column, wall.at]) for wall, box in walls]
+        )
         at = {wall: place for (wall, _), place in zip(walls, found, strict=True)}
-        moved = _moved(searcher, tree, everything, at)
-        if moved is None:
-            return None
-        tree = moved
-    return None
+        unseen = {wall for wall, place in at.items() if place != wall.at}
+        new = {wall: place for wall, place in at.items() if place not in (wall.at, None)}
+        if not new:
+            break
+        moves |= {(wall.column, wall.at): place for wall, place in new.items()}
+        # What does not show may be hidden by a wall that is elsewhere.
+        tree = _moved(searcher, tree, everything, lambda wall, new=new: new.get(wall, wall.at))
+    return (yield from _searched(searcher, tree, unseen))
 
 
-def _searched(searcher: Searcher, tree: Node) -> Search[Node]:
-    """Return the boxes with those searched that no wall parts and that are not as foretold."""
+def _likely(wall: Wall, moves: Moves) -> int:
+    """Return where others found a wall that was foretold as this one is."""
+    at = wall.at
+    for _ in range(_ROUNDS):
+        at = moves.get((wall.column, at), at)
+    return at
 
-    def seen(leaf: Leaf) -> Search[Node]:
-        found = yield from searcher.as_foretold(leaf)
-        return found or (yield from searcher.explored(leaf.box, []))
 
-    leaves = [node for node in nodes(tree) if isinstance(node, Leaf)]
-    found = yield from together([seen(leaf) for leaf in leaves])
-    for leaf, new in zip(leaves, found, strict=True):
-        tree = regrown(tree, leaf, new)
+def _searched(searcher: Searcher, tree: Node, unseen: set[Wall]) -> Search[Node]:
+    """Return the boxes, those searched whose wall is unseen or which are not as foretold."""
+
+    def seen(node: Node, box: Box) -> Search[Node]:
+        found = (yield from searcher.as_foretold(node)) if isinstance(node, Leaf) else None
+        return found or (yield from searcher.explored(box, []))
+
+    places = [*_placed(tree, searcher.everything(), unseen)]
+    ends = [(node, box) for node, box in places if node in unseen or isinstance(node, Leaf)]
+    found = yield from together([seen(*end) for end in ends])
+    for (node, _), new in zip(ends, found, strict=True):
+        tree = regrown(tree, node, new)
     return tree
 
 
-@dataclass(frozen=True)
-class _NodePlace:
-    """A node, and the box that it is in."""
-
-    node: Node
-    box: Box
-
-
-def _placed(node: Node, box: Box) -> Iterator[_NodePlace]:
-    yield _NodePlace(node, box)
-    if isinstance(node, Wall):
+def _placed(node: Node, box: Box, ends: Container[Node] = ()) -> Iterator[tuple[Node, Box]]:
+    """Yield all nodes and the boxes that they are in, but for what is below some of them."""
+    yield node, box
+    if isinstance(node, Wall) and node not in ends:
         below, above = box.split(node.column, node.at)
-        yield from _placed(node.below, below)
-        yield from _placed(node.above, above)
+        yield from _placed(node.below, below, ends)
+        yield from _placed(node.above, above, ends)
 
 
-def _wall(searcher: Searcher, wall: Wall, box: Box) -> Search[int | None]:
+def _wall(searcher: Searcher, wall: Wall, box: Box, alike: int) -> Search[int | None]:
+    """Return where one of so many walls at one number is, None where it is not near."""
     if not box.low[wall.column] < wall.at < box.high[wall.column]:
         return None
-    contexts = _contexts(searcher, wall, box)
+    contexts = _contexts(searcher, wall, box, max(_CONTEXTS // alike, 2))
     if not contexts:
         return None
     asked = [point for each in contexts for point in (each.before, each.behind)]
@@ -134,8 +151,8 @@ class _Context:
     above: Hashable
 
 
-def _contexts(searcher: Searcher, wall: Wall, box: Box) -> list[_Context]:
-    """Return contexts in which the wall makes a difference, by the boxes on its two sides."""
+def _contexts(searcher: Searcher, wall: Wall, box: Box, most: int) -> list[_Context]:
+    """Return a few contexts in which the wall makes a difference, by the boxes on its two sides."""
     found: list[_Context] = []
     for tried in _TRIED:
         before = numpy.stack(searcher.points(box, tried))
@@ -149,13 +166,16 @@ def _contexts(searcher: Searcher, wall: Wall, box: Box) -> list[_Context]:
         ]
         if len(found) > 1:
             break
-    return found[:_CONTEXTS]
+    return found[:most]
 
 
 def _near(
     searcher: Searcher, wall: Wall, box: Box, context: _Context, numbers: int
 ) -> Search[int | None]:
-    """Return where the wall is near the place at which it was foretold, None if it is not.
+    """Return where the wall is near the place at which it was foretold, None if that is not seen.
+
+    Where there is none, it is behind all numbers, or before them: a draw of the one program is
+    below its last number of the other's by rounding.
 
     What is near depends on how many numbers the draw can give: a wall of a few roundings elsewhere
     is as many numbers further on in double precision as single precision leaves out.
@@ -175,6 +195,8 @@ def _near(
     if not set(seen) <= {context.below, context.above}:
         return None
     turns = [i for i in range(1, len(seen)) if seen[i - 1] != seen[i]]
+    if not turns:
+        return numbers if seen[0] == context.below else 0
     if len(turns) != 1 or seen[0] != context.below:
         return None
     before, behind = (int(place) for place in places[turns[0] - 1 : turns[0] + 1])
@@ -187,18 +209,17 @@ def _near(
     return behind
 
 
-def _moved(searcher: Searcher, node: Node, box: Box, walls: dict[Wall, int | None]) -> Node | None:
-    """Return the boxes with walls where they were found, None where one leaves its box."""
+def _moved(searcher: Searcher, node: Node, box: Box, place: Callable[[Wall], int]) -> Node:
+    """Return the boxes with walls where they were found, without those that are in no box."""
     if isinstance(node, Leaf):
         return replace(node, box=box)
     assert isinstance(node, Wall)
-    at = walls[node]
-    if at is None or not box.low[node.column] < at < box.high[node.column]:
-        return None
+    at = place(node)
+    if not box.low[node.column] < at < box.high[node.column]:
+        is_below = at > box.low[node.column]
+        return _moved(searcher, node.below if is_below else node.above, box, place)
     below, above = (
-        _moved(searcher, part, own, walls)
+        _moved(searcher, part, own, place)
         for part, own in zip((node.below, node.above), box.split(node.column, at), strict=True)
     )
-    if below is None or above is None:
-        return None
     return searcher.wall(box, node.column, at, below, above)

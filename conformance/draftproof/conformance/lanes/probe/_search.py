@@ -66,9 +66,6 @@ _END = 2.0**-16
 # What chooses neither end of a box.
 _AT_RANDOM = 2
 
-# Points beside walls that run through leaves elsewhere: twice as many as test a law.
-_MOST_BESIDE = 1024
-
 # Fresh points on which a race must foretell the outcome before its box is split by it.
 _TRIALS = 12
 
@@ -109,6 +106,9 @@ class Box:
         low[columns], high[columns] = indices, indices + 1
         return Box(low, high)
 
+
+Walls: TypeAlias = dict[int, Counter[int]]
+"""By column, how often each wall was found."""
 
 Sample: TypeAlias = list[tuple[Point, Hashable]]
 """Points with the outcomes there."""
@@ -162,16 +162,26 @@ class _Flip:
 
 
 class Searcher:
-    """Searches the noise of one program, cutting intervals into as many `sections` at a time."""
+    """Searches the noise of one program, cutting intervals into as many `sections` at a time.
+
+    Walls are looked for first where others had them, of which it is told, and tells, in `hints`.
+    """
 
     def __init__(
-        self, tape: Tape, seed: Sequence[int], *, sections: int = 2, care: Care = THOROUGH
+        self,
+        tape: Tape,
+        seed: Sequence[int],
+        *,
+        sections: int = 2,
+        care: Care = THOROUGH,
+        hints: Walls | None = None,
     ) -> None:
         self._tape = tape
         self._care = care
         self.sections = sections
         self._random = numpy.random.default_rng(seed)
-        self._walls: dict[int, Counter[int]] = {}
+        self._walls: Walls = {}
+        self._hints: Walls = {} if hints is None else hints
         self._most_walls = _MOST_WALLS_OF_COLUMN + _MOST_WALLS_OF_TOKEN * tape.vocabulary
         # How the noise of a race was read where it was first understood.
         self._read: dict[RandomTensor, Reading] = {}
@@ -212,10 +222,10 @@ class Searcher:
         is_same = type(first) is type(leaf.outcome) and first == leaf.outcome
         return Leaf(leaf.box, first) if is_same and all(each == first for each in seen) else None
 
-    def beside_walls(self, tree: Node) -> list[Point]:
-        """Return points before and behind every wall of a tree in each leaf that it runs through.
+    def beside_walls(self, tree: Node, most: int) -> list[Point]:
+        """Return points before and behind the walls of a tree in leaves that they run through.
 
-        They are `_MOST_BESIDE` at most.
+        There are `most` of them at most.
         """
         walls: dict[int, set[int]] = {}
         leaves: list[Leaf] = []
@@ -231,9 +241,8 @@ class Searcher:
             for at in sorted(walls.get(column, ()))
             if leaf.box.low[column] < at < leaf.box.high[column]
         ]
-        most = _MOST_BESIDE // 2
-        if len(crossed) > most:
-            crossed = [crossed[i] for i in self._random.permutation(len(crossed))[:most]]
+        if len(crossed) > most // 2:
+            crossed = [crossed[i] for i in self._random.permutation(len(crossed))[: most // 2]]
         return [
             _with(point, column, index)
             for box, column, at in crossed
@@ -418,8 +427,9 @@ class Searcher:
                 flip = yield from self._elsewhere(box, flips[0], kept)
             if flip is None:
                 break
-            hints = [*found, *(wall for wall, _ in known.most_common(6) if wall not in found)]
-            wall = yield from self._bisected(flip, hints)
+            likely = [*found, *(wall for wall, _ in known.most_common(6))]
+            likely += [wall for wall, _ in self._hints.get(column, Counter()).most_common(6)]
+            wall = yield from self._bisected(flip, dict.fromkeys(likely))
             found[wall] += 1
             if found[wall] > 1:
                 return wall
@@ -464,6 +474,7 @@ class Searcher:
     def _split(self, box: Box, column: int, wall: int, sample: Sample) -> Search[Node]:
         box = box.known(self._tape)
         self._walls[column][wall] += 1
+        self._hints.setdefault(column, Counter())[wall] += 1
         if len(self._walls[column]) > self._most_walls:
             raise self._opaque(column)
         parts = box.split(column, wall)
@@ -623,15 +634,15 @@ def agrees(node: Node, point: Point, outcome: Hashable) -> bool:
     return found.leaf.outcome == outcome or not found.is_clear
 
 
-def regrown(node: Node, leaf: Leaf, new: Node) -> Node:
-    """Return the tree with a leaf replaced."""
-    if node is leaf:
+def regrown(node: Node, old: Node, new: Node) -> Node:
+    """Return the tree with a node replaced."""
+    if node is old:
         return new
     if isinstance(node, Wall):
-        below, above = (regrown(part, leaf, new) for part in (node.below, node.above))
+        below, above = (regrown(part, old, new) for part in (node.below, node.above))
         return replace(node, below=below, above=above)
     if isinstance(node, Race):
-        return replace(node, parts={w: regrown(p, leaf, new) for w, p in node.parts.items()})
+        return replace(node, parts={w: regrown(p, old, new) for w, p in node.parts.items()})
     return node
 
 
