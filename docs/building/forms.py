@@ -8,8 +8,11 @@ import inspect
 from collections.abc import Callable
 from pathlib import Path
 
+from formulas.laws import LAWS
+from formulas.suite import SUITE
+
 from building import certificates, examples
-from building.formulas import FORMULAS
+from building.latex import latex
 from building.markdown import fenced, table
 from draftproof.reference.verifiers import ALGORITHMS
 
@@ -44,11 +47,15 @@ def _lines(lines: list[str], node: ast.FunctionDef | ast.ClassDef) -> str:
     return "\n".join(lines[start - 1 : node.end_lineno])
 
 
+FORMULAS = {**LAWS, **SUITE}
+"""The formulas of the chapters by name."""
+
+
 def formula(name: str) -> str:
     """Return a displayed formula, which is checked against the reference. Raises `LookupError`."""
     if name not in FORMULAS:
         raise LookupError(f"no formula {name!r}; known: {', '.join(sorted(FORMULAS))}")
-    return f"$$\n{FORMULAS[name].latex}\n$$"
+    return f"$$\n{latex(FORMULAS[name])}\n$$"
 
 
 def overview(name: str) -> str:

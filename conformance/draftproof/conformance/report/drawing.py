@@ -120,7 +120,7 @@ _PAINTED = {
     "line": ("axes.edgecolor", "xtick.color", "ytick.color"),
 }
 
-_PLAIN = {
+_PLAIN: Mapping[str, str | float | bool] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "draftproof",
     "text.parse_math": False,

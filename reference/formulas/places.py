@@ -12,7 +12,8 @@ from functools import cache
 from itertools import chain, combinations, product
 from typing import Any
 
-from building.equations import Define, Names, Places, Text, to
+from formulas.formula import Define, Names, Places, Text, to
+
 from draftproof.reference.chance import Chance, enumerate_law
 from draftproof.reference.claims.instances import example, row, seeded
 from draftproof.reference.drafting import SCHEMES, Drafts, draft_law, sibling_law
