@@ -134,6 +134,11 @@ def fenced(code: str, language: str, *, options: str = "") -> str:
     return f"{fence}{head}\n{code.rstrip()}\n{fence}"
 
 
+def flat(text: str) -> str:
+    """Return text on one line."""
+    return " ".join(text.split())
+
+
 def cell(text: str) -> str:
     """Return text as the cell of a table."""
     return text.replace("\n", " ").replace("|", "\\|")

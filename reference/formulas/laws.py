@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from formulas import places
 from formulas.formula import Formula
 from formulas.places import ONE_PATH, SEVERAL_PATHS, one_token
@@ -29,24 +31,24 @@ LAWS: dict[str, Formula] = {
     ),
     "scheme.iid": Formula(
         lines=("Q(x) == prod(q(x[k]) for k in to(1, K))",),
-        places=places.drawn_by("iid"),
+        places=partial(places.drawn_by, "iid"),
     ),
     "scheme.without_replacement": Formula(
         lines=(
             "Q(x) == prod(q(x[k]) / (1 - sum(q(x[j]) for j in to(1, k - 1))) for k in to(1, K))",
         ),
-        places=places.drawn_by("without_replacement"),
+        places=partial(places.drawn_by, "without_replacement"),
     ),
     "scheme.hub": Formula(
         lines=("pair(i, a) == q(i)", "pair(a, i) == q(a) * q(i) / (1 - q(a))"),
         notation={"pair": "Q(#1, #2)"},
         aside=r"i \ne a",
-        places=places.drawn_by("hub"),
+        places=partial(places.drawn_by, "hub"),
     ),
     "scheme.greedy": Formula(
         lines=("Q(x) == q(x[K]) / (1 - sum(q(a) for a in A))",),
         aside=r"A = \{x_1, \dots, x_{K-1}\}",
-        places=places.drawn_by("greedy"),
+        places=partial(places.drawn_by, "greedy"),
     ),
     "token.kept": Formula(
         lines=("kept(i) == prod(min(1, p(x[j], x[:j-1]) / q(x[j], x[:j-1])) for j in to(1, i))",),
@@ -60,14 +62,14 @@ LAWS: dict[str, Formula] = {
         ),
         notation=_CORRECTION,
         aside="i < L",
-        places=places.corrections("token"),
+        places=partial(places.corrections, "token"),
     ),
     "token.value": Formula(
         lines=(
             "E == sum(prod(min(p(x[j], x[:j-1]), q(x[j], x[:j-1])) for j in to(1, i))"
             " for i in to(1, L) for x in texts(i))",
         ),
-        places=places.expected("token", ONE_PATH),
+        places=partial(places.expected, "token", ONE_PATH),
     ),
     "block.weight": Formula(
         lines=("w[i] == min(1, w[i - 1] * p(x[i], x[:i-1]) / q(x[i], x[:i-1]))",),
@@ -86,14 +88,14 @@ LAWS: dict[str, Formula] = {
         ),
         notation=_CORRECTION,
         aside="i < L",
-        places=places.corrections("block"),
+        places=partial(places.corrections, "block"),
     ),
     "block.value": Formula(
         lines=(
             "A(z @ y) == min(A(z) * p(y, z), q(z @ y))",
             "E == sum(A(x) for x in prefixes)",
         ),
-        places=places.by_token("block", ONE_PATH),
+        places=partial(places.by_token, "block", ONE_PATH),
     ),
     "greedy_block.pass": Formula(
         lines=("h[i] == (D[i] / max(D[i], D[i] + 1 - r[i]) if i < L else min(1, r[L]))",),
@@ -105,7 +107,7 @@ LAWS: dict[str, Formula] = {
     ),
     "greedy_block.value": Formula(
         lines=("A(x) == min(p(x), q(x))", "E == sum(A(x) for x in prefixes)"),
-        places=places.by_prefix("greedy_block", ONE_PATH),
+        places=partial(places.by_prefix, "greedy_block", ONE_PATH),
     ),
     "greedy_block.modified": Formula(
         lines=(
@@ -161,23 +163,25 @@ LAWS: dict[str, Formula] = {
     "naive_tree.value": Formula(
         lines=("accepted(y) == min(p(y), q(y)) + pos(p(y) - q(y)) * (1 - (1 - q(y))**(K - 1))",),
         notation=_ACCEPTED,
-        places=places.tokens_of("naive_tree", one_token("iid", 2, 3)),
+        places=partial(places.tokens_of, "naive_tree", one_token("iid", 2, 3)),
     ),
     "target_first.value": Formula(
         lines=("E == sum(p(x) * (1 - (1 - q(x))**K) for x in prefixes)",),
-        places=places.expected("target_first", SEVERAL_PATHS),
+        places=partial(places.expected, "target_first", SEVERAL_PATHS),
     ),
     "spechub.value": Formula(
         lines=("accepted(y) == (p(a) if y == a else min(p(y), q(y) / (1 - q(a))))",),
         notation=_ACCEPTED,
-        places=places.tokens_of("spechub", one_token("hub", 2), places.hub),
+        places=partial(places.tokens_of, "spechub", one_token("hub", 2), more=places.hub),
     ),
     "greedy_draft.value": Formula(
         lines=(
             "accepted(y) == (p(y) if y in A else min(p(y), q(y) / (1 - sum(q(a) for a in A))))",
         ),
         notation=_ACCEPTED,
-        places=places.tokens_of("greedy_draft", one_token("greedy", 2, 3), places.top),
+        places=partial(
+            places.tokens_of, "greedy_draft", one_token("greedy", 2, 3), more=places.top
+        ),
     ),
     "optimal_transport.value": Formula(
         lines=(
@@ -218,7 +222,7 @@ LAWS: dict[str, Formula] = {
     ),
     "spectr_gbv.value": Formula(
         lines=("A(x) == p(x) * (1 - (1 - min(q(x) / p(x), 1))**K)",),
-        places=places.by_prefix("spectr_gbv", SEVERAL_PATHS[:4]),
+        places=partial(places.by_prefix, "spectr_gbv", SEVERAL_PATHS[:4]),
     ),
     "mixed_multipath_block.row": Formula(
         lines=(
@@ -262,7 +266,7 @@ LAWS: dict[str, Formula] = {
             "A(x) <= Q1(x)",
         ),
         checks=("A(z @ y) == min(A(z) * p(y, z), Q1(z @ y))",),
-        places=places.budgets(stateless),
+        places=partial(places.budgets, stateless),
     ),
     "optimum.stateful": Formula(
         lines=(
@@ -271,7 +275,7 @@ LAWS: dict[str, Formula] = {
             "A(x) <= Q1(x)",
         ),
         checks=("A(x) == min(p(x), Q1(x))",),
-        places=places.budgets(stateful),
+        places=partial(places.budgets, stateful),
     ),
     "optimum.stateless.prices": Formula(
         lines=(
@@ -281,7 +285,7 @@ LAWS: dict[str, Formula] = {
         ),
         checks=("(s(x) + t(x) - 1 - sum(s(x @ y) * p(y, x) for y in V)) * A(x) == 0",),
         notation=_PRICED,
-        places=places.prices(stateless),
+        places=partial(places.prices, stateless),
     ),
     "optimum.stateful.prices": Formula(
         lines=(
@@ -291,7 +295,7 @@ LAWS: dict[str, Formula] = {
         ),
         checks=("(s(x) + t(x) - 1) * A(x) == 0",),
         notation=_PRICED,
-        places=places.prices(stateful),
+        places=partial(places.prices, stateful),
     ),
     "optimum.order": Formula(
         lines=("highest(i) == below(i) - below(i - 1)",),
