@@ -6,20 +6,19 @@ as wide as a page of text, and its letters keep the size of that text.
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import inf
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
+
+from draftproof.conformance.report import drawing
+from draftproof.conformance.report.drawing import UNIT, insert
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-_SVG = "http://www.w3.org/2000/svg"
 
 _COLORS = {
     "ink": ("#1b1d1f", "#e4e6e8"),
@@ -36,12 +35,9 @@ _COLORS = {
 
 _PAPER = "#ffffff", "#15181b"
 
-# Colours that nothing else has: each stands for a variable of the drawing's style.
-_INKS = {name: f"#0102{n:02x}" for n, name in enumerate(_COLORS)}
+_INKS = drawing.inks(*_COLORS)
 
 _WIDTH = 700
-_UNIT = 72
-"""Units of a drawing to matplotlib's inch."""
 
 _LETTER = 15
 """The height of a line of letters."""
@@ -337,35 +333,30 @@ def _lines(rows: Iterable[Mapping[str, Any]], key: str) -> dict[str, list[_Point
 
 
 def _line(axes: Axes, name: str, points: Sequence[_Point]) -> None:
+    xs, ys = ([point[n] for point in points] for n in range(2))
+    axes.plot(xs, ys, linewidth=1.5, markersize=3.5, **_stroke(name))
+
+
+def _stroke(name: str) -> dict[str, Any]:
+    """Return how matplotlib draws a verifier's line."""
     look = _look(name)
-    axes.plot(
-        [x for x, _, _ in points],
-        [y for _, y, _ in points],
-        color=_INKS[look.color],
-        linestyle=(0, (4, 2)) if look.dashed else "-",
-        linewidth=1.5,
-        marker=look.marker,
-        markersize=3.5,
-    )
+    dashes = (0, (4, 2)) if look.dashed else "-"
+    return {"color": _INKS[look.color], "linestyle": dashes, "marker": look.marker}
 
 
 def _label(axes: Axes, lines: Mapping[str, Sequence[_Point]]) -> None:
     """Write every line's name beside its end, none over another."""
-    height = axes.get_window_extent().height / axes.figure.dpi * _UNIT
+    height = axes.get_window_extent().height / axes.figure.dpi * UNIT
     ends = {name: points[-1][:2] for name, points in lines.items()}
     places = {
         name: float(axes.transAxes.inverted().transform(axes.transData.transform(end))[1])
         for name, end in ends.items()
     }
-    gap, lowest = _LETTER / height, -inf
-    room = 1 - gap * (len(places) - 1)
-    for n, name in enumerate(sorted(places, key=places.__getitem__)):
-        # As near to the line's end as those below and those still to come leave room.
-        lowest = max(lowest + gap, min(places[name], room + gap * n))
+    for name, place in drawing.apart(places, gap=_LETTER / height, high=1).items():
         axes.annotate(
             _words(name),
             ends[name],
-            (1.06, lowest),
+            (1.06, place),
             textcoords="axes fraction",
             color=_INKS[_look(name).color],
             va="center",
@@ -385,17 +376,7 @@ def _label(axes: Axes, lines: Mapping[str, Sequence[_Point]]) -> None:
 def _legend(figure: Figure, names: Sequence[str]) -> None:
     from matplotlib.lines import Line2D
 
-    handles = [
-        Line2D(
-            [],
-            [],
-            color=_INKS[_look(name).color],
-            marker=_look(name).marker,
-            linestyle=(0, (4, 2)) if _look(name).dashed else "-",
-            label=_words(name),
-        )
-        for name in names
-    ]
+    handles = [Line2D([], [], label=_words(name), **_stroke(name)) for name in names]
     figure.legend(handles=handles, loc="lower center", ncols=min(len(names), 4), frameon=False)
 
 
@@ -437,72 +418,31 @@ def _drawn(
     top: float = 40,
     apart: float = 0.15,
 ) -> str:
-    """Return a drawing with its title above it; edges are in units."""
-    from matplotlib import style
-    from matplotlib.figure import Figure
+    """Return a drawing with its title, paper and colours of its own; edges are in units."""
 
-    plain = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "draftproof",
-        "text.parse_math": False,
-        "font.size": 12,
-        "axes.labelsize": 12,
-        "xtick.labelsize": 11,
-        "ytick.labelsize": 11,
-        "legend.fontsize": 11,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.edgecolor": _INKS["line"],
-        "axes.labelcolor": _INKS["muted"],
-        "axes.facecolor": "none",
-        "text.color": _INKS["ink"],
-        "xtick.color": _INKS["line"],
-        "ytick.color": _INKS["line"],
-        "xtick.labelcolor": _INKS["muted"],
-        "ytick.labelcolor": _INKS["muted"],
-        "figure.facecolor": "none",
-        "savefig.facecolor": "none",
-    }
-    drawing = io.StringIO()
-    # A style of the user's own stays out of it.
-    with style.context(["default", plain], after_reset=True):
-        figure = Figure(figsize=(_WIDTH / _UNIT, height / _UNIT), dpi=_UNIT)
-        figure.subplots_adjust(
-            left=left / _WIDTH,
-            right=1 - right / _WIDTH,
-            bottom=bottom / height,
-            top=1 - top / height,
-            hspace=apart,
-            wspace=0.12,
-        )
+    def titled(figure: Figure) -> None:
         figure.text(10 / _WIDTH, 1 - 12 / height, title, va="top", fontsize=14, fontweight="bold")
         draw(figure)
-        figure.savefig(drawing, format="svg", metadata={"Date": None})
-    return _alone(drawing.getvalue(), title, told, height)
 
-
-def _alone(text: str, title: str, told: str, height: float) -> str:
-    """Return the SVG with paper and colours of its own, and words to be read aloud."""
-    ElementTree.register_namespace("", _SVG)
-    ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
-    root = ElementTree.fromstring(text)  # noqa: S314  # matplotlib has just written it
-    for child in list(root):
-        if child.tag == f"{{{_SVG}}}metadata":
-            root.remove(child)
-    root.attrib |= {"width": str(_WIDTH), "height": f"{height:g}", "role": "img"}
-    paper = {"width": "100%", "height": "100%", "style": "fill: var(--paper)"}
-    for tag, content, attributes in (
-        ("rect", "", paper),
-        ("style", _style(), {}),
-        ("desc", told, {}),
-        ("title", title, {}),
-    ):
-        element = ElementTree.Element(f"{{{_SVG}}}{tag}", attributes)
-        element.text = content
-        root.insert(0, element)
+    root = drawing.drawn(
+        titled,
+        inks=_INKS,
+        width=_WIDTH,
+        height=height,
+        letters=12,
+        left=left / _WIDTH,
+        right=1 - right / _WIDTH,
+        bottom=bottom / height,
+        top=1 - top / height,
+        hspace=apart,
+        wspace=0.12,
+    )
+    root.attrib |= {"width": str(_WIDTH), "height": f"{height:g}"}
+    insert(root, "rect", "", width="100%", height="100%", style="fill: var(--paper)")
+    insert(root, "style", _style())
+    insert(root, "desc", told)
+    insert(root, "title", title)
     whole = ElementTree.tostring(root, encoding="unicode")
-    for name, ink in _INKS.items():
-        whole = whole.replace(ink, f"var(--{name})")
     return re.sub(r"font: ([\d. a-z]*px)[^;\"]*", r"font: \1 system-ui, sans-serif", whole) + "\n"
 
 

@@ -60,7 +60,7 @@ def gather(into: Path) -> None:
             _place(into, place).write_bytes(content)
     pages = written()
     for module in _GENERATING:
-        pages += generated(module.pages())
+        pages += generated(getattr(module, "pages", dict)())
     pages = [requirements.evidenced(filled(page, FORMS)) for page in pages]
     finished, files = resolved(pages)
     for page in finished:

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, Self
 
 from building import power
-from building.markdown import table
+from building.markdown import flat, table
 from building.pages import HOUSE
 from building.pictures import Axis, Flow, Line, Panel, both, panels, shown, transport
 from draftproof.reference.chance import Chance, enumerate_runs
@@ -21,8 +21,6 @@ from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.process import after
 from draftproof.reference.rational import total
 from draftproof.reference.verifiers import ALGORITHMS, verification_law
-
-_PLACE = "explanation/algorithms"
 
 _MEASURED = HOUSE / "adapters/benchmarks/results/decoding.json"
 
@@ -78,21 +76,14 @@ def example_of(name: str) -> Example:
     return EXAMPLES[name]
 
 
-def pages() -> Mapping[str, str]:
-    """Return no page: those of the algorithms are written."""
-    return {}
-
-
 def files() -> Mapping[str, bytes]:
     """Return the pictures of the pages of the explanation."""
-    pictures = {f"{_PLACE}/{name}-plan": _picture(name) for name in EXAMPLES}
-    pictures |= {f"{_PLACE}/speed": _speed(), f"{_PLACE}/efficiency": _efficiency()}
-    drawn = {
-        place: content
-        for stem, picture in pictures.items()
-        for place, content in both(stem, picture).items()
-    }
-    return {**drawn, **power.files()}
+    pictures = {f"{name}-plan": _picture(name) for name in EXAMPLES}
+    pictures |= {"speed": _speed(), "efficiency": _efficiency()}
+    drawn = dict(power.files())
+    for name, picture in pictures.items():
+        drawn |= both(f"explanation/algorithms/{name}", picture)
+    return drawn
 
 
 # --- where the mass goes --------------------------------------------------------------------------
@@ -335,7 +326,7 @@ def claims(*names: str) -> str:
     parts = []
     for verdict, told in _VERDICTS.items():
         own = [
-            f"- [`{name}`](#claim.{name}): {' '.join(CLAIMS[name].statement.split())}"
+            f"- [`{name}`](#claim.{name}): {flat(CLAIMS[name].statement)}"
             for name in names
             if CLAIMS[name].verdict == verdict
         ]
@@ -358,9 +349,9 @@ def fastest() -> str:
     rows = []
     for sigma in found["sizes"]["sigma"]:
         own = [row for row in found["rows"] if row["sigma"] == sigma]
-        best = max(own, key=lambda row: row["tokens_per_second"])
-        token = max(
-            (row for row in own if row["name"] == "token"), key=lambda row: row["tokens_per_second"]
+        best, token = (
+            max(some, key=lambda row: row["tokens_per_second"])
+            for some in (own, [row for row in own if row["name"] == "token"])
         )
         rows.append(
             [
@@ -384,19 +375,22 @@ def fastest() -> str:
 
 def decoding(which: str) -> str:
     """Return the picture of what was measured: "speed" or "efficiency"."""
-    if which not in ("speed", "efficiency"):
-        raise LookupError(f"no picture {which!r}; known: speed, efficiency")
-    return shown(which, {"speed": _SPEED, "efficiency": _EFFICIENCY}[which])
+    if which not in _MEASURES:
+        raise LookupError(f"no picture {which!r}; known: {', '.join(_MEASURES)}")
+    return shown(which, _MEASURES[which])
 
 
-_SPEED = (
-    "Tokens per second of each verifier at its best number of drafts and length, as a multiple of "
-    "those of token verification at its best, against the noise of the draft"
-)
-_EFFICIENCY = (
-    "Tokens per iteration of each verifier as a multiple of those of token verification, against "
-    "the noise of the draft, at the largest draft length; a panel for each number of drafts"
-)
+_MEASURES = {
+    "speed": (
+        "Tokens per second of each verifier at its best number of drafts and length, as a multiple "
+        "of those of token verification at its best, against the noise of the draft"
+    ),
+    "efficiency": (
+        "Tokens per iteration of each verifier as a multiple of those of token verification, "
+        "against the noise of the draft, at the largest draft length; a panel for each number of "
+        "drafts"
+    ),
+}
 
 _LOOKS = {
     "token": ("muted", ""),
@@ -425,7 +419,7 @@ def _speed() -> str:
     return _multiples(
         [Panel("Tokens per second, × token verification", lines)],
         title="Tokens per second",
-        told=_SPEED,
+        told=_MEASURES["speed"],
         each=250,
     )
 
@@ -443,7 +437,7 @@ def _efficiency() -> str:
                 own.setdefault(row["name"], {})[row["sigma"]] = row["block_efficiency"]
         head = "Tokens per iteration, × token verification: " if not drawn else ""
         drawn.append(Panel(f"{head}{_counted(drafts, 'draft')}", _by_token(own, token)))
-    return _multiples(drawn, title="Tokens per iteration", told=_EFFICIENCY, each=150)
+    return _multiples(drawn, title="Tokens per iteration", told=_MEASURES["efficiency"], each=150)
 
 
 def _by_token(own: Mapping[str, Mapping[float, float]], token: Mapping[float, float]) -> list[Line]:
@@ -459,9 +453,8 @@ def _by_token(own: Mapping[str, Mapping[float, float]], token: Mapping[float, fl
 
 def _multiples(drawn: list[Panel], *, title: str, told: str, each: float) -> str:
     sigmas = _decoding()["sizes"]["sigma"]
-    high = max(y for panel in drawn for line in panel.lines for _, y in line.points)
-    low = min(y for panel in drawn for line in panel.lines for _, y in line.points)
-    steps = range(int(low / 0.2), int(high / 0.2) + 2)
+    heights = [y for panel in drawn for line in panel.lines for _, y in line.points]
+    steps = range(int(min(heights) / 0.2), int(max(heights) / 0.2) + 2)
     ticks = {round(0.2 * step, 1): f"{0.2 * step:.1f}" for step in steps}
     named = {float(n): f"{sigma:g}" for n, sigma in enumerate(sigmas)}
     return panels(

@@ -84,6 +84,9 @@ Seen = Mapping[str, Any]
 Words = tuple[str, Callable[[int], str]]
 """A question, and from the index of an answer its words."""
 
+_Question = str | Callable[[Seen], str | Words]
+"""A question, or how it follows from what is seen."""
+
 
 def _caller() -> tuple[str, Seen]:
     """Return the function of the reference that asks, and what it and its callers have.
@@ -100,11 +103,12 @@ def _caller() -> tuple[str, Seen]:
     return function, seen
 
 
-def _worded(known: Mapping[str, Callable[[Seen], str | Words]], function: str, seen: Seen) -> Words:
+def _worded(known: Mapping[str, _Question], function: str, seen: Seen) -> Words:
     """Return what a function of the reference asks. Raises `Unworded`."""
     if function not in known:
         raise Unworded(f"no words for {function}; its variables are {', '.join(sorted(seen))}")
-    asked = known[function](seen)
+    question = known[function]
+    asked = question if isinstance(question, str) else question(seen)
     return asked if isinstance(asked, tuple) else (asked, lambda index: f"`{index}`")
 
 
@@ -121,16 +125,6 @@ def _keep(at: Seen) -> str:
 
 
 _NEXT_TOKEN, _CORRECTION = "next token", "correction"
-
-
-def _always(question: str) -> Callable[[Seen], str]:
-    """Return words that do not depend on what is seen."""
-
-    def words(at: Seen) -> str:
-        del at
-        return question
-
-    return words
 
 
 def _mixed(at: Seen) -> str:
@@ -155,35 +149,35 @@ def _transported(at: Seen) -> str | Words:
     return "which", lambda index: f"`{at['tokens'][index]}`"
 
 
-_COINS: Mapping[str, Callable[[Seen], str | Words]] = {
+_COINS: Mapping[str, _Question] = {
     "accept_or_correct": _accept,
     "k_seq.<locals>.rule": _accept,
     "keep.<locals>.<genexpr>": _keep,
     "kept.<locals>.<genexpr>": _keep,
-    "optimal_transport.<locals>.rule": _always("accept a sibling"),
+    "optimal_transport.<locals>.rule": "accept a sibling",
     "recursive_rejection.<locals>.rule": _accept,
     "rule": _accept,
     "traversal.<locals>.kept": lambda at: f"keep {_tokens(at['node'])}",
 }
 """What a coin of each function of the reference decides."""
 
-_DRAWS: Mapping[str, Callable[[Seen], str | Words]] = {
-    "accept_or_correct": _always(_CORRECTION),
-    "block": _always(_NEXT_TOKEN),
-    "canonical.<locals>.rule": _always("select"),
-    "descend": _always(_NEXT_TOKEN),
-    "greedy_block": _always(_NEXT_TOKEN),
-    "k_seq.<locals>.rule": _always(_CORRECTION),
+_DRAWS: Mapping[str, _Question] = {
+    "accept_or_correct": _CORRECTION,
+    "block": _NEXT_TOKEN,
+    "canonical.<locals>.rule": "select",
+    "descend": _NEXT_TOKEN,
+    "greedy_block": _NEXT_TOKEN,
+    "k_seq.<locals>.rule": _CORRECTION,
     "mixed_multipath_block": _mixed,
-    "multipath_block": _always(_NEXT_TOKEN),
+    "multipath_block": _NEXT_TOKEN,
     "optimal_transport.<locals>.rule": _transported,
-    "recursive_greedy_block": _always(_NEXT_TOKEN),
-    "recursive_rejection.<locals>.rule": _always(_CORRECTION),
-    "rule": _always(_CORRECTION),
+    "recursive_greedy_block": _NEXT_TOKEN,
+    "recursive_rejection.<locals>.rule": _CORRECTION,
+    "rule": _CORRECTION,
     "scored_multipath_block": _scored,
     "spectr_gbv": _stopping,
-    "target_first.<locals>.rule": _always("the target draws"),
-    "traversal.<locals>.kept": _always(_NEXT_TOKEN),
+    "target_first.<locals>.rule": "the target draws",
+    "traversal.<locals>.kept": _NEXT_TOKEN,
 }
 """What is drawn by each function of the reference."""
 

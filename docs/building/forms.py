@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import inspect
 from collections.abc import Callable
-from pathlib import Path
+
+from formulas.laws import LAWS
+from formulas.suite import SUITE
 
 from building import certificates, examples
-from building.formulas import FORMULAS
+from building.latex import latex
 from building.markdown import fenced, table
 from draftproof.reference.verifiers import ALGORITHMS
 
@@ -26,29 +27,28 @@ def definition(name: str) -> str:
         imported = importlib.import_module(f"draftproof.reference.{module}")
     except ModuleNotFoundError:
         raise LookupError(f"the reference has no module {module!r}") from None
-    text = Path(inspect.getfile(imported)).read_text(encoding="utf-8")
     defined = [
-        node
-        for node in ast.parse(text).body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef) and only in ("", node.name)
+        inspect.getsource(each).rstrip()
+        for name, each in vars(imported).items()
+        if getattr(each, "__qualname__", "") == name
+        and each.__module__ == imported.__name__
+        and only in ("", name)
     ]
     if not defined:
         raise LookupError(f"{module} defines no {only!r}")
-    lines = text.splitlines()
-    source = "\n\n\n".join(_lines(lines, node) for node in defined)
+    source = "\n\n\n".join(defined)
     return fenced(source, "python", options=f'title="draftproof.reference.{module}"')
 
 
-def _lines(lines: list[str], node: ast.FunctionDef | ast.ClassDef) -> str:
-    start = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-    return "\n".join(lines[start - 1 : node.end_lineno])
+FORMULAS = {**LAWS, **SUITE}
+"""The formulas of the chapters by name."""
 
 
 def formula(name: str) -> str:
     """Return a displayed formula, which is checked against the reference. Raises `LookupError`."""
     if name not in FORMULAS:
         raise LookupError(f"no formula {name!r}; known: {', '.join(sorted(FORMULAS))}")
-    return f"$$\n{FORMULAS[name].latex}\n$$"
+    return f"$$\n{latex(FORMULAS[name])}\n$$"
 
 
 def overview(name: str) -> str:

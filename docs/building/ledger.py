@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from textwrap import indent
 
-from building.markdown import fenced, table
+from building.markdown import fenced, flat, table
 from draftproof.reference.claims import CLAIMS, Claim, Verdict, claim_to_json
 
 _MEANING = {
@@ -43,11 +43,11 @@ def _of(verdict: Verdict) -> list[Claim]:
 def _claim(claim: Claim) -> str:
     parts = [
         f"### {claim.id} {{ #claim.{claim.id} }}",
-        f"> {_flat(claim.statement)}",
-        f"*Source:* {claim.source} · *Shape:* {claim.shape} · *Examined:* {_flat(claim.scope)}",
+        f"> {flat(claim.statement)}",
+        f"*Source:* {claim.source} · *Shape:* {claim.shape} · *Examined:* {flat(claim.scope)}",
     ]
     if claim.proof:
-        parts.append(_flat(claim.proof))
+        parts.append(flat(claim.proof))
     if claim.recorded.figures:
         rows = [[name, f"`{figure}`"] for name, figure in claim.recorded.figures.items()]
         parts.append(table(["figure", "value"], rows))
@@ -56,7 +56,3 @@ def _claim(claim: Claim) -> str:
         shown = json.dumps(counterexample, ensure_ascii=False)
         parts.append('??? example "The counterexample"\n\n' + indent(fenced(shown, "json"), "    "))
     return "\n\n".join(parts)
-
-
-def _flat(text: str) -> str:
-    return " ".join(text.split())

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from draftproof.conformance.report import markdown
+
 _FENCE = re.compile(r"^ *(`{3,}|~{3,})", re.M)
 _LINK = re.compile(
     r"(?P<code>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))|"
@@ -128,10 +130,12 @@ def computed(text: str, forms: dict[str, Callable[..., str]]) -> str:
 
 def fenced(code: str, language: str, *, options: str = "") -> str:
     """Return code as a block, in a fence that is longer than any in it."""
-    longest = max((len(ticks) for ticks in re.findall(r"`{3,}", code)), default=2)
-    fence = "`" * max(3, longest + 1)
-    head = f"{language} {options}".strip()
-    return f"{fence}{head}\n{code.rstrip()}\n{fence}"
+    return markdown.fenced(code.rstrip(), f"{language} {options}".strip())
+
+
+def flat(text: str) -> str:
+    """Return text on one line."""
+    return " ".join(text.split())
 
 
 def cell(text: str) -> str:
@@ -159,4 +163,4 @@ def table(head: list[str], rows: list[list[str]], *, align: str = "") -> str:
             )
     rule = ["--:" if side == "r" else "---" for side in align.ljust(len(head), "l")]
     lines = [[cell(each) for each in head], rule, *([cell(each) for each in row] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return "\n".join(map(markdown.row_of, lines))

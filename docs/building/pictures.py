@@ -12,6 +12,7 @@ from html import escape
 from itertools import accumulate
 from math import ceil, floor
 
+from draftproof.conformance.report.drawing import apart, raised
 from draftproof.reference.rational import Rational, total
 
 INKS = {
@@ -239,8 +240,7 @@ def powers(low: float, high: float, *, step: int = 1, name: str = "") -> Axis:
 def power_of_ten(exponent: int) -> str:
     """Return 10**exponent as it is written."""
     small = {0: "1", 1: "10", 2: "100", 3: "1000"}
-    raised = str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return small.get(exponent, f"10{raised}")
+    return small.get(exponent, raised(exponent))
 
 
 @dataclass(frozen=True)
@@ -318,22 +318,10 @@ def _panel(
         yield _text(at, height, words, anchor=anchor, ink="muted", size=9.5)
     ends = {line.name: place(*line.points[-1])[1] for line in panel.lines if line.name}
     inks = {line.name: line.ink for line in panel.lines}
-    for name, height in _apart(ends, top, bottom).items():
+    for name, height in apart(ends, gap=_LETTER, low=top, high=bottom).items():
         bent = f"M{_n(right + 2)} {_n(ends[name])}L{_n(right + 10)} {_n(height)}"
         yield f'<path d="{bent}" stroke="@line" stroke-width="0.8" fill="none"/>'
         yield _text(right + 13, height + 3.5, name, ink=inks[name], size=10)
-
-
-def _apart(heights: Mapping[str, float], top: float, bottom: float) -> dict[str, float]:
-    """Return heights moved as little as must be for names not to touch, in their order."""
-    names = sorted(heights, key=lambda name: heights[name])
-    places: dict[str, float] = {}
-    low = min(top, bottom - _LETTER * (len(names) - 1)) - _LETTER
-    for index, name in enumerate(names):
-        room = max(bottom, top + _LETTER * (len(names) - 1)) - _LETTER * (len(names) - 1 - index)
-        low = max(low + _LETTER, min(heights[name], room))
-        places[name] = low
-    return places
 
 
 def _line(points: Sequence[tuple[float, float]], line: Line) -> str:

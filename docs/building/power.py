@@ -10,7 +10,7 @@ a seed, except for the sequential test, whose power the suite computes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from math import log10
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import chi2, ncx2
 
+from building.links import OURS, met_in
 from building.markdown import table
 from building.pages import HOUSE
 from building.pictures import Axis, Line, Panel, both, panels, power_of_ten, powers, shown
@@ -174,11 +175,8 @@ def power_of_positions(emitted: Law[Any], instance: Instance, count: int) -> flo
 
 def power_of_text(emitted: Law[Any], instance: Instance, count: int) -> float:
     """Return how often chi-square rejects the whole texts."""
-    text, right = texts(emitted, instance)
-    cells = sorted({*text, *right})
-    drawn = _drawn([text[path] for path in cells], count)
-    expected = numpy.array([float(right[path]) for path in cells])
-    return float(_rejects(drawn, expected, FALSE_ALARM).mean())
+    law, seen = _weights(emitted, instance)
+    return float(_rejects(_drawn(seen, count), law, FALSE_ALARM).mean())
 
 
 def power_of_sequential(emitted: Law[Any], instance: Instance, count: int) -> float:
@@ -247,7 +245,7 @@ def _weights(emitted: Law[Any], instance: Instance) -> tuple[Floats, Floats]:
     return expected, numpy.array([float(text[path]) for path in cells])
 
 
-def _drawn(weights: Sequence[Rational], count: int) -> NDArray[numpy.int64]:
+def _drawn(weights: Iterable[float | Rational], count: int) -> NDArray[numpy.int64]:
     """Return counts [repetitions, cells]: the same ones for the same law, whoever it is of."""
     law = numpy.array([float(weight) for weight in weights])
     generator = numpy.random.default_rng([SEED, count])
@@ -430,7 +428,9 @@ def sources() -> str:
     rows = [
         [
             _name(fault),
-            "<br>".join(_source(source) for source in fault["source"]),
+            "<br>".join(
+                "ourselves" if source == OURS else met_in(source) for source in fault["source"]
+            ),
             f"[](#{fault['breaks']})",
         ]
         for fault in _record()["verifiers"]
@@ -482,13 +482,6 @@ def _rounded(count: float) -> str:
 
 def _name(fault: Mapping[str, Any]) -> str:
     return str(fault["id"]).replace("-", " ")
-
-
-def _source(source: str) -> str:
-    if not source.startswith("https://github.com/"):
-        return "ourselves" if source == "draftproof" else source
-    owner, name, _, number = source.removeprefix("https://github.com/").split("/")[:4]
-    return f"[{owner}/{name}#{number}]({source})"
 
 
 def _told(distance: float) -> str:

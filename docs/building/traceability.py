@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from building.links import source_link
+from building.links import OURS, met_in, source_link
 from building.markdown import table
 from building.markers import marked_tests, require_known
 from building.pages import HOUSE
@@ -37,9 +37,6 @@ KILL_MATRIX = "conformance/draftproof/conformance/report/kill_matrix.json"
 ENGINES = "adapters/matrix/matrix.json"
 JUDGING = "conformance/tests/"
 """Where the tests are that show the suite to judge rightly; others show that ours is right."""
-
-OURS = "draftproof"
-"""The source of a mutant that was thought of, and not met."""
 
 PROVED, TESTED, IMPLIED, EXTERNAL, NOT_APPLICABLE = (
     "proved",
@@ -433,7 +430,7 @@ def _tests(tests: Iterable[str]) -> list[str]:
 
 
 def _mutant(kill: Kill) -> str:
-    sources = ", ".join(_source(each) for each in kill.mutant.source if each != OURS)
+    sources = ", ".join(met_in(each) for each in kill.mutant.source if each != OURS)
     met = f"Met in {sources}" if sources else "Our own thought"
     return f"`{kill.mutant.id}`: {in_line(kill.mutant.what)} {met}"
 
@@ -456,16 +453,6 @@ def _failures(engines: Iterable[Engine]) -> list[str]:
 
 def _report(name: str) -> str:
     return f" [Report]({source_link(f'adapters/matrix/reports/{name}.md')})." if name else ""
-
-
-def _source(source: str) -> str:
-    """Return where a fault was met, as a link where it has an address."""
-    thread = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+)/(?:issues|pull)/(\d+)", source)
-    if thread:
-        return f"[{thread[1]}#{thread[2]}]({source})"
-    if paper := re.fullmatch(r"arXiv (\d{4}\.\d{5})", source):
-        return f"[{source}](https://arxiv.org/abs/{paper[1]})"
-    return in_line(source)
 
 
 def _link(file: str) -> str:

@@ -88,7 +88,7 @@ def matrix(
         print_json(document, "matrix")
     else:
         out = terminal.console()
-        out.print(shown.table(said, ruled=out.is_terminal))
+        out.print(shown.table(out, said))
     asked = [each for each in before if not names or each["name"] in found]
     changed = judging.changes(asked, document["rows"])
     for change in changed:

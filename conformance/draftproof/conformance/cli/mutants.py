@@ -8,10 +8,8 @@ from secrets import randbits
 from typing import Any
 
 import click
-from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from draftproof.conformance.cli.documents import as_json, echo, print_json
 from draftproof.reference.extras import installation
@@ -131,6 +129,8 @@ _NARROW = 120
 
 def _print(out: Console, document: Mapping[str, Any], *, in_full: bool) -> None:
     """Print a table of mutants and one of controls; `in_full`, each in words instead."""
+    from draftproof.conformance.report.terminal import ruled
+
     shown = document["exhibits"]
     if in_full:
         for exhibit in shown:
@@ -140,7 +140,7 @@ def _print(out: Console, document: Mapping[str, Any], *, in_full: bool) -> None:
             ("mutant", ("mutant", "breaks", "killed by")),
             ("control", ("control", "must fail", "fails")),
         ):
-            table = _table(out, *columns, *(("source",) if out.width >= _NARROW else ()))
+            table = ruled(out, *columns, *(("source",) if out.width >= _NARROW else ()))
             for exhibit in (each for each in shown if each["kind"] == kind):
                 cells = [_name(exhibit), ", ".join(exhibit["must_fail"]) or "nothing"]
                 cells.append("\n".join(_killed(exhibit)))
@@ -199,10 +199,3 @@ def _cell(cell: Mapping[str, Any]) -> str:
         return f"{cell['requirement']} on {where}{measured}"
     style = "bold red" if cell["verdict"] == _SURVIVED else "yellow"
     return f"[{style}]{cell['requirement']} {cell['verdict']}[/] on {where}"
-
-
-def _table(out: Console, *columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from draftproof.conformance.report import words
 from draftproof.conformance.report.reproduction import compared
+from draftproof.conformance.report.terminal import ruled
 
 
 def print_explanation(out: Console, document: Mapping[str, Any]) -> None:
@@ -49,7 +49,7 @@ def print_explanation(out: Console, document: Mapping[str, Any]) -> None:
 
 def _rows(out: Console, instance: Mapping[str, Any]) -> Table:
     """Return the rows of both models, by context."""
-    table = _table(out, "after", "target", "draft")
+    table = ruled(out, "after", "target", "draft")
     for row in words.models(instance):
         table.add_row(*row)
     return table
@@ -58,7 +58,7 @@ def _rows(out: Console, instance: Mapping[str, Any]) -> Table:
 def _laws(out: Console, shown: Mapping[str, Any]) -> Table:
     """Return the observed law beside the expected one, what is most wrong first."""
     known = shown["expected"] is not None
-    table = _table(out, "emitted", "observed", *(["expected"] if known else []))
+    table = ruled(out, "emitted", "observed", *(["expected"] if known else []))
     outcomes = compared(shown)
     for text, observed, expected in outcomes[: words.MOST_OUTCOMES]:
         wrong = known and abs(observed - expected) > words.VISIBLE
@@ -66,11 +66,4 @@ def _laws(out: Console, shown: Mapping[str, Any]) -> Table:
         table.add_row(escape(words.spoken(text)), seen, *([f"{expected:.6g}"] if known else []))
     if (more := len(outcomes) - words.MOST_OUTCOMES) > 0:
         table.add_row(f"and {more} less wrong", "")
-    return table
-
-
-def _table(out: Console, *columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
     return table

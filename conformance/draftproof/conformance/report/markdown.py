@@ -36,7 +36,7 @@ def _certificate(document: Mapping[str, Any]) -> Iterator[str]:
             yield f"- **{in_line(', '.join(ids))}**: {in_line(reason)}"
     if found["counterexample"] is not None:
         yield "\n### The smallest counterexample found\n"
-        yield from _code("\n".join(found["counterexample"]["words"]), "text")
+        yield fenced("\n".join(found["counterexample"]["words"]), "text")
     if found["known_failures"]:
         yield "\n### Known failures\n"
         for known in found["known_failures"]:
@@ -50,7 +50,7 @@ def _certificate(document: Mapping[str, Any]) -> Iterator[str]:
     yield "\n### What this does not say\n"
     yield in_line(found["limits"])
     yield "\n### How to repeat it\n"
-    yield from _code(words.REPEAT, "sh")
+    yield fenced(words.REPEAT, "sh")
     yield ""
 
 
@@ -77,7 +77,7 @@ def in_line(text: str) -> str:
     return _MARKS.sub(r"\\\1", text).replace("@", "@&#8203;")
 
 
-def _code(text: str, language: str) -> Iterator[str]:
-    """Yield a block of code, whose fence is longer than any in it."""
-    fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text) or [""]))
-    yield f"{fence}{language}\n{text}\n{fence}"
+def fenced(code: str, language: str) -> str:
+    """Return code as a block, in a fence that is longer than any in it."""
+    fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", code) or [""]))
+    return f"{fence}{language}\n{code}\n{fence}"

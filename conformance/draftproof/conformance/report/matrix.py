@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich import box
+from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from draftproof.conformance.report.markdown import in_line, row_of
+from draftproof.conformance.report.terminal import ruled
 from draftproof.conformance.requirements.finding import (
     CANNOT_RUN,
     FAILS_EVERYWHERE,
@@ -23,11 +24,9 @@ _PLAIN = ("conforms", FAILS_EVERYWHERE, CANNOT_RUN, UNFETCHED, "not run")
 _STYLES = {"conforms": "green", "does not conform": "bold red"}
 
 
-def table(rows: Sequence[Mapping[str, Any]], *, ruled: bool) -> Table:
+def table(out: Console, rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return the rows of a matrix, `plain`, as a table for a terminal."""
-    made = Table(box=box.SIMPLE_HEAD if ruled else None, pad_edge=False)
-    for column in ("row", "algorithm", "outcome", "lossless", "E[τ] / optimum"):
-        made.add_column(column, overflow="fold")
+    made = ruled(out, "row", "algorithm", "outcome", "lossless", "E[τ] / optimum")
     for row in rows:
         style = _STYLES.get(row["outcome"], "yellow")
         made.add_row(

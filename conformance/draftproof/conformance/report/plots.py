@@ -7,7 +7,6 @@ page's own font. The same figures give the same bytes.
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,28 +14,19 @@ from math import floor, inf, isfinite, log, log10
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from draftproof.conformance.report import ReportUnavailable, words
+from draftproof.conformance.report import drawing, words
+from draftproof.conformance.report.drawing import SVG, insert, raised
 from draftproof.conformance.requirements.finding import FAIL
-from draftproof.reference.extras import installation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_SVG = "http://www.w3.org/2000/svg"
+_INKS = drawing.inks("ink", "muted", "line", "accent", "bad")
+_LINE, _ACCENT, _BAD = (_INKS[name] for name in ("line", "accent", "bad"))
 
-# Colours that nothing else has: each stands for a variable of the page's style.
-_INK, _MUTED, _LINE, _ACCENT, _BAD = (f"#01020{n}" for n in range(5))
-_VARIABLES = {
-    _INK: "var(--ink)",
-    _MUTED: "var(--muted)",
-    _LINE: "var(--line)",
-    _ACCENT: "var(--accent)",
-    _BAD: "var(--bad)",
-}
-
-# Inches of 72 units: as wide as a phone, so that letters keep their size on it.
-_WIDTH = 4.75
+# As wide as a phone, so that letters keep their size on it.
+_WIDTH = 342
 
 # More points than this are a megabyte, and no clearer.
 _MOST_TEXTS = 400
@@ -56,31 +46,6 @@ _MARGIN = 1.2
 
 # From this range on, only powers of ten are ticked.
 _MANY = 100
-
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-_STYLE = {
-    "svg.fonttype": "none",
-    "svg.hashsalt": "draftproof",
-    "text.parse_math": False,
-    "font.size": 11,
-    "axes.labelsize": 11,
-    "xtick.labelsize": 10,
-    "ytick.labelsize": 10,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": _LINE,
-    "axes.labelcolor": _MUTED,
-    "axes.facecolor": "none",
-    "text.color": _INK,
-    "xtick.color": _LINE,
-    "ytick.color": _LINE,
-    "xtick.labelcolor": _MUTED,
-    "ytick.labelcolor": _MUTED,
-    "figure.facecolor": "none",
-    "savefig.facecolor": "none",
-    "savefig.transparent": False,
-}
 
 
 @dataclass(frozen=True)
@@ -102,16 +67,6 @@ def plots(found: Mapping[str, Any], *, name: str) -> tuple[Plot, ...]:
         _lengths(found, f"{name}-lengths"),
         _evidence(found, f"{name}-evidence"),
     )
-
-
-def require_matplotlib() -> None:
-    """Raise `ReportUnavailable` unless matplotlib is there."""
-    try:
-        import matplotlib  # noqa: F401  # whether it is there is the question
-    except ModuleNotFoundError as error:
-        if error.name != "matplotlib":
-            raise
-        raise ReportUnavailable(f"its plots need matplotlib: {installation('report')}") from None
 
 
 # --- the law of the text -----------------------------------------------------------------
@@ -163,7 +118,7 @@ def _law(found: Mapping[str, Any], name: str) -> Plot:
         told += f" What was counted differs by chance, too; the true distance is at most {bound}."
     if len(shown) < len(texts):
         told += f" The {len(shown)} that differ most are shown."
-    return Plot(title, told, _drawn(draw, name=name, title=title, told=told, height=4.4))
+    return Plot(title, told, _drawn(draw, name=name, title=title, told=told, height=316.8))
 
 
 def _gap(text: Mapping[str, Any]) -> float:
@@ -204,7 +159,7 @@ def _lengths(found: Mapping[str, Any], name: str) -> Plot:
         f"stateless one can be; above it, none that is lossless gets. "
         f"{above or 'None'} {'is' if above < 2 else 'are'} above it by more than is allowed."
     )
-    return Plot(title, told, _drawn(draw, name=name, title=title, told=told, height=4.4))
+    return Plot(title, told, _drawn(draw, name=name, title=title, told=told, height=316.8))
 
 
 def _share(lengths: Mapping[str, float]) -> float:
@@ -255,7 +210,7 @@ def _evidence(found: Mapping[str, Any], name: str) -> Plot:
         f"the logarithm of one over the test's share of the false alarms, it fails: "
         f"{', '.join(failed) or 'none does'}. A triangle is evidence beyond the drawing."
     )
-    return Plot(title, told, _drawn(draw, name=name, title=title, told=told, height=3.2))
+    return Plot(title, told, _drawn(draw, name=name, title=title, told=told, height=230.4))
 
 
 def _threshold(sampled: Mapping[str, Any]) -> float:
@@ -314,8 +269,7 @@ def _scale_decades(axes: Axes, allowed: float, largest: float) -> None:
         del powers[0]
     ticks = {0.0: "0"}
     for power in powers:
-        written = f"10{str(power).translate(_RAISED)}"
-        ticks |= {10.0**power: written, -(10.0**power): f"−{written}"}
+        ticks |= {10.0**power: raised(power), -(10.0**power): f"−{raised(power)}"}
     axes.set_yticks(list(ticks), list(ticks.values()))
     axes.minorticks_off()
 
@@ -336,57 +290,31 @@ def _tick_emissions(axes: Axes, emissions: Sequence[float]) -> None:
 def _drawn(
     draw: Callable[[Figure], None], *, name: str, title: str, told: str, height: float
 ) -> str:
-    """Return a drawing as SVG of the page's colours and font, with a title and a description."""
-    require_matplotlib()
-    from matplotlib import style
-    from matplotlib.figure import Figure
-
-    written = io.StringIO()
-    # A style of the user's own stays out of it.
-    with style.context(["default", _STYLE], after_reset=True):
-        figure = Figure(figsize=(_WIDTH, height))
-        # A layout that measures its letters takes twice the time, and they are not the page's.
-        edge = 1 / height
-        figure.subplots_adjust(left=0.17, right=0.98, bottom=0.5 * edge, top=1 - 0.1 * edge)
-        draw(figure)
-        figure.savefig(written, format="svg")
-    return _adapted(written.getvalue(), name=name, title=title, told=told)
-
-
-def _adapted(text: str, *, name: str, title: str, told: str) -> str:
-    """Return the SVG as a page holds it: with ids of its own, and words to be read aloud."""
-    ElementTree.register_namespace("", _SVG)
-    ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
-    root = ElementTree.fromstring(text)  # noqa: S314  # matplotlib has just written it
+    """Return a drawing as a page holds it: with ids of its own, and words to be read aloud."""
+    # A layout that measures its letters takes twice the time, and they are not the page's.
+    bottom, top = 36 / height, 1 - 7.2 / height
+    edges = {"left": 0.17, "right": 0.98, "bottom": bottom, "top": top}
+    root = drawing.drawn(draw, inks=_INKS, width=_WIDTH, height=height, letters=11, **edges)
     for parent in list(root.iter()):
-        for child in list(parent):
-            # A style would be the whole page's.
-            if child.tag in (f"{{{_SVG}}}style", f"{{{_SVG}}}metadata"):
-                parent.remove(child)
-    for element in root.iter():
-        for key, value in element.attrib.items():
-            element.set(key, _adapted_attribute(key, value, name))
+        # A style would be the whole page's.
+        for style in parent.findall(f"{{{SVG}}}style"):
+            parent.remove(style)
+        for key, value in parent.attrib.items():
+            parent.set(key, _adapted(key, value, name))
     for size in ("width", "height"):
-        root.attrib.pop(size, None)
-    root.set("role", "img")
+        del root.attrib[size]
     root.set("aria-labelledby", f"{name}-title {name}-told")
-    for tag, content in (("desc", told), ("title", title)):
-        element = ElementTree.Element(
-            f"{{{_SVG}}}{tag}", id=f"{name}-{tag.replace('desc', 'told')}"
-        )
-        element.text = content
-        root.insert(0, element)
+    insert(root, "desc", told, id=f"{name}-told")
+    insert(root, "title", title, id=f"{name}-title")
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _adapted_attribute(key: str, value: str, name: str) -> str:
+def _adapted(key: str, value: str, name: str) -> str:
     if key == "id":
         return f"{name}-{value}"
     if key.endswith("href"):
         return value.replace("#", f"#{name}-")
     value = value.replace("url(#", f"url(#{name}-")
-    for color, variable in _VARIABLES.items():
-        value = value.replace(color, variable)
     # The size is the drawing's, the font is the page's.
     value = re.sub(r"font: ([\d.]+px)[^;]*", r"font-size: \1", value)
     return re.sub(r"font-family: [^;]*;?", "", value)

@@ -95,7 +95,7 @@ def print_certificate(out: Console, document: Mapping[str, Any], path: Path) -> 
     out.print(f"[bold]{name}[/] {version}, {escape(words.terms(found))}")
     narrow = out.width < _NARROW
     columns = ["requirement", "verdict", "observed", "allowed"]
-    table = _table(out, *columns, *(() if narrow else ("lane", "runs", "worst case")))
+    table = ruled(out, *columns, *(() if narrow else ("lane", "runs", "worst case")))
     for decision in found["requirements"]:
         worst = decision["worst"]
         cells = [escape(decision["id"]), _verdict(decision), *words.distances(worst)]
@@ -131,7 +131,7 @@ def print_law(out: Console, document: Mapping[str, Any]) -> None:
             f"over several iterations, the first {process['tokens']} tokens: "
             f"{_lossless(process['lossless'])}"
         )
-    table = _table(out, "path", "accepted", "next token", "probability")
+    table = ruled(out, "path", "accepted", "next token", "probability")
     for row in document["law"]:
         accepted = ",".join(map(str, row["accepted"])) or "-"
         table.add_row(str(row["path"]), accepted, str(row["next"]), row["probability"])
@@ -145,7 +145,7 @@ def print_optimum(out: Console, document: Mapping[str, Any]) -> None:
         certificate = found["certificate"]
         if "budget" not in certificate:
             continue
-        table = _table(out, "prefix", "budget", "target price", "draft price")
+        table = ruled(out, "prefix", "budget", "target price", "draft price")
         for prefix, budget in certificate["budget"].items():
             prices = (certificate[column][prefix] for column in ("target_price", "draft_price"))
             table.add_row(prefix, budget, *prices)
@@ -154,7 +154,7 @@ def print_optimum(out: Console, document: Mapping[str, Any]) -> None:
 
 def print_comparison(out: Console, document: Mapping[str, Any]) -> None:
     """Print how algorithms compare with the optima, given as the document that --json prints."""
-    table = _table(out, "algorithm", "E\\[accepted length]", "share of optimum", "lossless")
+    table = ruled(out, "algorithm", "E\\[accepted length]", "share of optimum", "lossless")
     shown = _decimals if out.width < _NARROW else _exact
     for row in document["algorithms"]:
         name = f"{row['algorithm']} (stateful)" if row["stateful"] else row["algorithm"]
@@ -192,13 +192,14 @@ def print_catalogue(out: Console, catalogue: Mapping[str, list[dict[str, Any]]])
     """Print what `draftproof list` lists: a table for every kind of thing."""
     for kind, entries in catalogue.items():
         out.print(f"[bold]{kind}[/]")
-        table = _table(out, *entries[0])
+        table = ruled(out, *entries[0])
         for entry in entries:
             table.add_row(*(escape(_listed(value)) for value in entry.values()))
         out.print(table)
 
 
-def _table(out: Console, *columns: str) -> Table:
+def ruled(out: Console, *columns: str) -> Table:
+    """Return a table of these columns, ruled where there is a terminal, whose cells are folded."""
     table = Table(box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")

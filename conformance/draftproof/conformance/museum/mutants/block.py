@@ -9,11 +9,7 @@ from draftproof.conformance.museum.mutants.mutant import mutant
 from draftproof.conformance.museum.mutants.texts import ReferenceStyle
 from draftproof.conformance.museum.mutants.verifiers import Block, Token
 from draftproof.conformance.protocol.adapter import Request
-from draftproof.reference.chance import Chance
 from draftproof.reference.claims import exhibits
-from draftproof.reference.drafting import Drafted
-from draftproof.reference.emission import Emission
-from draftproof.reference.model import Instance
 
 
 @mutant(
@@ -49,9 +45,7 @@ class BlockWithTokenResidual(ReferenceStyle):
 
     algorithm = "block"
     max_drafts = 1
-
-    def text(self, drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-        return exhibits.block_then_token_residual(drafts, instance, chance)
+    text = staticmethod(exhibits.block_then_token_residual)
 
 
 @mutant(
@@ -65,9 +59,7 @@ class BlockStopsAtFirstFailure(ReferenceStyle):
 
     algorithm = "block"
     max_drafts = 1
-
-    def text(self, drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-        return exhibits.block_with_break(drafts, instance, chance)
+    text = staticmethod(exhibits.block_with_break)
 
 
 @mutant(

@@ -7,13 +7,18 @@ from torch import Tensor
 
 from draftproof.conformance.museum.mutants.mutant import control
 from draftproof.conformance.museum.mutants.texts import Recursive, ReferenceStyle
-from draftproof.conformance.museum.mutants.verifiers import Block, Token, at, one_hot, without
+from draftproof.conformance.museum.mutants.token import (
+    AcceptsByTargetAlone,
+    CorrectsFromTarget,
+    CorrectsWithoutToken,
+    RejectsEverything,
+)
+from draftproof.conformance.museum.mutants.verifiers import Block, Token, one_hot
 from draftproof.conformance.protocol.adapter import Request, Result
 from draftproof.reference.chance import Chance
 from draftproof.reference.claims import exhibits
-from draftproof.reference.drafting import Drafted, Siblings
-from draftproof.reference.emission import Emission
-from draftproof.reference.model import Instance, Row
+from draftproof.reference.drafting import Siblings
+from draftproof.reference.model import Row
 from draftproof.reference.rows import normalised
 from draftproof.reference.rows import without as without_tokens
 
@@ -28,14 +33,8 @@ SLOW = ("law.reference", "length.expected")
     fails=SLOW,
     why="given the drafts, each is a draft that is certain: the rule for those loses no text",
 )
-class OneHotUnderTheNameToken(Token):
+class OneHotUnderTheNameToken(AcceptsByTargetAlone, CorrectsWithoutToken):
     """Ignores the law of sampled drafts: accepts with p(x), corrects from p without x."""
-
-    def ratio(self, p: Tensor, q: Tensor, path: Tensor) -> Tensor:
-        return at(p, path)
-
-    def residual(self, p: Tensor, q: Tensor, path: Tensor) -> Tensor:
-        return without(p, path)
 
 
 @control(
@@ -90,14 +89,8 @@ class SampleMatch(SampleMatches):
     fails=SLOW,
     why="it is the target sampling by itself",
 )
-class AcceptsNothing(Token):
+class AcceptsNothing(RejectsEverything, CorrectsFromTarget):
     """Rejects every drafted token and draws from p."""
-
-    def ratio(self, p: Tensor, q: Tensor, path: Tensor) -> Tensor:
-        return torch.zeros_like(at(p, path))
-
-    def residual(self, p: Tensor, q: Tensor, path: Tensor) -> Tensor:
-        return p
 
 
 @control(
@@ -167,9 +160,7 @@ class BlockWithoutTheLastToken(ReferenceStyle):
 
     algorithm = "block"
     max_drafts = 1
-
-    def text(self, drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-        return exhibits.block_without_last(drafts, instance, chance)
+    text = staticmethod(exhibits.block_without_last)
 
 
 @control(
@@ -182,6 +173,4 @@ class CappedHierarchical(ReferenceStyle):
 
     algorithm = "block"
     max_drafts = 1
-
-    def text(self, drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-        return exhibits.capped_hierarchical(drafts, instance, chance)
+    text = staticmethod(exhibits.capped_hierarchical)

@@ -25,9 +25,7 @@ class SkipsDuplicateSiblings(ReferenceStyle):
     """Skips a sibling whose token was tried before, though siblings are drawn with replacement."""
 
     algorithm = "recursive_rejection"
-
-    def text(self, drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-        return exhibits.rejection_skipping_duplicates(drafts, instance, chance)
+    text = staticmethod(exhibits.rejection_skipping_duplicates)
 
 
 @mutant(
@@ -133,9 +131,7 @@ class EqualRatiosInDrawingOrder(ReferenceStyle):
     """Ranks equal ratios by token id in the skewed law, by order of drawing in the selection."""
 
     algorithm = "multipath_block"
-
-    def text(self, drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-        return exhibits.multipath_block_first_of_equals(drafts, instance, chance)
+    text = staticmethod(exhibits.multipath_block_first_of_equals)
 
 
 @mutant(
@@ -148,9 +144,7 @@ class RatiosClampedAtOne(ReferenceStyle):
     """Ranks siblings by ratios clamped at one, equals by token id here and by drawing there."""
 
     algorithm = "multipath_block"
-
-    def text(self, drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-        return exhibits.multipath_block_clamped(drafts, instance, chance)
+    text = staticmethod(exhibits.multipath_block_clamped)
 
 
 @mutant(
@@ -162,5 +156,4 @@ class RatiosClampedAtOne(ReferenceStyle):
 class TestsPrefixesPathByPath(ReferenceStyle):
     """Goes over the paths and tests every prefix as if there were this path alone."""
 
-    def text(self, drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-        return exhibits.spectr_gbv_loop(drafts, instance, chance)
+    text = staticmethod(exhibits.spectr_gbv_loop)

@@ -86,11 +86,8 @@ class AcceptsTheMostProbable(Token):
     breaks="law.lossless",
     why="only the bonus has the target's law",
 )
-class GreedyButForTheBonus(Token):
+class GreedyButForTheBonus(AcceptsTheMostProbable):
     """Decides drafted positions by the target's most probable token, and samples the bonus."""
-
-    def ratio(self, p: Tensor, q: Tensor, path: Tensor) -> Tensor:
-        return (path == p.argmax(-1)) * 2.0
 
     def residual(self, p: Tensor, q: Tensor, path: Tensor) -> Tensor:
         return one_hot(p.argmax(-1), p)

@@ -233,30 +233,34 @@ def of_law(
 ) -> list[str]:
     """Return the flags of the law of an algorithm on an instance."""
     found = {"drafting", *_of_instance(algorithm, instance, [drafts for drafts, _ in laws])}
-    for _, law in laws:
-        lengths = {len(emission.accepted) for emission in law}
-        bonuses = {e.tokens for e in law if len(e.accepted) == instance.length}
-        found |= {"acceptance"} if len(lengths) > 1 else set()
-        found |= {"bonus"} if len(bonuses) > 1 else set()
-        found |= {"correction"} if min(lengths) < instance.length else set()
-    return sorted(found)
+    return sorted(found.union(*(_of_emissions(instance, law) for _, law in laws)))
 
 
 def of_decision(
     algorithm: Algorithm, instance: Instance, drafts: Drafts, runs: Sequence[SuppliedRun]
 ) -> list[str]:
     """Return the flags of a table of decisions."""
-    found = set(_of_instance(algorithm, instance, [drafts]))
-    lengths = {len(run.emission.accepted) for run in runs}
-    bonuses = {r.emission.tokens for r in runs if len(r.emission.accepted) == instance.length}
-    found |= {"acceptance"} if len(lengths) > 1 else set()
-    found |= {"bonus"} if len(bonuses) > 1 else set()
-    found |= {"correction"} if min(lengths) < instance.length else set()
+    found = {*_of_instance(algorithm, instance, [drafts])}
+    found |= {*_of_emissions(instance, [run.emission for run in runs])}
     found |= {"calls"} if len(runs) > 1 else set()
-    for run in runs:
-        pairs = zip(run.asked, run.numbers, strict=True)
-        found |= {"boundary"} if any(n in question.thresholds for question, n in pairs) else set()
+    asked = [pair for run in runs for pair in zip(run.asked, run.numbers, strict=True)]
+    found |= {"boundary"} if any(n in question.thresholds for question, n in asked) else set()
     return sorted(found)
+
+
+def _of_emissions(instance: Instance, emissions: Iterable[Emission]) -> Iterator[str]:
+    """Yield the flags of what can be emitted on one draft."""
+    lengths, bonuses = set(), set()
+    for emission in emissions:
+        lengths.add(len(emission.accepted))
+        if len(emission.accepted) == instance.length:
+            bonuses.add(emission.tokens)
+    if len(lengths) > 1:
+        yield "acceptance"
+    if len(bonuses) > 1:
+        yield "bonus"
+    if min(lengths) < instance.length:
+        yield "correction"
 
 
 def _of_instance(

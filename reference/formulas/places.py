@@ -6,24 +6,32 @@ certified, all drafts that there can be. The other is computed by the equation f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
-from itertools import chain, combinations, product
+from functools import cache, partial
+from itertools import combinations, product
 from typing import Any
 
-from building.equations import Define, Names, Places, Text, to
+from formulas.formula import Define, Names, Text, to
+
 from draftproof.reference.chance import Chance, enumerate_law
 from draftproof.reference.claims.instances import example, row, seeded
-from draftproof.reference.drafting import SCHEMES, Drafts, draft_law, sibling_law
+from draftproof.reference.drafting import (
+    SCHEMES,
+    Drafts,
+    draft_law,
+    draft_paths,
+    most_probable,
+    sibling_law,
+)
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
-from draftproof.reference.mixture import most_kept_next
+from draftproof.reference.mixture import most_kept_next, ranked_below
 from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.optimum import acceptance_rate
 from draftproof.reference.optimum.acceptance_rate import best_rate
 from draftproof.reference.optimum.k_seq_factor import least_factor
-from draftproof.reference.optimum.length import LengthOptimum
+from draftproof.reference.optimum.length import LengthOptimum, paths
 from draftproof.reference.process import expected_accepted
 from draftproof.reference.rational import ONE, ZERO, Rational, total
 from draftproof.reference.rows import normalised, without
@@ -61,6 +69,10 @@ def one_token(scheme: str, *drafts: int) -> list[Instance]:
     return [example(p, q, drafts=k, scheme=scheme) for k in drafts for p, q in rows]
 
 
+PAIRS = [instance for scheme in SCHEMES for instance in one_token(scheme, 2)]
+"""Instances of two drafts of one token."""
+
+
 def models(instance: Instance) -> Names:
     """Return the names that every formula on an instance has."""
     length, vocabulary = instance.length, range(instance.vocabulary)
@@ -90,10 +102,6 @@ def _probability(model: Model) -> Callable[..., Rational]:
     return probability
 
 
-def _paths(instance: Instance) -> list[Path]:
-    return [x for x in instance.draft.reachable(instance.length) if len(x) == instance.length]
-
-
 def _contexts(instance: Instance) -> list[Text]:
     return [Text(z) for z in instance.draft.reachable(instance.length - 1)]
 
@@ -116,10 +124,7 @@ def distances(_: Define) -> Iterator[Names]:
 
 
 def _measure(law: Law[int]) -> Callable[[int | Collection[int]], Rational]:
-    def measure(what: int | Collection[int]) -> Rational:
-        return law[what] if isinstance(what, int) else total(law[each] for each in what)
-
-    return measure
+    return lambda what: law[what] if isinstance(what, int) else total(law[each] for each in what)
 
 
 def texts(_: Define) -> Iterator[Names]:
@@ -132,33 +137,26 @@ def texts(_: Define) -> Iterator[Names]:
             yield {**names, "x": Text(x)}
 
 
-def drawn_by(scheme: str) -> Places:
+def drawn_by(scheme: str, _: Define) -> Iterator[Names]:
     """All siblings x that a scheme can draw, with their probability."""
-
-    def places(_: Define) -> Iterator[Names]:
-        for instance in one_token(scheme, 2, *(() if scheme == "hub" else (3,))):
-            drawn = sibling_law(scheme, instance.draft(()), instance.drafts)
-            names = {**models(instance), **hub(instance), **top(instance)}
-            names["pair"] = lambda i, j, drawn=drawn: drawn[(i, j)]
-            for siblings, weight in drawn.items():
-                others = [token for token in siblings if token != names["a"]]
-                here = {**names, "x": Text(siblings), "K": len(siblings)}
-                yield {**here, "Q": lambda _, weight=weight: weight, "i": (others or siblings)[0]}
-
-    return places
+    for instance in one_token(scheme, 2, *(() if scheme == "hub" else (3,))):
+        drawn = sibling_law(scheme, instance.draft(()), instance.drafts)
+        names = {**models(instance), **hub(instance), **top(instance)}
+        names["pair"] = lambda i, j, drawn=drawn: drawn[(i, j)]
+        for siblings, weight in drawn.items():
+            others = [token for token in siblings if token != names["a"]]
+            here = {**names, "x": Text(siblings), "K": len(siblings)}
+            yield {**here, "Q": lambda _, weight=weight: weight, "i": (others or siblings)[0]}
 
 
 def hub(instance: Instance) -> Names:
     """Return the hub a: the most probable token, of equals the smallest."""
-    q = instance.draft(())
-    return {"a": max(range(len(q)), key=lambda token: (q[token], -token))}
+    return {"a": most_probable(instance.draft(()), 1)[0]}
 
 
 def top(instance: Instance) -> Names:
     """Return the set A of the K - 1 most probable tokens."""
-    q = instance.draft(())
-    ranked = sorted(range(len(q)), key=lambda token: (-q[token], token))
-    return {"A": frozenset(ranked[: instance.drafts - 1])}
+    return {"A": frozenset(most_probable(instance.draft(()), instance.drafts - 1))}
 
 
 # --- verification of one path ---------------------------------------------------------------
@@ -166,11 +164,7 @@ def top(instance: Instance) -> Names:
 
 def _starting(emitted: Law[Emission]) -> Callable[[Text], Rational]:
     """Return A: the probability that what is accepted starts with a text."""
-
-    def starting(x: Text) -> Rational:
-        return emitted.probability(lambda e: e.accepted[: len(x)] == x.tokens)
-
-    return starting
+    return lambda x: emitted.probability(lambda e: e.accepted[: len(x)] == x.tokens)
 
 
 def _stopped(law: Law[Emission], size: int) -> Rational:
@@ -195,7 +189,7 @@ def _corrected(law: Law[Emission], i: int) -> Of | None:
 
 def _on_paths(name: str, instance: Instance) -> Iterator[tuple[Names, Law[Emission]]]:
     """Yield the names on every path of an instance, and the law of what is emitted on it."""
-    for path in _paths(instance):
+    for path in paths(instance):
         given = verification_law(ALGORITHMS[name], instance, (path,))
         yield {**models(instance), "x": Text(path)}, given
 
@@ -209,19 +203,15 @@ def kept(_: Define) -> Iterator[Names]:
                 yield {**names, "i": i, "kept": {i: more}.__getitem__}
 
 
-def corrections(name: str) -> Places:
+def corrections(name: str, _: Define) -> Iterator[Names]:
     """Every next token y after a rejection, on every path; w is block verification's weight."""
-
-    def places(_: Define) -> Iterator[Names]:
-        for instance in ONE_PATH:
-            for names, law in _on_paths(name, instance):
-                names["w"] = _weights(instance, names["x"].tokens)
-                for i in range(instance.length):
-                    if found := _corrected(law, i):
-                        names["following"] = lambda y, _i, found=found: found(y)
-                        yield from ({**names, "i": i, "y": y} for y in names["V"])
-
-    return places
+    for instance in ONE_PATH:
+        for names, law in _on_paths(name, instance):
+            names["w"] = _weights(instance, names["x"].tokens)
+            for i in range(instance.length):
+                if found := _corrected(law, i):
+                    names["following"] = lambda y, _i, found=found: found(y)
+                    yield from ({**names, "i": i, "y": y} for y in names["V"])
 
 
 def _weights(instance: Instance, path: Path) -> dict[int, Rational]:
@@ -234,7 +224,7 @@ def _weights(instance: Instance, path: Path) -> dict[int, Rational]:
 def weights(_: Define) -> Iterator[Names]:
     """Block verification's weights w along every path."""
     for instance in ONE_PATH:
-        for path in _paths(instance):
+        for path in paths(instance):
             names = {**models(instance), "x": Text(path), "w": _weights(instance, path)}
             yield from ({**names, "i": i} for i in to(1, instance.length))
 
@@ -276,38 +266,26 @@ def modified_rows(_: Define) -> Iterator[Names]:
                 yield from ({**names, "y": y} for y in names["V"])
 
 
-def expected(name: str, instances: Iterable[Instance]) -> Places:
+def expected(name: str, instances: Iterable[Instance], _: Define) -> Iterator[Names]:
     """The expected accepted length E, beside the probability A of every prefix."""
-
-    def places(_: Define) -> Iterator[Names]:
-        for instance in instances:
-            emitted = emission_law(ALGORITHMS[name], instance)
-            value = expected_accepted(emitted)
-            yield {**models(instance), "A": _starting(emitted), "E": value}
-
-    return places
+    for instance in instances:
+        emitted = emission_law(ALGORITHMS[name], instance)
+        value = expected_accepted(emitted)
+        yield {**models(instance), "A": _starting(emitted), "E": value}
 
 
-def by_prefix(name: str, instances: Iterable[Instance]) -> Places:
+def by_prefix(name: str, instances: Iterable[Instance], define: Define) -> Iterator[Names]:
     """As `expected`, at every prefix x that the target can write."""
-
-    def places(define: Define) -> Iterator[Names]:
-        for names in expected(name, instances)(define):
-            yield from ({**names, "x": x} for x in names["prefixes"] if names["p"](x))
-
-    return places
+    for names in expected(name, instances, define):
+        yield from ({**names, "x": x} for x in names["prefixes"] if names["p"](x))
 
 
-def by_token(name: str, instances: Iterable[Instance]) -> Places:
+def by_token(name: str, instances: Iterable[Instance], define: Define) -> Iterator[Names]:
     """As `expected`, at every context z that can be drafted and every next token y."""
-
-    def places(define: Define) -> Iterator[Names]:
-        for instance in instances:
-            for names in expected(name, [instance])(define):
-                for z, y in product(_contexts(instance), names["V"]):
-                    yield {**names, "z": z, "y": y}
-
-    return places
+    for instance in instances:
+        for names in expected(name, [instance], define):
+            for z, y in product(_contexts(instance), names["V"]):
+                yield {**names, "z": z, "y": y}
 
 
 # --- several drafts of one token ------------------------------------------------------------
@@ -322,16 +300,16 @@ def single(name: str, instance: Instance) -> Names:
 
 
 def tokens_of(
-    name: str, instances: Iterable[Instance], more: Callable[[Instance], Names] = models
-) -> Places:
+    name: str,
+    instances: Iterable[Instance],
+    _: Define,
+    *,
+    more: Callable[[Instance], Names] = models,
+) -> Iterator[Names]:
     """One position, token by token."""
-
-    def places(_: Define) -> Iterator[Names]:
-        for instance in instances:
-            names = {**single(name, instance), **more(instance)}
-            yield from ({**names, "y": y} for y in names["V"])
-
-    return places
+    for instance in instances:
+        names = {**single(name, instance), **more(instance)}
+        yield from ({**names, "y": y} for y in names["V"])
 
 
 def _tries(name: str, scheme: str) -> Iterator[Names]:
@@ -364,7 +342,7 @@ def _tried(names: Names, scheme: str) -> dict[int, Row]:
     return {j: normalised(without(own, those)) for j, those in enumerate(before, 1)}
 
 
-def _as_functions(rows: dict[int, Sequence[Rational]] | dict[int, Row]) -> dict[int, Of]:
+def _as_functions(rows: Mapping[int, Sequence[Rational]]) -> dict[int, Of]:
     return {j: each.__getitem__ for j, each in rows.items()}
 
 
@@ -442,14 +420,9 @@ def _coupled(instance: Instance) -> Names:
     }
 
 
-def of_pairs(scheme: str) -> list[Instance]:
-    """Return instances of two drafts of one token."""
-    return one_token(scheme, 2)
-
-
 def transports(_: Define) -> Iterator[Names]:
     """Optimal transport, token by token."""
-    for instance in chain.from_iterable(map(of_pairs, SCHEMES)):
+    for instance in PAIRS:
         emitted = emission_law(ALGORITHMS["optimal_transport"], instance)
         if found := _corrected(emitted, 0):
             names = {**single("optimal_transport", instance), **_coupled(instance)}
@@ -458,21 +431,18 @@ def transports(_: Define) -> Iterator[Names]:
 
 def selections(define: Define) -> Iterator[Names]:
     """The canonical decomposition: b selects a sibling, I is the law of the selected one."""
-    for instance in chain.from_iterable(map(of_pairs, SCHEMES)):
+    for instance in PAIRS:
         names = {**single("canonical", instance), **_coupled(instance)}
-        names["b"] = _share_of(names)
+        names["b"] = partial(_share, names)
         selected = [define(1, {**names, "y": y}) for y in names["V"]]
         yield from ({**names, "y": y, "I": selected.__getitem__} for y in names["V"])
 
 
-def _share_of(names: Names) -> Callable[[int, Text], Rational]:
-    def share(y: int, x: Text) -> Rational:
-        drawn: Rational = names["Q"](x)
-        unused = drawn - total(names["S"](v, x) for v in names["V"])
-        chosen: Rational = names["S"](y, x)
-        return (chosen + (unused if y == x[1] else ZERO)) / drawn
-
-    return share
+def _share(names: Names, y: int, x: Text) -> Rational:
+    drawn: Rational = names["Q"](x)
+    unused = drawn - total(names["S"](v, x) for v in names["V"])
+    chosen: Rational = names["S"](y, x)
+    return (chosen + (unused if y == x[1] else ZERO)) / drawn
 
 
 # --- several paths --------------------------------------------------------------------------
@@ -485,7 +455,7 @@ def _selected(instance: Instance, share: Callable[[Path], Rational]) -> Law[tupl
     """
 
     def program(chance: Chance) -> tuple[Any, ...]:
-        alive = [_written(instance, chance) for _ in range(instance.drafts)]
+        alive = list(draft_paths(instance, chance))
         node: Path = ()
         way = [(node, len(alive))]
         for depth in range(instance.length):
@@ -503,13 +473,6 @@ def _selected(instance: Instance, share: Callable[[Path], Rational]) -> Law[tupl
     return enumerate_law(program)
 
 
-def _written(instance: Instance, chance: Chance) -> Path:
-    path: Path = ()
-    for _ in range(instance.length):
-        path = (*path, chance.draw(instance.draft(path)))
-    return path
-
-
 def _passes(ways: Law[tuple[Any, ...]]) -> Callable[[Text], Rational]:
     """Return Q': the probability that the selected path starts with a text."""
     return lambda z: ways.probability(lambda way: way[len(z)][0] == z.tokens)
@@ -521,21 +484,16 @@ def _shared(ways: Law[tuple[Any, ...]], z: Text, drafts: int) -> dict[int, Ratio
     return {n: ends[(z.tokens, n)] for n in to(1, drafts)}
 
 
-def _always(_: Path) -> Rational:
-    return ONE
-
-
 def _below(instance: Instance, z: Text) -> Of:
     """Return F: the mass of the tokens that rank below one."""
-    q = instance.draft(z.tokens)
-    ranked = list(by_ratio(instance.target(z.tokens), q))
-    return lambda y: total(q[token] for token in ranked[: ranked.index(y)])
+    p, q = instance.target(z.tokens), instance.draft(z.tokens)
+    return ranked_below(by_ratio(p, q), q).__getitem__
 
 
 def skewed(_: Define) -> Iterator[Names]:
     """Greedy multi-path block verification: m is q(z), B the mass of the paths ranked below z."""
     for instance in SEVERAL_PATHS:
-        names = {**models(instance), "Q1": _passes(_selected(instance, _always))}
+        names = {**models(instance), "Q1": _passes(_selected(instance, lambda _: ONE))}
         masses: dict[Path, Rational] = {(): ZERO}
         for z in _contexts(instance):
             m, ranked = instance.draft.joint(z.tokens), _below(instance, z)
@@ -618,11 +576,11 @@ def of_selected(define: Define) -> Iterator[Names]:
     for instance in SEVERAL_PATHS[:4]:
         scored = _scored(instance)[0]
         for name, law in (
-            ("multipath_block", _passes(_selected(instance, _always))),
+            ("multipath_block", _passes(_selected(instance, lambda _: ONE))),
             ("mixed_multipath_block", _passes(_selected(instance, _local_share(instance)))),
             ("scored_multipath_block", lambda x, law=scored: law.get(x.tokens, ZERO)),
         ):
-            yield from ({**n, "Q1": law} for n in by_token(name, [instance])(define))
+            yield from ({**n, "Q1": law} for n in by_token(name, [instance], define))
 
 
 def traversals(define: Define) -> Iterator[Names]:
@@ -650,8 +608,8 @@ def _traversed(instance: Instance, drafts: Drafts, define: Define) -> dict[Path,
         """Return how probably none of the nodes from one on is kept, of which one is reached."""
         p: Sequence[Rational] = instance.target(node)
         depth = len(node)
-        paths = [d for d in drafts if d[:depth] == node] if depth < instance.length else []
-        children = list(dict.fromkeys(path[depth] for path in paths))
+        below = [d for d in drafts if d[:depth] == node] if depth < instance.length else []
+        children = list(dict.fromkeys(path[depth] for path in below))
         for i, y in enumerate(children):
             q = normalised(without(instance.draft(node), children[:i]))
             here: Names = {"w": weight, "p": p.__getitem__, "q": q.__getitem__, "y": y}
@@ -675,13 +633,12 @@ def _traversed(instance: Instance, drafts: Drafts, define: Define) -> dict[Path,
 def subsets(vocabulary: int) -> list[frozenset[int]]:
     """Return all sets of tokens."""
     sizes = range(vocabulary + 1)
-    chosen = chain.from_iterable(combinations(range(vocabulary), size) for size in sizes)
-    return [frozenset(tokens) for tokens in chosen]
+    return [frozenset(each) for size in sizes for each in combinations(range(vocabulary), size)]
 
 
 def rates(_: Define) -> Iterator[Names]:
     """The certified acceptance rate, beside Q(H) = P(all drafts lie in H) for all H."""
-    for instance in chain.from_iterable(map(of_pairs, SCHEMES)):
+    for instance in PAIRS:
         drawn = sibling_law(instance.scheme, instance.draft(()), instance.drafts)
         inside = {
             tokens: total(weight for x, weight in drawn.items() if tokens.issuperset(x))
@@ -693,7 +650,7 @@ def rates(_: Define) -> Iterator[Names]:
 
 def flows(_: Define) -> Iterator[Names]:
     """The coupling that certifies the acceptance rate."""
-    for instance in chain.from_iterable(map(of_pairs, SCHEMES)):
+    for instance in PAIRS:
         names = {**models(instance), **_coupled(instance)}
         names["alpha"] = acceptance_rate(instance).value
         for y, x in product(names["V"], names["drafts"]):
@@ -747,31 +704,23 @@ def _by_orders(best: LengthOptimum, drawn: Law[Drafts]) -> Callable[[Text], Rati
     return selected
 
 
-def budgets(optimum: Optimum) -> Places:
+def budgets(optimum: Optimum, _: Define) -> Iterator[Names]:
     """The budget of an optimum, at every context z and next token y, x being both."""
-
-    def places(_: Define) -> Iterator[Names]:
-        for instance, names in _certified(optimum):
-            for z, y in product(_contexts(instance), names["V"]):
-                yield {**names, "z": z, "y": y, "x": z @ y}
-
-    return places
+    for instance, names in _certified(optimum):
+        for z, y in product(_contexts(instance), names["V"]):
+            yield {**names, "z": z, "y": y, "x": z @ y}
 
 
-def prices(optimum: Optimum) -> Places:
+def prices(optimum: Optimum, _: Define) -> Iterator[Names]:
     """The prices of an optimum, at every prefix x."""
-
-    def places(_: Define) -> Iterator[Names]:
-        for _instance, names in _certified(optimum):
-            yield from ({**names, "x": x, "root": Text(())} for x in names["prefixes"])
-
-    return places
+    for _instance, names in _certified(optimum):
+        yield from ({**names, "x": x, "root": Text(())} for x in names["prefixes"])
 
 
 def orders(_: Define) -> Iterator[Names]:
     """The law of the highest-ranked path, beside the probability that all lie in H[i]."""
     for instance in SEVERAL_PATHS[:3]:
-        ranked = sorted(_paths(instance), reverse=True)
+        ranked = sorted(paths(instance), reverse=True)
         places: dict[int, Rational] = dict.fromkeys(to(1, len(ranked)), ZERO)
         for drafts, weight in draft_law(instance).items():
             places[1 + max(map(ranked.index, drafts))] += weight

@@ -1,15 +1,13 @@
-"""The displayed formulas of the chapters: each is printed and evaluated from one text.
-
-`FORMULAS` has them by name. `FORMULAS[name].latex` is what a page shows, `FORMULAS[name].holds()`
-says whether the reference agrees. How equations are printed and evaluated stands in `equations`,
-what they are held against in `places` and `weighing`.
-"""
+"""The formulas of laws, algorithms and optima, held against the reference."""
 
 from __future__ import annotations
 
-from building import places, weighing
-from building.equations import Formula
-from building.places import ONE_PATH, SEVERAL_PATHS, one_token
+from functools import partial
+
+from formulas import places
+from formulas.formula import Formula
+from formulas.places import ONE_PATH, SEVERAL_PATHS, one_token
+
 from draftproof.reference.optimum import stateful, stateless
 
 _CORRECTION = {"following": r"\Pr(#1 \mid \tau = #2,\, x)"}
@@ -17,67 +15,44 @@ _AFTER = {"following": r"\Pr(#1 \mid \tau = 0,\, x)"}
 _ACCEPTED = {"accepted": r"\Pr(#1 \text{ is accepted})"}
 _PRICED = {"root": "", "d": "D", "l": r"\ell"}
 
-FORMULAS: dict[str, Formula] = {
+LAWS: dict[str, Formula] = {
     "law.total_variation": Formula(
         lines=(
             "TV == max(abs(P(A) - R(A)) for A in events)"
             " == sum(abs(P(x) - R(x)) for x in outcomes) / 2",
         ),
         notation={"R": "P'"},
-        where="the distance of laws, on sixteen pairs",
         places=places.distances,
     ),
     "law.lossless": Formula(
         lines=("sum(emitted(x[:n]) * p(x[n:], x[:n]) for n in to(1, L + 1)) == p(x)",),
         notation={"emitted": r"\Pr(#1 \text{ is emitted})"},
-        where="the laws of token and block verification",
         places=places.texts,
     ),
     "scheme.iid": Formula(
         lines=("Q(x) == prod(q(x[k]) for k in to(1, K))",),
-        where="the joint law of i.i.d. siblings",
-        places=places.drawn_by("iid"),
+        places=partial(places.drawn_by, "iid"),
     ),
     "scheme.without_replacement": Formula(
         lines=(
             "Q(x) == prod(q(x[k]) / (1 - sum(q(x[j]) for j in to(1, k - 1))) for k in to(1, K))",
         ),
-        where="the joint law of siblings without replacement",
-        places=places.drawn_by("without_replacement"),
+        places=partial(places.drawn_by, "without_replacement"),
     ),
     "scheme.hub": Formula(
         lines=("pair(i, a) == q(i)", "pair(a, i) == q(a) * q(i) / (1 - q(a))"),
         notation={"pair": "Q(#1, #2)"},
         aside=r"i \ne a",
-        where="the joint law of SpecHub's pairs",
-        places=places.drawn_by("hub"),
+        places=partial(places.drawn_by, "hub"),
     ),
     "scheme.greedy": Formula(
         lines=("Q(x) == q(x[K]) / (1 - sum(q(a) for a in A))",),
         aside=r"A = \{x_1, \dots, x_{K-1}\}",
-        where="the joint law of the greedy draft",
-        places=places.drawn_by("greedy"),
-    ),
-    "drafting.rounding": Formula(
-        lines=("TV == u * K * L * (5 * V + 101)",),
-        where="what the suite allows a drafter",
-        bound=True,
-        places=weighing.drafted_roundings,
-    ),
-    "text.rounding": Formula(
-        lines=(
-            "TV == u * (sum(n * (3 * e[n] + 4 * V + w[n] + 2) + r + 2 * V for n in to(1, H))"
-            " + H * (r + 2 * V))",
-        ),
-        given=("r == 3 * V + 101", "w[n] == n * (2 * r + 2)", "e[n] == w[n] + 2 * r + 2"),
-        where="what the suite allows a pipeline",
-        bound=True,
-        places=weighing.written_roundings,
+        places=partial(places.drawn_by, "greedy"),
     ),
     "token.kept": Formula(
         lines=("kept(i) == prod(min(1, p(x[j], x[:j-1]) / q(x[j], x[:j-1])) for j in to(1, i))",),
         notation={"kept": r"\Pr(\tau \ge #1 \mid x)"},
-        where="the law of token verification on every path",
         places=places.kept,
     ),
     "token.correction": Formula(
@@ -87,27 +62,23 @@ FORMULAS: dict[str, Formula] = {
         ),
         notation=_CORRECTION,
         aside="i < L",
-        where="the law of token verification on every path",
-        places=places.corrections("token"),
+        places=partial(places.corrections, "token"),
     ),
     "token.value": Formula(
         lines=(
             "E == sum(prod(min(p(x[j], x[:j-1]), q(x[j], x[:j-1])) for j in to(1, i))"
             " for i in to(1, L) for x in texts(i))",
         ),
-        where="the law of token verification",
-        places=places.expected("token", ONE_PATH),
+        places=partial(places.expected, "token", ONE_PATH),
     ),
     "block.weight": Formula(
         lines=("w[i] == min(1, w[i - 1] * p(x[i], x[:i-1]) / q(x[i], x[:i-1]))",),
         aside="w_0 = 1",
-        where="P(tau >= i | the first i tokens) in the law of block verification",
         places=places.weights,
     ),
     "block.pass": Formula(
         lines=("h[i] == (S[i] / (S[i] + 1 - w[i]) if i < L else w[L])",),
         given=("S[i] == sum(pos(w[i] * p(y, x[:i]) - q(y, x[:i])) for y in V)",),
-        where="the law of block verification on every path",
         places=places.block_passes,
     ),
     "block.correction": Formula(
@@ -117,16 +88,14 @@ FORMULAS: dict[str, Formula] = {
         ),
         notation=_CORRECTION,
         aside="i < L",
-        where="the law of block verification on every path",
-        places=places.corrections("block"),
+        places=partial(places.corrections, "block"),
     ),
     "block.value": Formula(
         lines=(
             "A(z @ y) == min(A(z) * p(y, z), q(z @ y))",
             "E == sum(A(x) for x in prefixes)",
         ),
-        where="the law of block verification",
-        places=places.by_token("block", ONE_PATH),
+        places=partial(places.by_token, "block", ONE_PATH),
     ),
     "greedy_block.pass": Formula(
         lines=("h[i] == (D[i] / max(D[i], D[i] + 1 - r[i]) if i < L else min(1, r[L]))",),
@@ -134,26 +103,22 @@ FORMULAS: dict[str, Formula] = {
             "r[i] == p(x[:i]) / q(x[:i])",
             "D[i] == sum(pos(r[i] * p(y, x[:i]) - q(y, x[:i])) for y in V)",
         ),
-        where="the law of greedy block verification on every path",
         places=places.greedy_passes,
     ),
     "greedy_block.value": Formula(
         lines=("A(x) == min(p(x), q(x))", "E == sum(A(x) for x in prefixes)"),
-        where="the law of greedy block verification",
-        places=places.by_prefix("greedy_block", ONE_PATH),
+        places=partial(places.by_prefix, "greedy_block", ONE_PATH),
     ),
     "greedy_block.modified": Formula(
         lines=(
             "modified(y, z) == pos(p(z @ y) - q(z @ y)) / sum(pos(p(z @ v) - q(z @ v)) for v in V)",
         ),
         notation={"modified": r"\tilde p(#1 \mid #2)"},
-        where="the rows that greedy block verification leaves",
         places=places.modified_rows,
     ),
     "recursive_rejection.step": Formula(
         lines=("c[j] == min(1, r[j](x[j]) / q[j](x[j]))",),
         aside="r_1 = p",
-        where="recursive rejection of two and three siblings, with replacement and without",
         places=places.rejections,
     ),
     "recursive_rejection.residual": Formula(
@@ -162,7 +127,6 @@ FORMULAS: dict[str, Formula] = {
             "following(y) == r[K + 1](y)",
         ),
         notation=_AFTER,
-        where="recursive rejection of two and three siblings, with replacement and without",
         places=places.residuals,
     ),
     "recursive_rejection.value": Formula(
@@ -172,12 +136,10 @@ FORMULAS: dict[str, Formula] = {
         ),
         notation=_ACCEPTED,
         aside="g_0 = 0",
-        where="recursive rejection of two and three i.i.d. siblings",
         places=places.recursion,
     ),
     "k_seq.step": Formula(
         lines=("c[j] == min(1, p(x[j]) / (rho * q(x[j])))",),
-        where="K-SEQ of two and three siblings",
         places=places.k_seq_tries,
     ),
     "k_seq.correction": Formula(
@@ -186,7 +148,6 @@ FORMULAS: dict[str, Formula] = {
         ),
         given=("b == sum(min(p(y) / rho, q(y)) for y in V)",),
         notation=_AFTER,
-        where="K-SEQ of two and three siblings",
         places=places.k_seq_corrections,
     ),
     "k_seq.value": Formula(
@@ -197,33 +158,30 @@ FORMULAS: dict[str, Formula] = {
         ),
         given=("b == sum(min(p(y) / rho, q(y)) for y in V)",),
         notation=_ACCEPTED,
-        where="K-SEQ where its least factor is rational",
         places=places.factors,
     ),
     "naive_tree.value": Formula(
         lines=("accepted(y) == min(p(y), q(y)) + pos(p(y) - q(y)) * (1 - (1 - q(y))**(K - 1))",),
         notation=_ACCEPTED,
-        where="the naive tree rule on i.i.d. siblings",
-        places=places.tokens_of("naive_tree", one_token("iid", 2, 3)),
+        places=partial(places.tokens_of, "naive_tree", one_token("iid", 2, 3)),
     ),
     "target_first.value": Formula(
         lines=("E == sum(p(x) * (1 - (1 - q(x))**K) for x in prefixes)",),
-        where="target first on i.i.d. paths",
-        places=places.expected("target_first", SEVERAL_PATHS),
+        places=partial(places.expected, "target_first", SEVERAL_PATHS),
     ),
     "spechub.value": Formula(
         lines=("accepted(y) == (p(a) if y == a else min(p(y), q(y) / (1 - q(a))))",),
         notation=_ACCEPTED,
-        where="SpecHub on its pairs",
-        places=places.tokens_of("spechub", one_token("hub", 2), places.hub),
+        places=partial(places.tokens_of, "spechub", one_token("hub", 2), more=places.hub),
     ),
     "greedy_draft.value": Formula(
         lines=(
             "accepted(y) == (p(y) if y in A else min(p(y), q(y) / (1 - sum(q(a) for a in A))))",
         ),
         notation=_ACCEPTED,
-        where="the greedy draft's verifier",
-        places=places.tokens_of("greedy_draft", one_token("greedy", 2, 3), places.top),
+        places=partial(
+            places.tokens_of, "greedy_draft", one_token("greedy", 2, 3), more=places.top
+        ),
     ),
     "optimal_transport.value": Formula(
         lines=(
@@ -231,20 +189,17 @@ FORMULAS: dict[str, Formula] = {
             "following(y) == (p(y) - sum(S(y, x) for x in drafts)) / (1 - alpha)",
         ),
         notation={**_ACCEPTED, "following": r"\Pr(#1 \mid \tau = 0)", "S": "S(#1, #2)"},
-        where="optimal transport of two siblings, under every scheme",
         places=places.transports,
     ),
     "canonical.value": Formula(
         lines=("accepted(y) == min(p(y), I(y))",),
         given=("I(y) == sum(Q(x) * b(y, x) for x in drafts)",),
         notation={**_ACCEPTED, "I": "I"},
-        where="the canonical decomposition of two siblings, under every scheme",
         places=places.selections,
     ),
     "multipath_block.row": Formula(
         lines=("Q1(z @ y) == (B + m * (F(y) + q(y, z)))**K - (B + m * F(y))**K",),
         aside="m = q(z)",
-        where="the highest-ranked of all paths that can be drafted together",
         places=places.skewed,
     ),
     "traversal.step": Formula(
@@ -263,13 +218,11 @@ FORMULAS: dict[str, Formula] = {
             "q": "q_z",
             "w": "w(z)",
         },
-        where="traversal of trees, with replacement and without",
         places=places.traversals,
     ),
     "spectr_gbv.value": Formula(
         lines=("A(x) == p(x) * (1 - (1 - min(q(x) / p(x), 1))**K)",),
-        where="SpecTr-GBV's exact flow",
-        places=places.by_prefix("spectr_gbv", SEVERAL_PATHS[:4]),
+        places=partial(places.by_prefix, "spectr_gbv", SEVERAL_PATHS[:4]),
     ),
     "mixed_multipath_block.row": Formula(
         lines=(
@@ -280,12 +233,10 @@ FORMULAS: dict[str, Formula] = {
             " for n in to(j, K))",
         ),
         notation={"C": "c'"},
-        where="the selected one of all paths that can be drafted together",
         places=places.mixtures,
     ),
     "scored_multipath_block.row": Formula(
         lines=("Q1(x) == sum(m * ((1 - l)**K - (1 - h)**K) / (h - l) for l, h, m in cells)",),
-        where="the law by which scored verification verifies the selected path",
         places=places.scores,
     ),
     "selection.value": Formula(
@@ -293,12 +244,10 @@ FORMULAS: dict[str, Formula] = {
             "A(z @ y) == min(A(z) * p(y, z), Q1(z @ y))",
             "E == sum(A(x) for x in prefixes)",
         ),
-        where="three verifiers that select a path, and the law of the path that is selected",
         places=places.of_selected,
     ),
     "rate.subsets": Formula(
         lines=("alpha == 1 + min(p(H) - Q(H) for H in subsets)",),
-        where="the certified acceptance rate, under every scheme",
         places=places.rates,
     ),
     "rate.flow": Formula(
@@ -308,7 +257,6 @@ FORMULAS: dict[str, Formula] = {
             "sum(S(y, x) for y in V) <= Q(x)",
         ),
         notation={"S": "S(#1, #2)"},
-        where="the coupling that certifies the acceptance rate, under every scheme",
         places=places.flows,
     ),
     "optimum.stateless": Formula(
@@ -318,8 +266,7 @@ FORMULAS: dict[str, Formula] = {
             "A(x) <= Q1(x)",
         ),
         checks=("A(z @ y) == min(A(z) * p(y, z), Q1(z @ y))",),
-        where="the budget that certifies the stateless optimum",
-        places=places.budgets(stateless),
+        places=partial(places.budgets, stateless),
     ),
     "optimum.stateful": Formula(
         lines=(
@@ -328,8 +275,7 @@ FORMULAS: dict[str, Formula] = {
             "A(x) <= Q1(x)",
         ),
         checks=("A(x) == min(p(x), Q1(x))",),
-        where="the budget that certifies the stateful optimum",
-        places=places.budgets(stateful),
+        places=partial(places.budgets, stateful),
     ),
     "optimum.stateless.prices": Formula(
         lines=(
@@ -339,8 +285,7 @@ FORMULAS: dict[str, Formula] = {
         ),
         checks=("(s(x) + t(x) - 1 - sum(s(x @ y) * p(y, x) for y in V)) * A(x) == 0",),
         notation=_PRICED,
-        where="the prices that certify the stateless optimum",
-        places=places.prices(stateless),
+        places=partial(places.prices, stateless),
     ),
     "optimum.stateful.prices": Formula(
         lines=(
@@ -350,58 +295,12 @@ FORMULAS: dict[str, Formula] = {
         ),
         checks=("(s(x) + t(x) - 1) * A(x) == 0",),
         notation=_PRICED,
-        where="the prices that certify the stateful optimum",
-        places=places.prices(stateful),
+        places=partial(places.prices, stateful),
     ),
     "optimum.order": Formula(
         lines=("highest(i) == below(i) - below(i - 1)",),
         notation={"highest": "Q'(x_{#1})", "below": "Q(H_{#1})"},
-        where="the law of the highest-ranked path",
         places=places.orders,
-    ),
-    "backends.race": Formula(
-        lines=(
-            "sum(min(p(i), p1(i)) for i in V) / sum(max(p(j), p1(j)) for j in V)"
-            " == (1 - delta) / (1 + delta)",
-        ),
-        where="nine pairs of laws at the distance delta",
-        places=weighing.races,
-    ),
-    "backends.bound": Formula(
-        lines=("d == max(2, V - 1) * (delta + (L + 1) / two**24)",),
-        notation={"two": "2"},
-        where="what the suite allows a backend",
-        bound=True,
-        places=weighing.backends,
-    ),
-    "rounding.bound": Formula(
-        lines=("TV == u * (L * (3 * e + 4 * V + w + 2) + r + 2 * V)",),
-        given=("w == L * (2 * r + 2)", "e == w + 2 * r + 2"),
-        where="what the suite allows a verifier",
-        bound=True,
-        places=weighing.roundings,
-    ),
-    "chance.growth": Formula(
-        lines=("most == 1 + d * (max(r(k) for k in V) - min(r(k) for k in V))",),
-        notation={"most": r"\max_P \mathbb{E}_P[r]"},
-        where="the law at distance d that pays a bet most",
-        places=weighing.payoffs,
-    ),
-    "chance.wealth": Formula(
-        checks=("error < 1e-6",),
-        given=(
-            "r(k) == (c + n(k) / p0(k)) / (c + half + N)",
-            "earned == 1 + s * (X - b)",
-        ),
-        notation={"p0": "p", "half": r"\tfrac{1}{2}", "earned": "r(X)"},
-        where="the evidence of the sample lane, outcome by outcome",
-        places=weighing.wealth,
-    ),
-    "chance.bound": Formula(
-        lines=("d == seen + sqrt(log(j * (j + 1) / beta) / (2 * n))",),
-        notation={"seen": r"\hat d"},
-        where="the bound of the sample lane",
-        places=weighing.bounds,
     ),
 }
 """The formulas by name."""

@@ -1,84 +1,27 @@
-"""Equations that are printed and evaluated from one text.
-
-A formula is written once, as equations in Python. What a page shows is that text in LaTeX; what
-`Formula.holds` asks is that text again, evaluated in exact arithmetic at places where the names in
-it stand for something.
-
-Texts are numbered from 1: x[i] is the i-th token of a text x, x[:i] are the first i, x[i:] those
-after them, and z @ y is the text z with one token more.
-"""
+"""Formulas in LaTeX, from the text that is held against the reference and the suite."""
 
 from __future__ import annotations
 
 import ast
-import math
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cache, partial
-from typing import Any
+from collections.abc import Mapping
+from functools import partial
 
-from draftproof.reference.model import Path
-from draftproof.reference.rational import ONE, positive_part
-
-Names = dict[str, Any]
-
-Define = Callable[[int, Names], Any]
-"""The right side of a line that is shown, by its number, with these names."""
-
-Places = Callable[[Define], Iterable[Names]]
-"""Where a formula is asked: what each of its names stands for."""
+from formulas.formula import Formula
 
 
-@dataclass(frozen=True, kw_only=True)
-class Formula:
-    """A displayed formula.
+def latex(formula: Formula) -> str:
+    """Return a formula as it is displayed."""
+    notation = {**NOTATION, **formula.notation}
+    shown = [_printed(line, notation) for line in (*formula.lines, *formula.given)]
+    if formula.bound:
+        shown[0] = shown[0].replace("&=", r"&\le", 1)
+    if formula.aside:
+        shown[-1] += rf", \qquad {formula.aside}"
+    if len(shown) == 1:
+        return shown[0].replace("&", "", 1)
+    return "\\begin{aligned}\n" + " \\\\\n".join(shown) + "\n\\end{aligned}"
 
-    `lines` are its equations, each of which must hold at every place; `given` are definitions of
-    what the places are computed with; `checks` must hold as well, and are not shown. `notation`
-    says how names are printed, `aside` is printed last. A `bound` is printed with "at most" for
-    "is": it is what the reference allows. `where` says in words what the formula is held against.
-    """
-
-    lines: tuple[str, ...] = ()
-    where: str
-    places: Places
-    given: tuple[str, ...] = ()
-    checks: tuple[str, ...] = ()
-    notation: Mapping[str, str] = field(default_factory=dict)
-    aside: str = ""
-    bound: bool = False
-
-    @property
-    def latex(self) -> str:
-        """The formula as it is displayed."""
-        notation = {**NOTATION, **self.notation}
-        shown = [_printed(line, notation) for line in (*self.lines, *self.given)]
-        if self.bound:
-            shown[0] = shown[0].replace("&=", r"&\le", 1)
-        if self.aside:
-            shown[-1] += rf", \qquad {self.aside}"
-        if len(shown) == 1:
-            return shown[0].replace("&", "", 1)
-        return "\\begin{aligned}\n" + " \\\\\n".join(shown) + "\n\\end{aligned}"
-
-    def holds(self) -> bool:
-        """Return whether every line and check holds at every place, and there is one."""
-        lines = [_compiled(line) for line in (*self.lines, *self.checks)]
-        shown = (*self.lines, *self.given)
-
-        def define(number: int, names: Names) -> Any:
-            return _evaluated(_compiled(shown[number].partition(" == ")[2]), names)
-
-        asked = 0
-        for names in self.places(define):
-            asked += 1
-            if not all(_evaluated(line, names) for line in lines):
-                return False
-        return asked > 0
-
-
-# --- how it is printed ----------------------------------------------------------------------
 
 NOTATION: Mapping[str, str] = {
     "E": r"\mathbb{E}[\tau]",
@@ -255,55 +198,3 @@ def _ranging(sign: str, each: ast.comprehension, notation: Mapping[str, str]) ->
         case other:
             raise ValueError(f"no way to print a sum over {ast.unparse(other)!r}")
     return f"{sign}_{{{template.replace('#0', variable)}}}"
-
-
-# --- how it is evaluated --------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Text:
-    """The tokens of a text, numbered from 1."""
-
-    tokens: Path
-
-    def __getitem__(self, key: int | slice) -> Any:
-        if isinstance(key, slice):
-            return Text(self.tokens[key])
-        if key < 1:
-            raise IndexError(f"tokens are numbered from 1, got {key}")
-        return self.tokens[key - 1]
-
-    def __matmul__(self, token: int) -> Text:
-        return Text((*self.tokens, token))
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-
-def to(start: int, end: int) -> range:
-    """Return the numbers from `start` to `end`, both included."""
-    return range(start, end + 1)
-
-
-_KNOWN: Names = {
-    "__builtins__": {},
-    "abs": abs,
-    "comb": math.comb,
-    "log": math.log,
-    "max": max,
-    "min": min,
-    "pos": positive_part,
-    "prod": partial(math.prod, start=ONE),
-    "sqrt": math.sqrt,
-    "sum": sum,
-    "to": to,
-}
-
-
-@cache
-def _compiled(line: str) -> Any:
-    return compile(line, "<formula>", "eval")
-
-
-def _evaluated(code: Any, names: Names) -> Any:
-    return eval(code, {**_KNOWN, **names})  # noqa: S307  # the texts are those of `formulas`

@@ -1,4 +1,4 @@
-"""Where the formulas of the suite are asked: what it allows, and what it makes of samples."""
+"""The formulas of the suite: what it allows, and what it makes of samples."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy
+from formulas.formula import Define, Formula, Names, to
 
-from building.equations import Define, Names, to
 from draftproof.conformance.lanes import statistics
 from draftproof.conformance.protocol.adapter import Declaration, declaration
 from draftproof.conformance.protocol.tolerance import (
@@ -121,3 +121,60 @@ def bounds(_: Define) -> Iterator[Names]:
     for n, j, seen in ((256, 1, 0.01), (4096, 5, 0.002), (10**6, 30, 0.0)):
         bound = statistics.upper_bound(seen, n, look=j)
         yield {"d": bound, "seen": seen, "n": n, "j": j, "beta": statistics.MISSED}
+
+
+SUITE: dict[str, Formula] = {
+    "drafting.rounding": Formula(
+        lines=("TV == u * K * L * (5 * V + 101)",),
+        bound=True,
+        places=drafted_roundings,
+    ),
+    "text.rounding": Formula(
+        lines=(
+            "TV == u * (sum(n * (3 * e[n] + 4 * V + w[n] + 2) + r + 2 * V for n in to(1, H))"
+            " + H * (r + 2 * V))",
+        ),
+        given=("r == 3 * V + 101", "w[n] == n * (2 * r + 2)", "e[n] == w[n] + 2 * r + 2"),
+        bound=True,
+        places=written_roundings,
+    ),
+    "backends.race": Formula(
+        lines=(
+            "sum(min(p(i), p1(i)) for i in V) / sum(max(p(j), p1(j)) for j in V)"
+            " == (1 - delta) / (1 + delta)",
+        ),
+        places=races,
+    ),
+    "backends.bound": Formula(
+        lines=("d == max(2, V - 1) * (delta + (L + 1) / two**24)",),
+        notation={"two": "2"},
+        bound=True,
+        places=backends,
+    ),
+    "rounding.bound": Formula(
+        lines=("TV == u * (L * (3 * e + 4 * V + w + 2) + r + 2 * V)",),
+        given=("w == L * (2 * r + 2)", "e == w + 2 * r + 2"),
+        bound=True,
+        places=roundings,
+    ),
+    "chance.growth": Formula(
+        lines=("most == 1 + d * (max(r(k) for k in V) - min(r(k) for k in V))",),
+        notation={"most": r"\max_P \mathbb{E}_P[r]"},
+        places=payoffs,
+    ),
+    "chance.wealth": Formula(
+        checks=("error < 1e-6",),
+        given=(
+            "r(k) == (c + n(k) / p0(k)) / (c + half + N)",
+            "earned == 1 + s * (X - b)",
+        ),
+        notation={"p0": "p", "half": r"\tfrac{1}{2}", "earned": "r(X)"},
+        places=wealth,
+    ),
+    "chance.bound": Formula(
+        lines=("d == seen + sqrt(log(j * (j + 1) / beta) / (2 * n))",),
+        notation={"seen": r"\hat d"},
+        places=bounds,
+    ),
+}
+"""The formulas by name."""
