@@ -394,19 +394,18 @@ class _Lane:
             self._tapes[subject], (subject, 0), sections=sections, care=care, hints=self._hints
         )
         if not program.is_tested:
-            tree = yield from searcher.explored(searcher.everything(), [])
-            tree, _ = yield from self._held_back(searcher, tree, _HELD_BACK_AT_LEAST)
-            return tree
+            boxes = yield from searcher.explored(searcher.everything(), [])
+            return (yield from self._held_back(searcher, boxes, _HELD_BACK_AT_LEAST))[0]
         # What is not to be understood is noticed before it is searched.
         yield from self._steady(subject, searcher.points(searcher.everything(), _REPEATED))
-        tree = None
+        tree: Node | None = None
         if self._foretold is not None:
             tree = yield from confirmed(searcher, self._foretold[1][subject], self._moved)
         if tree is None:
             tree = yield from searcher.explored(searcher.everything(), [])
-        tree, seen = yield from self._held_back(searcher, tree, program.held_back[subject])
+        held, seen = yield from self._held_back(searcher, tree, program.held_back[subject])
         yield from self._steady(subject, list({outcome: point for point, outcome in seen}.values()))
-        return tree
+        return held
 
     def _held_back(self, searcher: Searcher, tree: Node, count: int) -> Search[tuple[Node, Sample]]:
         """Return boxes that foretell what is seen at so many points and beside walls, and that."""

@@ -11,8 +11,9 @@ foretold, and so is that of a wall which does not show.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Hashable, Iterator
+from collections.abc import Callable, Container, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy
@@ -67,26 +68,31 @@ def confirmed(searcher: Searcher, tree: Node, moves: Moves) -> Search[Node | Non
     if any(isinstance(node, Race) for node in nodes(tree)):
         return None
     everything = searcher.everything()
-    tree = _moved(searcher, tree, everything, lambda wall: _likely(wall, moves))
-    unseen: set[Wall] = set()
+    tree = _moved(searcher, tree, everything, partial(_likely, moves))
+    unseen = set[Node]()
     for _ in range(_ROUNDS):
-        walls = [each for each in _placed(tree, everything) if isinstance(each[0], Wall)]
+        placed = _placed(tree, everything)
+        walls = [(node, box) for node, box in placed if isinstance(node, Wall)]
         alike = Counter((wall.column, wall.at) for wall, _ in walls)
         found = yield from together(
             [_wall(searcher, wall, box, alike[wall.column, wall.at]) for wall, box in walls]
         )
-        at = {wall: place for (wall, _), place in zip(walls, found, strict=True)}
-        unseen = {wall for wall, place in at.items() if place != wall.at}
-        new = {wall: place for wall, place in at.items() if place not in (wall.at, None)}
+        seen = {wall: at for (wall, _), at in zip(walls, found, strict=True)}
+        unseen = {wall for wall, at in seen.items() if at != wall.at}
+        new = {wall: at for wall, at in seen.items() if at is not None and at != wall.at}
         if not new:
             break
-        moves |= {(wall.column, wall.at): place for wall, place in new.items()}
+        moves |= {(wall.column, wall.at): at for wall, at in new.items()}
         # What does not show may be hidden by a wall that is elsewhere.
-        tree = _moved(searcher, tree, everything, lambda wall, new=new: new.get(wall, wall.at))
+        tree = _moved(searcher, tree, everything, partial(_found, new))
     return (yield from _searched(searcher, tree, unseen))
 
 
-def _likely(wall: Wall, moves: Moves) -> int:
+def _found(places: Mapping[Wall, int], wall: Wall) -> int:
+    return places.get(wall, wall.at)
+
+
+def _likely(moves: Moves, wall: Wall) -> int:
     """Return where others found a wall that was foretold as this one is."""
     at = wall.at
     for _ in range(_ROUNDS):
@@ -94,7 +100,7 @@ def _likely(wall: Wall, moves: Moves) -> int:
     return at
 
 
-def _searched(searcher: Searcher, tree: Node, unseen: set[Wall]) -> Search[Node]:
+def _searched(searcher: Searcher, tree: Node, unseen: Container[Node]) -> Search[Node]:
     """Return the boxes, those searched whose wall is unseen or which are not as foretold."""
 
     def seen(node: Node, box: Box) -> Search[Node]:
