@@ -12,8 +12,14 @@ from torch import Tensor, tensor
 
 from draftproof.adapters.fast import FastVerifier
 from draftproof.conformance.cases import cases
+from draftproof.conformance.lanes import probe
 from draftproof.conformance.lanes.observe import PROBE, observe
-from draftproof.conformance.lanes.probe import OpaqueRandomness, ProbedLaw, probed_laws
+from draftproof.conformance.lanes.probe import (
+    OpaqueRandomness,
+    ProbedLaw,
+    TooManyRuns,
+    probed_laws,
+)
 from draftproof.conformance.protocol.adapter import Request, Result
 from draftproof.conformance.requirements.laws import judge
 from draftproof.reference.emission import Emission
@@ -154,6 +160,57 @@ def test_what_a_twin_does_not_do_is_found_as_without_it(other: Callable[[], Coun
 @pytest.mark.parametrize("other", OTHERS)
 def test_a_wrong_twin_changes_no_law(other: Callable[[], Counted]) -> None:
     assert same(laws(Counted(), other()), laws(Counted()))
+
+
+def test_a_wall_that_only_a_twin_has_is_left_out() -> None:
+    """A factor that is 1 but for its rounding refuses at the last numbers, or nowhere."""
+    nearly = Counted((0.25, 1 - 2.0**-22, 0.625))
+    alone, led = Counted((0.25, 1.0, 0.625)), Counted((0.25, 1.0, 0.625))
+    assert same(one(led, nearly), one(alone))
+    assert led.calls < alone.calls
+
+
+def one(verify: Verify, twin: Verify | None = None) -> tuple[ProbedLaw[Any], ...]:
+    """Return the law of the first subject, whose thresholds are as they stand."""
+    return probed_laws(
+        verify, 1, batched=True, vocabulary=3, held_back=HELD_BACK, at_once=4096, twin=twin
+    )
+
+
+MANY = 40
+
+
+def many(verify: Verify, twin: Verify | None) -> tuple[ProbedLaw[Any], ...]:
+    return probed_laws(
+        verify, MANY, batched=True, vocabulary=3, held_back=HELD_BACK, at_once=64, twin=twin
+    )
+
+
+def test_subjects_share_where_walls_were_found() -> None:
+    """The rows that each takes fall, and no law changes."""
+    moved = [each + 2.0**-20 for each in THRESHOLDS]
+
+    def alike(thresholds: Sequence[float]) -> Verify:
+        program = Counted(thresholds)
+        return lambda subjects: program([0] * len(subjects))
+
+    found = many(alike(moved), alike(THRESHOLDS))
+    assert same(found, many(alike(moved), None))
+    runs = [law.runs for law in found]
+    first, others = runs[:: probe._WAVE], [r for i, r in enumerate(runs) if i % probe._WAVE]
+    assert max(others) < min(first)
+
+
+@pytest.mark.parametrize("is_twin_dear", [True, False])
+def test_subjects_that_take_too_long_are_not_searched(
+    monkeypatch: pytest.MonkeyPatch, is_twin_dear: bool
+) -> None:
+    twin = Counted() if is_twin_dear else says_always_the_same
+    monkeypatch.setattr(probe, "_MOST_IN_ALL", 1_000 if is_twin_dear else 10_000)
+    program = Counted()
+    with pytest.raises(TooManyRuns, match=r"^40 subjects need some [0-9,]+ rows in all$"):
+        many(program, twin)
+    assert program.calls < 5 or not is_twin_dear
 
 
 def raises(_: Sequence[int]) -> list[Any]:

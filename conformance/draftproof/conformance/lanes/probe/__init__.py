@@ -118,6 +118,9 @@ _COMPARED = 32
 # One of so many subjects is searched first, so that the others can share what is found.
 _WAVE = 16
 
+# Rows that those may let expect of all: some minutes of a twin, half an hour of a kernel.
+_MOST_IN_ALL = 4_000_000
+
 # Times that a box is searched again because a point in it was not foretold.
 _MOST_FINDS = 20
 
@@ -164,7 +167,8 @@ def probed_laws(
 
     A `twin` is another program, faster, that should do the same. The boxes of its noise are found
     first, and then confirmed of the program's own, in a few calls; where they are not, its noise is
-    searched. What the twin does decides nothing.
+    searched. What the twin does decides nothing, but where it takes far too many rows for all
+    subjects, so would the program.
 
     Where laws are held against real runs (`unwatched.holding`), so are these.
 
@@ -297,11 +301,15 @@ def _foretold(
         # What it draws unseen leaves no trace, nor does what it sets.
         with seeded(0), _settings_kept():
             return lane.tape, lane.trees()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, _TooManyInAll):
         raise
     except BaseException:
         # Whatever is wrong with it, the program is judged without it.
         return None
+
+
+class _TooManyInAll(TooManyRuns):
+    """Subjects that take too long to search, by what the first of them took."""
 
 
 @contextlib.contextmanager
