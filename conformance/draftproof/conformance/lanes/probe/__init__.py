@@ -379,6 +379,9 @@ class _Lane:
                 found |= self._answered(
                     {each: self._law(each) for each in wave if each not in found}
                 )
+                rows = sum(self._program.runs) * len(subjects) // len(found)
+                if len(found) < len(subjects) and rows > _MOST_IN_ALL:
+                    raise _TooManyInAll(f"{len(subjects)} subjects need some {rows:,} rows in all")
             return [found[subject] for subject in subjects]
         except OpaqueRandomness as refusal:
             if not self._alone and self._is_mixed():
