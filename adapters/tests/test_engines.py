@@ -14,8 +14,8 @@ from draftproof.adapters.engines.released import Commit, Unavailable, Wheel
 from draftproof.conformance.cases import cases
 from draftproof.conformance.lanes.observe import observe
 from draftproof.conformance.matrix import MatrixRow, read_rows
-from draftproof.conformance.protocol.adapter import declaration
-from draftproof.conformance.protocol.loading import AdapterFailed, load_adapter
+from draftproof.conformance.protocol.adapter import AdapterFailed, declaration
+from draftproof.conformance.protocol.loading import load_adapter
 from draftproof.conformance.report.matrix import markdown
 from draftproof.conformance.report.words import plain
 from draftproof.conformance.requirements.finding import FAIL

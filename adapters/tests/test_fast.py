@@ -16,7 +16,7 @@ from draftproof.adapters.fast.excess import draw, excess, mass
 from draftproof.adapters.fast.inputs import InvalidRequest
 from draftproof.conformance.lanes.exact import exact_law
 from draftproof.conformance.protocol.adapter import INVALID_INPUTS, Request, Result
-from draftproof.conformance.protocol.loading import BUILT_IN
+from draftproof.conformance.protocol.loading import built_in
 from draftproof.reference.rational import rational
 
 VERIFIERS = [FastVerifier("token"), FastVerifier("block")]
@@ -263,7 +263,7 @@ def test_what_is_drafted_without_probability_is_accepted_if_the_target_can_say_i
 
 def test_every_verifier_has_a_name_on_the_command_line() -> None:
     ours = {f"{form}-{name.replace('_', '-')}" for form in FORMS for name in TEXTS}
-    assert ours == set(BUILT_IN) - {"transformers"}
+    assert ours == set(built_in()) - {"transformers"}
 
 
 def test_a_verifier_consists_of_its_module_and_of_what_that_imports() -> None:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import networkx
 import pytest
 
 from draftproof.conformance.evidence.identity import BESIDE_JUDGEMENT
@@ -74,6 +75,28 @@ def test_nothing_that_judges_asks_a_room_whose_changes_leave_certificates_curren
             if file.relative_to(house).parts[0] not in (*BESIDE_JUDGEMENT, "__init__.py"):
                 asked = {part for name in imported(file) for part in name.split(".")[2:3]}
                 assert not asked & beside, f"{file.relative_to(HOUSE)} imports {asked & beside}"
+
+
+def test_no_imports_go_round() -> None:
+    """A module may look where the package lies that it is in, and import no more of it."""
+    modules = {
+        file.relative_to(HOUSE / room).with_suffix("").as_posix().replace("/", "."): file
+        for room in ROOMS
+        for file in (HOUSE / room / "draftproof").rglob("*.py")
+    }
+    arrows: networkx.DiGraph[str] = networkx.DiGraph()
+    for name, file in modules.items():
+        module = name.removesuffix(".__init__")
+        for asked in imported(file):
+            parts = asked.split(".")
+            ways = [".".join(parts[:count]) for count in range(len(parts), 1, -1)]
+            known = next(
+                (way for way in ways if way in modules or f"{way}.__init__" in modules), module
+            )
+            if not within(module, known):
+                arrows.add_edge(module, known)
+    assert len(arrows) > 200
+    assert [c for c in networkx.strongly_connected_components(arrows) if len(c) > 1] == []
 
 
 def test_a_name_of_a_class_is_that_of_one_class() -> None:

@@ -78,7 +78,7 @@ from types import ModuleType, SimpleNamespace
 from draftproof.conformance.protocol.adapter import AdapterLost
 from draftproof.conformance.evidence.decision import decisions
 from draftproof.conformance.requirements.finding import Finding
-from draftproof.conformance.protocol.loading import AdapterFailed
+from draftproof.conformance.protocol.adapter import AdapterFailed
 
 FOUND = json.loads(open("found.json").read())
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")

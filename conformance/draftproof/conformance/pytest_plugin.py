@@ -203,8 +203,14 @@ def _known_failures(file: Path) -> dict[str, str]:
 def _asked(campaign: Campaign, taken: list[Path]) -> Iterator[_Asked]:
     """Yield what is asked of an adapter, whose label is none of those `taken`."""
     from draftproof.conformance.evidence.certificate import place_for
-    from draftproof.conformance.protocol.adapter import AdapterLost, InvalidAdapter, declaration
-    from draftproof.conformance.protocol.loading import AdapterFailed, UnknownAdapter, load_adapter
+    from draftproof.conformance.protocol.adapter import (
+        AdapterFailed,
+        AdapterLost,
+        InvalidAdapter,
+        UnknownAdapter,
+        declaration,
+    )
+    from draftproof.conformance.protocol.loading import load_adapter
     from draftproof.conformance.run.campaign import tasks_of, tests_of
     from draftproof.spec import requirements
 
@@ -371,7 +377,7 @@ def _judged(plan: _Plan, asked: _Asked) -> Certificate | str:
     # it an error, do not hold.
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        from draftproof.conformance.protocol.loading import UnknownAdapter
+        from draftproof.conformance.protocol.adapter import UnknownAdapter
         from draftproof.conformance.run.campaign import UNJUDGED
         from draftproof.conformance.run.certify import certify
 

@@ -12,7 +12,7 @@ import pytest
 from draftproof.conformance.evidence.identity import specification, subject, suite
 from draftproof.conformance.evidence.staleness import CURRENT, STALE, UNKNOWN, standing
 from draftproof.conformance.protocol.adapter import declaration
-from draftproof.conformance.protocol.loading import BUILT_IN, load_adapter
+from draftproof.conformance.protocol.loading import built_in, load_adapter
 
 RIGHT = Path(__file__).parents[1] / "meta" / "right.py"
 OTHER = {"version": "0.0.1", "sha256": "0" * 64}
@@ -39,7 +39,7 @@ def certificate(name: str, **others: Mapping[str, str]) -> dict[str, Any]:
             "configuration": [descriptor(of["specification"]), descriptor(of["suite"]), {}],
             "draftproof": {
                 "mode": "certify",
-                "adapter": {"place": BUILT_IN.get(name, name)},
+                "adapter": {"place": built_in().get(name, name)},
             },
         },
     }

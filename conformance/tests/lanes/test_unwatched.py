@@ -23,7 +23,7 @@ from draftproof.conformance.lanes.exact._noise import Uniform
 from draftproof.conformance.lanes.observe import observe
 from draftproof.conformance.lanes.probe import _launches, hold_probed
 from draftproof.conformance.lanes.statistics import Budget
-from draftproof.conformance.protocol.loading import FailsEverywhere
+from draftproof.conformance.protocol.adapter import FailsEverywhere
 from draftproof.conformance.requirements.finding import FAIL, INCONCLUSIVE, PASS
 from draftproof.conformance.run.campaign import Campaign, run
 from draftproof.conformance.run.rerun import recounted, repeat

@@ -7,14 +7,8 @@ from typing import Any
 
 import pytest
 
-from draftproof.conformance.protocol.adapter import InvalidAdapter
-from draftproof.conformance.protocol.loading import (
-    BUILT_IN,
-    AdapterFailed,
-    UnknownAdapter,
-    load_adapter,
-    source_digest,
-)
+from draftproof.conformance.protocol.adapter import AdapterFailed, InvalidAdapter, UnknownAdapter
+from draftproof.conformance.protocol.loading import built_in, load_adapter, source_digest
 from draftproof.reference.extras import installation
 
 MINE = """
@@ -37,7 +31,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", built_in())
 def test_every_built_in_adapter_loads(name: str) -> None:
     assert load_adapter(name).name == name
 

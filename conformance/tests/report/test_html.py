@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from draftproof.conformance.museum.mutants import CONTROLS, EXHIBITS, Mutant
-from draftproof.conformance.report import FORMATS, ReportUnavailable, html, rendered
+from draftproof.conformance.report import FORMATS, html, rendered
+from draftproof.conformance.report.drawing import ReportUnavailable
 from draftproof.conformance.report.words import REPEAT
 from draftproof.reference.extras import installation
 from draftproof.spec import validate

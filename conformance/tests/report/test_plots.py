@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
-from draftproof.conformance.report import ReportUnavailable
+from draftproof.conformance.report.drawing import ReportUnavailable
 from draftproof.conformance.report.plots import Plot, plots
 from draftproof.reference.extras import installation
 

@@ -18,7 +18,7 @@ from draftproof.conformance.evidence.records import (
     canonical,
     parsed,
 )
-from draftproof.conformance.protocol.loading import AdapterFailed
+from draftproof.conformance.protocol.adapter import AdapterFailed
 from draftproof.conformance.requirements.task import is_asked
 from draftproof.conformance.run.campaign import Campaign, UnknownCase, campaign_of, run
 

@@ -17,7 +17,7 @@ from draftproof.conformance.evidence.records import (
     canonical,
     parsed,
 )
-from draftproof.conformance.protocol.loading import UnknownAdapter
+from draftproof.conformance.protocol.adapter import UnknownAdapter
 from draftproof.conformance.run.campaign import Campaign, run
 from draftproof.conformance.run.rerun import Repetition, recounted, repeat
 from draftproof.reference.model import Instance, Model, instance_to_json

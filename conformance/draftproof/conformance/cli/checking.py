@@ -132,9 +132,9 @@ def _check(
 
 def _require_built_in(place: str) -> None:
     """Refuse to run what a certificate names, which is anybody's word."""
-    from draftproof.conformance.protocol.loading import BUILT_IN
+    from draftproof.conformance.protocol.loading import built_in
 
-    if place not in BUILT_IN.values():
+    if place not in built_in().values():
         raise _NotRun(
             f"judging again would run {place!r}, which the certificate names: say which verifier "
             f"it is with --adapter, or take its word with --trust"
@@ -158,7 +158,7 @@ def _recounted(evidence: Any) -> int | None:
 
 def _repeated(evidence: Any, name: str | None, working: Mapping[str, Any]) -> dict[str, Any]:
     try:
-        from draftproof.conformance.protocol import loading
+        from draftproof.conformance.protocol.adapter import UnknownAdapter
         from draftproof.conformance.report import terminal
         from draftproof.conformance.run import campaign
         from draftproof.conformance.run.rerun import repeat
@@ -175,7 +175,7 @@ def _repeated(evidence: Any, name: str | None, working: Mapping[str, Any]) -> di
                 workers=Workers(**working),
                 progress=terminal.shown_progress,
             )
-    except loading.UnknownAdapter as error:
+    except UnknownAdapter as error:
         raise _NotRun(f"{error}; say with --adapter where it lies") from None
     except campaign.UNJUDGED as error:
         raise _NotRun(str(error)) from None

@@ -18,7 +18,8 @@ from draftproof.conformance.cli.documents import (
     print_json,
     read_instance,
 )
-from draftproof.conformance.protocol.loading import AdapterFailed, UnknownAdapter, load_algorithm
+from draftproof.conformance.protocol.adapter import AdapterFailed, UnknownAdapter
+from draftproof.conformance.protocol.loading import load_algorithm
 from draftproof.conformance.protocol.raising import told_of
 from draftproof.reference.emission import Emission
 from draftproof.reference.errors import InvalidInput, Unsupported

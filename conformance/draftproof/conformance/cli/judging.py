@@ -25,8 +25,9 @@ from draftproof.conformance.evidence.certificate import gravest, no_longer_known
 from draftproof.conformance.evidence.whole_file import write_whole
 from draftproof.conformance.protocol.raising import caught, show, told_of, tracebacks_shown
 from draftproof.conformance.protocol.supervision import judging
-from draftproof.conformance.report import FORMATS, ReportUnavailable, rendered
+from draftproof.conformance.report import FORMATS, rendered
 from draftproof.conformance.report.badge import badge
+from draftproof.conformance.report.drawing import ReportUnavailable
 from draftproof.conformance.report.markdown import in_line
 from draftproof.conformance.report.words import plain
 from draftproof.conformance.requirements.finding import CANNOT_RUN, FAILS_EVERYWHERE, UNFETCHED
@@ -257,17 +258,22 @@ class _Loaded:
 
 def _loaded(name: str) -> _Loaded:
     """Load an adapter. A name that leads nowhere is a usage error, before anything is judged."""
-    from draftproof.conformance.protocol import loading
-    from draftproof.conformance.protocol.adapter import AdapterLost, InvalidAdapter
+    from draftproof.conformance.protocol.adapter import (
+        AdapterFailed,
+        AdapterLost,
+        InvalidAdapter,
+        UnknownAdapter,
+    )
+    from draftproof.conformance.protocol.loading import load_adapter
 
     judging(name)
     try:
         # Code under test may go to another folder; the paths of the user are of this one.
         with nothing_printed(), chdir("."):
-            return _Loaded(name, loading.load_adapter(name))
-    except loading.UnknownAdapter as error:
+            return _Loaded(name, load_adapter(name))
+    except UnknownAdapter as error:
         raise click.UsageError(str(error)) from None
-    except (loading.AdapterFailed, InvalidAdapter, AdapterLost) as error:
+    except (AdapterFailed, InvalidAdapter, AdapterLost) as error:
         show(error.__cause__ or error, str(error))
         return _Loaded(name, error=str(error), state=_state(error))
 
@@ -341,7 +347,7 @@ def _tried(loaded: _Loaded, judge: Callable[[], _Judged]) -> _Judged:
 @contextmanager
 def _without_exits() -> Iterator[None]:
     """Raise `AdapterFailed` for an exit and its like: nothing of ours exits while it judges."""
-    from draftproof.conformance.protocol.loading import AdapterFailed
+    from draftproof.conformance.protocol.adapter import AdapterFailed
 
     try:
         yield
@@ -456,8 +462,7 @@ def _known(path: Path) -> dict[str, str]:
 
 def _state(error: BaseException) -> str:
     """Return in which way an adapter did not run, of which the cause of its failure tells."""
-    from draftproof.conformance.protocol.adapter import Unfetched
-    from draftproof.conformance.protocol.loading import FailsEverywhere
+    from draftproof.conformance.protocol.adapter import FailsEverywhere, Unfetched
 
     cause: BaseException | None = error
     while cause is not None:

@@ -16,7 +16,7 @@ from draftproof.spec import requirements
 def list_(as_json: bool) -> None:
     """List algorithms, built-in adapters, requirements and cases."""
     from draftproof.conformance.cases import cases
-    from draftproof.conformance.protocol.loading import BUILT_IN
+    from draftproof.conformance.protocol.loading import built_in
     from draftproof.conformance.report import terminal
 
     catalogue: dict[str, list[dict[str, Any]]] = {
@@ -31,7 +31,7 @@ def list_(as_json: bool) -> None:
             }
             for a in ALGORITHMS.values()
         ],
-        "adapters": [{"name": name, "place": place} for name, place in BUILT_IN.items()],
+        "adapters": [{"name": name, "place": place} for name, place in built_in().items()],
         "requirements": [
             {"id": r.id, "level": r.level, "title": r.title, "chapter": r.chapter}
             for r in requirements().values()

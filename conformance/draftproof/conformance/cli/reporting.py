@@ -12,7 +12,8 @@ import click
 
 from draftproof.conformance.cli.documents import echo, print_report, read_certificate, read_json
 from draftproof.conformance.evidence.whole_file import write_output
-from draftproof.conformance.report import FORMATS, ReportUnavailable, rendered
+from draftproof.conformance.report import FORMATS, rendered
+from draftproof.conformance.report.drawing import ReportUnavailable
 from draftproof.spec import MalformedDocument, validate
 
 

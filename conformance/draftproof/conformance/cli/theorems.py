@@ -14,7 +14,8 @@ from rich.markup import escape
 
 from draftproof.conformance.cli.documents import as_json, echo, print_json, read_json
 from draftproof.conformance.evidence.whole_file import write_output
-from draftproof.conformance.protocol.loading import AdapterFailed, UnknownAdapter, load_algorithm
+from draftproof.conformance.protocol.adapter import AdapterFailed, UnknownAdapter
+from draftproof.conformance.protocol.loading import load_algorithm
 from draftproof.reference import proof
 from draftproof.reference.claims import (
     CLAIMS,

@@ -13,13 +13,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from draftproof.conformance.evidence.identity import specification, subject, suite
-from draftproof.conformance.protocol.adapter import InvalidAdapter, declaration
-from draftproof.conformance.protocol.loading import (
-    BUILT_IN,
+from draftproof.conformance.protocol.adapter import (
     AdapterFailed,
+    InvalidAdapter,
     UnknownAdapter,
-    load_adapter,
+    declaration,
 )
+from draftproof.conformance.protocol.loading import built_in, load_adapter
 
 CURRENT, STALE, UNKNOWN = STATES = ("current", "stale", "unknown")
 
@@ -97,7 +97,7 @@ def standing(document: Mapping[str, Any], adapter: str | None = None) -> Currenc
     by, with_suite, _ = document["predicate"]["configuration"]
     said = document["predicate"]["draftproof"]
     place = said["adapter"]["place"]
-    name = adapter or next((name for name, at in BUILT_IN.items() if at == place), None)
+    name = adapter or next((name for name, at in built_in().items() if at == place), None)
     # Nor is anybody led to run what a certificate names.
     again = ("draftproof", "certify", name or "ADAPTER", "--mode", said["mode"])
     return Currency(

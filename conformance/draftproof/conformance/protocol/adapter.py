@@ -176,6 +176,18 @@ class Unfetched(RuntimeError):
     """An adapter's program could not be fetched; its module raises this, and says why."""
 
 
+class UnknownAdapter(LookupError):
+    """A name does not lead to an adapter: a usage error."""
+
+
+class AdapterFailed(RuntimeError):
+    """An adapter was found, but could not be made ready to run."""
+
+
+class FailsEverywhere(AdapterFailed):
+    """An adapter runs, and no case ever ends in an emission."""
+
+
 class InvalidAdapter(TypeError):
     """An object does not follow the adapter protocol; the message says in what."""
 

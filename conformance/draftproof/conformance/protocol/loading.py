@@ -10,65 +10,51 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from functools import wraps
+from functools import cache, wraps
 from hashlib import sha256
+from importlib.metadata import entry_points
 from os import PathLike
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from draftproof.conformance.protocol.adapter import Adapter, InvalidAdapter, declaration
+from draftproof.conformance.protocol.adapter import (
+    Adapter,
+    AdapterFailed,
+    InvalidAdapter,
+    UnknownAdapter,
+    declaration,
+)
 from draftproof.conformance.protocol.raising import caught, is_told, place_of, shown, told_of
 from draftproof.reference.emission import Emission
 from draftproof.reference.extras import installation
 from draftproof.reference.model import Instance
 from draftproof.reference.verifiers import Algorithm, algorithm_named
 
-_FAST = (
-    "token",
-    "block",
-    "greedy-block",
-    "recursive-rejection",
-    "recursive-rejection-without-replacement",
-    "k-seq",
-    "spechub",
-    "greedy-draft",
-    "multipath-block",
-    "mixed-multipath-block",
-    "traversal",
-    "traversal-without-replacement",
-    "recursive-greedy-block",
-)
-"""Our own fast verifiers, each in torch and in Triton."""
 
-BUILT_IN = {
-    **{
-        f"{form}-{name}": f"draftproof.adapters.fast:{form}_{name.replace('-', '_')}"
-        for form in ("torch", "triton")
-        for name in _FAST
-    },
-    "transformers": "draftproof.adapters.engines.transformers:SpeculativeSampling",
-}
-"""The built-in adapters: name and where it is."""
+@cache
+def built_in() -> dict[str, str]:
+    """Return the adapters that are installed: name and place, ours first.
+
+    They are entry points of the group "draftproof.adapters", of any distribution. A name is that of
+    the first that has it.
+    """
+    found = sorted(entry_points(group=GROUP), key=lambda each: not each.value.startswith(GROUP))
+    places: dict[str, str] = {}
+    for each in found:
+        places.setdefault(each.name, each.value)
+    return places
+
+
+GROUP = "draftproof.adapters"
+"""The group of entry points, and the package that ours are in."""
 
 HARNESS = "harness:"
 """What the name of a program begins with, which is asked over its stdin and stdout."""
 
 
-class UnknownAdapter(LookupError):
-    """A name does not lead to an adapter: a usage error."""
-
-
-class AdapterFailed(RuntimeError):
-    """An adapter was found, but could not be made ready to run."""
-
-
-class FailsEverywhere(AdapterFailed):
-    """An adapter runs, and no case ever ends in an emission."""
-
-
 def load_adapter(name: str) -> Adapter:
-    """Return the adapter of a built-in name, "package.module:attribute" or "./file.py:attribute".
+    """Return the adapter of an installed name, "package.module:attribute" or "./file.py:attribute".
 
     The attribute is an adapter, or a class that makes one without arguments. "harness:COMMAND" is a
     program of any language, which is started (`draftproof.conformance.protocol.harness`). Raises
@@ -86,7 +72,7 @@ def load_adapter(name: str) -> Adapter:
         program = started(name.removeprefix(HARNESS))
         declaration(program)
         return program
-    place = BUILT_IN.get(name, name)
+    place = built_in().get(name, name)
     if not all(place.rpartition(":")):
         raise UnknownAdapter(_unknown(name))
     adapter = load_attribute(place)
@@ -126,7 +112,7 @@ def _unknown(name: str) -> str:
         classes = _verifiers(Path(file))
         named = " or ".join(f"{file}:{each}" for each in classes or ["ATTRIBUTE"])
         return f"{name} names a file, and no adapter in it: {named}"
-    near = get_close_matches(name, BUILT_IN, n=1)
+    near = get_close_matches(name, built_in(), n=1)
     meant = f", did you mean {near[0]}?" if near else "; `draftproof list` names all."
     return (
         f"no built-in adapter is called {name!r}{meant} Your own is named "

@@ -9,10 +9,6 @@ FORMATS = ("terminal", "markdown", "html", "junit", "json")
 """The forms of a report: for a terminal, a pull request, a browser, a test runner, a program."""
 
 
-class ReportUnavailable(RuntimeError):
-    """What a form of the report is made with is not installed; the message says what."""
-
-
 def rendered(
     documents: Sequence[Mapping[str, Any]],
     form: str,

@@ -12,7 +12,6 @@ from math import inf
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from draftproof.conformance.report import ReportUnavailable
 from draftproof.reference.extras import installation
 
 if TYPE_CHECKING:
@@ -24,6 +23,10 @@ UNIT = 72
 """Units of a drawing to matplotlib's inch."""
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+class ReportUnavailable(RuntimeError):
+    """What a form of the report is made with is not installed; the message says what."""
 
 
 def require_matplotlib() -> None:

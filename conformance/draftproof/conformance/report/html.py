@@ -13,8 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from draftproof.conformance.report import ReportUnavailable, words
-from draftproof.conformance.report.drawing import require_matplotlib
+from draftproof.conformance.report import words
+from draftproof.conformance.report.drawing import ReportUnavailable, require_matplotlib
 from draftproof.conformance.report.plots import Plot, plots
 from draftproof.conformance.report.reproduction import compared
 from draftproof.reference.extras import installation

@@ -51,12 +51,14 @@ from draftproof.conformance.lanes.observe import (
 from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.protocol.adapter import (
     Adapter,
+    AdapterFailed,
     Declaration,
     InvalidAdapter,
     Request,
+    UnknownAdapter,
     declaration,
 )
-from draftproof.conformance.protocol.loading import AdapterFailed, UnknownAdapter, other_backend
+from draftproof.conformance.protocol.loading import other_backend
 from draftproof.conformance.protocol.tolerance import UNIT_ROUNDOFF, allowed_distance
 from draftproof.conformance.requirements.finding import (
     ERROR,

@@ -62,18 +62,14 @@ from draftproof.conformance.lanes.observe import BLINDNESS, COMPUTING, RUN, SAMP
 from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.protocol.adapter import (
     Adapter,
+    AdapterFailed,
     AdapterLost,
     Declaration,
+    FailsEverywhere,
     InvalidAdapter,
     declaration,
 )
-from draftproof.conformance.protocol.loading import (
-    BUILT_IN,
-    AdapterFailed,
-    FailsEverywhere,
-    load_adapter,
-    name_from,
-)
+from draftproof.conformance.protocol.loading import built_in, load_adapter, name_from
 from draftproof.conformance.protocol.printable import printable_lines
 from draftproof.conformance.protocol.raising import told_of
 from draftproof.conformance.requirements.finding import (
@@ -378,7 +374,7 @@ def _header(
             "dtypes": list(declared.dtypes),
             "noise": {name: list(form) for name, form in declared.noise.items()},
             "undefined": dict(declared.undefined),
-            "place": BUILT_IN.get(campaign.name, campaign.name),
+            "place": built_in().get(campaign.name, campaign.name),
         },
         "known_failures": [
             {"id": identity, "issue": issue}

@@ -31,10 +31,12 @@ from draftproof.conformance.lanes.exchange import verified
 from draftproof.conformance.lanes.observe import observe
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.protocol.adapter import (
+    AdapterFailed,
     AdapterLost,
     Declaration,
     InvalidAdapter,
     Request,
+    UnknownAdapter,
     declaration,
 )
 from draftproof.conformance.protocol.harness import HarnessAdapter, HarnessError, process
@@ -45,12 +47,7 @@ from draftproof.conformance.protocol.harness.messages import (
     largest_answer,
 )
 from draftproof.conformance.protocol.harness.process import TIMEOUT, Seconds
-from draftproof.conformance.protocol.loading import (
-    AdapterFailed,
-    UnknownAdapter,
-    load_adapter,
-    source_digest,
-)
+from draftproof.conformance.protocol.loading import load_adapter, source_digest
 from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED
 from draftproof.conformance.requirements.laws import judge
 from draftproof.conformance.requirements.plan import plan

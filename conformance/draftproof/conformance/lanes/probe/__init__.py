@@ -370,24 +370,26 @@ class _Lane:
         if self._foretold is not None and self._foretold[0].form != self.tape.form:
             # The twin draws other noise.
             self._foretold = None
-        waves = [subjects]
-        if len(subjects) > _WAVE and (self._foretold is not None or not self._program.is_tested):
-            waves.insert(0, subjects[::_WAVE])
-        found: dict[int, Node] = {}
         try:
-            for wave in waves:
-                found |= self._answered(
-                    {each: self._law(each) for each in wave if each not in found}
-                )
-                rows = sum(self._program.runs) * len(subjects) // len(found)
-                if len(found) < len(subjects) and rows > _MOST_IN_ALL:
-                    raise _TooManyInAll(f"{len(subjects)} subjects need some {rows:,} rows in all")
-            return [found[subject] for subject in subjects]
+            return self._searched(subjects)
         except OpaqueRandomness as refusal:
             if not self._alone and self._is_mixed():
                 # Rows that disturb each other look like noise that is not understood.
                 raise RowsMixed("rows of a batch are not understood") from refusal
             raise
+
+    def _searched(self, subjects: Sequence[int]) -> list[Node]:
+        """Return the boxes of all subjects; where there are many, some are searched first."""
+        waves = [subjects]
+        if len(subjects) > _WAVE and (self._foretold is not None or not self._program.is_tested):
+            waves.insert(0, subjects[::_WAVE])
+        found: dict[int, Node] = {}
+        for wave in waves:
+            found |= self._answered({each: self._law(each) for each in wave if each not in found})
+            rows = sum(self._program.runs) * len(subjects) // max(len(found), 1)
+            if len(found) < len(subjects) and rows > _MOST_IN_ALL:
+                raise _TooManyInAll(f"{len(subjects)} subjects need some {rows:,} rows in all")
+        return [found[subject] for subject in subjects]
 
     def _is_mixed(self) -> bool:
         """Return whether rows of a batch have other outcomes than each of them alone."""

@@ -16,9 +16,13 @@ import sys
 from collections.abc import Container, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from struct import pack
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneType
 from typing import Any
+
+_BUILTINS = attrgetter("__builtins__")
+"""What a function finds where it has no global; not every typeshed knows of it."""
 
 
 class NotFrozen(Exception):
@@ -137,7 +141,7 @@ class _Reading:
     def _loaded(self, function: FunctionType, name: str) -> Hashable:
         """Return what a name stands for in a function's code, its globals first."""
         if name not in function.__globals__:
-            known = function.__builtins__
+            known = _BUILTINS(function)
             return self.value(known.get(name))
         value = function.__globals__[name]
         # The interpreter's rewriting puts what it calls into a kernel's globals.

@@ -12,11 +12,16 @@ from typing import Any
 
 import torch
 
-from draftproof.conformance.protocol.adapter import AdapterLost, Request, Result
+from draftproof.conformance.protocol.adapter import (
+    AdapterFailed,
+    AdapterLost,
+    Request,
+    Result,
+    UnknownAdapter,
+)
 from draftproof.conformance.protocol.harness import messages
 from draftproof.conformance.protocol.harness.messages import COLUMNS, Breach
 from draftproof.conformance.protocol.harness.process import Process, Seconds, seconds_given
-from draftproof.conformance.protocol.loading import AdapterFailed, UnknownAdapter
 
 
 class HarnessError(RuntimeError):

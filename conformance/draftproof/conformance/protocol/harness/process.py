@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from functools import partial
 from textwrap import shorten
 
-from draftproof.conformance.protocol.adapter import AdapterLost
+from draftproof.conformance.protocol.adapter import AdapterLost, UnknownAdapter
 from draftproof.conformance.protocol.harness.messages import Breach, line, quoted
-from draftproof.conformance.protocol.loading import UnknownAdapter
 from draftproof.conformance.protocol.printable import printable
 from draftproof.conformance.protocol.supervision import die_with
 
