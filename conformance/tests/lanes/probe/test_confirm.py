@@ -18,6 +18,7 @@ from draftproof.conformance.lanes.probe import (
     OpaqueRandomness,
     ProbedLaw,
     TooManyRuns,
+    _confirm,
     probed_laws,
 )
 from draftproof.conformance.protocol.adapter import Request, Result
@@ -155,6 +156,14 @@ def test_what_a_twin_does_not_do_is_found_as_without_it(other: Callable[[], Coun
     found = laws(other(), Counted())
     assert same(found, laws(other()))
     assert not same(found, laws(Counted()))
+
+
+@pytest.mark.parametrize("other", [*OTHERS, lambda: Counted([t + 2.0**-20 for t in THRESHOLDS])])
+def test_what_was_moved_last_is_not_believed_unasked(
+    monkeypatch: pytest.MonkeyPatch, other: Callable[[], Counted]
+) -> None:
+    monkeypatch.setattr(_confirm, "_ROUNDS", 1)
+    assert same(laws(other(), Counted()), laws(other()))
 
 
 @pytest.mark.parametrize("other", OTHERS)

@@ -70,7 +70,7 @@ def confirmed(searcher: Searcher, tree: Node, moves: Moves) -> Search[Node | Non
     everything = searcher.everything()
     tree = _moved(searcher, tree, everything, partial(_likely, moves))
     unseen = set[Node]()
-    for _ in range(_ROUNDS):
+    for left in reversed(range(_ROUNDS)):
         placed = _placed(tree, everything)
         walls = [(node, box) for node, box in placed if isinstance(node, Wall)]
         alike = Counter((wall.column, wall.at) for wall, _ in walls)
@@ -80,7 +80,7 @@ def confirmed(searcher: Searcher, tree: Node, moves: Moves) -> Search[Node | Non
         seen = {wall: at for (wall, _), at in zip(walls, found, strict=True)}
         unseen = {wall for wall, at in seen.items() if at != wall.at}
         new = {wall: at for wall, at in seen.items() if at is not None and at != wall.at}
-        if not new:
+        if not new or not left:
             break
         moves |= {(wall.column, wall.at): at for wall, at in new.items()}
         # What does not show may be hidden by a wall that is elsewhere.
