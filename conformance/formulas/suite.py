@@ -20,8 +20,8 @@ from draftproof.conformance.protocol.tolerance import (
     unit_of,
 )
 from draftproof.conformance.requirements import batches, drafting
-from draftproof.reference.claims.instances import row
 from draftproof.reference.law import Law
+from draftproof.reference.ledger.instances import row
 from draftproof.reference.rational import rational
 
 

@@ -68,7 +68,7 @@ def test_rooms_of_conformance_know_nothing_of_those_above(room: str) -> None:
 
 def test_nothing_that_judges_asks_a_room_whose_changes_leave_certificates_current() -> None:
     beside = {name.removesuffix(".py") for name in BESIDE_JUDGEMENT}
-    assert beside == {*ORDER[ORDER.index("run") + 1 :], "templates", "claims"}
+    assert beside == {*ORDER[ORDER.index("run") + 1 :], "templates", "ledger"}
     for room in ("reference", "conformance"):
         house = HOUSE / room / "draftproof" / room
         for file in house.rglob("*.py"):

@@ -13,10 +13,10 @@ from building.markdown import flat, table
 from building.pages import HOUSE
 from building.pictures import Axis, Flow, Line, Panel, both, panels, shown, transport
 from draftproof.reference.chance import Chance, enumerate_runs
-from draftproof.reference.claims import CLAIMS
-from draftproof.reference.claims.instances import example
 from draftproof.reference.drafting import Drafts, FixedTree, draft_law
 from draftproof.reference.law import Law
+from draftproof.reference.ledger import CLAIMS
+from draftproof.reference.ledger.instances import example
 from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.process import after
 from draftproof.reference.rational import total

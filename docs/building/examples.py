@@ -13,10 +13,10 @@ from building.algorithms import example_of
 from building.markdown import table
 from draftproof.conformance.cases import cases
 from draftproof.reference.chance import Chance, enumerate_runs
-from draftproof.reference.claims.instances import example
 from draftproof.reference.drafting import Drafts, FixedTree, draft_law
 from draftproof.reference.emission import Emission
 from draftproof.reference.errors import Unsupported
+from draftproof.reference.ledger.instances import example
 from draftproof.reference.model import Instance, Path
 from draftproof.reference.optimum import stateful as _stateful
 from draftproof.reference.optimum import stateless as _stateless

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from textwrap import indent
 
 from building.markdown import fenced, flat, table
-from draftproof.reference.claims import CLAIMS, Claim, Verdict, claim_to_json
+from draftproof.reference.ledger import CLAIMS, Claim, Verdict, claim_to_json
 
 _MEANING = {
     Verdict.REFUTED: "There is a counterexample, the first by size, and it is shown.",

@@ -27,8 +27,8 @@ from draftproof.conformance.museum.kill_matrix import KILLED
 from draftproof.conformance.museum.mutants import MUTANTS, Mutant
 from draftproof.conformance.report.markdown import in_line
 from draftproof.conformance.requirements.finding import FAIL
-from draftproof.reference.claims import CLAIMS
-from draftproof.reference.claims.theorems import THEOREMS
+from draftproof.reference.ledger import CLAIMS
+from draftproof.reference.ledger.theorems import THEOREMS
 from draftproof.spec import Requirement, requirements, validate
 
 SNAPSHOT = "spec/traceability.json"

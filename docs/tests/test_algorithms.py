@@ -14,10 +14,10 @@ from building.algorithms import EXAMPLES, claims, cost, example_of, fastest, flo
 from building.pages import HOUSE
 
 from draftproof.reference.chance import Chance
-from draftproof.reference.claims import CLAIMS
-from draftproof.reference.claims.exhibits import block_with_break
 from draftproof.reference.drafting import Drafted, draft_law, single_path
 from draftproof.reference.emission import Emission, emission
+from draftproof.reference.ledger import CLAIMS
+from draftproof.reference.ledger.exhibits import block_with_break
 from draftproof.reference.model import Instance
 from draftproof.reference.process import expected_accepted
 from draftproof.reference.rational import Rational, total

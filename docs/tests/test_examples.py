@@ -12,10 +12,10 @@ from building import examples
 from building.algorithms import EXAMPLES, example_of
 from building.examples import STANDARD, Unworded, figure, law, runs, values, worked
 
-from draftproof.reference.claims.exhibits import block_with_break
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.emission import emission
 from draftproof.reference.law import Law
+from draftproof.reference.ledger.exhibits import block_with_break
 from draftproof.reference.process import expected_accepted
 from draftproof.reference.rational import Rational, rational, total
 from draftproof.reference.verifiers import ALGORITHMS, emission_law, verification_law

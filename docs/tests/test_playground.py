@@ -26,9 +26,9 @@ from building.pages import HOUSE
 from playground import arrays
 from playground.playground import computation, law_on
 
-from draftproof.reference.claims.instances import seeded
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.errors import InvalidInput
+from draftproof.reference.ledger.instances import seeded
 from draftproof.reference.model import instance_from_json, instance_to_json
 from draftproof.reference.optimum import stateful, stateless
 from draftproof.reference.process import expected_accepted

@@ -40,9 +40,9 @@ from draftproof.conformance.lanes.statistics import (
 )
 from draftproof.conformance.museum.mutants import EXHIBITS
 from draftproof.conformance.museum.mutants.mutant import Mutant
-from draftproof.reference.claims.instances import example
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
+from draftproof.reference.ledger.instances import example
 from draftproof.reference.model import instance_to_json
 from draftproof.reference.rational import rational
 

@@ -36,7 +36,7 @@ from building.traceability import (
 
 from draftproof.conformance.museum.mutants import CONTROLS, MUTANTS
 from draftproof.reference import proof
-from draftproof.reference.claims import CLAIMS
+from draftproof.reference.ledger import CLAIMS
 from draftproof.spec import MalformedDocument, requirements, validate
 
 TRACES = {trace.requirement.id: trace for trace in traces()}

@@ -15,7 +15,6 @@ from typing import Any
 from formulas.formula import Define, Names, Text, to
 
 from draftproof.reference.chance import Chance, enumerate_law
-from draftproof.reference.claims.instances import example, row, seeded
 from draftproof.reference.drafting import (
     SCHEMES,
     Drafts,
@@ -26,6 +25,7 @@ from draftproof.reference.drafting import (
 )
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
+from draftproof.reference.ledger.instances import example, row, seeded
 from draftproof.reference.mixture import most_kept_next, ranked_below
 from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.optimum import acceptance_rate

@@ -20,7 +20,7 @@ from draftproof.conformance.requirements.plan import plan
 from draftproof.conformance.requirements.sampled import EFFORTS
 from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.conformance.run.campaign import MODES
-from draftproof.reference.claims import CLAIMS
+from draftproof.reference.ledger import CLAIMS
 from draftproof.reference.model import instance_from_json
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm
 from draftproof.spec import chapters, registry, requirements, schema, validate

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from draftproof.conformance import cli
-from draftproof.reference.claims import CLAIMS, Claim, ClaimFailed
+from draftproof.reference.ledger import CLAIMS, Claim, ClaimFailed
 from draftproof.reference.model import instance_from_json
 from draftproof.spec import validate
 

@@ -54,7 +54,7 @@ def again() -> str:
 
 def test_what_judges_nothing_does_not_count(rooms: Path) -> None:
     first = again()
-    for room in ("conformance/cli", "conformance/museum/mutants", "reference/claims"):
+    for room in ("conformance/cli", "conformance/museum/mutants", "reference/ledger"):
         (rooms / room / "__init__.py").write_text("changed = True\n")
         assert again() == first, room
     (rooms / "conformance" / "report" / "new.py").write_text("")
@@ -67,7 +67,7 @@ def test_what_judges_nothing_does_not_count(rooms: Path) -> None:
 def test_every_source_that_judges_counts_and_where_it_lies_does_not(rooms: Path) -> None:
     first = again()
     shutil.rmtree(rooms / "conformance" / "protocol" / "harness")
-    shutil.rmtree(rooms / "reference" / "claims")
+    shutil.rmtree(rooms / "reference" / "ledger")
     without = again()
     for file in sorted((rooms / "reference").rglob("*.py"))[::9]:
         content = file.read_bytes()

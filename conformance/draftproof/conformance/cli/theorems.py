@@ -17,7 +17,9 @@ from draftproof.conformance.evidence.whole_file import write_output
 from draftproof.conformance.protocol.adapter import AdapterFailed, UnknownAdapter
 from draftproof.conformance.protocol.loading import load_algorithm
 from draftproof.reference import proof
-from draftproof.reference.claims import (
+from draftproof.reference.drafting import SCHEMES
+from draftproof.reference.errors import InvalidInput
+from draftproof.reference.ledger import (
     CLAIMS,
     Claim,
     ClaimFailed,
@@ -25,8 +27,6 @@ from draftproof.reference.claims import (
     claim_named,
     claim_to_json,
 )
-from draftproof.reference.drafting import SCHEMES
-from draftproof.reference.errors import InvalidInput
 from draftproof.reference.model import instance_to_json
 from draftproof.reference.proof import NotAProof, Refutation, Theorem, Unproven
 from draftproof.spec import MalformedDocument, validate

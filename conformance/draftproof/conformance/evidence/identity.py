@@ -38,7 +38,7 @@ def specification() -> dict[str, str]:
 
 BESIDE_JUDGEMENT = (
     *("museum", "report", "matrix", "cli", "pytest_plugin.py", "templates"),
-    "claims",
+    "ledger",
 )
 """Rooms, of conformance and of the reference, of which nothing is asked in judging a verifier."""
 

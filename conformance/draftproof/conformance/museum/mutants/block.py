@@ -9,7 +9,7 @@ from draftproof.conformance.museum.mutants.mutant import mutant
 from draftproof.conformance.museum.mutants.texts import ReferenceStyle
 from draftproof.conformance.museum.mutants.verifiers import Block, Token
 from draftproof.conformance.protocol.adapter import Request
-from draftproof.reference.claims import exhibits
+from draftproof.reference.ledger import exhibits
 
 
 @mutant(

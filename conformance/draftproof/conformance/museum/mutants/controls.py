@@ -16,8 +16,8 @@ from draftproof.conformance.museum.mutants.token import (
 from draftproof.conformance.museum.mutants.verifiers import Block, Token, one_hot
 from draftproof.conformance.protocol.adapter import Request, Result
 from draftproof.reference.chance import Chance
-from draftproof.reference.claims import exhibits
 from draftproof.reference.drafting import Siblings
+from draftproof.reference.ledger import exhibits
 from draftproof.reference.model import Row
 from draftproof.reference.rows import normalised
 from draftproof.reference.rows import without as without_tokens

@@ -7,9 +7,9 @@ from dataclasses import replace
 from draftproof.conformance.museum.mutants.mutant import mutant
 from draftproof.conformance.museum.mutants.texts import Recursive, ReferenceStyle
 from draftproof.reference.chance import Chance
-from draftproof.reference.claims import exhibits
 from draftproof.reference.drafting import Drafted, Siblings
 from draftproof.reference.emission import Emission
+from draftproof.reference.ledger import exhibits
 from draftproof.reference.model import Instance, Row
 from draftproof.reference.rational import ONE
 from draftproof.reference.rows import excess, normalised, without

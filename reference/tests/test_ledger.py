@@ -10,7 +10,10 @@ from itertools import chain
 import pytest
 
 from draftproof.reference.chance import Chance
-from draftproof.reference.claims import (
+from draftproof.reference.drafting import Drafted
+from draftproof.reference.emission import Emission
+from draftproof.reference.errors import Unsupported
+from draftproof.reference.ledger import (
     CLAIMS,
     Claim,
     ClaimFailed,
@@ -28,8 +31,8 @@ from draftproof.reference.claims import (
     spectr_gbv,
     theorems,
 )
-from draftproof.reference.claims.claim import examined
-from draftproof.reference.claims.instances import (
+from draftproof.reference.ledger.claim import examined
+from draftproof.reference.ledger.instances import (
     all_rows,
     context_free,
     every_context,
@@ -38,11 +41,8 @@ from draftproof.reference.claims.instances import (
     rows,
     seeded,
 )
-from draftproof.reference.claims.iterations import expected_tokens
-from draftproof.reference.claims.quantities import accepted, law, lossless
-from draftproof.reference.drafting import Drafted
-from draftproof.reference.emission import Emission
-from draftproof.reference.errors import Unsupported
+from draftproof.reference.ledger.iterations import expected_tokens
+from draftproof.reference.ledger.quantities import accepted, law, lossless
 from draftproof.reference.model import Instance, instance_from_json, instance_to_json
 from draftproof.reference.rational import ONE, ZERO, rational
 from draftproof.reference.verifiers import ALGORITHMS, Verifier

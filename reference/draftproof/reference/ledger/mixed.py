@@ -19,8 +19,8 @@ from functools import partial
 from itertools import chain, product
 from math import comb
 
-from draftproof.reference.claims.claim import Claim, Derivation, Figure, Refutation, examined
-from draftproof.reference.claims.instances import (
+from draftproof.reference.ledger.claim import Claim, Derivation, Figure, Refutation, examined
+from draftproof.reference.ledger.instances import (
     all_rows,
     context_free,
     every_context,
@@ -28,7 +28,7 @@ from draftproof.reference.claims.instances import (
     row,
     seeded,
 )
-from draftproof.reference.claims.quantities import (
+from draftproof.reference.ledger.quantities import (
     Quantity,
     accepted,
     any_of,

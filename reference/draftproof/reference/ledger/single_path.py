@@ -11,8 +11,8 @@ from dataclasses import replace
 from itertools import chain
 from math import gcd
 
-from draftproof.reference.claims.claim import Claim, Derivation, Figure, examined
-from draftproof.reference.claims.exhibits import (
+from draftproof.reference.ledger.claim import Claim, Derivation, Figure, examined
+from draftproof.reference.ledger.exhibits import (
     block_that_waits,
     block_then_token_residual,
     block_with_break,
@@ -21,15 +21,15 @@ from draftproof.reference.claims.exhibits import (
     greedy_block_without_memory,
     released_hierarchical,
 )
-from draftproof.reference.claims.instances import (
+from draftproof.reference.ledger.instances import (
     context_free,
     every_context,
     example,
     from_rows,
     seeded,
 )
-from draftproof.reference.claims.iterations import expected_tokens
-from draftproof.reference.claims.quantities import (
+from draftproof.reference.ledger.iterations import expected_tokens
+from draftproof.reference.ledger.quantities import (
     Quantity,
     accepted,
     any_of,

@@ -11,13 +11,13 @@ from dataclasses import replace
 from functools import partial
 from itertools import accumulate, chain, pairwise, permutations
 
-from draftproof.reference.claims.claim import Claim, Derivation, Figure, examined
-from draftproof.reference.claims.exhibits import (
+from draftproof.reference.ledger.claim import Claim, Derivation, Figure, examined
+from draftproof.reference.ledger.exhibits import (
     multipath_block_clamped,
     multipath_block_first_of_equals,
 )
-from draftproof.reference.claims.instances import context_free, example, seeded
-from draftproof.reference.claims.quantities import (
+from draftproof.reference.ledger.instances import context_free, example, seeded
+from draftproof.reference.ledger.quantities import (
     Quantity,
     accepted,
     any_of,

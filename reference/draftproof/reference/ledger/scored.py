@@ -17,9 +17,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import chain, product
 
-from draftproof.reference.claims.claim import Claim, Derivation, examined, written
-from draftproof.reference.claims.instances import context_free, example, row, seeded
-from draftproof.reference.claims.mixed import (
+from draftproof.reference.ledger.claim import Claim, Derivation, examined, written
+from draftproof.reference.ledger.instances import context_free, example, row, seeded
+from draftproof.reference.ledger.mixed import (
     BLOCK,
     DEAD_ENDS,
     MULTIPATH,
@@ -32,7 +32,7 @@ from draftproof.reference.claims.mixed import (
     two_by_two,
     without_future,
 )
-from draftproof.reference.claims.quantities import (
+from draftproof.reference.ledger.quantities import (
     Quantity,
     accepted,
     ascending,

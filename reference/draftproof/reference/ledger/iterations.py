@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from draftproof.reference.claims.quantities import law
+from draftproof.reference.ledger.quantities import law
 from draftproof.reference.model import Instance, Model
 from draftproof.reference.process import after
 from draftproof.reference.rational import ZERO, Rational

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from draftproof.reference.claims.claim import Claim, Derivation
+from draftproof.reference.ledger.claim import Claim, Derivation
 from draftproof.reference.proof import Refutation, check, prove, record
 
 THEOREMS = (

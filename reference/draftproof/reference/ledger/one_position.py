@@ -12,15 +12,16 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise, permutations
 
-from draftproof.reference.claims.claim import Claim, Derivation, Figure, Refutation, examined
-from draftproof.reference.claims.exhibits import rejection_skipping_duplicates
-from draftproof.reference.claims.instances import (
+from draftproof.reference.drafting import SCHEMES, most_probable
+from draftproof.reference.ledger.claim import Claim, Derivation, Figure, Refutation, examined
+from draftproof.reference.ledger.exhibits import rejection_skipping_duplicates
+from draftproof.reference.ledger.instances import (
     context_free,
     drafts_alone,
     example,
     seeded,
 )
-from draftproof.reference.claims.quantities import (
+from draftproof.reference.ledger.quantities import (
     Quantity,
     accepted,
     any_of,
@@ -37,7 +38,6 @@ from draftproof.reference.claims.quantities import (
     subsets,
     variation,
 )
-from draftproof.reference.drafting import SCHEMES, most_probable
 from draftproof.reference.model import Instance
 from draftproof.reference.optimum.acceptance_rate import convexity_gap
 from draftproof.reference.optimum.k_seq_factor import least_factor

@@ -9,15 +9,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import chain, product
 
-from draftproof.reference.claims.claim import Claim, Derivation, Figure, examined
-from draftproof.reference.claims.exhibits import spectr_gbv_loop, spectr_gbv_pass
-from draftproof.reference.claims.instances import (
+from draftproof.reference.ledger.claim import Claim, Derivation, Figure, examined
+from draftproof.reference.ledger.exhibits import spectr_gbv_loop, spectr_gbv_pass
+from draftproof.reference.ledger.instances import (
     context_free,
     every_context,
     example,
     seeded,
 )
-from draftproof.reference.claims.quantities import (
+from draftproof.reference.ledger.quantities import (
     Quantity,
     accepted,
     any_of,

@@ -8,10 +8,10 @@ from functools import lru_cache
 from itertools import chain, combinations, pairwise
 
 from draftproof.reference.chance import enumerate_law
-from draftproof.reference.claims.claim import Figure, Refutation
 from draftproof.reference.drafting import GrowingTree, all_inside
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
+from draftproof.reference.ledger.claim import Figure, Refutation
 from draftproof.reference.model import Instance, Path, Row
 from draftproof.reference.optimum.acceptance_rate import (
     acceptance_rate,

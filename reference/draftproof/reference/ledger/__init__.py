@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import chain
 
-from draftproof.reference.claims import (
+from draftproof.reference.errors import Unsupported, unknown
+from draftproof.reference.ledger import (
     mixed,
     one_position,
     scored,
@@ -26,7 +27,7 @@ from draftproof.reference.claims import (
     spectr_gbv,
     theorems,
 )
-from draftproof.reference.claims.claim import (
+from draftproof.reference.ledger.claim import (
     Claim,
     ClaimFailed,
     Derivation,
@@ -34,7 +35,6 @@ from draftproof.reference.claims.claim import (
     check,
     claim_to_json,
 )
-from draftproof.reference.errors import Unsupported, unknown
 
 CLAIMS: Mapping[str, Claim] = {
     claim.id: claim
