@@ -303,7 +303,7 @@ def test_an_exit_is_a_failure_like_others() -> None:
 
     adapter: Any = SimpleNamespace(name="a", version="1", algorithm="token", verify=verify)
     found = sample(adapter, instance("generic.v2.l1"), seed=1)["law.prefix"]
-    told = r"a forbidden outcome: raised SystemExit: 3 \(test_sample\.py:\d+\)"
+    told = r"a forbidden outcome: raised SystemExit: 3 \(test_sampled\.py:\d+\)"
     assert re.fullmatch(told, found.what)
 
 

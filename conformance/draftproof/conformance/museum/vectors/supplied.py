@@ -6,7 +6,7 @@ place whose threshold exceeds u; so a coin, whose one threshold is its probabili
 only if u is below it.
 
     >>> from draftproof.reference.rational import rational
-    >>> supplied = Supplied([rational("1/3"), rational("1/2")])
+    >>> supplied = SuppliedNoise([rational("1/3"), rational("1/2")])
     >>> supplied.coin(rational("1/3")), supplied.draw([rational(1), rational(0), rational(1)])
     (False, 2)
     >>> [[str(edge) for edge in question.thresholds] for question in supplied.asked]
