@@ -1,4 +1,4 @@
-"""What all tests share: kernels are interpreted, torch keeps to one thread, skips are counted.
+"""Terms of all tests: kernels are interpreted, torch keeps to one thread, skips are counted.
 
 Each test is marked by the CPU seconds that it took when all were measured: `slow` ones are not of
 `make check`, `nightly` ones not of `make test`. What nobody has measured is run every time, and so
@@ -20,9 +20,9 @@ from tempfile import gettempdir
 import pytest
 
 DURATIONS = Path(__file__).with_name("durations.json")
-"""What `--measure` has written: CPU seconds of every test that took `SLOW` and more."""
+"""CPU seconds of every test that takes long, as `--measure` has written them."""
 
-SLOW, NIGHTLY = 0.25, 2.0
+MARKS = {"slow": 0.25, "nightly": 2.0}
 """CPU seconds from which on a test is slow, and from which on it runs by night: so many leave two
 minutes of two cores to `make check`, and twelve to `make test`."""
 
@@ -42,6 +42,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--measure", action="store_true", help=told)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse to measure some tests, and to forget what all others took."""
+    is_all = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    part = (config.option.keyword, config.option.markexpr, config.option.collectonly)
+    # A worker of xdist is given the paths.
+    is_worker = hasattr(config, "workerinput")
+    if config.getoption("measure") and not is_worker and (any(part) or not is_all):
+        raise pytest.UsageError("--measure is of all tests: give no path, no -k and no -m with it")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     """Mark tests by what is on record."""
@@ -54,7 +64,7 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     for item in items:
         if item is quickest[item.path]:
             continue
-        for mark, limit in (("slow", SLOW), ("nightly", NIGHTLY)):
+        for mark, limit in MARKS.items():
             if took.get(item.nodeid, 0) >= limit:
                 item.add_marker(mark)
 
@@ -62,8 +72,7 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """Measure a test, with what is made for it first and what it starts."""
-    begin = sum(os.times()[:4])
-    item.stash[_BEGIN] = begin
+    item.stash[_BEGIN] = sum(os.times()[:4])
     return (yield)
 
 
@@ -131,7 +140,7 @@ def _measured(told: pytest.TerminalReporter) -> None:
             took[getattr(report, "nodeid", "")] += dict(getattr(report, "user_properties", ())).get(
                 _TOOK, 0
             )
-    for mark, limit in (("slow", SLOW), ("nightly", NIGHTLY)):
+    for mark, limit in MARKS.items():
         moved = [name for name in took if (took[name] < limit) != (before.get(name, 0) < limit)]
         told.write_line(f"{len(moved)} tests change sides at {limit} s ({mark})")
     document = {
@@ -142,6 +151,6 @@ def _measured(told: pytest.TerminalReporter) -> None:
             for kind in ("passed", "failed", "skipped", "error")
             if kind in told.stats
         },
-        "seconds": {name: round(s, 1) for name, s in sorted(took.items()) if s >= SLOW},
+        "seconds": {name: round(s, 1) for name, s in sorted(took.items()) if s >= MARKS["slow"]},
     }
     DURATIONS.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

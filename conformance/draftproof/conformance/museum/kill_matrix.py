@@ -25,15 +25,15 @@ from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.conformance.run.campaign import FALSE_ALARM, LANES
 
 KILLED, SURVIVED, UNDECIDED, BLIND = "killed", "survived", "undecided", "blind"
-"""What became of an exhibit on a lane: blind is one that could not look at every case."""
+"""Fates of an exhibit on a lane: blind is a lane that could not look at every case."""
 
 LOSSLESS = ("law.lossless", "law.support", "law.prefix", "length.bounded")
-"""What every control keeps."""
+"""Requirements that every control keeps."""
 
 
 @dataclass(frozen=True)
 class KillCell:
-    """What one requirement came to on one lane: killed, survived, undecided or blind.
+    """Verdict of one requirement on one lane: killed, survived, undecided or blind.
 
     `finding` says so: the one that killed, or one of those that did not; `cases` is how many were
     judged until then.
@@ -48,7 +48,7 @@ class KillCell:
 
 @dataclass(frozen=True)
 class KillRow:
-    """What became of one mutant or control.
+    """Fate of one mutant or control.
 
     `caught` says whether it came out as it must: a mutant killed by the requirement that it breaks
     and by those that must catch it as well, on every lane that could look; a control failed by the

@@ -26,7 +26,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class ReportUnavailable(RuntimeError):
-    """What a form of the report is made with is not installed; the message says what."""
+    """The error of a form whose maker is not installed; the message says what is missing."""
 
 
 def require_matplotlib() -> None:

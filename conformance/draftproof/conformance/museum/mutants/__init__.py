@@ -1,8 +1,9 @@
 """The museum of mutants: faults of real engines, each as a verifier that is wrong in one place.
 
 A suite is worth what it catches. Each mutant names the requirement that its fault breaks; the kill
-matrix (`matrix`) shows by which requirement, on which lane and on which case it is caught. The
-controls are what must not be caught: lossless verifiers that are only slow, or only look wrong.
+matrix (`museum.kill_matrix`) shows by which requirement, on which lane and on which case it is
+caught. The controls are what must not be caught: lossless verifiers that are only slow, or only
+look wrong.
 
 Rooms: `token`, `block`, `drafts`, `trees` and `stateful` for wrong rules, `shared_noise` and
 `boundaries` for randomness, `batches`, `numerics`, `drafting`, `pipelines`. All are made from the
