@@ -106,7 +106,7 @@ TASKS = (
 def work(adapter: Any = None, *, name: str | None = None, tasks: Sequence[Task] = TASKS) -> Work:
     adapter = adapter or Token()
     declared = declaration(adapter)
-    return Work(adapter, name, declared, tasks, TERMS, {"exact": "it is opaque"}, sampled=True)
+    return Work(adapter, name, "", declared, tasks, TERMS, {"exact": "it is opaque"}, sampled=True)
 
 
 def here(calls: Iterable[Any]) -> Iterator[Any]:

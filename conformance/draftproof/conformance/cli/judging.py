@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from textwrap import indent
 from typing import Any, NoReturn
@@ -20,8 +21,12 @@ from draftproof.conformance.cli.documents import (
     print_json,
     print_report,
 )
+from draftproof.conformance.cli.storing import Stored, asked, refused, takes_store, tell
+from draftproof.conformance.cli.storing import campaign as known_campaign
 from draftproof.conformance.cli.working import interruptible, worked_by
 from draftproof.conformance.evidence.certificate import gravest, no_longer_known
+from draftproof.conformance.evidence.records import Record
+from draftproof.conformance.evidence.store import Known
 from draftproof.conformance.evidence.whole_file import write_whole
 from draftproof.conformance.protocol.raising import caught, show, told_of, tracebacks_shown
 from draftproof.conformance.protocol.supervision import judging
@@ -104,6 +109,7 @@ from draftproof.spec import MalformedDocument
     help="Say how long it takes; judge nothing.",
 )
 @click.option("--traceback", is_flag=True, help="Show the traceback of each adapter error.")
+@takes_store
 @worked_by
 @as_json
 def certify(
@@ -121,6 +127,7 @@ def certify(
     is_planned: bool,
     traceback: bool,
     as_json: bool,
+    stored: Stored,
     **working: Any,
 ) -> None:
     """Judge adapters and write a certificate for each, its evidence and a badge.
@@ -136,7 +143,8 @@ def certify(
     _require_form(form)
     if traceback:
         click.get_current_context().with_resource(tracebacks_shown())
-    loaded = {name: _loaded(name) for name in dict.fromkeys(names)}
+    known = {} if is_planned or resume else {n: known_campaign(n, terms, stored) for n in names}
+    loaded = {name: _loaded(name, known.get(name)) for name in dict.fromkeys(names)}
     if is_planned:
         _foretell([loaded[name] for name in names], terms, form)
     try:
@@ -147,7 +155,8 @@ def certify(
     for name in names:
         taken = [each.path for each in judged if each.path]
         place = _CertificatePlace(output, tuple(taken), resume=resume)
-        judged.append(_judge(loaded[name], terms, place, working, shown=form == "terminal"))
+        shown = form == "terminal"
+        judged.append(_judge(loaded[name], terms, place, stored, working, shown=shown))
     code = gravest({each.code for each in judged})
     documents = [each.certificate for each in judged if each.certificate]
     if known_failures is not None and (fixed := no_longer_known(documents)):
@@ -254,10 +263,15 @@ class _Loaded:
     adapter: Any = None
     error: str = ""
     state: str = CANNOT_RUN
+    known: Known | None = None
+    """The evidence of the whole campaign, which is known already: then nothing is loaded."""
 
 
-def _loaded(name: str) -> _Loaded:
+def _loaded(name: str, known: Known | None) -> _Loaded:
     """Load an adapter. A name that leads nowhere is a usage error, before anything is judged."""
+    if known is not None:
+        return _Loaded(name, known=known)
+    from draftproof.conformance.evidence.traces import traced
     from draftproof.conformance.protocol.adapter import (
         AdapterFailed,
         AdapterLost,
@@ -269,7 +283,7 @@ def _loaded(name: str) -> _Loaded:
     judging(name)
     try:
         # Code under test may go to another folder; the paths of the user are of this one.
-        with nothing_printed(), chdir("."):
+        with nothing_printed(), chdir("."), traced():
             return _Loaded(name, load_adapter(name))
     except UnknownAdapter as error:
         raise click.UsageError(str(error)) from None
@@ -303,13 +317,17 @@ def _judge(
     loaded: _Loaded,
     terms: Mapping[str, Any],
     place: _CertificatePlace,
+    stored: Stored,
     working: Mapping[str, Any],
     *,
     shown: bool,
 ) -> _Judged:
     """Certify one adapter on these terms: print, write, and return what became of it."""
     try:
-        judged = _tried(loaded, lambda: _certified(loaded, terms, place, working))
+        if loaded.known is not None:
+            judged = _known_before(loaded, loaded.known, place)
+        else:
+            judged = _tried(loaded, lambda: _certified(loaded, terms, place, stored, working))
     except OSError as error:
         raise click.UsageError(f"cannot write the certificate: {error}") from None
     if shown and judged.certificate and judged.path:
@@ -357,8 +375,40 @@ def _without_exits() -> Iterator[None]:
         raise AdapterFailed(f"it raised {told_of(caught(error))}") from error
 
 
+def _known_before(loaded: _Loaded, known: Known, place: _CertificatePlace) -> _Judged:
+    """Write the evidence of a campaign that is known, its certificate and badge."""
+    from draftproof.conformance.evidence import certificate
+    from draftproof.conformance.evidence import records as evidence
+
+    path = certificate.place_for(
+        known.records[0]["adapter"]["name"], place.folder, taken=place.taken
+    )
+    records = path.with_suffix(".jsonl")
+    _tell_of(place, records, evidence.NOTHING)
+    with evidence.written(records) as sink:
+        sink.keep(*known.records)
+    lines, _ = evidence.sealed(known.records)
+    count = sum(len(each.get("findings", ())) for each in known.records)
+    tell(loaded.name, known={known.made: count}, judged=0)
+    return _written(known.records, records.name, sha256(lines).hexdigest(), path)
+
+
+def _written(records: Sequence[Record], name: str, digest: str, path: Path) -> _Judged:
+    """Write the certificate that follows from finished evidence, and its badge."""
+    from draftproof.conformance.evidence import certificate
+
+    document = certificate.statement(records, evidence=name, digest=digest)
+    certificate.write(document, path)
+    _write_badge(document, path)
+    return _Judged(certificate.exit_code(document), document, path)
+
+
 def _certified(
-    loaded: _Loaded, terms: Mapping[str, Any], place: _CertificatePlace, working: Mapping[str, Any]
+    loaded: _Loaded,
+    terms: Mapping[str, Any],
+    place: _CertificatePlace,
+    stored: Stored,
+    working: Mapping[str, Any],
 ) -> _Judged:
     """Judge an adapter, and write evidence, certificate and badge."""
     from draftproof.conformance.evidence import certificate
@@ -366,17 +416,24 @@ def _certified(
     from draftproof.conformance.protocol.adapter import declaration
     from draftproof.conformance.report import terminal
     from draftproof.conformance.run import campaign
+    from draftproof.conformance.run.schedule import Recall
     from draftproof.conformance.run.workers import Workers
 
-    called = declaration(loaded.adapter).name
-    path = certificate.place_for(called, place.folder, taken=place.taken)
+    declared = declaration(loaded.adapter)
+    path = certificate.place_for(declared.name, place.folder, taken=place.taken)
     records = path.with_suffix(".jsonl")
-    known, asked = evidence.NOTHING, campaign.Campaign(loaded.name, **terms)
+    known, then = evidence.NOTHING, _seeded(loaded, terms, stored)
     if place.resume and (known := _kept(records)).records:
         header = known.header
         # A seed that was not given was drawn, as the time was taken, when it began.
         then = {"created": header["created"], "seed": header["campaign"]["seed"]}
-        asked = campaign.Campaign(loaded.name, **{**then, **terms})
+    wanted = campaign.Campaign(loaded.name, **{**then, **terms})
+    refusal = refused(loaded.name, declared, backend=working["backend"])
+    store = None if refusal else stored.store
+    recall = None
+    if store is not None:
+        is_ignored = stored.is_fresh
+        recall = Recall(store, wanted.created, audited=stored.audited, is_ignored=is_ignored)
     _tell_of(place, records, known)
     try:
         with evidence.written(records, known) as sink, interruptible() as check, chdir("."):
@@ -386,12 +443,13 @@ def _certified(
                 sink.keep(record)
 
             campaign.run(
-                asked,
+                wanted,
                 adapter=loaded.adapter,
                 keep=keep,
                 known=known,
                 workers=Workers(**working),
                 progress=terminal.shown_progress,
+                recall=recall,
             )
     except KeyboardInterrupt:
         # Before its first record a run leaves nothing.
@@ -399,10 +457,26 @@ def _certified(
             echo("The evidence so far is kept: go on with --resume.", err=True)
         raise
     finished, digest = evidence.read_finished(records)
-    document = certificate.statement(finished.records, evidence=records.name, digest=digest)
-    certificate.write(document, path)
-    _write_badge(document, path)
-    return _Judged(certificate.exit_code(document), document, path)
+    if recall is not None:
+        refusal = recall.store.refusal(sorted(recall.traces))
+        for told in (terms, {**terms, "seed": wanted.seed}):
+            recall.keep(asked(loaded.name, told), finished.records)
+        tell(loaded.name, known=recall.known, judged=recall.judged, refusal=refusal)
+    elif stored.store is not None:
+        tell(loaded.name, known={}, judged=0, refusal=refusal)
+    return _written(finished.records, records.name, digest, path)
+
+
+def _seeded(loaded: _Loaded, terms: Mapping[str, Any], stored: Stored) -> dict[str, Any]:
+    """Return the seed on record for a campaign for which none is given, if there is one."""
+    store = stored.store
+    if store is None or stored.is_fresh or "seed" in terms:
+        return {}
+    seed = store.seed(asked(loaded.name, terms))
+    if seed is None:
+        return {}
+    echo(f"{loaded.name}: seed {seed}, as recorded; --fresh draws a new one", err=True)
+    return {"seed": seed}
 
 
 def _kept(records: Path) -> Any:

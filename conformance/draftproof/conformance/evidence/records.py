@@ -70,6 +70,10 @@ class StaleEvidence(EvidenceError):
     """The evidence is of something else than what is judged now."""
 
 
+class StoreDiffers(EvidenceError):
+    """A finding of a store is not what judging again finds: the store is not to be trusted."""
+
+
 @dataclass(frozen=True)
 class Evidence:
     """The records of a file, as far as they are complete."""
@@ -152,6 +156,15 @@ def parsed(content: bytes, name: str) -> Evidence:
     return Evidence(tuple(records), size, digest)
 
 
+def sealed(records: Sequence[Record], digest: str = "") -> tuple[bytes, str]:
+    """Return the lines of records behind the one with this digest, and the digest of the last."""
+    lines = []
+    for record in records:
+        line, digest = _sealed(record, digest)
+        lines.append(line)
+    return b"".join(lines), digest
+
+
 class Sink:
     """Evidence that is being written."""
 
@@ -160,17 +173,17 @@ class Sink:
         self._digest = digest
         self._owner = os.getpid()
 
-    def keep(self, record: Record) -> None:
-        """Write one record; when this returns, it outlives the process and the machine.
+    def keep(self, *records: Record) -> None:
+        """Write records; when this returns, they outlive the process and the machine.
 
         A fork of the process that began, which code under test may have made, ends here.
         """
         if os.getpid() != self._owner:
             os._exit(1)
-        line, digest = _sealed(record, self._digest)
+        lines, digest = sealed(records, self._digest)
         before = self._file.tell()
         try:
-            unwritten = memoryview(line)
+            unwritten = memoryview(lines)
             while unwritten:
                 unwritten = unwritten[self._file.write(unwritten) :]
             self._file.flush()

@@ -69,7 +69,12 @@ from draftproof.conformance.protocol.adapter import (
     InvalidAdapter,
     declaration,
 )
-from draftproof.conformance.protocol.loading import built_in, load_adapter, name_from
+from draftproof.conformance.protocol.loading import (
+    built_in,
+    load_adapter,
+    name_from,
+    source_digest,
+)
 from draftproof.conformance.protocol.printable import printable_lines
 from draftproof.conformance.protocol.raising import told_of
 from draftproof.conformance.requirements.finding import (
@@ -83,7 +88,7 @@ from draftproof.conformance.requirements.finding import (
 from draftproof.conformance.requirements.laws import LAWS
 from draftproof.conformance.requirements.plan import plan
 from draftproof.conformance.requirements.task import Task, Terms, is_asked
-from draftproof.conformance.run.schedule import Work, files_that_ran, judged
+from draftproof.conformance.run.schedule import Recall, Work, files_that_ran, judged
 from draftproof.conformance.run.workers import Over, Workers, WorkersFailed, working
 
 LANES = (*COMPUTING, SAMPLE)
@@ -178,16 +183,19 @@ def run(
     known: Evidence = NOTHING,
     workers: Workers = Workers(),  # noqa: B008  # it is frozen
     progress: Progress = silently,
+    recall: Recall | None = None,
 ) -> None:
     """Judge an adapter, and `keep` a record of every step that is not `known` already.
 
-    The `adapter` is loaded by its name, if it is not yet. Raises what `load_adapter` raises,
-    `FailsEverywhere` if the adapter fails on every case, `StaleEvidence` if what is known is of
-    something else, `UnknownCase`, `SearchUnavailable` and `WorkersFailed`.
+    The `adapter` is loaded by its name, if it is not yet. What the `recall` has of it is not judged
+    again, and it is told what is found. Raises what `load_adapter` raises, `FailsEverywhere` if the
+    adapter fails on every case, `StaleEvidence` if what is known is of something else,
+    `StoreDiffers` where the recall turns out wrong, `UnknownCase`, `SearchUnavailable` and
+    `WorkersFailed`.
     """
     adapter = adapter or load_adapter(campaign.name)
     declared = declaration(adapter)
-    work = work_of(campaign, adapter, declared, workers)
+    work = replace(work_of(campaign, adapter, declared, workers), recall=recall)
     _require_search(campaign, work.blind)
 
     def kept(record: Record) -> None:
@@ -235,6 +243,7 @@ def work_of(campaign: Campaign, adapter: Adapter, declared: Declaration, workers
     return Work(
         adapter=adapter,
         name=None if workers.are_here else name_from(Path.cwd(), campaign.name),
+        subject=source_digest(adapter),
         declared=declared,
         tasks=tasks,
         terms=terms_of(campaign, tasks),

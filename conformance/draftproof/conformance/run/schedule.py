@@ -7,9 +7,14 @@ order, and shares that were drawn ahead and turn out not to be needed are thrown
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
+from math import ceil
+from pathlib import Path
+from random import SystemRandom
 from threading import Lock
 from typing import Any
 
@@ -18,24 +23,26 @@ import numpy
 
 from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.evidence.identity import environment, suite
+from draftproof.conformance.evidence.keys import code_key
 from draftproof.conformance.evidence.records import (
     EditedEvidence,
     MalformedEvidence,
     Record,
     StaleEvidence,
+    StoreDiffers,
     differences,
 )
 from draftproof.conformance.evidence.sources import Source, sources
-from draftproof.conformance.lanes.observe import BLINDNESS, SAMPLE, Known, knowing
+from draftproof.conformance.evidence.store import Known, Store, keep_trace
+from draftproof.conformance.evidence.traces import trace, traced
+from draftproof.conformance.lanes.observe import SAMPLE
 from draftproof.conformance.lanes.probe._interpreted import patched_once
 from draftproof.conformance.lanes.sample import Look
-from draftproof.conformance.lanes.unwatched import Held, holding
 from draftproof.conformance.protocol.adapter import Adapter, Declaration
 from draftproof.conformance.protocol.loading import load_adapter, source_digest
-from draftproof.conformance.protocol.raising import told_of
+from draftproof.conformance.protocol.printable import printable_lines
 from draftproof.conformance.requirements.finding import (
-    ERROR,
-    SKIPPED,
+    FAIL,
     Finding,
     findings_from_json,
     findings_to_json,
@@ -43,12 +50,12 @@ from draftproof.conformance.requirements.finding import (
 from draftproof.conformance.requirements.laws import fits
 from draftproof.conformance.requirements.sampled import (
     Course,
-    Standing,
     after,
     drawn,
     started,
 )
 from draftproof.conformance.requirements.task import SampledCase, Task, Terms, is_asked
+from draftproof.conformance.run.judging import Judged, judge
 from draftproof.conformance.run.workers import Over, WorkerLost, WorkersFailed, keep_apart
 
 _MOST_LOSSES = 3
@@ -59,17 +66,20 @@ _MOST_LOSSES = 3
 class Work:
     """What is to be judged: tasks, by an adapter, on terms that leave the lane open.
 
-    `name` is what other processes know the adapter by. `blind` has the lanes that cannot see it,
-    `sampled` says whether samples may decide.
+    `name` is what other processes know the adapter by, `subject` the digest of its files. `blind`
+    has the lanes that cannot see it, `sampled` says whether samples may decide. What the `recall`
+    has is not judged again.
     """
 
     adapter: Adapter
     name: str | None
+    subject: str
     declared: Declaration
     tasks: Sequence[Task]
     terms: Terms
     blind: Mapping[str, str]
     sampled: bool
+    recall: Recall | None = None
 
     def sampling(self, index: int) -> SampledCase | None:
         """Return how samples judge a task that nothing else can decide, None for others."""
@@ -79,25 +89,93 @@ class Work:
             return None
         return task.sampling(self.declared, replace(self.terms, lane=SAMPLE))
 
-
-@dataclass(frozen=True)
-class Judged:
-    """Findings of a task, and what real runs made of the laws that were computed for it.
-
-    `unwatched` are counts by bin, and the lane (`Held.counted`), nothing where no law was computed.
-    """
-
-    findings: Sequence[Finding]
-    unwatched: Mapping[str, Any] = field(default_factory=dict)
+    def key(self, index: int, lane: str | None) -> str:
+        """Return the code key of a task that a lane decides, None for no lane."""
+        task = self.tasks[index]
+        seeing = [each for each in task.lanes if each not in self.blind]
+        lanes = [] if lane is None else seeing[: seeing.index(lane) + 1]
+        return code_key(
+            task, lanes=lanes, declared=self.declared, subject=self.subject, terms=self.terms
+        )
 
 
 @dataclass
-class _Position:
-    """Where the judging stands: at which task, and with what of its shares behind it."""
+class Recall:
+    """What a store knows of a campaign that began at the time `made`.
 
-    task: int = 0
-    share: int = 0
-    standing: Standing | None = None
+    Of what is known, the share `audited` is judged again all the same, or all of it, where it
+    `is_ignored`. Counted are the findings
+    that were `known`, by the times at which they were made, and those that were `judged` now;
+    `traces` are the digests of what the program under test has read.
+    """
+
+    store: Store
+    made: str
+    audited: float = 0.0
+    is_ignored: bool = False
+    known: Counter[str] = field(default_factory=Counter)
+    judged: int = 0
+    traces: set[str] = field(default_factory=set)
+
+    def of(self, work: Work, tasks: Iterable[int]) -> dict[int, Known]:
+        """Return what is known of some tasks, by their index."""
+        found: dict[int, Known] = {}
+        for index in () if self.is_ignored else tasks:
+            seeing = (lane for lane in work.tasks[index].lanes if lane not in work.blind)
+            known = (self.store.finding(work.key(index, lane)) for lane in seeing)
+            if one := next(filter(None, known), None):
+                found[index] = one
+        return found
+
+    def keep(self, asked: Mapping[str, Any], records: Sequence[Record]) -> None:
+        """Keep the evidence of the campaign that was asked for so.
+
+        A sample that failed is not replaced by one with another seed.
+        """
+        known = self.store.campaign(asked)
+        before = records if known is None else known.records
+        seeds = {each[0]["campaign"]["seed"] for each in (records, before)}
+        if len(seeds) == 1 or not _has_failed_sample(before):
+            self.store.keep_campaign(asked, records, traces=sorted(self.traces))
+
+    def drawn(self, known: Collection[int]) -> frozenset[int]:
+        """Return which of the tasks that are known are judged again."""
+        count = min(ceil(self.audited * len(known)), len(known))
+        return frozenset(SystemRandom().sample(sorted(known), count))
+
+
+def _has_failed_sample(records: Iterable[Record]) -> bool:
+    found = (each for record in records for each in record.get("findings", ()))
+    return any(each["lane"] == SAMPLE and each["verdict"] == FAIL for each in found)
+
+
+@dataclass
+class _Samples:
+    """The shares of a course that were drawn, as they are written, and how the course stands."""
+
+    course: Course
+    shares: list[Record] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.standing = started(self.course)
+
+    def take(self, looks: Sequence[Look]) -> list[Look]:
+        """Add the next share, and return those of its looks that are needed."""
+        needed = []
+        for look in looks:
+            if not self.standing.is_open:
+                break
+            self.standing = after(self.course, self.standing, look)
+            needed.append(look)
+        told = [_look_to_json(look) for look in needed]
+        self.shares.append({"share": len(self.shares), "looks": told})
+        return needed
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more shares are needed, or there are no more."""
+        drawn_all = len(self.shares) == len(self.course.shares)
+        return bool(self.shares) and (drawn_all or not self.standing.is_open)
 
 
 def judged(
@@ -105,91 +183,144 @@ def judged(
 ) -> Iterator[list[Finding]]:
     """Yield the findings of every task, in order, and `keep` a record of every step.
 
-    What the records that are `known` say is not done again. Raises `WorkersFailed` where workers
-    are lost again and again, `StaleEvidence` for records that these tasks cannot have left.
+    What the records that are `known` say is not done again, nor what a store knows. Raises
+    `WorkersFailed` where workers are lost again and again, `StaleEvidence` for records that these
+    tasks cannot have left, `StoreDiffers` for a store that is found wrong.
     """
-    at = _Position()
-    for record in known:
-        if record["record"] == "result":
-            yield findings_from_json(record["findings"])
-            at = _Position(at.task + 1)
-        elif record["record"] == "share":
-            if (sampling := work.sampling(at.task)) is None:
-                raise StaleEvidence(f"task {at.task} was sampled, and another lane sees it now")
-            _move(at, sampling.course, _looks(record, sampling.course))
-    sampling = None if at.standing is None else work.sampling(at.task)
-    if sampling and at.standing and _is_over(at.standing, at, sampling.course):
-        # It was killed between the last share and what that came to.
-        yield _concluded(at, Judged(sampling.findings(at.standing)), keep)
+    results = [record for record in known if record["record"] == "result"]
+    yield from (findings_from_json(record["findings"]) for record in results)
+    index = len(results)
+    samples = _samples(work, index, known)
+    rest = range(index + bool(samples and samples.shares), len(work.tasks))
+    recalled = work.recall.of(work, rest) if work.recall else {}
+    audited = work.recall.drawn(recalled) if work.recall else frozenset[int]()
     losses = 0
-    while at.task < len(work.tasks):
+    while index < len(work.tasks):
         try:
-            yield from _worked(work, at, keep, over)
+            for done in _next(work, index, samples, recalled.keys() - audited, over, keep):
+                yield _concluded(work, index, done or recalled[index], keep, recalled.get(index))
+                index += 1
+                samples = _samples(work, index, ())
         except WorkerLost:
             losses += 1
             if losses > _MOST_LOSSES:
                 raise
 
 
-def _worked(
-    work: Work, at: _Position, keep: Callable[[Record], None], over: Over
-) -> Iterator[list[Finding]]:
-    """Yield the findings of the tasks from a position on, which moves with them."""
-    for index, share, done in over(_calls(work, at)):
-        if index < at.task:
-            continue  # drawn ahead, and not needed
-        if (sampling := work.sampling(index)) is not None:
-            looks, standing = _move(at, sampling.course, done)
-            told = [_look_to_json(look) for look in looks]
-            keep({"record": "share", "task": index, "share": share, "looks": told})
-            if not _is_over(standing, at, sampling.course):
-                continue
-            done = Judged(sampling.findings(standing))
-        yield _concluded(at, done, keep)
+def _samples(work: Work, index: int, known: Sequence[Record]) -> _Samples | None:
+    """Return the samples of a task of which shares may be known, None where none decide it."""
+    shares = [record for record in known if record.get("task") == index and "share" in record]
+    sampling = work.sampling(index) if index < len(work.tasks) else None
+    if sampling is None:
+        if shares:
+            raise StaleEvidence(f"task {index} was sampled, and another lane sees it now")
+        return None
+    samples = _Samples(sampling.course)
+    for record in shares:
+        samples.take(_looks(record, sampling.course))
+    return samples
 
 
-def _is_over(standing: Standing, at: _Position, course: Course) -> bool:
-    """Return whether no more shares of a course are needed, or there are no more."""
-    return not standing.is_open or at.share == len(course.shares)
+@dataclass(frozen=True)
+class _Done:
+    """What a task came to, the shares of its samples, and the traces of the program."""
+
+    judged: Judged
+    shares: Sequence[Record] = ()
+    traces: Collection[str] = ()
 
 
-def _concluded(at: _Position, done: Judged, keep: Callable[[Record], None]) -> list[Finding]:
-    """Keep what the task came to, move on to the next, and return what is written."""
-    told = findings_to_json(done.findings)
-    unwatched = {"unwatched": dict(done.unwatched)} if done.unwatched else {}
-    keep({"record": "result", "task": at.task, "findings": told, **unwatched})
-    at.task, at.share, at.standing = at.task + 1, 0, None
+def _next(
+    work: Work,
+    index: int,
+    samples: _Samples | None,
+    known: Collection[int],
+    over: Over,
+    keep: Callable[[Record], None],
+) -> Iterator[_Done | None]:
+    """Yield what the next task comes to, or the next few; None for one that is `known`."""
+    if index in known:
+        yield None
+    elif samples is not None:
+        yield _sampled(work, index, samples, over, keep)
+    else:
+        tasks = range(index, len(work.tasks))
+        end = (each for each in tasks if each in known or work.sampling(each) is not None)
+        subject = _subject(work)
+        calls = (
+            joblib.delayed(_whole)(subject, work.tasks[each], work.terms, work.blind, work.sampled)
+            for each in range(index, next(end, len(work.tasks)))
+        )
+        yield from (_Done(found, traces=traces) for found, traces in over(calls))
+
+
+def _sampled(
+    work: Work, index: int, samples: _Samples, over: Over, keep: Callable[[Record], None]
+) -> _Done:
+    """Return what the samples of a task come to, whose shares are kept as they are drawn."""
+    subject, course = _subject(work), samples.course
+    first = len(samples.shares)
+    numbers = range(first, first if samples.is_over else len(course.shares))
+    calls = (joblib.delayed(_share)(subject, number, course) for number in numbers)
+    found: set[str] = set()
+    with closing(over(calls)) as shares:
+        for looks, traces in shares:
+            samples.take(looks)
+            found |= traces
+            keep({"record": "share", "task": index, **samples.shares[-1]})
+            if samples.is_over:
+                break
+    sampling = work.sampling(index)
+    findings = sampling.findings(samples.standing) if sampling else []
+    return _Done(Judged(findings, SAMPLE), samples.shares, found)
+
+
+def _concluded(
+    work: Work,
+    index: int,
+    done: _Done | Known,
+    keep: Callable[[Record], None],
+    known: Known | None,
+) -> list[Finding]:
+    """Keep what a task came to, in the store, too, and return what is written.
+
+    Raises `StoreDiffers` where it is judged again and the store knows otherwise.
+    """
+    if isinstance(done, Known):
+        *shares, result = done.records
+        for share in shares:
+            keep({"record": "share", "task": index, **share})
+        result = {**result, "made": done.made}
+    else:
+        result = _result(work, index, done, known)
+    keep({"record": "result", "task": index, **result})
     # What is judged is what is written, and nothing else.
-    return findings_from_json(told)
+    findings = findings_from_json(result["findings"])
+    if work.recall is not None and isinstance(done, Known):
+        work.recall.known[done.made] += len(findings)
+    elif work.recall is not None:
+        work.recall.judged += len(findings)
+    return findings
 
 
-def _move(at: _Position, course: Course, looks: Sequence[Look]) -> tuple[list[Look], Standing]:
-    """Move by a share, and return those of its looks that are needed, and how the course stands."""
-    standing = at.standing or started(course)
-    needed = []
-    for look in looks:
-        if not standing.is_open:
-            break
-        standing = after(course, standing, look)
-        needed.append(look)
-    at.standing, at.share = standing, at.share + 1
-    return needed, standing
-
-
-def _calls(work: Work, at: _Position) -> Iterator[Any]:
-    """Yield what there is to do from a position on; it moves while this is asked for more."""
-    known_as = _known_as(work)
-    for index in range(at.task, len(work.tasks)):
-        task, sampling = work.tasks[index], work.sampling(index)
-        if sampling is None:
-            yield joblib.delayed(_whole)(
-                known_as, index, task, work.terms, work.blind, work.sampled
-            )
-            continue
-        for share in range(at.share if at.task == index else 0, len(sampling.course.shares)):
-            if at.task > index:
-                break  # it is decided
-            yield joblib.delayed(_share)(known_as, index, share, sampling.course)
+def _result(work: Work, index: int, done: _Done, known: Known | None) -> Record:
+    """Return the record of what a task came to, which the store gets, too."""
+    found = done.judged
+    code = work.key(index, found.lane)
+    unwatched = {"unwatched": dict(found.unwatched)} if found.unwatched else {}
+    result: Record = {"findings": findings_to_json(found.findings), **unwatched, "key": code}
+    records = printable_lines([*done.shares, result])
+    for where, was, now in differences([*known.records], records) if known else ():
+        raise StoreDiffers(
+            f"{work.tasks[index].case} was judged again: {where} is {now!r}, where the store has "
+            f"{was!r}; --fresh ignores the store, and an empty folder forgets it"
+        )
+    if work.recall is not None:
+        work.recall.traces |= {*done.traces}
+        traces = sorted(work.recall.traces)
+        if found.lane is not None:
+            work.recall.store.keep(code, records, traces=traces, made=work.recall.made)
+    return result
 
 
 def files_that_ran(work: Work, over: Over) -> Record:
@@ -199,7 +330,7 @@ def files_that_ran(work: Work, over: Over) -> Record:
         for case in cases("quick")
         if fits(case, work.declared) and is_asked(case.id, work.terms.cases)
     ]
-    (found,) = over([joblib.delayed(_sources)(_known_as(work), asked)])
+    (found,) = over([joblib.delayed(_sources)(_subject(work), asked)])
     return {"record": "sources", "files": [vars(each) for each in found]}
 
 
@@ -213,16 +344,17 @@ def recount(
     if task.sampling is None:
         raise EditedEvidence(f"{task.case} has shares, and is not judged by samples")
     sampling = task.sampling(declared, replace(terms, lane=SAMPLE))
-    at, course = _Position(), sampling.course
+    course = sampling.course
+    samples = _Samples(course)
     for record in shares:
         looks = _looks(record, course)
-        needed, standing = _move(at, course, looks)
+        is_needed = len(samples.take(looks)) == len(looks)
         is_whole = len(looks) == len(course.shares[record["share"]])
-        if len(needed) < len(looks) or (standing.is_open and not is_whole):
+        if not is_needed or (samples.standing.is_open and not is_whole):
             raise EditedEvidence(f"{task.case} has more looks than were needed, or less")
-    if at.standing is None or not _is_over(at.standing, at, course):
+    if not samples.is_over:
         raise EditedEvidence(f"{task.case} has fewer shares than were needed")
-    return findings_to_json(sampling.findings(at.standing))
+    return findings_to_json(sampling.findings(samples.standing))
 
 
 def _look_to_json(look: Look) -> dict[str, Any]:
@@ -265,79 +397,52 @@ class _Named:
     identity: _Identity
 
 
-def _known_as(work: Work) -> Adapter | _Named:
-    return work.adapter if work.name is None else _Named(work.name, _identity(work.adapter))
+@dataclass(frozen=True)
+class _Subject:
+    """The adapter for a worker, and the folder of the store that has its traces, if one has."""
+
+    adapter: Adapter | _Named
+    store: Path | None
 
 
-def _share(
-    known_as: Adapter | _Named, index: int, share: int, course: Course
-) -> tuple[int, int, list[Look]]:
-    with _ALONE, patched_once():
-        return index, share, list(drawn(course, _loaded(known_as), share))
+def _subject(work: Work) -> _Subject:
+    adapter = work.adapter if work.name is None else _Named(work.name, _identity(work.adapter))
+    return _Subject(adapter, None if work.recall is None else work.recall.store.folder)
 
 
-def _sources(known_as: Adapter | _Named, asked: Sequence[Case]) -> list[Source]:
+@contextmanager
+def _at_work(subject: _Subject, traces: set[str]) -> Iterator[Adapter]:
+    """Let nobody else use torch meanwhile; add the digest of what has been read to the traces."""
+    is_traced = subject.store is not None
+    with _ALONE, patched_once(), traced() if is_traced else nullcontext():
+        yield _loaded(subject.adapter)
+    if subject.store is not None:
+        traces.add(keep_trace(subject.store, trace()))
+
+
+def _share(subject: _Subject, share: int, course: Course) -> tuple[list[Look], set[str]]:
+    traces: set[str] = set()
+    with _at_work(subject, traces) as adapter:
+        looks = list(drawn(course, adapter, share))
+    return looks, traces
+
+
+def _sources(subject: _Subject, asked: Sequence[Case]) -> list[Source]:
     with _ALONE:
-        return sources(_loaded(known_as), asked)
+        return sources(_loaded(subject.adapter), asked)
 
 
 def _whole(
-    known_as: Adapter | _Named,
-    index: int,
+    subject: _Subject,
     task: Task,
     terms: Terms,
     blind: Mapping[str, str],
     sampled: bool,  # noqa: FBT001  # joblib passes it on
-) -> tuple[int, None, Judged]:
-    with _ALONE, patched_once(), holding(terms.seed_of(f"{task.case}/unwatched")) as held:
-        adapter = _loaded(known_as)
-        with knowing(_known_of(adapter)):
-            return index, None, _seen(adapter, task, terms, blind, held, sampled=sampled)
-
-
-_LAST: list[Known] = []
-"""The laws of the adapter that was judged last in this process."""
-
-
-def _known_of(adapter: Adapter) -> Known:
-    if not _LAST or _LAST[0].adapter is not adapter:
-        _LAST[:] = [Known(adapter)]
-    return _LAST[0]
-
-
-def _seen(
-    adapter: Adapter,
-    task: Task,
-    terms: Terms,
-    blind: Mapping[str, str],
-    held: Held,
-    *,
-    sampled: bool,
-) -> Judged:
-    """Return what the strongest lane that can see the adapter finds."""
-    if not task.lanes:
-        told = "none of the lanes that were asked for can decide it"
-        return Judged(_undecided(task, SKIPPED, told))
-    reasons = dict(blind)
-    for lane in task.lanes:
-        if lane in blind:
-            continue
-        try:
-            return Judged(task.judge(adapter, replace(terms, lane=lane)), held.counted(lane))
-        except BLINDNESS as error:
-            reasons[lane] = told_of(error)
-            held.forget()
-    if sampled and SAMPLE not in task.lanes and blind.keys() >= set(task.lanes):
-        told = "samples cannot decide it, and no other lane sees it"
-        return Judged(_undecided(task, SKIPPED, told))
-    each = (f"{lane} lane: {reasons[lane]}" for lane in task.lanes)
-    return Judged(_undecided(task, ERROR, "; ".join(each)))
-
-
-def _undecided(task: Task, verdict: str, reason: str) -> list[Finding]:
-    return [
-        Finding(requirement, task.case, verdict, detail=reason) for requirement in task.requirements
-    ]
+) -> tuple[Judged, set[str]]:
+    traces: set[str] = set()
+    with _at_work(subject, traces) as adapter:
+        done = judge(adapter, task, terms, blind=blind, sampled=sampled)
+    return done, traces
 
 
 def _loaded(known_as: Adapter | _Named) -> Adapter:

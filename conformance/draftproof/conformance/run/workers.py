@@ -21,7 +21,7 @@ from draftproof.reference.extras import installation
 BACKENDS = ("processes", "dask", "ray")
 """Processes are started here; the others are clusters that run already."""
 
-Over = Callable[[Iterable[Any]], Iterator[Any]]
+Over = Callable[[Iterable[Any]], Generator[Any, None, None]]
 """Takes calls, made by `joblib.delayed`, and yields what they return, in order."""
 
 
@@ -67,7 +67,7 @@ def working(workers: Workers) -> Iterator[Over]:
         else:
             from_calls = partial(_ahead, stack.enter_context(_cluster(workers)))
 
-        def over(calls: Iterable[Any]) -> Iterator[Any]:
+        def over(calls: Iterable[Any]) -> Generator[Any, None, None]:
             results = from_calls(calls)
             stack.callback(results.close)
             return results

@@ -1,0 +1,114 @@
+"""The store of findings, as commands that judge use it: its options, and what it knows."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from draftproof.conformance.cli.documents import echo
+from draftproof.conformance.evidence.store import FOLDER, Known, Store
+
+if TYPE_CHECKING:
+    from draftproof.conformance.protocol.adapter import Declaration
+
+HARNESS = "harness:"
+
+AUDITED_IN_CI = 2.0
+"""The percentage of known findings that is judged again where the variable CI is set."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a command does with findings that are known: those of a store, None for no store.
+
+    They are ignored where `is_fresh`, and the share `audited` is judged again.
+    """
+
+    store: Store | None
+    is_fresh: bool
+    audited: float
+
+
+def takes_store(command: Callable[..., None]) -> Callable[..., None]:
+    """Add --store, --fresh and --audit, which are passed on as `stored`."""
+
+    @click.option(
+        "--store",
+        "folder",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=FOLDER,
+        show_default=True,
+        envvar="DRAFTPROOF_STORE",
+        help="Folder of known findings; '' for none.",
+    )
+    @click.option("--fresh", is_flag=True, help="Ignore known findings; draw a new seed.")
+    @click.option(
+        "--audit",
+        type=click.FloatRange(0, 100),
+        metavar="PERCENT",
+        help=f"Judge so many known findings again. [default: {AUDITED_IN_CI:g} in CI]",
+    )
+    @wraps(command)
+    def taken(*, folder: Path | None, fresh: bool, audit: float | None, **options: Any) -> None:
+        # An empty path is that of the current folder.
+        is_none = folder is None or folder == Path()
+        in_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
+        percent = audit if audit is not None else AUDITED_IN_CI if in_ci else 0.0
+        # Made before anything is imported that sets variables of the environment.
+        store = None if is_none or folder is None else Store(folder)
+        command(stored=Stored(store, fresh, percent / 100), **options)
+
+    return taken
+
+
+def asked(name: str, terms: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a campaign is asked for, wherever it is asked: the name of a file is absolute."""
+    place, _, attribute = name.rpartition(":")
+    is_file = place.endswith(".py") and not name.startswith(HARNESS)
+    told = f"{Path(place).absolute()}:{attribute}" if is_file else name
+    return {"name": told, **{key: _plain(value) for key, value in terms.items()}}
+
+
+def _plain(value: Any) -> Any:
+    return dict(sorted(value.items())) if isinstance(value, Mapping) else value
+
+
+def campaign(name: str, terms: Mapping[str, Any], stored: Stored) -> Known | None:
+    """Return the evidence of a campaign that is known and still holds, None if there is none."""
+    from draftproof.conformance.evidence.identity import specification, suite
+
+    if stored.store is None or stored.is_fresh or stored.audited:
+        return None
+    known = stored.store.campaign(asked(name, terms))
+    if known is None:
+        return None
+    header = known.records[0]
+    by = header["suite"], header["specification"]
+    return known if by == (suite(), specification()) else None
+
+
+def refused(name: str, declared: Declaration, *, backend: str) -> str:
+    """Return why nothing of an adapter may be taken from a store, empty if it may."""
+    if name.startswith(HARNESS):
+        return "it is a program of its own, whose files are not known"
+    if declared.device != "cpu":
+        return f"it runs on another device, {declared.device}"
+    return f"it is judged by a cluster, {backend}" if backend != "processes" else ""
+
+
+def tell(name: str, *, known: Mapping[str, int], judged: int, refusal: str = "") -> None:
+    """Say how many findings of an adapter were known, and since when."""
+    if refusal:
+        echo(f"{name}: nothing is taken from the store: {refusal}", err=True)
+    total = sum(known.values())
+    if total:
+        dates = sorted(Counter(made.partition("T")[0] for made in known))
+        since = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+        echo(f"{name}: {total} findings known, made {since}; {judged} judged now", err=True)

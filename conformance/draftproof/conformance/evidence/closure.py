@@ -1,0 +1,120 @@
+"""Closure: the source files whose code can run where a module's functions are called.
+
+Imports are read from the source, those inside of functions too, so nothing is executed. Two kinds
+of import lead to code that not every caller runs, and are followed only where they are asked for:
+
+* a *lane*: what `lanes.observe` imports of a lane says nothing of a law that another one yields;
+* an *algorithm*: the table of the reference imports all of them, and a verifier is held against
+  one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator
+from functools import cache
+from hashlib import sha256
+from importlib.util import find_spec
+from pathlib import Path
+
+import draftproof
+
+LANES = {
+    "exact": ("draftproof.conformance.lanes.exact",),
+    "probe": ("draftproof.conformance.lanes.probe",),
+    "sample": (
+        "draftproof.conformance.lanes.sample",
+        "draftproof.conformance.requirements.sampled",
+        "draftproof.conformance.requirements._bets",
+    ),
+}
+"""The modules and packages of each lane, those that judge its samples among them."""
+
+TABLE = "draftproof.reference.verifiers"
+"""The table of algorithms, whose modules are beside it."""
+
+
+def digest(modules: Collection[str], *, lanes: Collection[str], algorithm: str | None) -> str:
+    """Return the SHA-256 of all files that the code of these modules can lead to.
+
+    `lanes` and the module of an `algorithm` are those that may run.
+    """
+    whole = sha256()
+    for name in sorted(closure(modules, lanes=lanes, algorithm=algorithm)):
+        whole.update(f"{name} {_digest_of(name)}\n".encode())
+    return whole.hexdigest()
+
+
+def closure(
+    modules: Collection[str], *, lanes: Collection[str], algorithm: str | None
+) -> frozenset[str]:
+    """Return the names of all modules of ours that the code of these modules can lead to."""
+    closed = tuple(place for lane, own in LANES.items() if lane not in lanes for place in own)
+    found: set[str] = set()
+    waiting = list(modules)
+    while waiting:
+        name = waiting.pop()
+        if name in found or _is_within(name, closed):
+            continue
+        found.add(name)
+        imported = _imports(name)
+        waiting += [each for each in imported if name != TABLE or _is_asked(each, algorithm)]
+    return frozenset(found)
+
+
+def _is_asked(module: str, algorithm: str | None) -> bool:
+    return not module.startswith(f"{TABLE}.") or module == algorithm
+
+
+def _is_within(module: str, places: Collection[str]) -> bool:
+    return any(module == place or module.startswith(f"{place}.") for place in places)
+
+
+@cache
+def _imports(name: str) -> frozenset[str]:
+    """Return the modules of ours that a module imports, and the packages that these are in."""
+    tree = ast.parse(_file(name).read_bytes())
+    found = {each for node in ast.walk(tree) for each in _named(node)}
+    parents = {each.rpartition(".")[0] for each in found}
+    return frozenset(each for each in found | parents if each.count(".") > 1)
+
+
+def _named(node: ast.AST) -> Iterator[str]:
+    """Yield the modules of ours that a node of a module's source imports."""
+    if isinstance(node, ast.Import):
+        yield from (each.name for each in node.names if each.name.startswith(_OURS))
+    elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_OURS):
+        yield str(node.module)
+        yield from (
+            place for each in node.names if _is_module(place := f"{node.module}.{each.name}")
+        )
+
+
+_OURS = "draftproof."
+
+
+@cache
+def _is_module(name: str) -> bool:
+    place = _place(name)
+    return place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
+
+
+@cache
+def _file(name: str) -> Path:
+    place = _place(name)
+    package = place / "__init__.py"
+    return package if package.is_file() else place.with_suffix(".py")
+
+
+@cache
+def _place(name: str) -> Path:
+    """Return the path of a module without its ending, wherever its room is."""
+    _, room, *below = name.split(".")
+    found = find_spec(f"{draftproof.__name__}.{room}")
+    places = found.submodule_search_locations if found else None
+    return Path(places[0] if places else room, *below)
+
+
+@cache
+def _digest_of(name: str) -> str:
+    return sha256(_file(name).read_bytes()).hexdigest()

@@ -1,0 +1,160 @@
+"""Keys: a digest of everything that a finding depends on, code and environment apart.
+
+The *code key* of a task has what it asks (case, requirements, terms), the modules that observe and
+judge it, and the files that the adapter declares. The same code key means the same question and
+the same judge, on any machine. The *environment* has the versions of what computes, and the
+machine; floats depend on it. What else a program has read, `traces` tells.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache, partial
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, requires
+from importlib.metadata import version as released
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from draftproof.conformance.evidence.closure import digest
+from draftproof.conformance.evidence.identity import processor
+from draftproof.reference.rational import Rational
+from draftproof.reference.verifiers import ALGORITHMS
+
+if TYPE_CHECKING:  # what these import takes seconds, and keys are looked up before
+    from draftproof.conformance.protocol.adapter import Declaration
+    from draftproof.conformance.requirements.task import Task, Terms
+
+FORMAT = 1
+"""The way in which keys are made: another one makes all findings unknown."""
+
+JUDGE = "draftproof.conformance.run.judging"
+"""The module that asks lane after lane."""
+
+
+def code_key(
+    task: Task, *, lanes: Sequence[str], declared: Declaration, subject: str, terms: Terms
+) -> str:
+    """Return the code key of a task that is judged by the last of these `lanes`.
+
+    The others saw too little of the adapter, whose files have the digest `subject`.
+    """
+    calls = [each for each in (task.judge, task.sampling) if each is not None]
+    algorithm = ALGORITHMS.get(declared.algorithm)
+    code = digest(
+        {_module(each) for each in calls} | {JUDGE},
+        lanes=lanes,
+        algorithm=None if algorithm is None else algorithm.verify.__module__,
+    )
+    asked = (FORMAT, task.case, task.requirements, *calls, tuple(lanes), declared, subject)
+    return _sha256("\n".join([*content((*asked, terms)), code]))
+
+
+def environment_key() -> str:
+    """Return the digest of what computes, and of the machine, without importing any of it."""
+    return _sha256("\n".join(content(_environment())))
+
+
+def tree_root(leaves: Sequence[str]) -> str:
+    """Return the root of the hash tree over some keys: of pairs of pairs, the last one as it is."""
+    level = [*leaves] or [_sha256("")]
+    while len(level) > 1:
+        pairs = [level[at : at + 2] for at in range(0, len(level), 2)]
+        level = [_sha256("\n".join(pair)) if len(pair) == 2 else pair[0] for pair in pairs]
+    return level[0]
+
+
+def content(value: Any) -> Iterator[str]:
+    """Yield what a value consists of, in words that differ where values do.
+
+    Raises `TypeError` for a value of a type that has no such words.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        yield f"{type(value).__qualname__}("
+        for each in fields(value):
+            yield from content(getattr(value, each.name))
+        yield ")"
+    elif isinstance(value, partial):
+        yield from content((value.func, value.args, value.keywords))
+    elif isinstance(value, Mapping):
+        yield "{"
+        for key, each in value.items():
+            yield from content((key, each))
+        yield "}"
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        yield "["
+        for each in sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value:
+            yield from content(each)
+        yield "]"
+    elif value is None or isinstance(value, (bool, int, float, str, Rational)):
+        yield f"{type(value).__name__} {value!r}"
+    elif callable(value) and hasattr(value, "__qualname__"):
+        yield f"{value.__module__}.{value.__qualname__}"
+    else:
+        raise TypeError(f"a {type(value).__name__} has no content that can be hashed: {value!r}")
+
+
+def _module(call: Callable[..., Any]) -> str:
+    return _module(call.func) if isinstance(call, partial) else call.__module__
+
+
+def _sha256(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
+
+
+def _environment() -> dict[str, Any]:
+    return {
+        "python": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "system": (platform.system(), platform.machine(), platform.libc_ver()),
+        "processor": processor(),
+        "flags": _cpu_flags(),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+        "libraries": libraries(),
+        "variables": {n: v for n, v in sorted(os.environ.items()) if n.startswith(_READ_IN_C)},
+        "optimized": sys.flags.optimize,
+        "gpu": [_text_of(each) for each in _GPU],
+    }
+
+
+@cache
+def libraries() -> dict[str, str]:
+    """Return the versions of the libraries that judge and compute: torch, Triton and our own."""
+    own = (each.split(";")[0] for each in requires("draftproof") or () if "extra ==" not in each)
+    names = ("draftproof", "torch", "triton", *(_name(each) for each in own))
+    return {name: found for name in sorted({*names}) if (found := _version(name))}
+
+
+def _name(requirement: str) -> str:
+    """Return the name that a requirement such as "click>=8.1" begins with."""
+    return requirement[: next((i for i, c in enumerate(requirement) if c in "<>=!~[ "), None)]
+
+
+def _version(name: str) -> str | None:
+    try:
+        return released(name)
+    except PackageNotFoundError:
+        return None
+
+
+_READ_IN_C = (
+    *("ATEN_", "BLIS_", "CUBLAS_", "CUDA_", "CUDNN_", "GOMP_", "KMP_", "LC_", "LD_", "MALLOC_"),
+    *("MKL_", "NPY_", "NUMEXPR_", "NVIDIA_", "OMP_", "OPENBLAS_", "PYTHONHASHSEED"),
+    *("PYTORCH_", "TORCH_", "TRITON_", "XLA_", "JAX_"),
+)
+"""How variables begin that libraries read without Python: those that a program reads are traced."""
+
+_GPU = (Path("/proc/driver/nvidia/version"),)
+
+
+def _cpu_flags() -> str:
+    told = _text_of(Path("/proc/cpuinfo"))
+    return next((each for each in told.splitlines() if each.startswith("flags")), "")
+
+
+def _text_of(file: Path) -> str:
+    return file.read_text(encoding="utf-8") if file.is_file() else ""

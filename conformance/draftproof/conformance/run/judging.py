@@ -1,0 +1,85 @@
+"""Judging: what one task comes to, by the strongest lane that can see the adapter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from draftproof.conformance.lanes.observe import BLINDNESS, SAMPLE, Known, knowing
+from draftproof.conformance.lanes.unwatched import Held, holding
+from draftproof.conformance.protocol.adapter import Adapter
+from draftproof.conformance.protocol.raising import told_of
+from draftproof.conformance.requirements.finding import ERROR, SKIPPED, Finding
+from draftproof.conformance.requirements.task import Task, Terms
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Findings of a task, and what real runs made of the laws that were computed for it.
+
+    `lane` is the one that decided, None where none could. `unwatched` are counts by bin, and the
+    lane (`Held.counted`), nothing where no law was computed.
+    """
+
+    findings: Sequence[Finding]
+    lane: str | None = None
+    unwatched: Mapping[str, Any] = field(default_factory=dict)
+
+
+def judge(
+    adapter: Adapter, task: Task, terms: Terms, *, blind: Mapping[str, str], sampled: bool
+) -> Judged:
+    """Return what a task comes to.
+
+    The lanes that are `blind` cannot see the adapter, for these reasons; `sampled` says whether
+    samples may decide.
+    """
+    with holding(terms.seed_of(f"{task.case}/unwatched")) as held, knowing(_known_of(adapter)):
+        return _seen(adapter, task, terms, blind, held, sampled=sampled)
+
+
+_LAST: list[Known] = []
+"""The laws of the adapter that was judged last in this process."""
+
+
+def _known_of(adapter: Adapter) -> Known:
+    if not _LAST or _LAST[0].adapter is not adapter:
+        _LAST[:] = [Known(adapter)]
+    return _LAST[0]
+
+
+def _seen(
+    adapter: Adapter,
+    task: Task,
+    terms: Terms,
+    blind: Mapping[str, str],
+    held: Held,
+    *,
+    sampled: bool,
+) -> Judged:
+    """Return what the strongest lane that can see the adapter finds."""
+    if not task.lanes:
+        told = "none of the lanes that were asked for can decide it"
+        return Judged(_undecided(task, SKIPPED, told))
+    reasons = dict(blind)
+    for lane in task.lanes:
+        if lane in blind:
+            continue
+        try:
+            findings = task.judge(adapter, replace(terms, lane=lane))
+            return Judged(findings, lane, held.counted(lane))
+        except BLINDNESS as error:
+            reasons[lane] = told_of(error)
+            held.forget()
+    if sampled and SAMPLE not in task.lanes and blind.keys() >= set(task.lanes):
+        told = "samples cannot decide it, and no other lane sees it"
+        return Judged(_undecided(task, SKIPPED, told))
+    each = (f"{lane} lane: {reasons[lane]}" for lane in task.lanes)
+    return Judged(_undecided(task, ERROR, "; ".join(each)))
+
+
+def _undecided(task: Task, verdict: str, reason: str) -> list[Finding]:
+    return [
+        Finding(requirement, task.case, verdict, detail=reason) for requirement in task.requirements
+    ]
