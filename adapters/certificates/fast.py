@@ -2,10 +2,11 @@
 
     python adapters/certificates/fast.py [--list] [--jobs N] [NAME...]
 
-judges every verifier again whose certificate is not current: minutes for an operator's form, up to
-an hour for an interpreted kernel's. A run that was stopped goes on where it was. The list of the
-certificates, README.md, is written anew; `--list` does nothing else. A certificate that is current
-is repeated by `draftproof check-certificate --rerun`.
+judges every verifier again whose certificate is not current, as far as the store does not know it:
+a minute for an operator's form, several for an interpreted kernel's. A run that was stopped goes on
+where it was. What is written beside this file is slim; whole certificates and their evidence are in
+the folder `evidence`, which git does not keep and a release has. The list of the certificates,
+README.md, is written anew; `--list` does nothing else.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import sys
 from collections.abc import Sequence
 
 import click
-from certificates.listing import FOLDER, NAMES, README, listed, readme
+from certificates.listing import EVIDENCE, FOLDER, NAMES, README, listed, readme
 
 from draftproof.conformance.cli import cli as draftproof
-from draftproof.conformance.evidence.certificate import checked, gravest
-from draftproof.conformance.evidence.staleness import standing
+from draftproof.conformance.evidence.certificate import checked, gravest, statement, write
+from draftproof.conformance.evidence.records import read_finished
+from draftproof.conformance.run.staleness import standing
 
 
 def lacking(name: str) -> str | None:
@@ -32,6 +34,14 @@ def lacking(name: str) -> str | None:
         return "there is none"
     document, _ = checked(path)
     return standing(document, name).reason
+
+
+def slim(name: str) -> None:
+    """Write the slim certificate that follows from the evidence of a whole one."""
+    path = EVIDENCE / f"{name}.jsonl"
+    evidence, digest = read_finished(path)
+    document = statement(evidence.records, evidence=path.name, digest=digest, is_slim=True)
+    write(document, FOLDER / f"{name}.json")
 
 
 @click.command()
@@ -62,13 +72,15 @@ def _list() -> None:
 
 
 def _certify(name: str, jobs: int) -> int:
-    options = ["--mode", "certify", "--jobs", str(jobs), "--output", str(FOLDER)]
-    if (FOLDER / f"{name}.jsonl.part").exists():
+    options = ["--mode", "certify", "--jobs", str(jobs), "--output", str(EVIDENCE)]
+    if (EVIDENCE / f"{name}.jsonl.part").exists():
         options.append("--resume")
     try:
         draftproof(["certify", name, *options], standalone_mode=False)
     except SystemExit as end:
-        return int(end.code or 0)
+        if code := int(end.code or 0):
+            return code
+    slim(name)
     return 0
 
 

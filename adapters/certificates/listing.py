@@ -9,10 +9,13 @@ from pathlib import Path
 
 from draftproof.adapters.fast.texts import FORMS, TEXTS, name_of
 from draftproof.conformance.evidence.certificate import read_certificate
-from draftproof.conformance.evidence.staleness import CURRENT, STATES, Currency, standing
+from draftproof.conformance.run.staleness import CURRENT, STATES, Currency, standing
 
 FOLDER = Path(__file__).parent
 NAMES = tuple(name_of(text, form) for form in FORMS for text in TEXTS.values())
+
+EVIDENCE = FOLDER / "evidence"
+"""Whole certificates and their evidence, which a release has and git does not."""
 
 README = FOLDER / "README.md"
 """The list as it is committed, whose states are claims."""
@@ -24,15 +27,17 @@ _LANES = ("exact", "probe", "sample", "run")
 _TOP = """\
 # Certificates of the fast verifiers
 
-Each certificate is beside this file, with its evidence. `fast.py` writes them and this list:
+Each certificate is beside this file, slim: it has the verdict, the weakest lane and the worst case of every
+requirement, and the root of the keys of what was judged. `fast.py` writes them and this list:
 
 - `make certificates` judges again every verifier whose certificate is not current;
 - `python adapters/certificates/fast.py --list` writes the list alone.
 
 *Lanes* are those that decided something, *suite* is the version of the suite that judged and the
-first digits of its SHA-256. A certificate is *stale* where its verifier, the specification or the
-suite has changed since. `make test` fails where this list calls a certificate current and it is
-not. `draftproof check-certificate adapters/certificates/torch-block.json` says what has changed.
+first digits of its SHA-256. A certificate is *stale* where its verifier, the version of the
+specification or the code that judges a requirement has changed since, and `make test` fails then.
+`draftproof check-certificate adapters/certificates/torch-block.json` says what has changed. The
+evidence, a line for every step, is attached to each release; here it goes to the folder `evidence`.
 """
 
 
@@ -58,8 +63,7 @@ def listed(name: str) -> Listed:
     """Return the certificate of a fast verifier. Raises `EvidenceError`."""
     document = read_certificate(FOLDER / f"{name}.json")
     said = document["predicate"]["draftproof"]
-    findings = (each for decision in said["requirements"] for each in decision["findings"])
-    deciding = {finding["lane"] for finding in findings}
+    deciding = {lane for lane, _ in said["judged"]["lanes"]}
     found = standing(document, name)
     judge = found.suite.then
     return Listed(

@@ -9,7 +9,7 @@ from certificates.listing import HEAD, NAMES, Listed, listed
 
 from building.markdown import table
 from draftproof.conformance.evidence.identity import specification, suite
-from draftproof.conformance.evidence.staleness import STATES, UNKNOWN
+from draftproof.conformance.run.staleness import STATES, UNKNOWN
 
 
 def certified() -> str:

@@ -20,6 +20,7 @@ from draftproof.conformance.cli.listing import list_
 from draftproof.conformance.cli.matrix import matrix
 from draftproof.conformance.cli.mutants import mutants
 from draftproof.conformance.cli.reporting import report
+from draftproof.conformance.cli.signing import sign
 from draftproof.conformance.cli.starting import init
 from draftproof.conformance.cli.theorems import claims, prove
 from draftproof.conformance.cli.vectors import vectors
@@ -53,6 +54,7 @@ for command in (
     init,
     certify,
     check_certificate,
+    sign,
     report,
     explain,
     matrix,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,19 @@ from draftproof.reference.extras import installation
     help="With --rerun: run what the certificate names, a file, a module or a command.",
 )
 @click.option(
+    "--evidence",
+    "folder",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of the evidence. [default: beside each]",
+)
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Public key whose signature is checked.",
+)
+@click.option(
     "--require",
     "required",
     type=click.Choice((CONFORMS,)),
@@ -49,29 +63,31 @@ def check_certificate(
     rerun: bool,
     name: str | None,
     trust: bool,
+    folder: Path | None,
+    keys: tuple[Path, ...],
     required: str | None,
     as_json: bool,
     **working: Any,
 ) -> None:
     """Check that certificates are as they were written, and follow from their evidence.
 
-    The evidence lies beside its certificate. A certificate may well say that its verifier does not
-    conform: --require asks for one that does.
+    The evidence lies beside its certificate, or in the folder of --evidence; a slim certificate is
+    checked without it, too, as far as that goes. A certificate may well say that its verifier does
+    not conform: --require asks for one that does.
 
     With --rerun everything is judged again, which runs the verifier: one that is not built in is
     named by --adapter, or the certificate's own word is taken for it, with --trust. On the same
     platform (processor, system and libraries) all must come out the same, to the bit. Elsewhere a
     distance may move by twice what rounding explains of one law, and a verdict only with it.
 
-    A certificate is current if its verifier, specification and suite are the ones here, and stale
-    if one of them has changed. A verifier that is not built in is compared only if --adapter names
-    it. Staleness does not change the exit code; only --rerun refuses a stale certificate.
+    A certificate is current if its verifier is the one here, and would be judged by the same code;
+    it is stale if one of them has changed. A verifier that is not built in is compared only if
+    --adapter names it. Staleness does not change the exit code; only --rerun refuses a stale
+    certificate.
     """
     trusted = trust or name is not None
-    checked = [
-        _check(path, name, working, rerun=rerun, trusted=trusted, required=required)
-        for path in certificates
-    ]
+    terms = _Terms(name, folder, keys, working, rerun, trusted, required)
+    checked = [_check(path, terms) for path in certificates]
     code = gravest({code for _, code in checked})
     if as_json:
         found = [document for document, _ in checked]
@@ -83,50 +99,77 @@ def check_certificate(
     sys.exit(code)
 
 
-def _check(
-    path: Path,
-    name: str | None,
-    working: Mapping[str, Any],
-    *,
-    rerun: bool,
-    trusted: bool,
-    required: str | None,
-) -> tuple[dict[str, Any], int]:
+@dataclass(frozen=True)
+class _Terms:
+    """What is asked of each certificate, as the command's options have it."""
+
+    name: str | None
+    folder: Path | None
+    keys: Sequence[Path]
+    working: Mapping[str, Any]
+    rerun: bool
+    trusted: bool
+    required: str | None
+
+
+def _check(path: Path, terms: _Terms) -> tuple[dict[str, Any], int]:
     """Return what became of one certificate, and the exit code that this is."""
-    from draftproof.conformance.evidence import certificate, staleness
     from draftproof.conformance.evidence.records import EvidenceError
 
     told: dict[str, Any] = {
         "file": str(path),
         "error": None,
+        "signed": None,
         "recounted": None,
         "standing": None,
         "rerun": None,
     }
     try:
-        document, evidence = certificate.checked(path)
-        said = document["predicate"]["draftproof"]
-        told |= {"verdict": said["verdict"], "conclusion": conclusion(said)}
-        told["records"] = len(evidence.records)
-        told["recounted"] = _recounted(evidence)
-        with nothing_printed():
-            found = staleness.standing(document, name)
-        told["standing"] = staleness.standing_to_json(found)
-        if rerun:
-            if not trusted:
-                _require_built_in(said["adapter"]["place"])
-            told["rerun"] = _repeated(evidence, name, working)
-            told["standing"] = staleness.standing_to_json(staleness.judged_again(found))
-            if told["rerun"]["different"]:
-                return told, 5
-        elif name is not None and found.subject.now is None:
-            return {**told, "error": f"cannot compare {name}: {found.subject.reason}"}, 3
+        return _checked(path, terms, told)
     except EvidenceError as error:
         return {**told, "error": f"{type(error).__name__}: {error}"}, 5
     except _NotRun as error:
         return {**told, "error": str(error)}, 3
-    if required not in (None, told["verdict"]):
-        return {**told, "error": f"{path}: {told['conclusion']}, where {required!r} is required"}, 1
+
+
+def _checked(path: Path, terms: _Terms, told: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    """Add to what is told of a certificate, and return it with the exit code.
+
+    Raises `EvidenceError` for one that is not as it was written, and `_NotRun`.
+    """
+    from draftproof.conformance.evidence import certificate
+    from draftproof.conformance.run import staleness
+
+    content, told["signed"] = _opened(path, terms.keys)
+    document, evidence = certificate.checked(path, folder=terms.folder, content=content)
+    said = document["predicate"]["draftproof"]
+    told |= {"verdict": said["verdict"], "conclusion": conclusion(said)}
+    named = document["predicate"]["configuration"][2]
+    told["evidence"] = {"name": named["name"], **named["digest"]}
+    if evidence is not None:
+        told["records"] = len(evidence.records)
+        told["recounted"] = _recounted(evidence)
+    with nothing_printed():
+        found = staleness.standing(document, terms.name)
+    told["standing"] = staleness.standing_to_json(found)
+    if terms.rerun:
+        if evidence is None:
+            raise _NotRun(f"{path}: its evidence is not here: say with --evidence where it is")
+        if not terms.trusted:
+            _require_built_in(said["adapter"]["place"])
+        told["rerun"] = _repeated(evidence, terms.name, terms.working)
+        told["standing"] = staleness.standing_to_json(staleness.judged_again(found))
+        if told["rerun"]["different"]:
+            return told, 5
+    elif terms.name is not None and found.subject.now is None:
+        return {**told, "error": f"cannot compare {terms.name}: {found.subject.reason}"}, 3
+    signed = told["signed"]
+    if terms.keys and not (signed and signed["verified"]):
+        who = "it is unsigned" if signed is None else "it is signed by other keys"
+        return {**told, "error": f"{path}: {who}, not by one that --key names"}, 5
+    if terms.required not in (None, told["verdict"]):
+        needed = f"{told['conclusion']}, where {terms.required!r} is required"
+        return {**told, "error": f"{path}: {needed}"}, 1
     return told, 0
 
 
@@ -139,6 +182,22 @@ def _require_built_in(place: str) -> None:
             f"judging again would run {place!r}, which the certificate names: say which verifier "
             f"it is with --adapter, or take its word with --trust"
         )
+
+
+def _opened(path: Path, keys: Sequence[Path]) -> tuple[bytes, dict[str, Any] | None]:
+    """Return a certificate as it was written, and who signed it, None if nobody did."""
+    from draftproof.conformance.evidence.envelope import InvalidKey, is_envelope, read_envelope
+    from draftproof.conformance.evidence.records import bytes_of
+
+    content = bytes_of(path)
+    if not is_envelope(content):
+        return content, None
+    envelope = read_envelope(path)
+    try:
+        verified = envelope.signed_by(keys)
+    except InvalidKey as error:
+        raise click.UsageError(str(error)) from None
+    return envelope.content, {"keys": [*envelope.signatures], "verified": [*verified]}
 
 
 class _NotRun(Exception):
@@ -198,23 +257,39 @@ def _print(told: Mapping[str, Any]) -> None:
 
 def _print_checked(told: Mapping[str, Any]) -> None:
     """Print what is known of a certificate that is as it was written."""
-    echo(
-        f"{told['file']}: {plain(told['conclusion'])}, as it was written and as its evidence has it"
-    )
+    has_evidence = "records" in told
+    as_it_was = f"as it was written{' and as its evidence has it' if has_evidence else ''}"
+    echo(f"{told['file']}: {plain(told['conclusion'])}, {as_it_was}")
     for line in _state(told["standing"]):
         echo(f"  {plain(line)}")
-    echo(f"  {told['records']} records, none lost, added or changed")
+    echo(f"  {_signatures(told['signed'])}")
+    if has_evidence:
+        echo(f"  {told['records']} records, none lost, added or changed")
+    else:
+        named, digest = plain(told["evidence"]["name"]), told["evidence"]["sha256"][:12]
+        echo(f"  slim: its evidence, {named} (SHA-256 {digest}), is not here")
     if told["recounted"]:
         echo(f"  {told['recounted']} verdicts on samples follow from their counts")
     if told["rerun"] is not None:
         _print_rerun(told["rerun"])
 
 
+def _signatures(signed: Mapping[str, Sequence[str]] | None) -> str:
+    """Return who signed a certificate, and whether that was checked."""
+    if signed is None:
+        return "unsigned"
+    told = (
+        f"{key[:16]} ({'holds' if key in signed['verified'] else 'not checked: name it by --key'})"
+        for key in signed["keys"]
+    )
+    return f"signed by {', '.join(told)}"
+
+
 def _state(standing: Mapping[str, Any]) -> Iterator[str]:
     """Yield whether a certificate is current, what has changed, and how to judge again."""
     state, reason = standing["state"], standing["reason"]
     if reason is None:
-        yield f"{state}: its verifier, specification and suite are the ones here"
+        yield f"{state}: its verifier is the one here, and would be judged by the same code"
         return
     yield f"{state}: {reason}"
     for name, part in (
@@ -226,6 +301,8 @@ def _state(standing: Mapping[str, Any]) -> Iterator[str]:
             yield f"  {name}: not compared: {part['reason']}"
         elif part["now"] not in (None, part["then"]):
             yield f"  {name}: was {_identity(part['then'])}, is {_identity(part['now'])}"
+    if standing["judged"] and standing["subject"]["now"] == standing["subject"]["then"]:
+        yield f"  judged otherwise now: {', '.join(standing['judged'])}"
     if standing["subject"]["now"] is None:
         yield "  compare the verifier: --adapter ./FILE.py:ATTRIBUTE"
     if state == "stale":

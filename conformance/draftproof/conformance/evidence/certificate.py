@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from itertools import chain, count
+from itertools import chain, count, groupby
 from pathlib import Path
 from typing import Any
 
-from draftproof.conformance.evidence.decision import Decision, Report, report
+from draftproof.conformance.evidence.decision import Decision, Report, decisive, report
+from draftproof.conformance.evidence.keys import tree_root
 from draftproof.conformance.evidence.records import (
     EditedEvidence,
     EmptyEvidence,
@@ -25,6 +26,7 @@ from draftproof.conformance.evidence.records import (
     Record,
     bytes_of,
     canonical,
+    found_blind,
     read_finished,
     written,
 )
@@ -114,13 +116,16 @@ class Certificate:
         return path
 
 
-def statement(records: Sequence[Record], *, evidence: str, digest: str) -> dict[str, Any]:
+def statement(
+    records: Sequence[Record], *, evidence: str, digest: str, is_slim: bool = False
+) -> dict[str, Any]:
     """Return the certificate that follows from the records of a finished campaign.
 
-    `evidence` is the name of the file that has them, `digest` its SHA-256. Raises
-    `MalformedDocument` if the certificate breaks its schema.
+    `evidence` is the name of the file that has them, `digest` its SHA-256. A slim certificate
+    leaves the findings on each case to the evidence. Raises `MalformedDocument` if the certificate
+    breaks its schema.
     """
-    found = report(records)
+    found, tasks = report(records), _tasks(records)
     header = found.header
     ids = {
         verdict: [d.requirement.id for d in found.decisions if d.verdict == verdict]
@@ -160,7 +165,10 @@ def statement(records: Sequence[Record], *, evidence: str, digest: str) -> dict[
                 "adapter": header["adapter"],
                 "environment": header["environment"],
                 **({"sources": found.sources} if found.sources is not None else {}),
-                "requirements": [_decision(decision) for decision in found.decisions],
+                **({"judged": _judged(records, tasks)} if tasks else {}),
+                "requirements": [
+                    _decision(decision, tasks, is_slim=is_slim) for decision in found.decisions
+                ],
                 "search": found.search,
                 "counterexample": found.counterexample,
                 "known_failures": header["known_failures"],
@@ -267,19 +275,26 @@ def parsed_certificate(content: bytes, name: str) -> dict[str, Any]:
     return dict(document)
 
 
-def checked(path: Path) -> tuple[dict[str, Any], Evidence]:
-    """Return a certificate and its evidence, which lies beside it, if one follows from the other.
+def checked(
+    path: Path, *, folder: Path | None = None, content: bytes | None = None
+) -> tuple[dict[str, Any], Evidence | None]:
+    """Return a certificate and its evidence, if one follows from the other.
 
-    Raises `EvidenceError` where it does not.
+    The `content` is that of the file, unless it is given. The evidence is beside its certificate,
+    or in the `folder`. That of a slim certificate may be elsewhere: then there is none. Raises
+    `EvidenceError`.
     """
-    document = read_certificate(path)
+    document = parsed_certificate(bytes_of(path) if content is None else content, str(path))
     named = document["predicate"]["configuration"][2]
-    file = path.with_name(named["name"])
+    file = (folder or path.parent) / named["name"]
+    is_slim = "findings" not in document["predicate"]["draftproof"]["requirements"][0]
+    if is_slim and folder is None and not file.exists():
+        return document, None
     evidence, digest = read_finished(file)
     if digest != named["digest"]["sha256"]:
         raise EditedEvidence(f"{file} is not the evidence of {path}: its digest is another one")
     try:
-        follows = statement(evidence.records, evidence=file.name, digest=digest)
+        follows = statement(evidence.records, evidence=file.name, digest=digest, is_slim=is_slim)
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         # No campaign writes what has no report.
         raise MalformedEvidence(f"no certificate follows from {file}: {error}") from error
@@ -332,16 +347,53 @@ def _descriptor(name: str, identity: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _decision(decision: Decision) -> dict[str, Any]:
+def _decision(decision: Decision, tasks: Sequence[_JudgedTask], *, is_slim: bool) -> dict[str, Any]:
+    requirement = decision.requirement.id
+    keys = [each.key for each in tasks if requirement in each.requirements]
+    findings = [finding_to_json(_in_short(finding)) for finding in decision.findings]
+    deciding = {finding.lane for finding in decision.findings}
     return {
-        "id": decision.requirement.id,
+        "id": requirement,
         "level": decision.requirement.level,
         "title": decision.requirement.title,
         "verdict": decision.verdict,
+        "grade": next((lane for lane in _WEAKEST_FIRST if lane in deciding), None),
+        "counts": dict(sorted(Counter(each.verdict for each in decision.findings).items())),
         "runs": decision.runs,
-        "worst": finding_to_json(decision.worst),
-        "findings": [finding_to_json(_in_short(finding)) for finding in decision.findings],
+        "worst": finding_to_json(_in_short(decision.worst) if is_slim else decision.worst),
+        **({"root": tree_root(keys)} if tasks else {}),
+        **({} if is_slim else {"findings": findings}),
     }
+
+
+_WEAKEST_FIRST = ("run", "sample", "probe", "exact")
+
+
+@dataclass(frozen=True)
+class _JudgedTask:
+    """Requirements that a task judged, the lane that decided them, and its code key."""
+
+    requirements: Sequence[str]
+    lane: str | None
+    key: str
+
+
+def _tasks(records: Sequence[Record]) -> list[_JudgedTask]:
+    """Return the tasks in their order; none for evidence from before there were keys."""
+    plan = [record for record in records if record["record"] == "case"]
+    _, decisive_ones = decisive(records)
+    results = [each for each in decisive_ones if each["record"] == "result" and "key" in each]
+    if len(results) != len(plan):
+        return []
+    pairs = zip(plan, results, strict=True)
+    return [_JudgedTask(asked["requirements"], r["lane"], r["key"]) for asked, r in pairs]
+
+
+def _judged(records: Sequence[Record], tasks: Sequence[_JudgedTask]) -> dict[str, Any]:
+    """Return what the deciding lanes, and the keys with them, can be told from."""
+    runs = [[lane, len([*own])] for lane, own in groupby(each.lane for each in tasks)]
+    alone = any(records[at].get("alone", False) for at in found_blind(records))
+    return {"lanes": runs, "alone": alone}
 
 
 def _in_short(finding: Finding) -> Finding:

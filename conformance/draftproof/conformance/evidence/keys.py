@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from hashlib import sha256
@@ -37,12 +37,21 @@ JUDGE = "draftproof.conformance.run.judging"
 
 
 def code_key(
-    task: Task, *, lanes: Sequence[str], declared: Declaration, subject: str, terms: Terms
+    task: Task,
+    *,
+    lane: str | None,
+    blind: Collection[str],
+    declared: Declaration,
+    subject: str,
+    terms: Terms,
 ) -> str:
-    """Return the code key of a task that is judged by the last of these `lanes`.
+    """Return the code key of a task that a lane decides, None where none can.
 
-    The others saw too little of the adapter, whose files have the digest `subject`.
+    The lanes before it were asked, too, but for those that are `blind` to the adapter, whose files
+    have the digest `subject`.
     """
+    seeing = [each for each in task.lanes if each not in blind]
+    lanes = [] if lane is None else seeing[: seeing.index(lane) + 1]
     calls = [each for each in (task.judge, task.sampling) if each is not None]
     algorithm = ALGORITHMS.get(declared.algorithm)
     code = digest(
@@ -50,8 +59,8 @@ def code_key(
         lanes=lanes,
         algorithm=None if algorithm is None else algorithm.verify.__module__,
     )
-    asked = (FORMAT, task.case, task.requirements, *calls, tuple(lanes), declared, subject)
-    return _sha256("\n".join([*content((*asked, terms)), code]))
+    asked = (FORMAT, task.case, task.requirements, *calls, lanes, declared, subject, terms)
+    return _sha256("\n".join([*content(asked), code]))
 
 
 def environment_key() -> str:

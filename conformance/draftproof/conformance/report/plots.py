@@ -239,7 +239,7 @@ def _findings(found: Mapping[str, Any], requirement: str) -> list[Mapping[str, A
         for decision in decisions
         for finding in (
             decision["worst"],
-            *(f for f in decision["findings"] if f["case"] != decision["worst"]["case"]),
+            *(f for f in words.cases_of(decision) if f["case"] != decision["worst"]["case"]),
         )
     ]
 

@@ -108,6 +108,12 @@ def grade(found: Mapping[str, Any]) -> str:
     return f"{word}{within}{alone}{_in_mode(found)}"
 
 
+def cases_of(decision: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return the findings on a requirement that a certificate has: a slim one has the worst."""
+    found: Sequence[Mapping[str, Any]] = decision.get("findings", [decision["worst"]])
+    return found
+
+
 def _in_mode(found: Mapping[str, Any]) -> str:
     return "" if found["mode"] == "certify" else f" ({found['mode']})"
 
@@ -147,7 +153,7 @@ def _lossless(found: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the findings on losslessness: of the verifier, and of the texts around it."""
     for decision in found["requirements"]:
         if decision["id"] in ("law.lossless", "text.lossless"):
-            yield from (each for each in decision["findings"] if each["verdict"] == PASS)
+            yield from (each for each in cases_of(decision) if each["verdict"] == PASS)
 
 
 # --- requirements ------------------------------------------------------------------------
@@ -227,7 +233,7 @@ def shares(found: Mapping[str, Any]) -> dict[str, float]:
 
     A case whose optimum is 0 has no share.
     """
-    findings = (finding for d in found["requirements"] for finding in d["findings"])
+    findings = (finding for d in found["requirements"] for finding in cases_of(d))
     return {
         finding["case"]: finding["lengths"]["observed"] / finding["lengths"]["optimum"]
         for finding in findings

@@ -168,6 +168,19 @@ def campaign_of(header: Mapping[str, Any]) -> Campaign:
     )
 
 
+def campaign_in(said: Mapping[str, Any]) -> Campaign:
+    """Return the campaign that a certificate tells of, in its part `draftproof`."""
+    return Campaign(
+        said["adapter"]["place"],
+        mode=said["mode"],
+        lanes=said["lanes"],
+        seed=said["seed"],
+        false_alarm=said["chance"]["false_alarm"],
+        cases=said.get("cases", ()),
+        created=said["created"],
+    )
+
+
 def declared_in(header: Mapping[str, Any]) -> Declaration:
     """Return what the adapter declared, of which a header tells."""
     told = {key: value for key, value in header["adapter"].items() if key != "place"}

@@ -40,6 +40,7 @@ from draftproof.conformance.run.campaign import (
     terms_of,
 )
 from draftproof.conformance.run.schedule import recount
+from draftproof.conformance.run.staleness import is_of_this_suite
 from draftproof.conformance.run.workers import Workers
 from draftproof.reference.model import Instance, instance_from_json
 
@@ -78,7 +79,7 @@ def recounted(evidence: Evidence) -> int:
     None are, where this is not the suite that judged them. Raises `EditedEvidence` where one does
     not follow, `MalformedEvidence` where nothing can.
     """
-    if evidence.header["suite"] != suite():
+    if not is_of_this_suite(evidence):
         return 0
     try:
         return _recounted(evidence)
@@ -150,7 +151,7 @@ def repeat(
     then = evidence.header
     campaign = campaign_of(then)
     again: list[Record] = []
-    if then["suite"] != suite():
+    if not is_of_this_suite(evidence):
         raise StaleEvidence(
             f"it was judged by suite {then['suite']['version']} "
             f"({then['suite']['sha256'][:12]}), this is {suite()['version']} "

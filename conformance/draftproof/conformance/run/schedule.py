@@ -91,11 +91,13 @@ class Work:
 
     def key(self, index: int, lane: str | None) -> str:
         """Return the code key of a task that a lane decides, None for no lane."""
-        task = self.tasks[index]
-        seeing = [each for each in task.lanes if each not in self.blind]
-        lanes = [] if lane is None else seeing[: seeing.index(lane) + 1]
         return code_key(
-            task, lanes=lanes, declared=self.declared, subject=self.subject, terms=self.terms
+            self.tasks[index],
+            lane=lane,
+            blind=self.blind,
+            declared=self.declared,
+            subject=self.subject,
+            terms=self.terms,
         )
 
 
@@ -308,7 +310,8 @@ def _result(work: Work, index: int, done: _Done, known: Known | None) -> Record:
     found = done.judged
     code = work.key(index, found.lane)
     unwatched = {"unwatched": dict(found.unwatched)} if found.unwatched else {}
-    result: Record = {"findings": findings_to_json(found.findings), **unwatched, "key": code}
+    told = findings_to_json(found.findings)
+    result: Record = {"findings": told, **unwatched, "lane": found.lane, "key": code}
     records = printable_lines([*done.shares, result])
     for where, was, now in differences([*known.records], records) if known else ():
         raise StoreDiffers(

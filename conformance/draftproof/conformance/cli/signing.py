@@ -1,0 +1,53 @@
+"""The command that puts a certificate into an envelope with a signature: `sign`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from draftproof.conformance.cli.documents import echo
+from draftproof.conformance.evidence.whole_file import write_output
+
+
+@click.command()
+@click.argument(
+    "certificates",
+    nargs=-1,
+    required=True,
+    metavar="CERTIFICATE.json...",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
+@click.option(
+    "--key",
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Private key: Ed25519 in a PEM file.",
+)
+def sign(certificates: tuple[Path, ...], key: Path) -> None:
+    """Sign certificates, each in an envelope (DSSE) beside it: NAME.dsse.json.
+
+    A signature says who judged: a workflow whose key nobody else has. `openssl genpkey -algorithm
+    ed25519` makes a key; `draftproof check-certificate NAME.dsse.json --key PUBLIC.pem` checks it.
+    """
+    from draftproof.conformance.evidence.certificate import parsed_certificate
+    from draftproof.conformance.evidence.envelope import InvalidKey, signed
+    from draftproof.conformance.evidence.records import EvidenceError, bytes_of
+
+    for path in certificates:
+        try:
+            content = bytes_of(path)
+            parsed_certificate(content, str(path))
+            envelope = signed(content, key)
+        except EvidenceError as error:
+            echo(f"Error: {type(error).__name__}: {error}", err=True)
+            raise SystemExit(5) from None
+        except InvalidKey as error:
+            raise click.UsageError(str(error)) from None
+        place = path.with_suffix(".dsse.json")
+        try:
+            write_output(json.dumps(envelope, indent=2) + "\n", place)
+        except OSError as error:
+            raise click.UsageError(f"cannot write {str(place)!r}: {error.strerror}") from None
+        echo(f"{place}: signed by key {envelope['signatures'][0]['keyid'][:16]}")

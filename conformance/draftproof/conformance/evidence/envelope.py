@@ -1,0 +1,141 @@
+"""Envelopes: certificates with signatures, as in-toto attestations in DSSE.
+
+An envelope has the certificate as it was written, byte for byte, and signatures of it by Ed25519
+keys. Who trusts a key trusts what its owner has signed: that a workflow judged, and found this.
+Source: https://github.com/secure-systems-lab/dsse, protocol.md.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from draftproof.conformance.evidence.records import EditedEvidence, MalformedEvidence, bytes_of
+from draftproof.reference.extras import installation
+from draftproof.spec import MalformedDocument, parsed, validate
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
+
+PAYLOAD = "application/vnd.in-toto+json"
+"""The type of what is signed."""
+
+
+class InvalidKey(ValueError):
+    """The file has no Ed25519 key of the kind that is needed, or none can be used here."""
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """A certificate as it was written, and the ids of the keys whose signatures it has."""
+
+    content: bytes
+    signatures: Mapping[str, bytes]
+
+    def signed_by(self, keys: Sequence[Path]) -> tuple[str, ...]:
+        """Return the ids of those of these public keys whose signatures are there and hold.
+
+        Raises `InvalidKey`, and `EditedEvidence` where a signature of one of them does not hold.
+        """
+        from cryptography.exceptions import InvalidSignature
+
+        found = []
+        for path in keys:
+            key = _public(path)
+            identity = key_id(key)
+            if identity not in self.signatures:
+                continue
+            try:
+                key.verify(self.signatures[identity], _encoded(self.content))
+            except InvalidSignature:
+                raise EditedEvidence(
+                    f"the signature by key {identity[:16]} does not hold: the certificate, or the "
+                    f"signature, is not what was signed"
+                ) from None
+            found.append(identity)
+        return tuple(found)
+
+
+def is_envelope(content: bytes) -> bool:
+    """Return whether a file is meant to be an envelope."""
+    return b'"payloadType"' in content[:4096] or b'"signatures"' in content[-4096:]
+
+
+def signed(content: bytes, key: Path) -> dict[str, Any]:
+    """Return an envelope around a certificate, signed with a private key in a PEM file.
+
+    Raises `InvalidKey`.
+    """
+    private = _private(key)
+    signature = private.sign(_encoded(content))
+    document = {
+        "payloadType": PAYLOAD,
+        "payload": b64encode(content).decode(),
+        "signatures": [
+            {"keyid": key_id(private.public_key()), "sig": b64encode(signature).decode()}
+        ],
+    }
+    validate(document, "envelope")
+    return document
+
+
+def read_envelope(path: Path) -> Envelope:
+    """Return what an envelope has. Raises `EvidenceError` for a file that is none."""
+    try:
+        document = parsed(bytes_of(path))
+        validate(document, "envelope")
+        content = b64decode(document["payload"], validate=True)
+        each = document["signatures"]
+        signatures = {one["keyid"]: b64decode(one["sig"], validate=True) for one in each}
+    except (MalformedDocument, ValueError) as error:
+        raise MalformedEvidence(f"{path} is no DSSE envelope of a certificate: {error}") from None
+    return Envelope(content, signatures)
+
+
+def key_id(key: Ed25519PublicKey) -> str:
+    """Return the id of a public key: the SHA-256 of its 32 bytes, in hex."""
+    return sha256(key.public_bytes_raw()).hexdigest()
+
+
+def _encoded(content: bytes) -> bytes:
+    """Return what is signed: the type and the content, each behind its length."""
+    kind = PAYLOAD.encode()
+    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(content), content)
+
+
+def _private(path: Path) -> Ed25519PrivateKey:
+    serialization, ed25519 = _cryptography()
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    except (OSError, TypeError, ValueError) as error:
+        raise InvalidKey(f"{path} has no private key in PEM without a password: {error}") from None
+    if not isinstance(key, ed25519.Ed25519PrivateKey):
+        raise InvalidKey(f"{path} has a key of another kind: openssl genpkey -algorithm ed25519")
+    return cast("Ed25519PrivateKey", key)
+
+
+def _public(path: Path) -> Ed25519PublicKey:
+    serialization, ed25519 = _cryptography()
+    try:
+        key = serialization.load_pem_public_key(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise InvalidKey(f"{path} has no public key in PEM: {error}") from None
+    if not isinstance(key, ed25519.Ed25519PublicKey):
+        raise InvalidKey(f"{path} has a key of another kind: openssl pkey -in KEY -pubout")
+    return cast("Ed25519PublicKey", key)
+
+
+def _cryptography() -> Any:
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ModuleNotFoundError:
+        raise InvalidKey(f"signatures need cryptography: {installation('sign')}") from None
+    return serialization, ed25519

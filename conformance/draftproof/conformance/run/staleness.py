@@ -1,0 +1,232 @@
+"""Staleness: whether a certificate is of the verifier here, and of the code that would judge it.
+
+A certificate stays true of what it names (`version.stale`). It is *current* where the verifier has
+the digest that it names, the specification the version, and every requirement the keys: the same
+cases would be asked on the same terms, and observed and judged by the same code. It is *stale*
+where one of them has changed. Where the verifier was not compared, and nothing else has changed,
+the state is *unknown*.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from draftproof.conformance.evidence.decision import decisive
+from draftproof.conformance.evidence.identity import specification, subject, suite
+from draftproof.conformance.evidence.keys import code_key, tree_root
+from draftproof.conformance.evidence.records import Evidence
+from draftproof.conformance.protocol.adapter import (
+    Adapter,
+    AdapterFailed,
+    Declaration,
+    InvalidAdapter,
+    UnknownAdapter,
+    declaration,
+)
+from draftproof.conformance.protocol.loading import built_in, load_adapter, source_digest
+
+if TYPE_CHECKING:
+    from draftproof.conformance.run.campaign import Campaign
+
+CURRENT, STALE, UNKNOWN = STATES = ("current", "stale", "unknown")
+
+NOT_BUILT_IN = "it is not built in, and no certificate is trusted to name what is imported"
+"""Reason for not comparing a verifier that nobody but the certificate names."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Identity of one part of a certificate, then and now: name, version and SHA-256."""
+
+    then: Mapping[str, str]
+    """Identity that the certificate names."""
+    now: Mapping[str, str] | None
+    """Identity of the part that is here; None where it was not compared."""
+    reason: str | None = None
+    """Reason for not comparing it."""
+
+    @property
+    def is_changed(self) -> bool:
+        """True where the part was compared, and is different."""
+        return self.now is not None and self.now != self.then
+
+
+@dataclass(frozen=True)
+class Currency:
+    """Parts of a certificate that can change, each compared with what is here."""
+
+    subject: Comparison
+    specification: Comparison
+    suite: Comparison
+    judged: tuple[str, ...]
+    """Requirements that other keys lead to now: what asks, observes or judges them has changed."""
+    requirements: int
+    """How many requirements have keys."""
+    command: str
+    """Command that judges the verifier again, by the suite that is here."""
+
+    @property
+    def parts(self) -> Mapping[str, Comparison]:
+        """The three comparisons by their names in prose."""
+        return {
+            "verifier": self.subject,
+            "specification": self.specification,
+            "suite": self.suite,
+        }
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """What is different and counts: a digest of the suite alone is none of it."""
+        then, now = self.specification.then, self.specification.now or {}
+        is_other = now.get("version") != then["version"]
+        told = {
+            "verifier": self.subject.is_changed,
+            "specification": is_other,
+            "suite": self.suite.is_changed and not self.requirements,
+            f"judging of {len(self.judged)} of {self.requirements} requirements": bool(self.judged)
+            and not (self.subject.is_changed or is_other),
+        }
+        return tuple(name for name, is_changed in told.items() if is_changed)
+
+    @property
+    def state(self) -> str:
+        """One of `STATES`."""
+        if self.changed:
+            return STALE
+        return CURRENT if self.subject.now is not None else UNKNOWN
+
+    @property
+    def reason(self) -> str | None:
+        """Reason for not being current, as a clause; None for what is current."""
+        if self.changed:
+            *others, last = (f"the {name}" for name in self.changed)
+            listed = f"{', '.join(others)} and {last}" if others else last
+            return f"{listed} {'have' if others else 'has'} changed"
+        if self.subject.now is None:
+            return f"the verifier was not compared: {self.subject.reason}"
+        return None
+
+
+def standing(document: Mapping[str, Any], adapter: str | None = None) -> Currency:
+    """Return how a certificate stands to what is here.
+
+    `adapter` is the name of the verifier, as `load_adapter` takes it. Without it, only a built-in
+    adapter is loaded: what else a certificate names may be anybody's program.
+    """
+    (of,) = document["subject"]
+    by, with_suite, _ = document["predicate"]["configuration"]
+    said = document["predicate"]["draftproof"]
+    place = said["adapter"]["place"]
+    name = adapter or next((name for name, at in built_in().items() if at == place), None)
+    # Nor is anybody led to run what a certificate names.
+    again = ("draftproof", "certify", name or "ADAPTER", "--mode", said["mode"])
+    then = {"name": of["name"], **_named(of)}
+    loaded, reason = _loaded(name)
+    now = subject(loaded, declaration(loaded)) if loaded is not None else None
+    roots = {each["id"]: each["root"] for each in said["requirements"] if "root" in each}
+    is_same = now == then and roots
+    roots_now = _roots(said, loaded) if is_same and loaded is not None else roots
+    return Currency(
+        Comparison(then, now, reason),
+        Comparison(_named(by), specification()),
+        Comparison(_named(with_suite), suite()),
+        tuple(each for each, root in roots.items() if roots_now.get(each) != root),
+        len(roots),
+        shlex.join(again),
+    )
+
+
+def _roots(said: Mapping[str, Any], adapter: Adapter) -> dict[str, str]:
+    """Return the roots of requirements as judging the adapter now would leave them."""
+    # What it imports needs torch.
+    from draftproof.conformance.run.campaign import campaign_in, tasks_of
+
+    declared, campaign = declaration(adapter), campaign_in(said)
+    keys = keys_now(
+        campaign,
+        declared,
+        source_digest(adapter),
+        lanes=[lane for lane, count in said["judged"]["lanes"] for _ in range(count)],
+        blind=said["blind"],
+        alone=said["judged"]["alone"],
+    )
+    own: dict[str, list[str]] = {}
+    for task, key in zip(tasks_of(campaign, declared), keys, strict=False):
+        for requirement in task.requirements:
+            own.setdefault(requirement, []).append(key)
+    return {each["id"]: tree_root(own.get(each["id"], [])) for each in said["requirements"]}
+
+
+def keys_now(
+    campaign: Campaign,
+    declared: Declaration,
+    subject: str,
+    *,
+    lanes: Sequence[str | None],
+    blind: Collection[str],
+    alone: bool,
+) -> list[str]:
+    """Return the code keys of a campaign's tasks, each decided by the lane that is given for it.
+
+    None are returned where the tasks are not those that these lanes have decided.
+    """
+    from draftproof.conformance.run.campaign import tasks_of, terms_of
+
+    tasks = tasks_of(campaign, declared)
+    terms = replace(terms_of(campaign, tasks), alone=alone)
+    can = [lane in (None, *task.lanes) for task, lane in zip(tasks, lanes, strict=False)]
+    if len(tasks) != len(lanes) or not all(can) or not set(lanes).isdisjoint(blind):
+        return []
+    return [
+        code_key(task, lane=lane, blind=blind, declared=declared, subject=subject, terms=terms)
+        for task, lane in zip(tasks, lanes, strict=True)
+    ]
+
+
+def is_of_this_suite(evidence: Evidence) -> bool:
+    """Return whether the code that left evidence is the code here, as its keys tell."""
+    from draftproof.conformance.run.campaign import campaign_of, declared_in
+
+    header, records = decisive(evidence.records)
+    results = [record for record in records if record["record"] == "result"]
+    if not all("key" in record for record in results):
+        return bool(header["suite"] == suite())
+    keys = keys_now(
+        campaign_of(header),
+        declared_in(header),
+        header["subject"]["sha256"],
+        lanes=[record["lane"] for record in results],
+        blind=header["campaign"]["blind"],
+        alone=any(record.get("alone", False) for record in evidence.records),
+    )
+    return keys == [record["key"] for record in results]
+
+
+def judged_again(found: Currency) -> Currency:
+    """Return the standing once all was judged again, which only the same verifier can be."""
+    return replace(found, subject=Comparison(found.subject.then, found.subject.then), judged=())
+
+
+def standing_to_json(found: Currency) -> dict[str, Any]:
+    """Return the standing as `check.schema.json` has it."""
+    return {"state": found.state, "reason": found.reason, **asdict(found)}
+
+
+def _named(descriptor: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        "version": descriptor["annotations"]["version"],
+        "sha256": descriptor["digest"]["sha256"],
+    }
+
+
+def _loaded(name: str | None) -> tuple[Adapter | None, str | None]:
+    """Return the adapter of a name, or why there is none to compare."""
+    if name is None:
+        return None, NOT_BUILT_IN
+    try:
+        return load_adapter(name), None
+    except (UnknownAdapter, AdapterFailed, InvalidAdapter, ModuleNotFoundError) as error:
+        return None, str(error)
