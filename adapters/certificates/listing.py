@@ -27,8 +27,9 @@ _LANES = ("exact", "probe", "sample", "run")
 _TOP = """\
 # Certificates of the fast verifiers
 
-Each certificate is beside this file, slim: it has the verdict, the weakest lane and the worst case of every
-requirement, and the root of the keys of what was judged. `fast.py` writes them and this list:
+Each certificate is beside this file, slim: it has the verdict, the weakest lane and the worst case
+of every requirement, and the root of the keys of what was judged. `fast.py` writes them and this
+list:
 
 - `make certificates` judges again every verifier whose certificate is not current;
 - `python adapters/certificates/fast.py --list` writes the list alone.

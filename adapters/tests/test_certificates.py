@@ -27,8 +27,8 @@ from certificates.listing import (
 )
 
 from draftproof.conformance.evidence.certificate import checked
-from draftproof.conformance.evidence.staleness import CURRENT, STALE, UNKNOWN, Comparison
 from draftproof.conformance.requirements.finding import PASS
+from draftproof.conformance.run.staleness import CURRENT, STALE, UNKNOWN, Comparison
 
 SEEN_THROUGH = {"torch": "exact", "triton": "probe"}
 """The lane that decides on laws, by the form."""

@@ -6,7 +6,7 @@ from building.certificates import told
 from building.forms import FORMS
 from certificates.listing import NAMES, Listed
 
-from draftproof.conformance.evidence.staleness import Comparison, Currency
+from draftproof.conformance.run.staleness import Comparison, Currency
 
 HERE = {"version": "0.1.0", "sha256": "1" * 64}
 OTHER = {"version": "0.0.1", "sha256": "0" * 64}

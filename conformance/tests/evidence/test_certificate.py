@@ -232,6 +232,7 @@ def test_it_follows_from_its_evidence(tmp_path: Path, records: list[Record]) -> 
     write(sealed(mine), path)
     document, kept = checked(path)
     assert document["predicate"]["draftproof"] != made["predicate"]["draftproof"]
+    assert kept is not None
     assert kept.is_finished
     mine["predicate"]["draftproof"]["limits"] = "none"
     write(sealed(mine), path)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -106,15 +106,15 @@ TASKS = (
 def work(adapter: Any = None, *, name: str | None = None, tasks: Sequence[Task] = TASKS) -> Work:
     adapter = adapter or Token()
     declared = declaration(adapter)
-    return Work(adapter, name, "", declared, tasks, TERMS, {"exact": "it is opaque"}, sampled=True)
+    return Work(adapter, name, declared, tasks, TERMS, {"exact": "it is opaque"}, sampled=True)
 
 
-def here(calls: Iterable[Any]) -> Iterator[Any]:
+def here(calls: Iterable[Any]) -> Generator[Any, None, None]:
     for function, arguments, options in calls:
         yield function(*arguments, **options)
 
 
-def ahead(number: int, calls: Iterable[Any]) -> Iterator[Any]:
+def ahead(number: int, calls: Iterable[Any]) -> Generator[Any, None, None]:
     """Work on so many calls before the first result is looked at, as processes do."""
     rest = iter(calls)
     waiting = list(here(islice(rest, number)))
@@ -188,7 +188,7 @@ def forget(record: Record) -> None:
 # --- workers that are lost ----------------------------------------------------------------
 
 
-def losing(after: list[int], calls: Iterable[Any]) -> Iterator[Any]:
+def losing(after: list[int], calls: Iterable[Any]) -> Generator[Any, None, None]:
     """Lose the workers after so many results, each time one entry, and then no more."""
     results = here(calls)
     if after:

@@ -9,10 +9,14 @@ from typing import Any
 
 import pytest
 
+from draftproof.conformance import certify
+from draftproof.conformance.evidence import closure
+from draftproof.conformance.evidence.certificate import read_certificate
 from draftproof.conformance.evidence.identity import specification, subject, suite
-from draftproof.conformance.evidence.staleness import CURRENT, STALE, UNKNOWN, standing
 from draftproof.conformance.protocol.adapter import declaration
 from draftproof.conformance.protocol.loading import built_in, load_adapter
+from draftproof.conformance.run import staleness
+from draftproof.conformance.run.staleness import CURRENT, STALE, UNKNOWN, standing
 
 RIGHT = Path(__file__).parents[1] / "meta" / "right.py"
 OTHER = {"version": "0.0.1", "sha256": "0" * 64}
@@ -23,6 +27,58 @@ def descriptor(identity: Mapping[str, str]) -> dict[str, Any]:
         "digest": {"sha256": identity["sha256"]},
         "annotations": {"version": identity["version"]},
     }
+
+
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """A certificate of a few cases, whose requirements have keys."""
+    made = certify("torch-token", mode="quick", seed=0, cases=["generic.v2.l1", "inputs", "runs"])
+    return read_certificate(made.write(tmp_path_factory.mktemp("keyed")))
+
+
+def changed(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+    """Let a module of the suite be another one."""
+    own = closure._digest_of
+    place = f"draftproof.conformance.{module}"
+    monkeypatch.setattr(closure, "_digest_of", lambda name: own(name) + "!" * (name == place))
+
+
+def test_keys_alone_say_whether_judging_has_changed(
+    keyed: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A digest of the suite, or of the specification, changes with a word that judges nothing."""
+    monkeypatch.setattr(staleness, "suite", lambda: OTHER)
+    monkeypatch.setattr(staleness, "specification", lambda: {**specification(), "sha256": "0"})
+    found = standing(keyed)
+    assert (found.state, found.reason, found.judged) == (CURRENT, None, ())
+    monkeypatch.setattr(staleness, "specification", lambda: {**specification(), "version": "9"})
+    assert standing(keyed).reason == "the specification has changed"
+
+
+@pytest.mark.parametrize(
+    ("module", "judged"),
+    [
+        ("cli.judging", 0),
+        ("report.words", 0),
+        ("museum.kill_matrix", 0),
+        ("lanes.probe._search", 0),
+        ("lanes.sample", 0),
+        ("requirements.inputs", 1),
+        ("requirements.randomness", 2),
+        ("requirements.laws", 8),
+        ("lanes.exact._walk", 10),
+    ],
+)
+def test_a_change_makes_stale_what_it_judges(
+    keyed: dict[str, Any], monkeypatch: pytest.MonkeyPatch, module: str, judged: int
+) -> None:
+    changed(monkeypatch, module)
+    found = standing(keyed)
+    assert len(found.judged) == judged
+    assert found.state == (STALE if judged else CURRENT)
+    if judged:
+        told = f"the judging of {judged} of {found.requirements} requirements has changed"
+        assert found.reason == told
 
 
 def certificate(name: str, **others: Mapping[str, str]) -> dict[str, Any]:

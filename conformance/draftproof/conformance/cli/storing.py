@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 HARNESS = "harness:"
 
+OFF = "off"
+"""What is named in place of a folder for no store."""
+
 AUDITED_IN_CI = 2.0
 """The percentage of known findings that is judged again where the variable CI is set."""
 
@@ -46,7 +49,7 @@ def takes_store(command: Callable[..., None]) -> Callable[..., None]:
         default=FOLDER,
         show_default=True,
         envvar="DRAFTPROOF_STORE",
-        help="Folder of known findings; '' for none.",
+        help=f"Folder of known findings, or {OFF!r}.",
     )
     @click.option("--fresh", is_flag=True, help="Ignore known findings; draw a new seed.")
     @click.option(
@@ -56,13 +59,11 @@ def takes_store(command: Callable[..., None]) -> Callable[..., None]:
         help=f"Judge so many known findings again. [default: {AUDITED_IN_CI:g} in CI]",
     )
     @wraps(command)
-    def taken(*, folder: Path | None, fresh: bool, audit: float | None, **options: Any) -> None:
-        # An empty path is that of the current folder.
-        is_none = folder is None or folder == Path()
+    def taken(*, folder: Path, fresh: bool, audit: float | None, **options: Any) -> None:
         in_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
         percent = audit if audit is not None else AUDITED_IN_CI if in_ci else 0.0
         # Made before anything is imported that sets variables of the environment.
-        store = None if is_none or folder is None else Store(folder)
+        store = None if str(folder) == OFF else Store(folder)
         command(stored=Stored(store, fresh, percent / 100), **options)
 
     return taken

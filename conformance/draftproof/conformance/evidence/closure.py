@@ -3,7 +3,8 @@
 Imports are read from the source, those inside of functions too, so nothing is executed. Two kinds
 of import lead to code that not every caller runs, and are followed only where they are asked for:
 
-* a *lane*: what `lanes.observe` imports of a lane says nothing of a law that another one yields;
+* a *lane*: what `lanes.observe` imports of a lane says nothing of a law that another one yields
+  (what one lane imports of another is followed);
 * an *algorithm*: the table of the reference imports all of them, and a verifier is held against
   one.
 """
@@ -19,8 +20,12 @@ from pathlib import Path
 
 import draftproof
 
+_EXACT = ("draftproof.conformance.lanes.exact", "draftproof.conformance.lanes._foreign")
+
 LANES = {
-    "exact": ("draftproof.conformance.lanes.exact",),
+    "exact": _EXACT,
+    # Single runs are watched by it, too.
+    "run": _EXACT,
     "probe": ("draftproof.conformance.lanes.probe",),
     "sample": (
         "draftproof.conformance.lanes.sample",
@@ -49,15 +54,18 @@ def closure(
     modules: Collection[str], *, lanes: Collection[str], algorithm: str | None
 ) -> frozenset[str]:
     """Return the names of all modules of ours that the code of these modules can lead to."""
-    closed = tuple(place for lane, own in LANES.items() if lane not in lanes for place in own)
+    every = {place for own in LANES.values() for place in own}
+    asked = {place for lane in lanes for place in LANES[lane]}
     found: set[str] = set()
     waiting = list(modules)
     while waiting:
         name = waiting.pop()
-        if name in found or _is_within(name, closed):
+        if name in found:
             continue
         found.add(name)
-        imported = _imports(name)
+        # Behind a lane that is asked, the others may be entered as well.
+        closed = () if _is_within(name, every) else every - asked
+        imported = (each for each in _imports(name) if not _is_within(each, closed))
         waiting += [each for each in imported if name != TABLE or _is_asked(each, algorithm)]
     return frozenset(found)
 

@@ -114,15 +114,15 @@ def _begin() -> None:
     # Who walks through all of them may look at any. Libraries look for those of their own, which
     # they read by name then.
     def traced_walk(environment: Any) -> Iterator[str]:
-        if _RECORDING and environment is os.environ and not _is_installed(_asking()):
+        if _RECORDING and not _is_installed(_asking()):
             for name in walk(environment):
                 _ask(environment, name)
         return walk(environment)
 
     # What a program sets itself is no input, unless it has been read before.
     def traced_put(environment: Any, name: Any, value: Any) -> None:
-        if _RECORDING and environment is os.environ:
-            _ASKED.setdefault(str(name), _SET)
+        if _RECORDING and _is_of_process(environment):
+            _ASKED.setdefault(os.fsdecode(name), _SET)
         put(environment, name, value)
 
     kind.__getitem__, kind.__contains__ = traced_get, traced_contains  # type: ignore[method-assign]
@@ -131,9 +131,16 @@ def _begin() -> None:
 
 def _ask(environment: Any, name: Any) -> None:
     """Record the value of a variable that is read for the first time."""
-    if _RECORDING and environment is os.environ and isinstance(name, str) and name not in _ASKED:
-        _ASKED[name] = _SET
-        _ASKED[name] = _digest_of_variable(name)
+    if _RECORDING and isinstance(name, (str, bytes)) and _is_of_process(environment):
+        called = os.fsdecode(name)
+        if called not in _ASKED:
+            _ASKED[called] = _SET  # reading its value asks for it again
+            _ASKED[called] = _digest_of_variable(called)
+
+
+def _is_of_process(environment: Any) -> bool:
+    """Return whether variables are those of this process, and not of a copy."""
+    return environment is os.environ or environment is getattr(os, "environb", None)
 
 
 _SET = "set by the program"

@@ -73,12 +73,12 @@ class Work:
 
     adapter: Adapter
     name: str | None
-    subject: str
     declared: Declaration
     tasks: Sequence[Task]
     terms: Terms
     blind: Mapping[str, str]
     sampled: bool
+    subject: str = ""
     recall: Recall | None = None
 
     def sampling(self, index: int) -> SampledCase | None:

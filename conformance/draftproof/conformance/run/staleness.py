@@ -81,14 +81,16 @@ class Currency:
     def changed(self) -> tuple[str, ...]:
         """What is different and counts: a digest of the suite alone is none of it."""
         then, now = self.specification.then, self.specification.now or {}
+        is_keyed = self.requirements > 0
         is_other = now.get("version") != then["version"]
         told = {
             "verifier": self.subject.is_changed,
-            "specification": is_other,
-            "suite": self.suite.is_changed and not self.requirements,
-            f"judging of {len(self.judged)} of {self.requirements} requirements": bool(self.judged)
-            and not (self.subject.is_changed or is_other),
+            "specification": is_other or (self.specification.is_changed and not is_keyed),
+            "suite": self.suite.is_changed and not is_keyed,
         }
+        # Keys have the digest of the verifier: they say more only where that is the same.
+        if self.judged and not any(told.values()):
+            told[f"judging of {len(self.judged)} of {self.requirements} requirements"] = True
         return tuple(name for name, is_changed in told.items() if is_changed)
 
     @property
@@ -126,7 +128,7 @@ def standing(document: Mapping[str, Any], adapter: str | None = None) -> Currenc
     then = {"name": of["name"], **_named(of)}
     loaded, reason = _loaded(name)
     now = subject(loaded, declaration(loaded)) if loaded is not None else None
-    roots = {each["id"]: each["root"] for each in said["requirements"] if "root" in each}
+    roots = {each["id"]: each["root"] for each in said.get("requirements", ()) if "root" in each}
     is_same = now == then and roots
     roots_now = _roots(said, loaded) if is_same and loaded is not None else roots
     return Currency(
