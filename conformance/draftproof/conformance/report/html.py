@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,16 +20,6 @@ from draftproof.reference.extras import installation
 from draftproof.spec import requirements
 
 FOLDER = Path(__file__).parent
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A kill matrix as a table: a column for a requirement, a row for a mutant or a control."""
-
-    source: str
-    told: str
-    columns: tuple[str, ...]
-    rows: tuple[Mapping[str, Any], ...]
 
 
 def page(
@@ -82,7 +71,8 @@ def _article(document: Mapping[str, Any], name: str) -> dict[str, Any]:
 # --- the kill matrix ---------------------------------------------------------------------
 
 
-def _trial(kill_matrix: Mapping[str, Any] | None) -> Trial:
+def _trial(kill_matrix: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a kill matrix as a table: a column for a requirement, a row for an exhibit."""
     source = "As it was given to this report"
     if kill_matrix is None:
         kill_matrix = json.loads((FOLDER / "kill_matrix.json").read_text(encoding="utf-8"))
@@ -93,7 +83,7 @@ def _trial(kill_matrix: Mapping[str, Any] | None) -> Trial:
     told = f"{tried}: " + (f"not as they must: {', '.join(wrong)}" if wrong else "all as they must")
     ordered = [each for each in requirements() if each in met]
     columns = (*ordered, *sorted(met - set(ordered)))
-    return Trial(source, told, columns, tuple(_row(each) for each in exhibits))
+    return {"source": source, "told": told, "columns": columns, "rows": [*map(_row, exhibits)]}
 
 
 def _row(exhibit: Mapping[str, Any]) -> dict[str, Any]:
