@@ -183,7 +183,7 @@ def _kills(
     cells = {each["id"]: each["cells"] for each in matrix["exhibits"]}
     found: dict[str, list[Kill]] = defaultdict(list)
     for mutant in mutants:
-        for identity in (mutant.breaks, *mutant.also):
+        for identity in mutant.must_fail:
             require_known(identity, known, f"mutant {mutant.id!r}")
             first = next(
                 (

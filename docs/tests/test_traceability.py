@@ -62,14 +62,14 @@ def test_every_requirement_is_traced_to_tests_that_are_there() -> None:
 
 def test_every_exhibit_names_requirements_that_are_stated() -> None:
     for mutant in MUTANTS:
-        assert {mutant.breaks, *mutant.also} <= set(TRACES)
+        assert set(mutant.must_fail) <= set(TRACES)
     for control in CONTROLS:
-        assert set(control.fails) <= set(TRACES)
+        assert set(control.must_fail) <= set(TRACES)
 
 
 def test_every_mutant_is_traced_from_all_that_it_breaks() -> None:
     traced = {(kill.mutant.id, each) for each, trace in TRACES.items() for kill in trace.kills}
-    assert traced == {(m.id, each) for m in MUTANTS for each in (m.breaks, *m.also)}
+    assert traced == {(m.id, each) for m in MUTANTS for each in m.must_fail}
 
 
 def test_every_kind_of_theorem_says_what_it_proves() -> None:
@@ -247,7 +247,7 @@ def test_a_marker_that_says_nothing_or_stands_nowhere_is_told(
 
 
 def test_a_mutant_that_names_an_unknown_id_is_told(house: Path) -> None:
-    wrong = replace(MUTANTS[0], also=("law.loss",))
+    wrong = replace(MUTANTS[0], must_fail=(MUTANTS[0].breaks, "law.loss"))
     assert wrong.id == "accepts-everything"
     with pytest.raises(
         UnknownRequirement, match=r"^mutant 'accepts-everything' names 'law\.loss'; known: "
@@ -256,7 +256,7 @@ def test_a_mutant_that_names_an_unknown_id_is_told(house: Path) -> None:
 
 
 def test_a_mutant_that_was_not_caught_is_told(house: Path) -> None:
-    spared = replace(MUTANTS[0], breaks="random.one", also=())
+    spared = replace(MUTANTS[0], must_fail=("random.one",))
     with pytest.raises(NotCaught) as refusal:
         traces(house, mutants=[spared])
     assert str(refusal.value) == (
@@ -427,7 +427,7 @@ def test_evidence_tells_the_faults_of_the_field_and_counts_the_rest() -> None:
     assert evidence_of("law.state").startswith("*Faults of the field:* none is on record; ")
     kills = [kill for trace in TRACES.values() for kill in trace.kills]
     ours = next(kill for kill in kills if not kill.is_of_the_field)
-    for identity in (ours.mutant.breaks, *ours.mutant.also):
+    for identity in ours.mutant.must_fail:
         assert f"`{ours.mutant.id}`" not in evidence_of(identity)
         assert f"`{ours.mutant.id}`" in page()
 

@@ -26,7 +26,7 @@ from draftproof.reference.extras import installation
 from draftproof.spec import MalformedDocument, validate
 
 RIGHT = Path(__file__).parents[1] / "meta" / "right.py"
-WRONG = "draftproof.conformance.museum.mutants.token:BonusFromDraft"
+WRONG = "draftproof.conformance.museum.mutants:BonusFromDraft"
 
 
 @pytest.fixture(scope="module")

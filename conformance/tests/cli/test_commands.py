@@ -566,7 +566,7 @@ def test_certify_writes_a_certificate_and_exits_with_6_for_some_cases(tmp_path: 
 
 
 def test_certify_prints_a_table_and_the_counterexample(tmp_path: Path) -> None:
-    wrong = "draftproof.conformance.museum.mutants.token:BonusFromDraft"
+    wrong = "draftproof.conformance.museum.mutants:BonusFromDraft"
     ran = draftproof("certify", wrong, *FEW, "--output", "out", cwd=tmp_path)
     assert ran.returncode == 1
     for part in ("law.lossless", "fail", "exact", "drafted: ", "should be", "does not conform"):
@@ -589,7 +589,7 @@ def test_two_processes_find_the_same(tmp_path: Path) -> None:
 def test_the_gravest_of_several_adapters_decides_the_exit_code(tmp_path: Path) -> None:
     (tmp_path / "broken.py").write_text("import no_such_engine\n")
     adapters = (
-        "draftproof.conformance.museum.mutants.controls:OneHotUnderTheNameToken",
+        "draftproof.conformance.museum.mutants:OneHotUnderTheNameToken",
         "./broken.py:x",
         "torch-token",
     )

@@ -34,7 +34,7 @@ from draftproof.spec import MalformedDocument, requirements, validate
 
 META = Path(__file__).parents[1] / "meta"
 RIGHT = "draftproof.conformance.museum.mutants.verifiers:Checked"
-BONUS = "draftproof.conformance.museum.mutants.token:BonusFromDraft"
+BONUS = "draftproof.conformance.museum.mutants:BonusFromDraft"
 NOON = "2026-01-01T12:00:00+00:00"
 TERMS: dict[str, Any] = {
     "mode": "quick",

@@ -85,7 +85,7 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path, file: Path) -> None:
 
 # --- what knowing changes -----------------------------------------------------------------
 
-WRONG = "draftproof.conformance.museum.mutants.token:BonusFromDraft"
+WRONG = "draftproof.conformance.museum.mutants:BonusFromDraft"
 
 
 @pytest.fixture(scope="module")

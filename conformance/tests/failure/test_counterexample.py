@@ -7,7 +7,7 @@ import torch
 
 from draftproof.conformance.cases import BatchCase, batches, cases
 from draftproof.conformance.failure.counterexample import Counterexample, explain, explain_batch
-from draftproof.conformance.museum.mutants.stateful import GreedyBlockWithCappedRatio
+from draftproof.conformance.museum.mutants import GreedyBlockWithCappedRatio
 from draftproof.conformance.protocol.adapter import Request, Result
 from draftproof.conformance.requirements.laws import LAWS
 from draftproof.reference.model import Instance, Model

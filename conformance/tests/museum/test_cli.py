@@ -21,7 +21,7 @@ def run(*arguments: str) -> Any:
 @pytest.fixture
 def survivor(monkeypatch: pytest.MonkeyPatch) -> str:
     survives = Mutant(
-        "survives", "Is right.", "it is not", ("draftproof",), "law.lossless", (), Token
+        "survives", "Is right.", "it is not", ("draftproof",), ("law.lossless",), Token
     )
     monkeypatch.setitem(EXHIBITS, "survives", survives)
     return "survives"

@@ -33,7 +33,7 @@ def mutant(name: str) -> Mutant:
     return found
 
 
-RIGHT = replace(mutant("corrects-from-target"), id="right", make=Token, also=())
+RIGHT = replace(mutant("corrects-from-target"), id="right", make=Token, must_fail=("law.lossless",))
 
 
 def test_a_mutant_is_killed_by_the_first_case_that_shows_it() -> None:
@@ -54,14 +54,16 @@ def test_a_right_verifier_survives_as_a_mutant() -> None:
 
 
 def test_a_mutant_that_is_killed_by_another_requirement_only_is_not_caught() -> None:
-    (row,) = judged(replace(mutant("corrects-from-target"), breaks="length.bounded", also=()))
+    (row,) = judged(replace(mutant("corrects-from-target"), must_fail=("length.bounded",)))
     assert not row.caught
     assert verdicts(row)["length.bounded", "exact"] == "survived"
     assert verdicts(row)["law.lossless", "exact"] == "killed"
 
 
 def test_all_that_must_catch_it_must() -> None:
-    (row,) = judged(replace(mutant("corrects-from-target"), also=("length.bounded",)))
+    (row,) = judged(
+        replace(mutant("corrects-from-target"), must_fail=("law.lossless", "length.bounded"))
+    )
     assert not row.caught
 
 

@@ -224,15 +224,13 @@ def test_a_state_is_given_back_row_by_row() -> None:
     first = adapter.verify(asked)
     assert first.accepted_length.tolist() == [0, 2, 0]
     assert first.state is not None
-    assert {name: each.shape[0] for name, each in first.state.items()} == dict.fromkeys(PARTS, 3)
-    assert first.state["emitted"].tolist() == [[[1]], [[-1]], [[1]]]
+    assert {name: each.shape[0] for name, each in first.state.items()} == {"story": 3}
+    left = _stories(first.state, 3)
+    assert [[each.emitted for each in story] for story in left] == [[(1,)], [], [(1,)]]
     subset = {name: each[[2, 0]] for name, each in first.state.items()}
     stories = _stories(subset, 2)
-    assert stories == [_stories(first.state, 3)[i] for i in (2, 0)]
+    assert stories == [left[i] for i in (2, 0)]
     assert stories[0][0].target_probs == ((((0.0, 1.0), (0.0, 1.0), (0.0, 1.0))),)
-
-
-PARTS = ("paths", "draft_probs", "target_probs", "answers", "emitted")
 
 
 def rejected(rows: int) -> dict[str, Any]:
@@ -253,8 +251,9 @@ def test_a_stateless_text_leaves_nothing() -> None:
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        ({}, "the state must be what was left of each of the 1 rows, paths, draft_probs, "),
-        (dict.fromkeys(PARTS, torch.zeros(2, 1, 1)), r"got paths \[2, 1, 1\]"),
+        ({}, "the state must be the 'story' that was left of each of the 1 rows; got "),
+        ({"story": torch.zeros(2, 1, 1)}, r"got story \[2, 1, 1\]"),
+        ({"paths": torch.zeros(1, 1, 1)}, r"got paths \[1, 1, 1\]"),
     ],
 )
 def test_what_is_no_state_is_refused(state: dict[str, Tensor], message: str) -> None:

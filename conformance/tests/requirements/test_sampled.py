@@ -22,8 +22,7 @@ from draftproof.conformance.lanes.statistics import (
     outlook,
     tally,
 )
-from draftproof.conformance.museum.mutants import EXHIBITS
-from draftproof.conformance.museum.mutants.stateful import GreedyBlockWithCappedRatio
+from draftproof.conformance.museum.mutants import EXHIBITS, GreedyBlockWithCappedRatio
 from draftproof.conformance.museum.mutants.verifiers import GreedyBlock
 from draftproof.conformance.protocol.adapter import Request, Result, declaration
 from draftproof.conformance.protocol.loading import load_adapter

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.museum.mutants import stateful
+from draftproof.conformance.museum import mutants
 from draftproof.conformance.museum.mutants.verifiers import GreedyBlock
 from draftproof.conformance.protocol import reference
 from draftproof.conformance.protocol.adapter import Adapter, Request, Result, declaration
@@ -81,7 +81,7 @@ def test_floats_in_batches_are_right_up_to_rounding(chain: str) -> None:
 @pytest.mark.requirement("law.state")
 def test_the_probe_lane_sees_the_same() -> None:
     assert judged(GreedyBlock(), "zeros", lane="probe").verdict == PASS
-    exact, probe = (judged(stateful.LeavesNoState(), "zeros", lane=x) for x in ("exact", "probe"))
+    exact, probe = (judged(mutants.LeavesNoState(), "zeros", lane=x) for x in ("exact", "probe"))
     assert (exact.verdict, probe.verdict) == (FAIL, FAIL)
     assert exact.distance is not None
     assert probe.distance is not None
@@ -117,9 +117,9 @@ def test_a_failure_says_what_was_drafted_emitted_and_left() -> None:
     """
     path = "drafted [0, 0], it accepts [], next token 1"
     text = f"iteration 2: {path}; then {path}, with probability 0.72, should be 0.904384, told "
-    ignored = judged(stateful.IgnoresItsState(), "three-tokens")
+    ignored = judged(mutants.IgnoresItsState(), "three-tokens")
     assert (ignored.verdict, ignored.detail) == (FAIL, f"{text}ratio [4.5], left [1]")
-    nothing = judged(stateful.LeavesNoState(), "three-tokens")
+    nothing = judged(mutants.LeavesNoState(), "three-tokens")
     assert (nothing.verdict, nothing.detail) == (FAIL, f"{text}of no state")
 
 
@@ -127,9 +127,9 @@ def test_a_failure_says_what_was_drafted_emitted_and_left() -> None:
 @pytest.mark.parametrize(
     ("mutant", "chain"),
     [
-        (stateful.ForgetsOuterBlocks, "nested"),
-        (stateful.RatioOfTheTargetsOwnRows, "nested"),
-        (stateful.StatesOfOtherRows, "rows"),
+        (mutants.ForgetsOuterBlocks, "nested"),
+        (mutants.RatioOfTheTargetsOwnRows, "nested"),
+        (mutants.StatesOfOtherRows, "rows"),
     ],
 )
 def test_blocks_within_blocks_and_rows_in_another_order_are_needed(
@@ -205,7 +205,7 @@ def test_a_state_without_a_finite_law_is_not_seen_through() -> None:
 
 
 def test_a_campaign_judges_it() -> None:
-    name = f"{stateful.__name__}:LeavesNoState"
+    name = f"{mutants.__name__}:LeavesNoState"
     report = certify(name, mode="quick", lanes=("exact",), only=("law.state", "law.prefix"))
     verdicts = {decision.requirement.id: decision.verdict for decision in report.decisions}
     assert verdicts == {"law.state": FAIL, "law.prefix": PASS}

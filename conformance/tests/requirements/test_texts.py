@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.museum.mutants.pipelines import (
+from draftproof.conformance.museum.mutants import (
     BonusOfTheRawRow,
     RemembersWhatItRejected,
     WritesByTheRawRow,
-    Writing,
 )
+from draftproof.conformance.museum.mutants.pipelines import Writing
 from draftproof.conformance.museum.mutants.verifiers import Token
 from draftproof.conformance.protocol.adapter import DraftRequest, TextRequest, declaration
 from draftproof.conformance.requirements.finding import FAIL, INCONCLUSIVE, PASS, Finding
@@ -77,7 +77,7 @@ class ThroughNumpy(Writing):
         return torch.from_numpy(coins.numpy() < ratio.numpy())
 
 
-class ThroughNumpyRaw(ThroughNumpy, WritesByTheRawRow):
+class ThroughNumpyRaw(ThroughNumpy, WritesByTheRawRow):  # type: ignore[misc]  # made by a table
     """Does so, and declares the raw row."""
 
 

@@ -24,7 +24,7 @@ from draftproof.reference.model import Instance, Model, instance_to_json
 from draftproof.reference.rational import rational
 
 RIGHT = Path(__file__).parents[1] / "meta" / "right.py"
-WRONG = "draftproof.conformance.museum.mutants.token:BonusFromDraft"
+WRONG = "draftproof.conformance.museum.mutants:BonusFromDraft"
 QUICK: dict[str, Any] = {"mode": "quick", "seed": 3}
 
 

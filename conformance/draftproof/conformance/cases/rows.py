@@ -48,7 +48,11 @@ def equal(name: str, vocabulary: int, length: int, where: Callable[[Path], bool]
 
 def fixed(target: str, draft: str, *, length: int) -> Instance:
     """Return a context-free instance from rows in 256ths."""
-    p, q = row(target, 256), row(draft, 256)
+    return context_free(row(target, 256), row(draft, 256), length=length)
+
+
+def context_free(p: Row, q: Row, *, length: int) -> Instance:
+    """Return the instance of one draft whose models say these rows in every context."""
     return Instance(
         Model("target", len(p), {(): p}, context_free=True),
         Model("draft", len(q), {(): q}, context_free=True),

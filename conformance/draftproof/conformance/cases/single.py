@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from draftproof.conformance.cases.case import Case
 from draftproof.conformance.cases.rows import (
     by_depth,
+    context_free,
     equal,
     fixed,
     instance,
@@ -14,7 +15,6 @@ from draftproof.conformance.cases.rows import (
     row,
     without,
 )
-from draftproof.reference.model import Instance, Model
 
 
 def single() -> Iterator[Case]:
@@ -35,11 +35,7 @@ def single() -> Iterator[Case]:
         "motivating",
         "Sun et al.'s example: token 10/9, block 11/9",
         "quick",
-        Instance(
-            Model("target", 2, {(): row("1/3 2/3")}, context_free=True),
-            Model("draft", 2, {(): row("2/3 1/3")}, context_free=True),
-            length=2,
-        ),
+        context_free(row("1/3 2/3"), row("2/3 1/3"), length=2),
     )
     yield Case(
         "zeros.target",
@@ -149,11 +145,7 @@ def single() -> Iterator[Case]:
         "near-one.sure",
         "the draft is certain, and the target certain to 1/2048",
         "standard",
-        Instance(
-            Model("target", 2, {(): row("2047 1", 2048)}, context_free=True),
-            Model("draft", 2, {(): row("1 0")}, context_free=True),
-            length=2,
-        ),
+        context_free(row("2047 1", 2048), row("1 0"), length=2),
     )
     yield Case(
         "banked",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from codecs import BOM_UTF8
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
@@ -98,9 +98,37 @@ def echo(text: str = "", *, err: bool = False) -> None:
     click.echo(plain_lines(text), err=err)
 
 
+@contextmanager
+def usage_errors(*kinds: type[Exception]) -> Iterator[None]:
+    """Make errors of these kinds usage errors, which say what they say."""
+    try:
+        yield
+    except kinds as error:
+        raise click.UsageError(str(error)) from None
+
+
+@contextmanager
+def written_to(path: Path) -> Iterator[None]:
+    """Make whatever prevents a file from being written a usage error."""
+    try:
+        yield
+    except OSError as error:
+        raise click.UsageError(f"cannot write {str(path)!r}: {error.strerror}") from None
+
+
 def print_report(text: str) -> None:
     """Print a report in a form that `rendered` has made, whose strings are `plain` already."""
     click.echo(text, nl=False)
+
+
+def show(document: Any, schema: str, printed: Callable[..., None], *, as_json: bool) -> None:
+    """Print a document on the terminal, or as JSON that follows a schema."""
+    if as_json:
+        print_json(document, schema)
+        return
+    from draftproof.conformance.report import terminal
+
+    printed(terminal.console(), document)
 
 
 def print_json(document: Any, schema: str | None, *, indent: int | None = 2) -> None:

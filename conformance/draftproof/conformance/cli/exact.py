@@ -15,8 +15,9 @@ from draftproof.conformance.cli.documents import (
     as_json,
     echo,
     instance_file,
-    print_json,
     read_instance,
+    show,
+    usage_errors,
 )
 from draftproof.conformance.protocol.adapter import AdapterFailed, UnknownAdapter
 from draftproof.conformance.protocol.loading import load_algorithm
@@ -74,10 +75,7 @@ def law(algorithm: str, instance_file: str, rho: str | None, as_json: bool) -> N
             raise
         echo(f"Error: {algorithm} raised {told_of(error)}", err=True)
         sys.exit(3)
-    if as_json:
-        print_json(document, "law")
-    else:
-        terminal.print_law(terminal.console(), document)
+    show(document, "law", terminal.print_law, as_json=as_json)
 
 
 @click.command()
@@ -88,16 +86,10 @@ def optimum(instance_file: str, as_json: bool) -> None:
     from draftproof.conformance.report import terminal
 
     instance = read_instance(instance_file)
-    try:
+    with usage_errors(InvalidInput), terminal.console(stderr=True).status("optima"):
         require_solvable(instance)
-        with terminal.console(stderr=True).status("optima"):
-            document = _optimum_document(instance)
-    except InvalidInput as error:
-        raise click.UsageError(str(error)) from None
-    if as_json:
-        print_json(document, "optimum")
-    else:
-        terminal.print_optimum(terminal.console(), document)
+        document = _optimum_document(instance)
+    show(document, "optimum", terminal.print_optimum, as_json=as_json)
 
 
 @click.command()
@@ -108,15 +100,9 @@ def compare(instance_file: str, as_json: bool) -> None:
     from draftproof.conformance.report import terminal
 
     instance = read_instance(instance_file)
-    try:
+    with usage_errors(InvalidInput), terminal.console(stderr=True).status("optima"):
         require_solvable(instance)
-        with terminal.console(stderr=True).status("optima"):
-            optima = {
-                "stateless": stateless(instance).value,
-                "stateful": stateful(instance).value,
-            }
-    except InvalidInput as error:
-        raise click.UsageError(str(error)) from None
+        optima = {"stateless": stateless(instance).value, "stateful": stateful(instance).value}
     fitting = [a for a in ALGORITHMS.values() if _misfit(a, instance) is None]
     rows = [
         _compared(algorithm, instance, optima)
@@ -131,10 +117,7 @@ def compare(instance_file: str, as_json: bool) -> None:
             if (reason := _misfit(algorithm, instance)) is not None
         ],
     }
-    if as_json:
-        print_json(document, "compare")
-    else:
-        terminal.print_comparison(terminal.console(), document)
+    show(document, "compare", terminal.print_comparison, as_json=as_json)
 
 
 def _with_rho(algorithm: Algorithm, rho: str | None) -> Algorithm:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from draftproof.conformance.cli.documents import as_json, echo, print_json, read_certificate
+from draftproof.conformance.cli.documents import as_json, echo, read_certificate, show, written_to
 from draftproof.conformance.evidence.whole_file import write_output
 from draftproof.conformance.report.reproduction import (
     BrokenCounterexample,
@@ -45,12 +45,9 @@ def explain(certificate: str, output: Path | None, traceback: bool, as_json: boo
         _write(document, output)
     if traceback:
         _trace(document)
-    if as_json:
-        print_json(document, "explain")
-    else:
-        from draftproof.conformance.report import explanation, terminal
+    from draftproof.conformance.report.explanation import print_explanation
 
-        explanation.print_explanation(terminal.console(), document)
+    show(document, "explain", print_explanation, as_json=as_json)
 
 
 def _read(file: str) -> Mapping[str, Any]:
@@ -141,7 +138,5 @@ def _without_counterexample(found: Mapping[str, Any]) -> str:
 def _write(document: Mapping[str, Any], output: Path) -> None:
     if document["script"] is None:
         raise click.UsageError(f"there is no script to write: {document['reason']}")
-    try:
+    with written_to(output):
         write_output(document["script"], output)
-    except OSError as error:
-        raise click.UsageError(f"cannot write {str(output)!r}: {error.strerror}") from None

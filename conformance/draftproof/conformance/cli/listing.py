@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from draftproof.conformance.cli.documents import as_json, print_json
+from draftproof.conformance.cli.documents import as_json, show
 from draftproof.reference.verifiers import ALGORITHMS
 from draftproof.spec import requirements
 
@@ -48,7 +48,4 @@ def list_(as_json: bool) -> None:
             for case in cases("full")
         ],
     }
-    if as_json:
-        print_json(catalogue, "list")
-    else:
-        terminal.print_catalogue(terminal.console(), catalogue)
+    show(catalogue, "list", terminal.print_catalogue, as_json=as_json)

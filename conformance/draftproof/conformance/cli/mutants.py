@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from functools import partial
 from secrets import randbits
 from typing import Any
 
@@ -11,7 +12,8 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from draftproof.conformance.cli.documents import as_json, echo, print_json
+from draftproof.conformance.cli.documents import as_json, echo, show
+from draftproof.conformance.report.words import trial
 from draftproof.reference.extras import installation
 
 _LANES = ("exact", "probe", "sample")
@@ -79,10 +81,7 @@ def mutants(
         "seed": seed,
         "exhibits": [_document(row) for row in rows],
     }
-    if as_json:
-        print_json(document, "mutants")
-    else:
-        _print(terminal.console(), document, in_full=bool(ids))
+    show(document, "mutants", partial(_print, in_full=bool(ids)), as_json=as_json)
     sys.exit(0 if all(row.caught for row in rows) else 1)
 
 
@@ -90,14 +89,13 @@ def _document(row: Any) -> dict[str, Any]:
     from draftproof.conformance.museum.mutants import Mutant
 
     exhibit = row.exhibit
-    is_mutant = isinstance(exhibit, Mutant)
     return {
         "id": exhibit.id,
-        "kind": "mutant" if is_mutant else "control",
+        "kind": "mutant" if isinstance(exhibit, Mutant) else "control",
         "what": exhibit.what,
         "why": exhibit.why,
         "source": list(exhibit.source),
-        "must_fail": [exhibit.breaks, *exhibit.also] if is_mutant else list(exhibit.fails),
+        "must_fail": list(exhibit.must_fail),
         "as_it_must": row.caught,
         "cells": [
             {
@@ -147,17 +145,9 @@ def _print(out: Console, document: Mapping[str, Any], *, in_full: bool) -> None:
                 table.add_row(*cells, *([_source(exhibit)] if out.width >= _NARROW else []))
             if table.row_count:
                 out.print(table)
-    wrong = [exhibit["id"] for exhibit in shown if not exhibit["as_it_must"]]
-    mutants = sum(exhibit["kind"] == "mutant" for exhibit in shown)
-    out.print(
-        f"{mutants} mutants, {len(shown) - mutants} controls, tier {document['tier']}, "
-        f"lanes {', '.join(document['lanes'])}: "
-        + (
-            f"[bold red]not as they must: {', '.join(wrong)}[/]"
-            if wrong
-            else "[green]all as they must[/]"
-        )
-    )
+    tried, wrong = trial(document)
+    missed = f"[bold red]not as they must: {', '.join(wrong)}[/]"
+    out.print(f"{tried}: {missed if wrong else '[green]all as they must[/]'}")
 
 
 def _print_in_full(out: Console, exhibit: Mapping[str, Any]) -> None:

@@ -10,7 +10,13 @@ from typing import Any
 
 import click
 
-from draftproof.conformance.cli.documents import echo, print_report, read_certificate, read_json
+from draftproof.conformance.cli.documents import (
+    echo,
+    print_report,
+    read_certificate,
+    read_json,
+    written_to,
+)
 from draftproof.conformance.evidence.whole_file import write_output
 from draftproof.conformance.report import FORMATS, rendered
 from draftproof.conformance.report.drawing import ReportUnavailable
@@ -60,10 +66,8 @@ def report(
     if output is None:
         print_report(text)
         return
-    try:
+    with written_to(output):
         write_output(text, output)
-    except OSError as error:
-        raise click.UsageError(f"cannot write {str(output)!r}: {error.strerror}") from None
 
 
 def _on_terminal(

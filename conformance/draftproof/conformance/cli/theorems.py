@@ -12,7 +12,15 @@ from typing import Any, NoReturn
 import click
 from rich.markup import escape
 
-from draftproof.conformance.cli.documents import as_json, echo, print_json, read_json
+from draftproof.conformance.cli.documents import (
+    as_json,
+    echo,
+    print_json,
+    read_json,
+    show,
+    usage_errors,
+    written_to,
+)
 from draftproof.conformance.evidence.whole_file import write_output
 from draftproof.conformance.protocol.adapter import AdapterFailed, UnknownAdapter
 from draftproof.conformance.protocol.loading import load_algorithm
@@ -114,17 +122,14 @@ def _print_theorem(theorem: Theorem, output: Path | None, *, as_json: bool) -> N
         echo(f"Proved: {theorem}")
     if not as_json and output is None:
         return
-    try:
+    with usage_errors(InvalidInput):
         document = proof.record(theorem)
-        validate(document, "proof")
-        if as_json:
-            print_json(document, None, indent=None)
-        if output is not None:
+    validate(document, "proof")
+    if as_json:
+        print_json(document, None, indent=None)
+    if output is not None:
+        with written_to(output):
             write_output(json.dumps(document) + "\n", output)
-    except InvalidInput as error:
-        raise click.UsageError(str(error)) from None
-    except OSError as error:
-        raise click.UsageError(f"cannot write {str(output)!r}: {error.strerror}") from None
 
 
 def _check_record(file: str, *, as_json: bool) -> None:
@@ -152,19 +157,14 @@ def claims(ids: tuple[str, ...], derive: bool, as_json: bool) -> None:
     """
     from draftproof.conformance.report import terminal
 
-    try:
+    with usage_errors(InvalidInput):
         chosen = [claim_named(name) for name in ids] or list(CLAIMS.values())
-    except InvalidInput as error:
-        raise click.UsageError(str(error)) from None
     documents = [claim_to_json(claim) for claim in chosen]
     if derive:
         pairs = list(zip(chosen, documents, strict=True))
         for claim, document in terminal.shown_progress(pairs, len(pairs), "claims"):
             document |= _derived_again(claim)
-    if as_json:
-        print_json({"claims": documents}, "claims")
-    else:
-        terminal.print_claims(terminal.console(), documents)
+    show({"claims": documents}, "claims", terminal.print_claims, as_json=as_json)
     if any(document.get("failure") for document in documents):
         sys.exit(1)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from draftproof.conformance.cli.documents import as_json, echo, print_json
+from draftproof.conformance.cli.documents import as_json, echo, print_json, usage_errors, written_to
 from draftproof.conformance.evidence.whole_file import write_whole
 from draftproof.reference.errors import InvalidInput
 from draftproof.reference.verifiers import algorithm_named
@@ -62,10 +62,8 @@ def export(tier: str, algorithms: tuple[str, ...], output: Path, as_json: bool) 
     from draftproof.conformance.museum.vectors import making, written
     from draftproof.conformance.report import terminal
 
-    try:
+    with usage_errors(InvalidInput):
         wanted = {algorithm_named(name).name for name in algorithms} or None
-    except InvalidInput as error:
-        raise click.UsageError(str(error)) from None
     tiers = VECTOR_TIERS[: VECTOR_TIERS.index(tier) + 1]
     asked = [(each, kind) for each in tiers for kind in VECTOR_KINDS]
     made = {}
@@ -147,12 +145,10 @@ def _found(places: tuple[Path, ...]) -> list[Path]:
 
 
 def _write(text: str, path: Path) -> None:
-    """Write a file and the folders to it. Whatever prevents it is a usage error."""
-    try:
+    """Write a file and the folders to it."""
+    with written_to(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(text, path)
-    except OSError as error:
-        raise click.UsageError(f"cannot write {str(path)!r}: {error.strerror}") from None
 
 
 def _told(

@@ -13,6 +13,7 @@ from itertools import product
 from typing import Any, TypeVar
 
 from draftproof.conformance.cases import BatchCase, Case
+from draftproof.conformance.cases.rows import context_free
 from draftproof.conformance.failure import story
 from draftproof.conformance.lanes.exchange import Asked, Failure, Outcome
 from draftproof.conformance.lanes.observe import (
@@ -26,7 +27,7 @@ from draftproof.conformance.lanes.observe import (
 )
 from draftproof.conformance.protocol.adapter import Adapter
 from draftproof.conformance.requirements.batches import independent_law, judge_batch
-from draftproof.conformance.requirements.finding import FAIL
+from draftproof.conformance.requirements.finding import FAIL, Finding
 from draftproof.conformance.requirements.laws import (
     LAWS,
     NotApplicable,
@@ -106,11 +107,10 @@ def explain(
     """
     _require_laws(lane)
 
-    def distance(instance: Instance) -> Rational:
-        return _distance(adapter, requirement, instance, lane)
+    def judged(instance: Instance) -> Finding:
+        return judge_requirement(requirement, observe(adapter, _as_case(instance), lane=lane))
 
-    simplest = list(_simplest(failed))
-    small = _smallest(failed, distance, simplest, _steps, progress)
+    small = _smallest(failed, judged, list(_simplest(failed)), _steps, progress)
     if small is None:
         return None
     return _account(requirement, small, observe(adapter, _as_case(small), lane=lane))
@@ -125,10 +125,10 @@ def explain_batch(
     """
     _require_laws(lane)
 
-    def distance(rows: Rows) -> Rational:
-        return _batch_distance(adapter, rows, lane)
+    def judged(rows: Rows) -> Finding:
+        return judge_batch(observe_batch(adapter, "counterexample", rows, lane=lane))
 
-    rows = _smallest(batch.rows, distance, list(_simplest_pairs()), _batch_steps, progress)
+    rows = _smallest(batch.rows, judged, list(_simplest_pairs()), _batch_steps, progress)
     if rows is None:
         return None
     seen = observe_batch(adapter, "counterexample", rows, lane=lane)
@@ -142,12 +142,21 @@ def explain_batch(
 
 def _smallest(
     failed: Candidate,
-    distance: Callable[[Candidate], Rational],
+    judged: Callable[[Candidate], Finding],
     simplest: list[Candidate],
     steps: Callable[[Candidate], Iterator[Candidate]],
     progress: Progress,
 ) -> Candidate | None:
     """Return the first of the simplest that clearly fails, else what steps make of `failed`."""
+
+    def distance(candidate: Candidate) -> Rational:
+        """Return the distance of a requirement that fails, zero if it does not."""
+        try:
+            finding = judged(candidate)
+        except BLINDNESS:
+            return ZERO
+        return finding.distance if finding.distance and finding.verdict == FAIL else ZERO
+
     clear = min(_CLEAR, distance(failed) / 2)
     if clear == 0:
         return None
@@ -168,23 +177,6 @@ def _require_laws(lane: str) -> None:
         raise ValueError(f"a counterexample needs the lane {EXACT!r} or {PROBE!r}, got {lane!r}")
 
 
-def _distance(adapter: Adapter, requirement: str, instance: Instance, lane: str) -> Rational:
-    """Return the distance of a requirement that fails on the instance, zero if it does not."""
-    try:
-        finding = judge_requirement(requirement, observe(adapter, _as_case(instance), lane=lane))
-    except BLINDNESS:
-        return ZERO
-    return finding.distance if finding.distance and finding.verdict == FAIL else ZERO
-
-
-def _batch_distance(adapter: Adapter, rows: Rows, lane: str) -> Rational:
-    try:
-        finding = judge_batch(observe_batch(adapter, "counterexample", rows, lane=lane))
-    except BLINDNESS:
-        return ZERO
-    return finding.distance if finding.distance and finding.verdict == FAIL else ZERO
-
-
 def _as_case(instance: Instance) -> Case:
     return Case("counterexample", "", "quick", instance)
 
@@ -200,33 +192,25 @@ def _simplest(failed: Instance) -> Iterator[Instance]:
     """
     most = min(failed.drafts, 2) if failed.branching else failed.drafts
     for drafts, (vocabulary, length) in product(range(1, most + 1), ((2, 1), (3, 1), (2, 2))):
-        rows = _simple_rows(vocabulary)
-        falling = [q for q in rows if vocabulary == 2 or list(q) == sorted(q, reverse=True)]
-        pairs = product(rows, falling)
-        for p, q in sorted(pairs, key=lambda pair: _complexity(pair[0]) + _complexity(pair[1])):
-            instance = Instance(
-                Model("target", vocabulary, {(): p}, context_free=True),
-                Model("draft", vocabulary, {(): q}, context_free=True),
-                length=length,
-                drafts=drafts,
-                scheme=failed.scheme,
-            )
-            if _draws_all(instance):
-                yield instance
+        for instance in _simplest_of(vocabulary, length):
+            q = list(instance.draft(()))
+            several = replace(instance, drafts=drafts, scheme=failed.scheme)
+            if (vocabulary == 2 or q == sorted(q, reverse=True)) and _draws_all(several):
+                yield several
 
 
 def _simplest_pairs() -> Iterator[Rows]:
     """Yield two rows of one draft of one token, from one instance, the simplest first."""
-    rows = _simple_rows(2)
-    pairs = product(rows, rows)
-    for p, q in sorted(pairs, key=lambda pair: _complexity(pair[0]) + _complexity(pair[1])):
-        instance = Instance(
-            Model("target", 2, {(): p}, context_free=True),
-            Model("draft", 2, {(): q}, context_free=True),
-            length=1,
-        )
-        drawn = [((token,),) for token in range(2) if q[token] != 0]
+    for instance in _simplest_of(2, 1):
+        drawn = [((token,),) for token, q in enumerate(instance.draft(())) if q != 0]
         yield from (((instance, one), (instance, other)) for one, other in product(drawn, drawn))
+
+
+def _simplest_of(vocabulary: int, length: int) -> Iterator[Instance]:
+    """Yield instances of one draft in halves and quarters, the simplest rows first."""
+    pairs = product(_simple_rows(vocabulary), repeat=2)
+    for p, q in sorted(pairs, key=lambda pair: _complexity(pair[0]) + _complexity(pair[1])):
+        yield context_free(p, q, length=length)
 
 
 def _draws_all(instance: Instance) -> bool:
@@ -383,8 +367,8 @@ def counterexample_to_json(
         return {
             **told,
             "rows": [_asked_to_json(instance, drafts) for instance, drafts in found.rows],
-            "observed": _joint_law_to_json(found.observed),
-            "expected": _joint_law_to_json(found.expected),
+            "observed": _law_to_json(found.observed),
+            "expected": _law_to_json(found.expected),
         }
     return {
         **told,
@@ -398,21 +382,16 @@ def _asked_to_json(instance: Instance, drafts: Drafts) -> dict[str, Any]:
     return {"instance": instance_to_json(instance), "draft": [list(path) for path in drafts]}
 
 
-def _law_to_json(law: Law[Outcome]) -> list[dict[str, Any]]:
+def _law_to_json(law: Law[Any]) -> list[dict[str, Any]]:
     return [
         {**_outcome_to_json(outcome), "probability": float(weight)}
         for outcome, weight in law.items()
     ]
 
 
-def _joint_law_to_json(law: Law[tuple[Outcome, ...]]) -> list[dict[str, Any]]:
-    return [
-        {"rows": [_outcome_to_json(row) for row in rows], "probability": float(weight)}
-        for rows, weight in law.items()
-    ]
-
-
-def _outcome_to_json(outcome: Outcome) -> dict[str, Any]:
+def _outcome_to_json(outcome: Outcome | tuple[Outcome, ...]) -> dict[str, Any]:
+    if isinstance(outcome, tuple):
+        return {"rows": [_outcome_to_json(row) for row in outcome]}
     if isinstance(outcome, Failure):
         return {"failure": outcome.what}
     return {

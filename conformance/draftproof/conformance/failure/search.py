@@ -349,27 +349,27 @@ def instances(declared: Declaration) -> SearchStrategy[Instance]:
         pair = _pairs(vocabulary, _grid(declared))
         pairs = draw(st.lists(pair, min_size=1, max_size=_MOST_PAIRS))
         targets, draws = zip(*pairs, strict=True)
-        return Instance(
-            _model("target", targets, length),
-            _model("draft", draws, length - 1),
-            length=length,
-            drafts=drafts,
-            scheme=declared.scheme if drafts > 1 else "iid",
-        )
+        return _instance(declared, targets, draws, length, drafts)
 
     return drawn()
 
 
 def _takes(declared: Declaration, vocabulary: int, length: int, drafts: int) -> bool:
-    row = (rational(1) / vocabulary,) * vocabulary
-    instance = Instance(
-        _model("target", [row], length),
-        _model("draft", [row], length - 1),
+    rows = [(rational(1) / vocabulary,) * vocabulary]
+    instance = _instance(declared, rows, rows, length, drafts)
+    return fits(Case(CASE, "", "full", instance), declared)
+
+
+def _instance(
+    declared: Declaration, p: Sequence[Row], q: Sequence[Row], length: int, drafts: int
+) -> Instance:
+    return Instance(
+        _model("target", p, length),
+        _model("draft", q, length - 1),
         length=length,
         drafts=drafts,
         scheme=declared.scheme if drafts > 1 else "iid",
     )
-    return fits(Case(CASE, "", "full", instance), declared)
 
 
 def _grid(declared: Declaration) -> int:

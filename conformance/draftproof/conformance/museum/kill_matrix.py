@@ -85,7 +85,7 @@ def kill_matrix(
 
 def _judged(exhibit: Exhibit, lanes: Sequence[str], terms: Terms) -> KillRow:
     tasks = _quick_first(exhibit, terms.tier)
-    must = _must_catch(exhibit)
+    must = exhibit.must_fail
     wanted = {r for task in tasks for r in task.requirements}
     if isinstance(exhibit, Mutant):
         wanted = set(must)
@@ -102,10 +102,6 @@ def _judged(exhibit: Exhibit, lanes: Sequence[str], terms: Terms) -> KillRow:
         )
         caught &= spared - killed >= set(LOSSLESS) and (bool(must) or not killed)
     return KillRow(exhibit, tuple(cells), caught)
-
-
-def _must_catch(exhibit: Exhibit) -> tuple[str, ...]:
-    return (exhibit.breaks, *exhibit.also) if isinstance(exhibit, Mutant) else exhibit.fails
 
 
 def _is_killed(requirement: str, cells: Sequence[KillCell]) -> bool:

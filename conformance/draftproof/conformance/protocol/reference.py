@@ -9,6 +9,7 @@ on trial, on every lane. For the command line each is an attribute of this modul
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache, partial
@@ -410,57 +411,25 @@ def _in_force(story: Story) -> Story:
     return story[first:]
 
 
-_DEPTHS = {"paths": 4, "draft_probs": 5, "target_probs": 5, "answers": 3, "emitted": 3}
-"""The number of dimensions of each part of a state."""
-
-
 def _state(stories: Sequence[Story]) -> dict[str, Tensor]:
-    """Return the stories as tensors, [B, H, ...] each for the H iterations of the longest.
-
-    `paths` is [B, H, K, L], `draft_probs` [B, H, K, L, V] and `target_probs` [B, H, K, L+1, V] in
-    double precision, which is exact; `answers` and `emitted` are as long as the longest. Padding
-    is -1.
-    """
-    state = {}
-    for name, depth in _DEPTHS.items():
-        nested = [[getattr(each, name) for each in story] for story in stories]
-        sizes, level = [], [nested]
-        for _ in range(depth):
-            sizes.append(max(map(len, level), default=0))
-            level = [each for part in level for each in part]
-        dtype = torch.float64 if name.endswith("probs") else torch.int64
-        state[name] = torch.tensor(_padded(nested, sizes), dtype=dtype).reshape(sizes)
-    return state
+    """Return the stories as JSON, [B, N] bytes padded by spaces: it has floats to the last bit."""
+    texts = [json.dumps([[*vars(each).values()] for each in story]) for story in stories]
+    longest = max(map(len, texts))
+    rows = [list(text.ljust(longest).encode()) for text in texts]
+    return {"story": torch.tensor(rows, dtype=torch.uint8)}
 
 
 def _stories(state: Mapping[str, Tensor] | None, rows: int) -> list[Story]:
     """Return the story of each row. Raises `WrongShape` for what is no state of this verifier."""
     if state is None:
         return [()] * rows
-    if set(state) != set(_DEPTHS) or {len(each) for each in state.values()} != {rows}:
+    if set(state) != {"story"} or len(state["story"]) != rows:
         raise WrongShape(
-            f"the state must be what was left of each of the {rows} rows, {', '.join(_DEPTHS)}; "
+            f"the state must be the 'story' that was left of each of the {rows} rows; "
             f"got {', '.join(f'{name} {list(each.shape)}' for name, each in state.items())}"
         )
-    parts = [[_stripped(row) for row in state[name].tolist()] for name in _DEPTHS]
-    return [
-        tuple(Iteration(*each) for each in zip(*row, strict=True))
-        for row in zip(*parts, strict=True)
-    ]
-
-
-def _padded(nested: Any, sizes: Sequence[int]) -> Any:
-    if not sizes:
-        return -1 if nested == () else nested
-    filled = [*nested, *[()] * (sizes[0] - len(nested))]
-    return [_padded(each, sizes[1:]) for each in filled]
-
-
-def _stripped(nested: Any) -> Any:
-    """Return the nest as tuples without its padding, and without what was nothing else."""
-    if not isinstance(nested, list):
-        return nested
-    return tuple(part for part in map(_stripped, nested) if part not in (-1, ()))
+    told = (_frozen(json.loads(bytes(row))) for row in state["story"].tolist())
+    return [tuple(Iteration(*each) for each in story) for story in told]
 
 
 def _frozen(nested: Any) -> Any:

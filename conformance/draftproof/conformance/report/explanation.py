@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from draftproof.conformance.report import words
-from draftproof.conformance.report.reproduction import compared
+from draftproof.conformance.report.reproduction import outcomes
 from draftproof.conformance.report.terminal import ruled
 
 
@@ -59,11 +59,11 @@ def _laws(out: Console, shown: Mapping[str, Any]) -> Table:
     """Return the observed law beside the expected one, what is most wrong first."""
     known = shown["expected"] is not None
     table = ruled(out, "emitted", "observed", *(["expected"] if known else []))
-    outcomes = compared(shown)
-    for text, observed, expected in outcomes[: words.MOST_OUTCOMES]:
-        wrong = known and abs(observed - expected) > words.VISIBLE
-        seen = f"[bold red]{observed:.6g}[/]" if wrong else f"{observed:.6g}"
-        table.add_row(escape(words.spoken(text)), seen, *([f"{expected:.6g}"] if known else []))
-    if (more := len(outcomes) - words.MOST_OUTCOMES) > 0:
+    most_wrong, more = outcomes(shown)
+    for each in most_wrong:
+        seen = f"{each.observed:.6g}"
+        seen = f"[bold red]{seen}[/]" if each.is_wrong else seen
+        table.add_row(escape(each.spoken), seen, *([f"{each.expected:.6g}"] if known else []))
+    if more:
         table.add_row(f"and {more} less wrong", "")
     return table

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,35 +15,11 @@ from typing import Any
 from draftproof.conformance.report import words
 from draftproof.conformance.report.drawing import ReportUnavailable, require_matplotlib
 from draftproof.conformance.report.plots import Plot, plots
-from draftproof.conformance.report.reproduction import compared
+from draftproof.conformance.report.reproduction import outcomes
 from draftproof.reference.extras import installation
 from draftproof.spec import requirements
 
 FOLDER = Path(__file__).parent
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What may be emitted, in words, and how probable it is; None where that is not known."""
-
-    spoken: str
-    observed: float
-    expected: float | None
-
-    @property
-    def is_wrong(self) -> bool:
-        """Whether it is off by more than rounding."""
-        return self.expected is not None and abs(self.observed - self.expected) > words.VISIBLE
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A kill matrix as a table: a column for a requirement, a row for a mutant or a control."""
-
-    source: str
-    told: str
-    columns: tuple[str, ...]
-    rows: tuple[Mapping[str, Any], ...]
 
 
 def page(
@@ -73,7 +48,7 @@ def page(
         keep_trailing_newline=True,
     )
     style = (FOLDER / "page.css").read_text(encoding="utf-8")
-    environment.globals.update(words=words, outcomes=_outcomes, style=style)
+    environment.globals.update(words=words, outcomes=outcomes, style=style)
     return environment.get_template("page.html.jinja").render(
         articles=[_article(each, f"a{n}") for n, each in enumerate(documents, 1)],
         trial=_trial(kill_matrix),
@@ -93,39 +68,22 @@ def _article(document: Mapping[str, Any], name: str) -> dict[str, Any]:
     }
 
 
-# --- the counterexample ------------------------------------------------------------------
-
-
-def _outcomes(shown: Mapping[str, Any]) -> tuple[list[Outcome], int]:
-    """Return the outcomes that are most wrong, and how many more there are."""
-    known = shown["expected"] is not None
-    all_of_them = [
-        Outcome(words.spoken(text), observed, expected if known else None)
-        for text, observed, expected in compared(shown)
-    ]
-    return all_of_them[: words.MOST_OUTCOMES], max(len(all_of_them) - words.MOST_OUTCOMES, 0)
-
-
 # --- the kill matrix ---------------------------------------------------------------------
 
 
-def _trial(kill_matrix: Mapping[str, Any] | None) -> Trial:
+def _trial(kill_matrix: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a kill matrix as a table: a column for a requirement, a row for an exhibit."""
     source = "As it was given to this report"
     if kill_matrix is None:
         kill_matrix = json.loads((FOLDER / "kill_matrix.json").read_text(encoding="utf-8"))
         source = f"The suite's own trial, as draftproof {version('draftproof')} ships it"
     exhibits = sorted(kill_matrix["exhibits"], key=lambda each: each["kind"] == "control")
     met = {cell["requirement"] for each in exhibits for cell in each["cells"]}
-    mutants = sum(each["kind"] == "mutant" for each in exhibits)
-    wrong = [each["id"] for each in exhibits if not each["as_it_must"]]
-    told = (
-        f"{mutants} mutants, {len(exhibits) - mutants} controls, tier {kill_matrix['tier']}, lanes "
-        f"{', '.join(kill_matrix['lanes'])}: "
-        + (f"not as they must: {', '.join(wrong)}" if wrong else "all as they must")
-    )
+    tried, wrong = words.trial(kill_matrix)
+    told = f"{tried}: " + (f"not as they must: {', '.join(wrong)}" if wrong else "all as they must")
     ordered = [each for each in requirements() if each in met]
     columns = (*ordered, *sorted(met - set(ordered)))
-    return Trial(source, told, columns, tuple(_row(each) for each in exhibits))
+    return {"source": source, "told": told, "columns": columns, "rows": [*map(_row, exhibits)]}
 
 
 def _row(exhibit: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,8 +43,7 @@ def _certificate(document: Mapping[str, Any]) -> Iterator[str]:
             issue = known["issue"]
             where = f"<{issue}>" if words.is_link(issue) else in_line(issue)
             yield f"- **{in_line(known['id'])}** fails as is known: {where}"
-    telling = (words.owing, words.blindness, words.undeclared, words.speed, words.chance)
-    if sentences := [sentence for told in telling for sentence in told(found)]:
+    if sentences := [*words.sentences(found)]:
         yield "\n### Sight, speed and chance\n"
         yield from (f"- {in_line(sentence)}" for sentence in sentences)
     yield "\n### What this does not say\n"

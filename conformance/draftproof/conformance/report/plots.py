@@ -91,11 +91,7 @@ def _law(found: Mapping[str, Any], name: str) -> Plot:
     colors = [_BAD if allowed and abs(gap) > allowed else _ACCENT for gap in gaps]
 
     def draw(figure: Figure) -> None:
-        upper, lower = _stacked(figure)
-        end = max(*x, *y) * 1.05
-        upper.plot([0, end], [0, end], color=_LINE, zorder=0)
-        upper.scatter(x, y, s=12, c=colors, linewidths=0)
-        upper.set_ylabel("observed")
+        lower = _below_diagonal(figure, x, y, colors)
         lower.axhspan(-allowed, allowed, color=_LINE, alpha=0.5, linewidth=0, zorder=0)
         lower.axhline(0, color=_LINE, linewidth=0.8, zorder=0)
         lower.scatter(x, gaps, s=12, c=colors, linewidths=0)
@@ -140,11 +136,7 @@ def _lengths(found: Mapping[str, Any], name: str) -> Plot:
     part = [100 * _share(finding["lengths"]) for finding in cases]
 
     def draw(figure: Figure) -> None:
-        upper, lower = _stacked(figure)
-        end = max(*x, *y, 1e-9) * 1.05
-        upper.plot([0, end], [0, end], color=_LINE, zorder=0)
-        upper.scatter(x, y, s=12, c=colors, linewidths=0)
-        upper.set_ylabel("observed")
+        lower = _below_diagonal(figure, x, y, colors)
         lower.axhline(100, color=_LINE, zorder=0)
         lower.scatter(x, part, s=12, c=colors, linewidths=0)
         lowest, highest = min(part), max(*part, 100.0)
@@ -249,14 +241,21 @@ def _can_draw(*values: float) -> bool:
     return all(abs(value) < _LARGEST for value in values)
 
 
-def _stacked(figure: Figure) -> tuple[Axes, Axes]:
-    """Return what is observed above what is left to say of it, over one axis."""
+def _below_diagonal(
+    figure: Figure, x: Sequence[float], y: Sequence[float], colors: Sequence[str]
+) -> Axes:
+    """Draw what is observed; return the axes below, for what is left to say of it, over one x."""
     layout = {"height_ratios": (3, 2), "hspace": 0.08}
-    upper, lower = figure.subplots(2, sharex=True, gridspec_kw=layout)
+    stacked: tuple[Axes, Axes] = figure.subplots(2, sharex=True, gridspec_kw=layout)
+    upper, lower = stacked
     upper.tick_params(axis="x", length=0)
     for axes in (upper, lower):
         axes.yaxis.set_label_coords(-0.17, 0.5)
-    return upper, lower
+    end = max(*x, *y, 1e-9) * 1.05
+    upper.plot([0, end], [0, end], color=_LINE, zorder=0)
+    upper.scatter(x, y, s=12, c=colors, linewidths=0)
+    upper.set_ylabel("observed")
+    return lower
 
 
 def _scale_decades(axes: Axes, allowed: float, largest: float) -> None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from draftproof.conformance.report.words import plain
+from draftproof.conformance.report.words import plain, spoken
 from draftproof.reference.drafting import require_drawable
 from draftproof.reference.errors import InvalidInput
 from draftproof.reference.model import Instance, Model, Path, instance_from_json
@@ -28,6 +29,12 @@ _NOISE_LAWS = ("uniform", "exponential")
 
 # Only what is most wrong is worth watching.
 _MOST_TEXTS = 6
+
+# What is less wrong than these teaches nothing more.
+MOST_OUTCOMES = 20
+
+# What is less than this off is rounding, and no part of a counterexample's story.
+_VISIBLE = 1e-5
 
 _WIDTH = 100
 
@@ -231,6 +238,32 @@ def compared(shown: Mapping[str, Any]) -> list[tuple[Text, float, float]]:
     expected = {emitted(entry): entry["probability"] for entry in shown["expected"] or ()}
     outcomes = [(o, observed.get(o, 0), expected.get(o, 0)) for o in {**observed, **expected}]
     return sorted(outcomes, key=lambda each: abs(each[1] - each[2]), reverse=True)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What may be emitted, in words, and how probable it is; None where that is not known."""
+
+    spoken: str
+    observed: float
+    expected: float | None
+    is_wrong: bool
+    """Whether it is off by more than rounding."""
+
+
+def outcomes(shown: Mapping[str, Any]) -> tuple[list[Outcome], int]:
+    """Return the outcomes of a counterexample that are most wrong, and how many more there are."""
+    known = shown["expected"] is not None
+    found = [
+        Outcome(
+            spoken(text),
+            observed,
+            expected if known else None,
+            is_wrong=known and abs(observed - expected) > _VISIBLE,
+        )
+        for text, observed, expected in compared(shown)
+    ]
+    return found[:MOST_OUTCOMES], max(len(found) - MOST_OUTCOMES, 0)
 
 
 def _says(entry: Mapping[str, Any], what: str) -> bool:

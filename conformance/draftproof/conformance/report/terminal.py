@@ -108,9 +108,8 @@ def print_certificate(out: Console, document: Mapping[str, Any], path: Path) -> 
         out.print(escape(f"{', '.join(ids)}: {reason}"))
     for known in found["known_failures"]:
         out.print(escape(f"{known['id']} fails as is known: {known['issue']}"), soft_wrap=True)
-    for told in (words.owing, words.blindness, words.undeclared, words.speed, words.chance):
-        for sentence in told(found):
-            out.print(escape(sentence))
+    for sentence in words.sentences(found):
+        out.print(escape(sentence))
     if found["counterexample"] is not None:
         out.print("\n[bold]The smallest counterexample found[/]")
         for sentence in found["counterexample"]["words"]:
@@ -167,9 +166,9 @@ def print_comparison(out: Console, document: Mapping[str, Any]) -> None:
         out.print(f"does not fit: {', '.join(unfit)}")
 
 
-def print_claims(out: Console, documents: Iterable[Mapping[str, Any]]) -> None:
-    """Print the ledger of claims, given as the documents that --json prints."""
-    for claim in documents:
+def print_claims(out: Console, document: Mapping[str, Any]) -> None:
+    """Print the ledger of claims, given as the document that --json prints."""
+    for claim in document["claims"]:
         failed = claim.get("failure")
         verdict = "[bold red]does not derive[/]" if failed else _VERDICTS[claim["verdict"]]
         took = f", {claim['seconds']:.1f} s" if "seconds" in claim else ""

@@ -17,12 +17,6 @@ from draftproof.conformance.requirements.finding import (
     UNREFERENCED,
 )
 
-VISIBLE = 1e-5
-"""What is less than this off is rounding, and no part of a counterexample's story."""
-
-MOST_OUTCOMES = 20
-"""So many outcomes are shown; what is less wrong than these teaches nothing more."""
-
 REPEAT = "draftproof check-certificate CERTIFICATE.json --rerun --adapter ADAPTER"
 """The command that judges again what a certificate has judged, and compares."""
 
@@ -274,6 +268,12 @@ def chance(found: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
+def sentences(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield all that is said of a certificate in sentences."""
+    for told in (owing, blindness, undeclared, speed, chance):
+        yield from told(found)
+
+
 def owing(found: Mapping[str, Any]) -> Iterator[str]:
     """Yield what leaves a verdict open though nothing fails: what mode certify may not skip."""
     if owed := [d["id"] for d in found["requirements"] if is_owed(d, found["mode"])]:
@@ -322,6 +322,17 @@ def spoken(emitted: Any) -> str:
         return " | ".join(spoken(row) for row in emitted)
     *accepted, token = emitted
     return f"{json.dumps(accepted)} then {token}" if accepted else f"nothing, then {token}"
+
+
+def trial(document: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """Return what was tried in a kill matrix, and the ids of what came out as it must not."""
+    exhibits = document["exhibits"]
+    mutants = sum(each["kind"] == "mutant" for each in exhibits)
+    tried = (
+        f"{mutants} mutants, {len(exhibits) - mutants} controls, tier {document['tier']}, "
+        f"lanes {', '.join(document['lanes'])}"
+    )
+    return tried, [each["id"] for each in exhibits if not each["as_it_must"]]
 
 
 def models(instance: Mapping[str, Any]) -> list[tuple[str, str, str]]:

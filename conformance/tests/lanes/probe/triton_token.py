@@ -20,7 +20,7 @@ from draftproof.adapters.fast import FastVerifier
 from draftproof.conformance.cases import cases
 from draftproof.conformance.lanes.exchange import Outcome, verified
 from draftproof.conformance.lanes.probe import ProbedLaw, probed_laws
-from draftproof.conformance.museum.mutants.token import BonusFromDraft
+from draftproof.conformance.museum.mutants import BonusFromDraft
 from draftproof.conformance.protocol.adapter import Adapter, Request, Result, declaration
 from draftproof.reference.drafting import draft_law
 

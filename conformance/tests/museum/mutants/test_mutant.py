@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 import re
-from types import ModuleType
+from typing import Any
 
 import pytest
+import torch
 
+from draftproof.conformance.museum import mutants as museum
 from draftproof.conformance.museum.mutants import (
     CONTROLS,
     EXHIBITS,
@@ -16,7 +19,8 @@ from draftproof.conformance.museum.mutants import (
     mutant,
 )
 from draftproof.conformance.museum.mutants.verifiers import Token
-from draftproof.conformance.protocol.adapter import declaration
+from draftproof.conformance.protocol.adapter import UnknownAdapter, declaration
+from draftproof.conformance.protocol.loading import files_of, load_adapter
 from draftproof.spec import requirements
 
 SOURCE = re.compile(
@@ -42,7 +46,7 @@ def test_every_label_is_complete(name: str) -> None:
     assert re.fullmatch(r"[^A-Z\n][^\n]+[^.\n]", exhibit.why), "half a sentence"
     for source in exhibit.source:
         assert SOURCE.fullmatch(source), source
-    must = (exhibit.breaks, *exhibit.also) if isinstance(exhibit, Mutant) else exhibit.fails
+    must = exhibit.must_fail
     assert set(must) <= set(requirements())
     assert len(must) == len(set(must))
     assert declaration(exhibit.make()).name == name
@@ -50,40 +54,44 @@ def test_every_label_is_complete(name: str) -> None:
 
 def test_every_requirement_has_a_mutant() -> None:
     """Every requirement is shown to catch something: by the mutants that name it."""
-    named = {r for each in MUTANTS for r in (each.breaks, *each.also)}
+    named = {r for each in MUTANTS for r in each.must_fail}
     assert set(requirements()) - named == set()
 
 
-def test_a_mark_is_not_inherited() -> None:
-    @mutant.mutant("wrong-on-purpose", "draftproof", breaks="law.lossless", why="it is a test")
-    class Wrong(Token):
-        """Does nothing wrong."""
-
-    class Right(Wrong):
-        """Is made from it."""
-
-    room = ModuleType("room")
-    for cls in (Token, Wrong, Right):
-        setattr(room, cls.__name__, cls)
-    Wrong.__module__ = Right.__module__ = "room"
-    (found,) = mutant.exhibits(room)
-    assert found == Mutant(
+def test_a_mutant_differs_from_what_it_is_of_in_its_steps() -> None:
+    wrong = mutant.mutant(
         "wrong-on-purpose",
-        "Does nothing wrong.",
+        what="Passes everything.",
+        why="it is a test",
+        also=("length.bounded",),
+        passed=lambda coins, ratio: coins == coins,
+    )
+    expected = ("law.lossless", "length.bounded")
+    assert wrong == Mutant(
+        "wrong-on-purpose",
+        "Passes everything.",
         "it is a test",
         ("draftproof",),
-        "law.lossless",
-        (),
-        Wrong,
+        expected,
+        wrong.make,
     )
-    assert Token.name == "token"
+    assert wrong.breaks == "law.lossless"
+    made: Any = wrong.make()
+    assert isinstance(made, Token)
+    assert made.passed(torch.ones(2), torch.zeros(2)).all()
+    assert (made.name, Token.name) == ("wrong-on-purpose", "token")
+    assert [file.name for file in files_of(made)] == ["verifiers.py", "test_mutant.py"]
 
 
 def test_a_control_says_what_it_fails() -> None:
-    @mutant.control("slow-on-purpose", "draftproof", why="it is a test", fails=("law.reference",))
-    class Slow(Token):
-        """Does nothing wrong."""
+    slow = mutant.control("slow", what="Is slow.", why="it is a test", fails=("law.reference",))
+    assert isinstance(slow, Control)
+    assert slow.must_fail == ("law.reference",)
 
-    (found,) = (vars(Slow)["exhibit"],)
-    assert isinstance(found, Control)
-    assert found.fails == ("law.reference",)
+
+def test_every_exhibit_is_loaded_by_the_name_of_its_class() -> None:
+    for exhibit in EXHIBITS.values():
+        assert pickle.loads(pickle.dumps(exhibit.make)) is exhibit.make
+    assert type(load_adapter(f"{museum.__name__}:BonusFromDraft")) is museum.BonusFromDraft
+    with pytest.raises(UnknownAdapter, match="has no attribute 'Bonus'"):
+        load_adapter(f"{museum.__name__}:Bonus")

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from draftproof.conformance.museum.mutants import trees
-from draftproof.conformance.museum.mutants.mutant import Mutant, exhibits
+from draftproof.conformance.museum.mutants import EXHIBITS, trees
+from draftproof.conformance.museum.mutants.mutant import Mutant
 from draftproof.conformance.protocol.adapter import Adapter, declaration
 from draftproof.conformance.requirements import drafting, laws
 from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Finding
 from draftproof.conformance.requirements.task import Terms
-
-EXHIBITED: tuple[Mutant, ...] = tuple(exhibits(trees))
 
 
 def judged(adapter: Adapter, *, of_trees: bool) -> list[Finding]:
@@ -31,22 +29,21 @@ def test_what_they_are_made_from_is_right_on_trees() -> None:
     assert {each.requirement for each in found if each.verdict == SKIPPED} == {"length.optimal"}
 
 
-@pytest.mark.parametrize("exhibit", EXHIBITED, ids=lambda exhibit: exhibit.id)
+@pytest.mark.parametrize("exhibit", trees.MUTANTS, ids=lambda exhibit: exhibit.id)
 def test_each_is_caught_by_what_it_breaks(exhibit: Mutant) -> None:
     found = judged(exhibit.make(), of_trees=True)
     failing = {each.requirement for each in found if each.verdict == FAIL}
-    assert {exhibit.breaks, *exhibit.also} <= failing
+    assert {*exhibit.must_fail} <= failing
 
 
 @pytest.mark.parametrize(
-    "make",
+    "name",
     [
-        trees.TreeAsIndependentPaths,
-        trees.SkipsDuplicatesBelowTheRoot,
-        trees.DraftsPathsForATree,
+        "tree-as-independent-paths",
+        "skips-duplicates-below-the-root",
+        "drafts-paths-for-a-tree",
     ],
-    ids=lambda make: make.name,
 )
-def test_some_are_seen_by_trees_alone(make: type[trees.Tree]) -> None:
-    found = judged(make(), of_trees=False)
+def test_some_are_seen_by_trees_alone(name: str) -> None:
+    found = judged(EXHIBITS[name].make(), of_trees=False)
     assert {each.verdict for each in found} == {PASS, SKIPPED}

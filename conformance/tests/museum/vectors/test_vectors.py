@@ -695,7 +695,7 @@ def test_what_mutants_are_made_from_meets_the_vectors(
     right: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So a mutant is caught by its fault, and not by how it is asked."""
-    exhibit = Mutant("right", "", "", (), "", (), right)
+    exhibit = Mutant("right", "", "", (), ("",), right)
     for kind in VECTOR_KINDS:
         asked = [
             vector
@@ -714,7 +714,7 @@ def test_what_mutants_are_made_from_meets_the_vectors(
 @pytest.mark.parametrize("right", [Token, Block, GreedyBlock])
 def test_float32_decides_as_exact_arithmetic(right: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also on thresholds, where floats hold them."""
-    exhibit = Mutant("right", "", "", (), "", (), right)
+    exhibit = Mutant("right", "", "", (), ("",), right)
     asked = [
         v for v in of("decisions", right.algorithm) if fits(v["instance"], declaration(right()))
     ]

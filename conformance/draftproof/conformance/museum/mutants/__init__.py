@@ -6,17 +6,18 @@ caught. The controls are what must not be caught: lossless verifiers that are on
 look wrong.
 
 Rooms: `token`, `block`, `drafts`, `trees` and `stateful` for wrong rules, `shared_noise` and
-`boundaries` for randomness, `batches`, `numerics`, `drafting`, `pipelines`. All are made from the
-right verifiers of `verifiers` and `texts`.
+`boundaries` for randomness, `batches`, `numerics`, `drafting`, `pipelines`. Each is a table: a
+right verifier of `verifiers` or `texts`, and the steps of it that are got wrong.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from draftproof.conformance.museum.mutants import (
     batches,
     block,
     boundaries,
-    controls,
     drafting,
     drafts,
     numerics,
@@ -26,31 +27,35 @@ from draftproof.conformance.museum.mutants import (
     token,
     trees,
 )
-from draftproof.conformance.museum.mutants.mutant import Control, Exhibit, Mutant, exhibits
+from draftproof.conformance.museum.mutants.controls import CONTROLS
+from draftproof.conformance.museum.mutants.mutant import Control, Exhibit, Mutant
 
 __all__ = ["CONTROLS", "EXHIBITS", "MUTANTS", "Control", "Exhibit", "Mutant"]
 
-_ROOMS = (
-    token,
-    block,
-    drafts,
-    trees,
-    stateful,
-    shared_noise,
-    boundaries,
-    batches,
-    numerics,
-    drafting,
-    pipelines,
+MUTANTS: tuple[Mutant, ...] = (
+    *token.MUTANTS,
+    *block.MUTANTS,
+    *drafts.MUTANTS,
+    *trees.MUTANTS,
+    *stateful.MUTANTS,
+    *shared_noise.MUTANTS,
+    *boundaries.MUTANTS,
+    *batches.MUTANTS,
+    *numerics.MUTANTS,
+    *drafting.MUTANTS,
+    *pipelines.MUTANTS,
 )
-
-MUTANTS: tuple[Mutant, ...] = tuple(each for room in _ROOMS for each in exhibits(room))
 """All mutants, room by room."""
 
-CONTROLS: tuple[Control, ...] = tuple(exhibits(controls))
-"""All controls."""
-
-EXHIBITS: dict[str, Exhibit] = {}
+EXHIBITS: dict[str, Exhibit] = {each.id: each for each in (*CONTROLS, *MUTANTS)}
 """All of both by id, the controls first: they take longest."""
-EXHIBITS.update({each.id: each for each in CONTROLS})
-EXHIBITS.update({each.id: each for each in MUTANTS})
+
+_CLASSES = {each.make.__name__: each.make for each in EXHIBITS.values()}
+
+
+def __getattr__(name: str) -> Any:
+    """Return the class of an exhibit, to load it as an adapter or to unpickle it."""
+    try:
+        return _CLASSES[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -89,71 +91,8 @@ class DraftingSeveral(Drafter, Recursive):
     max_drafts = 2
 
 
-@mutant(
-    "declares-the-raw-row",
-    "https://github.com/huggingface/transformers/issues/47932",
-    "https://github.com/huggingface/transformers/pull/47961",
-    breaks="draft.declared",
-    why="the verifier accepts and corrects for a draft that was not drawn",
-)
-class DeclaresTheRawRow(Drafting):
-    """Draws after temperature, top-k and top-p, and declares the row before them."""
-
-    def declared(self, raw: Tensor, row: Tensor, token: Tensor) -> Tensor:
-        return raw
-
-
-@mutant(
-    "greedy-drafts-of-a-softmax",
-    "https://github.com/huggingface/transformers/issues/32867",
-    "https://github.com/huggingface/transformers/pull/33534",
-    "https://github.com/jaymody/speculative-sampling/issues/3",
-    "https://github.com/z-lab/dflash/issues/74",
-    breaks="draft.declared",
-    why="a draft that is certain must be declared so",
-)
-class GreedyDraftsOfASoftmax(Drafting):
-    """Drafts the most probable token, and declares the row that it was the most probable of."""
-
-    def token(self, rows: Tensor, drawn: Tensor, request: DraftRequest) -> Tensor:
-        return rows.argmax(-1)
-
-
-@mutant(
-    "drafts-in-bfloat16",
-    "https://github.com/deepseek-ai/DeepSpec/issues/31",
-    breaks="draft.declared",
-    why="rounding changes probabilities by up to 1 in 256, and the ratio does not know",
-)
-class DraftsInBfloat16(Drafting):
-    """Draws from rows rounded to bfloat16, and declares them as they were."""
-
-    def token(self, rows: Tensor, drawn: Tensor, request: DraftRequest) -> Tensor:
-        return super().token(rows.bfloat16().float(), drawn, request)
-
-
-@mutant(
-    "best-of-two-drafts",
-    "https://github.com/apple/ml-recurrent-drafter/issues/6",
-    breaks="draft.declared",
-    why="the more probable of two samples is more probable than one sample",
-)
-class BestOfTwoDrafts(Drafting):
-    """Draws two tokens, keeps the more probable one, and declares the row of one draw."""
-
-    def token(self, rows: Tensor, drawn: Tensor, request: DraftRequest) -> Tensor:
-        two = torch.multinomial(rows, 2, replacement=True, generator=request.generator)
-        return two.gather(1, rows.gather(1, two).argmax(1, keepdim=True))[:, 0]
-
-
-@mutant(
-    "cuts-before-it-heats",
-    "tpu-inference, found by reading it",
-    breaks="draft.declared",
-    why="top-p keeps other tokens of a row that has another temperature",
-)
 class CutsBeforeItHeats(Drafting):
-    """Draws from rows that were cut before they were heated, and declares the other order."""
+    """A drafter that draws from rows which were cut before they were heated."""
 
     def draft(self, request: DraftRequest) -> DraftResult:
         self._request = request
@@ -167,48 +106,95 @@ class CutsBeforeItHeats(Drafting):
         return super().processed(raw, self._request)
 
 
-@mutant(
-    "declares-the-row-before",
-    "https://github.com/NVIDIA/TensorRT-LLM/pull/12588",
-    breaks="draft.declared",
-    why="the row of another position says nothing of this token",
+RIGHT = Drafting()
+
+
+def better_of_two(rows: Tensor, drawn: Tensor, request: DraftRequest) -> Tensor:
+    two = torch.multinomial(rows, 2, replacement=True, generator=request.generator)
+    return two.gather(1, rows.gather(1, two).argmax(1, keepdim=True))[:, 0]
+
+
+def first_for_all(drawn: Tensor, declared: Tensor, request: DraftRequest) -> tuple[Tensor, Tensor]:
+    return RIGHT.shaped(drawn, declared[:, :1].expand_as(declared).contiguous(), request)
+
+
+def different_at_root(rows: Tensor, drawn: Tensor, request: DraftRequest) -> Tensor:
+    if drawn.shape[1] > 0:
+        return RIGHT.token(rows, drawn, request)
+    roots = rows[:: request.drafts]
+    return torch.multinomial(roots, request.drafts, generator=request.generator).flatten()
+
+
+def first_path(drawn: Tensor, declared: Tensor, request: DraftRequest) -> tuple[Tensor, Tensor]:
+    tokens, rows = RIGHT.shaped(drawn, declared, request)
+    return tokens[:, :1].expand_as(tokens).clone(), rows[:, :1].expand_as(rows).clone()
+
+
+drafter = partial(mutant, breaks="draft.declared", of=Drafting)
+
+MUTANTS = (
+    drafter(
+        "declares-the-raw-row",
+        "https://github.com/huggingface/transformers/issues/47932",
+        "https://github.com/huggingface/transformers/pull/47961",
+        what="Draws after temperature, top-k and top-p, and declares the row before them.",
+        why="the verifier accepts and corrects for a draft that was not drawn",
+        declared=lambda raw, row, token: raw,
+    ),
+    drafter(
+        "greedy-drafts-of-a-softmax",
+        "https://github.com/huggingface/transformers/issues/32867",
+        "https://github.com/huggingface/transformers/pull/33534",
+        "https://github.com/jaymody/speculative-sampling/issues/3",
+        "https://github.com/z-lab/dflash/issues/74",
+        what="Drafts the most probable token, "
+        "and declares the row that it was the most probable of.",
+        why="a draft that is certain must be declared so",
+        token=lambda rows, drawn, request: rows.argmax(-1),
+    ),
+    drafter(
+        "drafts-in-bfloat16",
+        "https://github.com/deepseek-ai/DeepSpec/issues/31",
+        what="Draws from rows rounded to bfloat16, and declares them as they were.",
+        why="rounding changes probabilities by up to 1 in 256, and the ratio does not know",
+        token=lambda rows, drawn, request: RIGHT.token(rows.bfloat16().float(), drawn, request),
+    ),
+    drafter(
+        "best-of-two-drafts",
+        "https://github.com/apple/ml-recurrent-drafter/issues/6",
+        what="Draws two tokens, keeps the more probable one, and declares the row of one draw.",
+        why="the more probable of two samples is more probable than one sample",
+        token=better_of_two,
+    ),
+    mutant(
+        "cuts-before-it-heats",
+        "tpu-inference, found by reading it",
+        what="Draws from rows that were cut before they were heated, and declares the other order.",
+        why="top-p keeps other tokens of a row that has another temperature",
+        breaks="draft.declared",
+        of=CutsBeforeItHeats,
+    ),
+    drafter(
+        "declares-the-row-before",
+        "https://github.com/NVIDIA/TensorRT-LLM/pull/12588",
+        what="Declares the row of the first position for all positions.",
+        why="the row of another position says nothing of this token",
+        shaped=first_for_all,
+    ),
+    mutant(
+        "drafts-that-all-differ",
+        what="Draws siblings without replacement, and calls them i.i.d.",
+        why="siblings without replacement are not independent, as i.i.d. siblings are",
+        breaks="draft.joint",
+        of=DraftingSeveral,
+        token=different_at_root,
+    ),
+    mutant(
+        "drafts-that-all-agree",
+        what="Draws one path and hands it over K times.",
+        why="two copies of one path are one draft, not two",
+        breaks="draft.joint",
+        of=DraftingSeveral,
+        shaped=first_path,
+    ),
 )
-class DeclaresTheRowBefore(Drafting):
-    """Declares the row of the first position for all positions."""
-
-    def shaped(
-        self, drawn: Tensor, declared: Tensor, request: DraftRequest
-    ) -> tuple[Tensor, Tensor]:
-        return super().shaped(drawn, declared[:, :1].expand_as(declared).contiguous(), request)
-
-
-@mutant(
-    "drafts-that-all-differ",
-    "draftproof",
-    breaks="draft.joint",
-    why="siblings without replacement are not independent, as i.i.d. siblings are",
-)
-class DraftsThatAllDiffer(DraftingSeveral):
-    """Draws siblings without replacement, and calls them i.i.d."""
-
-    def token(self, rows: Tensor, drawn: Tensor, request: DraftRequest) -> Tensor:
-        if drawn.shape[1] > 0:
-            return super().token(rows, drawn, request)
-        roots = rows[:: request.drafts]
-        return torch.multinomial(roots, request.drafts, generator=request.generator).flatten()
-
-
-@mutant(
-    "drafts-that-all-agree",
-    "draftproof",
-    breaks="draft.joint",
-    why="two copies of one path are one draft, not two",
-)
-class DraftsThatAllAgree(DraftingSeveral):
-    """Draws one path and hands it over K times."""
-
-    def shaped(
-        self, drawn: Tensor, declared: Tensor, request: DraftRequest
-    ) -> tuple[Tensor, Tensor]:
-        tokens, rows = super().shaped(drawn, declared, request)
-        return tokens[:, :1].expand_as(tokens).clone(), rows[:, :1].expand_as(rows).clone()

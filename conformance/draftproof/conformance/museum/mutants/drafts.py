@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from draftproof.conformance.museum.mutants.mutant import mutant
 from draftproof.conformance.museum.mutants.texts import Recursive, ReferenceStyle
@@ -14,146 +15,131 @@ from draftproof.reference.model import Instance, Row
 from draftproof.reference.rational import ONE
 from draftproof.reference.rows import excess, normalised, without
 
+# --- rules for the siblings of one position ---------------------------------------------------
 
-@mutant(
-    "skips-duplicate-siblings",
-    "MasterGodzilla/Speculative_decoding_OT, found by reading it",
-    breaks="law.lossless",
-    why="every sibling is a draw of its own, whether or not its token came before",
+
+def each_against_p(siblings: Siblings, p: Row, q: Row, chance: Chance) -> tuple[int, bool]:
+    for token in siblings:
+        if chance.coin(min(ONE, p[token] / q[token])):
+            return token, True
+    return chance.draw(excess(p, q)), False
+
+
+def each_with_its_own_target(
+    siblings: Siblings, p: Row, q: Row, chance: Chance
+) -> tuple[int, bool]:
+    drawn = [chance.draw(p) for _ in siblings]
+    agreed = [token for token, own in zip(siblings, drawn, strict=True) if token == own]
+    return (agreed[0], True) if agreed else (drawn[0], False)
+
+
+def by_target_mass(siblings: Siblings, p: Row, q: Row, chance: Chance) -> tuple[int, bool]:
+    left = ONE
+    for token in siblings:
+        if chance.coin(min(ONE, p[token] / left) if left > 0 else ONE):
+            return token, True
+        left -= p[token]
+    return chance.draw(without(p, siblings)), False
+
+
+def among_siblings(siblings: Siblings, p: Row, q: Row, chance: Chance) -> tuple[int, bool]:
+    among = tuple(b if token in siblings else b * 0 for token, b in enumerate(q))
+    for token in siblings:
+        if chance.coin(min(ONE, p[token] / q[token])):
+            return token, True
+        p = normalised(excess(p, among))
+    return chance.draw(p), False
+
+
+def along_the_first_path(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
+    along, *_ = drafts.paths()
+    first = {
+        path[:depth]: instance.target(along[:depth])
+        for path in drafts.paths()
+        for depth in range(len(path) + 1)
+    }
+    target = instance.target.overridden(first)
+    return Recursive().text(drafts, replace(instance, target=target), chance)
+
+
+recursive = partial(mutant, of=Recursive)
+
+MUTANTS = (
+    mutant(
+        "skips-duplicate-siblings",
+        "MasterGodzilla/Speculative_decoding_OT, found by reading it",
+        what="Skips a sibling whose token was tried before, "
+        "though siblings are drawn with replacement.",
+        why="every sibling is a draw of its own, whether or not its token came before",
+        of=ReferenceStyle,
+        algorithm="recursive_rejection",
+        text=exhibits.rejection_skipping_duplicates,
+    ),
+    recursive(
+        "forgets-the-residual",
+        "https://github.com/NJUNLP/MCSD/issues/5",
+        what="Tries every sibling against p, and never writes the residual back.",
+        why="what a rejected sibling was offered is offered again",
+        rule=each_against_p,
+    ),
+    recursive(
+        "siblings-draw-their-own-targets",
+        "https://github.com/foundation-model-stack/fms-extras/issues/12",
+        "https://github.com/foundation-model-stack/fms-extras/pull/17",
+        what="Draws a token from p for every sibling, and goes on where one of them agrees.",
+        why="to draw the same token twice and keep what fits best is to favour what was drafted",
+        algorithm="target_first",
+        rule=each_with_its_own_target,
+    ),
+    recursive(
+        "counts-a-token-for-every-copy",
+        "sgl-project/sglang, found by reading it",
+        "flashinfer-ai/flashinfer, found by reading it",
+        what="Lets one coin choose among the siblings by their target mass, "
+        "a token drafted twice twice.",
+        why="one coin against the siblings' summed mass is right for siblings that all differ",
+        algorithm="target_first",
+        rule=by_target_mass,
+    ),
+    recursive(
+        "rows-of-the-first-path",
+        "https://github.com/NVIDIA/TensorRT-LLM/pull/15098",
+        what="Reads the target's rows along the first path, whichever path is kept.",
+        why="the row at a depth is another one on every path",
+        text=along_the_first_path,
+    ),
+    recursive(
+        "residual-among-siblings",
+        what="Subtracts from what is owed only what the drafted siblings took.",
+        why="a correction may be any token, drafted or not",
+        rule=among_siblings,
+    ),
+    mutant(
+        "equal-ratios-in-drawing-order",
+        "the released code of arXiv 2602.16961, found by reading it",
+        what="Ranks equal ratios by token id in the skewed law, "
+        "by order of drawing in the selection.",
+        why="selection and skewed law must break ties alike",
+        of=ReferenceStyle,
+        algorithm="multipath_block",
+        text=exhibits.multipath_block_first_of_equals,
+    ),
+    mutant(
+        "ratios-clamped-at-one",
+        "the released code of arXiv 2602.16961, found by reading it",
+        what="Ranks siblings by ratios clamped at one, "
+        "equals by token id here and by drawing there.",
+        why="all tokens with p >= q are equal then, and selection and skewed law rank them apart",
+        of=ReferenceStyle,
+        algorithm="multipath_block",
+        text=exhibits.multipath_block_clamped,
+    ),
+    mutant(
+        "tests-prefixes-path-by-path",
+        "the released code of arXiv 2604.25925, found by reading it",
+        what="Goes over the paths and tests every prefix as if there were this path alone.",
+        why="other drafts have been tried before a prefix, and its test takes them for longer ones",
+        of=ReferenceStyle,
+        text=exhibits.spectr_gbv_loop,
+    ),
 )
-class SkipsDuplicateSiblings(ReferenceStyle):
-    """Skips a sibling whose token was tried before, though siblings are drawn with replacement."""
-
-    algorithm = "recursive_rejection"
-    text = staticmethod(exhibits.rejection_skipping_duplicates)
-
-
-@mutant(
-    "forgets-the-residual",
-    "https://github.com/NJUNLP/MCSD/issues/5",
-    breaks="law.lossless",
-    why="what a rejected sibling was offered is offered again",
-)
-class ForgetsTheResidual(Recursive):
-    """Tries every sibling against p, and never writes the residual back."""
-
-    def rule(self, siblings: Siblings, p: Row, q: Row, chance: Chance) -> tuple[int, bool]:
-        for token in siblings:
-            if chance.coin(min(ONE, p[token] / q[token])):
-                return token, True
-        return chance.draw(excess(p, q)), False
-
-
-@mutant(
-    "siblings-draw-their-own-targets",
-    "https://github.com/foundation-model-stack/fms-extras/issues/12",
-    "https://github.com/foundation-model-stack/fms-extras/pull/17",
-    breaks="law.lossless",
-    why="to draw the same token twice and keep what fits best is to favour what was drafted",
-)
-class SiblingsDrawTheirOwnTargets(Recursive):
-    """Draws a token from p for every sibling, and goes on where one of them agrees."""
-
-    algorithm = "target_first"
-
-    def rule(self, siblings: Siblings, p: Row, q: Row, chance: Chance) -> tuple[int, bool]:
-        drawn = [chance.draw(p) for _ in siblings]
-        agreed = [token for token, own in zip(siblings, drawn, strict=True) if token == own]
-        return (agreed[0], True) if agreed else (drawn[0], False)
-
-
-@mutant(
-    "counts-a-token-for-every-copy",
-    "sgl-project/sglang, found by reading it",
-    "flashinfer-ai/flashinfer, found by reading it",
-    breaks="law.lossless",
-    why="one coin against the siblings' summed mass is right for siblings that all differ",
-)
-class CountsATokenForEveryCopy(Recursive):
-    """Lets one coin choose among the siblings by their target mass, a token drafted twice twice."""
-
-    algorithm = "target_first"
-
-    def rule(self, siblings: Siblings, p: Row, q: Row, chance: Chance) -> tuple[int, bool]:
-        left = ONE
-        for token in siblings:
-            if chance.coin(min(ONE, p[token] / left) if left > 0 else ONE):
-                return token, True
-            left -= p[token]
-        return chance.draw(without(p, siblings)), False
-
-
-@mutant(
-    "rows-of-the-first-path",
-    "https://github.com/NVIDIA/TensorRT-LLM/pull/15098",
-    breaks="law.lossless",
-    why="the row at a depth is another one on every path",
-)
-class RowsOfTheFirstPath(Recursive):
-    """Reads the target's rows along the first path, whichever path is kept."""
-
-    def text(self, drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-        along, *_ = drafts.paths()
-        first = {
-            path[:depth]: instance.target(along[:depth])
-            for path in drafts.paths()
-            for depth in range(len(path) + 1)
-        }
-        target = instance.target.overridden(first)
-        return super().text(drafts, replace(instance, target=target), chance)
-
-
-@mutant(
-    "residual-among-siblings",
-    "draftproof",
-    breaks="law.lossless",
-    why="a correction may be any token, drafted or not",
-)
-class ResidualAmongSiblings(Recursive):
-    """Subtracts from what is owed only what the drafted siblings took."""
-
-    def rule(self, siblings: Siblings, p: Row, q: Row, chance: Chance) -> tuple[int, bool]:
-        among = tuple(b if token in siblings else b * 0 for token, b in enumerate(q))
-        for token in siblings:
-            if chance.coin(min(ONE, p[token] / q[token])):
-                return token, True
-            p = normalised(excess(p, among))
-        return chance.draw(p), False
-
-
-@mutant(
-    "equal-ratios-in-drawing-order",
-    "the released code of arXiv 2602.16961, found by reading it",
-    breaks="law.lossless",
-    why="selection and skewed law must break ties alike",
-)
-class EqualRatiosInDrawingOrder(ReferenceStyle):
-    """Ranks equal ratios by token id in the skewed law, by order of drawing in the selection."""
-
-    algorithm = "multipath_block"
-    text = staticmethod(exhibits.multipath_block_first_of_equals)
-
-
-@mutant(
-    "ratios-clamped-at-one",
-    "the released code of arXiv 2602.16961, found by reading it",
-    breaks="law.lossless",
-    why="all tokens with p >= q are equal then, and selection and skewed law rank them apart",
-)
-class RatiosClampedAtOne(ReferenceStyle):
-    """Ranks siblings by ratios clamped at one, equals by token id here and by drawing there."""
-
-    algorithm = "multipath_block"
-    text = staticmethod(exhibits.multipath_block_clamped)
-
-
-@mutant(
-    "tests-prefixes-path-by-path",
-    "the released code of arXiv 2604.25925, found by reading it",
-    breaks="law.lossless",
-    why="other drafts have been tried before a prefix, and its test takes them for longer ones",
-)
-class TestsPrefixesPathByPath(ReferenceStyle):
-    """Goes over the paths and tests every prefix as if there were this path alone."""
-
-    text = staticmethod(exhibits.spectr_gbv_loop)

@@ -3,84 +3,96 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any, TypeVar
 
+from draftproof.conformance.museum.mutants.verifiers import Token
 from draftproof.conformance.protocol.adapter import Adapter
 
-Class = TypeVar("Class", bound=type[Any])
-
 
 @dataclass(frozen=True)
-class Mutant:
-    """A verifier, or a drafter, that is wrong in one place.
+class Exhibit:
+    """A verifier, or a drafter, of the museum, and the requirements that it must fail by.
 
     `source` has the public threads in which the fault was met, or a repository that was read or
-    run, or "draftproof" for what we thought of ourselves. `breaks` is the requirement that the
-    fault itself offends and must be caught by, `also` what must catch it as well.
+    run, or "draftproof" for what we thought of ourselves.
     """
 
     id: str
     what: str
     why: str
     source: tuple[str, ...]
-    breaks: str
-    also: tuple[str, ...]
+    must_fail: tuple[str, ...]
     make: Callable[[], Adapter]
 
 
-@dataclass(frozen=True)
-class Control:
+class Mutant(Exhibit):
+    """A verifier, or a drafter, that is wrong in one place.
+
+    The first requirement that it must fail by is the one that the fault itself offends.
+    """
+
+    @property
+    def breaks(self) -> str:
+        """The requirement that it is here for."""
+        return self.must_fail[0]
+
+
+class Control(Exhibit):
     """A verifier that looks wrong and is not: what must not be called lossy.
 
-    `fails` are the requirements that it must fail by, since it is not what it calls itself; one
-    without any must conform.
+    It fails by a requirement only if it is not what it calls itself; the others must conform.
     """
-
-    id: str
-    what: str
-    why: str
-    source: tuple[str, ...]
-    fails: tuple[str, ...]
-    make: Callable[[], Adapter]
-
-
-Exhibit = Mutant | Control
 
 
 def mutant(
-    name: str, *source: str, breaks: str, why: str, also: tuple[str, ...] = ()
-) -> Callable[[Class], Class]:
-    """Make a class of adapters a mutant; its docstring says in a sentence what it does."""
+    name: str,
+    *source: str,
+    breaks: str = "law.lossless",
+    also: tuple[str, ...] = (),
+    **made: Any,
+) -> Mutant:
+    """Return a mutant that breaks a requirement, and must fail by others as well.
 
-    def marked(cls: Class) -> Class:
-        cls.exhibit = Mutant(name, inspect.getdoc(cls) or "", why, source, breaks, also, cls)
-        cls.name = name
-        return cls
-
-    return marked
-
-
-def control(
-    name: str, *source: str, why: str, fails: tuple[str, ...] = ()
-) -> Callable[[Class], Class]:
-    """Make a class of adapters a control; its docstring says in a sentence what it does."""
-
-    def marked(cls: Class) -> Class:
-        cls.exhibit = Control(name, inspect.getdoc(cls) or "", why, source, fails, cls)
-        cls.name = name
-        return cls
-
-    return marked
+    It is `made` by `what`, `why`, the verifier `of` which it is one, and the steps of that which
+    it gets wrong: functions without `self`. No source stands for "draftproof".
+    """
+    return _exhibit(Mutant, name, source, (breaks, *also), **made)
 
 
-def exhibits(module: ModuleType) -> Iterator[Any]:
-    """Yield the mutants or controls that a module defines, from top to bottom."""
-    for defined in vars(module).values():
-        if inspect.isclass(defined) and defined.__module__ == module.__name__:
-            # A class inherits the mark of what it is made from; only its own counts.
-            own = vars(defined).get("exhibit")
-            if own is not None:
-                yield own
+def control(name: str, *source: str, fails: tuple[str, ...] = (), **made: Any) -> Control:
+    """Return a control, made as a mutant is."""
+    return _exhibit(Control, name, source, fails, **made)
+
+
+Kind = TypeVar("Kind", bound=Exhibit)
+
+
+def _exhibit(
+    kind: type[Kind],
+    name: str,
+    source: tuple[str, ...],
+    must_fail: tuple[str, ...],
+    *,
+    what: str,
+    why: str,
+    of: type[Any] = Token,
+    **steps: Any,
+) -> Kind:
+    functions: dict[str, Any] = {
+        step: each for step, each in steps.items() if inspect.isfunction(each)
+    }
+    made = type(
+        "".join(map(str.capitalize, name.split("-"))),
+        (of,),
+        {
+            "name": name,
+            # Where it is found by its name, and what it is made of: no module defines it.
+            "__module__": __package__,
+            "files": tuple({inspect.getfile(each): None for each in (of, *functions.values())}),
+            **steps,
+            **{step: staticmethod(each) for step, each in functions.items()},
+        },
+    )
+    return kind(name, what, why, source or ("draftproof",), must_fail, made)

@@ -6,128 +6,108 @@ import torch
 from torch import Tensor
 
 from draftproof.conformance.museum.mutants.mutant import mutant
-from draftproof.conformance.museum.mutants.verifiers import Checked, Logits, Token, at
+from draftproof.conformance.museum.mutants.verifiers import Checked, Logits, Token, at, in_blocks
 from draftproof.conformance.protocol.adapter import Request
 
+RIGHT = Token()
 
-@mutant(
-    "ratio-in-half-precision",
-    "vllm-project/vllm before version 1, found by reading its tests",
-    breaks="number.dtypes",
-    why="rows that are given in float32 are owed its precision",
+
+def of_joint_probabilities(p: Tensor, q: Tensor, path: Tensor) -> Tensor:
+    joint = at(p, path).cumprod(-1) / at(q, path).cumprod(-1)
+    before = torch.cat([torch.ones_like(joint[:, :1]), joint[:, :-1]], 1)
+    return joint / before
+
+
+def through_numpy(request: Request) -> tuple[Tensor, Tensor, Tensor]:
+    path, q, _ = RIGHT.rows(request)
+    return path, q, torch.from_numpy(request.target_probs.numpy())[:, 0].float()
+
+
+def of_logarithms(p: Tensor, q: Tensor, path: Tensor) -> Tensor:
+    lp, lq = p.log(), q.log()
+    return (lp + torch.log1p(-torch.exp((lq - lp).clamp(max=0)))).exp()
+
+
+def divided_by_zero(path: Tensor, q: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
+    greedy = p.amax(-1, keepdim=True) == 1
+    return q, torch.where(greedy, (p.log() / 0.0).softmax(-1), p)
+
+
+def last_of_the_block(rows: Tensor, request: Request) -> Tensor:
+    unknown = rows.isnan().any(-1)
+    known = torch.where(unknown[:, None], 1.0, rows)
+    return RIGHT.draw(known, request).masked_fill(unknown, 8191)
+
+
+MUTANTS = (
+    mutant(
+        "ratio-in-half-precision",
+        "vllm-project/vllm before version 1, found by reading its tests",
+        what="Casts p and q to float16 before it takes the ratio.",
+        why="rows that are given in float32 are owed its precision",
+        breaks="number.dtypes",
+        ratio=lambda p, q, path: RIGHT.ratio(p.half(), q.half(), path).float(),
+    ),
+    mutant(
+        "ratio-of-joint-probabilities",
+        what="Multiplies the probabilities of all tokens so far before it takes the ratio.",
+        why="the probability of a long text is 0 in float32, and 0 / 0 is no number",
+        breaks="number.extreme",
+        ratio=of_joint_probabilities,
+    ),
+    mutant(
+        "numpy-has-no-bfloat16",
+        what="Goes through numpy, which does not know a dtype that it declares.",
+        why="what is declared must be taken",
+        breaks="number.dtypes",
+        dtypes=("float32", "bfloat16"),
+        rows=through_numpy,
+    ),
+    mutant(
+        "subtracts-masks",
+        what="Computes log(p - q) as log p + log(1 - exp(log q - log p)).",
+        why="a token that both mask has -inf minus -inf, which is no number",
+        breaks="number.masked",
+        of=Logits,
+        residual=of_logarithms,
+    ),
+    mutant(
+        "divides-by-temperature-zero",
+        "https://github.com/vllm-project/vllm/pull/27077",
+        "https://github.com/vllm-project/vllm/issues/40269",
+        what="Takes a certain row for one at temperature 0, and divides its logits by that.",
+        why="a row at temperature 0 is greedy by a sentinel, and is divided by it all the same",
+        breaks="batch.mixed",
+        seen=divided_by_zero,
+    ),
+    mutant(
+        "forgets-the-last-block",
+        "https://github.com/vllm-project/vllm/issues/53029",
+        what="Goes over the vocabulary in whole blocks of 8192 tokens, if there is one.",
+        why="a vocabulary is seldom a multiple of the block size",
+        breaks="number.vocabulary",
+        draw=lambda rows, request: RIGHT.draw(in_blocks(rows, 8192, large=8192), request),
+    ),
+    mutant(
+        "no-number-is-the-last-of-a-block",
+        "https://github.com/vllm-project/vllm/issues/21876",
+        "https://github.com/vllm-project/vllm/issues/45060",
+        "https://github.com/vllm-project/vllm/issues/53029",
+        what="Lets rows that are not numbers through, "
+        "and returns the last id of the block for them.",
+        why="a row that is no number must end in an error, not in the last id of the block",
+        breaks="input.rejected",
+        of=Checked,
+        is_invalid=lambda rows: Checked().is_invalid(rows[~rows.isnan().any(-1)]),
+        draw=last_of_the_block,
+    ),
+    mutant(
+        "no-number-is-accepted",
+        "https://github.com/vllm-project/vllm/issues/41834",
+        what="Looks for what is wrong with a row by comparisons, all of which a NaN passes.",
+        why="a draft row that is no number passes every test that asks what must not be",
+        breaks="input.rejected",
+        of=Checked,
+        is_invalid=lambda rows: bool((rows < 0).any() or ((rows.sum(-1) - 1).abs() > 1e-2).any()),
+    ),
 )
-class RatioInHalfPrecision(Token):
-    """Casts p and q to float16 before it takes the ratio."""
-
-    def ratio(self, p: Tensor, q: Tensor, path: Tensor) -> Tensor:
-        return super().ratio(p.half(), q.half(), path).float()
-
-
-@mutant(
-    "ratio-of-joint-probabilities",
-    "draftproof",
-    breaks="number.extreme",
-    why="the probability of a long text is 0 in float32, and 0 / 0 is no number",
-)
-class RatioOfJointProbabilities(Token):
-    """Multiplies the probabilities of all tokens so far before it takes the ratio."""
-
-    def ratio(self, p: Tensor, q: Tensor, path: Tensor) -> Tensor:
-        joint = at(p, path).cumprod(-1) / at(q, path).cumprod(-1)
-        before = torch.cat([torch.ones_like(joint[:, :1]), joint[:, :-1]], 1)
-        return joint / before
-
-
-@mutant(
-    "numpy-has-no-bfloat16",
-    "draftproof",
-    breaks="number.dtypes",
-    why="what is declared must be taken",
-)
-class NumpyHasNoBfloat16(Token):
-    """Goes through numpy, which does not know a dtype that it declares."""
-
-    dtypes = ("float32", "bfloat16")
-
-    def rows(self, request: Request) -> tuple[Tensor, Tensor, Tensor]:
-        path, q, _ = super().rows(request)
-        return path, q, torch.from_numpy(request.target_probs.numpy())[:, 0].float()
-
-
-@mutant(
-    "subtracts-masks",
-    "draftproof",
-    breaks="number.masked",
-    why="a token that both mask has -inf minus -inf, which is no number",
-)
-class SubtractsMasks(Logits):
-    """Computes log(p - q) as log p + log(1 - exp(log q - log p))."""
-
-    def residual(self, p: Tensor, q: Tensor, path: Tensor) -> Tensor:
-        lp, lq = p.log(), q.log()
-        return (lp + torch.log1p(-torch.exp((lq - lp).clamp(max=0)))).exp()
-
-
-@mutant(
-    "divides-by-temperature-zero",
-    "https://github.com/vllm-project/vllm/pull/27077",
-    "https://github.com/vllm-project/vllm/issues/40269",
-    breaks="batch.mixed",
-    why="a row at temperature 0 is greedy by a sentinel, and is divided by it all the same",
-)
-class DividesByTemperatureZero(Token):
-    """Takes a certain row for one at temperature 0, and divides its logits by that."""
-
-    def rows(self, request: Request) -> tuple[Tensor, Tensor, Tensor]:
-        path, q, p = super().rows(request)
-        greedy = p.amax(-1, keepdim=True) == 1
-        return path, q, torch.where(greedy, (p.log() / 0.0).softmax(-1), p)
-
-
-@mutant(
-    "forgets-the-last-block",
-    "https://github.com/vllm-project/vllm/issues/53029",
-    breaks="number.vocabulary",
-    why="a vocabulary is seldom a multiple of the block size",
-)
-class ForgetsTheLastBlock(Token):
-    """Goes over the vocabulary in whole blocks of 8192 tokens, if there is one."""
-
-    def draw(self, rows: Tensor, request: Request) -> Tensor:
-        whole = rows.shape[-1] // 8192 * 8192
-        blocks = rows[:, :whole] if whole else rows
-        empty = blocks.sum(-1, keepdim=True) == 0
-        return super().draw(torch.where(empty, 1.0, blocks), request)
-
-
-@mutant(
-    "no-number-is-the-last-of-a-block",
-    "https://github.com/vllm-project/vllm/issues/21876",
-    "https://github.com/vllm-project/vllm/issues/45060",
-    "https://github.com/vllm-project/vllm/issues/53029",
-    breaks="input.rejected",
-    why="a row that is no number must end in an error, not in the last id of the block",
-)
-class NoNumberIsTheLastOfABlock(Checked):
-    """Lets rows that are not numbers through, and returns the last id of the block for them."""
-
-    def is_invalid(self, rows: Tensor) -> bool:
-        return super().is_invalid(rows[~rows.isnan().any(-1)])
-
-    def draw(self, rows: Tensor, request: Request) -> Tensor:
-        unknown = rows.isnan().any(-1)
-        known = torch.where(unknown[:, None], 1.0, rows)
-        return super().draw(known, request).masked_fill(unknown, 8191)
-
-
-@mutant(
-    "no-number-is-accepted",
-    "https://github.com/vllm-project/vllm/issues/41834",
-    breaks="input.rejected",
-    why="a draft row that is no number passes every test that asks what must not be",
-)
-class NoNumberIsAccepted(Checked):
-    """Looks for what is wrong with a row by comparisons, all of which a NaN passes."""
-
-    def is_invalid(self, rows: Tensor) -> bool:
-        return bool((rows < 0).any() or ((rows.sum(-1) - 1).abs() > 1e-2).any())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 import torch
 from torch import Tensor
@@ -76,45 +76,32 @@ def _rows(model: Model, text: Tensor, contexts: Tensor) -> Tensor:
     return torch.tensor([[float(weight) for weight in row] for row in rows])
 
 
-@mutant(
-    "writes-by-the-raw-row",
-    "https://github.com/huggingface/transformers/issues/47932",
-    "https://github.com/huggingface/transformers/pull/47961",
-    breaks="text.lossless",
-    also=("draft.declared",),
-    why="the ratio is too large by what the cut has left out",
+RIGHT = Writing()
+
+
+pipeline = partial(mutant, breaks="text.lossless", of=Writing)
+
+MUTANTS = (
+    pipeline(
+        "writes-by-the-raw-row",
+        "https://github.com/huggingface/transformers/issues/47932",
+        "https://github.com/huggingface/transformers/pull/47961",
+        what="Drafts after temperature, top-k and top-p, "
+        "and verifies as if it had drafted before them.",
+        why="the ratio is too large by what the cut has left out",
+        also=("draft.declared",),
+        declared=lambda raw, row, token: raw,
+    ),
+    pipeline(
+        "bonus-of-the-raw-row",
+        what="Draws the bonus from the target's row before temperature, top-k and top-p.",
+        why="the bonus is sampled with the same options as any other token",
+        of_target=lambda raw, asked: torch.cat([RIGHT.processed(raw[:-1], asked), raw[-1:]]),
+    ),
+    pipeline(
+        "remembers-what-it-rejected",
+        what="Goes on after a rejection as if the rejected token had been written.",
+        why="what was rejected is no part of the text, and must leave the caches",
+        remembered=lambda path, emitted: torch.cat([path[: len(emitted)], emitted[len(path) :]]),
+    ),
 )
-class WritesByTheRawRow(Writing):
-    """Drafts after temperature, top-k and top-p, and verifies as if it had drafted before them."""
-
-    def declared(self, raw: Tensor, row: Tensor, token: Tensor) -> Tensor:
-        """Return the row before it is processed."""
-        return raw
-
-
-@mutant(
-    "bonus-of-the-raw-row",
-    "draftproof",
-    breaks="text.lossless",
-    why="the bonus is sampled with the same options as any other token",
-)
-class BonusOfTheRawRow(Writing):
-    """Draws the bonus from the target's row before temperature, top-k and top-p."""
-
-    def of_target(self, raw: Tensor, asked: DraftRequest) -> Tensor:
-        """Return the last row as it came."""
-        return torch.cat([self.processed(raw[:-1], asked), raw[-1:]])
-
-
-@mutant(
-    "remembers-what-it-rejected",
-    "draftproof",
-    breaks="text.lossless",
-    why="what was rejected is no part of the text, and must leave the caches",
-)
-class RemembersWhatItRejected(Writing):
-    """Goes on after a rejection as if the rejected token had been written."""
-
-    def remembered(self, path: Tensor, emitted: Tensor) -> Tensor:
-        """Return the drafted tokens where there are some."""
-        return torch.cat([path[: len(emitted)], emitted[len(path) :]])

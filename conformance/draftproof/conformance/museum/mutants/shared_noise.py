@@ -13,18 +13,11 @@ from draftproof.conformance.museum.mutants.mutant import mutant
 from draftproof.conformance.museum.mutants.verifiers import Supplied, Token, reached
 from draftproof.conformance.protocol.adapter import DraftRequest, Request, Result
 
-# --- within one row --------------------------------------------------------------------------
+RIGHT, SUPPLIED = Token(), Supplied()
 
 
-@mutant(
-    "coin-rejects-and-corrects",
-    "draftproof",
-    breaks="random.fresh",
-    also=("law.lossless",),
-    why="a coin that rejected a token is large, and picks its correction among the last tokens",
-)
 class CoinRejectsAndCorrects(Token):
-    """Lets the coin that rejected a token pick the correction."""
+    """Token verification whose last coin is the number that draws."""
 
     def coins(self, ratio: Tensor, request: Request) -> Tensor:
         self._coins = super().coins(ratio, request)
@@ -38,91 +31,13 @@ class CoinRejectsAndCorrects(Token):
         return reached(rows, self._used)
 
 
-@mutant(
-    "one-coin-for-all-positions",
-    "draftproof",
-    breaks="law.lossless",
-    also=("length.expected",),
-    why="a coin that was small enough for one token is likely to be so for the next",
-)
-class OneCoinForAllPositions(Token):
-    """Decides all positions of a row by one coin."""
-
-    def coins(self, ratio: Tensor, request: Request) -> Tensor:
-        return super().coins(ratio[:, :1], request).expand_as(ratio)
+def one_more(ratio: Tensor, request: Request) -> Tensor:
+    torch.rand(1, generator=request.generator)
+    return RIGHT.coins(ratio, request)
 
 
-@mutant(
-    "coins-of-eight-bits",
-    "https://github.com/vllm-project/vllm/pull/23803",
-    breaks="law.lossless",
-    why="a coin on a grid passes more often than it should: at 0 always, at float32's once in 2^24",
-)
-class CoinsOfEightBits(Token):
-    """Draws its coins in bfloat16."""
-
-    def coins(self, ratio: Tensor, request: Request) -> Tensor:
-        return torch.rand(ratio.shape, dtype=torch.bfloat16, generator=request.generator).float()
-
-
-# --- across rows -----------------------------------------------------------------------------
-
-
-@mutant(
-    "one-coin-for-all-rows",
-    "https://github.com/vllm-project/vllm/pull/35398",
-    breaks="batch.invariant",
-    why="every row alone has the right law; together they are accepted and rejected alike",
-)
-class OneCoinForAllRows(Token):
-    """Uses the seed of the first row for all rows of a batch."""
-
-    def coins(self, ratio: Tensor, request: Request) -> Tensor:
-        return super().coins(ratio[:1], request).expand_as(ratio)
-
-
-@mutant(
-    "noise-of-another-slot",
-    "https://github.com/vllm-project/vllm/issues/14645",
-    breaks="batch.backends",
-    why="what a request is answered depends on its place in the batch",
-)
-class NoiseOfAnotherSlot(Supplied):
-    """Verifies a row on the coins of its neighbour's slot."""
-
-    same_as = Supplied()
-
-    def coins(self, ratio: Tensor, request: Request) -> Tensor:
-        return super().coins(ratio, request).roll(1, 0)
-
-
-@mutant(
-    "replica-draws-one-more",
-    "https://github.com/vllm-project/vllm/issues/17498",
-    breaks="batch.backends",
-    why="ranks that work on one request must draw the same coins",
-)
-class ReplicaDrawsOneMore(Token):
-    """Draws a number that the other replica does not draw."""
-
-    same_as = Token()
-
-    def coins(self, ratio: Tensor, request: Request) -> Tensor:
-        torch.rand(1, generator=request.generator)
-        return super().coins(ratio, request)
-
-
-# --- across calls ----------------------------------------------------------------------------
-
-
-@mutant(
-    "coins-drawn-once",
-    "Infini-AI-Lab/Sequoia, found by running it",
-    breaks="random.calls",
-    why="what was decided in one iteration is decided alike in all that follow",
-)
 class CoinsDrawnOnce(Token):
-    """Draws its coins for a prompt, and uses them in every iteration."""
+    """Token verification that keeps its coins."""
 
     _kept: Tensor | None = None
 
@@ -132,15 +47,8 @@ class CoinsDrawnOnce(Token):
         return self._kept
 
 
-@mutant(
-    "scratch-not-cleared",
-    "https://github.com/sgl-project/sglang/issues/12561",
-    "https://github.com/sgl-project/sglang/issues/12512",
-    breaks="random.calls",
-    why="what stands in the buffer is left from the call before",
-)
 class ScratchNotCleared(Token):
-    """Adds the draft's rows to a buffer that it does not clear."""
+    """Token verification that sums the draft's rows of all calls."""
 
     _scratch: Tensor | None = None
 
@@ -151,62 +59,17 @@ class ScratchNotCleared(Token):
         return super().residual(p, self._scratch, path)
 
 
-@mutant(
-    "generator-copied",
-    "https://github.com/vllm-project/vllm/issues/6038",
-    "https://github.com/vllm-project/vllm/pull/6034",
-    breaks="random.generator",
-    why="the copy moves on, the request's own generator stands still and repeats itself",
-)
-class GeneratorCopied(Token):
-    """Draws from a copy of the request's generator."""
-
-    def verify(self, request: Request) -> Result:
-        if request.generator is None:
-            return super().verify(request)
-        return super().verify(replace(request, generator=request.generator.clone_state()))
+def on_a_copy(request: Request) -> Result:
+    own = request.generator
+    return RIGHT.verify(replace(request, generator=None if own is None else own.clone_state()))
 
 
-@mutant(
-    "ignores-the-generator",
-    "https://github.com/vllm-project/vllm/issues/6038",
-    breaks="random.generator",
-    why="a seed that is given for one request has no effect",
-)
-class IgnoresTheGenerator(Token):
-    """Draws from the global generator, whatever the request carries."""
-
-    def verify(self, request: Request) -> Result:
-        return super().verify(replace(request, generator=None))
+def on_a_seed_of_its_own(request: Request) -> Result:
+    return RIGHT.verify(replace(request, generator=torch.Generator().manual_seed(randbits(48))))
 
 
-@mutant(
-    "seeds-itself",
-    "https://github.com/vllm-project/vllm/issues/17498",
-    breaks="random.reproducible",
-    why="no seed of the caller's makes it do the same again",
-)
-class SeedsItself(Token):
-    """Seeds a generator of its own by chance."""
-
-    def verify(self, request: Request) -> Result:
-        own = torch.Generator().manual_seed(randbits(48))
-        return super().verify(replace(request, generator=own))
-
-
-# --- from draft to verifier ------------------------------------------------------------------
-
-
-@mutant(
-    "noise-of-the-draft-corrects",
-    "https://github.com/vllm-project/vllm/pull/47386",
-    "https://github.com/vllm-project/vllm/pull/54282",
-    "https://github.com/local-inference-lab/vllm/issues/205",
-    breaks="random.iterations",
-    why="noise that has drawn a token is no longer random once the token is known",
-)
 class NoiseOfTheDraftCorrects(Drafting):
-    """Draws the next token with the number that drew the last draft."""
+    """Drafting and verification that draw with the same number."""
 
     _marks: Tensor | None = None
 
@@ -218,3 +81,113 @@ class NoiseOfTheDraftCorrects(Drafting):
         if self._marks is None:
             return super().draw(rows, request)
         return reached(rows, self._marks)
+
+
+MUTANTS = (
+    # --- within one row -----------------------------------------------------------------------
+    mutant(
+        "coin-rejects-and-corrects",
+        what="Lets the coin that rejected a token pick the correction.",
+        why="a coin that rejected a token is large, and picks its correction among the last tokens",
+        breaks="random.fresh",
+        also=("law.lossless",),
+        of=CoinRejectsAndCorrects,
+    ),
+    mutant(
+        "one-coin-for-all-positions",
+        what="Decides all positions of a row by one coin.",
+        why="a coin that was small enough for one token is likely to be so for the next",
+        also=("length.expected",),
+        coins=lambda ratio, request: RIGHT.coins(ratio[:, :1], request).expand_as(ratio),
+    ),
+    mutant(
+        "coins-of-eight-bits",
+        "https://github.com/vllm-project/vllm/pull/23803",
+        what="Draws its coins in bfloat16.",
+        why="a coin on a grid passes more often than it should: at 0 always, "
+        "at float32's once in 2^24",
+        coins=lambda ratio, request: RIGHT.coins(ratio.bfloat16(), request).float(),
+    ),
+    # --- across rows --------------------------------------------------------------------------
+    mutant(
+        "one-coin-for-all-rows",
+        "https://github.com/vllm-project/vllm/pull/35398",
+        what="Uses the seed of the first row for all rows of a batch.",
+        why="every row alone has the right law; together they are accepted and rejected alike",
+        breaks="batch.invariant",
+        coins=lambda ratio, request: RIGHT.coins(ratio[:1], request).expand_as(ratio),
+    ),
+    mutant(
+        "noise-of-another-slot",
+        "https://github.com/vllm-project/vllm/issues/14645",
+        what="Verifies a row on the coins of its neighbour's slot.",
+        why="what a request is answered depends on its place in the batch",
+        breaks="batch.backends",
+        of=Supplied,
+        same_as=SUPPLIED,
+        coins=lambda ratio, request: SUPPLIED.coins(ratio, request).roll(1, 0),
+    ),
+    mutant(
+        "replica-draws-one-more",
+        "https://github.com/vllm-project/vllm/issues/17498",
+        what="Draws a number that the other replica does not draw.",
+        why="ranks that work on one request must draw the same coins",
+        breaks="batch.backends",
+        same_as=RIGHT,
+        coins=one_more,
+    ),
+    # --- across calls -------------------------------------------------------------------------
+    mutant(
+        "coins-drawn-once",
+        "Infini-AI-Lab/Sequoia, found by running it",
+        what="Draws its coins for a prompt, and uses them in every iteration.",
+        why="what was decided in one iteration is decided alike in all that follow",
+        breaks="random.calls",
+        of=CoinsDrawnOnce,
+    ),
+    mutant(
+        "scratch-not-cleared",
+        "https://github.com/sgl-project/sglang/issues/12561",
+        "https://github.com/sgl-project/sglang/issues/12512",
+        what="Adds the draft's rows to a buffer that it does not clear.",
+        why="what stands in the buffer is left from the call before",
+        breaks="random.calls",
+        of=ScratchNotCleared,
+    ),
+    mutant(
+        "generator-copied",
+        "https://github.com/vllm-project/vllm/issues/6038",
+        "https://github.com/vllm-project/vllm/pull/6034",
+        what="Draws from a copy of the request's generator.",
+        why="the copy moves on, the request's own generator stands still and repeats itself",
+        breaks="random.generator",
+        verify=on_a_copy,
+    ),
+    mutant(
+        "ignores-the-generator",
+        "https://github.com/vllm-project/vllm/issues/6038",
+        what="Draws from the global generator, whatever the request carries.",
+        why="a seed that is given for one request has no effect",
+        breaks="random.generator",
+        verify=lambda request: RIGHT.verify(replace(request, generator=None)),
+    ),
+    mutant(
+        "seeds-itself",
+        "https://github.com/vllm-project/vllm/issues/17498",
+        what="Seeds a generator of its own by chance.",
+        why="no seed of the caller's makes it do the same again",
+        breaks="random.reproducible",
+        verify=on_a_seed_of_its_own,
+    ),
+    # --- from draft to verifier ---------------------------------------------------------------
+    mutant(
+        "noise-of-the-draft-corrects",
+        "https://github.com/vllm-project/vllm/pull/47386",
+        "https://github.com/vllm-project/vllm/pull/54282",
+        "https://github.com/local-inference-lab/vllm/issues/205",
+        what="Draws the next token with the number that drew the last draft.",
+        why="noise that has drawn a token is no longer random once the token is known",
+        breaks="random.iterations",
+        of=NoiseOfTheDraftCorrects,
+    ),
+)

@@ -35,6 +35,13 @@ class ReferenceStyle:
         raise NotImplementedError
 
 
+class BlockText(ReferenceStyle):
+    """A verifier of one path, called block verification."""
+
+    algorithm = "block"
+    max_drafts = 1
+
+
 class Recursive(ReferenceStyle):
     """Recursive rejection of i.i.d. siblings: the rule for one position can be got wrong."""
 

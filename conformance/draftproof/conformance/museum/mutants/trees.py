@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from draftproof.conformance.museum.mutants.drafting import DraftingSeveral
 from draftproof.conformance.museum.mutants.mutant import mutant
 from draftproof.conformance.museum.mutants.texts import Recursive
-from draftproof.conformance.protocol.adapter import Request, Result
 from draftproof.reference.chance import Chance
 from draftproof.reference.drafting import Drafted, Drafts, Siblings
 from draftproof.reference.emission import Emission
@@ -53,81 +53,69 @@ class Seen:
         return self._drafts.paths()
 
 
-@mutant(
-    "tree-as-independent-paths",
-    "draftproof",
-    breaks="law.lossless",
-    why="paths that share a node share its one draw, and it is tried once for each of them",
-)
-class TreeAsIndependentPaths(Tree):
-    """Takes the K paths of a tree for K paths that were drawn one by one."""
-
-    def verify(self, request: Request) -> Result:
-        return super().verify(replace(request, branching=None))
+RIGHT = Tree()
 
 
-@mutant(
-    "skips-duplicates-below-the-root",
-    "draftproof",
-    breaks="law.lossless",
-    why="below the root, too, every sibling is a draw of its own",
-)
-class SkipsDuplicatesBelowTheRoot(Tree):
-    """Merges equal siblings below the root into one node, and tries it once."""
-
-    def siblings(self, drafts: Drafted, node: Path) -> Siblings:
-        drawn = drafts.siblings(node)
-        return tuple(dict.fromkeys(drawn)) if node else drawn
+def merged_below_root(drafts: Drafted, node: Path) -> Siblings:
+    drawn = drafts.siblings(node)
+    return tuple(dict.fromkeys(drawn)) if node else drawn
 
 
-@mutant(
-    "rows-of-the-first-sibling",
-    "draftproof",
-    breaks="law.lossless",
-    why="what follows the second child of a node does not follow the first",
-)
-class RowsOfTheFirstSibling(Tree):
-    """Reads the target's row after a sibling below the root from the first path of its parent."""
-
-    def text(self, drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-        paths = drafts.paths()
-        first = {
-            path[:depth]: instance.target(paths[drafts.first(path[: depth - 1])][:depth])
-            for path in paths
-            for depth in range(2, instance.length + 1)
-        }
-        target = instance.target.overridden(first)
-        return super().text(drafts, replace(instance, target=target), chance)
+def after_the_first_sibling(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
+    paths = drafts.paths()
+    first = {
+        path[:depth]: instance.target(paths[drafts.first(path[: depth - 1])][:depth])
+        for path in paths
+        for depth in range(2, instance.length + 1)
+    }
+    target = instance.target.overridden(first)
+    return RIGHT.text(drafts, replace(instance, target=target), chance)
 
 
-@mutant(
-    "goes-on-in-the-first-subtree",
-    "draftproof",
-    breaks="law.lossless",
-    why="what was drawn after one sibling was not drawn after another",
-)
-class GoesOnInTheFirstSubtree(Tree):
-    """Tries the tokens drawn after the first sibling, whichever of the siblings was accepted."""
-
-    def siblings(self, drafts: Drafted, node: Path) -> Siblings:
-        return drafts.siblings(_first_node(drafts, len(node)))
-
-    def first(self, drafts: Drafted, node: Path) -> int:
-        return drafts.first((*_first_node(drafts, len(node) - 1), *node[-1:]) if node else node)
-
-
-def _first_node(drafts: Drafted, depth: int) -> Path:
-    """Return the first node of a depth."""
+def first_node(drafts: Drafted, depth: int) -> Path:
     return drafts.paths()[0][:depth]
 
 
-@mutant(
-    "drafts-paths-for-a-tree",
-    "draftproof",
-    breaks="draft.joint",
-    why="paths of a tree share their first tokens, and independent ones do by chance",
-)
-class DraftsPathsForATree(DraftingSeveral):
-    """Draws K independent paths where a tree is asked for."""
+def first_in_subtree(drafts: Drafted, node: Path) -> int:
+    return drafts.first((*first_node(drafts, len(node) - 1), *node[-1:]) if node else node)
 
-    trees = True
+
+tree = partial(mutant, of=Tree)
+
+MUTANTS = (
+    tree(
+        "tree-as-independent-paths",
+        what="Takes the K paths of a tree for K paths that were drawn one by one.",
+        why="paths that share a node share its one draw, and it is tried once for each of them",
+        verify=lambda request: RIGHT.verify(replace(request, branching=None)),
+    ),
+    tree(
+        "skips-duplicates-below-the-root",
+        what="Merges equal siblings below the root into one node, and tries it once.",
+        why="below the root, too, every sibling is a draw of its own",
+        siblings=merged_below_root,
+    ),
+    tree(
+        "rows-of-the-first-sibling",
+        what="Reads the target's row after a sibling below the root from the first path of "
+        "its parent.",
+        why="what follows the second child of a node does not follow the first",
+        text=after_the_first_sibling,
+    ),
+    tree(
+        "goes-on-in-the-first-subtree",
+        what="Tries the tokens drawn after the first sibling, "
+        "whichever of the siblings was accepted.",
+        why="what was drawn after one sibling was not drawn after another",
+        siblings=lambda drafts, node: drafts.siblings(first_node(drafts, len(node))),
+        first=first_in_subtree,
+    ),
+    mutant(
+        "drafts-paths-for-a-tree",
+        what="Draws K independent paths where a tree is asked for.",
+        why="paths of a tree share their first tokens, and independent ones do by chance",
+        breaks="draft.joint",
+        of=DraftingSeveral,
+        trees=True,
+    ),
+)

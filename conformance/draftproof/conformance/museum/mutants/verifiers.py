@@ -31,7 +31,12 @@ class Token:
         """Return the path [B, L] and its rows q [B, L, V] and p [B, L+1, V]."""
         wide = torch.promote_types(request.target_probs.dtype, torch.float32)
         rows = request.draft_probs[:, 0].to(wide), request.target_probs[:, 0].to(wide)
-        return request.draft_tokens[:, 0], *rows
+        path = request.draft_tokens[:, 0]
+        return path, *self.seen(path, *rows)
+
+    def seen(self, path: Tensor, q: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the rows q [B, L, V] and p [B, L+1, V] that are verified."""
+        return q, p
 
     def ratio(self, p: Tensor, q: Tensor, path: Tensor) -> Tensor:
         """Return how much more the target wants each drafted token than the draft: [B, L]."""
@@ -75,6 +80,7 @@ class Block(Token):
 
     name = "block"
     algorithm = "block"
+    most: float = 1
 
     def verify(self, request: Request) -> Result:
         """Verify B single paths."""
@@ -87,11 +93,11 @@ class Block(Token):
         return self.emitted(accepted, owed, p, request)
 
     def weights(self, ratio: Tensor) -> Tensor:
-        """Return w [B, L+1] of w_0 = 1, w_i = min(1, w_{i-1} ratio_i)."""
+        """Return w [B, L+1] of w_0 = 1, w_i = min(most, w_{i-1} ratio_i)."""
         weight = [torch.ones_like(ratio[:, 0])]
         for column in ratio.unbind(1):
             # 0 / 0 is no number: what neither can say has no weight.
-            weight.append((weight[-1] * column).nan_to_num(0.0).clamp(max=1))
+            weight.append((weight[-1] * column).nan_to_num(0.0).clamp(max=self.most))
         return torch.stack(weight, 1)
 
     def mass(self, excess: Tensor, weight: Tensor, p: Tensor, q: Tensor) -> Tensor:
@@ -123,6 +129,8 @@ class GreedyBlock(Block):
 
     name = "greedy-block"
     algorithm = "greedy_block"
+    # Only what cannot be drafted has a ratio without end.
+    most = 2.0**100
 
     def verify(self, request: Request) -> Result:
         """Verify B single paths."""
@@ -134,14 +142,6 @@ class GreedyBlock(Block):
         path, q, p = super().rows(request)
         targets, _ = self.blocks(path, q, p, *self.told(request))
         return path, q, targets[:, -1]
-
-    def weights(self, ratio: Tensor) -> Tensor:
-        """Return w [B, L+1] of w_0 = 1, w_i = w_{i-1} ratio_i."""
-        weight = [torch.ones_like(ratio[:, 0])]
-        for column in ratio.unbind(1):
-            # Only what cannot be drafted has no ratio, or one without end.
-            weight.append((weight[-1] * column).nan_to_num(0.0).clamp(max=2.0**100))
-        return torch.stack(weight, 1)
 
     def passing(self, mass: Tensor, weight: Tensor) -> Tensor:
         """Return the probability [B, L] that the test of each prefix is passed."""
@@ -310,6 +310,16 @@ def without(rows: Tensor, token: Tensor) -> Tensor:
 def tempered(rows: Tensor, temperature: float) -> Tensor:
     """Return the rows [..., V] at another temperature."""
     return (rows.log() / temperature).softmax(-1)
+
+
+def in_blocks(rows: Tensor, size: int, *, large: int) -> Tensor:
+    """Return the whole blocks of the rows [B, V] of a large vocabulary; all of a smaller one.
+
+    A row that has nothing left has all tokens alike.
+    """
+    vocabulary = rows.shape[-1]
+    blocks = rows[:, : vocabulary // size * size] if vocabulary >= large else rows
+    return torch.where(blocks.sum(-1, keepdim=True) == 0, 1.0, blocks)
 
 
 def reached(rows: Tensor, mark: Tensor) -> Tensor:

@@ -154,12 +154,12 @@ def emitted(emission: Emission) -> list[int]:
 
 
 def _laws(tier: str) -> Iterator[Vector]:
-    for entry in plan.laws(tier):
+    for entry in plan.entries("laws", tier):
         yield law(entry.algorithm, entry.name, entry.instance)
 
 
 def _decisions(tier: str) -> Iterator[Vector]:
-    for entry in plan.decisions(tier):
+    for entry in plan.entries("decisions", tier):
         shapes: set[frozenset[Any]] = set()
         for drafts in sorted(draft_law(entry.instance)):
             runs = table(program(entry.algorithm, entry.instance, drafts))
@@ -171,7 +171,7 @@ def _decisions(tier: str) -> Iterator[Vector]:
 
 
 def _values(tier: str) -> Iterator[Vector]:
-    for entry in plan.values(tier):
+    for entry in plan.entries("values", tier):
         yield value(entry.algorithm, entry.name, entry.instance)
     for name, instance in plan.optima(tier):
         yield optimum(name, instance)

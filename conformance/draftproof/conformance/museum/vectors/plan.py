@@ -129,6 +129,8 @@ _VALUES = {
     "standard": (*_LAWS["standard"], "generic.v4.l3", "several.*.v3.l2.k2", "tree.iid.zeros.b2x2"),
 }
 
+_PLANS = {"laws": _LAWS, "decisions": _DECISIONS, "values": _VALUES}
+
 ONE_PATH = "generic.v2.l2"
 """The instance of one path on which verifiers of several are asked, too."""
 
@@ -140,34 +142,20 @@ def instances() -> dict[str, Instance]:
     return {**dict(_own()), **known}
 
 
-def laws(tier: str) -> Iterator[Entry]:
-    """Yield what the laws of a tier are of."""
-    yield from _entries(_LAWS, tier)
-
-
-def decisions(tier: str) -> Iterator[Entry]:
-    """Yield what the decisions of a tier are of."""
-    yield from _entries(_DECISIONS, tier)
-
-
-def values(tier: str) -> Iterator[Entry]:
-    """Yield what the values of a tier are of, but for the optima."""
-    yield from _entries(_VALUES, tier)
-
-
-def optima(tier: str) -> Iterator[tuple[str, Instance]]:
-    """Yield the instances of a tier's optima, with their names."""
-    yield from ((name, instances()[name]) for name in _named(_VALUES, tier))
-
-
-def _entries(plan: dict[str, tuple[str, ...]], tier: str) -> Iterator[Entry]:
-    for name in _named(plan, tier):
+def entries(kind: str, tier: str) -> Iterator[Entry]:
+    """Yield what the laws, decisions or values of a tier are of, but for the optima."""
+    for name in _named(_PLANS[kind], tier):
         asked = instances()[name]
         for algorithm in ALGORITHMS.values():
             if _fits(algorithm, asked) and (
                 algorithm.most_drafts == 1 or asked.drafts > 1 or name == ONE_PATH
             ):
                 yield Entry(algorithm, name, asked)
+
+
+def optima(tier: str) -> Iterator[tuple[str, Instance]]:
+    """Yield the instances of a tier's optima, with their names."""
+    yield from ((name, instances()[name]) for name in _named(_VALUES, tier))
 
 
 def _named(plan: dict[str, tuple[str, ...]], tier: str) -> list[str]:
