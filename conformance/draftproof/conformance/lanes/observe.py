@@ -9,13 +9,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from draftproof.conformance.cases import Case
 from draftproof.conformance.lanes.exact import (
     ExactLaw,
     TooManyRuns,
-    exact_law,
     exact_laws,
     hold_exact,
 )
@@ -47,6 +46,8 @@ from draftproof.reference.law import Law
 from draftproof.reference.model import Instance
 from draftproof.reference.rational import Rational, total
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm
+
+Subject = TypeVar("Subject")
 
 EXACT, PROBE, SAMPLE, RUN = "exact", "probe", "sample", "run"
 """The lanes, strongest first, and single runs."""
@@ -225,15 +226,55 @@ def observed(
     `read(result, n)` tells what came of each. An adapter that takes no batches is asked for one
     only. Raises as `observe` does.
     """
+    (found,) = observed_each(
+        adapter,
+        lambda asked, _, rows: program(asked, rows),
+        lambda raw, _, rows: read(raw, rows),
+        [None],
+        declared,
+        vocabulary=vocabulary,
+        lane=lane,
+        most_runs=most_runs,
+    )
+    return found
+
+
+def observed_each(
+    adapter: Adapter,
+    program: Callable[[Adapter, Subject, int], Any],
+    read: Callable[[Any, Subject, int], Sequence[Any]],
+    subjects: Sequence[Subject],
+    declared: Declaration,
+    *,
+    vocabulary: int,
+    lane: str,
+    most_runs: int = _MOST_RUNS_OF_PROGRAMS,
+) -> list[Observed]:
+    """Return the laws of `observed` on each subject, which is what `exact_laws` takes."""
     if lane == PROBE:
 
-        def verify(asked: Adapter, subjects: Sequence[int]) -> Sequence[Any]:
-            return read(program(asked, len(subjects)), len(subjects))
+        def verify(subject: Subject, asked: Adapter, rows: Sequence[int]) -> Sequence[Any]:
+            return read(program(asked, subject, len(rows)), subject, len(rows))
 
-        (probed,) = _probed(adapter, verify, 1, declared, vocabulary)
-        return probed
-    found = exact_law(lambda: program(adapter, 1), most_runs=most_runs)
-    return Observed(found.law.map(lambda raw: read(raw, 1)[0]), found.runs, found.slack)
+        return [
+            law
+            for subject in subjects
+            for law in _probed(adapter, partial(verify, subject), 1, declared, vocabulary)
+        ]
+
+    def once(subject: Subject) -> Any:
+        return program(adapter, subject, 1)
+
+    def outcome(subject: Subject, raw: Any) -> Any:
+        return read(raw, subject, 1)[0]
+
+    laws = exact_laws(once, subjects, most_runs=most_runs)
+    for subject, law in zip(subjects, laws, strict=True):
+        hold_exact(law, partial(once, subject))
+    return [
+        Observed(law.law.map(partial(outcome, subject)), law.runs, law.slack)
+        for subject, law in zip(subjects, laws, strict=True)
+    ]
 
 
 def joint_laws(
