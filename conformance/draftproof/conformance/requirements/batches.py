@@ -44,6 +44,7 @@ from draftproof.conformance.lanes.observe import (
     RUN,
     SAMPLE,
     BatchObservation,
+    Coming,
     Observed,
     joint_laws,
     observe_batch,
@@ -95,18 +96,39 @@ def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
 
 
 def _independence_tasks(declared: Declaration, tier: str) -> Iterator[Task]:
-    judged: list[tuple[str, Iterable[BatchCase], Judge]] = [
-        ("batch.invariant", _fitting(batches(tier), declared), judge_case),
-        ("batch.mixed", mixed(tier), judge_mixed),
-        ("batch.order", reordered(tier), judge_order),
+    judged: list[tuple[str, Iterable[BatchCase], Judge, Requests]] = [
+        ("batch.invariant", _fitting(batches(tier), declared), judge_case, _with_rows_alone),
+        ("batch.mixed", mixed(tier), judge_mixed, _with_rows_alone),
+        ("batch.order", reordered(tier), judge_order, _in_both_orders),
     ]
     if declared.ragged:
-        judged.append(("batch.ragged", ragged(tier), judge_ragged))
-        judged.append(("batch.padding", with_padding_rows(tier), judge_padding_rows))
-    for requirement, judged_on, judge in judged:
+        judged.append(("batch.ragged", ragged(tier), judge_ragged, _with_rows_alone))
+        judged.append(
+            ("batch.padding", with_padding_rows(tier), judge_padding_rows, _without_padding)
+        )
+    for requirement, judged_on, judge, requests in judged:
         for batch in judged_on:
             lanes = (EXACT, PROBE, SAMPLE) if batch.id == _SAMPLED else (EXACT, PROBE)
-            yield Task(batch.id, (requirement,), lanes, partial(judge, batch))
+            judged_by, asks = partial(judge, batch), partial(_asked, requests, batch)
+            yield Task(batch.id, (requirement,), lanes, judged_by, asks=asks)
+
+
+def _asked(requests: Requests, batch: BatchCase, declared: Declaration) -> Coming:
+    return [(rows, declared) for rows in requests(batch)]
+
+
+def _with_rows_alone(batch: BatchCase) -> list[Sequence[Asked]]:
+    """Return a batch, and every row that drafts something by itself."""
+    return [batch.rows, *([row] for row in batch.rows if row[0].length > 0)]
+
+
+def _in_both_orders(batch: BatchCase) -> list[Sequence[Asked]]:
+    return [batch.rows, batch.rows[::-1]]
+
+
+def _without_padding(batch: BatchCase) -> list[Sequence[Asked]]:
+    """Return a batch, and what is left of it without the rows that fill it up."""
+    return [batch.rows, [row for row in batch.rows if not isinstance(row[0], Undrafted)]]
 
 
 def _fitting(given: Iterable[BatchCase], declared: Declaration) -> Iterator[BatchCase]:
@@ -118,6 +140,9 @@ def _fitting(given: Iterable[BatchCase], declared: Declaration) -> Iterator[Batc
 
 
 Judge = Callable[[BatchCase, Adapter, Terms], list[Finding]]
+
+Requests = Callable[[BatchCase], list[Sequence[Asked]]]
+"""Returns the requests whose laws a batch is judged by."""
 
 _SAMPLED = "batch.same"
 """The batch that stands for all on the sample lane."""
@@ -188,10 +213,9 @@ def _outside(instance: Instance, outcome: Outcome) -> bool:
 def judge_order(batch: BatchCase, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.order` on a batch and on the same batch in reverse."""
     declared = declaration(adapter)
-    moved = batch.rows[::-1]
-    first, second = joint_laws(adapter, [batch.rows, moved], declared, lane=terms.lane)
+    first, second = joint_laws(adapter, _in_both_orders(batch), declared, lane=terms.lane)
     back = second.law.map(lambda rows: rows[::-1])
-    allowed = 2 * len(moved) * _largest_allowed(declared, moved)
+    allowed = 2 * len(batch.rows) * _largest_allowed(declared, batch.rows)
     distance = first.law.total_variation(back)
     return [_measured("batch.order", batch.id, distance, allowed, terms, first, second)]
 
@@ -210,11 +234,9 @@ def observe_ragged(adapter: Adapter, batch: BatchCase, *, lane: str) -> BatchObs
     A row that drafts nothing has no request of its own: its law alone is its target's row.
     """
     declared = declaration(adapter)
-    drafting = [(index, row) for index, row in enumerate(batch.rows) if row[0].length > 0]
-    together, *apart = joint_laws(
-        adapter, [batch.rows, *([row] for _, row in drafting)], declared, lane=lane
-    )
-    observed = {index: law.of_row(0) for (index, _), law in zip(drafting, apart, strict=True)}
+    drafting = [index for index, row in enumerate(batch.rows) if row[0].length > 0]
+    together, *apart = joint_laws(adapter, _with_rows_alone(batch), declared, lane=lane)
+    observed = {index: law.of_row(0) for index, law in zip(drafting, apart, strict=True)}
     return BatchObservation(
         case=batch.id,
         joint=together.law,
@@ -238,10 +260,9 @@ def judge_padding_rows(batch: BatchCase, adapter: Adapter, terms: Terms) -> list
     """Return the finding of `batch.padding` on a batch that is filled up with empty rows."""
     declared = declaration(adapter)
     kept = [i for i, (instance, _) in enumerate(batch.rows) if not isinstance(instance, Undrafted)]
-    without = [batch.rows[index] for index in kept]
-    filled, bare = joint_laws(adapter, [batch.rows, without], declared, lane=terms.lane)
+    filled, bare = joint_laws(adapter, _without_padding(batch), declared, lane=terms.lane)
     marginal = filled.law.map(lambda rows: tuple(rows[index] for index in kept))
-    allowed = 2 * len(kept) * _largest_allowed(declared, without)
+    allowed = 2 * len(kept) * _largest_allowed(declared, [batch.rows[index] for index in kept])
     distance = marginal.total_variation(bare.law)
     return [_measured("batch.padding", batch.id, distance, allowed, terms, filled, bare)]
 

@@ -30,6 +30,7 @@ from draftproof.conformance.lanes.observe import (
     PROBE,
     RUN,
     SAMPLE,
+    Coming,
     Observation,
     joint_laws,
 )
@@ -45,7 +46,7 @@ from draftproof.conformance.protocol.loading import twin_of
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements.batches import emitted, largest_share, padded_vocabulary
 from draftproof.conformance.requirements.finding import FAIL, Finding, verdict_of
-from draftproof.conformance.requirements.laws import as_reference, lossless
+from draftproof.conformance.requirements.laws import as_reference, asked, lossless
 from draftproof.conformance.requirements.sampled import TESTS, Effort, finding, sample
 from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import draft_law
@@ -63,7 +64,8 @@ def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
     ):
         for given in cases_of(declared, tier):
             judged = partial(judge_given, requirement, given)
-            yield Task(given.case.id, (requirement,), (EXACT, PROBE), judged)
+            asks = partial(_asked, given)
+            yield Task(given.case.id, (requirement,), (EXACT, PROBE), judged, asks=asks)
     if accepts_what_is_equal(declared):
         yield Task("extreme.products", ("number.extreme",), (RUN,), judge_products)
     for vocabulary in _VOCABULARIES[tier]:
@@ -78,6 +80,11 @@ class Given:
     case: Case
     dtype: str
     logits: Callable[[Tensor], Tensor] | None = None
+
+
+def _asked(given: Given, declared: Declaration) -> Coming:
+    """Return the requests for a case, none where others are made of them."""
+    return asked(given.case, replace(declared, dtype=given.dtype)) if given.logits is None else ()
 
 
 # --- laws on one row ---------------------------------------------------------------------
