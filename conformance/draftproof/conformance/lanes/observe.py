@@ -350,8 +350,8 @@ def _computed_ahead(
 ) -> list[ExactLaw[Any]]:
     """Return the laws of requests, and keep those of others that are to come and are alike.
 
-    They are walked together, which costs a third, and come to the same laws. Where that fails, those
-    that are asked are by themselves: whatever is wrong with others, it is their own task's to tell.
+    They are walked together, which costs a third, and come to the same laws. Where that fails,
+    those that are asked are walked alone: what is wrong with others is told by their own task.
     """
     ahead = known.ahead(adapter, asked, declared)
     if ahead:
