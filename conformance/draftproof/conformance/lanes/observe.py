@@ -125,23 +125,30 @@ def left_behind(law: Law[Emission]) -> dict[Outcome, Law[Emission]]:
     }
 
 
-def observe(adapter: Adapter, case: Case, *, lane: str = EXACT) -> Observation:
+def observe(
+    adapter: Adapter, case: Case, *, lane: str = EXACT, declared: Declaration | None = None
+) -> Observation:
     """Observe the adapter's law on a case, for everything that can be drafted.
 
-    Raises `OpaqueRandomness`, `TooManyRuns` or `NondeterministicProgram` where the lane is blind.
+    It is asked as is `declared`, or else as it declares itself. Raises `OpaqueRandomness`,
+    `TooManyRuns` or `NondeterministicProgram` where the lane is blind.
     """
-    (seen,) = observe_together(adapter, [case], lane=lane)
+    (seen,) = observe_together(adapter, [case], lane=lane, declared=declared)
     return seen
 
 
 def observe_together(
-    adapter: Adapter, cases: Sequence[Case], *, lane: str = EXACT
+    adapter: Adapter,
+    cases: Sequence[Case],
+    *,
+    lane: str = EXACT,
+    declared: Declaration | None = None,
 ) -> list[Observation]:
     """Observe the adapter's laws on cases of one shape, which share calls on the probe lane.
 
     Raises as `observe` does.
     """
-    declared = declaration(adapter)
+    declared = declared or declaration(adapter)
     drafts = [draft_law(as_given(case.instance, declared)) for case in cases]
     asked = [
         [(case.instance, paths)] for case, law in zip(cases, drafts, strict=True) for paths in law
@@ -186,20 +193,43 @@ def _observation(
 def observe_batch(
     adapter: Adapter, name: str, rows: Sequence[Asked], *, lane: str = EXACT
 ) -> BatchObservation:
-    """Observe the joint law of a batch, and every row of it alone. Raises as `observe` does."""
+    """Observe the joint law of a batch, and every row of it alone. Raises as `observe` does.
+
+    A row that drafts nothing has no request of its own: its law alone is its target's row.
+    """
     declared = declaration(adapter)
-    (together,) = joint_laws(adapter, [rows], declared, lane=lane)
-    alone = joint_laws(adapter, [[row] for row in rows], declared, lane=lane)
-    instance = rows[0][0]
+    together, *apart = joint_laws(adapter, with_rows_alone(rows), declared, lane=lane)
+    alone = iter(apart)
     return BatchObservation(
         case=name,
         joint=together.law,
-        alone=tuple(law.of_row(0) for law in alone),
-        runs=together.runs + sum(law.runs for law in alone),
-        slack=together.slack + total(law.slack for law in alone),
+        alone=tuple(
+            next(alone).of_row(0) if each.length else _first_token(as_given(each, declared))
+            for each, _ in rows
+        ),
+        runs=together.runs + sum(law.runs for law in apart),
+        slack=together.slack + total(law.slack for law in apart),
         # Every row may be off by the rounding of one law, in the batch and alone.
-        allowed=2 * len(rows) * allowed_distance(declared, instance.vocabulary, instance.length),
+        allowed=2 * len(rows) * largest_allowed(declared, rows),
         lane=lane,
+    )
+
+
+def with_rows_alone(rows: Sequence[Asked]) -> list[Sequence[Asked]]:
+    """Return the request for a batch, and one for every row of it that drafts something."""
+    return [rows, *([row] for row in rows if row[0].length > 0)]
+
+
+def _first_token(instance: Instance) -> Law[Outcome]:
+    row = instance.target(())
+    return Law({Emission(0, (), token): weight for token, weight in enumerate(row)})
+
+
+def largest_allowed(declared: Declaration, rows: Sequence[Asked]) -> Rational:
+    """Return the largest distance of a row's law that rounding explains."""
+    return max(
+        allowed_distance(declared, instance.vocabulary, max(instance.length, 1))
+        for instance, _ in rows
     )
 
 

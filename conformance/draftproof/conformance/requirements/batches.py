@@ -47,7 +47,9 @@ from draftproof.conformance.lanes.observe import (
     Coming,
     Observed,
     joint_laws,
+    largest_allowed,
     observe_batch,
+    with_rows_alone,
 )
 from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.protocol.adapter import (
@@ -118,8 +120,7 @@ def _asked(requests: Requests, batch: BatchCase, declared: Declaration) -> Comin
 
 
 def _with_rows_alone(batch: BatchCase) -> list[Sequence[Asked]]:
-    """Return a batch, and every row that drafts something by itself."""
-    return [batch.rows, *([row] for row in batch.rows if row[0].length > 0)]
+    return with_rows_alone(batch.rows)
 
 
 def _in_both_orders(batch: BatchCase) -> list[Sequence[Asked]]:
@@ -215,7 +216,7 @@ def judge_order(batch: BatchCase, adapter: Adapter, terms: Terms) -> list[Findin
     declared = declaration(adapter)
     first, second = joint_laws(adapter, _in_both_orders(batch), declared, lane=terms.lane)
     back = second.law.map(lambda rows: rows[::-1])
-    allowed = 2 * len(batch.rows) * _largest_allowed(declared, batch.rows)
+    allowed = 2 * len(batch.rows) * largest_allowed(declared, batch.rows)
     distance = first.law.total_variation(back)
     return [_measured("batch.order", batch.id, distance, allowed, terms, first, second)]
 
@@ -225,35 +226,8 @@ def judge_order(batch: BatchCase, adapter: Adapter, terms: Terms) -> list[Findin
 
 def judge_ragged(batch: BatchCase, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.ragged` on a batch of rows of different lengths."""
-    return [judge_batch(observe_ragged(adapter, batch, lane=terms.lane), "batch.ragged")]
-
-
-def observe_ragged(adapter: Adapter, batch: BatchCase, *, lane: str) -> BatchObservation:
-    """Observe the joint law of a ragged batch, and the law of every row alone, without padding.
-
-    A row that drafts nothing has no request of its own: its law alone is its target's row.
-    """
-    declared = declaration(adapter)
-    drafting = [index for index, row in enumerate(batch.rows) if row[0].length > 0]
-    together, *apart = joint_laws(adapter, _with_rows_alone(batch), declared, lane=lane)
-    observed = {index: law.of_row(0) for index, law in zip(drafting, apart, strict=True)}
-    return BatchObservation(
-        case=batch.id,
-        joint=together.law,
-        alone=tuple(
-            observed[index] if index in observed else _first_token(as_given(instance, declared))
-            for index, (instance, _) in enumerate(batch.rows)
-        ),
-        runs=together.runs + sum(law.runs for law in apart),
-        slack=together.slack + total(law.slack for law in apart),
-        allowed=2 * len(batch.rows) * _largest_allowed(declared, batch.rows),
-        lane=lane,
-    )
-
-
-def _first_token(instance: Instance) -> Law[Outcome]:
-    row = instance.target(())
-    return Law({Emission(0, (), token): weight for token, weight in enumerate(row)})
+    seen = observe_batch(adapter, batch.id, batch.rows, lane=terms.lane)
+    return [judge_batch(seen, "batch.ragged")]
 
 
 def judge_padding_rows(batch: BatchCase, adapter: Adapter, terms: Terms) -> list[Finding]:
@@ -262,7 +236,7 @@ def judge_padding_rows(batch: BatchCase, adapter: Adapter, terms: Terms) -> list
     kept = [i for i, (instance, _) in enumerate(batch.rows) if not isinstance(instance, Undrafted)]
     filled, bare = joint_laws(adapter, _without_padding(batch), declared, lane=terms.lane)
     marginal = filled.law.map(lambda rows: tuple(rows[index] for index in kept))
-    allowed = 2 * len(kept) * _largest_allowed(declared, [batch.rows[index] for index in kept])
+    allowed = 2 * len(kept) * largest_allowed(declared, [batch.rows[index] for index in kept])
     distance = marginal.total_variation(bare.law)
     return [_measured("batch.padding", batch.id, distance, allowed, terms, filled, bare)]
 
@@ -292,7 +266,7 @@ def judge_padded_vocabulary(case: Case, adapter: Adapter, terms: Terms) -> list[
         * one.of_row(0).map(partial(_as_padded, places=places)).total_variation(other.of_row(0))
         for weight, one, other in zip(drafts.weights.values(), bare, seen, strict=True)
     )
-    allowed = _largest_allowed(declared, [(case.instance, ((),)), (padded, ((),))]) * 2
+    allowed = largest_allowed(declared, [(case.instance, ((),)), (padded, ((),))]) * 2
     return [_measured("batch.padding", f"{case.id}.padded", distance, allowed, terms, *bare, *seen)]
 
 
@@ -564,13 +538,6 @@ def emitted(
 def _seeded(generator: torch.Generator | None, seed: int) -> None:
     if generator is not None:
         generator.manual_seed(seed)
-
-
-def _largest_allowed(declared: Declaration, rows: Sequence[Asked]) -> Rational:
-    return max(
-        allowed_distance(declared, instance.vocabulary, max(instance.length, 1))
-        for instance, _ in rows
-    )
 
 
 def _finding(requirement: str, seen: BatchObservation, distance: Rational) -> Finding:

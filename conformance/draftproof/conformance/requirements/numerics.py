@@ -32,7 +32,7 @@ from draftproof.conformance.lanes.observe import (
     SAMPLE,
     Coming,
     Observation,
-    joint_laws,
+    observe,
 )
 from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.protocol.adapter import (
@@ -49,7 +49,6 @@ from draftproof.conformance.requirements.finding import FAIL, Finding, verdict_o
 from draftproof.conformance.requirements.laws import as_reference, asked, lossless
 from draftproof.conformance.requirements.sampled import TESTS, Effort, finding, sample
 from draftproof.conformance.requirements.task import Task, Terms
-from draftproof.reference.drafting import draft_law
 from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.rational import ZERO, Rational, exactly, rational
 from draftproof.reference.verifiers import ALGORITHMS, emission_law
@@ -108,27 +107,7 @@ def observe_given(adapter: Adapter, given: Given, *, lane: str) -> Observation:
     """Observe the adapter's law on a case that is given in some way. Raises as `observe` does."""
     declared = replace(declaration(adapter), dtype=given.dtype)
     changed = adapter if given.logits is None else OtherLogits(adapter, given.logits)
-    return _observed(changed, given.case.id, given.case.instance, declared, lane=lane)
-
-
-def _observed(
-    changed: Adapter, name: str, nominal: Instance, declared: Declaration, *, lane: str
-) -> Observation:
-    """Observe the law, on an instance, of an adapter that is given something else than is asked."""
-    drafts = draft_law(as_given(nominal, declared))
-    asked = [[(nominal, paths)] for paths in drafts]
-    laws = joint_laws(changed, asked, declared, lane=lane)
-    return Observation(
-        case=name,
-        instance=as_given(nominal, declared),
-        algorithm=ALGORITHMS.get(declared.algorithm),
-        drafts=drafts,
-        observed={paths: law.of_row(0) for paths, law in zip(drafts, laws, strict=True)},
-        runs=sum(law.runs for law in laws),
-        slack=max(law.slack for law in laws),
-        allowed=allowed_distance(declared, nominal.vocabulary, nominal.length),
-        lane=lane,
-    )
+    return observe(changed, given.case, lane=lane, declared=declared)
 
 
 def law_distance(seen: Observation) -> Rational:
@@ -362,8 +341,8 @@ def judge_vocabulary(vocabulary: int, adapter: Adapter, terms: Terms) -> list[Fi
 
 
 def _vocabulary_by_law(name: str, scattered: Scattered, terms: Terms) -> Finding:
-    declared = declaration(scattered)
-    seen = _observed(scattered, name, few_tokens(), declared, lane=terms.lane)
+    case = Case(name, "four tokens of many", terms.tier, few_tokens())
+    seen = observe(scattered, case, lane=terms.lane)
     return _judged("number.vocabulary", seen)
 
 
