@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from draftproof.conformance.cases import Case
 from draftproof.conformance.lanes.exact import (
     ExactLaw,
     TooManyRuns,
-    exact_law,
     exact_laws,
     hold_exact,
 )
@@ -47,6 +46,8 @@ from draftproof.reference.law import Law
 from draftproof.reference.model import Instance
 from draftproof.reference.rational import Rational, total
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm
+
+Subject = TypeVar("Subject")
 
 EXACT, PROBE, SAMPLE, RUN = "exact", "probe", "sample", "run"
 """The lanes, strongest first, and single runs."""
@@ -124,23 +125,30 @@ def left_behind(law: Law[Emission]) -> dict[Outcome, Law[Emission]]:
     }
 
 
-def observe(adapter: Adapter, case: Case, *, lane: str = EXACT) -> Observation:
+def observe(
+    adapter: Adapter, case: Case, *, lane: str = EXACT, declared: Declaration | None = None
+) -> Observation:
     """Observe the adapter's law on a case, for everything that can be drafted.
 
-    Raises `OpaqueRandomness`, `TooManyRuns` or `NondeterministicProgram` where the lane is blind.
+    It is asked as is `declared`, or else as it declares itself. Raises `OpaqueRandomness`,
+    `TooManyRuns` or `NondeterministicProgram` where the lane is blind.
     """
-    (seen,) = observe_together(adapter, [case], lane=lane)
+    (seen,) = observe_together(adapter, [case], lane=lane, declared=declared)
     return seen
 
 
 def observe_together(
-    adapter: Adapter, cases: Sequence[Case], *, lane: str = EXACT
+    adapter: Adapter,
+    cases: Sequence[Case],
+    *,
+    lane: str = EXACT,
+    declared: Declaration | None = None,
 ) -> list[Observation]:
     """Observe the adapter's laws on cases of one shape, which share calls on the probe lane.
 
     Raises as `observe` does.
     """
-    declared = declaration(adapter)
+    declared = declared or declaration(adapter)
     drafts = [draft_law(as_given(case.instance, declared)) for case in cases]
     asked = [
         [(case.instance, paths)] for case, law in zip(cases, drafts, strict=True) for paths in law
@@ -185,20 +193,43 @@ def _observation(
 def observe_batch(
     adapter: Adapter, name: str, rows: Sequence[Asked], *, lane: str = EXACT
 ) -> BatchObservation:
-    """Observe the joint law of a batch, and every row of it alone. Raises as `observe` does."""
+    """Observe the joint law of a batch, and every row of it alone. Raises as `observe` does.
+
+    A row that drafts nothing has no request of its own: its law alone is its target's row.
+    """
     declared = declaration(adapter)
-    (together,) = joint_laws(adapter, [rows], declared, lane=lane)
-    alone = joint_laws(adapter, [[row] for row in rows], declared, lane=lane)
-    instance = rows[0][0]
+    together, *apart = joint_laws(adapter, with_rows_alone(rows), declared, lane=lane)
+    alone = iter(apart)
     return BatchObservation(
         case=name,
         joint=together.law,
-        alone=tuple(law.of_row(0) for law in alone),
-        runs=together.runs + sum(law.runs for law in alone),
-        slack=together.slack + total(law.slack for law in alone),
+        alone=tuple(
+            next(alone).of_row(0) if each.length else _first_token(as_given(each, declared))
+            for each, _ in rows
+        ),
+        runs=together.runs + sum(law.runs for law in apart),
+        slack=together.slack + total(law.slack for law in apart),
         # Every row may be off by the rounding of one law, in the batch and alone.
-        allowed=2 * len(rows) * allowed_distance(declared, instance.vocabulary, instance.length),
+        allowed=2 * len(rows) * largest_allowed(declared, rows),
         lane=lane,
+    )
+
+
+def with_rows_alone(rows: Sequence[Asked]) -> list[Sequence[Asked]]:
+    """Return the request for a batch, and one for every row of it that drafts something."""
+    return [rows, *([row] for row in rows if row[0].length > 0)]
+
+
+def _first_token(instance: Instance) -> Law[Outcome]:
+    row = instance.target(())
+    return Law({Emission(0, (), token): weight for token, weight in enumerate(row)})
+
+
+def largest_allowed(declared: Declaration, rows: Sequence[Asked]) -> Rational:
+    """Return the largest distance of a row's law that rounding explains."""
+    return max(
+        allowed_distance(declared, instance.vocabulary, max(instance.length, 1))
+        for instance, _ in rows
     )
 
 
@@ -225,15 +256,55 @@ def observed(
     `read(result, n)` tells what came of each. An adapter that takes no batches is asked for one
     only. Raises as `observe` does.
     """
+    (found,) = observed_each(
+        adapter,
+        lambda asked, _, rows: program(asked, rows),
+        lambda raw, _, rows: read(raw, rows),
+        [None],
+        declared,
+        vocabulary=vocabulary,
+        lane=lane,
+        most_runs=most_runs,
+    )
+    return found
+
+
+def observed_each(
+    adapter: Adapter,
+    program: Callable[[Adapter, Subject, int], Any],
+    read: Callable[[Any, Subject, int], Sequence[Any]],
+    subjects: Sequence[Subject],
+    declared: Declaration,
+    *,
+    vocabulary: int,
+    lane: str,
+    most_runs: int = _MOST_RUNS_OF_PROGRAMS,
+) -> list[Observed]:
+    """Return the laws of `observed` on each subject, which is what `exact_laws` takes."""
     if lane == PROBE:
 
-        def verify(asked: Adapter, subjects: Sequence[int]) -> Sequence[Any]:
-            return read(program(asked, len(subjects)), len(subjects))
+        def verify(subject: Subject, asked: Adapter, rows: Sequence[int]) -> Sequence[Any]:
+            return read(program(asked, subject, len(rows)), subject, len(rows))
 
-        (probed,) = _probed(adapter, verify, 1, declared, vocabulary)
-        return probed
-    found = exact_law(lambda: program(adapter, 1), most_runs=most_runs)
-    return Observed(found.law.map(lambda raw: read(raw, 1)[0]), found.runs, found.slack)
+        return [
+            law
+            for subject in subjects
+            for law in _probed(adapter, partial(verify, subject), 1, declared, vocabulary)
+        ]
+
+    def once(subject: Subject) -> Any:
+        return program(adapter, subject, 1)
+
+    def outcome(subject: Subject, raw: Any) -> Any:
+        return read(raw, subject, 1)[0]
+
+    laws = exact_laws(once, subjects, most_runs=most_runs)
+    for subject, law in zip(subjects, laws, strict=True):
+        hold_exact(law, partial(once, subject))
+    return [
+        Observed(law.law.map(partial(outcome, subject)), law.runs, law.slack)
+        for subject, law in zip(subjects, laws, strict=True)
+    ]
 
 
 def joint_laws(
@@ -293,7 +364,7 @@ def _exact(
     found = [known.get(adapter, rows, declared) for rows in requests]
     new = [number for number, law in enumerate(found) if law is None]
     asked = [requests[number] for number in new]
-    computed = _computed(adapter, asked, declared, columns, _MOST_RUNS) if new else []
+    computed = _computed_ahead(adapter, asked, declared, known) if new else []
     for number, law in zip(new, computed, strict=True):
         found[number] = law
         known.keep(adapter, requests[number], declared, law)
@@ -302,6 +373,27 @@ def _exact(
         for rows, law in zip(requests, found, strict=True)
         if law is not None
     ]
+
+
+def _computed_ahead(
+    adapter: Adapter, asked: Sequence[Sequence[Asked]], declared: Declaration, known: Known
+) -> list[ExactLaw[Any]]:
+    """Return the laws of requests, and keep those of others that are to come and are alike.
+
+    They are walked together, which costs a third, and come to the same laws. Where that fails,
+    those that are asked are walked alone: what is wrong with others is told by their own task.
+    """
+    ahead = known.ahead(adapter, asked, declared)
+    if ahead:
+        try:
+            laws = _computed(adapter, [*asked, *ahead], declared, columns, _MOST_RUNS)
+        except Exception:
+            known.refuse(ahead, declared)
+        else:
+            for rows, law in zip(ahead, laws[len(asked) :], strict=True):
+                known.keep(adapter, rows, declared, law)
+            return laws[: len(asked)]
+    return _computed(adapter, asked, declared, columns, _MOST_RUNS)
 
 
 _Taken = Callable[[Any, int], Any]
@@ -358,13 +450,38 @@ class Known:
     def __init__(self, adapter: Adapter) -> None:
         self.adapter = adapter
         self._laws: dict[Hashable, ExactLaw[Any]] = {}
+        self._refused: set[Hashable] = set()
         self._outcomes = 0
 
     def get(
         self, adapter: Adapter, rows: Sequence[Asked], declared: Declaration
     ) -> ExactLaw[Any] | None:
         """Return the law of a request, None where it is of another adapter or not known."""
-        return self._laws.get((*rows, declared)) if adapter is self.adapter else None
+        return self._laws.get(_key(rows, declared)) if adapter is self.adapter else None
+
+    def ahead(
+        self, adapter: Adapter, asked: Sequence[Sequence[Asked]], declared: Declaration
+    ) -> list[Sequence[Asked]]:
+        """Return requests to come that are like some that are asked, and whose laws are not known.
+
+        There are none of another adapter, and none that were refused.
+        """
+        if adapter is not self.adapter or self is not _KNOWN.get():
+            return []
+        forms = {_form_of_request(rows) for rows in asked}
+        there = {*self._laws, *self._refused, *(_key(rows, declared) for rows in asked)}
+        coming = {
+            _key(rows, declared): rows
+            for rows, own in _COMING.get()()
+            if own == declared and _form_of_request(rows) in forms
+        }
+        return [rows for key, rows in coming.items() if key not in there][
+            : max(_MOST_TOGETHER - len(asked), 0)
+        ]
+
+    def refuse(self, ahead: Sequence[Sequence[Asked]], declared: Declaration) -> None:
+        """Compute the laws of requests with no others' any more."""
+        self._refused |= {_key(rows, declared) for rows in ahead}
 
     def keep(
         self, adapter: Adapter, rows: Sequence[Asked], declared: Declaration, law: ExactLaw[Any]
@@ -372,7 +489,7 @@ class Known:
         """Keep a law of this adapter, and forget those that came first."""
         if adapter is not self.adapter:
             return
-        self._laws[(*rows, declared)] = law
+        self._laws[_key(rows, declared)] = law
         self._outcomes += len(law.law)
         while self._outcomes > _MOST_KNOWN:
             first = next(iter(self._laws))
@@ -382,7 +499,36 @@ class Known:
 _MOST_KNOWN = 200_000
 """So many outcomes are kept in all: some hundred megabytes."""
 
+_MOST_TOGETHER = 128
+"""Requests that are asked for are walked with others up to so many in all: of one task, or ten."""
+
 _KNOWN: ContextVar[Known | None] = ContextVar("known", default=None)
+
+Coming = Iterable[tuple[Sequence[Asked], Declaration]]
+"""Requests that tasks will ask for, each with what is declared of its dtype."""
+
+_COMING: ContextVar[Callable[[], Coming]] = ContextVar("coming", default=tuple)
+
+
+@contextmanager
+def foreseeing(coming: Callable[[], Coming]) -> Iterator[None]:
+    """Compute laws of requests ahead that are walked with others at little cost."""
+    token = _COMING.set(coming)
+    try:
+        yield
+    finally:
+        _COMING.reset(token)
+
+
+def _key(rows: Sequence[Asked], declared: Declaration) -> Hashable:
+    return *rows, declared
+
+
+def _form_of_request(rows: Sequence[Asked]) -> Hashable:
+    """Return what requests have in common that are walked together: the shapes of their tensors."""
+    first = rows[0][0]
+    longest = max(instance.length for instance, _ in rows)
+    return len(rows), first.vocabulary, first.drafts, first.branching, longest
 
 
 @contextmanager

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import sha256
+from itertools import product
 from math import inf
 from typing import Any
 
@@ -35,6 +36,7 @@ from draftproof.conformance.lanes.observe import (
     Observed,
     as_observed,
     observed,
+    observed_each,
 )
 from draftproof.conformance.lanes.unwatched import fresh_generator
 from draftproof.conformance.protocol.adapter import (
@@ -45,7 +47,13 @@ from draftproof.conformance.protocol.adapter import (
     declaration,
 )
 from draftproof.conformance.protocol.tolerance import allowed_distance
-from draftproof.conformance.requirements.drafting import DraftSetting, draft_request
+from draftproof.conformance.requirements.drafting import (
+    DraftSetting,
+    are_outside,
+    drafted,
+    each_drafted,
+    numbered,
+)
 from draftproof.conformance.requirements.finding import (
     FAIL,
     INCONCLUSIVE,
@@ -95,10 +103,10 @@ def judge_iterations(case: Case, adapter: Adapter, terms: Terms) -> list[Finding
     if terms.lane == SAMPLE:
         return [_sampled(case, adapter, terms)]
     declared, given = declaration(adapter), case.instance
+    asking = _asking(given, declared)
 
-    def seen(program: Any, read: Any) -> Observed:
-        vocabulary, lane = given.vocabulary, terms.lane
-        return observed(adapter, program, read, declared, vocabulary=vocabulary, lane=lane)
+    def drafting(asked: Adapter, rows: int) -> DraftResult | str:
+        return _drafted(as_loaded(asked), given, declared, rows)
 
     def iteration(asked: Adapter, rows: int) -> Any:
         """Draft and verify with one adapter object."""
@@ -106,29 +114,33 @@ def judge_iterations(case: Case, adapter: Adapter, terms: Terms) -> list[Finding
         drafted = _drafted(fresh, given, declared, rows)
         if isinstance(drafted, str):
             return drafted, drafted
-        return drafted, answer(fresh, _request(given, drafted, declared))
+        return drafted, answer(fresh, asking(drafted))
+
+    def verification(asked: Adapter, drafted: DraftResult, rows: int) -> Any:
+        """Verify drafts that came from elsewhere."""
+        tokens, declares = drafted.draft_tokens, drafted.draft_probs
+        repeated = DraftResult(tokens.expand(rows, -1, -1), declares.expand(rows, -1, -1, -1))
+        return answer(as_loaded(asked), asking(repeated))
 
     def read(raw: Any, rows: int) -> Sequence[tuple[Drafted, Outcome]]:
         drafted = _read(raw[0], rows)
         asked = [(given, _paths(each)) for each in drafted]
         return list(zip(drafted, outcomes(raw[1], asked), strict=True))
 
-    def verified(drafted: Drafted) -> Observed:
-        """Observe what is emitted for drafts that came from elsewhere."""
-        if isinstance(drafted, Failure):
-            return Observed(Law.certain(drafted), 0, ZERO)
-        return seen(
-            lambda asked, rows: answer(
-                as_loaded(asked), _request(given, [drafted] * rows, declared)
-            ),
-            lambda raw, rows: outcomes(raw, [(given, drafted[0])] * rows),
-        )
+    def emitted(raw: Any, drafted: DraftResult, rows: int) -> Sequence[Outcome]:
+        (paths,) = drafted.draft_tokens.tolist()
+        return outcomes(raw, [(given, tuple(map(tuple, paths)))] * rows)
 
-    together = seen(iteration, read)
-    drafts = seen(lambda asked, rows: _drafted(as_loaded(asked), given, declared, rows), _read)
-    apart = {drafted: verified(drafted) for drafted in drafts.law}
-    product = drafts.law.then(lambda d: apart[d].law.map(lambda outcome: (d, outcome)))
-    distance = together.law.total_variation(product)
+    lane: dict[str, Any] = {"vocabulary": given.vocabulary, "lane": terms.lane}
+    together = observed(adapter, iteration, read, declared, **lane)
+    drafts = observed(adapter, drafting, _read, declared, **lane)
+    failed = [each for each in drafts.law if isinstance(each, Failure)]
+    drawn = {each: _as_drafted(each) for each in drafts.law if not isinstance(each, Failure)}
+    apart = {each: Observed(Law.certain(each), 0, ZERO) for each in failed}
+    seen = observed_each(adapter, verification, emitted, [*drawn.values()], declared, **lane)
+    apart |= zip(drawn, seen, strict=True)
+    independent = drafts.law.then(lambda d: apart[d].law.map(lambda outcome: (d, outcome)))
+    distance = together.law.total_variation(independent)
     # Drafts and emission may each be off by rounding, together and apart.
     allowed = 4 * allowed_distance(declared, given.vocabulary, given.length)
     # Of the laws apart, each counts as often as its drafts are drawn.
@@ -139,62 +151,55 @@ def judge_iterations(case: Case, adapter: Adapter, terms: Terms) -> list[Finding
     return [Finding("random.iterations", name, verdict, distance, allowed, terms.lane, runs)]
 
 
-def _drafted(adapter: Adapter, given: Instance, declared: Declaration, rows: int) -> Any:
-    """Return the paths and rows that the adapter drafts for each row, or the words of an error."""
+def _drafted(
+    adapter: Adapter,
+    given: Instance,
+    declared: Declaration,
+    rows: int,
+    generator: torch.Generator | None = None,
+) -> DraftResult | str:
+    """Return what the adapter drafts for rows of the instance's own, or the words of an error."""
+    setting = DraftSetting("iterations", "quick", given.draft, given.widths)
     try:
-        drafted = _draft(adapter, given, declared, rows, fresh_generator(declared.device))
-        # What is drafted is decided here, as it is before a target can be asked about it.
-        each = zip(drafted.draft_tokens.tolist(), drafted.draft_probs.tolist(), strict=True)
-        return list(each)
+        found = drafted(adapter, setting, declared, rows=rows, generator=generator)
+        if are_outside(found.draft_tokens, given.vocabulary):
+            raise TypeError(f"draft must return tokens in 0..{given.vocabulary - 1}")
+        return found
     except BaseException as error:
         return raised(error)
 
 
-def _draft(
-    adapter: Any, given: Instance, declared: Declaration, rows: int, generator: torch.Generator
-) -> DraftResult:
-    """Return what the adapter drafts for a number of rows, from the raw rows of the instance.
-
-    Raises `TypeError` for what are no drafts, and whatever the adapter raises.
-    """
-    setting = DraftSetting("iterations", "quick", given.draft, given.widths)
-    asked = draft_request(setting, declared, rows=rows, generator=generator)
-    drafted = adapter.draft(asked)
-    tokens, declared_rows = drafted.draft_tokens, drafted.draft_probs
-    shape = [rows, given.drafts, given.length]
-    if list(tokens.shape) != shape or list(declared_rows.shape) != [*shape, given.vocabulary]:
-        raise TypeError(
-            f"draft must return paths {shape} and rows {[*shape, given.vocabulary]}, "
-            f"got {list(tokens.shape)} and {list(declared_rows.shape)}"
-        )
-    if not all(token in range(given.vocabulary) for token in tokens.flatten().tolist()):
-        raise TypeError(f"draft must return tokens in 0..{given.vocabulary - 1}")
-    return DraftResult(tokens, declared_rows)
-
-
 def _read(raw: Any, rows: int) -> Sequence[Drafted]:
-    if isinstance(raw, str):
-        return [Failure(raw)] * rows
-    return [
-        (tuple(map(tuple, paths)), tuple(tuple(map(tuple, path)) for path in declares))
-        for paths, declares in raw
-    ]
+    each = each_drafted(raw, rows)
+    return [Failure(said) if isinstance(said, str) else said for said in each]
+
+
+def _as_drafted(said: tuple[Drafts, Any]) -> DraftResult:
+    paths, declares = said
+    return DraftResult(torch.tensor([paths]), torch.tensor([declares], dtype=torch.float64))
 
 
 def _paths(drafted: Drafted) -> Drafts:
     return () if isinstance(drafted, Failure) else drafted[0]
 
 
-def _request(given: Instance, drafted: Sequence[Any], declared: Declaration) -> Request:
-    """Return the request for the drafted paths, with the rows that the drafter declared."""
-    asked = request([(given, tuple(map(tuple, paths))) for paths, _ in drafted], declared)
-    nested = [[[list(row) for row in path] for path in declares] for _, declares in drafted]
-    declared_rows = asked.draft_probs.new_tensor(nested)
-    return with_noise(_with_draft(asked, declared_rows, declared), declared)
+def _asking(given: Instance, declared: Declaration) -> Callable[..., Request]:
+    """Return what makes the request for drafts, with the rows that the drafter declared."""
+    every = product(product(range(given.vocabulary), repeat=given.length), repeat=given.drafts)
+    table = request([(given, paths) for paths in every], declared)
+    tensors = {name: each for name, each in vars(table).items() if isinstance(each, Tensor)}
 
+    def asking(drafts: DraftResult, generator: torch.Generator | None = None) -> Request:
+        chosen = numbered(drafts.draft_tokens.flatten(1), given.vocabulary)
+        chosen = chosen.to(table.draft_probs.device)
+        gathered: dict[str, Any] = {name: each[chosen] for name, each in tensors.items()}
+        # Memory of its own: the drafter may have kept what it has returned.
+        rows = drafts.draft_probs.detach().to(table.draft_probs).clone()
+        gathered |= {"draft_probs": rows, "draft_logits": rows.log() if declared.logits else None}
+        own = generator or fresh_generator(declared.device)
+        return with_noise(replace(table, **gathered, generator=own), declared)
 
-def _with_draft(asked: Request, rows: Tensor, declared: Declaration) -> Request:
-    return replace(asked, draft_probs=rows, draft_logits=rows.log() if declared.logits else None)
+    return asking
 
 
 # --- where nothing can be seen but what comes out -----------------------------------------------
@@ -257,21 +262,13 @@ def _drawn(
     adapter: Adapter, given: Instance, declared: Declaration, rows: int, generator: torch.Generator
 ) -> Iterator[tuple[Drafts, Outcome]]:
     """Yield what is drafted, and what then is emitted, for a number of rows."""
-    known = {drafts: row for row, drafts in enumerate(draft_law(given))}
-    table = request([(given, drafts) for drafts in known], declared)
-    tensors = {name: each for name, each in vars(table).items() if isinstance(each, Tensor)}
+    asking = _asking(given, declared)
     at_once = rows if declared.batch else 1
     for _ in range(0, rows, at_once):
-        try:
-            drafted = _draft(adapter, given, declared, at_once, generator)
-            paths = [tuple(map(tuple, each)) for each in drafted.draft_tokens.tolist()]
-            chosen = torch.tensor([known[each] for each in paths], device=declared.device)
-        except BaseException as error:
-            # Drafts that the draft model never writes have no row in the table either.
-            yield from [((), Failure(raised(error)))] * at_once
+        found = _drafted(adapter, given, declared, at_once, generator)
+        if isinstance(found, str):
+            yield from [((), Failure(found))] * at_once
             continue
-        gathered: dict[str, Any] = {name: each[chosen] for name, each in tensors.items()}
-        asked = replace(table, **gathered, generator=generator)
-        asked = _with_draft(asked, drafted.draft_probs, declared)
-        raw = answer(adapter, with_noise(asked, declared))
+        paths = [tuple(map(tuple, each)) for each in found.draft_tokens.tolist()]
+        raw = answer(adapter, asking(found, generator))
         yield from zip(paths, outcomes(raw, [(given, each) for each in paths]), strict=True)

@@ -44,9 +44,12 @@ from draftproof.conformance.lanes.observe import (
     RUN,
     SAMPLE,
     BatchObservation,
+    Coming,
     Observed,
     joint_laws,
+    largest_allowed,
     observe_batch,
+    with_rows_alone,
 )
 from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.protocol.adapter import (
@@ -95,18 +98,38 @@ def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
 
 
 def _independence_tasks(declared: Declaration, tier: str) -> Iterator[Task]:
-    judged: list[tuple[str, Iterable[BatchCase], Judge]] = [
-        ("batch.invariant", _fitting(batches(tier), declared), judge_case),
-        ("batch.mixed", mixed(tier), judge_mixed),
-        ("batch.order", reordered(tier), judge_order),
+    judged: list[tuple[str, Iterable[BatchCase], Judge, Requests]] = [
+        ("batch.invariant", _fitting(batches(tier), declared), judge_case, _with_rows_alone),
+        ("batch.mixed", mixed(tier), judge_mixed, _with_rows_alone),
+        ("batch.order", reordered(tier), judge_order, _in_both_orders),
     ]
     if declared.ragged:
-        judged.append(("batch.ragged", ragged(tier), judge_ragged))
-        judged.append(("batch.padding", with_padding_rows(tier), judge_padding_rows))
-    for requirement, judged_on, judge in judged:
+        judged.append(("batch.ragged", ragged(tier), judge_ragged, _with_rows_alone))
+        judged.append(
+            ("batch.padding", with_padding_rows(tier), judge_padding_rows, _without_padding)
+        )
+    for requirement, judged_on, judge, requests in judged:
         for batch in judged_on:
             lanes = (EXACT, PROBE, SAMPLE) if batch.id == _SAMPLED else (EXACT, PROBE)
-            yield Task(batch.id, (requirement,), lanes, partial(judge, batch))
+            judged_by, asks = partial(judge, batch), partial(_asked, requests, batch)
+            yield Task(batch.id, (requirement,), lanes, judged_by, asks=asks)
+
+
+def _asked(requests: Requests, batch: BatchCase, declared: Declaration) -> Coming:
+    return [(rows, declared) for rows in requests(batch)]
+
+
+def _with_rows_alone(batch: BatchCase) -> list[Sequence[Asked]]:
+    return with_rows_alone(batch.rows)
+
+
+def _in_both_orders(batch: BatchCase) -> list[Sequence[Asked]]:
+    return [batch.rows, batch.rows[::-1]]
+
+
+def _without_padding(batch: BatchCase) -> list[Sequence[Asked]]:
+    """Return a batch, and what is left of it without the rows that fill it up."""
+    return [batch.rows, [row for row in batch.rows if not isinstance(row[0], Undrafted)]]
 
 
 def _fitting(given: Iterable[BatchCase], declared: Declaration) -> Iterator[BatchCase]:
@@ -118,6 +141,9 @@ def _fitting(given: Iterable[BatchCase], declared: Declaration) -> Iterator[Batc
 
 
 Judge = Callable[[BatchCase, Adapter, Terms], list[Finding]]
+
+Requests = Callable[[BatchCase], list[Sequence[Asked]]]
+"""Returns the requests whose laws a batch is judged by."""
 
 _SAMPLED = "batch.same"
 """The batch that stands for all on the sample lane."""
@@ -188,10 +214,9 @@ def _outside(instance: Instance, outcome: Outcome) -> bool:
 def judge_order(batch: BatchCase, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.order` on a batch and on the same batch in reverse."""
     declared = declaration(adapter)
-    moved = batch.rows[::-1]
-    first, second = joint_laws(adapter, [batch.rows, moved], declared, lane=terms.lane)
+    first, second = joint_laws(adapter, _in_both_orders(batch), declared, lane=terms.lane)
     back = second.law.map(lambda rows: rows[::-1])
-    allowed = 2 * len(moved) * _largest_allowed(declared, moved)
+    allowed = 2 * len(batch.rows) * largest_allowed(declared, batch.rows)
     distance = first.law.total_variation(back)
     return [_measured("batch.order", batch.id, distance, allowed, terms, first, second)]
 
@@ -201,47 +226,17 @@ def judge_order(batch: BatchCase, adapter: Adapter, terms: Terms) -> list[Findin
 
 def judge_ragged(batch: BatchCase, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.ragged` on a batch of rows of different lengths."""
-    return [judge_batch(observe_ragged(adapter, batch, lane=terms.lane), "batch.ragged")]
-
-
-def observe_ragged(adapter: Adapter, batch: BatchCase, *, lane: str) -> BatchObservation:
-    """Observe the joint law of a ragged batch, and the law of every row alone, without padding.
-
-    A row that drafts nothing has no request of its own: its law alone is its target's row.
-    """
-    declared = declaration(adapter)
-    drafting = [(index, row) for index, row in enumerate(batch.rows) if row[0].length > 0]
-    together, *apart = joint_laws(
-        adapter, [batch.rows, *([row] for _, row in drafting)], declared, lane=lane
-    )
-    observed = {index: law.of_row(0) for (index, _), law in zip(drafting, apart, strict=True)}
-    return BatchObservation(
-        case=batch.id,
-        joint=together.law,
-        alone=tuple(
-            observed[index] if index in observed else _first_token(as_given(instance, declared))
-            for index, (instance, _) in enumerate(batch.rows)
-        ),
-        runs=together.runs + sum(law.runs for law in apart),
-        slack=together.slack + total(law.slack for law in apart),
-        allowed=2 * len(batch.rows) * _largest_allowed(declared, batch.rows),
-        lane=lane,
-    )
-
-
-def _first_token(instance: Instance) -> Law[Outcome]:
-    row = instance.target(())
-    return Law({Emission(0, (), token): weight for token, weight in enumerate(row)})
+    seen = observe_batch(adapter, batch.id, batch.rows, lane=terms.lane)
+    return [judge_batch(seen, "batch.ragged")]
 
 
 def judge_padding_rows(batch: BatchCase, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.padding` on a batch that is filled up with empty rows."""
     declared = declaration(adapter)
     kept = [i for i, (instance, _) in enumerate(batch.rows) if not isinstance(instance, Undrafted)]
-    without = [batch.rows[index] for index in kept]
-    filled, bare = joint_laws(adapter, [batch.rows, without], declared, lane=terms.lane)
+    filled, bare = joint_laws(adapter, _without_padding(batch), declared, lane=terms.lane)
     marginal = filled.law.map(lambda rows: tuple(rows[index] for index in kept))
-    allowed = 2 * len(kept) * _largest_allowed(declared, without)
+    allowed = 2 * len(kept) * largest_allowed(declared, [batch.rows[index] for index in kept])
     distance = marginal.total_variation(bare.law)
     return [_measured("batch.padding", batch.id, distance, allowed, terms, filled, bare)]
 
@@ -271,7 +266,7 @@ def judge_padded_vocabulary(case: Case, adapter: Adapter, terms: Terms) -> list[
         * one.of_row(0).map(partial(_as_padded, places=places)).total_variation(other.of_row(0))
         for weight, one, other in zip(drafts.weights.values(), bare, seen, strict=True)
     )
-    allowed = _largest_allowed(declared, [(case.instance, ((),)), (padded, ((),))]) * 2
+    allowed = largest_allowed(declared, [(case.instance, ((),)), (padded, ((),))]) * 2
     return [_measured("batch.padding", f"{case.id}.padded", distance, allowed, terms, *bare, *seen)]
 
 
@@ -543,13 +538,6 @@ def emitted(
 def _seeded(generator: torch.Generator | None, seed: int) -> None:
     if generator is not None:
         generator.manual_seed(seed)
-
-
-def _largest_allowed(declared: Declaration, rows: Sequence[Asked]) -> Rational:
-    return max(
-        allowed_distance(declared, instance.vocabulary, max(instance.length, 1))
-        for instance, _ in rows
-    )
 
 
 def _finding(requirement: str, seen: BatchObservation, distance: Rational) -> Finding:

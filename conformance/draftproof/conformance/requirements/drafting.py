@@ -5,9 +5,10 @@ Ids, levels and wording are those of the specification's chapter 4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import product
 from math import isfinite, prod
 from typing import Any
 
@@ -23,11 +24,18 @@ from draftproof.conformance.lanes.exchange import (
 )
 from draftproof.conformance.lanes.observe import EXACT, PROBE, observed
 from draftproof.conformance.lanes.unwatched import fresh_generator
-from draftproof.conformance.protocol.adapter import Adapter, Declaration, DraftRequest, declaration
+from draftproof.conformance.protocol.adapter import (
+    Adapter,
+    Declaration,
+    DraftRequest,
+    DraftResult,
+    declaration,
+)
 from draftproof.conformance.protocol.tolerance import of_processed_row, unit_of
 from draftproof.conformance.requirements.finding import FAIL, Finding, verdict_of
 from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import Drafts, sibling_law
+from draftproof.reference.errors import MissingContext
 from draftproof.reference.law import Law
 from draftproof.reference.model import Model, Path, Row
 from draftproof.reference.rational import ONE, ZERO, Rational, exactly, total
@@ -351,10 +359,17 @@ def observe_drafting(
     declared = declaration(adapter)
     rounding = _row_rounding(setting, declared)
     known: dict[Path, list[Row]] = {}
+
+    def program(asked: Adapter, rows: int) -> DraftResult | str:
+        try:
+            return drafted(as_loaded(asked), setting, declared, rows=rows)
+        except BaseException as error:
+            return raised(error)
+
     found = observed(
         adapter,
-        lambda asked, rows: drafted(asked, setting, declared, rows=rows),
-        lambda raw, _: raw,
+        program,
+        each_drafted,
         declared,
         vocabulary=setting.model.vocabulary,
         lane=lane,
@@ -373,26 +388,38 @@ def observe_drafting(
 
 
 def drafted(
-    adapter: Adapter, setting: DraftSetting, declared: Declaration, *, rows: int = 1
-) -> list[Any]:
-    """Return, for each row, the tokens [K][L] and rows [K][L][V] drafted, or an error's words."""
+    adapter: Any,
+    setting: DraftSetting,
+    declared: Declaration,
+    *,
+    rows: int = 1,
+    generator: torch.Generator | None = None,
+) -> DraftResult:
+    """Return the paths [rows, K, L] that a drafter draws, and their rows [rows, K, L, V].
+
+    No choice is left open in them. Raises `TypeError` for other shapes, and what the drafter does.
+    """
+    asked = draft_request(setting, declared, rows=rows, generator=generator)
+    result = adapter.draft(asked)
     shape = [rows, setting.drafts, setting.length]
-    try:
-        request = draft_request(setting, declared, rows=rows)
-        result = as_loaded(adapter).draft(request)  # type: ignore[attr-defined]  # it is declared
-        for name, wanted in (
-            ("draft_tokens", shape),
-            ("draft_probs", [*shape, setting.model.vocabulary]),
-        ):
-            if list(getattr(result, name).shape) != wanted:
-                raise TypeError(
-                    f"DraftResult.{name} must have shape {wanted}, "
-                    f"got {list(getattr(result, name).shape)}"
-                )
-        each = zip(result.draft_tokens.tolist(), result.draft_probs.tolist(), strict=True)
-        return [(_frozen(tokens), _frozen(declares)) for tokens, declares in each]
-    except BaseException as error:
-        return [raised(error)] * rows
+    wanted = {"draft_tokens": shape, "draft_probs": [*shape, setting.model.vocabulary]}
+    found = {name: torch.as_tensor(getattr(result, name)) for name in wanted}
+    for name, each in found.items():
+        if list(each.shape) != wanted[name]:
+            raise TypeError(
+                f"DraftResult.{name} must have shape {wanted[name]}, got {list(each.shape)}"
+            )
+        # An operator decides what is drawn, and all runs go on together: a number read parts them.
+        each.ne(each)
+    return DraftResult(**found)
+
+
+def each_drafted(raw: Any, rows: int) -> list[Any]:
+    """Return, for each row, the tokens [K][L] and rows [K][L][V] drafted, or an error's words."""
+    if isinstance(raw, str):
+        return [raw] * rows
+    tokens, declares = vars(raw).values() if isinstance(raw, DraftResult) else raw
+    return list(zip(_frozen(tokens), _frozen(declares), strict=True))
 
 
 def draft_request(
@@ -405,20 +432,32 @@ def draft_request(
     """Return the request that asks for rows of a setting, drawn from a fresh generator if none."""
     dtype, device = getattr(torch, declared.dtype), declared.device
 
+    vocabulary = setting.model.vocabulary
+
     @cache
     def row(context: Path) -> list[float]:
         return list(map(float, setting.model(context)))
 
+    def looked_up(contexts: Iterable[Sequence[int]]) -> Tensor:
+        return torch.tensor([row(tuple(each)) for each in contexts], dtype=dtype, device=device)
+
     def next_probs(contexts: Tensor) -> Tensor:
-        found = [row(tuple(context)) for context in contexts.tolist()]
-        return torch.tensor(found, dtype=dtype, device=device)
+        is_plain = contexts.dim() == 2 and not contexts.is_floating_point()
+        if not is_plain or are_outside(contexts, vocabulary):
+            return looked_up(contexts.tolist())
+        # A table, since a context that is read parts runs which are watched together.
+        try:
+            table = looked_up(product(range(vocabulary), repeat=contexts.shape[1]))
+        except MissingContext:
+            return looked_up(contexts.tolist())
+        return table[numbered(contexts, vocabulary).to(device)]
 
     return DraftRequest(
         next_probs=next_probs,
         rows=rows,
         drafts=setting.drafts,
         length=setting.length,
-        vocabulary=setting.model.vocabulary,
+        vocabulary=vocabulary,
         temperature=setting.temperature,
         top_k=setting.top_k,
         top_p=setting.top_p,
@@ -427,8 +466,20 @@ def draft_request(
     )
 
 
+def are_outside(tokens: Tensor, vocabulary: int) -> bool:
+    """Return whether any token is not in 0..V - 1."""
+    return bool(((tokens < 0) | (tokens >= vocabulary) | (tokens != tokens.long())).any())
+
+
+def numbered(tokens: Tensor, vocabulary: int) -> Tensor:
+    """Return the places [N] of tokens [N, D] among all of D tokens, in lexicographic order."""
+    places = vocabulary ** torch.arange(tokens.shape[1], device=tokens.device).flip(0)
+    return (tokens.long() * places).sum(1)
+
+
 def _frozen(nested: Any) -> Any:
-    return tuple(map(_frozen, nested)) if isinstance(nested, list) else nested
+    nested = nested.tolist() if isinstance(nested, Tensor) else nested
+    return tuple(map(_frozen, nested)) if isinstance(nested, (list, tuple)) else nested
 
 
 def _drafted(

@@ -19,6 +19,7 @@ from draftproof.conformance.cases.rows import instance, without
 from draftproof.conformance.lanes._streams import seeded
 from draftproof.conformance.lanes.exact import exact_law
 from draftproof.conformance.lanes.exchange import (
+    Asked,
     Failure,
     Outcome,
     as_given,
@@ -27,7 +28,7 @@ from draftproof.conformance.lanes.exchange import (
     told,
     with_noise,
 )
-from draftproof.conformance.lanes.observe import BLINDNESS, EXACT, PROBE, RUN, joint_laws
+from draftproof.conformance.lanes.observe import BLINDNESS, EXACT, PROBE, RUN, Coming, joint_laws
 from draftproof.conformance.protocol.adapter import (
     INVALID_INPUTS,
     Adapter,
@@ -50,7 +51,12 @@ def tasks(_declared: Declaration, _tier: str) -> Iterator[Task]:
     yield Task("inputs", ("input.rejected",), (RUN,), judged)
     for name, undrafted, drafts in _undrafted():
         judged = partial(judge_undrafted, name, undrafted, drafts)
-        yield Task(name, ("input.undrafted",), (EXACT, PROBE), judged)
+        asks = partial(_asked, (undrafted, drafts))
+        yield Task(name, ("input.undrafted",), (EXACT, PROBE), judged, asks=asks)
+
+
+def _asked(row: Asked, declared: Declaration) -> Coming:
+    return [([row], declared)]
 
 
 # --- invalid input ----------------------------------------------------------------------------

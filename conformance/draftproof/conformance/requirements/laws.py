@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 
 from draftproof.conformance.cases import Case, cases
-from draftproof.conformance.lanes.exchange import Failure, Outcome
+from draftproof.conformance.lanes.exchange import Asked, Failure, Outcome, as_given
 from draftproof.conformance.lanes.observe import (
     BLINDNESS,
     EXACT,
@@ -49,7 +49,7 @@ from draftproof.conformance.requirements.sampled import (
     outcome,
 )
 from draftproof.conformance.requirements.task import SampledCase, Task, Terms, is_asked
-from draftproof.reference.drafting import Drafts
+from draftproof.reference.drafting import Drafts, draft_law
 from draftproof.reference.emission import Emission
 from draftproof.reference.errors import Unsupported
 from draftproof.reference.law import Law
@@ -150,7 +150,14 @@ def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
             (EXACT, PROBE, SAMPLE),
             partial(judge_case, case, alike),
             partial(sampling, case),
+            partial(asked, case),
         )
+
+
+def asked(case: Case, declared: Declaration) -> Iterator[tuple[list[Asked], Declaration]]:
+    """Yield the requests for all that can be drafted of a case."""
+    for drafts in draft_law(as_given(case.instance, declared)):
+        yield [(case.instance, drafts)], declared
 
 
 def _shape(case: Case) -> tuple[object, ...]:

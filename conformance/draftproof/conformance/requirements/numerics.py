@@ -30,8 +30,9 @@ from draftproof.conformance.lanes.observe import (
     PROBE,
     RUN,
     SAMPLE,
+    Coming,
     Observation,
-    joint_laws,
+    observe,
 )
 from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.protocol.adapter import (
@@ -45,10 +46,9 @@ from draftproof.conformance.protocol.loading import twin_of
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements.batches import emitted, largest_share, padded_vocabulary
 from draftproof.conformance.requirements.finding import FAIL, Finding, verdict_of
-from draftproof.conformance.requirements.laws import as_reference, lossless
+from draftproof.conformance.requirements.laws import as_reference, asked, lossless
 from draftproof.conformance.requirements.sampled import TESTS, Effort, finding, sample
 from draftproof.conformance.requirements.task import Task, Terms
-from draftproof.reference.drafting import draft_law
 from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.rational import ZERO, Rational, exactly, rational
 from draftproof.reference.verifiers import ALGORITHMS, emission_law
@@ -63,7 +63,8 @@ def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
     ):
         for given in cases_of(declared, tier):
             judged = partial(judge_given, requirement, given)
-            yield Task(given.case.id, (requirement,), (EXACT, PROBE), judged)
+            asks = partial(_asked, given)
+            yield Task(given.case.id, (requirement,), (EXACT, PROBE), judged, asks=asks)
     if accepts_what_is_equal(declared):
         yield Task("extreme.products", ("number.extreme",), (RUN,), judge_products)
     for vocabulary in _VOCABULARIES[tier]:
@@ -78,6 +79,11 @@ class Given:
     case: Case
     dtype: str
     logits: Callable[[Tensor], Tensor] | None = None
+
+
+def _asked(given: Given, declared: Declaration) -> Coming:
+    """Return the requests for a case, none where others are made of them."""
+    return asked(given.case, replace(declared, dtype=given.dtype)) if given.logits is None else ()
 
 
 # --- laws on one row ---------------------------------------------------------------------
@@ -101,27 +107,7 @@ def observe_given(adapter: Adapter, given: Given, *, lane: str) -> Observation:
     """Observe the adapter's law on a case that is given in some way. Raises as `observe` does."""
     declared = replace(declaration(adapter), dtype=given.dtype)
     changed = adapter if given.logits is None else OtherLogits(adapter, given.logits)
-    return _observed(changed, given.case.id, given.case.instance, declared, lane=lane)
-
-
-def _observed(
-    changed: Adapter, name: str, nominal: Instance, declared: Declaration, *, lane: str
-) -> Observation:
-    """Observe the law, on an instance, of an adapter that is given something else than is asked."""
-    drafts = draft_law(as_given(nominal, declared))
-    asked = [[(nominal, paths)] for paths in drafts]
-    laws = joint_laws(changed, asked, declared, lane=lane)
-    return Observation(
-        case=name,
-        instance=as_given(nominal, declared),
-        algorithm=ALGORITHMS.get(declared.algorithm),
-        drafts=drafts,
-        observed={paths: law.of_row(0) for paths, law in zip(drafts, laws, strict=True)},
-        runs=sum(law.runs for law in laws),
-        slack=max(law.slack for law in laws),
-        allowed=allowed_distance(declared, nominal.vocabulary, nominal.length),
-        lane=lane,
-    )
+    return observe(changed, given.case, lane=lane, declared=declared)
 
 
 def law_distance(seen: Observation) -> Rational:
@@ -355,8 +341,8 @@ def judge_vocabulary(vocabulary: int, adapter: Adapter, terms: Terms) -> list[Fi
 
 
 def _vocabulary_by_law(name: str, scattered: Scattered, terms: Terms) -> Finding:
-    declared = declaration(scattered)
-    seen = _observed(scattered, name, few_tokens(), declared, lane=terms.lane)
+    case = Case(name, "four tokens of many", terms.tier, few_tokens())
+    seen = observe(scattered, case, lane=terms.lane)
     return _judged("number.vocabulary", seen)
 
 

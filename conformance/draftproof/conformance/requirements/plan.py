@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from draftproof.conformance.protocol.adapter import Declaration
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache, partial
+
+from draftproof.conformance.lanes.observe import Coming, foreseeing
+from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
 from draftproof.conformance.requirements import (
     batches,
     drafting,
@@ -13,7 +18,8 @@ from draftproof.conformance.requirements import (
     states,
     texts,
 )
-from draftproof.conformance.requirements.task import Task
+from draftproof.conformance.requirements.finding import Finding
+from draftproof.conformance.requirements.task import Task, Terms, is_asked
 
 CHAPTERS = (laws, states, drafting, texts, batches, randomness, numerics, inputs)
 """The modules, in the order of the chapters."""
@@ -21,4 +27,20 @@ CHAPTERS = (laws, states, drafting, texts, batches, randomness, numerics, inputs
 
 def plan(declared: Declaration, tier: str) -> tuple[Task, ...]:
     """Return the tasks of a tier for an adapter, in the order of the chapters."""
-    return tuple(task for chapter in CHAPTERS for task in chapter.tasks(declared, tier))
+    tasks = (task for chapter in CHAPTERS for task in chapter.tasks(declared, tier))
+    return tuple(replace(task, judge=partial(_judged_ahead, task.judge)) for task in tasks)
+
+
+def _judged_ahead(
+    judge: Callable[[Adapter, Terms], list[Finding]], adapter: Adapter, terms: Terms
+) -> list[Finding]:
+    """Judge a task while the lanes know what the others will ask for."""
+    with foreseeing(partial(_coming, declaration(adapter), terms.tier, terms.cases)):
+        return judge(adapter, terms)
+
+
+@lru_cache(maxsize=1)
+def _coming(declared: Declaration, tier: str, patterns: tuple[str, ...]) -> Coming:
+    """Return what all tasks ask for whose cases are asked."""
+    asked = [task for task in plan(declared, tier) if is_asked(task.case, patterns)]
+    return [each for task in asked if task.asks is not None for each in task.asks(declared)]

@@ -28,7 +28,7 @@ from draftproof.conformance.lanes.exchange import (
     told,
     with_noise,
 )
-from draftproof.conformance.lanes.observe import EXACT, PROBE, RUN, SAMPLE, Observed, observed
+from draftproof.conformance.lanes.observe import EXACT, PROBE, RUN, SAMPLE, joint_laws, observed
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements import _ends, _iterations
@@ -164,22 +164,19 @@ def judge_calls(
     if terms.lane == SAMPLE:
         return [judge_pairs("random.calls", case, rows[0][0], adapter, terms)]
 
-    def called(*asked: Asked) -> Observed:
-        """Observe calls one after the other. Every run meets a copy that has no past."""
+    def program(asked: Adapter, copies: int) -> Any:
+        """Make both calls, of a copy that has no past."""
+        fresh = as_loaded(asked)
+        requests = (request([row] * copies, declared) for row in rows)
+        return tuple(answer(fresh, with_noise(each, declared)) for each in requests)
 
-        def program(asked_of: Adapter, copies: int) -> Any:
-            fresh = as_loaded(asked_of)
-            requests = (request([row] * copies, declared) for row in asked)
-            return tuple(answer(fresh, with_noise(each, declared)) for each in requests)
+    def read(raw: Any, copies: int) -> Sequence[Any]:
+        each = (outcomes(r, [row] * copies) for r, row in zip(raw, rows, strict=True))
+        return list(zip(*each, strict=True))
 
-        def read(raw: Any, copies: int) -> Sequence[Any]:
-            each = (outcomes(r, [row] * copies) for r, row in zip(raw, asked, strict=True))
-            return list(zip(*each, strict=True))
-
-        vocabulary = rows[0][0].vocabulary
-        return observed(adapter, program, read, declared, vocabulary=vocabulary, lane=terms.lane)
-
-    together, one, two = called(*rows), called(rows[0]), called(rows[1])
+    vocabulary, lane = rows[0][0].vocabulary, terms.lane
+    together = observed(adapter, program, read, declared, vocabulary=vocabulary, lane=lane)
+    one, two = (joint_laws(adapter, [[row]], declared, lane=lane)[0] for row in rows)
     product = one.law.then(lambda first: two.law.map(lambda second: (*first, *second)))
     distance = together.law.total_variation(product)
     # Both calls may be off by the rounding of one law, together and alone.

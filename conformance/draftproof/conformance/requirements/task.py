@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import sha256
 
+from draftproof.conformance.lanes.observe import Coming
 from draftproof.conformance.protocol.adapter import Adapter, Declaration
 from draftproof.conformance.requirements.finding import Finding
 from draftproof.conformance.requirements.sampled import Course, Standing
@@ -62,7 +63,8 @@ class Task:
 
     `judge` returns a finding for each of the requirements; it raises `OpaqueRandomness`,
     `TooManyRuns` or `NondeterministicProgram` where the lane of its terms is blind. It can be
-    sent to another process. Where `sampling` is there, samples can judge it in shares.
+    sent to another process. Where `sampling` is there, samples can judge it in shares. `asks`
+    returns the requests whose laws it is judged by: those of alike tasks are walked together.
     """
 
     case: str
@@ -70,3 +72,4 @@ class Task:
     lanes: tuple[str, ...]
     judge: Callable[[Adapter, Terms], list[Finding]]
     sampling: Callable[[Declaration, Terms], SampledCase] | None = None
+    asks: Callable[[Declaration], Coming] | None = None

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from itertools import count
+from math import floor, sqrt
 from typing import Any
 
 import numpy
@@ -131,8 +132,7 @@ class Walks:
         ]
         for run, made in runs:
             self._found[run.subject].append(made)
-        # The first leads the walk: the last, and one between, have gone another way.
-        again = {len(runs) - 1, len(runs) * 3 // 8}
+        again = _made_again(len(runs), len({run.subject for run, _ in runs}))
         if len(runs) == 1 and runs[0][0].count == 1:
             self._alone[runs[0][0].subject] += 1
             again = {0} if is_made_again(self._alone[runs[0][0].subject]) else set()
@@ -186,6 +186,19 @@ class Walks:
             )
         require_same(made.reading, again.reading)
         require_lasting(made.foreign, again.foreign)
+
+
+def _made_again(runs: int, subjects: int) -> set[int]:
+    """Return the places of the runs of a walk that are made again, of one subject in 16 at least.
+
+    The first leads the walk: the last, and others between, have gone another way.
+    """
+    between = (floor(runs * (-number * _GOLDEN % 1)) for number in range(1, 2 + subjects // 16))
+    return {runs - 1, *between}
+
+
+_GOLDEN = (sqrt(5) - 1) / 2
+"""Multiples of it lie far apart, modulo 1, however many there are."""
 
 
 def _order(made: Made) -> list[int]:
