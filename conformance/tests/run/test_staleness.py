@@ -65,8 +65,8 @@ def test_keys_alone_say_whether_judging_has_changed(
         ("lanes.sample", 0),
         ("requirements.inputs", 1),
         ("requirements.randomness", 2),
-        ("requirements.laws", 8),
-        ("lanes.exact._walk", 10),
+        ("requirements.laws", 10),
+        ("lanes.exact._walk", 11),
     ],
 )
 def test_a_change_makes_stale_what_it_judges(
