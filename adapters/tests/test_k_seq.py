@@ -158,11 +158,11 @@ def test_a_factor_that_is_wrong_is_found(
         return rho, 1 + (q - p / rho[:, None]).clamp(min=0).sum(-1)
 
     monkeypatch.setattr("draftproof.adapters.fast.k_seq.least_factor", other)
-    findings = judge(observe(FastVerifier("k_seq"), Case("wrong", "", "full", INSTANCE)))
+    findings = judge(observe(FastVerifier("k_seq"), Case("wrong", "", "certify", INSTANCE)))
     found = {finding.requirement: finding.verdict for finding in findings}
     assert {requirement: found[requirement] for requirement in verdicts} == verdicts
 
 
 def test_it_is_right_with_the_right_one() -> None:
-    findings = judge(observe(FastVerifier("k_seq"), Case("right", "", "full", INSTANCE)))
+    findings = judge(observe(FastVerifier("k_seq"), Case("right", "", "certify", INSTANCE)))
     assert {finding.verdict for finding in findings} <= {PASS, SKIPPED}

@@ -91,7 +91,7 @@ def case(scheme: str) -> Case:
         drafts=2,
         scheme=scheme,
     )
-    return Case("second", "", "full", instance)
+    return Case("second", "", "certify", instance)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from draftproof.conformance.requirements.laws import judge_case
 from draftproof.conformance.requirements.plan import plan
 from draftproof.conformance.requirements.sampled import EFFORTS
 from draftproof.conformance.requirements.task import Task, Terms
-from draftproof.conformance.run.campaign import MODES
 from draftproof.reference.ledger import CLAIMS
 from draftproof.reference.model import instance_from_json
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm
@@ -30,7 +29,7 @@ TEXT = "\n".join(TEXTS.values())
 CHECKOUT = Path(__file__).parents[2]
 
 
-def planned(tier: str = "full") -> Iterator[Task]:
+def planned(mode: str = "certify") -> Iterator[Task]:
     """The tasks for a verifier that declares all there is, and for a stateful one."""
     anything = SimpleNamespace(
         name="anything",
@@ -47,7 +46,7 @@ def planned(tier: str = "full") -> Iterator[Task]:
     )
     stateful = SimpleNamespace(name="stateful", version="1", algorithm="greedy_block", verify=print)
     for each in (anything, stateful):
-        yield from plan(declaration(each), tier)
+        yield from plan(declaration(each), mode)
 
 
 def test_every_requirement_is_judged_and_every_judgement_is_required() -> None:
@@ -250,7 +249,7 @@ def test_the_exit_codes_are_those_of_the_commands() -> None:
 
 
 def test_the_biases_of_interest_are_those_of_the_tiers() -> None:
-    told = {mode: EFFORTS[tier].bias for mode, tier in MODES.items()}
+    told = {mode: EFFORTS[mode].bias for mode in MODES}
     said = " ".join(TEXTS["11-evidence"].split())
     biases = re.search(
         r"bias of interest: ([\d.]+) in mode quick, ([\d.]+) in standard and ([\d.]+)", said

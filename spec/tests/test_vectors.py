@@ -17,12 +17,12 @@ from draftproof.spec import (
 def test_every_tier_has_a_file_of_every_kind_and_comes_with_those_before_it() -> None:
     files = vector_files()
     assert [(f.parent.name, f.stem) for f in files] == [
-        (tier, kind) for tier in VECTOR_TIERS for kind in VECTOR_KINDS
+        (size, kind) for size in VECTOR_TIERS for kind in VECTOR_KINDS
     ]
     assert vector_files("tiny") == files[:4]
     assert vector_files("small") == files[:8]
     assert vector_files("standard") == files
-    with pytest.raises(KeyError, match="there is no tier 'large'; known: tiny, small, standard"):
+    with pytest.raises(KeyError, match="there is no size 'large'; known: tiny, small, standard"):
         vector_files("large")
 
 
@@ -37,7 +37,7 @@ def test_files_follow_their_schema_and_say_what_they_are(file: object) -> None:
     path = next(each for each in vector_files() if each == file)
     document = json.loads(path.read_text(encoding="utf-8"))
     validate(document, "vectors")
-    assert (document["tier"], document["kind"]) == (path.parent.name, path.stem)
+    assert (document["size"], document["kind"]) == (path.parent.name, path.stem)
 
 
 def test_a_vector_of_another_kind_is_refused() -> None:

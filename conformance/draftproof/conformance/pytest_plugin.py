@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from draftproof.conformance.protocol.modes import MODES
+
 if TYPE_CHECKING:
     from draftproof.conformance.evidence.certificate import Certificate
     from draftproof.conformance.evidence.decision import Decision
@@ -25,8 +27,6 @@ if TYPE_CHECKING:
 
 ROOT = "draftproof"
 """What the ids of all tests begin with, where others have their file."""
-
-_MODES = ("quick", "standard", "certify")
 
 
 class MissedShould(pytest.PytestWarning):
@@ -48,7 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--draftproof-mode",
-        choices=_MODES,
+        choices=MODES,
         help="How many cases; certify has all, skips nothing and excuses nothing. "
         "[default: standard]",
     )
@@ -152,8 +152,8 @@ def _home(config: pytest.Config) -> Path:
 
 def _planned(config: pytest.Config, names: Sequence[str]) -> _Plan:
     mode = config.getoption("draftproof_mode") or config.getini("draftproof_mode")
-    if mode not in _MODES:
-        raise pytest.UsageError(f"draftproof_mode is one of {', '.join(_MODES)}, got {mode!r}")
+    if mode not in MODES:
+        raise pytest.UsageError(f"draftproof_mode is one of {', '.join(MODES)}, got {mode!r}")
     seed = config.getoption("draftproof_seed")
     if seed is not None and seed < 0:
         raise pytest.UsageError(f"--draftproof-seed must not be negative, got {seed}")

@@ -7,9 +7,10 @@ from hashlib import sha256
 import pytest
 import torch
 
-from draftproof.conformance.cases import TIERS, Case, batches, cases
+from draftproof.conformance.cases import Case, batches, cases
 from draftproof.conformance.cases.trees import ways_to_draft
 from draftproof.conformance.protocol.adapter import DTYPES
+from draftproof.conformance.protocol.modes import MODES
 from draftproof.reference.drafting import SCHEMES, draft_law
 from draftproof.reference.errors import Unsupported
 from draftproof.reference.model import Instance, instance_to_json
@@ -17,18 +18,18 @@ from draftproof.reference.rational import exactly, rational
 from draftproof.reference.rows import excess
 from draftproof.reference.verifiers import ALGORITHMS, require_fit
 
-ALL = cases("full")
+ALL = cases("certify")
 HALF = rational("1/2")
 
 
 def test_tiers_contain_each_other() -> None:
-    ids = [{case.id for case in cases(tier)} for tier in TIERS]
+    ids = [{case.id for case in cases(mode)} for mode in MODES]
     assert ids[0] < ids[1] < ids[2]
     assert len(ids[2]) == len(ALL)
 
 
 def test_an_unknown_tier_is_refused() -> None:
-    with pytest.raises(Unsupported, match="unknown tier 'huge'; known: quick, standard, full"):
+    with pytest.raises(Unsupported, match="unknown mode 'huge'; known: quick, standard, full"):
         cases("huge")
 
 
@@ -187,10 +188,10 @@ def test_trees_have_what_a_toy_model_needs_below_the_root() -> None:
 
 
 def test_batches_have_several_rows_and_names_of_their_own() -> None:
-    ids = [{batch.id for batch in batches(tier)} for tier in TIERS]
+    ids = [{batch.id for batch in batches(mode)} for mode in MODES]
     assert ids[0] < ids[1] <= ids[2]
-    assert len(ids[2]) == len(batches("full"))
-    assert all(len(batch.rows) > 1 for batch in batches("full"))
+    assert len(ids[2]) == len(batches("certify"))
+    assert all(len(batch.rows) > 1 for batch in batches("certify"))
 
 
 def test_cases_stay_what_they_were() -> None:

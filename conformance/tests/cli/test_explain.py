@@ -60,7 +60,6 @@ def certificate(
             "environment": {},
             "campaign": {
                 "mode": "quick",
-                "tier": "quick",
                 "lanes": [EXACT],
                 "blind": {},
                 "seed": 1,

@@ -51,20 +51,20 @@ def changed(path: Path, change: Callable[[dict[str, Any]], Any]) -> str:
 
 
 def test_the_tiny_tier_is_exported_as_it_ships(here: Path) -> None:
-    ran = draftproof("export", "--tier", "tiny", "--output", "out")
+    ran = draftproof("export", "--size", "tiny", "--output", "out")
     assert (ran.exit_code, ran.stderr) == (0, "")
     for kind in VECTOR_KINDS:
         name = f"out/tiny/{kind}.json"
         assert f"{name}: " in ran.stdout
         assert (here / name).read_bytes() == (TINY / f"{kind}.json").read_bytes()
-    again = draftproof("export", "--tier", "tiny", "--output", "out", "--json")
+    again = draftproof("export", "--size", "tiny", "--output", "out", "--json")
     document = json.loads(again.stdout)
     validate(document, "vectors-outcome")
     assert [file["changed"] for file in document["files"]] == [False] * len(VECTOR_KINDS)
 
 
 def test_only_the_vectors_of_an_algorithm_are_exported(here: Path) -> None:
-    ran = draftproof("export", "--tier", "tiny", "--algorithm", "block", "--output", "out")
+    ran = draftproof("export", "--size", "tiny", "--algorithm", "block", "--output", "out")
     assert ran.exit_code == 0
     files = sorted((here / "out").rglob("*.json"))
     assert [file.name for file in files] == ["decisions.json", "laws.json", "values.json"]
@@ -78,8 +78,8 @@ def test_only_the_vectors_of_an_algorithm_are_exported(here: Path) -> None:
     ("arguments", "message"),
     [
         (("export", "--algorithm", "blok"), "unknown algorithm 'blok', did you mean 'block'?"),
-        (("export", "--tier", "huge"), "'huge' is not one of 'tiny', 'small', 'standard'"),
-        (("export", "--tier", "tiny", "--output", "tiny/laws.json"), "is a file"),
+        (("export", "--size", "huge"), "'huge' is not one of 'tiny', 'small', 'standard'"),
+        (("export", "--size", "tiny", "--output", "tiny/laws.json"), "is a file"),
         (("check", "none.json"), "Path 'none.json' does not exist"),
         (("check", "empty"), "there is no file of vectors (*.json) in 'empty'"),
         (("fmt", "empty"), "there is no file of vectors (*.json) in 'empty'"),
@@ -96,7 +96,7 @@ def test_wrong_usage_exits_with_2(here: Path, arguments: tuple[str, ...], messag
 def test_what_cannot_be_written_is_named(here: Path) -> None:
     (here / "out").mkdir()
     (here / "out" / "tiny").write_text("")
-    ran = draftproof("export", "--tier", "tiny", "--output", "out")
+    ran = draftproof("export", "--size", "tiny", "--output", "out")
     assert ran.exit_code == 2
     assert "cannot write 'out/tiny/laws.json': File exists" in ran.stderr
 
@@ -109,11 +109,11 @@ def test_an_interrupted_export_leaves_no_half_file(
 
     with monkeypatch.context() as patch:
         patch.setattr(making, "value", interrupted)
-        assert draftproof("export", "--tier", "tiny", "--output", "out").exit_code == 1
+        assert draftproof("export", "--size", "tiny", "--output", "out").exit_code == 1
     assert not (here / "out").exists()
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", interrupted)
-        assert draftproof("export", "--tier", "tiny", "--output", "out").exit_code == 1
+        assert draftproof("export", "--size", "tiny", "--output", "out").exit_code == 1
     assert [file for file in (here / "out").rglob("*") if file.is_file()] == []
 
 
@@ -126,7 +126,7 @@ def test_right_vectors_are_said_to_be_so(here: Path) -> None:
     document = json.loads(ran.stdout)
     validate(document, "vectors-outcome")
     found = {
-        file["file"]: (file["kind"], file["tier"], file["error"]) for file in document["files"]
+        file["file"]: (file["kind"], file["size"], file["error"]) for file in document["files"]
     }
     assert found == {f"tiny/{kind}.json": (kind, "tiny", None) for kind in VECTOR_KINDS}
     ran = draftproof("check", "tiny/errors.json")
@@ -134,7 +134,7 @@ def test_right_vectors_are_said_to_be_so(here: Path) -> None:
 
 
 def test_every_file_is_looked_at(here: Path) -> None:
-    for kind, change in (("laws", swapped), ("values", lambda d: d.update(tier="small"))):
+    for kind, change in (("laws", swapped), ("values", lambda d: d.update(size="small"))):
         changed(here / "tiny" / f"{kind}.json", change)
     (here / "tiny" / "errors.json").write_text("{")
     ran = draftproof("check", "tiny")
@@ -312,7 +312,7 @@ BROKEN: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "no instance": (lambda d: law(d).pop("instance"), "'instance' is a required property"),
     "a float": (lambda d: law(d)["drafts"][0].update(probability=0.5), "0.5 is not of type"),
     "an id that is none": (lambda d: law(d).update(id="Law.1"), "'Law.1' does not match"),
-    "a number of 1": (lambda d: d.update(tier="large"), "'large' is not one of"),
+    "a number of 1": (lambda d: d.update(size="large"), "'large' is not one of"),
     "an id that comes twice": (
         lambda d: d["vectors"].append(d["vectors"][0]),
         "the id 'law.block.generic.v2.l1' appears 2 times",
@@ -371,7 +371,7 @@ def test_vectors_need_no_torch(here: Path) -> None:
         "import sys; sys.modules['torch'] = None;"
         "from draftproof.conformance.cli import main; main()"
     )
-    for arguments in (("check", "tiny"), ("export", "--tier", "tiny"), ("fmt", "--check", "tiny")):
+    for arguments in (("check", "tiny"), ("export", "--size", "tiny"), ("fmt", "--check", "tiny")):
         ran = subprocess.run(
             [sys.executable, "-c", hidden, "vectors", *arguments],
             capture_output=True,

@@ -85,8 +85,8 @@ def test_a_skip_of_what_applies_outweighs_one_of_what_does_not() -> None:
         ({"drafts": False}, "random.iterations", "it has no drafter (draft)", False),
         ({"generates": False}, "text.lossless", "it has no pipeline (generate)", False),
         ({}, "law.state", "only the algorithms greedy_block, ", False),
-        ({"algorithm": "greedy_block"}, "law.state", "no case of this tier asks for it", True),
-        ({}, "law.support", "no case of this tier asks for it", True),
+        ({"algorithm": "greedy_block"}, "law.state", "no case of this mode asks for it", True),
+        ({}, "law.support", "no case of this mode asks for it", True),
     ],
 )
 def test_what_no_task_judges_says_why(

@@ -43,7 +43,6 @@ HEADER: Record = {
     "environment": {"python": "3.11"},
     "campaign": {
         "mode": "quick",
-        "tier": "quick",
         "lanes": ["sample"],
         "blind": {},
         "seed": 1,

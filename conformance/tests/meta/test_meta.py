@@ -82,8 +82,8 @@ def test_no_mutant_survives_and_every_control_is_spared(name: str) -> None:
     judged on all cases and not until it is caught, is judged on the quick ones here.
     """
     exhibit = EXHIBITS[name]
-    tier = "quick" if isinstance(exhibit, Control) else "standard"
-    (row,) = kill_matrix([exhibit], lanes=("exact",), tier=tier, seed=0, progress=silent)
+    mode = "quick" if isinstance(exhibit, Control) else "standard"
+    (row,) = kill_matrix([exhibit], lanes=("exact",), mode=mode, seed=0, progress=silent)
     assert row.caught, row.cells
     found = {(cell.requirement, cell.lane, cell.verdict) for cell in row.cells}
     shipped = {(c["requirement"], c["lane"], c["verdict"]) for c in SHIPPED[name]["cells"]}

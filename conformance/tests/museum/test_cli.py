@@ -15,7 +15,7 @@ from draftproof.spec import MalformedDocument, validate
 
 
 def run(*arguments: str) -> Any:
-    return CliRunner().invoke(mutants, [*arguments, "--tier", "quick", "--seed", "0"])
+    return CliRunner().invoke(mutants, [*arguments, "--mode", "quick", "--seed", "0"])
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_one_is_told_in_words() -> None:
     assert "  https://github.com/huggingface/transformers/issues/28508" in lines
     assert "  breaks: law.lossless, length.bounded" in lines
     assert "  law.lossless on exact generic.v2.l1 by 0.12" in lines
-    assert lines[-1] == "1 mutants, 0 controls, tier quick, lanes exact: all as they must"
+    assert lines[-1] == "1 mutants, 0 controls, mode quick, lanes exact: all as they must"
 
 
 def test_json_follows_its_schema() -> None:

@@ -20,7 +20,7 @@ def silent(steps: Iterable[Any], count: int, title: str) -> Iterable[Any]:
 
 
 def judged(*exhibits: Mutant | Control, lanes: tuple[str, ...] = ("exact",)) -> tuple[KillRow, ...]:
-    return kill_matrix(exhibits, lanes=lanes, tier="quick", seed=0, progress=silent)
+    return kill_matrix(exhibits, lanes=lanes, mode="quick", seed=0, progress=silent)
 
 
 def verdicts(row: KillRow) -> dict[tuple[str, str], str]:

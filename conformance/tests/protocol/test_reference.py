@@ -461,7 +461,7 @@ def test_a_uniform_number_that_is_one_changes_nothing_certain(
 )
 def test_drafts_have_the_law_of_the_scheme_and_the_declared_rows(name: str) -> None:
     adapter = getattr(reference, name)
-    quick = [s for s in settings(declaration(adapter)) if s.tier == "quick"]
+    quick = [s for s in settings(declaration(adapter)) if s.mode == "quick"]
     assert quick
     for setting in quick:
         for finding in judge_drafting(observe_drafting(adapter, setting)):

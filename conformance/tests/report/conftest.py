@@ -127,7 +127,6 @@ def _certificate(
                 "verdict": verdict,
                 "created": "2026-01-01T12:00:00+00:00",
                 "mode": mode,
-                "tier": "standard",
                 "lanes": ["exact", "probe", "sample"],
                 "blind": dict(blind or {}),
                 "seed": 7,

@@ -108,17 +108,17 @@ def test_what_cannot_be_written_is_a_usage_error(files: list[str], tmp_path: Pat
 
 def test_a_kill_matrix_is_for_the_page(files: list[str], tmp_path: Path) -> None:
     matrix = tmp_path / "mutants.json"
-    matrix.write_text('{"tier": "quick", "lanes": ["probe"], "seed": 1, "exhibits": []}')
+    matrix.write_text('{"mode": "quick", "lanes": ["probe"], "seed": 1, "exhibits": []}')
     result = run(files[0], "--format", "html", "--kill-matrix", str(matrix))
     assert result.exit_code == 0
-    assert "0 mutants, 0 controls, tier quick, lanes probe" in result.output
+    assert "0 mutants, 0 controls, mode quick, lanes probe" in result.output
     result = run(files[0], "--kill-matrix", str(matrix))
     assert result.exit_code == 2
     assert "--kill-matrix is shown by --format html alone" in result.output
     matrix.write_text("{}")
     result = run(files[0], "--format", "html", "--kill-matrix", str(matrix))
     assert result.exit_code == 2
-    assert "is no kill matrix: mutants: the document: 'tier' is a required" in result.output
+    assert "is no kill matrix: mutants: the document: 'mode' is a required" in result.output
 
 
 def test_without_jinja2_it_says_what_to_install(

@@ -40,17 +40,17 @@ HALF = rational("1/2")
 TERMS = Terms(RUN, "quick", seed=1)
 
 
-def judged(adapter: Any, tier: str = "quick") -> list[Finding]:
+def judged(adapter: Any, mode: str = "quick") -> list[Finding]:
     declared = declaration(adapter)
     return [
         finding
-        for task in tasks(declared, tier)
-        for finding in task.judge(adapter, Terms(task.lanes[0], tier, seed=1))
+        for task in tasks(declared, mode)
+        for finding in task.judge(adapter, Terms(task.lanes[0], mode, seed=1))
     ]
 
 
-def broken(adapter: Any, tier: str = "quick") -> set[str]:
-    found = judged(adapter, tier)
+def broken(adapter: Any, mode: str = "quick") -> set[str]:
+    found = judged(adapter, mode)
     return {each.requirement for each in found if each.verdict not in (PASS, SKIPPED)}
 
 
@@ -147,12 +147,12 @@ class Ragged(Token):
     "input.unchanged",
 )
 @pytest.mark.parametrize(
-    ("verifier", "tier"),
+    ("verifier", "mode"),
     [(Token(), "standard"), (Ragged(), "standard"), (Loop(), "quick")],
     ids=lambda given: getattr(given, "name", given),
 )
-def test_what_is_right_breaks_nothing(verifier: Any, tier: str) -> None:
-    found = judged(verifier, tier)
+def test_what_is_right_breaks_nothing(verifier: Any, mode: str) -> None:
+    found = judged(verifier, mode)
     asked = {each.requirement for each in found if each.verdict != SKIPPED}
     expected = {"invariant", "padding", "mixed", "order"} | (
         {"ragged"} if declaration(verifier).ragged else set()
@@ -543,13 +543,13 @@ def with_other(adapter: Any, other: Any) -> Any:
 
 @pytest.mark.requirement("batch.backends")
 @pytest.mark.parametrize(
-    ("other", "tier"),
+    ("other", "mode"),
     [(SuppliedInLogs(), "standard"), (SuppliedDouble(), "quick"), (Supplied(), "quick")],
     ids=lambda given: getattr(given, "name", given),
 )
-def test_backends_that_differ_by_rounding_agree(other: Any, tier: str) -> None:
-    found = judge_backends(tier, with_other(Supplied(), other), Terms(RUN, tier, seed=1))
-    assert {each.case for each in found} == {c.id for c in cases(tier) if c.instance.drafts == 1}
+def test_backends_that_differ_by_rounding_agree(other: Any, mode: str) -> None:
+    found = judge_backends(mode, with_other(Supplied(), other), Terms(RUN, mode, seed=1))
+    assert {each.case for each in found} == {c.id for c in cases(mode) if c.instance.drafts == 1}
     assert {each.verdict for each in found} == {PASS}
     assert all(each.runs >= 2048 for each in found)
 

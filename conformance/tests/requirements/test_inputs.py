@@ -302,7 +302,7 @@ def undrafted(kind: type[Any], lane: str = "exact") -> dict[str, Finding]:
         task.case: finding
         for task in tasks
         if task.requirements == ("input.undrafted",)
-        for finding in task.judge(adapter, Terms(lane=lane, tier="quick"))
+        for finding in task.judge(adapter, Terms(lane=lane, mode="quick"))
     }
 
 

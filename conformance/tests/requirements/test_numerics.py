@@ -34,13 +34,13 @@ from draftproof.reference.rational import exactly, rational
 CASES = {case.id: case for case in cases("standard")}
 
 
-def judged(adapter: Any, tier: str = "quick") -> list[Finding]:
+def judged(adapter: Any, mode: str = "quick") -> list[Finding]:
     """Judge everything but large vocabularies, which take their time."""
     return [
         finding
-        for task in tasks(declaration(adapter), tier)
+        for task in tasks(declaration(adapter), mode)
         if task.requirements != ("number.vocabulary",)
-        for finding in task.judge(adapter, Terms(task.lanes[0], tier, seed=1))
+        for finding in task.judge(adapter, Terms(task.lanes[0], mode, seed=1))
     ]
 
 
@@ -472,9 +472,9 @@ def test_what_is_said_between_the_scattered_tokens_is_told(token: int, told: str
 
 
 def test_every_tier_has_its_sizes() -> None:
-    def sizes(tier: str) -> list[str]:
-        asked = tasks(declaration(Token()), tier)
+    def sizes(mode: str) -> list[str]:
+        asked = tasks(declaration(Token()), mode)
         return [task.case for task in asked if task.lanes == (EXACT, SAMPLE)]
 
-    assert set(sizes("quick")) < set(sizes("standard")) == set(sizes("full"))
+    assert set(sizes("quick")) < set(sizes("standard")) == set(sizes("certify"))
     assert "vocabulary.262144" in sizes("standard")

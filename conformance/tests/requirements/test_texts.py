@@ -39,7 +39,7 @@ def judged(adapter: Any, setting: str, *, lane: str = "exact") -> Finding:
 
 
 @pytest.mark.requirement("text.lossless")
-@pytest.mark.parametrize("setting", [s.id for s in SETTINGS.values() if s.tier == "quick"])
+@pytest.mark.parametrize("setting", [s.id for s in SETTINGS.values() if s.mode == "quick"])
 def test_a_right_pipeline_passes(setting: str) -> None:
     found = judged(Writing(), setting)
     assert (found.requirement, found.verdict, found.detail) == ("text.lossless", PASS, "")
@@ -160,10 +160,10 @@ def test_a_text_that_is_never_written_is_told_as_well() -> None:
 
 
 def test_only_who_generates_is_asked() -> None:
-    assert not list(tasks(declaration(Token()), "full"))
+    assert not list(tasks(declaration(Token()), "certify"))
     quick, standard, full = (
-        {task.case for task in tasks(declaration(Writing()), tier)}
-        for tier in ("quick", "standard", "full")
+        {task.case for task in tasks(declaration(Writing()), mode)}
+        for mode in ("quick", "standard", "certify")
     )
     assert quick < standard < full
     assert full == set(SETTINGS)

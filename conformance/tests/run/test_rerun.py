@@ -141,7 +141,7 @@ def claim(**told: Any) -> Edit:
     [
         (declare(undefined={"shape": "so"}), "adapter/undefined/shape was 'so', is "),
         (claim(tests=1), "the plan, header: campaign/tests was 1, is "),
-        (claim(tier="full"), "the plan, header: campaign/tier was 'full', is 'quick'"),
+        (claim(mode="certify"), "the plan, header: campaign/mode was 'full', is 'quick'"),
         (claim(blind={"probe": "fog"}), "the plan, header: campaign/blind was ['probe'], is []"),
         (
             lambda records: records[0]["specification"].update(version="9"),

@@ -11,25 +11,26 @@ from __future__ import annotations
 
 from functools import cache
 
-from draftproof.conformance.cases.case import TIERS, BatchCase, Case, tiers_up_to
+from draftproof.conformance.cases.case import BatchCase, Case
 from draftproof.conformance.cases.several import several
 from draftproof.conformance.cases.single import single
 from draftproof.conformance.cases.together import together
 from draftproof.conformance.cases.trees import trees
+from draftproof.conformance.protocol.modes import modes_up_to
 
-__all__ = ["TIERS", "BatchCase", "Case", "batches", "cases"]
-
-
-def cases(tier: str) -> tuple[Case, ...]:
-    """Return the cases of a tier. Raises `Unsupported` for an unknown one."""
-    included = tiers_up_to(tier)
-    return tuple(case for case in _all_cases() if case.tier in included)
+__all__ = ["BatchCase", "Case", "batches", "cases"]
 
 
-def batches(tier: str) -> tuple[BatchCase, ...]:
-    """Return the batches of a tier. Raises `Unsupported` for an unknown one."""
-    included = tiers_up_to(tier)
-    return tuple(batch for batch in _all_batches() if batch.tier in included)
+def cases(mode: str) -> tuple[Case, ...]:
+    """Return the cases of a mode. Raises `Unsupported` for an unknown one."""
+    included = modes_up_to(mode)
+    return tuple(case for case in _all_cases() if case.mode in included)
+
+
+def batches(mode: str) -> tuple[BatchCase, ...]:
+    """Return the batches of a mode. Raises `Unsupported` for an unknown one."""
+    included = modes_up_to(mode)
+    return tuple(batch for batch in _all_batches() if batch.mode in included)
 
 
 @cache

@@ -28,37 +28,37 @@ _EVERY = tuple(SCHEMES)
 def several() -> Iterator[Case]:
     """Yield the cases of several drafts, for every scheme."""
     for scheme in _EVERY:
-        for name, reason, tier, rows, drafts in _rows(scheme):
+        for name, reason, mode, rows, drafts in _rows(scheme):
             drawn = replace(rows, drafts=drafts, scheme=scheme)
-            yield Case(f"several.{scheme}.{name}.k{drafts}", reason, tier, drawn)
+            yield Case(f"several.{scheme}.{name}.k{drafts}", reason, mode, drawn)
 
 
 def _rows(scheme: str) -> Iterator[tuple[str, str, str, Instance, int]]:
-    """Yield name, reason, tier, rows and K of every case that the scheme can draw."""
-    for name, reason, tier, rows, numbers in (*_generic(), *_special(), *_at_random()):
+    """Yield name, reason, mode, rows and K of every case that the scheme can draw."""
+    for name, reason, mode, rows, numbers in (*_generic(), *_special(), *_at_random()):
         for drafts in numbers:
             narrowest = sum(q != 0 for q in rows.draft(()))
             if scheme == "iid" or (drafts <= narrowest and (scheme, drafts) != ("hub", 3)):
-                yield name, reason, tier, rows, drafts
+                yield name, reason, mode, rows, drafts
 
 
 _Rows = Iterator[tuple[str, str, str, Instance, tuple[int, ...]]]
 
 
 def _generic() -> _Rows:
-    for vocabulary, length, numbers, tier in (
+    for vocabulary, length, numbers, mode in (
         (2, 1, (2,), "quick"),
         (3, 1, (2, 3), "quick"),
         (2, 2, (2,), "quick"),
         (4, 1, (2, 3), "standard"),
         (2, 2, (3,), "standard"),
         (3, 2, (2,), "standard"),
-        (3, 2, (3,), "full"),
-        (2, 3, (2,), "full"),
+        (3, 2, (3,), "certify"),
+        (2, 3, (2,), "certify"),
     ):
         name = f"v{vocabulary}.l{length}"
         rows = instance(f"several.{name}", vocabulary, length)
-        yield name, "rows of every context differ", tier, rows, numbers
+        yield name, "rows of every context differ", mode, rows, numbers
 
 
 def _special() -> _Rows:
@@ -198,4 +198,4 @@ def _at_random() -> _Rows:
             target=random_support(f"several.{name}/p", vocabulary),
             draft=full_at_root(random_support(f"several.{name}/q", vocabulary), vocabulary),
         )
-        yield name, "rows and zeros at random", "full", rows, (2,)
+        yield name, "rows and zeros at random", "certify", rows, (2,)

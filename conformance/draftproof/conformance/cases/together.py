@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from draftproof.conformance.cases.case import BatchCase, tiers_up_to
+from draftproof.conformance.cases.case import BatchCase
 from draftproof.conformance.cases.rows import equal, instance
 from draftproof.conformance.cases.single import single
 from draftproof.conformance.cases.trees import trees
+from draftproof.conformance.protocol.modes import modes_up_to
 from draftproof.reference.drafting import SCHEMES, Drafts, draft_law
 from draftproof.reference.model import Instance, Model
 
@@ -51,19 +52,19 @@ def _trees() -> Iterator[BatchCase]:
         yield BatchCase(f"batch.tree.{scheme}.b2x2.three", "standard", (two, one, three))
 
 
-def reordered(tier: str) -> Iterator[BatchCase]:
+def reordered(mode: str) -> Iterator[BatchCase]:
     """Yield the batches that are also judged in reverse."""
     chosen = ("batch.pair", "batch.all-accepted", "batch.sparse", "batch.short")
-    yield from (batch for batch in _of(tier, together()) if batch.id in chosen)
+    yield from (batch for batch in _of(mode, together()) if batch.id in chosen)
 
 
-def mixed(tier: str) -> Iterator[BatchCase]:
+def mixed(mode: str) -> Iterator[BatchCase]:
     """Yield the batches of rows at temperature zero beside random ones, in both orders."""
     greedy = instance("mixed.greedy", 2, 2, target=lambda _: (1,))
     agrees, parts, differs = ((greedy, (path,)) for path in ((1, 1), (1, 0), (0, 1)))
     one, two = _generic(), _banked()
     yield from _of(
-        tier,
+        mode,
         (
             BatchCase("mixed.agrees", "quick", (agrees, one)),
             BatchCase("mixed.agrees.swapped", "quick", (one, agrees)),
@@ -74,11 +75,11 @@ def mixed(tier: str) -> Iterator[BatchCase]:
     )
 
 
-def ragged(tier: str) -> Iterator[BatchCase]:
+def ragged(mode: str) -> Iterator[BatchCase]:
     """Yield the batches of rows of different lengths."""
     one, two, short = _generic(), _banked(), _short(0)
     yield from _of(
-        tier,
+        mode,
         (
             BatchCase("ragged.pair", "quick", (one, short)),
             BatchCase("ragged.pair.swapped", "quick", (short, one)),
@@ -91,10 +92,10 @@ def ragged(tier: str) -> Iterator[BatchCase]:
     )
 
 
-def with_padding_rows(tier: str) -> Iterator[BatchCase]:
+def with_padding_rows(mode: str) -> Iterator[BatchCase]:
     """Yield batches that an engine has filled up with rows that draft nothing."""
     yield from _of(
-        tier,
+        mode,
         (
             BatchCase("padding.behind", "quick", (_banked(), _none(0), _none(1))),
             BatchCase("padding.around", "standard", (_none(0), _generic(), _none(1), _short(1))),
@@ -109,9 +110,9 @@ class Undrafted(Instance):
         """Check nothing: the target's first row, which is all that counts, checks itself."""
 
 
-def _of(tier: str, batches: Iterator[BatchCase] | tuple[BatchCase, ...]) -> Iterator[BatchCase]:
-    included = tiers_up_to(tier)
-    yield from (batch for batch in batches if batch.tier in included)
+def _of(mode: str, batches: Iterator[BatchCase] | tuple[BatchCase, ...]) -> Iterator[BatchCase]:
+    included = modes_up_to(mode)
+    yield from (batch for batch in batches if batch.mode in included)
 
 
 def _case(name: str) -> Instance:

@@ -29,11 +29,11 @@ _MOST_DRAFTS = 2_000
 def trees() -> Iterator[Case]:
     """Yield the cases of trees, for every scheme."""
     for scheme in SCHEMES:
-        for name, reason, tier, rows, branching in (*_generic(), *_special(), *_at_random()):
+        for name, reason, mode, rows, branching in (*_generic(), *_special(), *_at_random()):
             shape = "x".join(map(str, branching))
             tree = replace(rows, scheme=scheme, branching=branching, drafts=prod(branching))
             if _is_full(tree) and ways_to_draft(tree) <= _MOST_DRAFTS:
-                yield Case(f"tree.{scheme}.{name}.b{shape}", reason, tier, tree)
+                yield Case(f"tree.{scheme}.{name}.b{shape}", reason, mode, tree)
 
 
 def ways_to_draft(tree: Instance, node: Path = ()) -> int:
@@ -65,17 +65,17 @@ _Rows = Iterator[tuple[str, str, str, Instance, tuple[int, ...]]]
 
 
 def _generic() -> _Rows:
-    for vocabulary, branching, tier in (
+    for vocabulary, branching, mode in (
         (2, (2, 2), "quick"),
         (3, (1, 2), "quick"),
         (3, (2, 1), "standard"),
-        (3, (2, 2), "full"),
-        (2, (3, 2), "full"),
-        (3, (3, 2), "full"),
-        (2, (2, 2, 2), "full"),
+        (3, (2, 2), "certify"),
+        (2, (3, 2), "certify"),
+        (3, (3, 2), "certify"),
+        (2, (2, 2, 2), "certify"),
     ):
         rows = instance(f"tree.v{vocabulary}", vocabulary, len(branching))
-        yield f"v{vocabulary}", "rows of every context differ", tier, rows, branching
+        yield f"v{vocabulary}", "rows of every context differ", mode, rows, branching
 
 
 def _special() -> _Rows:
@@ -173,7 +173,7 @@ def _special() -> _Rows:
     yield (
         "deep",
         "three tokens: the draft is certain after most contexts, and repeats them",
-        "full",
+        "certify",
         instance("tree.deep", 2, 3, draft=lambda c: (0, 1) if not any(c) else (len(c) % 2,)),
         (2, 2, 2),
     )
@@ -190,4 +190,4 @@ def _at_random() -> _Rows:
             target=random_support(f"tree.{name}/p", vocabulary),
             draft=full_at_root(random_support(f"tree.{name}/q", vocabulary), vocabulary),
         )
-        yield name, "rows and zeros at random", "full", rows, branching
+        yield name, "rows and zeros at random", "certify", rows, branching

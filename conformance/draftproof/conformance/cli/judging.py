@@ -28,6 +28,7 @@ from draftproof.conformance.evidence.certificate import gravest, no_longer_known
 from draftproof.conformance.evidence.records import Record
 from draftproof.conformance.evidence.store import Known
 from draftproof.conformance.evidence.whole_file import write_whole
+from draftproof.conformance.protocol.modes import MODES
 from draftproof.conformance.protocol.raising import caught, show, told_of, tracebacks_shown
 from draftproof.conformance.protocol.supervision import judging
 from draftproof.conformance.report import FORMATS, rendered
@@ -51,7 +52,7 @@ from draftproof.spec import MalformedDocument
 )
 @click.option(
     "--mode",
-    type=click.Choice(("quick", "standard", "certify")),
+    type=click.Choice(MODES),
     default="standard",
     show_default=True,
     help="How many cases; certify has all, skips nothing and excuses nothing.",

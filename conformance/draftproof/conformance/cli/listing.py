@@ -39,13 +39,13 @@ def list_(as_json: bool) -> None:
         "cases": [
             {
                 "id": case.id,
-                "tier": case.tier,
+                "mode": case.mode,
                 "vocabulary": case.instance.vocabulary,
                 "length": case.instance.length,
                 "drafts": case.instance.drafts,
                 "reason": case.reason,
             }
-            for case in cases("full")
+            for case in cases("certify")
         ],
     }
     show(catalogue, "list", terminal.print_catalogue, as_json=as_json)

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from draftproof.conformance.cli.documents import as_json, echo, show
+from draftproof.conformance.protocol.modes import MODES
 from draftproof.conformance.report.words import trial
 from draftproof.reference.extras import installation
 
@@ -29,8 +30,8 @@ _LANES = ("exact", "probe", "sample")
     help="The lanes, each judged by itself. [default: exact]",
 )
 @click.option(
-    "--tier",
-    type=click.Choice(("quick", "standard", "full")),
+    "--mode",
+    type=click.Choice(MODES),
     default="standard",
     show_default=True,
     help="How many cases.",
@@ -43,7 +44,7 @@ _LANES = ("exact", "probe", "sample")
 def mutants(
     ids: tuple[str, ...],
     lanes: tuple[str, ...],
-    tier: str,
+    mode: str,
     seed: int | None,
     jobs: int,
     as_json: bool,
@@ -70,13 +71,13 @@ def mutants(
     rows = kill_matrix(
         [EXHIBITS[name] for name in dict.fromkeys(ids) or EXHIBITS],
         lanes=asked,
-        tier=tier,
+        mode=mode,
         seed=seed,
         jobs=jobs,
         progress=terminal.shown_progress,
     )
     document = {
-        "tier": tier,
+        "mode": mode,
         "lanes": list(asked),
         "seed": seed,
         "exhibits": [_document(row) for row in rows],

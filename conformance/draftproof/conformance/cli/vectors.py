@@ -27,17 +27,17 @@ _files = click.argument(
 def vectors() -> None:
     """Write, check and format test vectors, which are for verifiers in other languages.
 
-    A folder of vectors has a folder for each tier; the ones that ship are in spec/vectors.
+    A folder of vectors has a folder for each size; the ones that ship are in spec/vectors.
     """
 
 
 @vectors.command()
 @click.option(
-    "--tier",
+    "--size",
     type=click.Choice(VECTOR_TIERS),
     default=VECTOR_TIERS[-1],
     show_default=True,
-    help="The largest tier; those before it are part of it.",
+    help="The largest size; those before it are part of it.",
 )
 @click.option(
     "--algorithm",
@@ -54,7 +54,7 @@ def vectors() -> None:
     help="The folder to write to.",
 )
 @as_json
-def export(tier: str, algorithms: tuple[str, ...], output: Path, as_json: bool) -> None:
+def export(size: str, algorithms: tuple[str, ...], output: Path, as_json: bool) -> None:
     """Compute vectors from the reference, and write them. What is there is replaced, file by file.
 
     Nothing is written before everything is known.
@@ -64,8 +64,8 @@ def export(tier: str, algorithms: tuple[str, ...], output: Path, as_json: bool) 
 
     with usage_errors(InvalidInput):
         wanted = {algorithm_named(name).name for name in algorithms} or None
-    tiers = VECTOR_TIERS[: VECTOR_TIERS.index(tier) + 1]
-    asked = [(each, kind) for each in tiers for kind in VECTOR_KINDS]
+    sizes = VECTOR_TIERS[: VECTOR_TIERS.index(size) + 1]
+    asked = [(each, kind) for each in sizes for kind in VECTOR_KINDS]
     made = {}
     for place, kind in terminal.shown_progress(asked, len(asked), "vectors"):
         document = making.document(kind, place, algorithms=wanted)
@@ -157,7 +157,7 @@ def _told(
     return {
         "file": str(path),
         "kind": document["kind"] if document else None,
-        "tier": document["tier"] if document else None,
+        "size": document["size"] if document else None,
         "vectors": len(document["vectors"]) if document else 0,
         "changed": changed,
         "error": error,

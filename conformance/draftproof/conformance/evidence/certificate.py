@@ -29,6 +29,7 @@ from draftproof.conformance.evidence.records import (
     found_blind,
     read_finished,
     written,
+    written_elsewhere,
 )
 from draftproof.conformance.evidence.whole_file import write_whole
 from draftproof.conformance.requirements.finding import (
@@ -154,7 +155,7 @@ def statement(
             "draftproof": {
                 "verdict": CONCLUSIONS[_verdict(found)],
                 "created": header["created"],
-                **{key: campaign[key] for key in ("mode", "tier", "lanes", "blind", "seed")},
+                **{key: campaign[key] for key in ("mode", "lanes", "blind", "seed")},
                 **({"cases": campaign["cases"]} if "cases" in campaign else {}),
                 **(
                     {"asked": found.asked, "planned": campaign["planned"]}
@@ -269,10 +270,19 @@ def parsed_certificate(content: bytes, name: str) -> dict[str, Any]:
     try:
         validate(document, "certificate")
     except MalformedDocument as error:
-        raise MalformedEvidence(f"{name}: {error}") from None
+        raise MalformedEvidence(f"{name}: {_written_elsewhere(document) or error}") from None
     if _text(_with_digest(document)).encode() != content:
         raise EditedEvidence(f"{name} is not what was written: its digest does not follow from it")
     return dict(document)
+
+
+def _written_elsewhere(document: Mapping[str, Any]) -> str:
+    """Return which other version of the suite wrote a certificate, empty for this one."""
+    try:
+        suite = document["predicate"]["configuration"][1]["annotations"]
+    except (IndexError, KeyError, TypeError):
+        return ""
+    return written_elsewhere(suite) if isinstance(suite, Mapping) else ""
 
 
 def checked(

@@ -148,7 +148,7 @@ def _severity(finding: Finding) -> tuple[Any, ...]:
 def _not_asked(requirement: Requirement, declared: Mapping[str, Any]) -> Finding:
     """Return the finding that says why no task judges a requirement for this adapter."""
     reason = _inapplicable(requirement, declared)
-    told = reason or "no case of this tier asks for it"
+    told = reason or "no case of this mode asks for it"
     return Finding(requirement.id, "none", SKIPPED, detail=told, applies=not reason)
 
 

@@ -26,6 +26,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from errno import EWOULDBLOCK
 from hashlib import sha256
+from importlib.metadata import version as released
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -299,8 +300,20 @@ def _unsealed(line: bytes, before: str, where: str) -> tuple[Record, str]:
     try:
         validate(record, "evidence")
     except MalformedDocument as error:
-        raise MalformedEvidence(f"{where}: {error}") from None
+        suite = record["suite"] if record.get("record") == "header" else {}
+        raise MalformedEvidence(f"{where}: {written_elsewhere(suite) or error}") from None
     return record, digest
+
+
+def written_elsewhere(suite: Mapping[str, Any]) -> str:
+    """Return which other version of the suite wrote a document, and checks it; empty for this."""
+    version = suite.get("version")
+    if not isinstance(version, str) or version == released("draftproof"):
+        return ""
+    return (
+        f"draftproof {version} wrote it, and can check it; this is {released('draftproof')}, whose "
+        f"documents have another form"
+    )
 
 
 def _require_place(record: Record, last: Record, kinds: Counter[str], where: str) -> None:

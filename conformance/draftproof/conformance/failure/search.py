@@ -185,7 +185,7 @@ class _Log:
     def judged(self, instance: Instance) -> list[Finding]:
         """Return the findings on an instance; those on one that was met before are known."""
         if instance not in self.findings:
-            case = Case(CASE, "", "full", instance)
+            case = Case(CASE, "", "certify", instance)
             self.findings[instance] = judge(observe(self.adapter, case, lane=self.lane))
         return self.findings[instance]
 
@@ -357,7 +357,7 @@ def instances(declared: Declaration) -> SearchStrategy[Instance]:
 def _takes(declared: Declaration, vocabulary: int, length: int, drafts: int) -> bool:
     rows = [(rational(1) / vocabulary,) * vocabulary]
     instance = _instance(declared, rows, rows, length, drafts)
-    return fits(Case(CASE, "", "full", instance), declared)
+    return fits(Case(CASE, "", "certify", instance), declared)
 
 
 def _instance(

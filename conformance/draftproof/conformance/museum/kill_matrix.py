@@ -64,7 +64,7 @@ def kill_matrix(
     exhibits: Sequence[Exhibit],
     *,
     lanes: Sequence[str],
-    tier: str,
+    mode: str,
     seed: int | None = None,
     jobs: int = 1,
     progress: Progress,
@@ -76,7 +76,7 @@ def kill_matrix(
     decide, or see, is judged on the strongest other one that can. `seed` is a fresh one unless it
     is given.
     """
-    terms = Terms("", tier, randbits(48) if seed is None else seed, FALSE_ALARM)
+    terms = Terms("", mode, randbits(48) if seed is None else seed, FALSE_ALARM)
     work = joblib.Parallel(n_jobs=jobs, return_as="generator")(
         joblib.delayed(_judged)(exhibit, tuple(lanes), terms) for exhibit in exhibits
     )
@@ -84,7 +84,7 @@ def kill_matrix(
 
 
 def _judged(exhibit: Exhibit, lanes: Sequence[str], terms: Terms) -> KillRow:
-    tasks = _quick_first(exhibit, terms.tier)
+    tasks = _quick_first(exhibit, terms.mode)
     must = exhibit.must_fail
     wanted = {r for task in tasks for r in task.requirements}
     if isinstance(exhibit, Mutant):
@@ -110,12 +110,12 @@ def _is_killed(requirement: str, cells: Sequence[KillCell]) -> bool:
     return verdicts - {UNDECIDED, BLIND} == {KILLED}
 
 
-def _quick_first(exhibit: Exhibit, tier: str) -> list[Task]:
-    """Return the tasks of the tier, those of tier quick before all others."""
+def _quick_first(exhibit: Exhibit, mode: str) -> list[Task]:
+    """Return the tasks of the mode, those of mode quick before all others."""
     declared = declaration(exhibit.make())
     quick = {(task.case, task.requirements) for task in plan(declared, "quick")}
     return sorted(
-        plan(declared, tier), key=lambda task: (task.case, task.requirements) not in quick
+        plan(declared, mode), key=lambda task: (task.case, task.requirements) not in quick
     )
 
 

@@ -60,7 +60,7 @@ def _properties(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     found = document["predicate"]["draftproof"]
     yield "verdict", found["verdict"]
     yield "grade", words.grade(found)
-    for name in ("mode", "tier", "created", "seed"):
+    for name in ("mode", "created", "seed"):
         yield name, str(found[name])
     (subject,) = document["subject"]
     yield "adapter.version", found["adapter"]["version"]

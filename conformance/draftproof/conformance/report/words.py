@@ -73,12 +73,12 @@ def terms(found: Mapping[str, Any]) -> str:
     adapter = found["adapter"]
     return (
         f"{adapter['algorithm']} verification, {adapter['dtype']}, "
-        f"mode {found['mode']}, tier {found['tier']}{asked(found)}"
+        f"mode {found['mode']}{asked(found)}"
     )
 
 
 def asked(found: Mapping[str, Any]) -> str:
-    """Return which cases were asked alone, in words, empty where all of the tier were."""
+    """Return which cases were asked alone, in words, empty where all of the mode were."""
     return f", of the cases {' '.join(found['cases'])}" if "cases" in found else ""
 
 
@@ -329,7 +329,7 @@ def trial(document: Mapping[str, Any]) -> tuple[str, list[str]]:
     exhibits = document["exhibits"]
     mutants = sum(each["kind"] == "mutant" for each in exhibits)
     tried = (
-        f"{mutants} mutants, {len(exhibits) - mutants} controls, tier {document['tier']}, "
+        f"{mutants} mutants, {len(exhibits) - mutants} controls, mode {document['mode']}, "
         f"lanes {', '.join(document['lanes'])}"
     )
     return tried, [each["id"] for each in exhibits if not each["as_it_must"]]

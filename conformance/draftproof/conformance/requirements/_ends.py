@@ -48,14 +48,14 @@ _CASES = (
 )
 
 
-def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
+def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
     """Yield what judges noise at the ends of its range: a task for every case."""
-    for case in _cases(declared, tier):
+    for case in _cases(declared, mode):
         yield Task(case.id, tuple(ENDS), (PROBE,), partial(judge_ends, case))
 
 
-def _cases(declared: Declaration, tier: str) -> Iterator[Case]:
-    for case in cases(tier):
+def _cases(declared: Declaration, mode: str) -> Iterator[Case]:
+    for case in cases(mode):
         if case.id in _CASES:
             yield case
         if case.id == "zeros.both" and declared.max_drafts > 1:

@@ -82,31 +82,31 @@ from draftproof.reference.model import Instance, Model, Path
 from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
 
 
-def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
+def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
     """Yield what judges batches; of one row at a time, only its padding and its caller's tensors.
 
     Of them the sample lane judges neighbours in a batch of equal rows: larger joint laws have too
     many outcomes to be counted.
     """
     if declared.batch:
-        yield from _independence_tasks(declared, tier)
-    for case in _padded_cases(tier):
+        yield from _independence_tasks(declared, mode)
+    for case in _padded_cases(mode):
         judged = partial(judge_padded_vocabulary, case)
         yield Task(f"{case.id}.padded", ("batch.padding",), (EXACT, PROBE), judged)
-    yield Task("tensors", ("input.unchanged",), (RUN,), partial(judge_unchanged, tier))
-    yield Task("backends", ("batch.backends",), (RUN,), partial(judge_backends, tier))
+    yield Task("tensors", ("input.unchanged",), (RUN,), partial(judge_unchanged, mode))
+    yield Task("backends", ("batch.backends",), (RUN,), partial(judge_backends, mode))
 
 
-def _independence_tasks(declared: Declaration, tier: str) -> Iterator[Task]:
+def _independence_tasks(declared: Declaration, mode: str) -> Iterator[Task]:
     judged: list[tuple[str, Iterable[BatchCase], Judge, Requests]] = [
-        ("batch.invariant", _fitting(batches(tier), declared), judge_case, _with_rows_alone),
-        ("batch.mixed", mixed(tier), judge_mixed, _with_rows_alone),
-        ("batch.order", reordered(tier), judge_order, _in_both_orders),
+        ("batch.invariant", _fitting(batches(mode), declared), judge_case, _with_rows_alone),
+        ("batch.mixed", mixed(mode), judge_mixed, _with_rows_alone),
+        ("batch.order", reordered(mode), judge_order, _in_both_orders),
     ]
     if declared.ragged:
-        judged.append(("batch.ragged", ragged(tier), judge_ragged, _with_rows_alone))
+        judged.append(("batch.ragged", ragged(mode), judge_ragged, _with_rows_alone))
         judged.append(
-            ("batch.padding", with_padding_rows(tier), judge_padding_rows, _without_padding)
+            ("batch.padding", with_padding_rows(mode), judge_padding_rows, _without_padding)
         )
     for requirement, judged_on, judge, requests in judged:
         for batch in judged_on:
@@ -135,7 +135,7 @@ def _without_padding(batch: BatchCase) -> list[Sequence[Asked]]:
 def _fitting(given: Iterable[BatchCase], declared: Declaration) -> Iterator[BatchCase]:
     """Yield the batches of which the adapter says that it takes every row's drafts."""
     for batch in given:
-        rows = (Case(batch.id, "", batch.tier, instance) for instance, _ in batch.rows)
+        rows = (Case(batch.id, "", batch.mode, instance) for instance, _ in batch.rows)
         if all(fits(row, declared) for row in rows):
             yield batch
 
@@ -245,9 +245,9 @@ _PADDED = ("generic.v2.l2", "zeros.both", "equal.first", "generic.v3.l2")
 """The cases whose vocabulary is padded."""
 
 
-def _padded_cases(tier: str) -> Iterator[Case]:
-    chosen = _PADDED[:2] if tier == "quick" else _PADDED
-    yield from (case for case in cases(tier) if case.id in chosen)
+def _padded_cases(mode: str) -> Iterator[Case]:
+    chosen = _PADDED[:2] if mode == "quick" else _PADDED
+    yield from (case for case in cases(mode) if case.id in chosen)
 
 
 def judge_padded_vocabulary(case: Case, adapter: Adapter, terms: Terms) -> list[Finding]:
@@ -303,7 +303,7 @@ _WATCHED = ("generic.v2.l2", "zeros.both", "disjoint", "equal", "banked")
 _SEEDS = 8
 
 
-def judge_unchanged(tier: str, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_unchanged(mode: str, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the finding of `input.unchanged`: every tensor is compared bit for bit, NaN included.
 
     All drafts of some cases, with several seeds, in tensors that are parts of larger ones, and in
@@ -313,7 +313,7 @@ def judge_unchanged(tier: str, adapter: Adapter, terms: Terms) -> list[Finding]:
     """
     declared = declaration(adapter)
     watched: list[tuple[str, list[_Watched]]] = []
-    for case, rows in _watched_rows(tier, declared):
+    for case, rows in _watched_rows(mode, declared):
         layouts = {"": 1, " in shared memory": 4} if declared.batch and len(rows) == 1 else {"": 1}
         for (layout, times), seed in product(layouts.items(), range(_SEEDS)):
             asked = with_noise(request(rows, declared), declared)
@@ -334,7 +334,7 @@ def judge_unchanged(tier: str, adapter: Adapter, terms: Terms) -> list[Finding]:
     ]
 
 
-def _watched_rows(tier: str, declared: Declaration) -> Iterator[tuple[str, Sequence[Asked]]]:
+def _watched_rows(mode: str, declared: Declaration) -> Iterator[tuple[str, Sequence[Asked]]]:
     for case in cases("quick"):
         if case.id in _WATCHED:
             rows = [(case.instance, paths) for paths in draft_law(case.instance)]
@@ -342,7 +342,7 @@ def _watched_rows(tier: str, declared: Declaration) -> Iterator[tuple[str, Seque
             if declared.batch:
                 yield case.id, rows
     if declared.ragged:
-        yield from ((batch.id, batch.rows) for batch in ragged(tier))
+        yield from ((batch.id, batch.rows) for batch in ragged(mode))
 
 
 class _Watched:
@@ -402,7 +402,7 @@ class Agreement:
     """A bound on the probability that rounding alone makes a row differ."""
 
 
-def judge_backends(tier: str, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_backends(mode: str, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.backends` on each of the `compared` cases, or on none at all."""
     try:
         other = other_backend(adapter)
@@ -415,7 +415,7 @@ def judge_backends(tier: str, adapter: Adapter, terms: Terms) -> list[Finding]:
     if _noise(kinds[0]) != _noise(kinds[1]):
         reason = f"{kinds[0].name} and {kinds[1].name} take different noise: none can be shared"
         return [Finding("batch.backends", NO_CASE, ERROR, detail=reason)]
-    given = compared(kinds[0], tier)
+    given = compared(kinds[0], mode)
     shared = [case for case in given if fits(case, kinds[1])]
 
     def judged(case: Case) -> Finding:
@@ -428,9 +428,9 @@ def judge_backends(tier: str, adapter: Adapter, terms: Terms) -> list[Finding]:
     return [judged(case) for case in given]
 
 
-def compared(declared: Declaration, tier: str) -> list[Case]:
+def compared(declared: Declaration, mode: str) -> list[Case]:
     """Return the cases on which an adapter is compared with another backend: those it takes."""
-    return [case for case in cases(tier) if fits(case, declared)]
+    return [case for case in cases(mode) if fits(case, declared)]
 
 
 def judge_agreement(seen: Agreement, false_alarm: float) -> Finding:

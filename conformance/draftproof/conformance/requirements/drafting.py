@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from draftproof.conformance.cases.case import tiers_up_to
 from draftproof.conformance.cases.rows import instance, without
 from draftproof.conformance.lanes.exchange import (
     Failure,
@@ -31,6 +30,7 @@ from draftproof.conformance.protocol.adapter import (
     DraftResult,
     declaration,
 )
+from draftproof.conformance.protocol.modes import modes_up_to
 from draftproof.conformance.protocol.tolerance import of_processed_row, unit_of
 from draftproof.conformance.requirements.finding import FAIL, Finding, verdict_of
 from draftproof.conformance.requirements.task import Task, Terms
@@ -54,7 +54,7 @@ class DraftSetting:
     """
 
     id: str
-    tier: str
+    mode: str
     model: Model
     widths: tuple[int, ...]
     temperature: float = 1.0
@@ -242,11 +242,11 @@ def _way(levels: tuple[Level, ...], path: int) -> Way:
 # --- how it is judged ----------------------------------------------------------------------
 
 
-def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
+def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
     """Yield what judges what a drafter declares: a task for every setting, none without one."""
     if declared.drafts:
         for setting in settings(declared):
-            if setting.tier in tiers_up_to(tier):
+            if setting.mode in modes_up_to(mode):
                 judged = partial(judge_setting, setting)
                 yield Task(setting.id, tuple(REQUIREMENTS), (EXACT, PROBE), judged)
 
@@ -256,7 +256,7 @@ def settings(declared: Declaration) -> Iterator[DraftSetting]:
 
     Options leave every row as many tokens as are drawn from it, unless they may be equal.
     """
-    for vocabulary, widths, drafts, tier in (*_SHAPES, *(_TREES if declared.trees else ())):
+    for vocabulary, widths, drafts, mode in (*_SHAPES, *(_TREES if declared.trees else ())):
         widest = max(widths)
         if prod(widths) > declared.max_drafts or (declared.scheme, widest) == ("hub", 3):
             continue
@@ -265,7 +265,7 @@ def settings(declared: Declaration) -> Iterator[DraftSetting]:
         model = instance(shape, vocabulary, len(widths)).draft
         for name, left, options in OPTIONS:
             if repeats or min(left, vocabulary) >= widest:
-                yield DraftSetting(f"{shape}.{drafts}.{name}", tier, model, widths, **options)
+                yield DraftSetting(f"{shape}.{drafts}.{name}", mode, model, widths, **options)
     zeros = instance("draft.zeros", 4, 2, draft=lambda c: without(c, 4)).draft
     yield DraftSetting("draft.zeros", "standard", zeros, (1, 1), temperature=2.0)
 
@@ -277,7 +277,7 @@ _SHAPES = (
     (3, (2, 1), "k2", "standard"),
     (4, (3,), "k3", "standard"),
 )
-"""V, how many tokens are drawn together by depth, what that is called, and the tier."""
+"""V, how many tokens are drawn together by depth, what that is called, and the mode."""
 
 _TREES = (
     (3, (1, 2), "b1x2", "quick"),

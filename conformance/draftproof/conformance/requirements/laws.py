@@ -139,9 +139,9 @@ LAWS: Mapping[str, Callable[[Observation], Rational]] = {
 # --- how it is judged ----------------------------------------------------------------------
 
 
-def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
+def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
     """Yield what judges the laws of one row: a task for every case that fits the adapter."""
-    fitting = [case for case in cases(tier) if fits(case, declared)]
+    fitting = [case for case in cases(mode) if fits(case, declared)]
     for case in fitting:
         alike = tuple(other for other in fitting if _shape(other) == _shape(case))
         yield Task(
@@ -253,7 +253,7 @@ def sampling(case: Case, declared: Declaration, terms: Terms) -> SampledCase:
         declared,
         case.instance,
         seed=terms.seed_of(case.id),
-        effort=EFFORTS[terms.tier],
+        effort=EFFORTS[terms.mode],
         budget=Budget(TESTS * terms.false_alarm, TESTS),
         alone=terms.alone,
     )

@@ -54,20 +54,20 @@ from draftproof.reference.rational import ZERO, Rational, exactly, rational
 from draftproof.reference.verifiers import ALGORITHMS, emission_law
 
 
-def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
+def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
     """Yield what judges floating-point arithmetic."""
     for requirement, cases_of in (
         ("number.dtypes", _in_every_dtype),
         ("number.extreme", _extreme),
         ("number.masked", _masked),
     ):
-        for given in cases_of(declared, tier):
+        for given in cases_of(declared, mode):
             judged = partial(judge_given, requirement, given)
             asks = partial(_asked, given)
             yield Task(given.case.id, (requirement,), (EXACT, PROBE), judged, asks=asks)
     if accepts_what_is_equal(declared):
         yield Task("extreme.products", ("number.extreme",), (RUN,), judge_products)
-    for vocabulary in _VOCABULARIES[tier]:
+    for vocabulary in _VOCABULARIES[mode]:
         judged = partial(judge_vocabulary, vocabulary)
         yield Task(f"vocabulary.{vocabulary}", ("number.vocabulary",), (EXACT, SAMPLE), judged)
 
@@ -166,9 +166,9 @@ _IN_DTYPES = {
 }
 
 
-def _in_every_dtype(declared: Declaration, tier: str) -> Iterator[Given]:
-    chosen = _IN_DTYPES.get(tier, _IN_DTYPES["standard"])
-    chosen_cases = [case for case in cases(tier) if case.id in chosen]
+def _in_every_dtype(declared: Declaration, mode: str) -> Iterator[Given]:
+    chosen = _IN_DTYPES.get(mode, _IN_DTYPES["standard"])
+    chosen_cases = [case for case in cases(mode) if case.id in chosen]
     for dtype in declared.dtypes:
         for case in (all_bits(dtype), *chosen_cases):
             yield Given(replace(case, id=f"{case.id}.{dtype}"), dtype)
@@ -191,20 +191,20 @@ FAR = 1e4
 """How far logits are shifted, and how far apart they lie."""
 
 
-def _extreme(declared: Declaration, tier: str) -> Iterator[Given]:
+def _extreme(declared: Declaration, mode: str) -> Iterator[Given]:
     for case in extreme_cases(declared.dtype):
         yield Given(case, declared.dtype)
     if not declared.logits:
         return
     chosen = ("generic.v2.l2", "zeros.both")
-    for case in (case for case in cases(tier) if case.id in chosen):
+    for case in (case for case in cases(mode) if case.id in chosen):
         for shift in (FAR, -FAR):
             # Logits are coarser when they are shifted. Rows that have been through it once are
             # not changed by it again: the grid that all are moved to is the same.
             coarse = as_given(case.instance, declared, shift=shift)
             shifted = replace(case, id=f"{case.id}.shifted.{shift:+.0f}", instance=coarse)
             yield Given(shifted, declared.dtype, partial(_plus, shift))
-    apart = next(case for case in cases(tier) if case.id == "zeros.both")
+    apart = next(case for case in cases(mode) if case.id == "zeros.both")
     far = replace(apart, id="zeros.both.far-apart")
     yield Given(far, declared.dtype, partial(_masked_by, -FAR))
 
@@ -291,9 +291,9 @@ _MASKED = {
 }
 
 
-def _masked(declared: Declaration, tier: str) -> Iterator[Given]:
-    chosen = _MASKED.get(tier, _MASKED["standard"])
-    narrow = [case for case in cases(tier) if case.id in chosen]
+def _masked(declared: Declaration, mode: str) -> Iterator[Given]:
+    chosen = _MASKED.get(mode, _MASKED["standard"])
+    narrow = [case for case in cases(mode) if case.id in chosen]
     for case in (*narrow, *masked_cases()):
         yield Given(replace(case, id=f"{case.id}.masked"), declared.dtype)
         if declared.logits:
@@ -325,9 +325,9 @@ def masked_cases() -> Iterator[Case]:
 _SIZES = (8191, 8192, 8193, 32_000, 50_257, 128_256, 151_936, 262_144)
 """Real vocabularies, and a power of two with its neighbours, where blocks break."""
 
-_VOCABULARIES = {"quick": (8193, 50_257), "standard": _SIZES, "full": _SIZES}
+_VOCABULARIES = {"quick": (8193, 50_257), "standard": _SIZES, "certify": _SIZES}
 
-_EFFORTS = {"quick": (256, 0.4), "standard": (256, 0.4), "full": (1024, 0.25)}
+_EFFORTS = {"quick": (256, 0.4), "standard": (256, 0.4), "certify": (1024, 0.25)}
 """Emissions, and the smallest bias of interest: a fault of size misplaces a token altogether, which
 moves more than 3/10 (`few_tokens`), and rows so long are dear to an interpreted kernel."""
 
@@ -341,7 +341,7 @@ def judge_vocabulary(vocabulary: int, adapter: Adapter, terms: Terms) -> list[Fi
 
 
 def _vocabulary_by_law(name: str, scattered: Scattered, terms: Terms) -> Finding:
-    case = Case(name, "four tokens of many", terms.tier, few_tokens())
+    case = Case(name, "four tokens of many", terms.mode, few_tokens())
     seen = observe(scattered, case, lane=terms.lane)
     return _judged("number.vocabulary", seen)
 
@@ -352,7 +352,7 @@ def _vocabulary_by_samples(name: str, scattered: Scattered, terms: Terms) -> Fin
         scattered,
         few,
         seed=terms.seed_of(name),
-        effort=Effort(*_EFFORTS[terms.tier]),
+        effort=Effort(*_EFFORTS[terms.mode]),
         budget=Budget(terms.false_alarm, TESTS),
     )
     law = "law.reference" if "law.reference" in sampled else "law.lossless"

@@ -25,9 +25,9 @@ CHAPTERS = (laws, states, drafting, texts, batches, randomness, numerics, inputs
 """The modules, in the order of the chapters."""
 
 
-def plan(declared: Declaration, tier: str) -> tuple[Task, ...]:
-    """Return the tasks of a tier for an adapter, in the order of the chapters."""
-    tasks = (task for chapter in CHAPTERS for task in chapter.tasks(declared, tier))
+def plan(declared: Declaration, mode: str) -> tuple[Task, ...]:
+    """Return the tasks of a mode for an adapter, in the order of the chapters."""
+    tasks = (task for chapter in CHAPTERS for task in chapter.tasks(declared, mode))
     return tuple(replace(task, judge=partial(_judged_ahead, task.judge)) for task in tasks)
 
 
@@ -35,12 +35,12 @@ def _judged_ahead(
     judge: Callable[[Adapter, Terms], list[Finding]], adapter: Adapter, terms: Terms
 ) -> list[Finding]:
     """Judge a task while the lanes know what the others will ask for."""
-    with foreseeing(partial(_coming, declaration(adapter), terms.tier, terms.cases)):
+    with foreseeing(partial(_coming, declaration(adapter), terms.mode, terms.cases)):
         return judge(adapter, terms)
 
 
 @lru_cache(maxsize=1)
-def _coming(declared: Declaration, tier: str, patterns: tuple[str, ...]) -> Coming:
+def _coming(declared: Declaration, mode: str, patterns: tuple[str, ...]) -> Coming:
     """Return what all tasks ask for whose cases are asked."""
-    asked = [task for task in plan(declared, tier) if is_asked(task.case, patterns)]
+    asked = [task for task in plan(declared, mode) if is_asked(task.case, patterns)]
     return [each for task in asked if task.asks is not None for each in task.asks(declared)]

@@ -41,7 +41,7 @@ from draftproof.reference.model import Instance
 from draftproof.reference.rational import ZERO, total
 
 
-def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
+def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
     """Yield what judges how randomness is used."""
     yield Task("runs", ("random.reproducible", "random.generator"), (RUN,), judge_runs)
     for name, rows in _consecutive().items():
@@ -49,7 +49,7 @@ def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
         judged = partial(judge_calls, name, rows)
         yield Task(f"calls.{name}", ("random.calls",), lanes, judged)
     yield from _iterations.tasks(declared)
-    yield from _ends.tasks(declared, tier)
+    yield from _ends.tasks(declared, mode)
 
 
 # --- single runs ------------------------------------------------------------------------------

@@ -75,12 +75,12 @@ class Effort:
 EFFORTS = {
     "quick": Effort(2**17, 0.03),
     "standard": Effort(2**20, 0.01),
-    "full": Effort(2**23, 0.0035),
+    "certify": Effort(2**23, 0.0035),
 }
-"""The effort of each tier: with it, right verifiers pass on all instances of one draft up to V = 4,
+"""The effort of each mode: with it, right verifiers pass on all instances of one draft up to V = 4,
 L = 3. The bound falls below the bias near n = (0.4 s + 3.4)**2 / bias**2 emissions, s being the sum
 of the square roots of a law's weights: at most the root of the number of its cells, 15 for the 256
-texts of V = 4, L = 3. V = 8, L = 3 has 4096 (s = 58) and ends inconclusive on every tier: it takes
+texts of V = 4, L = 3. V = 8, L = 3 has 4096 (s = 58) and ends inconclusive on every mode: it takes
 0.8, 7 and 58 million emissions."""
 
 TESTS = 5

@@ -46,7 +46,7 @@ class Iterated:
     all_drafts: bool = True
 
 
-def tasks(declared: Declaration, tier: str) -> Iterator[Task]:  # noqa: ARG001  # all are of every tier
+def tasks(declared: Declaration, mode: str) -> Iterator[Task]:  # noqa: ARG001  # all are of every mode
     """Yield what judges the states that a verifier leaves, if its algorithm leaves any.
 
     Samples would have to be of whole chains, and do not decide it.

@@ -23,7 +23,7 @@ class Terms:
     """
 
     lane: str
-    tier: str
+    mode: str
     seed: int = 0
     false_alarm: float = 1e-9
     cases: tuple[str, ...] = ()

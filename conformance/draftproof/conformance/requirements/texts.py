@@ -13,12 +13,12 @@ from typing import Any
 
 import torch
 
-from draftproof.conformance.cases.case import tiers_up_to
 from draftproof.conformance.lanes._streams import seeded
 from draftproof.conformance.lanes.exchange import Failure, as_loaded, raised
 from draftproof.conformance.lanes.observe import EXACT, PROBE, Observed, observed
 from draftproof.conformance.lanes.unwatched import fresh_generator
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, TextRequest, declaration
+from draftproof.conformance.protocol.modes import modes_up_to
 from draftproof.conformance.protocol.tolerance import allowed_of_text
 from draftproof.conformance.requirements.drafting import OPTIONS
 from draftproof.conformance.requirements.finding import FAIL, Finding, verdict_of
@@ -36,7 +36,7 @@ class TextSetting:
     """What a pipeline is asked for: the vocabulary, how many tokens, and the options."""
 
     id: str
-    tier: str
+    mode: str
     vocabulary: int
     horizon: int
     options: dict[str, Any] = field(default_factory=dict, hash=False)
@@ -77,26 +77,26 @@ _NO_TEXT = Failure("has a target that writes no text by itself")
 # --- how it is judged ----------------------------------------------------------------------
 
 
-def tasks(declared: Declaration, tier: str) -> Iterator[Task]:
+def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
     """Yield what judges a pipeline's text: a task for every setting, none without a pipeline."""
     for setting in settings() if declared.generates else ():
-        if setting.tier in tiers_up_to(tier):
+        if setting.mode in modes_up_to(mode):
             judged = partial(judge_setting, setting)
             yield Task(setting.id, ("text.lossless",), (EXACT, PROBE), judged)
 
 
 def settings() -> Iterator[TextSetting]:
     """Yield the settings; a sampler that has no temperature of 0 owes none."""
-    for vocabulary, horizon, tier in _SHAPES:
+    for vocabulary, horizon, mode in _SHAPES:
         for name, _, options in OPTIONS:
             if options.get("temperature") != 0:
                 shape = f"text.v{vocabulary}.h{horizon}"
-                yield TextSetting(f"{shape}.{name}", tier, vocabulary, horizon, options)
+                yield TextSetting(f"{shape}.{name}", mode, vocabulary, horizon, options)
 
 
 # Two drafted tokens and a bonus fit in three tokens, and a second iteration after a rejection.
-_SHAPES = ((3, 2, "quick"), (3, 3, "standard"), (4, 3, "full"))
-"""V, the horizon, and the tier."""
+_SHAPES = ((3, 2, "quick"), (3, 3, "standard"), (4, 3, "certify"))
+"""V, the horizon, and the mode."""
 
 
 def judge_setting(setting: TextSetting, adapter: Adapter, terms: Terms) -> list[Finding]:

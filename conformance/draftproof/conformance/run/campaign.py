@@ -1,4 +1,4 @@
-"""A campaign: every requirement, on every case of a tier, for one adapter.
+"""A campaign: every requirement, on every case of a mode, for one adapter.
 
 It leaves a record of every step, in an order that depends on nothing but what is judged: the same
 seed gives the same records on one process, on many, or on a cluster; a run that was killed goes on
@@ -93,9 +93,6 @@ from draftproof.conformance.run.workers import Over, Workers, WorkersFailed, wor
 
 LANES = (*COMPUTING, SAMPLE)
 
-MODES = {"quick": "quick", "standard": "standard", "certify": "full"}
-"""The modes, and the tier of cases that each has. What can be asked, certify does not skip."""
-
 FALSE_ALARM = 1e-9
 """The probability with which a campaign may fail a right verifier by chance, all tests together."""
 
@@ -144,11 +141,6 @@ class Campaign:
     only: Collection[str] = ()
     cases: Collection[str] = ()
     created: str = field(default_factory=_now)
-
-    @property
-    def tier(self) -> str:
-        """How many cases there are."""
-        return MODES[self.mode]
 
 
 def campaign_of(header: Mapping[str, Any]) -> Campaign:
@@ -373,7 +365,7 @@ def _header(
 ) -> Record:
     return {
         "record": "header",
-        "format": 1,
+        "format": 2,
         "created": campaign.created,
         "subject": subject(adapter, declared),
         "specification": specification(),
@@ -381,7 +373,6 @@ def _header(
         "environment": environment(),
         "campaign": {
             "mode": campaign.mode,
-            "tier": campaign.tier,
             "lanes": list(campaign.lanes),
             "blind": dict(blind),
             "seed": campaign.seed,
@@ -437,7 +428,7 @@ def tasks_of(campaign: Campaign, declared: Declaration) -> list[Task]:
     wanted = (*campaign.lanes, RUN)
     return [
         replace(task, lanes=tuple(lane for lane in task.lanes if lane in wanted))
-        for task in plan(declared, campaign.tier)
+        for task in plan(declared, campaign.mode)
         if not campaign.only or not set(campaign.only).isdisjoint(task.requirements)
         if is_asked(task.case, campaign.cases)
     ]
@@ -446,7 +437,7 @@ def tasks_of(campaign: Campaign, declared: Declaration) -> list[Task]:
 def terms_of(campaign: Campaign, tasks: Sequence[Task]) -> Terms:
     """Return the terms of a campaign, which leave the lane open."""
     each = campaign.false_alarm / tests_of(tasks)
-    return Terms("", campaign.tier, campaign.seed, each, tuple(sorted(campaign.cases)))
+    return Terms("", campaign.mode, campaign.seed, each, tuple(sorted(campaign.cases)))
 
 
 def tests_of(tasks: Sequence[Task]) -> int:
@@ -476,7 +467,7 @@ def _blind(adapter: Adapter, lanes: Sequence[str]) -> dict[str, str]:
 
 def _require_cases(campaign: Campaign, declared: Declaration) -> None:
     """Raise `UnknownCase` for a pattern that names none of the cases of the mode."""
-    known = {task.case for task in plan(declared, campaign.tier)} if campaign.cases else {}
+    known = {task.case for task in plan(declared, campaign.mode)} if campaign.cases else {}
     for pattern in campaign.cases:
         if not any(is_asked(case, (pattern.removeprefix("!"),)) for case in known):
             near = get_close_matches(pattern.removeprefix("!"), known, n=1)
@@ -549,11 +540,11 @@ def _counterexample(
             if decided.search is not None and worst.case == SEARCHED:
                 failed = failed_instance(decided.search, identity)
             else:
-                failed = next(c.instance for c in cases(campaign.tier) if c.id == worst.case)
+                failed = next(c.instance for c in cases(campaign.mode) if c.id == worst.case)
             found = explain(adapter, identity, failed, lane=worst.lane, progress=progress)
             return {**nothing, "counterexample": counterexample_to_json(found)}
         if identity == "batch.invariant":
-            batch = next(b for b in batches(campaign.tier) if b.id == worst.case)
+            batch = next(b for b in batches(campaign.mode) if b.id == worst.case)
             several = explain_batch(adapter, batch, lane=worst.lane, progress=progress)
             return {**nothing, "counterexample": counterexample_to_json(several)}
     return nothing

@@ -111,7 +111,7 @@ def _recounted(evidence: Evidence) -> int:
             judged += bool(shares)
             shares = []
             if tasks[index].requirements == (OF_MANY_CASES,):
-                due = [case.id for case in compared(declared, campaign.tier)]
+                due = [case.id for case in compared(declared, campaign.mode)]
                 _require_cases(record, due, f"task {index}")
         elif record["record"] == "search":
             _require_requirements(record)
@@ -387,7 +387,7 @@ def _pair_of_search(
     if order.index(verdicts[1]) > order.index(verdicts[0]):
         return None
     try:
-        seen = observe(loaded(), Case(SEARCHED, "", "full", rows), lane=was["lane"])
+        seen = observe(loaded(), Case(SEARCHED, "", "certify", rows), lane=was["lane"])
     except BLINDNESS:
         return None
     (found,) = (

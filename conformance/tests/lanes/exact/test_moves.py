@@ -171,7 +171,7 @@ READS: dict[str, Program] = {
     "size": lambda: len(torch.zeros([choice(), 2])),  # type: ignore[list-item]  # runs all the same
     "arange": lambda: len(torch.arange(choice())),  # type: ignore[call-overload]  # as above
     "range": lambda: len(range(choice())),
-    "full": lambda: torch.full((), choice()),  # type: ignore[call-overload]  # as above
+    "certify": lambda: torch.full((), choice()),  # type: ignore[call-overload]  # as above
     "one hot": lambda: torch.nn.functional.one_hot(choice(), 2)[1],
     "tensor of a list": lambda: tensor([choice()])[0],
     "old constructor": lambda: torch.LongTensor([choice()])[0],

@@ -27,8 +27,8 @@ def consumed(folder: Path, *files: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def files(tier: str, *kinds: str) -> list[Path]:
-    return [path for path in vector_files(tier) if path.stem in kinds]
+def files(size: str, *kinds: str) -> list[Path]:
+    return [path for path in vector_files(size) if path.stem in kinds]
 
 
 @pytest.mark.requirement("law.reference", "random.boundary")

@@ -58,7 +58,7 @@ Vector = dict[str, Any]
 
 @cache
 def shipped(kind: str) -> tuple[Vector, ...]:
-    """All vectors of a kind, each with its tier, and its instance in the place of the name."""
+    """All vectors of a kind, each with its size, and its instance in the place of the name."""
     found = []
     for path in vector_files():
         if path.stem == kind:
@@ -66,14 +66,14 @@ def shipped(kind: str) -> tuple[Vector, ...]:
             instances = instances_of(document)
             for vector in document["vectors"]:
                 given = instances[vector["instance"]] if instances else vector["instance"]
-                found.append({**vector, "instance": given, "tier": path.parent.name})
+                found.append({**vector, "instance": given, "size": path.parent.name})
     return tuple(found)
 
 
 def first_tiers(kind: str, last: str = "small") -> list[Vector]:
-    """The vectors of the tiers up to one."""
-    tiers = VECTOR_TIERS[: VECTOR_TIERS.index(last) + 1]
-    return [vector for vector in shipped(kind) if vector["tier"] in tiers]
+    """The vectors of the sizes up to one."""
+    sizes = VECTOR_TIERS[: VECTOR_TIERS.index(last) + 1]
+    return [vector for vector in shipped(kind) if vector["size"] in sizes]
 
 
 def of(kind: str, algorithm: str) -> list[Vector]:
@@ -167,9 +167,9 @@ def test_supplied_numbers_have_the_law_of_what_they_decide() -> None:
 @pytest.mark.requirement("law.reference", "length.expected", "input.rejected")
 @pytest.mark.parametrize("kind", ["laws", "decisions", "errors"])
 def test_what_ships_is_what_is_exported(kind: str) -> None:
-    for tier in VECTOR_TIERS:
-        text = (FOLDER / tier / f"{kind}.json").read_text(encoding="utf-8")
-        assert text == written.text(making.document(kind, tier)), tier
+    for size in VECTOR_TIERS:
+        text = (FOLDER / size / f"{kind}.json").read_text(encoding="utf-8")
+        assert text == written.text(making.document(kind, size)), size
 
 
 def test_values_that_ship_are_what_is_exported_and_proved() -> None:
@@ -180,21 +180,21 @@ def test_values_that_ship_are_what_is_exported_and_proved() -> None:
             return {key: bare(each) for key, each in value.items() if key != "certificate"}
         return [bare(each) for each in value] if isinstance(value, list) else value
 
-    for tier in VECTOR_TIERS:
-        path = FOLDER / tier / "values.json"
+    for size in VECTOR_TIERS:
+        path = FOLDER / size / "values.json"
         document = read(path)
-        assert bare(document) == bare(written.canonical(making.document("values", tier))), tier
+        assert bare(document) == bare(written.canonical(making.document("values", size))), size
         assert path.read_text(encoding="utf-8") == written.text(document)
-        if tier == "tiny":
+        if size == "tiny":
             require_right(document, str(path))
 
 
 def test_every_algorithm_has_vectors_of_every_kind_in_every_tier() -> None:
-    for tier in VECTOR_TIERS:
+    for size in VECTOR_TIERS:
         for kind in ("laws", "decisions", "values"):
-            document = json.loads((FOLDER / tier / f"{kind}.json").read_text(encoding="utf-8"))
+            document = json.loads((FOLDER / size / f"{kind}.json").read_text(encoding="utf-8"))
             found = {vector.get("algorithm") for vector in document["vectors"]}
-            assert found - {None} == set(ALGORITHMS), (tier, kind)
+            assert found - {None} == set(ALGORITHMS), (size, kind)
 
 
 def test_vectors_cover_what_rows_and_drafts_can_be() -> None:
@@ -367,7 +367,7 @@ def decisions_are_met(vector: Vector, verify: Verifier) -> bool:
 @pytest.mark.parametrize("wrong", [accepts_all, rejects_all, accepts_half])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_no_algorithm_can_be_replaced_by_what_accepts_blindly(name: str, wrong: Verifier) -> None:
-    """Already the tiny tier sees it, by laws alone and by decisions alone."""
+    """Already the tiny size sees it, by laws alone and by decisions alone."""
     algorithm = ALGORITHMS[name]
     laws = [vector for vector in first_tiers("laws", "tiny") if vector["algorithm"] == name]
     assert all(law_is_met(vector, algorithm.verify, algorithm) for vector in laws)

@@ -579,8 +579,8 @@ def test_what_makes_up_a_harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_what_the_command_line_makes_of_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, code: int, message: str
 ) -> None:
-    def one_case(declared: Declaration, tier: str) -> list[Task]:
-        return [task for task in plan(declared, tier) if task.case == cases("quick")[0].id][:1]
+    def one_case(declared: Declaration, mode: str) -> list[Task]:
+        return [task for task in plan(declared, mode) if task.case == cases("quick")[0].id][:1]
 
     # One case will do: how many more there are makes no difference to this.
     monkeypatch.setattr(campaign, "plan", one_case)

@@ -105,7 +105,7 @@ def require_right(document: Mapping[str, Any], name: str) -> None:
         for said_of_it, says in ((_bare(vector), _bare(again)), (vector, again)):
             _require_same(said_of_it, says, f"{name}: {identity}")
         vectors.append(again)
-    whole = making.file_of(said["kind"], said["tier"], vectors, instances)
+    whole = making.file_of(said["kind"], said["size"], vectors, instances)
     _require_same(said["flags"], canonical(whole["flags"]), f"{name}: flags")
 
 

@@ -45,15 +45,15 @@ _ROWS = {
 """The first entries of a row with one fault, the others being 0; and the kind of the fault."""
 
 
-def vectors(tier: str) -> Iterator[dict[str, Any]]:
-    """Yield the errors of a tier."""
-    for name in _CASES[tier]:
+def vectors(size: str) -> Iterator[dict[str, Any]]:
+    """Yield the errors of a size."""
+    for name in _CASES[size]:
         given = plan.instances()[name]
         paths, *_ = sorted(draft_law(given))
         yield from _of_rows(name, given, paths)
         yield from _of_shape(name, given, paths)
         yield from _of_tokens(name, given, paths)
-    for name in _UNDRAFTED[tier]:
+    for name in _UNDRAFTED[size]:
         yield from _undrafted(name, plan.instances()[name])
 
 

@@ -27,25 +27,25 @@ FORMAT = 1
 Vector = dict[str, Any]
 
 
-def document(kind: str, tier: str, *, algorithms: Collection[str] | None = None) -> dict[str, Any]:
-    """Return the file of a kind and a tier; with `algorithms`, the vectors of these only."""
+def document(kind: str, size: str, *, algorithms: Collection[str] | None = None) -> dict[str, Any]:
+    """Return the file of a kind and a size; with `algorithms`, the vectors of these only."""
     vectors = [
         vector
-        for vector in _KINDS[kind](tier)
+        for vector in _KINDS[kind](size)
         if algorithms is None or vector.get("algorithm") in algorithms
     ]
-    return file_of(kind, tier, vectors, plan.instances())
+    return file_of(kind, size, vectors, plan.instances())
 
 
 def file_of(
-    kind: str, tier: str, vectors: Sequence[Vector], instances: Mapping[str, Instance]
+    kind: str, size: str, vectors: Sequence[Vector], instances: Mapping[str, Instance]
 ) -> dict[str, Any]:
     """Return the document of a file of vectors, which are of these instances."""
     named = sorted({vector["instance"] for vector in vectors if type(vector["instance"]) is str})
     return {
         "format": FORMAT,
         "kind": kind,
-        "tier": tier,
+        "size": size,
         "flags": flags_used(flag for vector in vectors for flag in vector["flags"]),
         **(
             {}
@@ -153,13 +153,13 @@ def emitted(emission: Emission) -> list[int]:
 # --- the kinds -------------------------------------------------------------------------------
 
 
-def _laws(tier: str) -> Iterator[Vector]:
-    for entry in plan.entries("laws", tier):
+def _laws(size: str) -> Iterator[Vector]:
+    for entry in plan.entries("laws", size):
         yield law(entry.algorithm, entry.name, entry.instance)
 
 
-def _decisions(tier: str) -> Iterator[Vector]:
-    for entry in plan.entries("decisions", tier):
+def _decisions(size: str) -> Iterator[Vector]:
+    for entry in plan.entries("decisions", size):
         shapes: set[frozenset[Any]] = set()
         for drafts in sorted(draft_law(entry.instance)):
             runs = table(program(entry.algorithm, entry.instance, drafts))
@@ -170,10 +170,10 @@ def _decisions(tier: str) -> Iterator[Vector]:
             shapes.add(shape)
 
 
-def _values(tier: str) -> Iterator[Vector]:
-    for entry in plan.entries("values", tier):
+def _values(size: str) -> Iterator[Vector]:
+    for entry in plan.entries("values", size):
         yield value(entry.algorithm, entry.name, entry.instance)
-    for name, instance in plan.optima(tier):
+    for name, instance in plan.optima(size):
         yield optimum(name, instance)
 
 

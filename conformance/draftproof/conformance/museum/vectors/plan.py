@@ -1,6 +1,6 @@
-"""What there are vectors of: algorithms on instances, tier by tier.
+"""What there are vectors of: algorithms on instances, size by size.
 
-A tier has what is new in it. Instances are the suite's cases, and a few more; they are named, so
+A size has what is new in it. Instances are the suite's cases, and a few more; they are named, so
 that the id of a vector follows from what it is of.
 """
 
@@ -142,9 +142,9 @@ def instances() -> dict[str, Instance]:
     return {**dict(_own()), **known}
 
 
-def entries(kind: str, tier: str) -> Iterator[Entry]:
-    """Yield what the laws, decisions or values of a tier are of, but for the optima."""
-    for name in _named(_PLANS[kind], tier):
+def entries(kind: str, size: str) -> Iterator[Entry]:
+    """Yield what the laws, decisions or values of a size are of, but for the optima."""
+    for name in _named(_PLANS[kind], size):
         asked = instances()[name]
         for algorithm in ALGORITHMS.values():
             if _fits(algorithm, asked) and (
@@ -153,14 +153,14 @@ def entries(kind: str, tier: str) -> Iterator[Entry]:
                 yield Entry(algorithm, name, asked)
 
 
-def optima(tier: str) -> Iterator[tuple[str, Instance]]:
-    """Yield the instances of a tier's optima, with their names."""
-    yield from ((name, instances()[name]) for name in _named(_VALUES, tier))
+def optima(size: str) -> Iterator[tuple[str, Instance]]:
+    """Yield the instances of a size's optima, with their names."""
+    yield from ((name, instances()[name]) for name in _named(_VALUES, size))
 
 
-def _named(plan: dict[str, tuple[str, ...]], tier: str) -> list[str]:
-    """Return the names of a tier that no tier before it has."""
-    own, before = plan[tier], VECTOR_TIERS[: VECTOR_TIERS.index(tier)]
+def _named(plan: dict[str, tuple[str, ...]], size: str) -> list[str]:
+    """Return the names of a size that no size before it has."""
+    own, before = plan[size], VECTOR_TIERS[: VECTOR_TIERS.index(size)]
     taken = [pattern for each in before for pattern in plan[each]]
     return [name for name in instances() if _matches(name, own) and not _matches(name, taken)]
 

@@ -21,7 +21,7 @@ _KEYS = (
     "format",
     "id",
     "kind",
-    "tier",
+    "size",
     "requirements",
     "flags",
     "instances",
