@@ -14,6 +14,7 @@ from draftproof.conformance.cli import EXIT_CODES
 from draftproof.conformance.lanes.observe import SAMPLE
 from draftproof.conformance.protocol.adapter import DTYPES, declaration
 from draftproof.conformance.protocol.loading import load_adapter
+from draftproof.conformance.protocol.modes import MODES
 from draftproof.conformance.requirements.finding import SKIPPED
 from draftproof.conformance.requirements.laws import judge_case
 from draftproof.conformance.requirements.plan import plan
