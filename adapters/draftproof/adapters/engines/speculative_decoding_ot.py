@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from itertools import product
 from math import prod
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -21,12 +20,11 @@ from draftproof.conformance.adapter import Request, Result
 OT = Commit(
     repository="MasterGodzilla/Speculative_decoding_OT",
     version="7d592b70e954bb1fb48516a5628f9c3439645464",
-    digests=(
-        (
-            "EAGLE/eagle/model/utils.py",
-            "bd15bf1af59d99b19409349e71abb53ccd7b1c80338a6085ffa66584006363ee",
-        ),
-    ),
+    digests={
+        "EAGLE/eagle/model/utils.py": (
+            "bd15bf1af59d99b19409349e71abb53ccd7b1c80338a6085ffa66584006363ee"
+        )
+    },
 )
 
 MODES = {
@@ -58,7 +56,7 @@ class OptimalTransportEvaluatePosterior:
         if temperature != 1:
             self.name += f" (temperature={temperature})"
         self.algorithm, self.scheme = MODES[mode]
-        self.files = [Path(__file__), Path(eagle.__file__), *files(OT)]
+        self.files = files(__file__, eagle.__file__, OT)
         self._mode, self._temperature = mode, temperature
         self._processor = self._module.prepare_logits_processor(temperature=temperature)
 
