@@ -54,6 +54,16 @@ class KernelRanking(NamedTuple):
     total: tl.tensor
 
 
+def multipath_block(batch: Batch, noise: Tensor) -> Result:
+    """Verify as `fast.mixture.multipath_block` does."""
+    return verified(batch, noise, is_mixed=False)
+
+
+def mixed_multipath_block(batch: Batch, noise: Tensor) -> Result:
+    """Verify as `fast.mixture.mixed_multipath_block` does."""
+    return verified(batch, noise, is_mixed=True)
+
+
 def verified(batch: Batch, noise: Tensor, *, is_mixed: bool) -> Result:
     """Verify as `fast.mixture.verified` does.
 
