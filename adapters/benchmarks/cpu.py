@@ -11,6 +11,7 @@ input takes turns. Peak memory is measured in processes of their own (`memory`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -39,32 +40,18 @@ _LOOPS = ("listing", "transformers")
 @click.option("--threads", type=click.IntRange(1), help="Of torch, all cores if not given.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), default=Path(__file__).parent / "results")
-def main(
-    *,
-    quick: bool,
-    requests: Sequence[int],
-    length: Sequence[int],
-    vocabulary: Sequence[int],
-    rounds: int,
-    threads: int | None,
-    seed: int,
-    out: Path,
-) -> None:
+def main(*, quick: bool, threads: int | None, seed: int, out: Path, **sizes: Any) -> None:
     """Measure time and memory on this CPU, and write them to the folder."""
     if threads is not None:
         torch.set_num_threads(threads)
     if quick:
-        requests, length, vocabulary, rounds = (2,), (2,), (1000,), 3
-    sizes = [Size(*each) for each in product(requests, length, vocabulary)]
-    found = document(
-        "cpu",
-        seed=seed,
-        sizes={"requests": requests, "length": length, "vocabulary": vocabulary, "rounds": rounds},
-    )
+        sizes = {"requests": (2,), "length": (2,), "vocabulary": (1000,), "rounds": 3}
+    found = document("cpu", seed=seed, sizes=sizes)
     found |= {"targets": TARGETS, "rows": [], "skipped": []}
     torch.manual_seed(seed)
-    for size in sizes:
-        for row in times(size, rounds=rounds, seed=seed):
+    for each in product(*(sizes[name] for name in ("requests", "length", "vocabulary"))):
+        size = Size(*each)
+        for row in times(size, rounds=sizes["rounds"], seed=seed):
             row["peak"] = _peak(row, size, seed, found["skipped"])
             found["rows"].append(row)
             click.echo(told(row))
@@ -94,12 +81,12 @@ def _row(
 ) -> dict[str, Any]:
     own = seen[f"{way} {name}"]
     return {
-        "size": size.to_json(),
+        "size": asdict(size),
         "way": way,
         "name": name,
-        "seconds": spread(own).to_json(),
-        "to_token": ratio(own, seen[f"{way} token"]).to_json(),
-        "to_others": {other: ratio(own, seen[other]).to_json() for other in others},
+        "seconds": spread(own),
+        "to_token": ratio(own, seen[f"{way} token"]),
+        "to_others": {other: ratio(own, seen[other]) for other in others},
     }
 
 

@@ -10,7 +10,6 @@ import json
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from math import ceil
@@ -35,23 +34,14 @@ _DIGITS = 6
 """More digits of a measured figure are noise."""
 
 
-@dataclass(frozen=True)
-class Spread:
-    """The median of what was seen, and the quartiles beside it."""
-
-    low: float
-    median: float
-    high: float
-
-    def to_json(self) -> dict[str, float]:
-        """Return it as a document has it."""
-        return {"low": figure(self.low), "median": figure(self.median), "high": figure(self.high)}
+Spread = Mapping[str, float]
+"""The `median` of what was seen, and the quartiles `low` and `high` beside it."""
 
 
 def spread(seen: Sequence[float]) -> Spread:
     """Return the median and the quartiles of what was seen at least once."""
-    low, median, high = quantiles(seen, method="inclusive") if len(seen) > 1 else [seen[0]] * 3
-    return Spread(low, median, high)
+    quartiles = quantiles(seen, method="inclusive") if len(seen) > 1 else [seen[0]] * 3
+    return dict(zip(("low", "median", "high"), map(figure, quartiles), strict=True))
 
 
 def ratio(seen: Sequence[float], other: Sequence[float]) -> Spread:
