@@ -72,7 +72,6 @@ def sampler(version: str, folder: Path, *, block: bool, mended: bool) -> MagicMo
 
 
 def parents(module: str) -> set[str]:
-    """Return the packages above a module."""
     parts = module.split(".")
     return {".".join(parts[:depth]) for depth in range(1, len(parts))}
 
