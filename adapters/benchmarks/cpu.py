@@ -20,7 +20,7 @@ import click
 import torch
 from benchmarks.calls import OURS, WAYS, ours, theirs
 from benchmarks.inputs import Size, request
-from benchmarks.measuring import by_wall, document, figure, in_turn, ratio, spread, written
+from benchmarks.measuring import by_wall, document, figure, in_turn, ratio, spread, told, written
 from benchmarks.memory import Unmeasured, measured
 from benchmarks.plots import cpu_memory, cpu_times
 
@@ -54,7 +54,7 @@ def main(*, quick: bool, threads: int | None, seed: int, out: Path, **sizes: Any
         for row in times(size, rounds=sizes["rounds"], seed=seed):
             row["peak"] = _peak(row, size, seed, found["skipped"])
             found["rows"].append(row)
-            click.echo(told(row))
+            click.echo(told(row, aims(row["name"])))
     written(found, out)
     (out / "cpu-times.svg").write_text(cpu_times(found), encoding="utf-8")
     (out / "cpu-memory.svg").write_text(cpu_memory(found), encoding="utf-8")
@@ -103,24 +103,10 @@ def _peak(
         return None
 
 
-def told(row: Mapping[str, Any]) -> str:
-    """Return a row in words, beside what is aimed at."""
-    size, seconds = row["size"], row["seconds"]
-    parts = [
-        f"B={size['requests']:<4} L={size['length']} V={size['vocabulary']:<7}",
-        f"{row['way']:<9} {row['name']:<12}",
-        f"{1e3 * seconds['median']:9.3f} ms",
-        f"[{1e3 * seconds['low']:.3f}, {1e3 * seconds['high']:.3f}]",
-        f"{row['to_token']['median']:7.3f} of token",
-    ]
-    if row["name"] == "block":
-        parts.append(f"(aim {TARGETS['block_to_token']})")
-    parts += [f"{of['median']:.3f} of {other}" for other, of in row["to_others"].items()]
-    if row["peak"] is not None:
-        parts.append(f"peak {row['peak']:.3f} of input")
-    if row["peak"] is not None and row["name"] in OURS:
-        parts.append(f"(aim {TARGETS['peak_to_input']})")
-    return "  ".join(parts)
+def aims(name: str) -> dict[str, float]:
+    """Return what is aimed at for a verifier, by the figures of its row."""
+    own = {"to_token": TARGETS["block_to_token"]} if name == "block" else {}
+    return own | ({"peak": TARGETS["peak_to_input"]} if name in OURS else {})
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ from benchmarks.measuring import (
     in_turn,
     ratio,
     spread,
+    told,
     written,
 )
 from benchmarks.peers import at_once
@@ -90,7 +91,7 @@ def main(*, quick: bool, seed: int, device: str, out: Path, **sizes: Any) -> Non
         given = request(Size(*each), seed=seed, logits=True, device=device, dtype=DTYPES[dtype])
         for row in times(given, Size(*each), found, rounds=sizes["rounds"], clock=clock):
             found["rows"].append(row)
-            click.echo(told(row))
+            click.echo(told(row, {}))
     for skipped in found["skipped"]:
         click.echo(f"not measured: {skipped['what']}: {skipped['reason']}")
     written(found, out)
@@ -152,19 +153,6 @@ def theirs(
         else:
             calls[name] = call
     return calls
-
-
-def told(row: Mapping[str, Any]) -> str:
-    """Return a row in words."""
-    size, seconds, fraction = row["size"], row["seconds"], row["fraction"]
-    line = (
-        f"{row['dtype']:<8} B={size['requests']:<4} L={size['length']} V={size['vocabulary']:<7} "
-        f"{row['name']:<17} {1e6 * seconds['median']:10.1f} us  "
-        f"{fraction['median']:6.1%} [{fraction['low']:.1%}, {fraction['high']:.1%}] of bandwidth"
-    )
-    if row["to_token"] is not None:
-        line += f"  {row['to_token']['median']:.3f} of token"
-    return line
 
 
 def _device(device: str, copied: float) -> dict[str, Any]:

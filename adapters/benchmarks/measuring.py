@@ -116,6 +116,24 @@ def document(benchmark: str, *, seed: int, sizes: Mapping[str, Any]) -> dict[str
     }
 
 
+def told(row: Mapping[str, Any], aims: Mapping[str, float]) -> str:
+    """Return a row of a document in words, times in milliseconds, figures beside their aims."""
+    words = []
+    for name, value in row.items():
+        if name == "seconds":
+            low, median, high = (1e3 * value[part] for part in ("low", "median", "high"))
+            words.append(f"{median:.4g} ms [{low:.4g}, {high:.4g}]")
+        elif name in ("size", "to_others"):
+            words.append(told(value, {}))
+        elif isinstance(value, str):
+            words.append(f"{value:<12}")
+        elif value is not None:
+            one = value["median"] if isinstance(value, Mapping) else value
+            aim = f" (aim {aims[name]:g})" if name in aims else ""
+            words.append(f"{name} {one:g}{aim}")
+    return "  ".join(words)
+
+
 def machine() -> dict[str, Any]:
     """Return what a time depends on."""
     return {

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from draftproof.adapters.fast.texts import FORMS, TEXTS, name_of
 from draftproof.conformance.evidence.certificate import read_certificate
-from draftproof.conformance.evidence.staleness import CURRENT, STATES, Currency, standing
+from draftproof.conformance.evidence.staleness import Currency, standing
 
 FOLDER = Path(__file__).parent
 NAMES = tuple(name_of(text, form) for form in FORMS for text in TEXTS.values())
@@ -77,24 +76,3 @@ def readme(certificates: Iterable[Listed], states: Mapping[str, str]) -> str:
     """Return the list as it is committed, with these states by name."""
     rows = [HEAD, ("---",) * len(HEAD), *(each.row(states[each.name]) for each in certificates)]
     return "\n".join([_TOP, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
-
-
-def claims(text: str) -> dict[str, str]:
-    """Return the states that a list claims, by name."""
-    row = rf"^\| ([\w-]+) \| ({'|'.join(STATES)}) \|"
-    return dict(re.findall(row, text, re.MULTILINE))
-
-
-def false_claim(name: str, claimed: str, found: Currency) -> str | None:
-    """Return why a claimed state is false, None if it is not.
-
-    A claim is false only if it says current: sources that change make a certificate stale, and
-    nobody has to say so in the same commit.
-    """
-    if claimed != CURRENT or found.state == CURRENT:
-        return None
-    return (
-        f"{README.name} calls {name} current, but it is {found.state}: {found.reason}; "
-        f"`python adapters/certificates/fast.py --list` corrects the list, "
-        f"`make certificates` judges again"
-    )

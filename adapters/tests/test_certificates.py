@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -20,18 +21,44 @@ from certificates.listing import (
     NAMES,
     README,
     Listed,
-    claims,
-    false_claim,
     listed,
     readme,
 )
 
 from draftproof.conformance.evidence.certificate import checked
-from draftproof.conformance.evidence.staleness import CURRENT, STALE, UNKNOWN, Comparison
+from draftproof.conformance.evidence.staleness import (
+    CURRENT,
+    STALE,
+    STATES,
+    UNKNOWN,
+    Comparison,
+    Currency,
+)
 from draftproof.conformance.requirements.finding import PASS
 
 SEEN_THROUGH = {"torch": "exact", "triton": "probe"}
 """The lane that decides on laws, by the form."""
+
+
+def claims(text: str) -> dict[str, str]:
+    """Return the states that a list claims, by name."""
+    row = rf"^\| ([\w-]+) \| ({'|'.join(STATES)}) \|"
+    return dict(re.findall(row, text, re.MULTILINE))
+
+
+def false_claim(name: str, claimed: str, found: Currency) -> str | None:
+    """Return why a claimed state is false, None if it is not.
+
+    A claim is false only if it says current: sources that change make a certificate stale, and
+    nobody has to say so in the same commit.
+    """
+    if claimed != CURRENT or found.state == CURRENT:
+        return None
+    return (
+        f"{README.name} calls {name} current, but it is {found.state}: {found.reason}; "
+        f"`python adapters/certificates/fast.py --list` corrects the list, "
+        f"`make certificates` judges again"
+    )
 
 
 @cache
