@@ -19,10 +19,10 @@ from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.kernels.launch import model, tiles
 from draftproof.adapters.fast.kernels.rows import (
     Position,
+    batch_of,
     drawn,
     excess,
     mass,
-    opened,
     position,
     probability,
 )
@@ -67,11 +67,8 @@ def _verify(
 
     `older` is the number of blocks of the iterations before, `width` of them of each.
     """
-    p, q = opened(p, vocabulary), opened(q, vocabulary)
+    p, q, request, real, length = batch_of(p, q, lengths, requests, vocabulary, BLOCK_B)
     FLOAT: tl.constexpr = p.soft.dtype.element_ty
-    request = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
-    real = request < requests
-    length = tl.load(lengths + request, mask=real, other=-1)
     last = tl.load(end + request, mask=real, other=-1)
     noise += request * (drafts * q.depths + 1)
 
