@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import torch
 
-from draftproof.adapters.engines.layout import followed, logits_of, trusting
+from draftproof.adapters.engines.layout import OneRequest, followed, logits_of, trusting
 from draftproof.adapters.engines.released import Commit, files, imported
 from draftproof.conformance.adapter import Request, Result
 
@@ -28,7 +28,7 @@ DEEPSPEC = Commit(
 )
 
 
-class VerifyDraftTokens:
+class VerifyDraftTokens(OneRequest):
     """`verify_draft_tokens` at temperature 1, with a target model that says the request's rows.
 
     It takes one request, the target's logits and the draft's probabilities, and draws from the
@@ -38,8 +38,6 @@ class VerifyDraftTokens:
     name = "deepspec"
     version = DEEPSPEC.version[:10]
     algorithm = "token"
-    batch = False
-    logits = True
     undefined: ClassVar = trusting(
         drafter="its own drafter",
         logits=False,

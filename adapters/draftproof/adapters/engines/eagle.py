@@ -5,12 +5,10 @@ https://github.com/SafeAILab/EAGLE.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
-from draftproof.adapters.engines.layout import logits_of, trusting
+from draftproof.adapters.engines.layout import OneTree, logits_of
 from draftproof.adapters.engines.released import Commit, files, imported
 from draftproof.conformance.adapter import Request, Result
 
@@ -44,7 +42,7 @@ class Coins:
         return torch.rand((), generator=self._generator)
 
 
-class EagleEvaluatePosterior:
+class EagleEvaluatePosterior(OneTree):
     """`evaluate_posterior` at a temperature; the last token is torch's own draw, as after it.
 
     It measures every sibling by q = 1 and forgets those that it refused: whatever distinct siblings
@@ -54,11 +52,6 @@ class EagleEvaluatePosterior:
 
     algorithm = "target_first"
     scheme = "without_replacement"
-    batch = False
-    logits = True
-    trees = True
-    max_drafts = 4
-    undefined: ClassVar = trusting()
 
     def __init__(self, commit: str) -> None:
         release = RELEASES[commit]

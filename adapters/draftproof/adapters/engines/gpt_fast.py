@@ -6,12 +6,11 @@ https://github.com/meta-pytorch/gpt-fast.
 from __future__ import annotations
 
 import sys
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from draftproof.adapters.engines.layout import followed, logits_of, trusting
+from draftproof.adapters.engines.layout import OneRequest, followed, logits_of
 from draftproof.adapters.engines.released import Commit, files, imported
 from draftproof.conformance.adapter import Request, Result
 
@@ -34,7 +33,7 @@ _DRAFTED_SHAPES: dict[str, tuple[int, ...]] = {"bc04265": (), "6ecad9b": (1,)}
 """What the shapes of a drafted token [..., 1] and of its row [..., V] begin with."""
 
 
-class SpeculativeDecode:
+class SpeculativeDecode(OneRequest):
     """`speculative_decode` at temperature 1, with a target model that says the request's rows.
 
     One thing is replaced: `decode_n_tokens`, by what says the request's drafts in the shapes of the
@@ -42,9 +41,6 @@ class SpeculativeDecode:
     """
 
     algorithm = "token"
-    batch = False
-    logits = True
-    undefined: ClassVar = trusting()
 
     def __init__(self, commit: str) -> None:
         release, searched = RELEASES[commit], list(sys.path)

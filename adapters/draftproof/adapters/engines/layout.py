@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -30,6 +32,21 @@ def trusting(
         "token": f"drafted tokens come from {drafter} and are trusted",
         **others,
     }
+
+
+class OneRequest:
+    """What an adapter declares that takes one request at a time, and its rows as logits."""
+
+    batch = False
+    logits = True
+    undefined: ClassVar[Mapping[str, str]] = trusting()
+
+
+class OneTree(OneRequest):
+    """What it declares if the request's paths are the leaves of a tree."""
+
+    trees = True
+    max_drafts = 4
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from math import prod
 from types import SimpleNamespace
-from typing import ClassVar
 
-from draftproof.adapters.engines.layout import followed, logits_of, trusting
+from draftproof.adapters.engines.layout import OneTree, followed, logits_of
 from draftproof.adapters.engines.released import Commit, files, imported
 from draftproof.conformance.adapter import Request, Result
 
@@ -31,18 +30,14 @@ RULES = {
 """The rules: the function's name, the algorithm that it claims, and how its siblings are drawn."""
 
 
-class Strategy:
+class Strategy(OneTree):
     """`BatchStrategy.verify` with one of its rules, and models that say what the request says.
 
     It takes one request, whose paths are the leaves of a tree.
     """
 
     version = MCSD.version[:10]
-    batch = False
-    logits = True
-    trees = True
     max_drafts = 8
-    undefined: ClassVar = trusting()
 
     def __init__(self, rule: str) -> None:
         (module,) = imported("MCSD.inference.strategies", releases=[MCSD], doubles={})

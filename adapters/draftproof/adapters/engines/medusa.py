@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import torch
 
-from draftproof.adapters.engines.layout import logits_of, trusting
+from draftproof.adapters.engines.layout import OneTree, logits_of, trusting
 from draftproof.adapters.engines.released import Wheel, files, imported
 from draftproof.conformance.adapter import Request, Result
 
@@ -19,7 +19,7 @@ MEDUSA = Wheel(
 )
 
 
-class MedusaEvaluatePosterior:
+class MedusaEvaluatePosterior(OneTree):
     """`evaluate_posterior` with the thresholds that are its package's default, at temperature 1.
 
     It keeps what is typical of the target, and the next token is the target's most probable one,
@@ -31,10 +31,6 @@ class MedusaEvaluatePosterior:
     version = MEDUSA.version
     algorithm = "typical_acceptance"
     scheme = "without_replacement"
-    batch = False
-    logits = True
-    trees = True
-    max_drafts = 4
     undefined: ClassVar = trusting("its own model", drafter="its own heads")
 
     def __init__(self) -> None:

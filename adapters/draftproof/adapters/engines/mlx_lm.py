@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
-from draftproof.adapters.engines.layout import followed, logits_of, trusting
+from draftproof.adapters.engines.layout import OneRequest, followed, logits_of
 from draftproof.adapters.engines.released import Unavailable, Wheel, files, imported
 from draftproof.conformance.adapter import Request, Result
 
@@ -23,7 +23,7 @@ MLX_LM = Wheel(
 )
 
 
-class SpeculativeGenerateStep:
+class SpeculativeGenerateStep(OneRequest):
     """The first iteration of `speculative_generate_step`, with models that say the request's rows.
 
     It samples the target after every drafted token, and keeps the drafted ones that agree. Its
@@ -34,9 +34,6 @@ class SpeculativeGenerateStep:
     name = "mlx-lm"
     version = MLX_LM.version
     algorithm = "target_first"
-    batch = False
-    logits = True
-    undefined: ClassVar = trusting()
 
     def __init__(self) -> None:
         try:

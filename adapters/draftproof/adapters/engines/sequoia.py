@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from draftproof.adapters.engines.layout import followed, logits_of, trusting
+from draftproof.adapters.engines.layout import OneTree, followed, logits_of, trusting
 from draftproof.adapters.engines.released import Commit, files, imported
 from draftproof.conformance.adapter import Request, Result
 
@@ -40,7 +40,7 @@ _ENDS = 3
 """Tokens below are ends of a text to it: the request's begin there."""
 
 
-class Verify:
+class Verify(OneTree):
     """`verify` of one of its trees, grown as the request's, at temperature 1 and without top-p.
 
     Its engines say the request's rows, and their caches keep nothing. It takes one request, whose
@@ -48,10 +48,6 @@ class Verify:
     """
 
     version = SEQUOIA.version[:10]
-    batch = False
-    logits = True
-    trees = True
-    max_drafts = 4
     undefined: ClassVar = trusting(
         nan="rows come from its own models; NaN is taken for the end of the text"
     )

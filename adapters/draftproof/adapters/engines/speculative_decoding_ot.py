@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from itertools import product
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from draftproof.adapters.engines import eagle
-from draftproof.adapters.engines.layout import logits_of
+from draftproof.adapters.engines.layout import OneTree, logits_of
 from draftproof.adapters.engines.released import Commit, files, imported
 from draftproof.conformance.adapter import Request, Result
 
@@ -35,7 +35,7 @@ MODES = {
 """The modes: the algorithm that each claims, and how its siblings are drawn."""
 
 
-class OptimalTransportEvaluatePosterior:
+class OptimalTransportEvaluatePosterior(OneTree):
     """`evaluate_posterior` in one of its modes; the last token is torch's own draw, as after it.
 
     The target's logits are such that its law at the temperature is the request's. Of the drafter
@@ -44,11 +44,6 @@ class OptimalTransportEvaluatePosterior:
     """
 
     version = OT.version[:10]
-    batch = False
-    logits = True
-    trees = True
-    max_drafts = 4
-    undefined: ClassVar = eagle.EagleEvaluatePosterior.undefined
 
     def __init__(self, mode: str, temperature: float = 1.0) -> None:
         (self._module,) = imported("EAGLE.eagle.model.utils", releases=[OT], doubles={})
