@@ -169,12 +169,9 @@ def written(found: Mapping[str, Any], folder: Path) -> Path:
 
 def _cpu() -> str:
     told = Path("/proc/cpuinfo")
-    if told.is_file():
-        lines = told.read_text(encoding="utf-8").splitlines()
-        models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        if models:
-            return models[0]
-    return platform.processor() or platform.machine()
+    lines = told.read_text(encoding="utf-8").splitlines() if told.is_file() else []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor() or platform.machine())
 
 
 def _driver() -> str | None:

@@ -7,7 +7,7 @@ as wide as a page of text, and its letters keep the size of that text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -126,11 +126,11 @@ def cpu_memory(found: Mapping[str, Any]) -> str:
 def efficiency(found: Mapping[str, Any]) -> str:
     """Return the block efficiency against sigma, a panel for each K, at the largest L."""
     length = max(row["length"] for row in found["rows"])
-    rows = [row for row in found["rows"] if row["length"] == length]
-    panels = {
-        drafts: _lines([row for row in rows if row["drafts"] == drafts], "block_efficiency")
-        for drafts in sorted({row["drafts"] for row in rows})
-    }
+    panels: dict[int, dict[str, list[_Point]]] = {}
+    for row in sorted(found["rows"], key=lambda row: (int(row["drafts"]), float(row["sigma"]))):
+        if row["length"] == length:
+            point = row["sigma"], row["block_efficiency"], row
+            panels.setdefault(row["drafts"], {}).setdefault(row["name"], []).append(point)
     heights = [_LETTER * (max(len(lines), 11) + 4) for lines in panels.values()]
 
     def draw(figure: Figure) -> None:
@@ -307,14 +307,6 @@ def _by_size(
     return _drawn(
         draw, title=title, told=told, height=height, left=148, right=12, bottom=55, top=60
     )
-
-
-def _lines(rows: Iterable[Mapping[str, Any]], key: str) -> dict[str, list[_Point]]:
-    """Return the points of every verifier, by sigma."""
-    lines: dict[str, list[_Point]] = {}
-    for row in sorted(rows, key=lambda row: float(row["sigma"])):
-        lines.setdefault(row["name"], []).append((row["sigma"], row[key], row))
-    return lines
 
 
 def _line(axes: Axes, name: str, points: Sequence[_Point]) -> None:
