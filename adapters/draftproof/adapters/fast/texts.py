@@ -48,9 +48,9 @@ class Text:
 
 
 _TEXTS = (
-    Text("token", most_drafts=1),
-    Text("block", most_drafts=1),
-    Text("greedy_block", most_drafts=1),
+    Text("token", most_drafts=1, numbers=1),
+    Text("block", most_drafts=1, numbers=1),
+    Text("greedy_block", most_drafts=1, numbers=1),
     Text("recursive_rejection", trees=True),
     Text("recursive_rejection_without_replacement", "without_replacement", trees=True),
     Text("k_seq", trees=True),
