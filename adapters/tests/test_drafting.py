@@ -22,9 +22,10 @@ from torch import Tensor
 
 from draftproof.adapters.fast import FastVerifier
 from draftproof.adapters.fast.batch import Softmax, uniforms
-from draftproof.adapters.fast.drafting import NotEnoughTokens, draft, siblings, urn
+from draftproof.adapters.fast.drafting import NotEnoughTokens, draft, siblings
 from draftproof.adapters.fast.inputs import InvalidRequest
 from draftproof.adapters.fast.sampling import Sampling, softmax
+from draftproof.adapters.fast.urn import urn
 from draftproof.conformance.lanes.exact import exact_law
 from draftproof.conformance.protocol.adapter import DraftRequest, declaration
 from draftproof.conformance.requirements import drafting as judged

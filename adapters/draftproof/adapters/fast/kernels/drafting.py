@@ -11,13 +11,13 @@ import triton.language as tl
 from torch import Tensor
 
 from draftproof.adapters.fast.batch import Rows, Softmax
-from draftproof.adapters.fast.drafting import Urn
 from draftproof.adapters.fast.kernels.launch import model, tiles
 from draftproof.adapters.fast.kernels.rows import drawn, opened, piece_at, probability
+from draftproof.adapters.fast.urn import Urn
 
 
 def urn(rows: Tensor, softmax: Softmax | None) -> Urn:
-    """Return the urn of rows as `fast.drafting.urn` does. Logits are never written as a row."""
+    """Return the urn of rows as `fast.urn.urn` does. Logits are never written as a row."""
     count, vocabulary = rows.shape
     cut = tiles(count, vocabulary)
     every = torch.arange(count, device=rows.device).view(-1, 1, 1)
