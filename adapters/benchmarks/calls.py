@@ -6,12 +6,15 @@ unchecked and our checked calls alike.
 
 from __future__ import annotations
 
+from typing import Any
+
+from benchmarks.engines import of_one_path
 from benchmarks.measuring import Call
 from benchmarks.peers import at_once, one_by_one
 from torch import Tensor
 
 from draftproof.adapters.fast import FastVerifier
-from draftproof.adapters.fast.engine import Verified, verify
+from draftproof.adapters.fast.engine import verify
 from draftproof.adapters.fast.inputs import flattened
 from draftproof.conformance.protocol.adapter import Request
 
@@ -24,16 +27,14 @@ OURS = ("token", "block")
 def ours(name: str, way: str, request: Request) -> Call:
     """Return the call of our torch verifier."""
     if WAYS[way]:
-        return lambda: _from_logits(name, request)
+        return lambda: verify(name, **as_logits(request))
     verifier = FastVerifier(name, checked=way == "checked")
     return lambda: verifier.verify(request)
 
 
 def theirs(request: Request, *, logits: bool) -> dict[str, Call]:
     """Return the calls of the others that take such input."""
-    tokens, q, p = (
-        each[:, 0] for each in (request.draft_tokens, request.draft_probs, request.target_probs)
-    )
+    tokens, q, p = of_one_path(request)
     calls: dict[str, Call] = {
         "batched": lambda: at_once(tokens, q, p, logits=logits),
         "listing": lambda: one_by_one(tokens, q, p, logits=logits),
@@ -43,10 +44,11 @@ def theirs(request: Request, *, logits: bool) -> dict[str, Call]:
     return calls
 
 
-def _from_logits(name: str, request: Request) -> Verified:
+def as_logits(request: Request) -> dict[str, Any]:
+    """Return what an engine passes to `verify` for a request whose fields of rows have logits."""
     flat = flattened(request)
     q, p = flat.pop("draft_probs"), flat.pop("target_probs")
-    return verify(name, draft_logits=q, target_logits=p, **flat)
+    return {**flat, "draft_logits": q, "target_logits": p}
 
 
 def _transformers(tokens: Tensor, q: Tensor, p: Tensor) -> list[tuple[Tensor, Tensor]]:

@@ -11,6 +11,7 @@ input takes turns. Peak memory is measured in processes of their own (`memory`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import click
 import torch
 from benchmarks.calls import OURS, WAYS, ours, theirs
 from benchmarks.inputs import Size, request
-from benchmarks.measuring import by_wall, document, figure, in_turn, ratio, spread, written
+from benchmarks.measuring import by_wall, document, figure, in_turn, ratio, spread, told, written
 from benchmarks.memory import Unmeasured, measured
 from benchmarks.plots import cpu_memory, cpu_times
 
@@ -39,35 +40,21 @@ _LOOPS = ("listing", "transformers")
 @click.option("--threads", type=click.IntRange(1), help="Of torch, all cores if not given.")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), default=Path(__file__).parent / "results")
-def main(
-    *,
-    quick: bool,
-    requests: Sequence[int],
-    length: Sequence[int],
-    vocabulary: Sequence[int],
-    rounds: int,
-    threads: int | None,
-    seed: int,
-    out: Path,
-) -> None:
+def main(*, quick: bool, threads: int | None, seed: int, out: Path, **sizes: Any) -> None:
     """Measure time and memory on this CPU, and write them to the folder."""
     if threads is not None:
         torch.set_num_threads(threads)
     if quick:
-        requests, length, vocabulary, rounds = (2,), (2,), (1000,), 3
-    sizes = [Size(*each) for each in product(requests, length, vocabulary)]
-    found = document(
-        "cpu",
-        seed=seed,
-        sizes={"requests": requests, "length": length, "vocabulary": vocabulary, "rounds": rounds},
-    )
+        sizes = {"requests": (2,), "length": (2,), "vocabulary": (1000,), "rounds": 3}
+    found = document("cpu", seed=seed, sizes=sizes)
     found |= {"targets": TARGETS, "rows": [], "skipped": []}
     torch.manual_seed(seed)
-    for size in sizes:
-        for row in times(size, rounds=rounds, seed=seed):
+    for each in product(*(sizes[name] for name in ("requests", "length", "vocabulary"))):
+        size = Size(*each)
+        for row in times(size, rounds=sizes["rounds"], seed=seed):
             row["peak"] = _peak(row, size, seed, found["skipped"])
             found["rows"].append(row)
-            click.echo(told(row))
+            click.echo(told(row, aims(row["name"])))
     written(found, out)
     (out / "cpu-times.svg").write_text(cpu_times(found), encoding="utf-8")
     (out / "cpu-memory.svg").write_text(cpu_memory(found), encoding="utf-8")
@@ -94,12 +81,12 @@ def _row(
 ) -> dict[str, Any]:
     own = seen[f"{way} {name}"]
     return {
-        "size": size.to_json(),
+        "size": asdict(size),
         "way": way,
         "name": name,
-        "seconds": spread(own).to_json(),
-        "to_token": ratio(own, seen[f"{way} token"]).to_json(),
-        "to_others": {other: ratio(own, seen[other]).to_json() for other in others},
+        "seconds": spread(own),
+        "to_token": ratio(own, seen[f"{way} token"]),
+        "to_others": {other: ratio(own, seen[other]) for other in others},
     }
 
 
@@ -116,24 +103,10 @@ def _peak(
         return None
 
 
-def told(row: Mapping[str, Any]) -> str:
-    """Return a row in words, beside what is aimed at."""
-    size, seconds = row["size"], row["seconds"]
-    parts = [
-        f"B={size['requests']:<4} L={size['length']} V={size['vocabulary']:<7}",
-        f"{row['way']:<9} {row['name']:<12}",
-        f"{1e3 * seconds['median']:9.3f} ms",
-        f"[{1e3 * seconds['low']:.3f}, {1e3 * seconds['high']:.3f}]",
-        f"{row['to_token']['median']:7.3f} of token",
-    ]
-    if row["name"] == "block":
-        parts.append(f"(aim {TARGETS['block_to_token']})")
-    parts += [f"{of['median']:.3f} of {other}" for other, of in row["to_others"].items()]
-    if row["peak"] is not None:
-        parts.append(f"peak {row['peak']:.3f} of input")
-    if row["peak"] is not None and row["name"] in OURS:
-        parts.append(f"(aim {TARGETS['peak_to_input']})")
-    return "  ".join(parts)
+def aims(name: str) -> dict[str, float]:
+    """Return what is aimed at for a verifier, by the figures of its row."""
+    own = {"to_token": TARGETS["block_to_token"]} if name == "block" else {}
+    return own | ({"peak": TARGETS["peak_to_input"]} if name in OURS else {})
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib import import_module
 from itertools import product
 from math import sqrt
 from pathlib import Path
@@ -34,6 +33,7 @@ from benchmarks.measuring import (
     figure,
     in_turn,
     spread,
+    told,
     written,
 )
 from benchmarks.plots import efficiency, speed
@@ -210,22 +210,22 @@ def main(*, quick: bool, out: Path, threads: int | None, **options: Any) -> None
         "rows": [],
         "skipped": [],
     }
-    texts = [TEXTS[name] for name in options["names"] or TEXTS if _is_there(name, found["skipped"])]
+    texts = [TEXTS[name] for name in options["names"] or TEXTS]
     for drafts, length in product(options["drafts"], options["length"]):
         own = [text for text in texts if takes(text, drafts)]
         times = timed(own, drafts, length, options)
         for text in own:
             row = {"name": text.name, "drafts": drafts, "length": length}
-            found["times"].append({**row, "seconds": times[text.name].to_json()})
+            found["times"].append({**row, "seconds": times[text.name]})
             for sigma in options["sigma"]:
-                own_row = {**row, "sigma": sigma, **simulated(text, sigma, row, options)}
+                own_row = {**row, "sigma": sigma, **simulated(text, sigma, drafts, length, options)}
                 own_row["tokens_per_second"] = figure(
                     options["batch"]
                     * own_row["block_efficiency"]
-                    / seconds(times[text.name].median, length, found["costs"])
+                    / seconds(times[text.name]["median"], length, found["costs"])
                 )
                 found["rows"].append(own_row)
-                click.echo(told(own_row, times[text.name]))
+                click.echo(told({**own_row, "seconds": times[text.name]}, {}))
     written(found, out)
     (out / "decoding-efficiency.svg").write_text(efficiency(found), encoding="utf-8")
     (out / "decoding-speed.svg").write_text(speed(found), encoding="utf-8")
@@ -238,44 +238,44 @@ def timed(
     texts: Sequence[Text], drafts: int, length: int, options: Mapping[str, Any]
 ) -> dict[str, Spread]:
     """Return how long one verification of each takes, in its second iteration, in turn."""
-    device = options["device"]
     sigma = sorted(options["sigma"])[len(options["sigma"]) // 2]
+    own = {**options, "vocabulary": options["timed_vocabulary"], "requests": options["batch"]}
     calls = {}
     for text in texts:
-        generator = torch.Generator(device).manual_seed(options["seed"])
-        _, batch = decoded(
-            _language(options["timed_vocabulary"], sigma, options),
-            text,
-            _contexts(options["batch"], generator),
-            drafts=drafts,
-            length=length,
-            iterations=2,
-            generator=generator,
-        )
+        _, batch, generator = _decoded(text, sigma, drafts, length, {**own, "iterations": 2})
         calls[text.name] = verification(text, batch, options["form"], generator)
-    seen = in_turn(calls, rounds=options["rounds"], clock=_clock(device))
+    seen = in_turn(calls, rounds=options["rounds"], clock=_clock(options["device"]))
     return {name: spread(own) for name, own in seen.items()}
 
 
 def simulated(
-    text: Text, sigma: float, size: Mapping[str, Any], options: Mapping[str, Any]
+    text: Text, sigma: float, drafts: int, length: int, options: Mapping[str, Any]
 ) -> dict[str, float]:
     """Return the block efficiency of a verifier, and its standard error over requests."""
-    generator = torch.Generator(options["device"]).manual_seed(options["seed"])
-    each, _ = decoded(
-        _language(options["vocabulary"], sigma, options),
-        text,
-        _contexts(options["requests"], generator),
-        drafts=size["drafts"],
-        length=size["length"],
-        iterations=options["iterations"],
-        generator=generator,
-    )
-    error = float(each.double().std()) / sqrt(len(each))
+    each = _decoded(text, sigma, drafts, length, options)[0].double()
     return {
-        "block_efficiency": figure(float(each.double().mean())),
-        "standard_error": figure(error),
+        "block_efficiency": figure(float(each.mean())),
+        "standard_error": figure(float(each.std()) / sqrt(len(each))),
     }
+
+
+def _decoded(
+    text: Text, sigma: float, drafts: int, length: int, options: Mapping[str, Any]
+) -> tuple[Tensor, Batch, torch.Generator]:
+    """Return what `decoded` does of a language and contexts by the options, and the generator."""
+    seed, device = options["seed"], options["device"]
+    generator = torch.Generator(device).manual_seed(seed)
+    rows = language(
+        options["vocabulary"],
+        sigma,
+        exponent=options["exponent"],
+        lines=options["lines"],
+        seed=seed,
+        device=device,
+    )
+    context = torch.randint(_PRIME, (options["requests"],), generator=generator, device=device)
+    sizes = {"drafts": drafts, "length": length, "iterations": options["iterations"]}
+    return *decoded(rows, text, context, **sizes, generator=generator), generator
 
 
 def seconds(verification: float, length: int, costs: Mapping[str, float]) -> float:
@@ -283,46 +283,10 @@ def seconds(verification: float, length: int, costs: Mapping[str, float]) -> flo
     return costs["target_pass"] + length * costs["draft_pass"] + verification
 
 
-def told(row: Mapping[str, Any], time: Spread) -> str:
-    """Return a row in words."""
-    return (
-        f"K={row['drafts']} L={row['length']} sigma={row['sigma']:<5g} {row['name']:<40} "
-        f"{row['block_efficiency']:.3f} ± {row['standard_error']:.3f} tokens per iteration  "
-        f"{1e3 * time.median:9.2f} ms  {row['tokens_per_second']:8.1f} tokens/s"
-    )
-
-
-def _language(vocabulary: int, sigma: float, options: Mapping[str, Any]) -> Language:
-    return language(
-        vocabulary,
-        sigma,
-        exponent=options["exponent"],
-        lines=options["lines"],
-        seed=options["seed"],
-        device=options["device"],
-    )
-
-
-def _contexts(requests: int, generator: torch.Generator) -> Tensor:
-    """Return contexts [B] to start from."""
-    return torch.randint(_PRIME, (requests,), generator=generator, device=generator.device)
-
-
 def _clock(device: str) -> Clock:
     if torch.device(device).type == "cpu":
         return by_wall
     return by_events(torch.empty(2**28, dtype=torch.int8, device=device))
-
-
-def _is_there(name: str, skipped: list[dict[str, str]]) -> bool:
-    """Return whether a verifier is written, and say so where it is not."""
-    try:
-        module = import_module(f"draftproof.adapters.fast.{TEXTS[name].algorithm}")
-        getattr(module, name)
-    except (ImportError, AttributeError) as error:
-        skipped.append({"what": name, "reason": str(error)})
-        return False
-    return True
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ def vllm(request: Request) -> Call:
     """Return the call of vLLM's v1 sampler, which takes the target's logits."""
     module = import_module("vllm.v1.sample.rejection_sampler")
 
-    tokens, q, p = _of_one_path(request)
+    tokens, q, p = of_one_path(request)
     requests, length = tokens.shape
     device = tokens.device
     metadata = SimpleNamespace(
@@ -51,7 +51,7 @@ def vllm_runner(request: Request, *, block: bool) -> Call:
     """Return the call of the sampler of vLLM's model runner v2, which takes logits of both."""
     module = import_module("vllm.v1.worker.gpu.spec_decode.rejection_sampler_utils")
 
-    tokens, q, p = _of_one_path(request)
+    tokens, q, p = of_one_path(request)
     requests, length = tokens.shape
     device, rows = tokens.device, requests * (length + 1)
     every = torch.arange(rows, device=device, dtype=torch.int32)
@@ -77,7 +77,7 @@ def flashinfer(request: Request) -> Call:
     """Return the call of FlashInfer, which takes probabilities."""
     module = import_module("flashinfer.sampling")
 
-    tokens, q, p = _of_one_path(request)
+    tokens, q, p = of_one_path(request)
     return partial(
         module.chain_speculative_sampling, _probabilities(q), tokens.int(), _probabilities(p)
     )
@@ -87,7 +87,7 @@ def sglang(request: Request, *, block: bool) -> Call:
     """Return the call of SGLang, which takes probabilities and writes into its arguments."""
     module = import_module("sglang.kernels.ops.speculative.reject_sampling")
 
-    tokens, q, p = _of_one_path(request)
+    tokens, q, p = of_one_path(request)
     requests, slots = p.shape[:2]
     device = tokens.device
     slot = torch.arange(requests * slots, device=device).view(requests, slots)
@@ -129,7 +129,7 @@ ENGINES: dict[str, Callable[[Request], Call]] = {
 """By name, from a request of logits to its call."""
 
 
-def _of_one_path(request: Request) -> tuple[Tensor, Tensor, Tensor]:
+def of_one_path(request: Request) -> tuple[Tensor, Tensor, Tensor]:
     """Return tokens [B, L], and the draft's and the target's rows [B, L or L+1, V]."""
     return request.draft_tokens[:, 0], request.draft_probs[:, 0], request.target_probs[:, 0]
 

@@ -9,7 +9,8 @@ the obvious way, and the verifiers of engines that are installed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -18,7 +19,8 @@ from typing import Any
 
 import click
 import torch
-from benchmarks.engines import ENGINES
+from benchmarks.calls import as_logits
+from benchmarks.engines import ENGINES, of_one_path
 from benchmarks.inputs import Size, request
 from benchmarks.measuring import (
     Call,
@@ -30,6 +32,7 @@ from benchmarks.measuring import (
     in_turn,
     ratio,
     spread,
+    told,
     written,
 )
 from benchmarks.peers import at_once
@@ -67,50 +70,28 @@ _SHORTEST = 0.005
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--device", default="cuda", show_default=True, help="cpu with TRITON_INTERPRET=1.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path(__file__).parent / "results")
-def main(
-    *,
-    quick: bool,
-    requests: Sequence[int],
-    length: Sequence[int],
-    vocabulary: Sequence[int],
-    dtype: Sequence[str],
-    rounds: int,
-    seed: int,
-    device: str,
-    out: Path,
-) -> None:
+def main(*, quick: bool, seed: int, device: str, out: Path, **sizes: Any) -> None:
     """Measure how much of a GPU's bandwidth verification uses, and write it to the folder."""
     is_gpu = device != "cpu"
     if is_gpu and not torch.cuda.is_available():
         click.echo("torch sees no GPU here: nothing is measured, nothing is written")
         return
     if quick:
-        requests, length, vocabulary, rounds = (2,), (2,), (100,), 3
+        sizes |= {"requests": (2,), "length": (2,), "vocabulary": (100,), "rounds": 3}
     clock: Clock = by_wall
     if is_gpu:
         clock = by_events(torch.empty(_FLUSHED, dtype=torch.int8, device=device))
-    found = document(
-        "gpu",
-        seed=seed,
-        sizes={
-            "requests": requests,
-            "length": length,
-            "vocabulary": vocabulary,
-            "dtype": dtype,
-            "rounds": rounds,
-        },
-    )
-    copied = copy_bandwidth(_QUICK if quick else _COPIED, device, clock, rounds)
+    found = document("gpu", seed=seed, sizes=sizes)
+    copied = copy_bandwidth(_QUICK if quick else _COPIED, device, clock, sizes["rounds"])
     found |= {"device": _device(device, copied), "rows": [], "skipped": []}
     click.echo(f"{found['device']['name']}: {copied / 1e9:.1f} GB/s copied")
     torch.manual_seed(seed)
-    for own_dtype, *each in product(dtype, requests, length, vocabulary):
-        size = Size(*each)
-        for row in times(
-            size, own_dtype, found, rounds=rounds, seed=seed, device=device, clock=clock
-        ):
+    every = (sizes[name] for name in ("dtype", "requests", "length", "vocabulary"))
+    for dtype, *each in product(*every):
+        given = request(Size(*each), seed=seed, logits=True, device=device, dtype=DTYPES[dtype])
+        for row in times(given, Size(*each), found, rounds=sizes["rounds"], clock=clock):
             found["rows"].append(row)
-            click.echo(told(row))
+            click.echo(told(row, {}))
     for skipped in found["skipped"]:
         click.echo(f"not measured: {skipped['what']}: {skipped['reason']}")
     written(found, out)
@@ -126,58 +107,31 @@ def copy_bandwidth(count: int, device: str, clock: Clock, rounds: int) -> float:
 
 
 def times(
-    size: Size,
-    dtype: str,
-    found: Mapping[str, Any],
-    *,
-    rounds: int,
-    seed: int,
-    device: str,
-    clock: Clock,
+    given: Request, size: Size, found: Mapping[str, Any], *, rounds: int, clock: Clock
 ) -> Iterator[dict[str, Any]]:
     """Yield what every call of a size took, each as a row of the document."""
-    given = request(size, seed=seed, logits=True, device=device, dtype=DTYPES[dtype])
-    calls = {name: ours(name, given) for name in OURS}
-    calls["batched"] = batched(given)
+    tokens, q, p = of_one_path(given)
+    calls: dict[str, Call] = {name: ours(name, given) for name in OURS}
+    calls["batched"] = partial(at_once, tokens, q, p, logits=True)
     calls |= theirs(given, ENGINES, found["skipped"])
     seen = in_turn(calls, rounds=rounds, clock=clock, shortest=_SHORTEST)
-    count = size.numbers * DTYPES[dtype].itemsize
     for name, own in seen.items():
         form = name.partition(" ")[0]
+        rates = [size.numbers * q.itemsize / seconds for seconds in own]
         yield {
-            "size": size.to_json(),
-            "dtype": dtype,
+            "size": asdict(size),
+            "dtype": str(q.dtype).removeprefix("torch."),
             "name": name,
-            "seconds": spread(own).to_json(),
-            "fraction": spread(
-                [count / seconds / found["device"]["bandwidth"] for seconds in own]
-            ).to_json(),
-            "to_token": ratio(own, seen[f"{form} token"]).to_json() if form in FORMS else None,
+            "seconds": spread(own),
+            "fraction": spread([rate / found["device"]["bandwidth"] for rate in rates]),
+            "to_token": ratio(own, seen[f"{form} token"]) if form in FORMS else None,
         }
 
 
 def ours(name: str, request: Request) -> Call:
     """Return the call of a form of ours on the logits of a request, as an engine has them."""
     form, _, text = name.partition(" ")
-    requests, _, length = request.draft_tokens.shape
-    return partial(
-        verify,
-        text,
-        draft_token_ids=request.draft_tokens.flatten(),
-        cu_num_draft_tokens=length
-        * torch.arange(1, requests + 1, device=request.draft_tokens.device),
-        max_spec_len=length,
-        target_logits=request.target_probs.flatten(0, 2),
-        draft_logits=request.draft_probs.flatten(0, 2),
-        generators=request.generator,
-        form=form,
-    )
-
-
-def batched(request: Request) -> Call:
-    """Return the call of block verification with every row in memory."""
-    tokens, q, p = request.draft_tokens, request.draft_probs, request.target_probs
-    return partial(at_once, tokens[:, 0], q[:, 0], p[:, 0], logits=True)
+    return partial(verify, text, form=form, **as_logits(request))
 
 
 def theirs(
@@ -199,19 +153,6 @@ def theirs(
         else:
             calls[name] = call
     return calls
-
-
-def told(row: Mapping[str, Any]) -> str:
-    """Return a row in words."""
-    size, seconds, fraction = row["size"], row["seconds"], row["fraction"]
-    line = (
-        f"{row['dtype']:<8} B={size['requests']:<4} L={size['length']} V={size['vocabulary']:<7} "
-        f"{row['name']:<17} {1e6 * seconds['median']:10.1f} us  "
-        f"{fraction['median']:6.1%} [{fraction['low']:.1%}, {fraction['high']:.1%}] of bandwidth"
-    )
-    if row["to_token"] is not None:
-        line += f"  {row['to_token']['median']:.3f} of token"
-    return line
 
 
 def _device(device: str, copied: float) -> dict[str, Any]:

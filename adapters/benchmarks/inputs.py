@@ -5,7 +5,7 @@ Inputs are large, and made where they lie: making them needs no more memory than
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import torch
 
@@ -26,10 +26,6 @@ class Size:
     requests: int
     length: int
     vocabulary: int
-
-    def to_json(self) -> dict[str, int]:
-        """Return it as a document has it."""
-        return asdict(self)
 
     @property
     def numbers(self) -> int:

@@ -10,7 +10,6 @@ import json
 import os
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from math import ceil
@@ -35,23 +34,14 @@ _DIGITS = 6
 """More digits of a measured figure are noise."""
 
 
-@dataclass(frozen=True)
-class Spread:
-    """The median of what was seen, and the quartiles beside it."""
-
-    low: float
-    median: float
-    high: float
-
-    def to_json(self) -> dict[str, float]:
-        """Return it as a document has it."""
-        return {"low": figure(self.low), "median": figure(self.median), "high": figure(self.high)}
+Spread = Mapping[str, float]
+"""The `median` of what was seen, and the quartiles `low` and `high` beside it."""
 
 
 def spread(seen: Sequence[float]) -> Spread:
     """Return the median and the quartiles of what was seen at least once."""
-    low, median, high = quantiles(seen, method="inclusive") if len(seen) > 1 else [seen[0]] * 3
-    return Spread(low, median, high)
+    quartiles = quantiles(seen, method="inclusive") if len(seen) > 1 else [seen[0]] * 3
+    return dict(zip(("low", "median", "high"), map(figure, quartiles), strict=True))
 
 
 def ratio(seen: Sequence[float], other: Sequence[float]) -> Spread:
@@ -126,6 +116,24 @@ def document(benchmark: str, *, seed: int, sizes: Mapping[str, Any]) -> dict[str
     }
 
 
+def told(row: Mapping[str, Any], aims: Mapping[str, float]) -> str:
+    """Return a row of a document in words, times in milliseconds, figures beside their aims."""
+    words = []
+    for name, value in row.items():
+        if name == "seconds":
+            low, median, high = (1e3 * value[part] for part in ("low", "median", "high"))
+            words.append(f"{median:.4g} ms [{low:.4g}, {high:.4g}]")
+        elif name in ("size", "to_others"):
+            words.append(told(value, {}))
+        elif isinstance(value, str):
+            words.append(f"{value:<12}")
+        elif value is not None:
+            one = value["median"] if isinstance(value, Mapping) else value
+            aim = f" (aim {aims[name]:g})" if name in aims else ""
+            words.append(f"{name} {one:g}{aim}")
+    return "  ".join(words)
+
+
 def machine() -> dict[str, Any]:
     """Return what a time depends on."""
     return {
@@ -161,12 +169,9 @@ def written(found: Mapping[str, Any], folder: Path) -> Path:
 
 def _cpu() -> str:
     told = Path("/proc/cpuinfo")
-    if told.is_file():
-        lines = told.read_text(encoding="utf-8").splitlines()
-        models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-        if models:
-            return models[0]
-    return platform.processor() or platform.machine()
+    lines = told.read_text(encoding="utf-8").splitlines() if told.is_file() else []
+    models = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(models, platform.processor() or platform.machine())
 
 
 def _driver() -> str | None:

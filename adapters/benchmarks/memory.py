@@ -40,15 +40,6 @@ def measured(way: str, name: str, size: Size, *, seed: int) -> float:
     return float(done.stdout)
 
 
-def peak(way: str, name: str, size: Size, *, seed: int) -> float:
-    """Return the same, measured in this process. Raises `Unmeasured` where nothing tells of it."""
-    # What a first call loads and keeps is no matter of its input.
-    _call(way, name, _SMALL, seed)()
-    before = _resident("VmRSS")
-    _call(way, name, size, seed)()
-    return (_resident("VmHWM") - before) / (_FLOAT * size.numbers)
-
-
 def _call(way: str, name: str, size: Size, seed: int) -> Call:
     given = request(size, seed=seed, logits=WAYS[way])
     return ours(name, way, given) if name in OURS else theirs(given, logits=WAYS[way])[name]
@@ -67,9 +58,14 @@ def _resident(name: str) -> int:
 
 
 def main(way: str, name: str, *numbers: str) -> None:
-    """Print the peak of one call."""
-    requests, length, vocabulary, seed = map(int, numbers)
-    print(peak(way, name, Size(requests, length, vocabulary), seed=seed))
+    """Print the peak of one call in this process."""
+    *sides, seed = map(int, numbers)
+    size = Size(*sides)
+    # What a first call loads and keeps is no matter of its input.
+    _call(way, name, _SMALL, seed)()
+    before = _resident("VmRSS")
+    _call(way, name, size, seed)()
+    print((_resident("VmHWM") - before) / (_FLOAT * size.numbers))
 
 
 if __name__ == "__main__":

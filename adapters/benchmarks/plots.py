@@ -7,8 +7,7 @@ as wide as a page of text, and its letters keep the size of that text.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -45,42 +44,38 @@ _LETTER = 15
 _MOST_TICKS = 6
 
 
-@dataclass(frozen=True)
-class Look:
-    """How one verifier looks in every drawing."""
-
-    color: str
-    dashed: bool = False
-    marker: str = "o"
+def _look(color: str, *, dashed: bool = False, marker: str = "o") -> dict[str, Any]:
+    """Return how matplotlib draws one verifier in every drawing."""
+    return {"color": _INKS[color], "linestyle": (0, (4, 2)) if dashed else "-", "marker": marker}
 
 
 _LOOKS = {
-    "token": Look("muted"),
-    "block": Look("blue"),
-    "greedy_block": Look("red", dashed=True),
-    "recursive_rejection": Look("orange"),
-    "recursive_rejection_without_replacement": Look("orange", dashed=True),
-    "k_seq": Look("muted", dashed=True),
-    "spechub": Look("purple"),
-    "greedy_draft": Look("purple", dashed=True),
-    "multipath_block": Look("teal"),
-    "mixed_multipath_block": Look("teal", dashed=True),
-    "traversal": Look("green"),
-    "traversal_without_replacement": Look("green", dashed=True),
-    "recursive_greedy_block": Look("red"),
-    "batched": Look("orange", marker="s"),
-    "listing": Look("green", marker="^"),
-    "transformers": Look("purple", marker="D"),
-    "torch token": Look("muted", dashed=True),
-    "torch block": Look("blue", dashed=True),
-    "triton token": Look("muted"),
-    "triton block": Look("blue"),
-    "vllm v1 token": Look("teal", marker="s"),
-    "vllm v2 token": Look("green", marker="s"),
-    "vllm v2 block": Look("green", dashed=True, marker="s"),
-    "flashinfer token": Look("purple", marker="D"),
-    "sglang token": Look("red", marker="^"),
-    "sglang block": Look("red", dashed=True, marker="^"),
+    "token": _look("muted"),
+    "block": _look("blue"),
+    "greedy_block": _look("red", dashed=True),
+    "recursive_rejection": _look("orange"),
+    "recursive_rejection_without_replacement": _look("orange", dashed=True),
+    "k_seq": _look("muted", dashed=True),
+    "spechub": _look("purple"),
+    "greedy_draft": _look("purple", dashed=True),
+    "multipath_block": _look("teal"),
+    "mixed_multipath_block": _look("teal", dashed=True),
+    "traversal": _look("green"),
+    "traversal_without_replacement": _look("green", dashed=True),
+    "recursive_greedy_block": _look("red"),
+    "batched": _look("orange", marker="s"),
+    "listing": _look("green", marker="^"),
+    "transformers": _look("purple", marker="D"),
+    "torch token": _look("muted", dashed=True),
+    "torch block": _look("blue", dashed=True),
+    "triton token": _look("muted"),
+    "triton block": _look("blue"),
+    "vllm v1 token": _look("teal", marker="s"),
+    "vllm v2 token": _look("green", marker="s"),
+    "vllm v2 block": _look("green", dashed=True, marker="s"),
+    "flashinfer token": _look("purple", marker="D"),
+    "sglang token": _look("red", marker="^"),
+    "sglang block": _look("red", dashed=True, marker="^"),
 }
 
 _WAYS = {
@@ -112,9 +107,7 @@ def cpu_memory(found: Mapping[str, Any]) -> str:
     aim = found["targets"]["peak_to_input"]
 
     def peak(row: Mapping[str, Any]) -> Mapping[str, float] | None:
-        return (
-            None if row["peak"] is None else dict.fromkeys(("low", "median", "high"), row["peak"])
-        )
+        return row["peak"] and dict.fromkeys(("low", "median", "high"), row["peak"])
 
     told = (
         "A row for every size: the most memory that was resident, input included, over the bytes "
@@ -133,11 +126,11 @@ def cpu_memory(found: Mapping[str, Any]) -> str:
 def efficiency(found: Mapping[str, Any]) -> str:
     """Return the block efficiency against sigma, a panel for each K, at the largest L."""
     length = max(row["length"] for row in found["rows"])
-    rows = [row for row in found["rows"] if row["length"] == length]
-    panels = {
-        drafts: _lines([row for row in rows if row["drafts"] == drafts], "block_efficiency")
-        for drafts in sorted({row["drafts"] for row in rows})
-    }
+    panels: dict[int, dict[str, list[_Point]]] = {}
+    for row in sorted(found["rows"], key=lambda row: (int(row["drafts"]), float(row["sigma"]))):
+        if row["length"] == length:
+            point = row["sigma"], row["block_efficiency"], row
+            panels.setdefault(row["drafts"], {}).setdefault(row["name"], []).append(point)
     heights = [_LETTER * (max(len(lines), 11) + 4) for lines in panels.values()]
 
     def draw(figure: Figure) -> None:
@@ -150,7 +143,7 @@ def efficiency(found: Mapping[str, Any]) -> str:
                 for sigma, emitted, row in points:
                     own = row["standard_error"]
                     ends = emitted - own, emitted + own
-                    axes.plot((sigma, sigma), ends, color=_INKS[_look(name).color], linewidth=1)
+                    axes.plot((sigma, sigma), ends, color=_stroke(name)["color"], linewidth=1)
             axes.set_yscale("log")
             _tick_tidily(axes, [1, length + 1])
             axes.set_ylabel(f"{drafts} draft{'s' if drafts > 1 else ''}")
@@ -169,16 +162,14 @@ def speed(found: Mapping[str, Any]) -> str:
     """Return tokens per second against sigma, each verifier at its best K and L."""
     sigmas = sorted({row["sigma"] for row in found["rows"]})
     best: dict[str, dict[float, Mapping[str, Any]]] = {}
+    fastest: dict[float, Mapping[str, Any]] = {}
     for row in sorted(found["rows"], key=lambda row: float(row["tokens_per_second"])):
-        best.setdefault(row["name"], {})[row["sigma"]] = row
+        best.setdefault(row["name"], {})[row["sigma"]] = fastest[row["sigma"]] = row
     lines = {
         name: [(n, own[sigma]["tokens_per_second"], own[sigma]) for n, sigma in enumerate(sigmas)]
         for name, own in best.items()
     }
-    winners = [
-        max((own[sigma] for own in best.values()), key=lambda row: float(row["tokens_per_second"]))
-        for sigma in sigmas
-    ]
+    winners = [fastest[sigma] for sigma in sigmas]
     costs = found["costs"]
 
     def draw(figure: Figure) -> None:
@@ -186,24 +177,19 @@ def speed(found: Mapping[str, Any]) -> str:
         for name, points in lines.items():
             _line(axes, name, points)
         for n, row in enumerate(winners):
-            color = _INKS[_look(row["name"]).color]
+            color = _stroke(row["name"])["color"]
             axes.plot(
                 n, row["tokens_per_second"], "o", markersize=11, color=color, fillstyle="none"
             )
         axes.set_yscale("log")
         _tick_tidily(axes, [point[1] for points in lines.values() for point in points])
         ticks = [
-            "\n".join(
-                (
-                    f"{sigma:g}",
-                    *_words(row["name"]).split(),
-                    f"K={row['drafts']}",
-                    f"L={row['length']}",
-                )
-            )
+            f"{sigma:g} {_words(row['name'])} K={row['drafts']} L={row['length']}"
             for sigma, row in zip(sigmas, winners, strict=True)
         ]
-        axes.set_xticks(range(len(sigmas)), ticks, fontsize=9.5)
+        axes.set_xticks(
+            range(len(sigmas)), [tick.replace(" ", "\n") for tick in ticks], fontsize=9.5
+        )
         axes.set_ylabel("tokens per second")
         axes.set_xlabel("sigma, and the verifier to use there")
         _label(axes, lines)
@@ -305,10 +291,9 @@ def _by_size(
                 # Neighbours of one size are drawn one above the other.
                 place = names.index(row["name"]) - (len(names) - 1) / 2
                 y = sizes.index(_told_size(row["size"])) + 0.7 * place / len(names)
-                look = _look(row["name"])
-                color = _INKS[look.color]
+                color, marker = (_stroke(row["name"])[part] for part in ("color", "marker"))
                 axes.plot((spread["low"], spread["high"]), (y, y), color=color, linewidth=1)
-                axes.plot(spread["median"], y, look.marker, color=color, markersize=4.5)
+                axes.plot(spread["median"], y, marker, color=color, markersize=4.5)
                 seen += spread.values()
             axes.set_title(_WAYS[way], fontsize=11, color=_INKS["muted"])
             axes.grid(axis="y", color=_INKS["line"], linewidth=0.5)
@@ -324,24 +309,9 @@ def _by_size(
     )
 
 
-def _lines(rows: Iterable[Mapping[str, Any]], key: str) -> dict[str, list[_Point]]:
-    """Return the points of every verifier, by sigma."""
-    lines: dict[str, list[_Point]] = {}
-    for row in sorted(rows, key=lambda row: float(row["sigma"])):
-        lines.setdefault(row["name"], []).append((row["sigma"], row[key], row))
-    return lines
-
-
 def _line(axes: Axes, name: str, points: Sequence[_Point]) -> None:
     xs, ys = ([point[n] for point in points] for n in range(2))
     axes.plot(xs, ys, linewidth=1.5, markersize=3.5, **_stroke(name))
-
-
-def _stroke(name: str) -> dict[str, Any]:
-    """Return how matplotlib draws a verifier's line."""
-    look = _look(name)
-    dashes = (0, (4, 2)) if look.dashed else "-"
-    return {"color": _INKS[look.color], "linestyle": dashes, "marker": look.marker}
 
 
 def _label(axes: Axes, lines: Mapping[str, Sequence[_Point]]) -> None:
@@ -358,7 +328,7 @@ def _label(axes: Axes, lines: Mapping[str, Sequence[_Point]]) -> None:
             ends[name],
             (1.06, place),
             textcoords="axes fraction",
-            color=_INKS[_look(name).color],
+            color=_stroke(name)["color"],
             va="center",
             fontsize=11,
             annotation_clip=False,
@@ -394,8 +364,8 @@ def _tick_tidily(axes: Axes, seen: Sequence[float], *, upright: bool = True) -> 
     axes.minorticks_off()
 
 
-def _look(name: str) -> Look:
-    return _LOOKS.get(name, Look("ink"))
+def _stroke(name: str) -> dict[str, Any]:
+    return _LOOKS.get(name, _look("ink"))
 
 
 def _words(name: str) -> str:

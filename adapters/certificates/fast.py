@@ -66,9 +66,8 @@ def main(names: Sequence[str], *, is_listing: bool, jobs: int) -> None:
 
 def _list() -> None:
     """Write the list of the certificates that there are."""
-    found = [listed(name) for name in NAMES if (FOLDER / f"{name}.json").exists()]
-    text = readme(found, {each.name: each.standing.state for each in found})
-    README.write_text(text, encoding="utf-8")
+    found = (listed(name) for name in NAMES if (FOLDER / f"{name}.json").exists())
+    README.write_text(readme(found), encoding="utf-8")
 
 
 def _certify(name: str, jobs: int) -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from draftproof.adapters.fast.texts import FORMS, TEXTS, name_of
 from draftproof.conformance.evidence.certificate import read_certificate
-from draftproof.conformance.run.staleness import CURRENT, STATES, Currency, standing
+from draftproof.conformance.run.staleness import Currency, standing
 
 FOLDER = Path(__file__).parent
 NAMES = tuple(name_of(text, form) for form in FORMS for text in TEXTS.values())
@@ -18,9 +17,8 @@ EVIDENCE = FOLDER / "evidence"
 """Whole certificates and their evidence, which a release has and git does not."""
 
 README = FOLDER / "README.md"
-"""The list as it is committed, whose states are claims."""
 
-HEAD = ("verifier", "state", "verdict", "mode", "lanes", "date", "suite")
+HEAD = ("verifier", "verdict", "mode", "lanes", "date", "suite")
 
 _LANES = ("exact", "probe", "sample", "run")
 
@@ -35,8 +33,8 @@ list:
 - `python adapters/certificates/fast.py --list` writes the list alone.
 
 *Lanes* are those that decided something, *suite* is the version of the suite that judged and the
-first digits of its SHA-256. A certificate is *stale* where its verifier, the version of the
-specification or the code that judges a requirement has changed since, and `make test` fails then.
+first digits of its SHA-256. All are current, or `make test` fails: a certificate is *stale* where its
+verifier, the version of the specification or the code that judges a requirement has changed since.
 `draftproof check-certificate adapters/certificates/torch-block.json` says what has changed. The
 evidence, a line for every step, is attached to each release; here it goes to the folder `evidence`.
 """
@@ -54,10 +52,9 @@ class Listed:
     suite: str
     standing: Currency
 
-    def row(self, state: str) -> tuple[str, ...]:
+    def row(self) -> tuple[str, ...]:
         """Return the cells below `HEAD`."""
-        lanes = ", ".join(self.lanes)
-        return (self.name, state, self.verdict, self.mode, lanes, self.date, self.suite)
+        return (self.name, self.verdict, self.mode, ", ".join(self.lanes), self.date, self.suite)
 
 
 def listed(name: str) -> Listed:
@@ -78,28 +75,7 @@ def listed(name: str) -> Listed:
     )
 
 
-def readme(certificates: Iterable[Listed], states: Mapping[str, str]) -> str:
-    """Return the list as it is committed, with these states by name."""
-    rows = [HEAD, ("---",) * len(HEAD), *(each.row(states[each.name]) for each in certificates)]
+def readme(certificates: Iterable[Listed]) -> str:
+    """Return the list as it is committed."""
+    rows = [HEAD, ("---",) * len(HEAD), *(each.row() for each in certificates)]
     return "\n".join([_TOP, *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
-
-
-def claims(text: str) -> dict[str, str]:
-    """Return the states that a list claims, by name."""
-    row = rf"^\| ([\w-]+) \| ({'|'.join(STATES)}) \|"
-    return dict(re.findall(row, text, re.MULTILINE))
-
-
-def false_claim(name: str, claimed: str, found: Currency) -> str | None:
-    """Return why a claimed state is false, None if it is not.
-
-    A claim is false only if it says current: sources that change make a certificate stale, and
-    nobody has to say so in the same commit.
-    """
-    if claimed != CURRENT or found.state == CURRENT:
-        return None
-    return (
-        f"{README.name} calls {name} current, but it is {found.state}: {found.reason}; "
-        f"`python adapters/certificates/fast.py --list` corrects the list, "
-        f"`make certificates` judges again"
-    )

@@ -1,9 +1,8 @@
-"""What the tests of adapters share: rows on which floats are exact; a count of certificates."""
+"""What the tests of adapters share: rows on which floats are exact."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -46,27 +45,3 @@ def instances(
 def drawn() -> Callable[..., st.SearchStrategy[Instance]]:
     """Return the strategy of instances by their shapes and K."""
     return instances
-
-
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter,
-) -> Iterator[None]:
-    """Print how many certificates are current and how many stale, last of all.
-
-    Tests tell it as a property of theirs, which reaches this process from others.
-    """
-    yield
-    states = Counter(
-        str(state)
-        for reports in terminalreporter.stats.values()
-        for report in reports
-        if isinstance(report, pytest.TestReport) and report.when == "call"
-        for name, state in report.user_properties
-        if name == "certificate"
-    )
-    if states:
-        told = sorted({"current", "stale", *states})
-        listed = ", ".join(f"{states[state]} {state}" for state in told)
-        again = " (`make certificates` judges again)" if set(states) - {"current"} else ""
-        terminalreporter.write_line(f"{states.total()} certificates: {listed}{again}")

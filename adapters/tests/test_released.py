@@ -127,7 +127,7 @@ def test_a_release_that_is_nowhere_is_unavailable(index: Path) -> None:
 
 
 def commit(content: bytes) -> Commit:
-    return Commit("owner/name", "c0ffee", (("code/rule.py", sha256(content).hexdigest()),))
+    return Commit("owner/name", "c0ffee", {"code/rule.py": sha256(content).hexdigest()})
 
 
 @pytest.fixture

@@ -47,7 +47,6 @@ ASKED = (
 
 
 def imported(commit: str) -> ModuleType:
-    """Return the module of the file."""
     own = os.environ.get("DRAFTPROOF_SOURCES")
     host = Path(own).resolve().as_uri() if own else "https://raw.githubusercontent.com"
     with urlopen(f"{host}/{REPOSITORY}/{commit}/{FILE}", timeout=60) as answer:
@@ -82,7 +81,6 @@ def judged(commit: str) -> Fraction:
 
 
 def main() -> int:
-    """Judge the commits, the last of which counts."""
     distances = [judged(commit) for commit in sys.argv[1:] or DIGESTS]
     return int(distances[-1] > 0)
 

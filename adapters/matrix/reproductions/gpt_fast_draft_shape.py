@@ -71,7 +71,6 @@ VOCABULARY, PROMPT, WRITTEN, DRAFTED, TEXTS = 3, [0, 1], 3, 2, 1_000
 
 
 def fetched(commit: str, name: str) -> str:
-    """Return the text of a file of a commit."""
     own = os.environ.get("DRAFTPROOF_SOURCES")
     host = Path(own).resolve().as_uri() if own else "https://raw.githubusercontent.com"
     with urlopen(f"{host}/{REPOSITORY}/{commit}/{name}.py", timeout=60) as answer:
@@ -81,7 +80,6 @@ def fetched(commit: str, name: str) -> str:
 
 
 def imported(commit: str, mends: tuple[tuple[str, str], ...]) -> tuple[ModuleType, ModuleType]:
-    """Return the modules of generation and of the model."""
     sys.modules["tokenizer"] = MagicMock()
     searched = list(sys.path)
     with TemporaryDirectory() as folder, patch("torch.compile", lambda function: function):
@@ -101,7 +99,6 @@ def imported(commit: str, mends: tuple[tuple[str, str], ...]) -> tuple[ModuleTyp
 
 
 def made(module: ModuleType, seed: int) -> torch.nn.Module:
-    """Return a small model of random weights."""
     torch.manual_seed(seed)
     form = module.ModelArgs(
         block_size=16, vocab_size=VOCABULARY, n_layer=1, n_head=2, dim=32, intermediate_size=16
@@ -115,7 +112,6 @@ def made(module: ModuleType, seed: int) -> torch.nn.Module:
 
 @torch.no_grad()
 def law(generate: ModuleType, model: torch.nn.Module) -> dict[tuple[int, ...], float]:
-    """Return the target's law of a text."""
     model.setup_caches(max_batch_size=1, max_seq_length=16)
     owed = {}
     for text in itertools.product(range(VOCABULARY), repeat=WRITTEN):
@@ -176,7 +172,6 @@ def judged(commit: str, how: str, *mends: tuple[str, str]) -> float:
 
 
 def main() -> int:
-    """Judge the commits, and the controls."""
     warnings.simplefilter("ignore")
     judged(BEFORE, "as it is")
     judged(BATCHED, "as it is")

@@ -65,7 +65,6 @@ CASES = (
 
 
 def imported(*, merged: bool) -> ModuleType:
-    """Return the module of the file."""
     own = os.environ.get("DRAFTPROOF_SOURCES")
     host = Path(own).resolve().as_uri() if own else "https://raw.githubusercontent.com"
     with urlopen(f"{host}/{COMMIT}/{FILE}", timeout=60) as answer:
@@ -94,7 +93,6 @@ class Noise:
         return getattr(torch, name)
 
     def rand(self, *_: object, **__: object) -> "Noise":
-        """Return a number that is compared once."""
         return self
 
     def __le__(self, threshold: torch.Tensor) -> bool:
@@ -120,11 +118,8 @@ def exact(number: torch.Tensor) -> Fraction:
 
 def tensor(rows: tuple, count: int) -> torch.Tensor:
     """Return rows as often as is asked: [count, depths, V]."""
-    return (
-        torch.tensor([[float(Fraction(each)) for each in row] for row in rows])
-        .double()[None]
-        .repeat(count, 1, 1)
-    )
+    table = torch.tensor([[float(Fraction(each)) for each in row] for row in rows])
+    return table.double().repeat(count, 1, 1)
 
 
 def judged(how: str, widths: tuple, target: tuple, draft: tuple, *, merged: bool) -> tuple:
@@ -141,15 +136,10 @@ def judged(how: str, widths: tuple, target: tuple, draft: tuple, *, merged: bool
     mean = Fraction(0)
     for nodes in itertools.product(*(itertools.product(range(2), repeat=n) for n in counts)):
         chance = prod(
-            (Fraction(draft[depth][token]) for depth, level in enumerate(nodes) for token in level),
-            start=Fraction(1),
+            Fraction(draft[depth][token]) for depth, level in enumerate(nodes) for token in level
         )
-        paths = torch.tensor(
-            [
-                [nodes[depth][leaf // below[depth]] for depth in range(length)]
-                for leaf in range(leaves)
-            ]
-        )
+        levels = [torch.tensor(level) for level in nodes]
+        paths = torch.stack([level.repeat_interleave(leaves // len(level)) for level in levels], 1)
         untried: list[tuple[bool, ...]] = [()]
         while untried:
             told = untried.pop()
@@ -176,9 +166,9 @@ def judged(how: str, widths: tuple, target: tuple, draft: tuple, *, merged: bool
             text = tuple(output.sequences[0, :-1].tolist())
             # What follows is drawn from the row; the target continues it.
             for more in itertools.product(range(2), repeat=length - accepted + 1):
-                rest = exact(noise.row[more[0]])
-                for depth, token in enumerate(more[1:], accepted + 1):
-                    rest *= Fraction(target[depth][token])
+                behind = enumerate(more[1:], accepted + 1)
+                rest = prod(Fraction(target[i][token]) for i, token in behind)
+                rest *= exact(noise.row[more[0]])
                 found[*text, *more] += weight * rest
     assert sum(found.values()) == 1
     owed = {
@@ -194,7 +184,6 @@ def judged(how: str, widths: tuple, target: tuple, draft: tuple, *, merged: bool
 
 
 def main() -> int:
-    """Judge the code as it is, and with siblings merged."""
     is_shown = True
     for widths, target, draft in CASES:
         rows = [" ".join(f"({', '.join(row)})" for row in each) for each in (target, draft)]

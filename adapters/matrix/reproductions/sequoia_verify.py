@@ -56,7 +56,6 @@ DRAFT = torch.stack([row(OTHER)] * PROMPT + [row(A, B)] + [row(OTHER)] * 4)
 
 
 def fetched(path: str) -> str:
-    """Return the text of a file of the commit."""
     own = os.environ.get("DRAFTPROOF_SOURCES")
     host = Path(own).resolve().as_uri() if own else "https://raw.githubusercontent.com"
     with urlopen(f"{host}/{COMMIT}/{path}", timeout=60) as answer:
@@ -66,7 +65,6 @@ def fetched(path: str) -> str:
 
 
 def imported(tree: str, *, mended: bool) -> tuple[ModuleType, ModuleType]:
-    """Return the modules of a tree and of the utilities."""
     for name in [name for name in sys.modules if name.split(".")[0] in ("Tree", "utils")]:
         del sys.modules[name]
     sys.modules["Engine"] = sys.modules["Engine.Engine"] = MagicMock()
@@ -152,7 +150,6 @@ def judged(tree: str, *, mended: bool = False) -> int:
 
 
 def main() -> int:
-    """Judge both trees as they are, and with the control."""
     wrong = [judged(tree) for tree in ("SpecTree", "SpecInferTree")]
     for tree in ("SpecTree", "SpecInferTree"):
         judged(tree, mended=True)

@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Iterator
 from fractions import Fraction
 from hashlib import sha256
+from math import prod
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from urllib.request import urlopen
@@ -46,13 +47,7 @@ DEEPER = (
 )
 
 
-def fractions(rows: list[list[str]]) -> Rows:
-    """Return rows of numbers."""
-    return [[Fraction(each) for each in row] for row in rows]
-
-
 def imported(*, mended: bool) -> ModuleType:
-    """Return the module of the file."""
     own = os.environ.get("DRAFTPROOF_SOURCES")
     host = Path(own).resolve().as_uri() if own else "https://raw.githubusercontent.com"
     with urlopen(f"{host}/{COMMIT}/{FILE}", timeout=60) as answer:
@@ -79,15 +74,12 @@ class Coins:
         self._told = told
 
     def random(self) -> "Coins":
-        """Return a number that is compared once."""
         return self
 
     def __le__(self, threshold: torch.Tensor) -> bool:
         chance = exact(torch.clamp(threshold, 0, 1))
         told = self._told[len(self.fallen) :]
-        if not told and chance == 0:
-            told = (False,)
-        is_low = told[0] if told else True
+        is_low = told[0] if told else chance > 0
         self.fallen.append(is_low)
         self.could_be_high.append(is_low and chance < 1)
         self.weight *= chance if is_low else 1 - chance
@@ -99,32 +91,21 @@ def exact(number: torch.Tensor) -> Fraction:
     return Fraction(number.item()).limit_denominator(10**6)
 
 
-def drafts(rows: Rows, width: int, *, replaced: bool) -> Iterator[tuple[Fraction, list]]:
-    """Return every tree of drafts, as rows of siblings by depth, with its probability."""
-    tokens = range(len(rows[0]))
+def drafts(rows: Rows, width: int, *, replaced: bool) -> Iterator[tuple]:
+    """Return every tree of drafts, as siblings and their chances node by node."""
 
-    def siblings(row: list[Fraction]) -> Iterator[tuple[Fraction, tuple[int, ...], list[Fraction]]]:
-        for drawn in itertools.product(tokens, repeat=width):
+    def siblings(row: list[Fraction]) -> Iterator[tuple[tuple[int, ...], list[Fraction]]]:
+        for drawn in itertools.product(range(len(row)), repeat=width):
             left, chances = Fraction(1), []
             for at, token in enumerate(drawn):
                 fresh = replaced or token not in drawn[:at]
                 chances.append(row[token] / left if fresh and left else Fraction(0))
                 left -= 0 if replaced else row[token]
-            weight = Fraction(1)
-            for chance in chances:
-                weight *= chance
-            if weight:
-                yield weight, drawn, chances
+            if all(chances):
+                yield drawn, chances
 
-    every = [
-        list(itertools.product(list(siblings(row)), repeat=width**depth))
-        for depth, row in enumerate(rows)
-    ]
-    for tree in itertools.product(*every):
-        weight = Fraction(1)
-        for each, _, _ in itertools.chain(*tree):
-            weight *= each
-        yield weight, [[(drawn, chances) for _, drawn, chances in level] for level in tree]
+    nodes = (list(siblings(row)) for depth, row in enumerate(rows) for _ in range(width**depth))
+    return itertools.product(*nodes)
 
 
 def law(
@@ -137,12 +118,12 @@ def law(
     processor = module.prepare_logits_processor(temperature=1.0)
     logits = torch.tensor([[float(each) for each in row] for row in target]).double().log()
     found: Counter = Counter()
-    for drafted, tree in drafts(draft, 2, replaced=mode == "RRS"):
-        levels = list(itertools.chain(*tree))
+    for tree in drafts(draft, 2, replaced=mode == "RRS"):
+        drafted = prod(chance for _, chances in tree for chance in chances)
         candidates, chances, flat = module.generate_candidates(
             (
-                torch.tensor([[drawn for drawn, _ in levels]]),
-                torch.tensor([[float(c) for c in each] for _, each in levels]).double(),
+                torch.tensor([[drawn for drawn, _ in tree]]),
+                torch.tensor([[float(c) for c in each] for _, each in tree]).double(),
             ),
             buffers["tree_indices"],
             buffers["retrieve_indices"],
@@ -179,16 +160,16 @@ def law(
             for token in range(len(target[0])):
                 weight = drafted * coins.weight * exact(last[token])
                 for more in itertools.product(range(len(target[0])), repeat=len(draft) - accepted):
-                    rest = Fraction(1)
-                    for depth, each in enumerate(more, accepted + 1):
-                        rest *= target[depth][each]
+                    rest = prod(
+                        target[depth][each] for depth, each in enumerate(more, accepted + 1)
+                    )
                     found[*text, token, *more] += weight * rest
     return found
 
 
 def judged(module: ModuleType, mode: str, rows: tuple, how: str) -> Fraction:
     """Print the law of the text beside the target's, and return their total variation distance."""
-    target, draft = map(fractions, rows)
+    target, draft = ([[Fraction(each) for each in row] for row in model] for model in rows)
     found = law(module, mode, target, draft)
     assert sum(found.values()) == 1
     print(f"mode {mode}{how}, drafts of {len(draft)}:")
@@ -196,9 +177,7 @@ def judged(module: ModuleType, mode: str, rows: tuple, how: str) -> Fraction:
         distance = Fraction(0)
         for text in itertools.product(range(len(target[0])), repeat=length):
             seen = sum((found[each] for each in found if each[:length] == text), Fraction(0))
-            owed = Fraction(1)
-            for depth, token in enumerate(text):
-                owed *= target[depth][token]
+            owed = prod(target[depth][token] for depth, token in enumerate(text))
             distance += abs(seen - owed) / 2
             if seen != owed or len(draft) == 1:
                 print(f"  text {text}: {seen}, must be {owed}")
@@ -207,16 +186,13 @@ def judged(module: ModuleType, mode: str, rows: tuple, how: str) -> Fraction:
 
 
 def main() -> int:
-    """Judge the mode as it is, and both controls."""
-    module = imported(mended=False)
-    distance = judged(module, "RRS", SMALLEST, "")
-    judged(module, "RRS", DEEPER, "")
-    judged(module, "RRS_wo_replacement", SMALLEST, "")
-    judged(module, "RRS_wo_replacement", DEEPER, "")
-    module = imported(mended=True)
-    judged(module, "RRS", SMALLEST, ", mended")
-    judged(module, "RRS", DEEPER, ", mended")
-    return int(distance > 0)
+    module, mended = imported(mended=False), imported(mended=True)
+    distances = [judged(module, "RRS", rows, "") for rows in (SMALLEST, DEEPER)]
+    for rows in (SMALLEST, DEEPER):
+        judged(module, "RRS_wo_replacement", rows, "")
+    for rows in (SMALLEST, DEEPER):
+        judged(mended, "RRS", rows, ", mended")
+    return int(distances[0] > 0)
 
 
 if __name__ == "__main__":

@@ -48,7 +48,6 @@ ASKED = (
 
 
 def imported(*, mended: bool) -> ModuleType:
-    """Return the module of the file."""
     own = os.environ.get("DRAFTPROOF_SOURCES")
     host = Path(own).resolve().as_uri() if own else "https://raw.githubusercontent.com"
     with urlopen(f"{host}/{COMMIT}/{FILE}", timeout=60) as answer:
@@ -104,7 +103,6 @@ def judged(module: ModuleType, how: str) -> Fraction:
 
 
 def main() -> int:
-    """Judge the function as it is, and with the control."""
     worst = judged(imported(mended=False), "")
     judged(imported(mended=True), ", mended")
     return int(worst > 0)

@@ -58,7 +58,6 @@ def form(**sizes: Any) -> Gemma4TextConfig:
 
 
 def models() -> tuple[Gemma4ForCausalLM, Gemma4AssistantForCausalLM]:
-    """Return a target and its assistant."""
     torch.manual_seed(0)
     target = Gemma4ForCausalLM(
         form(
@@ -123,7 +122,6 @@ def judged(how: str) -> float:
 
 
 def main() -> int:
-    """Judge as installed, and with the control."""
     logging.set_verbosity_error()
     worst = judged("as installed")
     drafted = SinglePositionMultiTokenCandidateGenerator.get_candidates

@@ -32,7 +32,6 @@ class Sorted(PreTrainedTokenizerFast):
     """A tokenizer that lists its vocabulary by id."""
 
     def get_vocab(self) -> dict[str, int]:
-        """Return the vocabulary by id."""
         return dict(sorted(super().get_vocab().items(), key=lambda item: item[1]))
 
 
@@ -86,7 +85,6 @@ def judged(letters: str, kind: type[PreTrainedTokenizerFast]) -> float:
 
 
 def main() -> int:
-    """Judge as installed, and with the control."""
     logging.set_verbosity_error()
     worst = judged("ihgfedcba", PreTrainedTokenizerFast)
     judged("ihgfedcba", Sorted)

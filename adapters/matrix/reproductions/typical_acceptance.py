@@ -71,7 +71,6 @@ def imported(wheel: tuple[str, str, str], *modules: str) -> list[ModuleType]:
 
 
 def row(numbers: tuple[str, ...]) -> torch.Tensor:
-    """Return a row of numbers."""
     return torch.tensor([float(Fraction(each)) for each in numbers])
 
 
@@ -119,7 +118,6 @@ def of_medusa(
 
 
 def main() -> int:
-    """Show how far both are from the target."""
     _, exact, typical = imported(
         VLLM,
         f"{LAYERS}.spec_decode_base_sampler",

@@ -46,10 +46,10 @@ def sampler(version: str, folder: Path, *, block: bool, mended: bool) -> MagicMo
     if mended:
         assert source.count(MASS) == 1
         (folder / name).write_text(source.replace(MASS, f"{MASS} + 1"))
-    modules = {line.split()[1] for line in source.splitlines() if line.startswith("from vllm")}
-    packages = {part for each in modules for part in parents(each)}
-    for each in packages | modules:
-        sys.modules[each] = MagicMock(__path__=[])
+    for line in source.splitlines():
+        parts = line.split()[1].split(".") if line.startswith("from vllm") else []
+        for depth in range(1, len(parts) + 1):
+            sys.modules[".".join(parts[:depth])] = MagicMock(__path__=[])
     sys.modules["vllm.triton_utils"].HAS_TRITON = False
     sys.modules["vllm.v1.sample.rejection_sampler"].GREEDY_TEMPERATURE = 0
     sys.modules["vllm.v1.sample.rejection_sampler"].MAX_SPEC_LEN = 128
@@ -69,12 +69,6 @@ def sampler(version: str, folder: Path, *, block: bool, mended: bool) -> MagicMo
     spec.loader.exec_module(module)
     module.torch = Unpinned()
     return module
-
-
-def parents(module: str) -> set[str]:
-    """Return the packages above a module."""
-    parts = module.split(".")
-    return {".".join(parts[:depth]) for depth in range(1, len(parts))}
 
 
 class Unpinned:

@@ -55,22 +55,6 @@ class AssistedGeneration(SpeculativeSampling):
         return written[0, len(_PROMPT) :]  # type: ignore[no-any-return]  # transformers is untyped here
 
 
-@cache
-def _assistant(vocabulary: int) -> Drafted:
-    return _llama(vocabulary, 0), {"assistant_model": _drafting(_llama(vocabulary, 1))}
-
-
-@cache
-def _early_exit(vocabulary: int) -> Drafted:
-    return _drafting(_llama(vocabulary, 0)), {"assistant_early_exit": 1}
-
-
-@cache
-def _prompt_lookup(vocabulary: int) -> Drafted:
-    return _llama(vocabulary, 0), {"prompt_lookup_num_tokens": _DRAFTS}
-
-
-@cache
 def _tokenizers(vocabulary: int) -> Drafted:
     """Return models of letters; the assistant counts them backwards, and has one more."""
     from tokenizers import Tokenizer, models, pre_tokenizers
@@ -96,7 +80,6 @@ def _tokenizers(vocabulary: int) -> Drafted:
     }
 
 
-@cache
 def _gemma(vocabulary: int) -> Drafted:
     """Return a target of Gemma 4's form, and its assistant, which reads the target's cache."""
     from transformers import (
@@ -135,11 +118,20 @@ def _gemma(vocabulary: int) -> Drafted:
 
 
 CANDIDATES: dict[str, Callable[[int], Drafted]] = {
-    "AssistedCandidateGenerator": _assistant,
-    "EarlyExitCandidateGenerator": _early_exit,
-    "PromptLookupCandidateGenerator": _prompt_lookup,
-    "UniversalSpeculativeDecodingGenerator": _tokenizers,
-    "SinglePositionMultiTokenCandidateGenerator": _gemma,
+    "AssistedCandidateGenerator": cache(
+        lambda vocabulary: (
+            _llama(vocabulary, 0),
+            {"assistant_model": _drafting(_llama(vocabulary, 1))},
+        )
+    ),
+    "EarlyExitCandidateGenerator": cache(
+        lambda vocabulary: (_drafting(_llama(vocabulary, 0)), {"assistant_early_exit": 1})
+    ),
+    "PromptLookupCandidateGenerator": cache(
+        lambda vocabulary: (_llama(vocabulary, 0), {"prompt_lookup_num_tokens": _DRAFTS})
+    ),
+    "UniversalSpeculativeDecodingGenerator": cache(_tokenizers),
+    "SinglePositionMultiTokenCandidateGenerator": cache(_gemma),
 }
 """Its classes of candidate generators, each with the models that make it the one that is used."""
 

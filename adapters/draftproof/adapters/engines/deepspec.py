@@ -5,33 +5,30 @@ https://github.com/deepseek-ai/DeepSpec.
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
 
 import torch
 
-from draftproof.adapters.engines.layout import logits_of
+from draftproof.adapters.engines.layout import OneRequest, followed, logits_of, trusting
 from draftproof.adapters.engines.released import Commit, files, imported
 from draftproof.conformance.adapter import Request, Result
 
 DEEPSPEC = Commit(
     repository="deepseek-ai/DeepSpec",
     version="afdfa7c9382a3341a3e6f17756dd816da79f132c",
-    digests=(
-        (
-            "deepspec/eval/base_evaluator.py",
-            "137098951c15816f79c0ba433132709fabbda5ac2bf081e20461fc08ad753977",
+    digests={
+        "deepspec/eval/base_evaluator.py": (
+            "137098951c15816f79c0ba433132709fabbda5ac2bf081e20461fc08ad753977"
         ),
-        (
-            "deepspec/utils/sampling.py",
-            "8f8ff58387e70526452672372628d1b2fbacb778a89f1a46abc9e2b7639d215a",
+        "deepspec/utils/sampling.py": (
+            "8f8ff58387e70526452672372628d1b2fbacb778a89f1a46abc9e2b7639d215a"
         ),
-    ),
+    },
 )
 
 
-class VerifyDraftTokens:
+class VerifyDraftTokens(OneRequest):
     """`verify_draft_tokens` at temperature 1, with a target model that says the request's rows.
 
     It takes one request, the target's logits and the draft's probabilities, and draws from the
@@ -41,15 +38,11 @@ class VerifyDraftTokens:
     name = "deepspec"
     version = DEEPSPEC.version[:10]
     algorithm = "token"
-    batch = False
-    logits = True
-    undefined: ClassVar = {
-        "nan": "rows come from its own models and are trusted",
-        "negative": "rows come from its own models and are trusted",
-        "unnormalised": "rows come from its own models and are trusted",
-        "shape": "of the rows' shapes it checks the vocabulary's size alone",
-        "token": "drafted tokens come from its own drafter and are trusted",
-    }
+    undefined: ClassVar = trusting(
+        drafter="its own drafter",
+        logits=False,
+        shape="of the rows' shapes it checks the vocabulary's size alone",
+    )
 
     def __init__(self) -> None:
         (self._module,) = imported(
@@ -57,7 +50,7 @@ class VerifyDraftTokens:
             releases=[DEEPSPEC],
             doubles={"deepspec.data.parser": None, "deepspec.utils": None, "transformers": None},
         )
-        self.files = [Path(__file__), *files(DEEPSPEC)]
+        self.files = files(__file__, DEEPSPEC)
 
     def verify(self, request: Request) -> Result:
         """Verify one row with one path."""
@@ -79,11 +72,4 @@ class VerifyDraftTokens:
             temperature=1.0,
             max_proposal_tokens=length,
         )
-        accepted, emitted = found.accepted_draft_tokens, found.committed_tokens
-        is_whole = emitted.shape[-1] == accepted + 1
-        is_drafted = is_whole and torch.equal(emitted[:, :-1], drafted[:, :accepted])
-        return Result(
-            accepted_length=torch.tensor([accepted if is_drafted else -1]),
-            path=torch.zeros(1, dtype=torch.int64),
-            next_token=emitted[:, -1],
-        )
+        return followed(request, found.committed_tokens[0], found.accepted_draft_tokens)

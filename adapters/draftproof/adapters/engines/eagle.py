@@ -5,29 +5,25 @@ https://github.com/SafeAILab/EAGLE.
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
-from draftproof.adapters.engines.layout import logits_of
+from draftproof.adapters.engines.layout import OneTree, logits_of
 from draftproof.adapters.engines.released import Commit, files, imported
 from draftproof.conformance.adapter import Request, Result
 
-_RULE = "eagle/model/utils.py"
-
 RELEASES = {
-    "08b3e5c": Commit(
-        repository="SafeAILab/EAGLE",
-        version="08b3e5c48bf7f22c26590d9987574bd99fa5a7c6",
-        digests=((_RULE, "6be76a2ef25528c14cf50856d4c476bfb85783101dae1c2da1a085e690afe484"),),
-    ),
-    "cb7e084": Commit(
-        repository="SafeAILab/EAGLE",
-        version="cb7e0841fe0c206c6ed74a197ad5e2a1f13f5a2b",
-        digests=((_RULE, "68dadf1977dd76624f87d0dc5ce9f840783ccaeb7554861f1206daa664367fe9"),),
-    ),
+    version[:7]: Commit("SafeAILab/EAGLE", version, {"eagle/model/utils.py": digest})
+    for version, digest in (
+        (
+            "08b3e5c48bf7f22c26590d9987574bd99fa5a7c6",
+            "6be76a2ef25528c14cf50856d4c476bfb85783101dae1c2da1a085e690afe484",
+        ),
+        (
+            "cb7e0841fe0c206c6ed74a197ad5e2a1f13f5a2b",
+            "68dadf1977dd76624f87d0dc5ce9f840783ccaeb7554861f1206daa664367fe9",
+        ),
+    )
 }
 """The releases, by their commits."""
 
@@ -46,7 +42,7 @@ class Coins:
         return torch.rand((), generator=self._generator)
 
 
-class EagleEvaluatePosterior:
+class EagleEvaluatePosterior(OneTree):
     """`evaluate_posterior` at a temperature; the last token is torch's own draw, as after it.
 
     It measures every sibling by q = 1 and forgets those that it refused: whatever distinct siblings
@@ -56,23 +52,12 @@ class EagleEvaluatePosterior:
 
     algorithm = "target_first"
     scheme = "without_replacement"
-    batch = False
-    logits = True
-    trees = True
-    max_drafts = 4
-    undefined: ClassVar = {
-        "nan": "rows come from its own models and are trusted",
-        "negative": "it takes logits, which have no negative probabilities",
-        "unnormalised": "it takes logits, which need no normalisation",
-        "shape": "rows come from its own models and are trusted",
-        "token": "drafted tokens come from its own models and are trusted",
-    }
 
     def __init__(self, commit: str) -> None:
         release = RELEASES[commit]
         (self._module,) = imported("eagle.model.utils", releases=[release], doubles={})
         self.name, self.version = "eagle", release.version[:10]
-        self.files = [Path(__file__), *files(release)]
+        self.files = files(__file__, release)
         self._processor = self._module.prepare_logits_processor(temperature=TEMPERATURE)
 
     def verify(self, request: Request) -> Result:

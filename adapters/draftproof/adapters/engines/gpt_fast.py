@@ -6,37 +6,26 @@ https://github.com/meta-pytorch/gpt-fast.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from draftproof.adapters.engines.layout import logits_of
+from draftproof.adapters.engines.layout import OneRequest, followed, logits_of
 from draftproof.adapters.engines.released import Commit, files, imported
 from draftproof.conformance.adapter import Request, Result
 
 RELEASES = {
-    "bc04265": Commit(
-        repository="meta-pytorch/gpt-fast",
-        version="bc04265df30c7b927d38f34198e0e33a63cb893e",
-        digests=(
-            (
-                "generate.py",
-                "ac3603db88518ff8f987d73922f5410efb14bf7ab3996e28053bdda86e88a924",
-            ),
+    version[:7]: Commit("meta-pytorch/gpt-fast", version, {"generate.py": digest})
+    for version, digest in (
+        (
+            "bc04265df30c7b927d38f34198e0e33a63cb893e",
+            "ac3603db88518ff8f987d73922f5410efb14bf7ab3996e28053bdda86e88a924",
         ),
-    ),
-    "6ecad9b": Commit(
-        repository="meta-pytorch/gpt-fast",
-        version="6ecad9b5b6b987d17ac4303965545873d0192086",
-        digests=(
-            (
-                "generate.py",
-                "f29a485b0c922b302487d437a76e16fa4f4359a1a1ee32254009dc9c924fa401",
-            ),
+        (
+            "6ecad9b5b6b987d17ac4303965545873d0192086",
+            "f29a485b0c922b302487d437a76e16fa4f4359a1a1ee32254009dc9c924fa401",
         ),
-    ),
+    )
 }
 """The releases, by their commits."""
 
@@ -44,7 +33,7 @@ _DRAFTED_SHAPES: dict[str, tuple[int, ...]] = {"bc04265": (), "6ecad9b": (1,)}
 """What the shapes of a drafted token [..., 1] and of its row [..., V] begin with."""
 
 
-class SpeculativeDecode:
+class SpeculativeDecode(OneRequest):
     """`speculative_decode` at temperature 1, with a target model that says the request's rows.
 
     One thing is replaced: `decode_n_tokens`, by what says the request's drafts in the shapes of the
@@ -52,15 +41,6 @@ class SpeculativeDecode:
     """
 
     algorithm = "token"
-    batch = False
-    logits = True
-    undefined: ClassVar = {
-        "nan": "rows come from its own models and are trusted",
-        "negative": "it takes logits, which have no negative probabilities",
-        "unnormalised": "it takes logits, which need no normalisation",
-        "shape": "rows come from its own models and are trusted",
-        "token": "drafted tokens come from its own models and are trusted",
-    }
 
     def __init__(self, commit: str) -> None:
         release, searched = RELEASES[commit], list(sys.path)
@@ -70,7 +50,7 @@ class SpeculativeDecode:
         # It has the whole process look for modules beside its folder.
         sys.path[:] = searched
         self.name, self.version = "gpt-fast", release.version[:10]
-        self.files = [Path(__file__), *files(release)]
+        self.files = files(__file__, release)
         self._shape = _DRAFTED_SHAPES[commit]
 
     def verify(self, request: Request) -> Result:
@@ -91,10 +71,4 @@ class SpeculativeDecode:
             input_pos=0,
             speculate_k=len(path),
         )
-        accepted = len(emitted) - 1
-        is_drafted = torch.equal(emitted[:-1], path[:accepted])
-        return Result(
-            accepted_length=torch.tensor([accepted if is_drafted else -1]),
-            path=torch.zeros(1, dtype=torch.int64),
-            next_token=emitted[-1:],
-        )
+        return followed(request, emitted, len(emitted) - 1)

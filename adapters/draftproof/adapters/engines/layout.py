@@ -2,12 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from draftproof.conformance.adapter import Request, Result
+
+
+def trusting(
+    rows: str = "its own models",
+    *,
+    drafter: str = "its own models",
+    logits: bool = True,
+    **others: str,
+) -> dict[str, str]:
+    """Return why an adapter that trusts its rows and its drafter defines no invalid input.
+
+    Rows of `logits` alone cannot break some rules; `others` are reasons of the adapter's own.
+    """
+    trusted = f"rows come from {rows} and are trusted"
+    return {
+        "nan": trusted,
+        "negative": "it takes logits, which have no negative probabilities" if logits else trusted,
+        "unnormalised": "it takes logits, which need no normalisation" if logits else trusted,
+        "shape": trusted,
+        "token": f"drafted tokens come from {drafter} and are trusted",
+        **others,
+    }
+
+
+class OneRequest:
+    """What an adapter declares that takes one request at a time, and its rows as logits."""
+
+    batch = False
+    logits = True
+    undefined: ClassVar[Mapping[str, str]] = trusting()
+
+
+class OneTree(OneRequest):
+    """What it declares if the request's paths are the leaves of a tree."""
+
+    trees = True
+    max_drafts = 4
 
 
 @dataclass(frozen=True)
@@ -59,6 +98,21 @@ def lengths_of(request: Request) -> Tensor:
         return request.lengths
     count, _, longest = request.draft_tokens.shape
     return torch.full((count,), longest)
+
+
+def followed(request: Request, emitted: Tensor, accepted: int) -> Result:
+    """Return what tokens [n] say of one request: those that are accepted, then the next one.
+
+    An accepted length of -1 says that they are not as many, or that no path begins with them.
+    """
+    paths = request.draft_tokens[0]
+    is_here = [torch.equal(path[: len(emitted) - 1], emitted[:-1]) for path in paths]
+    is_whole = any(is_here) and len(emitted) == accepted + 1
+    return Result(
+        accepted_length=torch.tensor([accepted if is_whole else -1]),
+        path=torch.tensor([is_here.index(True) if is_whole else 0]),
+        next_token=emitted[-1:],
+    )
 
 
 def read(request: Request, emitted: Tensor) -> Result:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar
 
 import torch
 
-from draftproof.adapters.engines.layout import logits_of, read
+from draftproof.adapters.engines.layout import logits_of, read, trusting
 from draftproof.adapters.engines.released import Wheel, files, imported
 from draftproof.conformance.adapter import Request, Result
 
@@ -44,13 +43,9 @@ class RejectionSampling:
     version = LMDEPLOY.version
     algorithm = "token"
     logits = True
-    undefined: ClassVar = {
-        "nan": "rows come from its own models and are trusted",
-        "negative": "rows come from its own models and are trusted",
-        "unnormalised": "rows come from its own models and are trusted",
-        "shape": "shapes are asserted in its caller alone",
-        "token": "drafted tokens come from its own drafter and are trusted",
-    }
+    undefined: ClassVar = trusting(
+        drafter="its own drafter", logits=False, shape="shapes are asserted in its caller alone"
+    )
 
     def __init__(self, backend: str = "default") -> None:
         (module,) = imported(
@@ -59,7 +54,7 @@ class RejectionSampling:
             doubles={"lmdeploy.pytorch.backends.base": {"BuildSpec": _BuildSpec}},
         )
         self.name = f"lmdeploy-{backend}"
-        self.files = [Path(__file__), *files(LMDEPLOY)]
+        self.files = files(__file__, LMDEPLOY)
         self._sampling = getattr(module, _BACKENDS[backend])()
 
     def verify(self, request: Request) -> Result:

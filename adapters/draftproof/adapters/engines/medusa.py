@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar
 
 import torch
 
-from draftproof.adapters.engines.layout import logits_of
+from draftproof.adapters.engines.layout import OneTree, logits_of, trusting
 from draftproof.adapters.engines.released import Wheel, files, imported
 from draftproof.conformance.adapter import Request, Result
 
@@ -20,7 +19,7 @@ MEDUSA = Wheel(
 )
 
 
-class MedusaEvaluatePosterior:
+class MedusaEvaluatePosterior(OneTree):
     """`evaluate_posterior` with the thresholds that are its package's default, at temperature 1.
 
     It keeps what is typical of the target, and the next token is the target's most probable one,
@@ -32,21 +31,11 @@ class MedusaEvaluatePosterior:
     version = MEDUSA.version
     algorithm = "typical_acceptance"
     scheme = "without_replacement"
-    batch = False
-    logits = True
-    trees = True
-    max_drafts = 4
-    undefined: ClassVar = {
-        "nan": "rows come from its own model and are trusted",
-        "negative": "it takes logits, which have no negative probabilities",
-        "unnormalised": "it takes logits, which need no normalisation",
-        "shape": "rows come from its own model and are trusted",
-        "token": "drafted tokens come from its own heads and are trusted",
-    }
+    undefined: ClassVar = trusting("its own model", drafter="its own heads")
 
     def __init__(self) -> None:
         (self._module,) = imported("medusa.model.utils", releases=[MEDUSA], doubles={})
-        self.files = [Path(__file__), *files(MEDUSA)]
+        self.files = files(__file__, MEDUSA)
 
     def verify(self, request: Request) -> Result:
         """Verify one row."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
-from draftproof.adapters.engines.layout import logits_of
+from draftproof.adapters.engines.layout import OneRequest, followed, logits_of
 from draftproof.adapters.engines.released import Unavailable, Wheel, files, imported
 from draftproof.conformance.adapter import Request, Result
 
@@ -24,7 +23,7 @@ MLX_LM = Wheel(
 )
 
 
-class SpeculativeGenerateStep:
+class SpeculativeGenerateStep(OneRequest):
     """The first iteration of `speculative_generate_step`, with models that say the request's rows.
 
     It samples the target after every drafted token, and keeps the drafted ones that agree. Its
@@ -35,15 +34,6 @@ class SpeculativeGenerateStep:
     name = "mlx-lm"
     version = MLX_LM.version
     algorithm = "target_first"
-    batch = False
-    logits = True
-    undefined: ClassVar = {
-        "nan": "rows come from its own models and are trusted",
-        "negative": "it takes logits, which have no negative probabilities",
-        "unnormalised": "it takes logits, which need no normalisation",
-        "shape": "rows come from its own models and are trusted",
-        "token": "drafted tokens come from its own models and are trusted",
-    }
 
     def __init__(self) -> None:
         try:
@@ -54,16 +44,14 @@ class SpeculativeGenerateStep:
         (self._module,) = imported(
             "mlx_lm.generate",
             releases=[MLX_LM],
-            doubles={
-                "mlx_lm.generate_utils": None,
-                "mlx_lm.processors": None,
-                "mlx_lm.sample_utils": None,
-                "mlx_lm.tokenizer_utils": None,
-                "mlx_lm.utils": None,
-                "transformers": None,
-            },
+            doubles=dict.fromkeys(
+                (
+                    *("mlx_lm.generate_utils", "mlx_lm.processors", "mlx_lm.sample_utils"),
+                    *("mlx_lm.tokenizer_utils", "mlx_lm.utils", "transformers"),
+                )
+            ),
         )
-        self.files = [Path(__file__), *files(MLX_LM)]
+        self.files = files(__file__, MLX_LM)
 
     def verify(self, request: Request) -> Result:
         """Verify one row with one path."""
@@ -93,12 +81,7 @@ class SpeculativeGenerateStep:
             emitted.append(token)
             if not is_drafted:
                 break
-        accepted = len(emitted) - 1
-        return Result(
-            accepted_length=torch.tensor([accepted if emitted[:-1] == path[:accepted] else -1]),
-            path=torch.zeros(1, dtype=torch.int64),
-            next_token=torch.tensor(emitted[-1:]),
-        )
+        return followed(request, torch.tensor(emitted), len(emitted) - 1)
 
 
 class _MlxSaid:

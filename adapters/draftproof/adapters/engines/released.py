@@ -22,7 +22,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 from urllib.request import urlopen
 
 from draftproof.conformance.adapter import Unfetched
@@ -37,33 +37,6 @@ class Unavailable(RuntimeError):
 
 class UnfetchedRelease(Unavailable, Unfetched):
     """A release cannot be had from here; the message says why."""
-
-
-class Release(Protocol):
-    """Where a few files of somebody's come from."""
-
-    @property
-    def version(self) -> str:
-        """The version, or the commit."""
-
-    @property
-    def members(self) -> tuple[str, ...]:
-        """The paths of the files that are used, in the wheel or the repository."""
-
-    def folder(self) -> Path:
-        """Return the folder in which they lie, and fetch them if need be. Raises `Unavailable`."""
-
-
-def files(*releases: Release) -> list[Path]:
-    """Return what adapters of these releases are made of, beside their own file.
-
-    That is all of this folder that adapters share, and the files that are used of each release,
-    fetched if need be. Raises `Unavailable`.
-    """
-    here = Path(__file__)
-    shared = [here, here.with_name("layout.py"), here.with_name("noise.py")]
-    own = [(release.folder(), release.members) for release in releases]
-    return [*shared, *(folder / member for folder, members in own for member in members)]
 
 
 @dataclass(frozen=True)
@@ -124,22 +97,22 @@ class Commit:
     """Its owner and its name."""
     version: str
     """The commit, in hex."""
-    digests: tuple[tuple[str, str], ...]
+    digests: Mapping[str, str]
     """The paths of the files, each with its SHA-256 in hex."""
 
     @property
     def members(self) -> tuple[str, ...]:
         """The paths of the files."""
-        return tuple(path for path, _ in self.digests)
+        return tuple(self.digests)
 
     def folder(self) -> Path:
         """Return the folder in which the files lie. Raises `Unavailable`."""
         name = f"{self.repository.replace('/', '-')}-{self.version[:10]}"
-        return _kept(name, [each for pair in self.digests for each in pair], self._fetch)
+        return _kept(name, [each for pair in self.digests.items() for each in pair], self._fetch)
 
     def _fetch(self, place: Path) -> None:
         """Fetch the files, and hold each to its hash."""
-        for path, digest in self.digests:
+        for path, digest in self.digests.items():
             address = f"{HOST}/{self.repository}/{self.version}/{path}"
             try:
                 with urlopen(address, timeout=60) as answer:  # noqa: S310  # its hash is known
@@ -151,6 +124,24 @@ class Commit:
                 raise Unavailable(f"{address} has the SHA-256 {found}, not {digest}")
             (place / path).parent.mkdir(parents=True, exist_ok=True)
             (place / path).write_bytes(content)
+
+
+Release = Wheel | Commit
+
+
+def files(*parts: str | Release) -> list[Path]:
+    """Return what an adapter is made of: its own files, and those that it uses of releases.
+
+    All of this folder that adapters share is among them. Releases are fetched if need be. Raises
+    `Unavailable`.
+    """
+    made = [Path(__file__).with_name(f"{name}.py") for name in ("released", "layout", "noise")]
+    for part in parts:
+        if isinstance(part, str):
+            made.append(Path(part))
+        else:
+            made += [part.folder() / member for member in part.members]
+    return made
 
 
 def cache() -> Path:
@@ -214,21 +205,18 @@ def _below(owned: set[str]) -> list[str]:
     return [name for name in sys.modules if name.partition(".")[0] in owned]
 
 
+@dataclass(frozen=True)
 class _Finder(importlib.abc.MetaPathFinder):
-    def __init__(
-        self,
-        owned: set[str],
-        folders: Sequence[Path],
-        doubles: Doubles,
-    ) -> None:
-        self._owned, self._folders, self._doubles = owned, folders, doubles
+    owned: set[str]
+    folders: Sequence[Path]
+    doubles: Doubles
 
     def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:  # noqa: ARG002  # a name says enough
-        if name.partition(".")[0] not in self._owned:
+        if name.partition(".")[0] not in self.owned:
             return None
-        if name in self._doubles:
-            return ModuleSpec(name, _Double(self._doubles[name]), is_package=True)
-        for folder in self._folders:
+        if name in self.doubles:
+            return ModuleSpec(name, _Double(self.doubles[name]), is_package=True)
+        for folder in self.folders:
             place = folder.joinpath(*name.split("."))
             for file in (place.with_suffix(".py"), place / "__init__.py"):
                 if file.is_file():
@@ -236,25 +224,25 @@ class _Finder(importlib.abc.MetaPathFinder):
             if place.is_dir():
                 # A package whose own file is not used is a bare folder.
                 return ModuleSpec(name, None, is_package=True)
-        if any(double.startswith(f"{name}.") for double in self._doubles):
+        if any(double.startswith(f"{name}.") for double in self.doubles):
             return ModuleSpec(name, None, is_package=True)
         return None
 
 
+@dataclass(frozen=True)
 class _Double(importlib.abc.Loader):
     """What stands for a module that is not used."""
 
-    def __init__(self, names: Mapping[str, Any] | None) -> None:
-        self._names = names
+    names: Mapping[str, Any] | None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         double = ModuleType(spec.name)
-        if self._names is None:
+        if self.names is None:
             double.__getattr__ = lambda name: _absent(spec.name, name)  # type: ignore[method-assign]
         return double
 
     def exec_module(self, module: ModuleType) -> None:
-        vars(module).update(self._names or {})
+        vars(module).update(self.names or {})
 
 
 def _absent(module: str, name: str) -> type:

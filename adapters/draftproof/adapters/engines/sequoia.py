@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from itertools import accumulate
 from math import inf, prod
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -15,31 +14,19 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from draftproof.adapters.engines.layout import logits_of
+from draftproof.adapters.engines.layout import OneTree, followed, logits_of, trusting
 from draftproof.adapters.engines.released import Commit, files, imported
 from draftproof.conformance.adapter import Request, Result
 
 SEQUOIA = Commit(
     repository="Infini-AI-Lab/Sequoia",
     version="0ff3ff71475ca148f2dfb7545e0de5caf5c67b39",
-    digests=(
-        (
-            "Tree/SpecInferTree.py",
-            "fb9c8bd5dcd8c32544642e9209598f187d3f07747aba40bac3da784300ee318e",
-        ),
-        (
-            "Tree/SpecTree.py",
-            "ff7318d88785bed478e8f21b1415ebcd25399df3c66aa499343fca2854342174",
-        ),
-        (
-            "Tree/Tree.py",
-            "f7eb3c446b262e81a8562dc873511c3096079aa15e0e3ddedd1a357f5ab765a1",
-        ),
-        (
-            "utils.py",
-            "5d7091d83f2947f7425461e80e442f0cc70fe6c0f8981b129f869acfe5abd80f",
-        ),
-    ),
+    digests={
+        "Tree/SpecInferTree.py": "fb9c8bd5dcd8c32544642e9209598f187d3f07747aba40bac3da784300ee318e",
+        "Tree/SpecTree.py": "ff7318d88785bed478e8f21b1415ebcd25399df3c66aa499343fca2854342174",
+        "Tree/Tree.py": "f7eb3c446b262e81a8562dc873511c3096079aa15e0e3ddedd1a357f5ab765a1",
+        "utils.py": "5d7091d83f2947f7425461e80e442f0cc70fe6c0f8981b129f869acfe5abd80f",
+    },
 )
 
 TREES = {
@@ -53,7 +40,7 @@ _ENDS = 3
 """Tokens below are ends of a text to it: the request's begin there."""
 
 
-class Verify:
+class Verify(OneTree):
     """`verify` of one of its trees, grown as the request's, at temperature 1 and without top-p.
 
     Its engines say the request's rows, and their caches keep nothing. It takes one request, whose
@@ -61,17 +48,9 @@ class Verify:
     """
 
     version = SEQUOIA.version[:10]
-    batch = False
-    logits = True
-    trees = True
-    max_drafts = 4
-    undefined: ClassVar = {
-        "nan": "rows come from its own models; NaN is taken for the end of the text",
-        "negative": "it takes logits, which have no negative probabilities",
-        "unnormalised": "it takes logits, which need no normalisation",
-        "shape": "rows come from its own models and are trusted",
-        "token": "drafted tokens come from its own models and are trusted",
-    }
+    undefined: ClassVar = trusting(
+        nan="rows come from its own models; NaN is taken for the end of the text"
+    )
 
     def __init__(self, tree: str) -> None:
         module, utils = imported(
@@ -79,13 +58,14 @@ class Verify:
         )
         self.name = f"sequoia-{tree.lower()}"
         self.algorithm, self.scheme = TREES[tree]
-        self.files = [Path(__file__), *files(SEQUOIA)]
+        self.files = files(__file__, SEQUOIA)
         self._tree, self._residual = getattr(module, tree), utils.get_residual
 
     def verify(self, request: Request) -> Result:
         """Verify one row."""
         tokens, count, _, _ = self._grown(request).verify()
-        return _read(request, tokens, count - 1)
+        # The first is the token before the draft.
+        return followed(request, tokens[1:] - _ENDS, count - 1)
 
     def _grown(self, request: Request) -> Any:
         """Return the tree as it is before it is verified: nodes come by depth, the root first."""
@@ -155,20 +135,6 @@ class AcceptStep(Verify):
         while residual is None:
             slot, residual = tree.accept_step(slots[-1])
             slots.append(slot)
-        accepted = tree.tokens[slots[:-1]]
-        return _read(request, torch.cat([accepted, residual.multinomial(1)]), len(accepted) - 1)
-
-
-def _read(request: Request, tokens: Tensor, accepted: int) -> Result:
-    """Return what tokens say: that before the draft, those that are accepted, and the next one.
-
-    An accepted length of -1 says that there is no next one, or that no path begins with them.
-    """
-    own = tokens - _ENDS
-    is_here = (request.draft_tokens[0, :, :accepted] == own[1 : accepted + 1]).all(1)
-    is_whole = is_here.any() and len(own) == accepted + 2
-    return Result(
-        accepted_length=torch.tensor([accepted if is_whole else -1]),
-        path=is_here.long().argmax()[None],
-        next_token=own[-1:],
-    )
+        accepted = tree.tokens[slots[1:-1]]
+        emitted = torch.cat([accepted, residual.multinomial(1)]) - _ENDS
+        return followed(request, emitted, len(accepted))

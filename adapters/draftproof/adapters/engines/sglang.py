@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar
 
 import torch
 
+from draftproof.adapters.engines.layout import trusting
 from draftproof.adapters.engines.released import Wheel, files, imported
 from draftproof.conformance.adapter import Request, Result
 
@@ -26,20 +26,19 @@ class Chain:
     """
 
     version = SGLANG.version
-    undefined: ClassVar = {
-        "nan": "rows come from its own softmax and are trusted",
-        "negative": "rows come from its own softmax and are trusted",
-        "unnormalised": "rows come from its own softmax and are trusted",
-        "shape": "a kernel does not see where its rows end",
-        "token": "drafted tokens come from its own drafter and are trusted",
-    }
+    undefined: ClassVar = trusting(
+        "its own softmax",
+        drafter="its own drafter",
+        logits=False,
+        shape="a kernel does not see where its rows end",
+    )
 
     def __init__(self, algorithm: str) -> None:
         (kernels,) = imported(
             "sglang.kernels.ops.speculative.reject_sampling", releases=[SGLANG], doubles={}
         )
         self.name, self.algorithm = f"sglang-{algorithm}", algorithm
-        self.files = [Path(__file__), *files(SGLANG)]
+        self.files = files(__file__, SGLANG)
         self._verify = kernels.chain_speculative_sampling_triton
 
     def verify(self, request: Request) -> Result:

@@ -7,26 +7,24 @@ from __future__ import annotations
 
 from itertools import product
 from math import prod
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from draftproof.adapters.engines import eagle
-from draftproof.adapters.engines.layout import logits_of
+from draftproof.adapters.engines.layout import OneTree, logits_of
 from draftproof.adapters.engines.released import Commit, files, imported
 from draftproof.conformance.adapter import Request, Result
 
 OT = Commit(
     repository="MasterGodzilla/Speculative_decoding_OT",
     version="7d592b70e954bb1fb48516a5628f9c3439645464",
-    digests=(
-        (
-            "EAGLE/eagle/model/utils.py",
-            "bd15bf1af59d99b19409349e71abb53ccd7b1c80338a6085ffa66584006363ee",
-        ),
-    ),
+    digests={
+        "EAGLE/eagle/model/utils.py": (
+            "bd15bf1af59d99b19409349e71abb53ccd7b1c80338a6085ffa66584006363ee"
+        )
+    },
 )
 
 MODES = {
@@ -37,7 +35,7 @@ MODES = {
 """The modes: the algorithm that each claims, and how its siblings are drawn."""
 
 
-class OptimalTransportEvaluatePosterior:
+class OptimalTransportEvaluatePosterior(OneTree):
     """`evaluate_posterior` in one of its modes; the last token is torch's own draw, as after it.
 
     The target's logits are such that its law at the temperature is the request's. Of the drafter
@@ -46,11 +44,6 @@ class OptimalTransportEvaluatePosterior:
     """
 
     version = OT.version[:10]
-    batch = False
-    logits = True
-    trees = True
-    max_drafts = 4
-    undefined: ClassVar = eagle.EagleEvaluatePosterior.undefined
 
     def __init__(self, mode: str, temperature: float = 1.0) -> None:
         (self._module,) = imported("EAGLE.eagle.model.utils", releases=[OT], doubles={})
@@ -58,7 +51,7 @@ class OptimalTransportEvaluatePosterior:
         if temperature != 1:
             self.name += f" (temperature={temperature})"
         self.algorithm, self.scheme = MODES[mode]
-        self.files = [Path(__file__), Path(eagle.__file__), *files(OT)]
+        self.files = files(__file__, eagle.__file__, OT)
         self._mode, self._temperature = mode, temperature
         self._processor = self._module.prepare_logits_processor(temperature=temperature)
 

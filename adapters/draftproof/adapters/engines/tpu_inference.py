@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import torch
 
-from draftproof.adapters.engines.layout import flattened, read
+from draftproof.adapters.engines.layout import flattened, read, trusting
 from draftproof.adapters.engines.released import Unavailable, Wheel, files, imported
 from draftproof.conformance.adapter import Request, Result
 
@@ -33,13 +32,12 @@ class TpuRejectionSample:
     algorithm = "token"
     ragged = True
     logits = True
-    undefined: ClassVar = {
-        "nan": "rows come from its own softmax and are trusted",
-        "negative": "rows come from its own softmax and are trusted",
-        "unnormalised": "rows come from its own softmax and are trusted",
-        "shape": "rows come from its own models and are trusted",
-        "token": "drafted tokens come from its own drafter and are trusted",
-    }
+    undefined: ClassVar = trusting(
+        "its own softmax",
+        drafter="its own drafter",
+        logits=False,
+        shape="rows come from its own models and are trusted",
+    )
 
     def __init__(self) -> None:
         try:
@@ -58,7 +56,7 @@ class TpuRejectionSample:
         # Its first use starts threads, which no lane can follow.
         jax.devices()
         self._jax: Any = jax
-        self.files = [Path(__file__), *files(TPU_INFERENCE)]
+        self.files = files(__file__, TPU_INFERENCE)
 
     def verify(self, request: Request) -> Result:
         """Verify B rows with one path each."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import ClassVar
 
 import torch
 
-from draftproof.adapters.engines.layout import flattened, lengths_of, logits_of, read
+from draftproof.adapters.engines.layout import flattened, lengths_of, logits_of, read, trusting
 from draftproof.adapters.engines.released import Doubles, Wheel, files, imported
 from draftproof.conformance.adapter import Request, Result
 
@@ -89,13 +88,11 @@ class V1:
     algorithm = "token"
     logits = True
     ragged = True
-    undefined: ClassVar = {
-        "nan": "logits are trusted",
-        "negative": "it takes logits, which have no negative probabilities",
-        "unnormalised": "it takes logits, which need no normalisation",
-        "shape": "shapes are asserted, contents trusted",
-        "token": "drafted tokens come from its own drafter and are trusted",
-    }
+    undefined: ClassVar = trusting(
+        drafter="its own drafter",
+        nan="logits are trusted",
+        shape="shapes are asserted, contents trusted",
+    )
 
     def __init__(self) -> None:
         self._sampler, self._ops = imported(
@@ -104,7 +101,7 @@ class V1:
             releases=[VLLM],
             doubles=doubles(),
         )
-        self.files = [Path(__file__), *files(VLLM)]
+        self.files = files(__file__, VLLM)
 
     def verify(self, request: Request) -> Result:
         """Verify B rows with one path each."""
@@ -168,7 +165,7 @@ class ModelRunner:
         # The interpreter has no libdevice.
         sampler.tldevice = noise  # type: ignore[attr-defined]
         self.name, self.algorithm = f"vllm-v2-{algorithm}", algorithm
-        self.files = [Path(__file__), *files(VLLM)]
+        self.files = files(__file__, VLLM)
         self._verify = sampler.rejection_sample
         self._drawn = noise.drawn
 
@@ -211,19 +208,18 @@ class RejectionSampler:
     name = "vllm-v0"
     version = V0.version
     algorithm = "token"
-    undefined: ClassVar = {
-        "nan": "rows come from its own softmax and are trusted",
-        "negative": "rows come from its own softmax and are trusted",
-        "unnormalised": "rows come from its own softmax and are trusted",
-        "shape": "shapes are checked in its strict mode alone",
-        "token": "tokens are checked in its strict mode alone",
-    }
+    undefined: ClassVar = trusting(
+        "its own softmax",
+        logits=False,
+        shape="shapes are checked in its strict mode alone",
+        token="tokens are checked in its strict mode alone",  # noqa: S106  # no secret
+    )
 
     def __init__(self) -> None:
         (module,) = imported(
             "vllm.model_executor.layers.rejection_sampler", releases=[V0], doubles={}
         )
-        self.files = [Path(__file__), *files(V0)]
+        self.files = files(__file__, V0)
         self._sampler = module.RejectionSampler(disable_bonus_tokens=False)
         self._sampler.init_gpu_tensors("cpu")
 
@@ -257,7 +253,7 @@ class TypicalAcceptanceSampler:
         (module,) = imported(
             "vllm.model_executor.layers.typical_acceptance_sampler", releases=[V0], doubles={}
         )
-        self.files = [Path(__file__), *files(V0)]
+        self.files = files(__file__, V0)
         self._sampler = module.TypicalAcceptanceSampler(
             posterior_threshold=0.09, posterior_alpha=0.3
         )

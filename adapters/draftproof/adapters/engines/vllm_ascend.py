@@ -7,7 +7,6 @@ a machine without one cannot: torch's constructors are told not to. That is all 
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -17,51 +16,25 @@ from draftproof.adapters.engines import vllm
 from draftproof.adapters.engines.released import Doubles, Wheel, files, imported
 from draftproof.conformance.adapter import Request, Result
 
+_DIGESTS = {
+    "0.13.0": "3359986af39959d09c35806b39431e3229a47f5f152e3127f4beb41d81fce5b1",
+    "0.18.0": "4d5f4cc392a6c4f4ccf209008823d6ae615473d665596cf3d042cb5a755271bd",
+    "0.19.1rc1": "d6003e34e9c21bcd6398a947040c37461ceb044b178f07e39eeca988bd226bf7",
+    "0.20.2rc1": "0ab8dbea974053a6cf506c92bb7855e7fd559d8a9ae85c96cb5648f0d1d42f81",
+    "0.23.0": "4f0d25d3b6d8ae85753b53d4bd8d910418865baf413fa779b87012ad1a4a3f87",
+    "0.26.0rc1": "f9ae1cbd28975658695191d78a2de0b141468a24e18951d680dc4ae674a6984a",
+}
 
-def _wheel(version: str, system: str, digest: str) -> Wheel:
-    return Wheel(
+RELEASES = {
+    version: Wheel(
         project="vllm-ascend",
         version=version,
-        name=f"vllm_ascend-{version}-cp311-cp311-{system}_x86_64.whl",
+        name=f"vllm_ascend-{version}-cp311-cp311-manylinux_2_{system}_x86_64.whl",
         digest=digest,
         members=("vllm_ascend/sample/rejection_sampler.py",),
     )
-
-
-RELEASES = {
-    wheel.version: wheel
-    for wheel in (
-        _wheel(
-            "0.13.0",
-            "manylinux_2_24",
-            "3359986af39959d09c35806b39431e3229a47f5f152e3127f4beb41d81fce5b1",
-        ),
-        _wheel(
-            "0.18.0",
-            "manylinux_2_24",
-            "4d5f4cc392a6c4f4ccf209008823d6ae615473d665596cf3d042cb5a755271bd",
-        ),
-        _wheel(
-            "0.19.1rc1",
-            "manylinux_2_24",
-            "d6003e34e9c21bcd6398a947040c37461ceb044b178f07e39eeca988bd226bf7",
-        ),
-        _wheel(
-            "0.20.2rc1",
-            "manylinux_2_24",
-            "0ab8dbea974053a6cf506c92bb7855e7fd559d8a9ae85c96cb5648f0d1d42f81",
-        ),
-        _wheel(
-            "0.23.0",
-            "manylinux_2_34",
-            "4f0d25d3b6d8ae85753b53d4bd8d910418865baf413fa779b87012ad1a4a3f87",
-        ),
-        _wheel(
-            "0.26.0rc1",
-            "manylinux_2_34",
-            "f9ae1cbd28975658695191d78a2de0b141468a24e18951d680dc4ae674a6984a",
-        ),
-    )
+    for version, digest in _DIGESTS.items()
+    for system in [34 if version >= "0.23" else 24]
 }
 
 
@@ -79,7 +52,7 @@ class AscendRejectionSample:
     def __init__(self, version: str, algorithm: str) -> None:
         release = RELEASES[version]
         self.name, self.version, self.algorithm = f"vllm-ascend-{algorithm}", version, algorithm
-        self.files = [Path(__file__), Path(vllm.__file__), *files(release, vllm.VLLM)]
+        self.files = files(__file__, vllm.__file__, release, vllm.VLLM)
         self._sampler, self._ops = imported(
             "vllm_ascend.sample.rejection_sampler",
             "vllm.v1.sample.ops.topk_topp_sampler",

@@ -16,9 +16,9 @@ one over what they left. Products with a q of 0 must be 0, so c stops at the lar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -59,14 +59,11 @@ class SiblingChoice:
     """[B]."""
 
 
-class SiblingRule(Protocol):
-    """How one sibling is kept, or none, when p is to be followed and q was drawn from."""
+SiblingRule = Callable[[Siblings, Tensor, Tensor], SiblingChoice]
+"""How one sibling is kept, or none, when p is to be followed and q was drawn from, of rows [B, V].
 
-    def __call__(self, siblings: Siblings, p: Tensor, q: Tensor) -> SiblingChoice:
-        """Return the choice, given rows p, q [B, V].
-
-        They are the rule's own where K > 1: it may write into them, and into `batch.room`.
-        """
+They are the rule's own where K > 1: it may write into them, and into `batch.room`.
+"""
 
 
 def descend(batch: Batch, rule: SiblingRule, mark: Tensor, *, scheme: str) -> Result:

@@ -104,23 +104,13 @@ def verify(
         )
     _check_vocabulary(p, q)
     sampling = Sampling(temperature, top_k, top_p)
-    p_rows = lying(p)
-    p_softmax = None if target_logits is None else _softmax(p_rows, sampling, p, ends, more=1)
+    target = _laid(p, sampling if target_logits is not None else None, ends, more=1)
     # An index needs something to point to, though nothing of it is used.
-    q_rows, q_softmax = p_rows, p_softmax
+    draft = target
     if q is not None and positions > 0:
-        q_rows = lying(q)
-        q_softmax = None if draft_logits is None else _softmax(q_rows, sampling, q, ends, more=0)
+        draft = _laid(q, sampling if draft_logits is not None else None, ends, more=0)
     batch = from_flat(
-        tokens,
-        ends,
-        q_rows,
-        p_rows,
-        longest=max_spec_len,
-        q_softmax=q_softmax,
-        p_softmax=p_softmax,
-        branching=branching,
-        state=state,
+        tokens, ends, draft, target, longest=max_spec_len, branching=branching, state=state
     )
     if q is None:
         batch = replace(batch, q=_certain(batch))
@@ -196,13 +186,16 @@ def _check_vocabulary(p: Tensor, q: Tensor | None) -> None:
         )
 
 
-def _softmax(laid: Lying, sampling: Sampling, rows: Tensor, ends: Tensor, *, more: int) -> Softmax:
-    """Return how logits [n, K, V] become probabilities by the parameters of their requests.
+def _laid(rows: Tensor, sampling: Sampling | None, ends: Tensor, *, more: int) -> Lying:
+    """Return rows [n, K, V] as they lie: logits where there is a `sampling` by request.
 
-    Each has as many rows as it drafts tokens, and `more`.
+    Each request has as many rows as it drafts tokens, and `more`.
     """
+    laid = lying(rows)
+    if sampling is None:
+        return laid
     if sampling.is_plain:
-        return Softmax()
+        return replace(laid, softmax=Softmax())
     count, drafts, _ = rows.shape
     position = torch.arange(count, device=ends.device)[:, None]
     # Rows behind all ends are nobody's, and have the last one's parameters.
@@ -211,7 +204,7 @@ def _softmax(laid: Lying, sampling: Sampling, rows: Tensor, ends: Tensor, *, mor
     number = laid.number(position, torch.arange(drafts, device=ends.device))
     own = request.new_zeros(len(laid.values))
     own[number] = request[:, None].expand_as(number)
-    return softmax(laid.values, sampling.of(own))
+    return replace(laid, softmax=softmax(laid.values, sampling.of(own)))
 
 
 def _certain(batch: Batch) -> Rows:

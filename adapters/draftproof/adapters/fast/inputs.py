@@ -108,6 +108,8 @@ class Lying:
     """[N, V], of any strides."""
     by_position: int
     by_draft: int
+    softmax: Softmax | None = None
+    """How they become probabilities, None where they are."""
 
     def number(self, position: Tensor, draft: Tensor | int) -> Tensor:
         """Return the number of the row of a draft at a position, int64, of any shape."""
@@ -135,8 +137,6 @@ def from_flat(
     p: Lying,
     *,
     longest: int,
-    q_softmax: Softmax | None = None,
-    p_softmax: Softmax | None = None,
     branching: tuple[int, ...] | None = None,
     state: Mapping[str, Tensor] | None = None,
 ) -> Batch:
@@ -168,8 +168,8 @@ def from_flat(
     return Batch(
         tokens=torch.where(drafted[:, None], padded, 0).contiguous(),
         lengths=lengths,
-        q=Rows(q.values, q.number(torch.where(drafted, here, 0)[:, None], path), q_softmax),
-        p=Rows(p.values, p.number(rows[:, None], path), p_softmax),
+        q=Rows(q.values, q.number(torch.where(drafted, here, 0)[:, None], path), q.softmax),
+        p=Rows(p.values, p.number(rows[:, None], path), p.softmax),
         branching=branching,
         state=state,
     )

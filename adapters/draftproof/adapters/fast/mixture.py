@@ -50,6 +50,24 @@ class MixtureRanking:
     """What it gives to the lower-ranked ones."""
 
 
+def multipath_block(batch: Batch, noise: Tensor) -> Result:
+    """Go down to the highest-ranked sibling every time; verify the path against its skewed law.
+
+    `noise` [B, L+1]: a coin for each prefix, and the mark of the next token.
+    Source: arXiv 2602.16961.
+    """
+    return verified(batch, noise[:, :-1], noise[:, -1])
+
+
+def mixed_multipath_block(batch: Batch, noise: Tensor) -> Result:
+    """Go down to the highest-ranked sibling with a chosen probability, else to any; as a block.
+
+    `noise` [B, 2L+1]: for each position a number that selects the path, and the coin of the prefix
+    that it ends; and the mark of the next token. The probability is that of `most_kept`. Ours.
+    """
+    return verified(batch, noise[:, 1:-1:2], noise[:, -1], noise[:, 0:-1:2])
+
+
 def verified(batch: Batch, coins: Tensor, mark: Tensor, numbers: Tensor | None = None) -> Result:
     """Follow one of the paths, keep the longest prefix that passes, and correct after it.
 

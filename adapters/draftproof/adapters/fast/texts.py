@@ -23,63 +23,44 @@ _MANY = 8
 class Text:
     """An algorithm of this package, and the drafts that it takes.
 
-    The module of the algorithm's name has a function called `name`, here and in `kernels`.
+    A module has a function called `name`, here and in `kernels`.
     """
 
     name: str
-    algorithm: str
-    noise: Callable[[int, int], int]
-    """From K and L to the numbers in [0, 1) that a row needs."""
     scheme: str = "iid"
-    most_drafts: int = 1
+    most_drafts: int = _MANY
     trees: bool = False
     widest: int = _MANY
     """The most siblings after one context."""
+    numbers: int | None = None
+    """How many random numbers a position needs, None for a coin for every path's token there."""
+    module: str | None = None
+    """The name of the module, None for the algorithm's."""
 
+    @property
+    def algorithm(self) -> str:
+        """The name of the reference's algorithm, which takes siblings of any scheme."""
+        return self.name.removesuffix("_without_replacement")
 
-def _coin_and_mark(_: int, length: int) -> int:
-    """Count a coin for every drafted token of one path, and the mark of the next token."""
-    return length + 1
-
-
-def _coins_and_mark(drafts: int, length: int) -> int:
-    """Count a coin for every drafted token of every path, and the mark of the next token."""
-    return drafts * length + 1
-
-
-def _two_and_mark(_: int, length: int) -> int:
-    """Count two numbers for every position, and the mark of the next token."""
-    return 2 * length + 1
+    def noise(self, drafts: int, length: int) -> int:
+        """Return how many numbers in [0, 1) a row needs: those, and the mark of the next token."""
+        return (drafts if self.numbers is None else self.numbers) * length + 1
 
 
 _TEXTS = (
-    Text("token", "token", _coin_and_mark),
-    Text("block", "block", _coin_and_mark),
-    Text("greedy_block", "greedy_block", _coin_and_mark),
-    Text("recursive_rejection", "recursive_rejection", _coins_and_mark, "iid", _MANY, trees=True),
-    Text(
-        "recursive_rejection_without_replacement",
-        "recursive_rejection",
-        _coins_and_mark,
-        "without_replacement",
-        _MANY,
-        trees=True,
-    ),
-    Text("k_seq", "k_seq", _coins_and_mark, "iid", _MANY, trees=True),
-    Text("spechub", "spechub", _coins_and_mark, "hub", _MANY, trees=True, widest=2),
-    Text("greedy_draft", "greedy_draft", _two_and_mark, "greedy", _MANY, trees=True),
-    Text("multipath_block", "multipath_block", _coin_and_mark, "iid", _MANY),
-    Text("mixed_multipath_block", "mixed_multipath_block", _two_and_mark, "iid", _MANY),
-    Text("traversal", "traversal", _coins_and_mark, "iid", _MANY, trees=True),
-    Text(
-        "traversal_without_replacement",
-        "traversal",
-        _coins_and_mark,
-        "without_replacement",
-        _MANY,
-        trees=True,
-    ),
-    Text("recursive_greedy_block", "recursive_greedy_block", _coins_and_mark, "iid", _MANY),
+    Text("token", most_drafts=1, numbers=1),
+    Text("block", most_drafts=1, numbers=1),
+    Text("greedy_block", most_drafts=1, numbers=1),
+    Text("recursive_rejection", trees=True),
+    Text("recursive_rejection_without_replacement", "without_replacement", trees=True),
+    Text("k_seq", trees=True),
+    Text("spechub", "hub", trees=True, widest=2),
+    Text("greedy_draft", "greedy", trees=True, numbers=2),
+    Text("multipath_block", numbers=1, module="mixture"),
+    Text("mixed_multipath_block", numbers=2, module="mixture"),
+    Text("traversal", trees=True),
+    Text("traversal_without_replacement", "without_replacement", trees=True),
+    Text("recursive_greedy_block", module="greedy_block"),
 )
 
 TEXTS = {text.name: text for text in _TEXTS}
@@ -93,7 +74,7 @@ def name_of(text: Text, form: str) -> str:
 def module(text: Text, form: str) -> str:
     """Return the name of the module that has an algorithm in a form."""
     folder = __package__ if form == "torch" else f"{__package__}.kernels"
-    return f"{folder}.{text.algorithm}"
+    return f"{folder}.{text.module or text.algorithm}"
 
 
 def verified(text: Text, form: str, batch: Batch, noise: Tensor) -> Result:

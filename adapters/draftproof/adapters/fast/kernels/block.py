@@ -10,7 +10,7 @@ from torch import Tensor
 from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.kernels.correction import next_token
 from draftproof.adapters.fast.kernels.launch import model, tiles
-from draftproof.adapters.fast.kernels.rows import mass, opened, position, ratio
+from draftproof.adapters.fast.kernels.rows import batch_of, mass, opened, position, ratio
 from draftproof.conformance.adapter import Result
 
 
@@ -57,11 +57,8 @@ def _keep(
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Test every prefix on its coin, keep the longest that passes, and draw behind it."""
-    p, q = opened(p, vocabulary), opened(q, vocabulary)
+    p, q, request, active, length = batch_of(p, q, lengths, requests, vocabulary, BLOCK_B)
     FLOAT: tl.constexpr = p.soft.dtype.element_ty
-    request = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
-    active = request < requests
-    length = tl.load(lengths + request, mask=active, other=-1)
     noise += request * p.depths
     weight = tl.full([BLOCK_B], 1.0, FLOAT)
     kept, best = weight, tl.full([BLOCK_B], 0, tl.int64)

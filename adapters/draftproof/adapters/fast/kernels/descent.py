@@ -16,7 +16,7 @@ from torch import Tensor
 
 from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.kernels.launch import model, tiles
-from draftproof.adapters.fast.kernels.rows import Position, drawn, opened, position, probability
+from draftproof.adapters.fast.kernels.rows import Position, batch_of, drawn, position, probability
 from draftproof.conformance.adapter import Result
 
 
@@ -58,11 +58,8 @@ def _descend(
     width, RULE: tl.constexpr, IID: tl.constexpr, BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Write what is emitted for each request."""
-    p, q = opened(p, vocabulary), opened(q, vocabulary)
+    p, q, request, active, length = batch_of(p, q, lengths, requests, vocabulary, BLOCK_B)
     FLOAT: tl.constexpr = p.soft.dtype.element_ty
-    request = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
-    active = request < requests
-    length = tl.load(lengths + request, mask=active, other=0)
     tokens += request * drafts * q.depths
     noise += request * width
     kept, path = tl.full([BLOCK_B], 0, tl.int64), tl.full([BLOCK_B], 0, tl.int64)

@@ -19,6 +19,7 @@ from draftproof.adapters.fast.batch import Batch, Rows
 from draftproof.adapters.fast.kernels.launch import model, tiles
 from draftproof.adapters.fast.kernels.rows import (
     Position,
+    batch_of,
     drawn,
     excess,
     opened,
@@ -52,6 +53,16 @@ class KernelRanking(NamedTuple):
     ratio: tl.tensor
     below: tl.tensor
     total: tl.tensor
+
+
+def multipath_block(batch: Batch, noise: Tensor) -> Result:
+    """Verify as `fast.mixture.multipath_block` does."""
+    return verified(batch, noise, is_mixed=False)
+
+
+def mixed_multipath_block(batch: Batch, noise: Tensor) -> Result:
+    """Verify as `fast.mixture.mixed_multipath_block` does."""
+    return verified(batch, noise, is_mixed=True)
 
 
 def verified(batch: Batch, noise: Tensor, *, is_mixed: bool) -> Result:
@@ -112,10 +123,8 @@ def _start(batch: Batch) -> tuple[Tensor, ...]:
 @triton.jit
 def place_of(p, q, lengths, i, requests, vocabulary, drafts, path, BLOCK_B: tl.constexpr):
     """Return the requests [BLOCK_B] of this program, and the position at depth i of their path."""
-    p, q = opened(p, vocabulary), opened(q, vocabulary)
-    request = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
-    length = tl.load(lengths + request, mask=request < requests, other=-1)
-    own = tl.load(path + request, mask=request < requests, other=0)
+    p, q, request, real, length = batch_of(p, q, lengths, requests, vocabulary, BLOCK_B)
+    own = tl.load(path + request, mask=real, other=0)
     return request, position(p, q, request * drafts + own, request * 0 + i, i < length)
 
 
@@ -424,11 +433,9 @@ def _finish(
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Put one piece of p where all was accepted, and where nothing is left; write its mass."""
-    p, q = opened(p, vocabulary), opened(q, vocabulary)
-    request = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
-    active, piece = request < requests, tl.program_id(1)
-    best = tl.load(accepted + request, mask=active, other=0)
-    is_full = best == tl.load(lengths + request, mask=active, other=-1)
+    p, q, request, active, length = batch_of(p, q, lengths, requests, vocabulary, BLOCK_B)
+    best, piece = tl.load(accepted + request, mask=active, other=0), tl.program_id(1)
+    is_full = best == length
     whole = tl.full([BLOCK_B], 0.0, tl.float64)
     for other in range(pieces):
         whole += tl.load(left + request * pieces + other, mask=active & ~is_full, other=0.0)

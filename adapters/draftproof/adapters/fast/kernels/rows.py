@@ -50,6 +50,15 @@ def opened(rows, vocabulary):
 
 
 @triton.jit
+def batch_of(p, q, lengths, requests, vocabulary, BLOCK_B: tl.constexpr):
+    """Return both models, and this program's requests [BLOCK_B], which are real, and how long."""
+    request = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
+    real = request < requests
+    length = tl.load(lengths + request, mask=real, other=-1)
+    return opened(p, vocabulary), opened(q, vocabulary), request, real, length
+
+
+@triton.jit
 def position(p, q, path, depth, active):
     """Return the position at a depth [BLOCK_B] of paths that are numbered b K + k [BLOCK_B]."""
     p_row = tl.load(p.at + path * p.depths + depth, mask=active, other=0)

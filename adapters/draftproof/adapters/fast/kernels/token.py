@@ -10,7 +10,7 @@ from torch import Tensor
 from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.kernels.correction import next_token
 from draftproof.adapters.fast.kernels.launch import model, tiles
-from draftproof.adapters.fast.kernels.rows import mass, opened, position, ratio
+from draftproof.adapters.fast.kernels.rows import batch_of, mass, position, ratio
 from draftproof.conformance.adapter import Result
 
 
@@ -33,12 +33,10 @@ def _accept(
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Write how many tokens pass their coins, and what is owed there in one piece of the row."""
-    p, q = opened(p, vocabulary), opened(q, vocabulary)
+    p, q, request, real, length = batch_of(p, q, lengths, requests, vocabulary, BLOCK_B)
     FLOAT: tl.constexpr = p.soft.dtype.element_ty
-    request = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
     piece, pieces = tl.program_id(1), tl.num_programs(1)
-    length = tl.load(lengths + request, mask=request < requests, other=-1)
-    kept, accepting = tl.full([BLOCK_B], 0, tl.int64), request < requests
+    kept, accepting = tl.full([BLOCK_B], 0, tl.int64), real
     for i in range(q.depths):
         accepting &= i < length
         at = position(p, q, request, request * 0 + i, accepting)
@@ -49,11 +47,11 @@ def _accept(
         kept += accepting.to(tl.int64)
     one = tl.full([BLOCK_B], 1.0, FLOAT)
     c = tl.where(kept == length, 0.0, one)
-    at = position(p, q, request, kept, request < requests)
+    at = position(p, q, request, kept, real)
     own = mass(at, one, c, piece * size, tl.minimum(piece * size + size, vocabulary), BLOCK_V)
-    tl.store(sums + request * pieces + piece, own, mask=request < requests)
+    tl.store(sums + request * pieces + piece, own, mask=real)
     if piece == 0:
-        tl.store(accepted + request, kept, mask=request < requests)
+        tl.store(accepted + request, kept, mask=real)
 
 
 @triton.jit
@@ -62,11 +60,8 @@ def _correct(
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Draw the correction or the bonus."""
-    p, q = opened(p, vocabulary), opened(q, vocabulary)
+    p, q, request, active, length = batch_of(p, q, lengths, requests, vocabulary, BLOCK_B)
     FLOAT: tl.constexpr = p.soft.dtype.element_ty
-    request = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
-    active = request < requests
-    length = tl.load(lengths + request, mask=active, other=-1)
     kept = tl.load(accepted + request, mask=active, other=0)
     mark = tl.load(noise + request * p.depths + q.depths, mask=active, other=0.0)
     a, here = tl.full([BLOCK_B], 1.0, FLOAT), sums + request * pieces

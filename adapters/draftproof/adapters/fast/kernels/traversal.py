@@ -14,10 +14,10 @@ from torch import Tensor
 from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.kernels.launch import model, tiles
 from draftproof.adapters.fast.kernels.rows import (
+    batch_of,
     drawn,
     excess,
     mass,
-    opened,
     position,
     probability,
 )
@@ -52,11 +52,8 @@ def _verify(
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr, DEPTHS: tl.constexpr,
 ):  # fmt: skip
     """Go from the leaf of path after path towards the root, and draw at the node that is kept."""
-    p, q = opened(p, vocabulary), opened(q, vocabulary)
+    p, q, request, real, length = batch_of(p, q, lengths, requests, vocabulary, BLOCK_B)
     FLOAT: tl.constexpr = p.soft.dtype.element_ty
-    request = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
-    real = request < requests
-    length = tl.load(lengths + request, mask=real, other=-1)
     tokens += request * drafts * q.depths
     shared += request * drafts * drafts
     noise += request * (drafts * q.depths + 1)
