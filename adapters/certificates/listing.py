@@ -33,8 +33,8 @@ list:
 - `python adapters/certificates/fast.py --list` writes the list alone.
 
 *Lanes* are those that decided something, *suite* is the version of the suite that judged and the
-first digits of its SHA-256. All are current, or `make test` fails: a certificate is *stale* where its
-verifier, the version of the specification or the code that judges a requirement has changed since.
+first digits of its SHA-256. All are current, or `make test` fails: a certificate is *stale* where
+its verifier, the version of the specification or the code that judges a requirement has changed.
 `draftproof check-certificate adapters/certificates/torch-block.json` says what has changed. The
 evidence, a line for every step, is attached to each release; here it goes to the folder `evidence`.
 """

@@ -27,8 +27,9 @@ def told(certificates: Sequence[Listed]) -> str:
         f"{name} {part['version']} (`{part['sha256'][:12]}`)" for name, part in by.items()
     )
     said = f"**{len(certificates)} certificates: {counted}.** Compared with {here}."
-    rows = [list(each.row(_state(each))) for each in certificates]
-    return f"{said}\n\n{table(list(HEAD), rows)}"
+    name, *others = HEAD
+    rows = [[own[0], _state(each), *own[1:]] for each in certificates if (own := each.row())]
+    return f"{said}\n\n{table([name, 'state', *others], rows)}"
 
 
 def _state(certificate: Listed) -> str:

@@ -13,7 +13,7 @@ OTHER = {"version": "0.0.1", "sha256": "0" * 64}
 
 
 def certificate(name: str, subject: Comparison, suite: Comparison) -> Listed:
-    standing = Currency(subject, Comparison(HERE, HERE), suite, "draftproof certify")
+    standing = Currency(subject, Comparison(HERE, HERE), suite, (), 0, "draftproof certify")
     lanes = ("exact", "run")
     return Listed(name, "conforms", "certify", lanes, "2026-11-22", "0.1.0 (1111)", standing)
 
