@@ -104,7 +104,8 @@ def _begin() -> None:
     get, contains, walk, put = kind.__getitem__, kind.__contains__, kind.__iter__, kind.__setitem__
 
     def traced_get(environment: Any, name: Any) -> Any:
-        _ask(environment, name)
+        if _RECORDING and not (_is_walk(sys._getframe(1)) and _is_installed(_asking())):
+            _ask(environment, name)
         return get(environment, name)
 
     def traced_contains(environment: Any, name: Any) -> bool:
@@ -127,6 +128,11 @@ def _begin() -> None:
 
     kind.__getitem__, kind.__contains__ = traced_get, traced_contains  # type: ignore[method-assign]
     kind.__iter__, kind.__setitem__ = traced_walk, traced_put  # type: ignore[method-assign]
+
+
+def _is_walk(frame: FrameType) -> bool:
+    """Return whether a variable is read by Python's own code that goes through all of them."""
+    return frame.f_code.co_name in ("__iter__", "copy") and _is_standard(frame.f_code.co_filename)
 
 
 def _ask(environment: Any, name: Any) -> None:

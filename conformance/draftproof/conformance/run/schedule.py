@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from math import ceil
@@ -416,9 +416,10 @@ def _subject(work: Work) -> _Subject:
 @contextmanager
 def _at_work(subject: _Subject, traces: set[str]) -> Iterator[Adapter]:
     """Let nobody else use torch meanwhile; add the digest of what has been read to the traces."""
-    is_traced = subject.store is not None
-    with _ALONE, patched_once(), traced() if is_traced else nullcontext():
-        yield _loaded(subject.adapter)
+    with _ALONE, patched_once():
+        adapter = _loaded(subject.adapter)
+        with traced():
+            yield adapter
     if subject.store is not None:
         traces.add(keep_trace(subject.store, trace()))
 
@@ -465,7 +466,8 @@ def _loaded(known_as: Adapter | _Named) -> Adapter:
 @cache
 def _by_name(name: str) -> tuple[Adapter, _Identity]:
     """Return the adapter, and what it was when it was loaded: files may change behind it."""
-    adapter = load_adapter(name)
+    with traced():
+        adapter = load_adapter(name)
     return adapter, _identity(adapter)
 
 
