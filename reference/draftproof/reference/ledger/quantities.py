@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain, combinations, pairwise
+from itertools import chain, combinations, pairwise, starmap
+from operator import eq, le
+from typing import Any
 
 from draftproof.reference.chance import enumerate_law
 from draftproof.reference.drafting import GrowingTree, all_inside
@@ -20,7 +22,7 @@ from draftproof.reference.optimum.acceptance_rate import (
 )
 from draftproof.reference.optimum.stateful import stateful
 from draftproof.reference.optimum.stateless import stateless
-from draftproof.reference.process import continued, expected_accepted
+from draftproof.reference.process import continued, decoded, expected_accepted
 from draftproof.reference.rational import Rational, total
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm, Verifier
 
@@ -36,13 +38,23 @@ class Quantity:
         """Return the instance's number."""
         return self.value(instance)
 
-    def under(self, **changes: object) -> Quantity:
-        """Return the same number of the same models drafted otherwise, such as `drafts=3`."""
-        said = ", ".join(f"{key} {value}" for key, value in changes.items())
-        return Quantity(
-            f"{self.name}, {said}",
-            lambda instance: self.value(replace(instance, **changes)),  # type: ignore[arg-type]  # by name
-        )
+    def where(self, said: str, change: Callable[[Instance], Instance]) -> Quantity:
+        """Return the same number of the same models drafted otherwise, and say so in its name."""
+        return Quantity(self.name + said, lambda instance: self.value(change(instance)))
+
+    def drawn(self, scheme: str) -> Quantity:
+        """Return the number on drafts of another scheme."""
+        return self.where(f" ({scheme})", lambda instance: replace(instance, scheme=scheme))
+
+    @property
+    def fewer(self) -> Quantity:
+        """Return the number on one path less."""
+        return self.where(", K - 1", lambda instance: replace(instance, drafts=instance.drafts - 1))
+
+
+def one_path(instance: Instance) -> Instance:
+    """Return the same models with one drafted path."""
+    return replace(instance, drafts=1)
 
 
 def accepted(verifier: str | Verifier) -> Quantity:
@@ -124,30 +136,57 @@ def lossless(verify: Verifier) -> Refutation:
 
     def refuted(instance: Instance) -> Mapping[str, Figure] | None:
         horizon = instance.length + 1
-        text = continued(law(verify, instance), instance, horizon)
-        right = instance.target.text(horizon)
-        return None if text == right else {"total variation": text.total_variation(right)}
+        return differ(
+            continued(law(verify, instance), instance, horizon), instance.target.text(horizon)
+        )
 
     return refuted
+
+
+def biased(verify: Verifier) -> Refutation:
+    """Refute the same, and say what the law of the first token is."""
+
+    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
+        found = lossless(verify)(instance)
+        return found and {**found, "output": output(verify, instance)}
+
+    return refuted
+
+
+def lossless_text(
+    algorithm: Algorithm, horizon: int, *, among: Callable[[Instance], bool] = lambda _: True
+) -> Refutation:
+    """Refute that so many tokens, iteration by iteration, have the target's law."""
+
+    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
+        if not among(instance):
+            return None
+        return differ(decoded(algorithm, instance, horizon), instance.target.text(horizon))
+
+    return refuted
+
+
+def differ(one: Law[Any], other: Law[Any]) -> Mapping[str, Figure] | None:
+    """Return how far two laws are apart, None where they are the same."""
+    return None if one == other else {"total variation": one.total_variation(other)}
 
 
 def ascending(*quantities: Quantity) -> Refutation:
     """Refute that each quantity is at most the next one."""
-
-    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
-        values = {quantity.name: quantity(instance) for quantity in quantities}
-        falls = any(a > b for a, b in pairwise(values.values()))
-        return values if falls else None
-
-    return refuted
+    return _in_order(le, quantities)
 
 
 def equal(*quantities: Quantity) -> Refutation:
     """Refute that all quantities are equal."""
+    return _in_order(eq, quantities)
 
+
+def _in_order(
+    order: Callable[[Rational, Rational], bool], quantities: Sequence[Quantity]
+) -> Refutation:
     def refuted(instance: Instance) -> Mapping[str, Figure] | None:
         values = {quantity.name: quantity(instance) for quantity in quantities}
-        return values if len(set(values.values())) > 1 else None
+        return None if all(starmap(order, pairwise(values.values()))) else values
 
     return refuted
 
@@ -166,8 +205,7 @@ def same_law(one: Verifier, other: Verifier, *, drafts: int | None = None) -> Re
 
     def refuted(instance: Instance) -> Mapping[str, Figure] | None:
         there = replace(instance, drafts=instance.drafts if drafts is None else drafts)
-        a, b = tokens(one, instance), tokens(other, there)
-        return None if a == b else {"total variation": a.total_variation(b)}
+        return differ(tokens(one, instance), tokens(other, there))
 
     return refuted
 
