@@ -201,33 +201,31 @@ def run_where(quick: Refutation, *quantities: Quantity) -> Refutation:
 
 BY_RUNNING = Quantity("mixed", accepted("mixed_multipath_block"))
 
+ours = partial(Claim, source="draftproof")
 
 CLAIMS = (
-    Claim(
+    ours(
         id="mixed.ends",
         statement="""Mixed multi-path block verification that always takes the highest-ranked path
         is greedy multi-path block verification; taking any, it is block verification of one.""",
-        source="draftproof",
         shape="any V, L, K; i.i.d. paths",
         examined=PATHS,
         refuted=any_of(same_law(always, multipath_block), same_law(never, block, drafts=1)),
         recorded=Derivation(303),
     ),
-    Claim(
+    ours(
         id="mixed.lossless",
         statement="""Mixed multi-path block verification is lossless, with the local rule and with a
         fixed share.""",
-        source="draftproof",
         shape="any V, L, K; i.i.d. paths",
         examined=PATHS.also("; the local rule, and one third"),
         refuted=any_of(lossless(mixed_multipath_block), lossless(sometimes)),
         recorded=Derivation(303),
     ),
-    Claim(
+    ours(
         id="mixed.value",
         statement="""Mixed multi-path block verification accepts the sum over prefixes of A(zy) =
         min(A(z) p(y|z), Q'(zy)), Q' being the law of the selected path.""",
-        source="draftproof",
         shape="any V, L, K; i.i.d. paths",
         examined=PATHS.also("; the local rule, and the shares 0 and 1"),
         refuted=any_of(
@@ -237,11 +235,10 @@ CLAIMS = (
         ),
         recorded=Derivation(303),
     ),
-    Claim(
+    ours(
         id="mixed.over_ends.one",
         statement="""For one token the local rule accepts at least as much as block verification of
         one path and as greedy multi-path block verification.""",
-        source="draftproof",
         shape="any V, K; L = 1; i.i.d.",
         examined=ONE_POSITION,
         proof="""For one token, what is accepted is the sum of min(p, law of the selected path),
@@ -252,10 +249,9 @@ CLAIMS = (
         ),
         recorded=Derivation(467),
     ),
-    Claim(
+    ours(
         id="mixed.optimal.two_tokens",
         statement="For one token of a vocabulary of two the local rule accepts the optimum.",
-        source="draftproof",
         shape="V = 2, L = 1, any K; i.i.d.",
         examined=Scope(
             "all instances with denominators up to 10 (K = 2) and up to 6 (K = 3)",
@@ -268,10 +264,9 @@ CLAIMS = (
         refuted=equal(accepted("mixed_multipath_block"), optimum),
         recorded=Derivation(474),
     ),
-    Claim(
+    ours(
         id="mixed.optimal",
         statement="No lossless verifier accepts more than the local rule.",
-        source="draftproof",
         shape="V = 3, L = 1, K = 2; i.i.d.",
         examined=Scope(
             """instances of V = 2 with denominators up to 8, then of V = 3, by common denominator,
@@ -285,11 +280,10 @@ CLAIMS = (
             example("0 1/5 4/5", "1/5 1/5 3/5", drafts=2),
         ),
     ),
-    Claim(
+    ours(
         id="mixed.optimal.two_by_two",
         statement="""For two tokens of a vocabulary of two no verifier that leaves the target as it
         is accepts more than the local rule.""",
-        source="draftproof",
         shape="V = 2, L = 2, K = 2; i.i.d. paths",
         examined=Scope(
             """by the formula of mixed.value: context-free instances with denominators up to 6, then
@@ -305,21 +299,19 @@ CLAIMS = (
             example("1/5 4/5", "2/5 3/5", length=2, drafts=2),
         ),
     ),
-    Claim(
+    ours(
         id="mixed.over_ends.two",
         statement="""For two tokens of a vocabulary of two the local rule accepts at least as much
         as block verification of one path and as greedy multi-path block verification.""",
-        source="draftproof",
         shape="V = 2, L = 2, K = 2 and 3; i.i.d. paths",
         examined=TWO_BY_TWO,
         refuted=any_of(ascending(BLOCK, MIXED), ascending(MULTIPATH, MIXED)),
         recorded=Derivation(2284),
     ),
-    Claim(
+    ours(
         id="mixed.over_multipath",
         statement="""For any length the local rule accepts at least as much as greedy multi-path
         block verification.""",
-        source="draftproof",
         shape="V = 2, L = 3, K = 2; i.i.d. paths",
         examined=searched("", *LONGER),
         refuted=run_where(ascending(MULTIPATH, MIXED), accepted("multipath_block"), BY_RUNNING),
@@ -329,11 +321,10 @@ CLAIMS = (
             example("1/3 2/3", "2/3 1/3", length=3, drafts=2),
         ),
     ),
-    Claim(
+    ours(
         id="mixed.over_block",
         statement="""For any length the local rule accepts at least as much as block verification of
         one path.""",
-        source="draftproof",
         shape="V = 2, L = 6, K = 2; i.i.d. paths",
         examined=DEAD_ENDS,
         refuted=run_where(
@@ -345,10 +336,9 @@ CLAIMS = (
             dead_end(row("3/4 1/4"), row("1/2 1/2"), row("1/2 1/2")),
         ),
     ),
-    Claim(
+    ours(
         id="mixed.monotone",
         statement="The local rule accepts no less with one more path.",
-        source="draftproof",
         shape="V = 3, L = 1, K = 3; i.i.d. paths",
         examined=searched("K against K - 1, ", *LONGER, (3, 1, 2, 5), (3, 1, 3, 5)),
         refuted=run_where(ascending(MIXED.fewer, MIXED), BY_RUNNING.fewer, BY_RUNNING),

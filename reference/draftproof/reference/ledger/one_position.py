@@ -295,11 +295,15 @@ def k_seq_law(instance: Instance) -> Mapping[str, Figure] | None:
     return None if reached == formula else {"k_seq": reached, "formula": formula}
 
 
+in_optimum_paper = partial(Claim, source="arXiv 2502.18779")
+in_spechub_paper = partial(Claim, source="arXiv 2411.05289")
+in_k_seq_paper = partial(Claim, source="arXiv 2310.15141")
+in_specinfer_paper = partial(Claim, source="arXiv 2305.09781")
+
 CLAIMS = (
-    Claim(
+    in_optimum_paper(
         id="optimum.subsets",
         statement="The optimum is 1 + min over sets H of tokens of p(H) - P(all drafts lie in H).",
-        source="arXiv 2502.18779",
         shape="any V, K; L = 1; any joint law of the drafts",
         examined=REPLACED.then(
             f"{REPLACED.words}; {HUB.words}; and their greedy drafts", HUB, pairs("greedy")
@@ -311,11 +315,10 @@ CLAIMS = (
         refuted=equal(optimum, Quantity("formula", subset_formula)),
         recorded=Derivation(1490),
     ),
-    Claim(
+    in_optimum_paper(
         id="optimum.prefixes.iid",
         statement="""For i.i.d. drafts some best set is a prefix of the tokens sorted by decreasing
         q/p.""",
-        source="arXiv 2502.18779",
         shape="any V, K; L = 1; i.i.d.",
         examined=IID,
         proof="""Q(H) = q(H)^K is convex in q(H), so Q gains more per unit of q from a later token.
@@ -325,11 +328,10 @@ CLAIMS = (
         refuted=equal(optimum, sorted_prefix),
         recorded=Derivation(421),
     ),
-    Claim(
+    in_optimum_paper(
         id="optimum.prefixes.without_replacement",
         statement="""For drafts without replacement some best set is a prefix of the tokens sorted
         by decreasing q/p.""",
-        source="arXiv 2502.18779",
         shape="any V, K; L = 1; without replacement",
         examined=drafted(WOR, "all instances without replacement"),
         proof="As for i.i.d. drafts, by optimum.convex.without_replacement.",
@@ -356,11 +358,10 @@ CLAIMS = (
             example("4/7 0 3/7 0", "2/7 2/7 2/7 1/7", drafts=2, scheme="hub"),
         ),
     ),
-    Claim(
+    in_optimum_paper(
         id="optimum.convex.without_replacement",
         statement="""Drafts without replacement are q-convex: (Q(H+x) - Q(H)) / q(x) is at most
         (Q(H+x+y) - Q(H+x)) / q(y).""",
-        source="arXiv 2502.18779",
         shape="any V, K; L = 1; without replacement",
         examined=Scope(
             """all draft rows with denominators up to 6 (V = 3, K = 2, 3) and up to 5 (V = 4, K = 2,
@@ -382,10 +383,9 @@ CLAIMS = (
         refuted=convex,
         recorded=Derivation(537),
     ),
-    Claim(
+    in_optimum_paper(
         id="optimum.without_replacement",
         statement="The optimum without replacement is at least the optimum with replacement.",
-        source="arXiv 2502.18779",
         shape="any V, K; L = 1",
         examined=IID,
         proof="""Given that the drafts so far lie in H, the next one lies in H with probability
@@ -394,10 +394,9 @@ CLAIMS = (
         refuted=ascending(optimum.drawn("iid"), optimum.drawn(WOR)),
         recorded=Derivation(421),
     ),
-    Claim(
+    in_optimum_paper(
         id="optimum.monotone",
         statement="One more draft never lowers the optimum.",
-        source="arXiv 2502.18779",
         shape="any V, K; L = 1; every scheme",
         examined=Scope(
             """K = 1 and 2, against one more: all instances with denominators up to 5 (V = 2) and up
@@ -462,20 +461,18 @@ CLAIMS = (
         refuted=any_of(lossless(canonical), equal(accepted("canonical"), optimum)),
         recorded=Derivation(745),
     ),
-    Claim(
+    in_specinfer_paper(
         id="rejection.lossless",
         statement="Recursive rejection sampling is lossless, with replacement and without.",
-        source="arXiv 2305.09781",
         shape="any V, K; L = 1",
         examined=REPLACED,
         refuted=lossless(recursive_rejection),
         recorded=Derivation(842),
     ),
-    Claim(
+    in_specinfer_paper(
         id="rejection.recursion",
         statement="""With replacement rejection sampling accepts token i with probability min(p, g
         q), where g(0) = 0 and g(j+1) = g(j) + 1 - sum of min(p, g(j) q).""",
-        source="arXiv 2305.09781",
         shape="any V, K; L = 1; i.i.d.",
         examined=IID,
         refuted=rejection_law,
@@ -504,10 +501,9 @@ CLAIMS = (
             example("0 1/3 2/3", "2/3 0 1/3", drafts=2),
         ),
     ),
-    Claim(
+    in_k_seq_paper(
         id="rejection.below_k_seq",
         statement="Rejection sampling accepts at most what K-SEQ does, and K-SEQ the optimum.",
-        source="arXiv 2310.15141",
         shape="any V, K; L = 1; i.i.d.",
         examined=FEW,
         proof="""Both accept S(g), the sum of min(p, g q), rejection sampling at g(K), K-SEQ at its
@@ -517,11 +513,10 @@ CLAIMS = (
         refuted=below_k_seq,
         recorded=Derivation(142),
     ),
-    Claim(
+    in_specinfer_paper(
         id="rejection.over_target_first",
         statement="""Rejection sampling accepts at least as much as sampling the target first and
         looking whether it was drafted.""",
-        source="arXiv 2305.09781",
         shape="any V, K; L = 1; i.i.d.",
         examined=IID,
         refuted=ascending(accepted("target_first"), accepted("recursive_rejection")),
@@ -552,21 +547,19 @@ CLAIMS = (
             example("0 1/3 2/3", "1/3 1/3 1/3", drafts=2, scheme="without_replacement"),
         ),
     ),
-    Claim(
+    in_k_seq_paper(
         id="k_seq.lossless",
         statement="""K-SEQ with its least factor is lossless and accepts 1 - (1 - b)^K, b the sum of
         min(p/factor, q).""",
-        source="arXiv 2310.15141",
         shape="any V, K; L = 1; i.i.d.",
         examined=FEW,
         refuted=k_seq_law,
         recorded=Derivation(142),
     ),
-    Claim(
+    in_k_seq_paper(
         id="k_seq.factor",
         statement="""K-SEQ is lossless only with factors from the root of 1 - (1 - b)^K = factor b
         on: below, the residual is negative.""",
-        source="arXiv 2310.15141",
         shape="V = 2, K = 2, L = 1; i.i.d.",
         examined=SEARCH.also("; the factor halfway between 1 and the least one"),
         refuted=k_seq_residual,
@@ -576,11 +569,10 @@ CLAIMS = (
             example("0 1", "1/2 1/2", drafts=2),
         ),
     ),
-    Claim(
+    in_k_seq_paper(
         id="k_seq.factor.support",
         statement="""Below the root of 1 - (1 - b)^K = factor b K-SEQ's residual is negative, if the
         target can write all that the draft can.""",
-        source="arXiv 2310.15141",
         shape="any V, K; L = 1; i.i.d.; p > 0 where q > 0",
         examined=Scope(
             FEW.words + "; only those with p > 0 where q > 0",
@@ -592,10 +584,9 @@ CLAIMS = (
         refuted=k_seq_residual,
         recorded=Derivation(86),
     ),
-    Claim(
+    in_k_seq_paper(
         id="k_seq.guarantee",
         statement="K-SEQ accepts at least 1 - (1 - 1/K)^K of the optimum.",
-        source="arXiv 2310.15141",
         shape="any V, K; L = 1; i.i.d.",
         examined=FEW.also("; with the factor rounded up to 2^-64"),
         proof="""With factor K, b is the sum of min(p/K, q), and the optimum is at most the sum of
@@ -605,11 +596,10 @@ CLAIMS = (
         refuted=k_seq_guarantee,
         recorded=Derivation(142),
     ),
-    Claim(
+    in_optimum_paper(
         id="greedy_draft.optimal",
         statement="""The greedy draft's verifier is lossless and accepts the optimum of its drafts,
         p(A) + sum of min(p, q/(1 - q(A))) outside A, the top K - 1 tokens.""",
-        source="arXiv 2502.18779",
         shape="any V, K; L = 1; greedy drafts",
         examined=drafted("greedy", "greedy drafts: all i.i.d. instances"),
         proof="""A token i outside A is drafted with probability q(i)/(1 - q(A)), so no lossless
@@ -622,10 +612,9 @@ CLAIMS = (
         ),
         recorded=Derivation(421),
     ),
-    Claim(
+    in_spechub_paper(
         id="spechub.optimal",
         statement="SpecHub is lossless and optimal for the joint law of its pairs.",
-        source="arXiv 2411.05289",
         shape="any V; K = 2, L = 1; SpecHub's pairs",
         examined=HUB,
         proof="""With hub a, token i is in the pair with probability u(i) = q(i)/(1 - q(a)), so
@@ -635,20 +624,18 @@ CLAIMS = (
         refuted=any_of(lossless(spechub), hub_kept, equal(accepted("spechub"), optimum)),
         recorded=Derivation(324),
     ),
-    Claim(
+    in_optimum_paper(
         id="spechub.is_greedy_draft",
         statement="SpecHub accepts as much as the greedy draft of two tokens.",
-        source="arXiv 2502.18779",
         shape="any V; K = 2, L = 1",
         examined=HUB,
         proof="Both accept p(a) + sum of min(p, q/(1 - q(a))) outside the hub a.",
         refuted=equal(accepted("spechub"), accepted("greedy_draft").drawn("greedy")),
         recorded=Derivation(324),
     ),
-    Claim(
+    in_spechub_paper(
         id="spechub.over_rejection",
         statement="SpecHub accepts at least as much as rejection sampling of two i.i.d. drafts.",
-        source="arXiv 2411.05289",
         shape="V = 3, K = 2, L = 1",
         examined=OF_PAIRS,
         refuted=hub_over("iid", conditional=False),
@@ -658,11 +645,10 @@ CLAIMS = (
             example("0 0 1", "1/3 1/3 1/3", drafts=2, scheme="hub"),
         ),
     ),
-    Claim(
+    in_spechub_paper(
         id="spechub.over_rejection.condition",
         statement="""SpecHub accepts at least as much as rejection sampling of two i.i.d. drafts if
         q(a) / (1 - q(a)) is at least the total variation of p and q, a being the hub.""",
-        source="arXiv 2411.05289",
         shape="any V; K = 2, L = 1",
         examined=CONDITIONAL,
         proof="""Rejection sampling accepts min(p, (1 + TV) q) of a token, SpecHub p(a) of the hub
@@ -670,10 +656,9 @@ CLAIMS = (
         refuted=hub_over("iid", conditional=True),
         recorded=Derivation(324),
     ),
-    Claim(
+    in_spechub_paper(
         id="spechub.over_rejection_without_replacement",
         statement="SpecHub accepts at least as much as rejection sampling without replacement.",
-        source="arXiv 2411.05289",
         shape="V = 3, K = 2, L = 1",
         examined=OF_PAIRS,
         refuted=hub_over(WOR, conditional=False),
@@ -683,11 +668,10 @@ CLAIMS = (
             example("0 0 1", "1/3 1/3 1/3", drafts=2, scheme="hub"),
         ),
     ),
-    Claim(
+    in_spechub_paper(
         id="spechub.over_rejection_without_replacement.condition",
         statement="""SpecHub accepts at least as much as rejection sampling without replacement if
         q(a) is at least the total variation of p and q, a being the hub.""",
-        source="arXiv 2411.05289",
         shape="any V; K = 2, L = 1",
         examined=CONDITIONAL,
         proof="""Without replacement, token i is accepted with at most min(p, q) + q(i) times the
@@ -696,10 +680,9 @@ CLAIMS = (
         refuted=hub_over(WOR, conditional=True),
         recorded=Derivation(324),
     ),
-    Claim(
+    in_spechub_paper(
         id="spechub.over_optimum",
         statement="SpecHub accepts at least the optimum of two i.i.d. drafts.",
-        source="arXiv 2411.05289",
         shape="V = 3, K = 2, L = 1",
         examined=OF_PAIRS,
         refuted=ascending(optimum.drawn("iid"), accepted("spechub")),
@@ -709,11 +692,10 @@ CLAIMS = (
             example("0 0 1", "1/3 1/3 1/3", drafts=2, scheme="hub"),
         ),
     ),
-    Claim(
+    in_specinfer_paper(
         id="target_first.value",
         statement="""Sampling the target first accepts the sum of p(x) (1 - (1 - q(x))^K) over
         prefixes x.""",
-        source="arXiv 2305.09781",
         shape="any V, L, K; i.i.d. paths",
         examined=Scope(
             IID.words + "; 30 seeded ones for V = 2, L = 2, K = 2",

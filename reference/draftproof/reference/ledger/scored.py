@@ -14,6 +14,7 @@ up would have been worth more later.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import chain, product, starmap
 
 from draftproof.reference.ledger.claim import Claim, Derivation, Figure, Scope
@@ -100,11 +101,12 @@ def mean_shares() -> Mapping[str, Figure]:
     return figures
 
 
+ours = partial(Claim, source="draftproof")
+
 CLAIMS = (
-    Claim(
+    ours(
         id="scored.lossless",
         statement="Scored multi-path block verification is lossless.",
-        source="draftproof",
         shape="any V, L, K; i.i.d. paths",
         examined=PATHS,
         proof="""The scores of the next tokens add up to those of the prefix and have the draft's
@@ -115,20 +117,18 @@ CLAIMS = (
         refuted=lossless(scored_multipath_block),
         recorded=Derivation(303),
     ),
-    Claim(
+    ours(
         id="scored.value",
         statement="""Scored multi-path block verification accepts the sum over prefixes of A(zy) =
         min(A(z) p(y|z), Q'(zy)), Q' being the law of the selected path.""",
-        source="draftproof",
         shape="any V, L, K; i.i.d. paths",
         examined=PATHS,
         refuted=equal(BY_RUNNING, SCORED),
         recorded=Derivation(303),
     ),
-    Claim(
+    ours(
         id="scored.one_path",
         statement="With one path it is block verification.",
-        source="draftproof",
         shape="any V, L; K = 1",
         examined=Scope(
             "the same models as in scored.lossless, with one path",
@@ -138,10 +138,9 @@ CLAIMS = (
         refuted=same_law(scored_multipath_block, block),
         recorded=Derivation(303),
     ),
-    Claim(
+    ours(
         id="scored.optimal.one",
         statement="For one token no lossless verifier accepts more.",
-        source="draftproof",
         shape="any V, K; L = 1; i.i.d.",
         examined=ONE_POSITION,
         proof="""Q' maximises the sum of min(p, Q') over all laws with Q'(H) <= 1 - (1 - q(H))^K:
@@ -150,10 +149,9 @@ CLAIMS = (
         refuted=equal(BY_RUNNING, optimum),
         recorded=Derivation(467),
     ),
-    Claim(
+    ours(
         id="scored.over_block.two",
         statement="For two tokens it accepts at least as much as block verification of one path.",
-        source="draftproof",
         shape="any V, K; L = 2; i.i.d. paths",
         examined=Scope(
             """200 seeded instances of V = 2 and of V = 3, K = 2 and 3, and the context-free ones of
@@ -172,10 +170,9 @@ CLAIMS = (
         refuted=ascending(BLOCK, SCORED),
         recorded=Derivation(2684),
     ),
-    Claim(
+    ours(
         id="scored.over_block",
         statement="For any length it accepts at least as much as block verification of one path.",
-        source="draftproof",
         shape="V = 2, L = 6, K = 2; i.i.d. paths",
         examined=DEAD_ENDS,
         refuted=run_where(ascending(BLOCK, SCORED), BLOCK, BY_RUNNING),
@@ -185,10 +182,9 @@ CLAIMS = (
             dead_end(row("3/4 1/4"), row("1/2 1/2"), row("1/2 1/2")),
         ),
     ),
-    Claim(
+    ours(
         id="scored.over_multipath",
         statement="It accepts at least as much as greedy multi-path block verification.",
-        source="draftproof",
         shape="V = 3, L = 2, K = 2; i.i.d. paths",
         examined=Scope(
             "one instance, in which the ranking breaks a tie by luck",
@@ -197,10 +193,9 @@ CLAIMS = (
         refuted=run_where(ascending(MULTIPATH, SCORED), accepted("multipath_block"), BY_RUNNING),
         recorded=Derivation(1, {"multipath_block": "43/32", "scored": "21/16"}, sure_after_one()),
     ),
-    Claim(
+    ours(
         id="scored.monotone",
         statement="It accepts no less with one more path.",
-        source="draftproof",
         shape="V = 2 and 3, L = 1 to 3, K = 2 and 3; i.i.d. paths",
         examined=Scope(
             """K against K - 1, by the formula of scored.value: context-free instances with small
@@ -216,11 +211,10 @@ CLAIMS = (
         refuted=ascending(SCORED.fewer, SCORED),
         recorded=Derivation(721),
     ),
-    Claim(
+    ours(
         id="scored.optimal",
         statement="""For two tokens of a vocabulary of two no verifier that leaves the target as it
         is accepts more.""",
-        source="draftproof",
         shape="V = 2, L = 2, K = 2; i.i.d. paths",
         examined=Scope(
             "context-free instances by common denominator, then lexicographically",
@@ -233,11 +227,10 @@ CLAIMS = (
             example("1/5 4/5", "2/5 3/5", length=2, drafts=2),
         ),
     ),
-    Claim(
+    ours(
         id="scored.share",
         statement="""On average over small models it accepts more than 99 % of what the best
         stateless verifier of the same drafts could.""",
-        source="draftproof",
         shape="V = 2, L = 2; V = 2, L = 3; V = 3, L = 2; K = 2",
         examined=Scope(
             "100 seeded instances of each shape; the share of the means, rounded down",

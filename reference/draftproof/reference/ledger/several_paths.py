@@ -146,12 +146,14 @@ def output_on(verify: Verifier, p: str, q: str) -> Mapping[str, Figure]:
     return {f"p = ({p}), q = ({q}) gives": output(verify, example(p, q, drafts=2))}
 
 
+in_multipath_paper = partial(Claim, source="arXiv 2602.16961")
+in_traversal_paper = partial(Claim, source="arXiv 2505.12398")
+
 CLAIMS = (
-    Claim(
+    in_multipath_paper(
         id="paths.monotone",
         statement="""One more path never lowers the optimum, without or with a modified target; and
         a modified target never lowers it.""",
-        source="arXiv 2602.16961",
         shape="any V, L, K; i.i.d. paths",
         examined=PATHS.also("; K against K - 1"),
         proof="""A verifier may ignore the last path: the others have the law of K - 1 paths. And it
@@ -162,11 +164,10 @@ CLAIMS = (
         ),
         recorded=Derivation(433),
     ),
-    Claim(
+    in_multipath_paper(
         id="multipath.lossless",
         statement="""Greedy multi-path block verification is lossless, with tokens ranked by p/q and
         with any other strict order.""",
-        source="arXiv 2602.16961",
         shape="any V, L, K; i.i.d. paths",
         examined=PATHS.also("; by p/q, by q/p and by token id"),
         refuted=any_of(
@@ -176,11 +177,10 @@ CLAIMS = (
         ),
         recorded=Derivation(433),
     ),
-    Claim(
+    in_multipath_paper(
         id="multipath.over_block",
         statement="""Greedy multi-path block verification of K paths accepts at least as much as
         block verification of one.""",
-        source="arXiv 2602.16961",
         shape="V = 2, L = 1, K = 2; i.i.d. paths",
         examined=SEARCH,
         refuted=ascending(ONE_BLOCK, accepted("multipath_block")),
@@ -199,11 +199,10 @@ CLAIMS = (
             example("1/2 1/2", "1/2 1/2", drafts=2),
         ),
     ),
-    Claim(
+    in_multipath_paper(
         id="multipath.over_block.distinct",
         statement="""Where no two tokens have the same p/q, greedy multi-path block verification of
         K paths accepts at least as much as block verification of one.""",
-        source="arXiv 2602.16961",
         shape="V = 2, L = 1, K = 2; i.i.d. paths; distinct p/q",
         examined=distinct("", SEARCH),
         refuted=ascending(ONE_BLOCK, accepted("multipath_block")),
@@ -213,10 +212,9 @@ CLAIMS = (
             example("1/3 2/3", "4/9 5/9", drafts=2),
         ),
     ),
-    Claim(
+    in_multipath_paper(
         id="multipath.monotone",
         statement="Greedy multi-path block verification accepts no less with one more path.",
-        source="arXiv 2602.16961",
         shape="V = 2, L = 1, K = 3; i.i.d. paths; distinct p/q",
         examined=distinct("K = 3 against K = 2, with distinct ratios p/q: ", by_size(drafts=3)),
         refuted=ascending(accepted("multipath_block").fewer, accepted("multipath_block")),
@@ -255,10 +253,9 @@ CLAIMS = (
             example("1/2 1/2", "1/2 1/2", drafts=2),
         ),
     ),
-    Claim(
+    in_multipath_paper(
         id="multipath.best_order",
         statement="No other fixed order of tokens accepts more than the order by p/q.",
-        source="arXiv 2602.16961",
         shape="V = 3, L = 1, K = 2; i.i.d. paths; distinct p/q",
         examined=distinct("with distinct ratios p/q: ", by_size(largest=7)),
         refuted=other_order,
@@ -306,10 +303,9 @@ CLAIMS = (
             example("1/2 1/2", "1/2 1/2", drafts=2),
         ),
     ),
-    Claim(
+    in_multipath_paper(
         id="multipath.over_traversal",
         statement="Greedy multi-path block verification accepts at least as much as traversal.",
-        source="arXiv 2602.16961",
         shape="V = 2, L = 1, K = 2; i.i.d. paths; distinct p/q",
         examined=distinct("with distinct ratios p/q: ", SEARCH),
         refuted=ascending(accepted("traversal"), accepted("multipath_block")),
@@ -332,19 +328,17 @@ CLAIMS = (
             example("1/3 2/3", "2/3 1/3", drafts=2),
         ),
     ),
-    Claim(
+    in_traversal_paper(
         id="traversal.lossless",
         statement="Traversal is lossless, on i.i.d. paths and without replacement.",
-        source="arXiv 2505.12398",
         shape="any V, L, K; trees",
         examined=PATHS.then(f"{PATHS.words}; {WITHOUT.words}", WITHOUT),
         refuted=lossless(traversal),
         recorded=Derivation(485),
     ),
-    Claim(
+    in_traversal_paper(
         id="traversal.one_path",
         statement="On one path traversal is block verification: both have the same law.",
-        source="arXiv 2505.12398",
         shape="any V, L; K = 1",
         examined=Scope(
             """all context-free instances with denominators up to 6 (V = 2, L = 2); 100 seeded ones
@@ -356,11 +350,10 @@ CLAIMS = (
         refuted=same_law(traversal, block),
         recorded=Derivation(257),
     ),
-    Claim(
+    in_traversal_paper(
         id="traversal.is_rejection",
         statement="""For one token without replacement traversal is recursive rejection sampling:
         both have the same law.""",
-        source="arXiv 2505.12398",
         shape="any V, K; L = 1; without replacement",
         examined=Scope(
             """all instances with denominators up to 6 (V = 2, K = 2) and up to 3 (V = 3, K = 2, 3);
@@ -395,10 +388,9 @@ CLAIMS = (
         refuted=ascending(accepted("traversal"), accepted("recursive_rejection")),
         recorded=Derivation(590),
     ),
-    Claim(
+    in_traversal_paper(
         id="traversal.equals_rejection",
         statement="For one token of i.i.d. drafts traversal accepts as much as rejection sampling.",
-        source="arXiv 2505.12398",
         shape="V = 3, K = 2, L = 1; i.i.d.",
         examined=SEARCH,
         refuted=equal(accepted("traversal"), accepted("recursive_rejection")),
@@ -408,11 +400,10 @@ CLAIMS = (
             example("0 1/3 2/3", "2/3 0 1/3", drafts=2),
         ),
     ),
-    Claim(
+    in_traversal_paper(
         id="traversal.over_rejection",
         statement="""On drafts without replacement traversal accepts at least as much as recursive
         rejection sampling.""",
-        source="arXiv 2505.12398",
         shape="any V, L, K; trees; without replacement",
         examined=WITHOUT,
         refuted=ascending(accepted("recursive_rejection"), accepted("traversal")),

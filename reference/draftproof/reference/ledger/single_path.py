@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from math import gcd
 
@@ -166,13 +167,14 @@ def capped_is_block(instance: Instance) -> Mapping[str, Figure] | None:
     return next((found for one, other in laws if (found := differ(one, other))), None)
 
 
+in_block_paper = partial(Claim, source="arXiv 2403.10444")
+
 CLAIMS = (
-    Claim(
+    in_block_paper(
         id="block.example",
         statement="""For p = (1/3, 2/3), q = (2/3, 1/3) and L = 2, token verification accepts
         10/9 tokens, block verification 11/9; 12/9 is the ideal, which greedy block verification
         accepts.""",
-        source="arXiv 2403.10444",
         shape="V = 2, L = 2, one instance",
         examined=Scope("the motivating example", lambda: [MOTIVATING]),
         proof="The claim is about one instance, whose law is computed.",
@@ -184,20 +186,18 @@ CLAIMS = (
             1, {"token": "10/9", "block": "11/9", "greedy_block": "4/3", "sum of min(p, q)": "4/3"}
         ),
     ),
-    Claim(
+    in_block_paper(
         id="block.lossless",
         statement="Block verification is lossless.",
-        source="arXiv 2403.10444",
         shape="any V, L; K = 1",
         examined=SMALL,
         refuted=lossless(block),
         recorded=Derivation(1319),
     ),
-    Claim(
+    in_block_paper(
         id="block.optimal",
         statement="""In one iteration no lossless verifier accepts more tokens than block
         verification, even one that knows target and draft off the path.""",
-        source="arXiv 2403.10444",
         shape="any V, L; K = 1",
         examined=CERTIFIED,
         proof="""Let A(x) be the probability that what is accepted starts with x. What is emitted
@@ -208,11 +208,10 @@ CLAIMS = (
         refuted=equal(accepted("block"), best_stateless),
         recorded=Derivation(1319),
     ),
-    Claim(
+    in_block_paper(
         id="block.optimal.iterations",
         statement="""After any number of iterations no lossless verifier has written more tokens
         than block verification.""",
-        source="arXiv 2403.10444",
         shape="V = 2, L = 3, 2 iterations",
         examined=Scope(
             """the family of instances on which the draft overstates one token, by L = 2, 3, then by
@@ -241,10 +240,9 @@ CLAIMS = (
             banked(3, rational("2/3")),
         ),
     ),
-    Claim(
+    in_block_paper(
         id="block.over_token",
         statement="Token verification accepts at most as much as block, block as greedy block.",
-        source="arXiv 2403.10444",
         shape="any V, L; K = 1",
         examined=SMALL,
         proof="""Token verification is lossless, so block verification accepts each prefix at least
@@ -253,11 +251,10 @@ CLAIMS = (
         refuted=ascending(accepted("token"), accepted("block"), accepted("greedy_block")),
         recorded=Derivation(1319),
     ),
-    Claim(
+    in_block_paper(
         id="block.over_token.iterations",
         statement="""After any number of iterations block verification has written at least as many
         tokens as token verification.""",
-        source="arXiv 2403.10444",
         shape="V = 2, L = 2; 2 and 3 iterations",
         examined=Scope(
             """2 iterations: 20 seeded instances with rows by context; 2 and 3: all context-free
@@ -267,10 +264,9 @@ CLAIMS = (
         refuted=over_token,
         recorded=Derivation(57),
     ),
-    Claim(
+    in_block_paper(
         id="block.is_token.one",
         statement="At L = 1 block, greedy block and token verification have the same law.",
-        source="arXiv 2403.10444",
         shape="any V; L = 1, K = 1",
         examined=Scope(
             "all instances with denominators up to 6 (V = 2) and up to 3 (V = 3)",
@@ -291,10 +287,9 @@ CLAIMS = (
             14, {"token": "10/9", "block": "11/9"}, example("1/3 2/3", "2/3 1/3", length=2)
         ),
     ),
-    Claim(
+    in_block_paper(
         id="block.is_token.one_hot",
         statement="With a draft that is sure of every token, block verification accepts as token.",
-        source="arXiv 2403.10444",
         shape="any V, L; K = 1; one-hot draft rows",
         examined=Scope(
             "120 seeded instances with rows by context, V = 2, L = 3 and V = 3, L = 2",
@@ -356,21 +351,19 @@ CLAIMS = (
             14, {"total variation": "1/9"}, example("1/3 2/3", "2/3 1/3", length=2)
         ),
     ),
-    Claim(
+    in_block_paper(
         id="greedy_block.value",
         statement="""Greedy block verification accepts the sum of min(p(x), q(x)) over prefixes x of
         1..L tokens.""",
-        source="arXiv 2403.10444",
         shape="any V, L; K = 1",
         examined=SMALL,
         refuted=equal(accepted("greedy_block"), Quantity("sum of min(p, q)", shared)),
         recorded=Derivation(1319),
     ),
-    Claim(
+    in_block_paper(
         id="greedy_block.bound",
         statement="""No lossless verifier of one path, whatever it does to the target, accepts more
         than the sum of min(p(x), q(x)) over prefixes x of 1..L tokens.""",
-        source="arXiv 2403.10444",
         shape="any V, L; K = 1",
         examined=SMALL.also("; token, block and greedy block verification"),
         proof="An accepted prefix x is drafted, and it is the text: that is at most q(x) and p(x).",
@@ -382,20 +375,18 @@ CLAIMS = (
         ),
         recorded=Derivation(1319),
     ),
-    Claim(
+    in_block_paper(
         id="greedy_block.optimal",
         statement="""Greedy block verification accepts the optimum of one path, modified target or
         not.""",
-        source="arXiv 2403.10444",
         shape="any V, L; K = 1",
         examined=CERTIFIED,
         refuted=equal(accepted("greedy_block"), best_stateful),
         recorded=Derivation(1319),
     ),
-    Claim(
+    in_block_paper(
         id="greedy_block.lossless",
         statement="Greedy block verification with its modified target is lossless.",
-        source="arXiv 2403.10444",
         shape="any V, L; K = 1; 3 tokens of text and more",
         examined=SMALL.also(
             "; and over iterations, 5 tokens of 20 context-free instances, V = 2, L = 2"

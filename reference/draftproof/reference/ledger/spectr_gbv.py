@@ -6,6 +6,7 @@ Paper: arXiv 2604.25925 and its released code.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import chain, product
 
 from draftproof.reference.ledger.claim import Claim, Derivation, Figure, Refutation, Scope
@@ -96,30 +97,29 @@ def probability_exceeds_one(instance: Instance) -> Mapping[str, Figure] | None:
     return {"largest probability": most} if most > 1 else None
 
 
+in_paper = partial(Claim, source="arXiv 2604.25925")
+
 CLAIMS = (
-    Claim(
+    in_paper(
         id="spectr_gbv.value",
         statement="""The sum of p (1 - (1 - min(q/p, 1))^K) over prefixes is accepted by a lossless
         verifier with a modified target.""",
-        source="arXiv 2604.25925",
         shape="any V, L, K; i.i.d. paths",
         examined=PATHS,
         refuted=equal(accepted("spectr_gbv"), CLAIMED),
         recorded=Derivation(408),
     ),
-    Claim(
+    in_paper(
         id="spectr_gbv.lossless",
         statement="SpecTr-GBV with an exact flow in place of its loop is lossless.",
-        source="arXiv 2604.25925",
         shape="any V, L, K; i.i.d. paths",
         examined=ITERATED,
         refuted=over_iterations("spectr_gbv"),
         recorded=Derivation(429),
     ),
-    Claim(
+    in_paper(
         id="spectr_gbv.one_path",
         statement="On one path SpecTr-GBV is greedy block verification.",
-        source="arXiv 2604.25925",
         shape="any V, L; K = 1",
         examined=ON_ONE_PATH,
         proof="""Both accept each prefix with p min(q/p, 1) = min(p, q), and correct and modify the
@@ -127,20 +127,18 @@ CLAIMS = (
         refuted=same_law(spectr_gbv, greedy_block),
         recorded=Derivation(408),
     ),
-    Claim(
+    in_paper(
         id="spectr_gbv.monotone",
         statement="What SpecTr-GBV accepts (spectr_gbv.value) does not fall with one more path.",
-        source="arXiv 2604.25925",
         shape="any V, L, K; i.i.d. paths",
         examined=PATHS.also("; K against K - 1"),
         proof="(1 - min(q/p, 1))^K does not grow with K.",
         refuted=ascending(CLAIMED.fewer, CLAIMED),
         recorded=Derivation(408),
     ),
-    Claim(
+    in_paper(
         id="spectr_gbv.optimal",
         statement="No lossless verifier of i.i.d. paths accepts more than SpecTr-GBV.",
-        source="arXiv 2604.25925",
         shape="V = 2, L = 1, K = 2; i.i.d.",
         examined=SEARCH,
         refuted=equal(CLAIMED, optimum),
@@ -165,10 +163,9 @@ CLAIMS = (
             example("1/3 2/3", "2/3 1/3", drafts=2),
         ),
     ),
-    Claim(
+    in_paper(
         id="spectr_gbv.below_stateless",
         statement="SpecTr-GBV accepts at least what any verifier without a modified target does.",
-        source="arXiv 2604.25925",
         shape="V = 2, L = 2, K = 2; i.i.d. paths",
         examined=LONGER,
         refuted=ascending(best_stateless, CLAIMED),
@@ -192,10 +189,9 @@ CLAIMS = (
             example("1/2 1/2", "1/4 3/4", length=2, drafts=2),
         ),
     ),
-    Claim(
+    in_paper(
         id="spectr_gbv.over_rejection",
         statement="SpecTr-GBV accepts at least as much as recursive rejection sampling.",
-        source="arXiv 2604.25925",
         shape="V = 3, L = 1, K = 2; i.i.d.",
         examined=SEARCH,
         refuted=ascending(REJECTION, CLAIMED),
