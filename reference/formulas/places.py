@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from itertools import combinations, product
+from itertools import product
 from typing import Any
 
 from formulas.formula import Define, Names, Text, to
@@ -22,6 +22,7 @@ from draftproof.reference.drafting import (
     draft_paths,
     most_probable,
     sibling_law,
+    subsets,
 )
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
@@ -118,7 +119,7 @@ def distances(_: Define) -> Iterator[Names]:
             "TV": first.total_variation(second),
             "P": _measure(first),
             "R": _measure(second),
-            "events": subsets(len(p)),
+            "events": list(map(frozenset, subsets(range(len(p))))),
             "outcomes": range(len(p)),
         }
 
@@ -630,19 +631,13 @@ def _traversed(instance: Instance, drafts: Drafts, define: Define) -> dict[Path,
 # --- optima ---------------------------------------------------------------------------------
 
 
-def subsets(vocabulary: int) -> list[frozenset[int]]:
-    """Return all sets of tokens."""
-    sizes = range(vocabulary + 1)
-    return [frozenset(each) for size in sizes for each in combinations(range(vocabulary), size)]
-
-
 def rates(_: Define) -> Iterator[Names]:
     """The certified acceptance rate, beside Q(H) = P(all drafts lie in H) for all H."""
     for instance in PAIRS:
         drawn = sibling_law(instance.scheme, instance.draft(()), instance.drafts)
         inside = {
-            tokens: total(weight for x, weight in drawn.items() if tokens.issuperset(x))
-            for tokens in subsets(instance.vocabulary)
+            tokens: drawn.probability(tokens.issuperset)
+            for tokens in map(frozenset, subsets(range(instance.vocabulary)))
         }
         names = {**models(instance), "alpha": acceptance_rate(instance).value}
         yield {**names, "subsets": list(inside), "Q": inside.__getitem__}

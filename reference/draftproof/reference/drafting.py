@@ -7,7 +7,7 @@ drafted token, as many as `Instance.widths` says, until the paths have L tokens.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import combinations, groupby
@@ -101,7 +101,7 @@ def _without_replacement_inside(row: Row, width: int, tokens: Collection[int]) -
         (-1) ** (size - len(part)) * outside / (1 - mass(row, part))
         for size in range(min(width, len(inside) + 1))
         for rung in combinations(inside, size)
-        for part in _subsets(rung)
+        for part in subsets(rung)
     )
     return ONE - too_few
 
@@ -339,5 +339,6 @@ def all_paths_inside(instance: Instance, paths: Collection[Path]) -> Rational:
     return inside(())
 
 
-def _subsets(items: tuple[int, ...]) -> list[tuple[int, ...]]:
-    return [part for size in range(len(items) + 1) for part in combinations(items, size)]
+def subsets(tokens: Sequence[int]) -> list[Siblings]:
+    """Return all sets of the tokens, smaller ones first."""
+    return [part for size in range(len(tokens) + 1) for part in combinations(tokens, size)]

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise, permutations
 
-from draftproof.reference.drafting import SCHEMES, most_probable
+from draftproof.reference.drafting import SCHEMES, most_probable, subsets
 from draftproof.reference.ledger.claim import Claim, Derivation, Figure, Refutation, Scope
 from draftproof.reference.ledger.exhibits import rejection_skipping_duplicates
 from draftproof.reference.ledger.instances import (
@@ -36,7 +36,6 @@ from draftproof.reference.ledger.quantities import (
     output,
     sorted_prefix,
     subset_formula,
-    subsets,
     variation,
 )
 from draftproof.reference.model import Instance
@@ -232,7 +231,7 @@ def two_drafts(instance: Instance) -> Rational:
     p, q = instance.target(()), instance.draft(())
     return min(
         mass(p, S) + (1 - mass(q, S)) ** 2 + 2 * mass(q, S) * (1 - mass(q, S))
-        for S in subsets(len(p))
+        for S in subsets(range(len(p)))
     )
 
 
@@ -240,7 +239,7 @@ def khisti(instance: Instance) -> Mapping[str, Figure] | None:
     """Refute the condition for a rate of one, and the formula for the rate."""
     p, q = instance.target(()), instance.draft(())
     rate = optimum(instance)
-    covered = all(mass(p, S) >= mass(q, S) ** 2 for S in subsets(len(p)))
+    covered = all(mass(p, S) >= mass(q, S) ** 2 for S in subsets(range(len(p))))
     if covered == (rate == 1) and two_drafts(instance) == rate:
         return None
     return {"optimum": rate, "formula": two_drafts(instance)}
@@ -265,7 +264,7 @@ def convex(instance: Instance) -> Mapping[str, Figure] | None:
     """Refute q-convexity at every set and every two tokens outside it."""
     q = instance.draft(())
     support = [token for token, x in enumerate(q) if x != 0]
-    for inside in subsets(len(q)):
+    for inside in subsets(range(len(q))):
         for x, y in permutations([token for token in support if token not in inside], 2):
             gap = convexity_gap(instance.scheme, q, instance.drafts, inside, x, y)
             if gap < 0:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain, combinations, pairwise, starmap
+from itertools import pairwise, starmap
 from operator import eq, le
 from typing import Any
 
 from draftproof.reference.chance import enumerate_law
-from draftproof.reference.drafting import GrowingTree, all_inside
+from draftproof.reference.drafting import GrowingTree, all_inside, subsets
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
 from draftproof.reference.ledger.claim import Figure, Refutation
@@ -115,15 +115,9 @@ def subset_formula(instance: Instance) -> Rational:
         instance.target(()),
         {
             frozenset(H): all_inside(instance.scheme, q, instance.drafts, H)
-            for H in subsets(instance.vocabulary)
+            for H in subsets(range(instance.vocabulary))
         },
     )
-
-
-def subsets(vocabulary: int) -> list[tuple[int, ...]]:
-    """Return all sets of tokens, smaller ones first."""
-    every = range(vocabulary)
-    return list(chain.from_iterable(combinations(every, n) for n in range(vocabulary + 1)))
 
 
 def variation(p: Row, q: Row) -> Rational:
