@@ -103,6 +103,12 @@ def _probability(model: Model) -> Callable[..., Rational]:
     return probability
 
 
+def at_each(names: Names, **choices: Iterable[Any]) -> Iterator[Names]:
+    """Yield the names with every choice of what more names stand for."""
+    for chosen in product(*choices.values()):
+        yield {**names, **dict(zip(choices, chosen, strict=True))}
+
+
 def _contexts(instance: Instance) -> list[Text]:
     return [Text(z) for z in instance.draft.reachable(instance.length - 1)]
 
@@ -188,73 +194,65 @@ def _corrected(law: Law[Emission], i: int) -> Of | None:
     return following if stopped else None
 
 
-def _on_paths(name: str, instance: Instance) -> Iterator[tuple[Names, Law[Emission]]]:
-    """Yield the names on every path of an instance, and the law of what is emitted on it."""
-    for path in paths(instance):
-        given = verification_law(ALGORITHMS[name], instance, (path,))
-        yield {**models(instance), "x": Text(path)}, given
+def _on_paths(name: str) -> Iterator[tuple[Names, Law[Emission]]]:
+    """Yield the names on every single path, and the law of what is emitted on it.
+
+    w is block verification's weight, as the law has it: how probably each prefix is kept.
+    """
+    for instance in ONE_PATH:
+        starting = _starting(emission_law(ALGORITHMS["block"], instance))
+        for path in paths(instance):
+            given = verification_law(ALGORITHMS[name], instance, (path,))
+            prefixes = [Text(path[:i]) for i in range(len(path) + 1)]
+            w = {len(x): starting(x) / instance.draft.joint(x.tokens) for x in prefixes}
+            yield {**models(instance), "x": Text(path), "w": w}, given
 
 
 def kept(_: Define) -> Iterator[Names]:
     """How much token verification keeps of every path."""
-    for instance in ONE_PATH:
-        for names, law in _on_paths("token", instance):
-            for i in to(1, names["L"]):
-                more = total(_stopped(law, size) for size in to(i, names["L"]))
-                yield {**names, "i": i, "kept": {i: more}.__getitem__}
+    for names, law in _on_paths("token"):
+        lengths = law.map(lambda emission: len(emission.accepted))
+        more = {i: lengths.probability(i.__le__) for i in to(1, names["L"])}
+        yield from at_each({**names, "kept": more.__getitem__}, i=more)
 
 
 def corrections(name: str, _: Define) -> Iterator[Names]:
-    """Every next token y after a rejection, on every path; w is block verification's weight."""
-    for instance in ONE_PATH:
-        for names, law in _on_paths(name, instance):
-            names["w"] = _weights(instance, names["x"].tokens)
-            for i in range(instance.length):
-                if found := _corrected(law, i):
-                    names["following"] = lambda y, _i, found=found: found(y)
-                    yield from ({**names, "i": i, "y": y} for y in names["V"])
-
-
-def _weights(instance: Instance, path: Path) -> dict[int, Rational]:
-    """Return w, as the law has it: how probably each prefix of a drafted path is kept."""
-    starting = _starting(emission_law(ALGORITHMS["block"], instance))
-    prefixes = [path[:i] for i in range(len(path) + 1)]
-    return {len(x): starting(Text(x)) / instance.draft.joint(x) for x in prefixes}
+    """Every next token y after a rejection, on every path."""
+    for names, law in _on_paths(name):
+        for i in range(names["L"]):
+            if found := _corrected(law, i):
+                names["following"] = lambda y, _i, found=found: found(y)
+                yield from at_each({**names, "i": i}, y=names["V"])
 
 
 def weights(_: Define) -> Iterator[Names]:
     """Block verification's weights w along every path."""
-    for instance in ONE_PATH:
-        for path in paths(instance):
-            names = {**models(instance), "x": Text(path), "w": _weights(instance, path)}
-            yield from ({**names, "i": i} for i in to(1, instance.length))
+    for names, _law in _on_paths("block"):
+        yield from at_each(names, i=to(1, names["L"]))
 
 
 def block_passes(define: Define) -> Iterator[Names]:
     """Block verification's pass probabilities h along every path, where they are not 0 / 0."""
-    for instance in ONE_PATH:
-        for names, law in _on_paths("block", instance):
-            w = _weights(instance, names["x"].tokens)
-            for i in to(1, instance.length):
-                here = {**names, "w": w, "i": i, "h": {i: _passing(law, i)}, "S": {}}
-                if i < instance.length:
-                    here["S"][i] = define(1, here)
-                if here["h"][i] is not None and here["S"].get(i, ZERO) + 1 - w[i]:
-                    yield here
+    for names, law in _on_paths("block"):
+        for i in to(1, names["L"]):
+            here = {**names, "i": i, "h": {i: _passing(law, i)}, "S": {}}
+            if i < names["L"]:
+                here["S"][i] = define(1, here)
+            if here["h"][i] is not None and here["S"].get(i, ZERO) + 1 - names["w"][i]:
+                yield here
 
 
 def greedy_passes(define: Define) -> Iterator[Names]:
     """Greedy block verification's pass probabilities h, where they are not 0 / 0."""
-    for instance in ONE_PATH:
-        for names, law in _on_paths("greedy_block", instance):
-            for i in to(1, instance.length):
-                here = {**names, "i": i, "h": {i: _passing(law, i)}, "r": {}, "D": {}}
-                here["r"][i] = define(1, here)
-                if i < instance.length:
-                    here["D"][i] = define(2, here)
-                is_void = i < instance.length and here["D"][i] == 0 and here["r"][i] == 1
-                if here["h"][i] is not None and not is_void:
-                    yield here
+    for names, law in _on_paths("greedy_block"):
+        for i in to(1, names["L"]):
+            here = {**names, "i": i, "h": {i: _passing(law, i)}, "r": {}, "D": {}}
+            here["r"][i] = define(1, here)
+            if i < names["L"]:
+                here["D"][i] = define(2, here)
+            is_void = i < names["L"] and here["D"][i] == 0 and here["r"][i] == 1
+            if here["h"][i] is not None and not is_void:
+                yield here
 
 
 def modified_rows(_: Define) -> Iterator[Names]:
@@ -264,7 +262,7 @@ def modified_rows(_: Define) -> Iterator[Names]:
             for context, left in emission.modified:
                 names = {**models(instance), "z": Text((*emission.tokens, *context))}
                 names["modified"] = lambda y, _z, left=left: left[y]
-                yield from ({**names, "y": y} for y in names["V"])
+                yield from at_each(names, y=names["V"])
 
 
 def expected(name: str, instances: Iterable[Instance], _: Define) -> Iterator[Names]:
@@ -285,8 +283,7 @@ def by_token(name: str, instances: Iterable[Instance], define: Define) -> Iterat
     """As `expected`, at every context z that can be drafted and every next token y."""
     for instance in instances:
         for names in expected(name, [instance], define):
-            for z, y in product(_contexts(instance), names["V"]):
-                yield {**names, "z": z, "y": y}
+            yield from at_each(names, z=_contexts(instance), y=names["V"])
 
 
 # --- several drafts of one token ------------------------------------------------------------
@@ -310,7 +307,7 @@ def tokens_of(
     """One position, token by token."""
     for instance in instances:
         names = {**single(name, instance), **more(instance)}
-        yield from ({**names, "y": y} for y in names["V"])
+        yield from at_each(names, y=names["V"])
 
 
 def _tries(name: str, scheme: str) -> Iterator[Names]:
@@ -371,8 +368,7 @@ def residuals(define: Define) -> Iterator[Names]:
                 for j in to(1, names["K"]):
                     after = [define(0, {**here, "j": j, "y": y}) for y in names["V"]]
                     owed[j + 1] = after.__getitem__
-                for j, y in product(to(1, names["K"]), names["V"]):
-                    yield {**here, "j": j, "y": y}
+                yield from at_each(here, j=to(1, names["K"]), y=names["V"])
 
 
 def recursion(define: Define) -> Iterator[Names]:
@@ -381,7 +377,7 @@ def recursion(define: Define) -> Iterator[Names]:
         names = {**single("recursive_rejection", instance), "g": {0: ZERO}}
         for j in range(instance.drafts):
             names["g"][j + 1] = define(1, {**names, "j": j})
-        yield from ({**names, "y": y, "j": j} for y in names["V"] for j in range(names["K"]))
+        yield from at_each(names, y=names["V"], j=range(names["K"]))
 
 
 def factors(define: Define) -> Iterator[Names]:
@@ -391,7 +387,7 @@ def factors(define: Define) -> Iterator[Names]:
         rho = least_factor(instance.target(()), instance.draft(()), 2)
         names = {**single("k_seq", instance), "rho": rho}
         names["b"] = define(3, names)
-        yield from ({**names, "y": y} for y in names["V"])
+        yield from at_each(names, y=names["V"])
 
 
 def k_seq_tries(_: Define) -> Iterator[Names]:
@@ -399,7 +395,7 @@ def k_seq_tries(_: Define) -> Iterator[Names]:
     for names in _tries("k_seq", "iid"):
         p, q = (tuple(names[model](y) for y in names["V"]) for model in "pq")
         names["rho"] = least_factor(p, q, names["K"])
-        yield from ({**names, "j": j} for j in names["c"])
+        yield from at_each(names, j=names["c"])
 
 
 def k_seq_corrections(define: Define) -> Iterator[Names]:
@@ -407,7 +403,7 @@ def k_seq_corrections(define: Define) -> Iterator[Names]:
     for names in k_seq_tries(define):
         if names["following"] and names["j"] == 1:
             names["b"] = define(1, names)
-            yield from ({**names, "y": y} for y in names["V"])
+            yield from at_each(names, y=names["V"])
 
 
 def _coupled(instance: Instance) -> Names:
@@ -427,7 +423,7 @@ def transports(_: Define) -> Iterator[Names]:
         emitted = emission_law(ALGORITHMS["optimal_transport"], instance)
         if found := _corrected(emitted, 0):
             names = {**single("optimal_transport", instance), **_coupled(instance)}
-            yield from ({**names, "following": found, "y": y} for y in names["V"])
+            yield from at_each({**names, "following": found}, y=names["V"])
 
 
 def selections(define: Define) -> Iterator[Names]:
@@ -436,7 +432,7 @@ def selections(define: Define) -> Iterator[Names]:
         names = {**single("canonical", instance), **_coupled(instance)}
         names["b"] = partial(_share, names)
         selected = [define(1, {**names, "y": y}) for y in names["V"]]
-        yield from ({**names, "y": y, "I": selected.__getitem__} for y in names["V"])
+        yield from at_each({**names, "I": selected.__getitem__}, y=names["V"])
 
 
 def _share(names: Names, y: int, x: Text) -> Rational:
@@ -544,7 +540,7 @@ def mixtures(_: Define) -> Iterator[Names]:
                 here = {**names, "z": z, "y": y, "lam": share(z.tokens)}
                 here |= {"F": _below(instance, z)(y), "c": _shared(ways, z, drafts)}
                 here["C"] = _shared(ways, z @ y, drafts)
-                yield from ({**here, "j": j} for j in to(1, drafts))
+                yield from at_each(here, j=to(1, drafts))
 
 
 def _scored(instance: Instance) -> tuple[dict[Path, Rational], dict[Path, Scores]]:
@@ -648,8 +644,7 @@ def flows(_: Define) -> Iterator[Names]:
     for instance in PAIRS:
         names = {**models(instance), **_coupled(instance)}
         names["alpha"] = acceptance_rate(instance).value
-        for y, x in product(names["V"], names["drafts"]):
-            yield {**names, "y": y, "x": x}
+        yield from at_each(names, y=names["V"], x=names["drafts"])
 
 
 Optimum = Callable[[Instance], LengthOptimum]
@@ -709,7 +704,7 @@ def budgets(optimum: Optimum, _: Define) -> Iterator[Names]:
 def prices(optimum: Optimum, _: Define) -> Iterator[Names]:
     """The prices of an optimum, at every prefix x."""
     for _instance, names in _certified(optimum):
-        yield from ({**names, "x": x, "root": Text(())} for x in names["prefixes"])
+        yield from at_each({**names, "root": Text(())}, x=names["prefixes"])
 
 
 def orders(_: Define) -> Iterator[Names]:
@@ -721,4 +716,4 @@ def orders(_: Define) -> Iterator[Names]:
             places[1 + max(map(ranked.index, drafts))] += weight
         sums = {i: total(places[j] for j in to(1, i)) for i in to(0, len(ranked))}
         names = {"highest": places.__getitem__, "below": sums.__getitem__}
-        yield from ({**names, "i": i} for i in places)
+        yield from at_each(names, i=places)
