@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import combinations, groupby
 from math import prod
 from typing import Protocol
@@ -114,11 +114,6 @@ def _greedy_inside(row: Row, width: int, tokens: Collection[int]) -> Rational:
     return mass(others, tokens) / total(others) if any(others) else ONE
 
 
-def _hub_inside(row: Row, width: int, tokens: Collection[int]) -> Rational:
-    """Return the greedy law's: as sets, SpecHub's pairs are the hub and one of the others."""
-    return _greedy_inside(row, width, tokens)
-
-
 @dataclass(frozen=True)
 class Scheme:
     """How siblings are drawn, and Q(H) = P(all of them lie in H) in closed form."""
@@ -130,7 +125,8 @@ class Scheme:
 SCHEMES: Mapping[str, Scheme] = {
     "iid": Scheme(draw_iid, _iid_inside),
     "without_replacement": Scheme(draw_without_replacement, _without_replacement_inside),
-    "hub": Scheme(draw_hub, _hub_inside),
+    # As sets, SpecHub's pairs are those of the greedy law: the hub and one of the others.
+    "hub": Scheme(draw_hub, _greedy_inside),
     "greedy": Scheme(draw_greedy, _greedy_inside),
 }
 
@@ -317,26 +313,6 @@ def all_inside(scheme: str, row: Row, width: int, tokens: Collection[int]) -> Ra
         if not 0 <= token < len(row):
             raise TokenOutOfRange(f"token {token} is not in 0..{len(row) - 1}")
     return scheme_named(scheme).inside(row, width, frozenset(tokens))
-
-
-def all_paths_inside(instance: Instance, paths: Collection[Path]) -> Rational:
-    """Return Q(H), the probability that every drafted path lies in the set `paths`.
-
-    From the leaves up: the paths below a node all lie in H if those below each of its
-    siblings do, and given the siblings these events are independent.
-    """
-    wanted = frozenset(paths)
-
-    @cache
-    def inside(node: Path) -> Rational:
-        if len(node) == instance.length:
-            return ONE if node in wanted else ZERO
-        row = instance.draft(node)
-        below = [inside((*node, token)) if q != 0 else ZERO for token, q in enumerate(row)]
-        law = sibling_law(instance.scheme, row, instance.widths[len(node)])
-        return law.expectation(lambda drawn: prod((below[token] for token in drawn), start=ONE))
-
-    return inside(())
 
 
 def subsets(tokens: Sequence[int]) -> list[Siblings]:

@@ -47,7 +47,6 @@ from draftproof.reference.mixture import (
 )
 from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
-from draftproof.reference.verifiers.block import block
 from draftproof.reference.verifiers.mixed_multipath_block import mixed_multipath_block
 from draftproof.reference.verifiers.multipath_block import by_ratio, multipath_block
 
@@ -210,7 +209,7 @@ CLAIMS = (
         is greedy multi-path block verification; taking any, it is block verification of one.""",
         shape="any V, L, K; i.i.d. paths",
         examined=PATHS,
-        refuted=any_of(same_law(always, multipath_block), same_law(never, block, drafts=1)),
+        refuted=any_of(same_law(always, multipath_block), same_law(never, "block", drafts=1)),
         recorded=Derivation(303),
     ),
     ours(

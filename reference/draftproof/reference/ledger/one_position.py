@@ -43,11 +43,7 @@ from draftproof.reference.optimum.acceptance_rate import convexity_gap
 from draftproof.reference.optimum.k_seq_factor import least_factor
 from draftproof.reference.rational import ONE, ZERO, Rational, ratio_or_one, total
 from draftproof.reference.rows import mass, overlap
-from draftproof.reference.verifiers.canonical import canonical
-from draftproof.reference.verifiers.greedy_draft import greedy_draft
 from draftproof.reference.verifiers.k_seq import k_seq
-from draftproof.reference.verifiers.recursive_rejection import recursive_rejection
-from draftproof.reference.verifiers.spechub import spechub
 
 WOR = "without_replacement"
 FEW = Scope(
@@ -124,7 +120,7 @@ def rejection_law(instance: Instance) -> Mapping[str, Figure] | None:
     """Refute P(accept i) = min(p(i), g q(i))."""
     p, q = instance.target(()), instance.draft(())
     g = rates(instance)[-1]
-    kept = kept_tokens(recursive_rejection, instance)
+    kept = kept_tokens("recursive_rejection", instance)
     formula = tuple(min(a, g * b) for a, b in zip(p, q, strict=True))
     return None if kept == formula else {"recursive_rejection": str(kept), "formula": str(formula)}
 
@@ -193,7 +189,7 @@ def hub_kept(instance: Instance) -> Mapping[str, Figure] | None:
     hub, share = hub_of(instance)
     if share == 1:
         return None
-    kept = kept_tokens(spechub, instance)
+    kept = kept_tokens("spechub", instance)
     formula = tuple(
         a if token == hub else min(a, b / (1 - share))
         for token, (a, b) in enumerate(zip(p, q, strict=True))
@@ -457,7 +453,7 @@ CLAIMS = (
         proof="""An optimal coupling S(i, x) with what it leaves of Q(x) given to any draft of x
         selects draft i with probability P(i) >= S(i), and min(p, P) >= S(i): verifying it accepts
         at least the optimum, and no lossless verifier more.""",
-        refuted=any_of(lossless(canonical), equal(accepted("canonical"), optimum)),
+        refuted=any_of(lossless("canonical"), equal(accepted("canonical"), optimum)),
         recorded=Derivation(745),
     ),
     in_specinfer_paper(
@@ -465,7 +461,7 @@ CLAIMS = (
         statement="Recursive rejection sampling is lossless, with replacement and without.",
         shape="any V, K; L = 1",
         examined=REPLACED,
-        refuted=lossless(recursive_rejection),
+        refuted=lossless("recursive_rejection"),
         recorded=Derivation(842),
     ),
     in_specinfer_paper(
@@ -606,7 +602,7 @@ CLAIMS = (
         draft against all of p accepts the first sum, and since it never proposes A, its correction
         has all of p on A.""",
         refuted=any_of(
-            lossless(greedy_draft),
+            lossless("greedy_draft"),
             equal(accepted("greedy_draft"), optimum, Quantity("formula", greedy_formula)),
         ),
         recorded=Derivation(421),
@@ -620,7 +616,7 @@ CLAIMS = (
         nobody accepts more than min(p(i), u(i)), nor more than p(a) of a. Passes 1 and 2 accept
         min(p(i), u(i)) of i; what is left of the pairs, 1 - sum of min(p, u) >= p(a), is enough for
         all of p(a) in passes 3 and 4.""",
-        refuted=any_of(lossless(spechub), hub_kept, equal(accepted("spechub"), optimum)),
+        refuted=any_of(lossless("spechub"), hub_kept, equal(accepted("spechub"), optimum)),
         recorded=Derivation(324),
     ),
     in_optimum_paper(

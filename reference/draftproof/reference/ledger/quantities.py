@@ -15,16 +15,16 @@ from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
 from draftproof.reference.ledger.claim import Figure, Refutation
 from draftproof.reference.model import Instance, Path, Row
-from draftproof.reference.optimum.acceptance_rate import (
-    acceptance_rate,
-    sorted_prefix_rate,
-    subset_rate,
-)
+from draftproof.reference.optimum.acceptance_rate import acceptance_rate, sorted_prefix_rate
 from draftproof.reference.optimum.stateful import stateful
 from draftproof.reference.optimum.stateless import stateless
 from draftproof.reference.process import continued, decoded, expected_accepted
 from draftproof.reference.rational import Rational, total
+from draftproof.reference.rows import mass
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm, Verifier
+
+Named = str | Verifier
+"""A verifier, or the name of its algorithm."""
 
 
 @dataclass(frozen=True)
@@ -57,21 +57,21 @@ def one_path(instance: Instance) -> Instance:
     return replace(instance, drafts=1)
 
 
-def accepted(verifier: str | Verifier) -> Quantity:
-    """Return E[accepted length] of a verifier, or of the algorithm of that name."""
-    verify = ALGORITHMS[verifier].verify if isinstance(verifier, str) else verifier
+def accepted(verify: Named) -> Quantity:
+    """Return E[accepted length] of a verifier."""
     return Quantity(name_of(verify), lambda instance: expected_accepted(law(verify, instance)))
 
 
 @lru_cache(maxsize=2048)
-def law(verify: Verifier, instance: Instance) -> Law[Emission]:
+def law(verify: Named, instance: Instance) -> Law[Emission]:
     """Return the exact law of what one iteration emits."""
-    return enumerate_law(lambda chance: verify(GrowingTree(instance, chance), instance, chance))
+    run = ALGORITHMS[verify].verify if isinstance(verify, str) else verify
+    return enumerate_law(lambda chance: run(GrowingTree(instance, chance), instance, chance))
 
 
-def name_of(verify: Verifier) -> str:
+def name_of(verify: Named) -> str:
     """Return the name of a verifier."""
-    return str(getattr(verify, "__name__", "verifier"))
+    return verify if isinstance(verify, str) else str(getattr(verify, "__name__", "verifier"))
 
 
 def of_one_path(verify: Verifier) -> Algorithm:
@@ -81,12 +81,12 @@ def of_one_path(verify: Verifier) -> Algorithm:
     )
 
 
-def tokens(verify: Verifier, instance: Instance) -> Law[tuple[Path, int]]:
+def tokens(verify: Named, instance: Instance) -> Law[tuple[Path, int]]:
     """Return the law of what is accepted and what follows it, whichever path it lies on."""
     return law(verify, instance).map(lambda emission: (emission.accepted, emission.next_token))
 
 
-def kept_tokens(verify: Verifier, instance: Instance) -> Row:
+def kept_tokens(verify: Named, instance: Instance) -> Row:
     """Return P(token i is the accepted one) for every i, at draft length 1."""
     emitted = law(verify, instance)
     return tuple(
@@ -110,13 +110,10 @@ sorted_prefix = Quantity(
 
 def subset_formula(instance: Instance) -> Rational:
     """Return 1 + the least p(H) - Q(H) of all sets H of tokens, Q in closed form."""
-    q = instance.draft(())
-    return subset_rate(
-        instance.target(()),
-        {
-            frozenset(H): all_inside(instance.scheme, q, instance.drafts, H)
-            for H in subsets(range(instance.vocabulary))
-        },
+    p, q = instance.target(()), instance.draft(())
+    return 1 + min(
+        mass(p, H) - all_inside(instance.scheme, q, instance.drafts, H)
+        for H in subsets(range(instance.vocabulary))
     )
 
 
@@ -125,7 +122,7 @@ def variation(p: Row, q: Row) -> Rational:
     return total(abs(a - b) for a, b in zip(p, q, strict=True)) / 2
 
 
-def lossless(verify: Verifier) -> Refutation:
+def lossless(verify: Named) -> Refutation:
     """Refute that one iteration, continued by the target it leaves, has the target's law."""
 
     def refuted(instance: Instance) -> Mapping[str, Figure] | None:
@@ -137,7 +134,7 @@ def lossless(verify: Verifier) -> Refutation:
     return refuted
 
 
-def biased(verify: Verifier) -> Refutation:
+def biased(verify: Named) -> Refutation:
     """Refute the same, and say what the law of the first token is."""
 
     def refuted(instance: Instance) -> Mapping[str, Figure] | None:
@@ -194,7 +191,7 @@ def any_of(*refutations: Refutation) -> Refutation:
     return refuted
 
 
-def same_law(one: Verifier, other: Verifier, *, drafts: int | None = None) -> Refutation:
+def same_law(one: Named, other: Named, *, drafts: int | None = None) -> Refutation:
     """Refute that two verifiers, the other perhaps of fewer drafts, emit tokens of the same law."""
 
     def refuted(instance: Instance) -> Mapping[str, Figure] | None:
@@ -204,7 +201,7 @@ def same_law(one: Verifier, other: Verifier, *, drafts: int | None = None) -> Re
     return refuted
 
 
-def output(verify: Verifier, instance: Instance) -> str:
+def output(verify: Named, instance: Instance) -> str:
     """Return the law of the first token of the text as it is printed."""
     text = continued(law(verify, instance), instance, 1)
     return ", ".join(str(text[(token,)]) for token in range(instance.vocabulary))

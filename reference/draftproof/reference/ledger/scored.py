@@ -43,8 +43,6 @@ from draftproof.reference.ledger.quantities import (
 from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.rational import ONE, ZERO, Rational, total
 from draftproof.reference.scores import UNIFORM, Scores, split
-from draftproof.reference.verifiers.block import block
-from draftproof.reference.verifiers.scored_multipath_block import scored_multipath_block
 
 SHARES = ((2, 2), (2, 3), (3, 2))
 """Vocabulary sizes and draft lengths for which the mean share of the optimum is derived."""
@@ -83,7 +81,7 @@ def sure_after_one() -> Instance:
 
 
 SCORED = Quantity("scored", formula)
-BY_RUNNING = Quantity("scored", accepted(scored_multipath_block))
+BY_RUNNING = Quantity("scored", accepted("scored_multipath_block"))
 
 
 def shape(vocabulary: int, length: int) -> list[Instance]:
@@ -114,7 +112,7 @@ CLAIMS = (
         draft's and whose scores are uniform. The path with the smallest score u then has the
         density K (1 - u)^(K-1) times that law, which is Q' by integration; and block verification
         is lossless for a path of any law that it is given.""",
-        refuted=lossless(scored_multipath_block),
+        refuted=lossless("scored_multipath_block"),
         recorded=Derivation(303),
     ),
     ours(
@@ -135,7 +133,7 @@ CLAIMS = (
             lambda: map(one_path, PATHS.instances()),
         ),
         proof="Among one path every score is the smallest, so Q' = q whatever the scores.",
-        refuted=same_law(scored_multipath_block, block),
+        refuted=same_law("scored_multipath_block", "block"),
         recorded=Derivation(303),
     ),
     ours(

@@ -35,10 +35,7 @@ from draftproof.reference.ledger.quantities import (
 from draftproof.reference.model import Instance, Row
 from draftproof.reference.rational import ZERO, Rational, total
 from draftproof.reference.verifiers import Verifier
-from draftproof.reference.verifiers.block import block
 from draftproof.reference.verifiers.multipath_block import by_ratio, multipath_block
-from draftproof.reference.verifiers.recursive_rejection import recursive_rejection
-from draftproof.reference.verifiers.traversal import traversal
 
 
 def iid_paths(said: str, two_tokens: int, three_tokens: int) -> Scope:
@@ -333,7 +330,7 @@ CLAIMS = (
         statement="Traversal is lossless, on i.i.d. paths and without replacement.",
         shape="any V, L, K; trees",
         examined=PATHS.then(f"{PATHS.words}; {WITHOUT.words}", WITHOUT),
-        refuted=lossless(traversal),
+        refuted=lossless("traversal"),
         recorded=Derivation(485),
     ),
     in_traversal_paper(
@@ -347,7 +344,7 @@ CLAIMS = (
                 context_free(2, 6, length=2), seeded(100, 2, length=3), seeded(60, 3, length=2)
             ),
         ),
-        refuted=same_law(traversal, block),
+        refuted=same_law("traversal", "block"),
         recorded=Derivation(257),
     ),
     in_traversal_paper(
@@ -365,7 +362,7 @@ CLAIMS = (
                 seeded(60, 4, drafts=2, scheme=WOR),
             ),
         ),
-        refuted=same_law(traversal, recursive_rejection),
+        refuted=same_law("traversal", "recursive_rejection"),
         recorded=Derivation(411),
     ),
     Claim(

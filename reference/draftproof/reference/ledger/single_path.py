@@ -31,6 +31,7 @@ from draftproof.reference.ledger.instances import (
 )
 from draftproof.reference.ledger.iterations import expected_tokens
 from draftproof.reference.ledger.quantities import (
+    Named,
     Quantity,
     accepted,
     any_of,
@@ -47,10 +48,7 @@ from draftproof.reference.ledger.quantities import (
 )
 from draftproof.reference.model import Instance, Path, Row
 from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
-from draftproof.reference.verifiers import ALGORITHMS, Verifier, verification_law
-from draftproof.reference.verifiers.block import block
-from draftproof.reference.verifiers.greedy_block import greedy_block
-from draftproof.reference.verifiers.token import token
+from draftproof.reference.verifiers import ALGORITHMS, verification_law
 
 MOTIVATING = example("1/3 2/3", "2/3 1/3", length=2)
 
@@ -79,13 +77,11 @@ def shared(instance: Instance) -> Rational:
     return total(min(instance.target.joint(x), instance.draft.joint(x)) for x in drafted)
 
 
-def after_iterations(verify: str | Verifier, iterations: int) -> Quantity:
+def after_iterations(verify: Named, iterations: int) -> Quantity:
     """Return the expected number of tokens after some iterations."""
-    one = accepted(verify)
-    run = ALGORITHMS[verify].verify if isinstance(verify, str) else verify
     return Quantity(
-        f"{one.name} after {iterations}",
-        lambda instance: expected_tokens(run, instance, iterations),
+        f"{name_of(verify)} after {iterations}",
+        lambda instance: expected_tokens(verify, instance, iterations),
     )
 
 
@@ -117,7 +113,7 @@ def ahead_after_two() -> Mapping[str, Figure]:
     ahead: dict[str, Figure] = {}
     for verify, length, mass in ((block_that_waits, 3, "3/4"), (block_without_last, 6, "1/2")):
         instance = banked(length, rational(mass))
-        for one in (block, verify):
+        for one in ("block", verify):
             ahead[f"{name_of(one)} (L = {length}, mass {mass})"] = expected_tokens(one, instance, 2)
     return ahead
 
@@ -125,7 +121,7 @@ def ahead_after_two() -> Mapping[str, Figure]:
 def behind_a_lossless_one(instance: Instance) -> Mapping[str, Figure] | None:
     """Refute that block verification is ahead of one that waits, where that one is lossless."""
     waits = after_iterations(block_that_waits, 2)
-    found = ascending(waits, after_iterations(block, 2))(instance)
+    found = ascending(waits, after_iterations("block", 2))(instance)
     biased = lossless_text(of_one_path(block_that_waits), 2 * instance.length + 1)
     return None if found is None or biased(instance) else found
 
@@ -191,7 +187,7 @@ CLAIMS = (
         statement="Block verification is lossless.",
         shape="any V, L; K = 1",
         examined=SMALL,
-        refuted=lossless(block),
+        refuted=lossless("block"),
         recorded=Derivation(1319),
     ),
     in_block_paper(
@@ -273,7 +269,7 @@ CLAIMS = (
             lambda: chain(context_free(2, 6), context_free(3, 3)),
         ),
         proof="All three accept x with min(1, p/q) and correct by (p - q)+.",
-        refuted=any_of(same_law(token, block), same_law(token, greedy_block)),
+        refuted=any_of(same_law("token", "block"), same_law("token", "greedy_block")),
         recorded=Derivation(224),
     ),
     Claim(
@@ -392,7 +388,7 @@ CLAIMS = (
             "; and over iterations, 5 tokens of 20 context-free instances, V = 2, L = 2"
         ),
         refuted=any_of(
-            lossless(greedy_block),
+            lossless("greedy_block"),
             lossless_text(
                 ALGORITHMS["greedy_block"],
                 5,
