@@ -75,23 +75,6 @@ def difference(high: Array, low: Array, power: int) -> Array:
 # The verifiers that choose one path, node by node, and verify it as a block.
 
 
-def block(drafts: Drafts, rows: Rows) -> float:
-    """One path, averaged over all of them."""
-    ahead: dict[Path, float] = {(): 1.0}
-    kept: dict[Path, float] = {}
-    for z in prefixes(drafts):
-        p, q = rows(z)
-        kept[z] = float(np.minimum(ahead[z] * p, q).sum())
-        for y in siblings(drafts, z):
-            ahead[*z, y] = min(1.0, ahead[z] * p[y] / q[y])
-    return sum(kept[path[:i]] for path in drafts for i in range(len(path))) / len(drafts)
-
-
-def multipath_block(drafts: Drafts, rows: Rows) -> float:
-    """Always the highest-ranked sibling."""
-    return mixed_multipath_block(drafts, rows, mix=lambda *_: 1.0)
-
-
 def most_kept_next(owed: Array, highest: Array, uniform: Array) -> float:
     """Return the best share of `highest`: where the slope of what is kept turns negative."""
 
@@ -435,8 +418,9 @@ def scored_multipath_block(drafts: Drafts, rows: Rows) -> float:
 
 
 VERIFIERS: Mapping[str, Verifier] = {
-    "block": block,
-    "multipath_block": multipath_block,
+    # Of all paths any one is as good, and the average is over all of them.
+    "block": partial(mixed_multipath_block, mix=lambda *_: 0.0),
+    "multipath_block": partial(mixed_multipath_block, mix=lambda *_: 1.0),
     "mixed_multipath_block": mixed_multipath_block,
     "recursive_rejection": partial(descent, rule=recursively),
     "k_seq": partial(descent, rule=by_one_factor),

@@ -15,16 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import chain, product
+from itertools import chain, product, starmap
 
 from draftproof.reference.ledger.claim import Claim, Derivation, Figure, Refutation, Scope
 from draftproof.reference.ledger.instances import (
-    all_rows,
     context_free,
     every_context,
     example,
     row,
     seeded,
+    up_to,
 )
 from draftproof.reference.ledger.quantities import (
     Quantity,
@@ -107,9 +107,7 @@ def searched(said: str, *shapes: tuple[int, int, int, int]) -> Scope:
 DEAD_ENDS = Scope(
     """by the formula of the value: instances of V = 2, L = 6, K = 2 in which target and draft never
     agree after a first 0, and always after 10, by common denominator, then lexicographically""",
-    lambda: (
-        dead_end(*rows) for denominator in range(1, 5) for rows in all_rows(2, 3, denominator)
-    ),
+    lambda: starmap(dead_end, up_to(2, 3, 4)),
 )
 
 
@@ -122,20 +120,10 @@ def dead_end(p: Row, q: Row, after_one: Row) -> Instance:
     length = 6
     zero, one = row("1 0"), row("0 1")
     contexts = [c for size in range(length + 1) for c in product(range(2), repeat=size)]
-    return Instance(
-        Model("target", 2, {c: zero if c else p for c in contexts}),
-        Model(
-            "draft",
-            2,
-            {
-                c: q if not c else after_one if c == (1,) else zero if c[:2] == (1, 0) else one
-                for c in contexts
-                if len(c) < length
-            },
-        ),
-        length,
-        drafts=2,
-    )
+    target = {c: zero if c else p for c in contexts}
+    draft = {c: zero if c[:2] == (1, 0) else one for c in contexts if len(c) < length}
+    draft |= {(): q, (1,): after_one}
+    return Instance(Model("target", 2, target), Model("draft", 2, draft), length, drafts=2)
 
 
 def formula(mix: Mix = most_kept_next) -> Callable[[Instance], Rational]:
