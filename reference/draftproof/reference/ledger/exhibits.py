@@ -13,13 +13,7 @@ from draftproof.reference.chance import Chance
 from draftproof.reference.drafting import Drafted, Siblings, single_path
 from draftproof.reference.emission import Emission, emission
 from draftproof.reference.model import Instance, Path, Row
-from draftproof.reference.rational import (
-    ONE,
-    ZERO,
-    Rational,
-    ratio_or_one,
-    total,
-)
+from draftproof.reference.rational import ONE, ZERO, Rational, ratio_or_one, total
 from draftproof.reference.rows import excess, normalised
 from draftproof.reference.verifiers.block import block, keep
 from draftproof.reference.verifiers.descent import descend

@@ -7,7 +7,7 @@ arXiv 2410.18234 (canonical decomposition), arXiv 2310.15141 (K-SEQ), arXiv 2305
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise, permutations
@@ -15,12 +15,7 @@ from itertools import chain, pairwise, permutations
 from draftproof.reference.drafting import SCHEMES, most_probable, subsets
 from draftproof.reference.ledger.claim import Claim, Derivation, Figure, Refutation, Scope
 from draftproof.reference.ledger.exhibits import rejection_skipping_duplicates
-from draftproof.reference.ledger.instances import (
-    context_free,
-    drafts_alone,
-    example,
-    seeded,
-)
+from draftproof.reference.ledger.instances import context_free, drafts_alone, example, seeded
 from draftproof.reference.ledger.quantities import (
     Quantity,
     accepted,
@@ -36,9 +31,8 @@ from draftproof.reference.ledger.quantities import (
     output,
     sorted_prefix,
     subset_formula,
-    variation,
 )
-from draftproof.reference.model import Instance
+from draftproof.reference.model import Instance, Row
 from draftproof.reference.optimum.acceptance_rate import convexity_gap
 from draftproof.reference.optimum.k_seq_factor import least_factor
 from draftproof.reference.rational import ONE, ZERO, Rational, ratio_or_one, total
@@ -116,19 +110,31 @@ def rates(instance: Instance) -> list[Rational]:
     return g
 
 
-def rejection_law(instance: Instance) -> Mapping[str, Figure] | None:
-    """Refute P(accept i) = min(p(i), g q(i))."""
-    p, q = instance.target(()), instance.draft(())
-    g = rates(instance)[-1]
-    kept = kept_tokens("recursive_rejection", instance)
-    formula = tuple(min(a, g * b) for a, b in zip(p, q, strict=True))
-    return None if kept == formula else {"recursive_rejection": str(kept), "formula": str(formula)}
+def keeps(verify: str, formula: Callable[[Instance], Row]) -> Refutation:
+    """Refute that every token is accepted with the probability that a formula gives."""
+
+    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
+        kept, given = kept_tokens(verify, instance), formula(instance)
+        return None if kept == given else {verify: str(kept), "formula": str(given)}
+
+    return refuted
+
+
+def rejection_row(instance: Instance) -> Row:
+    """Return min(p, g q)."""
+    p, q, g = instance.target(()), instance.draft(()), rates(instance)[-1]
+    return tuple(min(a, g * b) for a, b in zip(p, q, strict=True))
 
 
 def k_seq_accepts(instance: Instance, factor: Rational) -> tuple[Rational, Rational]:
     """Return what K-SEQ accepts with a factor, and what its residual can afford: factor * each."""
     each = overlap(instance.draft(()), instance.target(()), 1 / factor)
     return 1 - (1 - each) ** instance.drafts, factor * each
+
+
+def factor_of(instance: Instance) -> Rational:
+    """Return K-SEQ's least factor, rounded up."""
+    return least_factor(instance.target(()), instance.draft(()), instance.drafts)
 
 
 def below_k_seq(instance: Instance) -> Mapping[str, Figure] | None:
@@ -140,8 +146,7 @@ def below_k_seq(instance: Instance) -> Mapping[str, Figure] | None:
     """
     g = rates(instance)[-1]
     accepts, affords = k_seq_accepts(instance, g)
-    factor = least_factor(instance.target(()), instance.draft(()), instance.drafts)
-    reached = k_seq_accepts(instance, factor)[0]
+    reached = k_seq_accepts(instance, factor_of(instance))[0]
     if accepts >= affords and reached <= optimum(instance):
         return None
     return {"recursive_rejection": affords, "k_seq": reached, "optimum": optimum(instance)}
@@ -149,8 +154,7 @@ def below_k_seq(instance: Instance) -> Mapping[str, Figure] | None:
 
 def k_seq_guarantee(instance: Instance) -> Mapping[str, Figure] | None:
     """Refute that K-SEQ accepts 1 - (1 - 1/K)^K of the optimum, with its factor rounded up."""
-    factor = least_factor(instance.target(()), instance.draft(()), instance.drafts)
-    reached = k_seq_accepts(instance, factor)[0]
+    reached = k_seq_accepts(instance, factor_of(instance))[0]
     share = 1 - (1 - ONE / instance.drafts) ** instance.drafts
     best = optimum(instance)
     return None if reached >= share * best else {"k_seq": reached, "optimum": best}
@@ -159,7 +163,7 @@ def k_seq_guarantee(instance: Instance) -> Mapping[str, Figure] | None:
 def k_seq_residual(instance: Instance) -> Mapping[str, Figure] | None:
     """Refute that a factor below the least one makes the residual negative somewhere."""
     p, q = instance.target(()), instance.draft(())
-    least = least_factor(p, q, instance.drafts)
+    least = factor_of(instance)
     factor = (1 + least) / 2
     if factor >= least:
         return None
@@ -183,18 +187,14 @@ def hub_of(instance: Instance) -> tuple[int, Rational]:
     return hub, q[hub]
 
 
-def hub_kept(instance: Instance) -> Mapping[str, Figure] | None:
-    """Refute SpecHub's law: p(a) for the hub a, min(p, q / (1 - q(a))) elsewhere."""
-    p, q = instance.target(()), instance.draft(())
+def hub_row(instance: Instance) -> Row:
+    """Return p(a) for the hub a, min(p, q / (1 - q(a))) elsewhere."""
     hub, share = hub_of(instance)
-    if share == 1:
-        return None
-    kept = kept_tokens("spechub", instance)
-    formula = tuple(
-        a if token == hub else min(a, b / (1 - share))
-        for token, (a, b) in enumerate(zip(p, q, strict=True))
+    pairs = enumerate(zip(instance.target(()), instance.draft(()), strict=True))
+    return tuple(
+        a if token == hub else min(a, b / (1 - share)) if b != 0 else ZERO
+        for token, (a, b) in pairs
     )
-    return None if kept == formula else {"spechub": str(kept), "formula": str(formula)}
 
 
 def greedy_formula(instance: Instance) -> Rational:
@@ -247,7 +247,7 @@ def hub_over(scheme: str, *, conditional: bool) -> Refutation:
 
     def refuted(instance: Instance) -> Mapping[str, Figure] | None:
         _, share = hub_of(instance)
-        distance = variation(instance.target(()), instance.draft(()))
+        distance = 1 - overlap(instance.target(()), instance.draft(()))
         needed = distance * (1 - share) if scheme == "iid" else distance
         if conditional and share < needed:
             return None
@@ -281,13 +281,10 @@ def larger_k(instance: Instance) -> Mapping[str, Figure] | None:
 
 def k_seq_law(instance: Instance) -> Mapping[str, Figure] | None:
     """Refute that K-SEQ is lossless and accepts what its formula says."""
-    factor = least_factor(instance.target(()), instance.draft(()), instance.drafts)
-
+    factor = factor_of(instance)
     verify = partial(k_seq, rho=factor)
-    if (found := lossless(verify)(instance)) is not None:
-        return found
-    reached, formula = accepted(verify)(instance), k_seq_accepts(instance, factor)[0]
-    return None if reached == formula else {"k_seq": reached, "formula": formula}
+    formula = Quantity("formula", lambda here: k_seq_accepts(here, factor)[0])
+    return any_of(lossless(verify), equal(accepted(verify), formula))(instance)
 
 
 in_optimum_paper = partial(Claim, source="arXiv 2502.18779")
@@ -470,7 +467,7 @@ CLAIMS = (
         q), where g(0) = 0 and g(j+1) = g(j) + 1 - sum of min(p, g(j) q).""",
         shape="any V, K; L = 1; i.i.d.",
         examined=IID,
-        refuted=rejection_law,
+        refuted=keeps("recursive_rejection", rejection_row),
         recorded=Derivation(421),
     ),
     Claim(
@@ -616,7 +613,9 @@ CLAIMS = (
         nobody accepts more than min(p(i), u(i)), nor more than p(a) of a. Passes 1 and 2 accept
         min(p(i), u(i)) of i; what is left of the pairs, 1 - sum of min(p, u) >= p(a), is enough for
         all of p(a) in passes 3 and 4.""",
-        refuted=any_of(lossless("spechub"), hub_kept, equal(accepted("spechub"), optimum)),
+        refuted=any_of(
+            lossless("spechub"), keeps("spechub", hub_row), equal(accepted("spechub"), optimum)
+        ),
         recorded=Derivation(324),
     ),
     in_optimum_paper(

@@ -19,7 +19,7 @@ from draftproof.reference.optimum.acceptance_rate import acceptance_rate, sorted
 from draftproof.reference.optimum.stateful import stateful
 from draftproof.reference.optimum.stateless import stateless
 from draftproof.reference.process import continued, decoded, expected_accepted
-from draftproof.reference.rational import Rational, total
+from draftproof.reference.rational import Rational
 from draftproof.reference.rows import mass
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm, Verifier
 
@@ -115,11 +115,6 @@ def subset_formula(instance: Instance) -> Rational:
         mass(p, H) - all_inside(instance.scheme, q, instance.drafts, H)
         for H in subsets(range(instance.vocabulary))
     )
-
-
-def variation(p: Row, q: Row) -> Rational:
-    """Return the total variation distance of two rows."""
-    return total(abs(a - b) for a, b in zip(p, q, strict=True)) / 2
 
 
 def lossless(verify: Named) -> Refutation:

@@ -6,7 +6,7 @@ code: vLLM, vLLM-ascend.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -137,20 +137,13 @@ def never_behind(one: str, other: str, iterations: int) -> Refutation:
     return ascending(after_iterations(one, iterations), after_iterations(other, iterations))
 
 
-def one_hot() -> Iterator[Instance]:
-    """Yield instances whose draft is sure of every token."""
-    return (
-        replace(instance, draft=replace(instance.draft, rows=sure_rows(instance)))
-        for instance in chain(seeded(80, 2, length=3), seeded(40, 3, length=2))
-    )
-
-
-def sure_rows(instance: Instance) -> dict[Path, Row]:
-    """Return the draft's rows, each replaced by certainty of its most probable token."""
-    return {
+def sure(instance: Instance) -> Instance:
+    """Return the instance with a draft that is certain of its most probable token everywhere."""
+    rows = {
         context: tuple(ONE if token == row.index(max(row)) else ZERO for token in range(len(row)))
         for context, row in instance.draft.rows.items()
     }
+    return replace(instance, draft=replace(instance.draft, rows=rows))
 
 
 def capped_is_block(instance: Instance) -> Mapping[str, Figure] | None:
@@ -289,7 +282,7 @@ CLAIMS = (
         shape="any V, L; K = 1; one-hot draft rows",
         examined=Scope(
             "120 seeded instances with rows by context, V = 2, L = 3 and V = 3, L = 2",
-            one_hot,
+            lambda: map(sure, chain(seeded(80, 2, length=3), seeded(40, 3, length=2))),
         ),
         proof="On the one drafted path q = 1, so min(A(x) p(y|x), q(xy)) = A(x) p(y|x) = p(xy).",
         refuted=equal(accepted("token"), accepted("block")),

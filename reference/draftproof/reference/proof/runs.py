@@ -118,22 +118,16 @@ def judged(claim: Statement, cell: Cell, laws: tuple[Law, ...]) -> Iterator[tupl
     where the judgement fails.
     """
     try:
-        yield from _judged(claim, cell, laws)
+        instance, rho = symbolic_instance(claim.shape, cell)
+        numbers: Any = tuple({x: Unknown(mass, cell) for x, mass in law.items()} for law in laws)
+        for judgement in claim.judge(instance, rho, numbers):
+            difference = quotient(judgement.difference, cell.ring)
+            if judgement.exactly:
+                yield judgement, cell.vanishes(difference)
+            else:
+                yield judgement, cell.ask(difference, NOT_NEGATIVE)
     except (ArithmeticError, LookupError, ValueError) as error:
         raise Misbehaves(str(error), cell) from error
-
-
-def _judged(
-    claim: Statement, cell: Cell, laws: tuple[Law, ...]
-) -> Iterator[tuple[Judgement, bool]]:
-    instance, rho = symbolic_instance(claim.shape, cell)
-    numbers: Any = tuple({x: Unknown(mass, cell) for x, mass in law.items()} for law in laws)
-    for judgement in claim.judge(instance, rho, numbers):
-        difference = quotient(judgement.difference, cell.ring)
-        if judgement.exactly:
-            yield judgement, cell.vanishes(difference)
-        else:
-            yield judgement, cell.ask(difference, NOT_NEGATIVE)
 
 
 class _AskedForMore(Exception):

@@ -11,14 +11,7 @@ from typing import Any
 
 from draftproof.reference.errors import Unsupported
 from draftproof.reference.model import Instance, Model, Path, Row
-from draftproof.reference.proof.cells import (
-    NEGATIVE,
-    NOT_NEGATIVE,
-    POSITIVE,
-    ZERO,
-    Cell,
-    Signs,
-)
+from draftproof.reference.proof.cells import NEGATIVE, NOT_NEGATIVE, POSITIVE, ZERO, Cell, Signs
 from draftproof.reference.proof.polynomials import Quotient, Ring, field_of, power_of, ring_of
 from draftproof.reference.rational import Rational, rational, total
 
