@@ -6,10 +6,11 @@ certified, all drafts that there can be. The other is computed by the equation f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from itertools import product
+from operator import itemgetter
 from typing import Any
 
 from formulas.formula import Define, Names, Text, to
@@ -83,6 +84,7 @@ def models(instance: Instance) -> Names:
         "L": length,
         "K": instance.drafts,
         "V": vocabulary,
+        "contexts": [Text(z) for z in instance.draft.reachable(length - 1)],
         "prefixes": [Text(x) for x in instance.draft.reachable(length) if x],
         "texts": lambda size: [Text(x) for x in product(vocabulary, repeat=size)],
     }
@@ -107,10 +109,6 @@ def at_each(names: Names, **choices: Iterable[Any]) -> Iterator[Names]:
     """Yield the names with every choice of what more names stand for."""
     for chosen in product(*choices.values()):
         yield {**names, **dict(zip(choices, chosen, strict=True))}
-
-
-def _contexts(instance: Instance) -> list[Text]:
-    return [Text(z) for z in instance.draft.reachable(instance.length - 1)]
 
 
 # --- laws and schemes -----------------------------------------------------------------------
@@ -281,9 +279,8 @@ def by_prefix(name: str, instances: Iterable[Instance], define: Define) -> Itera
 
 def by_token(name: str, instances: Iterable[Instance], define: Define) -> Iterator[Names]:
     """As `expected`, at every context z that can be drafted and every next token y."""
-    for instance in instances:
-        for names in expected(name, [instance], define):
-            yield from at_each(names, z=_contexts(instance), y=names["V"])
+    for names in expected(name, instances, define):
+        yield from at_each(names, z=names["contexts"], y=names["V"])
 
 
 # --- several drafts of one token ------------------------------------------------------------
@@ -332,43 +329,37 @@ def _tries(name: str, scheme: str) -> Iterator[Names]:
             yield {**names, "following": _corrected(law, 0)}
 
 
-def _tried(names: Names, scheme: str) -> dict[int, Row]:
-    """Return the laws q[j] that siblings were drawn from, with what was left after those before."""
-    own = [names["q"](y) for y in names["V"]]
-    x = names["x"].tokens
-    before = [() if scheme == "iid" else x[: j - 1] for j in to(1, names["K"])]
-    return {j: normalised(without(own, those)) for j, those in enumerate(before, 1)}
-
-
-def _as_functions(rows: Mapping[int, Sequence[Rational]]) -> dict[int, Of]:
-    return {j: each.__getitem__ for j, each in rows.items()}
+def _rejected() -> Iterator[Names]:
+    """Yield the tries of recursive rejection; the j-th sibling was drawn from q[j]."""
+    for scheme in ("iid", "without_replacement"):
+        for names in _tries("recursive_rejection", scheme):
+            own, x = [names["q"](y) for y in names["V"]], names["x"].tokens
+            before = {j: () if scheme == "iid" else x[: j - 1] for j in to(1, names["K"])}
+            drawn = {j: normalised(without(own, those)) for j, those in before.items()}
+            yield {**names, "q": {j: law.__getitem__ for j, law in drawn.items()}}
 
 
 def rejections(_: Define) -> Iterator[Names]:
     """Recursive rejection, try by try: r[j] is what is owed before the j-th."""
-    for scheme in ("iid", "without_replacement"):
-        for names in _tries("recursive_rejection", scheme):
-            drawn = _tried(names, scheme)
-            owed: dict[int, Sequence[Rational]] = {1: [names["p"](y) for y in names["V"]]}
-            for j in names["c"]:
-                if j in owed:
-                    yield {**names, "q": _as_functions(drawn), "r": _as_functions(owed), "j": j}
-                    left = [max(a - b, ZERO) for a, b in zip(owed[j], drawn[j], strict=True)]
-                    if any(left):
-                        owed[j + 1] = [each / total(left) for each in left]
+    for names in _rejected():
+        owed: dict[int, Row] = {1: tuple(names["p"](y) for y in names["V"])}
+        for j in names["c"]:
+            if j in owed:
+                yield {**names, "r": {i: law.__getitem__ for i, law in owed.items()}, "j": j}
+                left = [max(a - names["q"][j](y), ZERO) for y, a in enumerate(owed[j])]
+                if any(left):
+                    owed[j + 1] = normalised(left)
 
 
 def residuals(define: Define) -> Iterator[Names]:
     """Recursive rejection where all tries can fail: what is owed by the printed recursion alone."""
-    for scheme in ("iid", "without_replacement"):
-        for names in _tries("recursive_rejection", scheme):
-            if names["following"]:
-                owed: dict[int, Of] = {1: names["p"]}
-                here = {**names, "r": owed, "q": _as_functions(_tried(names, scheme))}
-                for j in to(1, names["K"]):
-                    after = [define(0, {**here, "j": j, "y": y}) for y in names["V"]]
-                    owed[j + 1] = after.__getitem__
-                yield from at_each(here, j=to(1, names["K"]), y=names["V"])
+    for names in filter(itemgetter("following"), _rejected()):
+        owed: dict[int, Of] = {1: names["p"]}
+        here = {**names, "r": owed}
+        for j in to(1, names["K"]):
+            after = [define(0, {**here, "j": j, "y": y}) for y in names["V"]]
+            owed[j + 1] = after.__getitem__
+        yield from at_each(here, j=to(1, names["K"]), y=names["V"])
 
 
 def recursion(define: Define) -> Iterator[Names]:
@@ -492,7 +483,7 @@ def skewed(_: Define) -> Iterator[Names]:
     for instance in SEVERAL_PATHS:
         names = {**models(instance), "Q1": _passes(_selected(instance, lambda _: ONE))}
         masses: dict[Path, Rational] = {(): ZERO}
-        for z in _contexts(instance):
+        for z in names["contexts"]:
             m, ranked = instance.draft.joint(z.tokens), _below(instance, z)
             here = {**names, "z": z, "m": m, "B": masses[z.tokens], "F": ranked}
             for y in names["V"]:
@@ -535,7 +526,7 @@ def mixtures(_: Define) -> Iterator[Names]:
         share, drafts = _local_share(instance), instance.drafts
         ways = _selected(instance, share)
         names = {**models(instance), "Q1": _passes(ways)}
-        for z, y in product(_contexts(instance), names["V"]):
+        for z, y in product(names["contexts"], names["V"]):
             if names["q"](y, z) and names["Q1"](z):
                 here = {**names, "z": z, "y": y, "lam": share(z.tokens)}
                 here |= {"F": _below(instance, z)(y), "c": _shared(ways, z, drafts)}
@@ -650,7 +641,7 @@ def flows(_: Define) -> Iterator[Names]:
 Optimum = Callable[[Instance], LengthOptimum]
 
 
-def _certified(optimum: Optimum) -> Iterator[tuple[Instance, Names]]:
+def _certified(optimum: Optimum) -> Iterator[Names]:
     """Yield certified optima: budget A, law Q' of selection, prices s and t, and the drafts D."""
     instances = (
         *SEVERAL_PATHS[:4],
@@ -659,20 +650,17 @@ def _certified(optimum: Optimum) -> Iterator[tuple[Instance, Names]]:
     )
     for instance in instances:
         best, drawn = optimum(instance), draft_law(instance)
-        yield (
-            instance,
-            {
-                **models(instance),
-                "E": best.value,
-                "A": _looked_up({(): ONE, **best.budget}),
-                "Q1": _by_orders(best, drawn),
-                "s": _looked_up(best.target_price),
-                "t": _looked_up(best.draft_price),
-                "drafts": [tuple(map(Text, d)) for d in drawn],
-                "Q": lambda d, drawn=drawn: drawn[tuple(x.tokens for x in d)],
-                "starts": lambda x: [x[:i] for i in to(1, len(x))],
-            },
-        )
+        yield {
+            **models(instance),
+            "E": best.value,
+            "A": _looked_up({(): ONE, **best.budget}),
+            "Q1": _by_orders(best, drawn),
+            "s": _looked_up(best.target_price),
+            "t": _looked_up(best.draft_price),
+            "drafts": [tuple(map(Text, d)) for d in drawn],
+            "Q": lambda d, drawn=drawn: drawn[tuple(x.tokens for x in d)],
+            "starts": lambda x: [x[:i] for i in to(1, len(x))],
+        }
 
 
 def _looked_up(table: Any) -> Callable[[Text], Rational]:
@@ -696,14 +684,14 @@ def _by_orders(best: LengthOptimum, drawn: Law[Drafts]) -> Callable[[Text], Rati
 
 def budgets(optimum: Optimum, _: Define) -> Iterator[Names]:
     """The budget of an optimum, at every context z and next token y, x being both."""
-    for instance, names in _certified(optimum):
-        for z, y in product(_contexts(instance), names["V"]):
-            yield {**names, "z": z, "y": y, "x": z @ y}
+    for names in _certified(optimum):
+        for here in at_each(names, z=names["contexts"], y=names["V"]):
+            yield {**here, "x": here["z"] @ here["y"]}
 
 
 def prices(optimum: Optimum, _: Define) -> Iterator[Names]:
     """The prices of an optimum, at every prefix x."""
-    for _instance, names in _certified(optimum):
+    for names in _certified(optimum):
         yield from at_each({**names, "root": Text(())}, x=names["prefixes"])
 
 
