@@ -59,13 +59,16 @@ class Scope:
     def then(self, words: str, *others: Scope) -> Scope:
         """Return these instances and those of others after them, in words of their own."""
         return Scope(
-            words,
-            lambda: chain.from_iterable(each.instances() for each in (self, *others)),
+            words, lambda: chain.from_iterable(each.instances() for each in (self, *others))
         )
 
     def all_with(self, words: str, change: Callable[[Instance], Instance]) -> Scope:
         """Return these instances, each changed, in words that come before theirs."""
         return Scope(words + self.words, lambda: map(change, self.instances()))
+
+
+def by_figures(_: Instance) -> None:
+    """Refute nothing: such a claim is its figures, which `check` compares."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +87,7 @@ class Claim:
     source: str
     shape: str
     examined: Scope
-    refuted: Refutation = lambda _: None
+    refuted: Refutation
     known: Callable[[], Mapping[str, Figure]] = dict
     recorded: Derivation
     proof: str = ""

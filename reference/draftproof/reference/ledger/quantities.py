@@ -88,11 +88,8 @@ def tokens(verify: Named, instance: Instance) -> Law[tuple[Path, int]]:
 
 def kept_tokens(verify: Named, instance: Instance) -> Row:
     """Return P(token i is the accepted one) for every i, at draft length 1."""
-    emitted = law(verify, instance)
-    return tuple(
-        emitted.probability(lambda emission, token=token: emission.accepted == (token,))  # type: ignore[misc]  # bound early
-        for token in range(instance.vocabulary)
-    )
+    kept = law(verify, instance).map(lambda emission: emission.accepted)
+    return tuple(kept[(token,)] for token in range(instance.vocabulary))
 
 
 optimum = Quantity("optimum", lambda instance: acceptance_rate(instance).value)

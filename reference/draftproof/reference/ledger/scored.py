@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from functools import partial
 from itertools import chain, product, starmap
 
-from draftproof.reference.ledger.claim import Claim, Derivation, Figure, Scope
+from draftproof.reference.ledger.claim import Claim, Derivation, Figure, Scope, by_figures
 from draftproof.reference.ledger.instances import context_free, example, row, seeded
 from draftproof.reference.ledger.mixed import (
     BLOCK,
@@ -234,6 +234,7 @@ CLAIMS = (
             "100 seeded instances of each shape; the share of the means, rounded down",
             lambda: chain.from_iterable(starmap(shape, SHARES)),
         ),
+        refuted=by_figures,
         known=mean_shares,
         recorded=Derivation(
             300,

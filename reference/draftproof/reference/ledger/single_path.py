@@ -12,7 +12,14 @@ from functools import partial
 from itertools import chain
 from math import gcd
 
-from draftproof.reference.ledger.claim import Claim, Derivation, Figure, Refutation, Scope
+from draftproof.reference.ledger.claim import (
+    Claim,
+    Derivation,
+    Figure,
+    Refutation,
+    Scope,
+    by_figures,
+)
 from draftproof.reference.ledger.exhibits import (
     block_that_waits,
     block_then_token_residual,
@@ -167,6 +174,7 @@ CLAIMS = (
         shape="V = 2, L = 2, one instance",
         examined=Scope("the motivating example", lambda: [MOTIVATING]),
         proof="The claim is about one instance, whose law is computed.",
+        refuted=by_figures,
         known=lambda: {
             **{name: accepted(name)(MOTIVATING) for name in ("token", "block", "greedy_block")},
             "sum of min(p, q)": shared(MOTIVATING),

@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from draftproof.reference.ledger.claim import Claim, Derivation, Scope
+from draftproof.reference.ledger.claim import Claim, Derivation, Scope, by_figures
+from draftproof.reference.model import Instance
 from draftproof.reference.proof import Refutation, Theorem, check, prove, record
 
 WOR = "without_replacement"
@@ -53,6 +54,7 @@ _MEANT = {
 class ClaimOfAll(Claim):
     """A claim about all p and q of a shape, which is proved and not examined."""
 
+    refuted: Callable[[Instance], None] = by_figures
     prove: Callable[[], Theorem | Refutation]
 
     def derive(self) -> Derivation:
