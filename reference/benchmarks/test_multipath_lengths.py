@@ -29,11 +29,11 @@ import pytest
 from numpy.typing import NDArray
 from pytest_benchmark.fixture import BenchmarkFixture
 
+from draftproof.reference.ledger.scored import SCORED
 from draftproof.reference.model import Instance, Model, Path
 from draftproof.reference.optimum import stateless
 from draftproof.reference.process import expected_accepted
-from draftproof.reference.rational import ONE, Rational, rational, total
-from draftproof.reference.scores import UNIFORM, Scores, split
+from draftproof.reference.rational import Rational, rational
 from draftproof.reference.verifiers import ALGORITHMS, emission_law
 
 Array = NDArray[np.float64]
@@ -73,23 +73,6 @@ def difference(high: Array, low: Array, power: int) -> Array:
 
 
 # The verifiers that choose one path, node by node, and verify it as a block.
-
-
-def block(drafts: Drafts, rows: Rows) -> float:
-    """One path, averaged over all of them."""
-    ahead: dict[Path, float] = {(): 1.0}
-    kept: dict[Path, float] = {}
-    for z in prefixes(drafts):
-        p, q = rows(z)
-        kept[z] = float(np.minimum(ahead[z] * p, q).sum())
-        for y in siblings(drafts, z):
-            ahead[*z, y] = min(1.0, ahead[z] * p[y] / q[y])
-    return sum(kept[path[:i]] for path in drafts for i in range(len(path))) / len(drafts)
-
-
-def multipath_block(drafts: Drafts, rows: Rows) -> float:
-    """Always the highest-ranked sibling."""
-    return mixed_multipath_block(drafts, rows, mix=lambda *_: 1.0)
 
 
 def most_kept_next(owed: Array, highest: Array, uniform: Array) -> float:
@@ -435,8 +418,9 @@ def scored_multipath_block(drafts: Drafts, rows: Rows) -> float:
 
 
 VERIFIERS: Mapping[str, Verifier] = {
-    "block": block,
-    "multipath_block": multipath_block,
+    # Of all paths any one is as good, and the average is over all of them.
+    "block": partial(mixed_multipath_block, mix=lambda *_: 0.0),
+    "multipath_block": partial(mixed_multipath_block, mix=lambda *_: 1.0),
     "mixed_multipath_block": mixed_multipath_block,
     "recursive_rejection": partial(descent, rule=recursively),
     "k_seq": partial(descent, rule=by_one_factor),
@@ -467,24 +451,11 @@ def seeded(vocabulary: int, length: int, drafts: int, number: int) -> Instance:
 
 
 def exactly_expected(name: str, instance: Instance) -> Rational:
-    """Return E[accepted length] by the algorithm's law, or by the recursion that it follows."""
+    """Return E[accepted length] by the algorithm's law, or by the sum that the ledger has of it."""
     if name == OURS:
-        return expected_by_scores(instance)
+        return SCORED(instance)
     drafts = ALGORITHMS[name].most_drafts or instance.drafts
     return expected_accepted(emission_law(ALGORITHMS[name], replace(instance, drafts=drafts)))
-
-
-def expected_by_scores(instance: Instance) -> Rational:
-    """Sum A(zy) = min(A(z) p(y|z), Q'(zy)); the tests have it from the verifier's law."""
-    accepted: dict[Path, Rational] = {(): ONE}
-    scores: dict[Path, Scores] = {(): UNIFORM}
-    for z in instance.draft.reachable(instance.length - 1):
-        p, q = instance.target(z), instance.draft(z)
-        here = split(scores[z], p, q, accepted=accepted[z], drafts=instance.drafts)
-        for y in [token for token, x in enumerate(q) if x != 0]:
-            accepted[*z, y] = min(accepted[z] * p[y], here.law[y])
-            scores[*z, y] = here.after(y)
-    return total(accepted.values()) - 1
 
 
 def expected_in_floats(verifier: Verifier, instance: Instance) -> float:

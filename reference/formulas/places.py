@@ -6,10 +6,11 @@ certified, all drafts that there can be. The other is computed by the equation f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
-from itertools import combinations, product
+from itertools import product
+from operator import itemgetter
 from typing import Any
 
 from formulas.formula import Define, Names, Text, to
@@ -22,6 +23,7 @@ from draftproof.reference.drafting import (
     draft_paths,
     most_probable,
     sibling_law,
+    subsets,
 )
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
@@ -82,6 +84,7 @@ def models(instance: Instance) -> Names:
         "L": length,
         "K": instance.drafts,
         "V": vocabulary,
+        "contexts": [Text(z) for z in instance.draft.reachable(length - 1)],
         "prefixes": [Text(x) for x in instance.draft.reachable(length) if x],
         "texts": lambda size: [Text(x) for x in product(vocabulary, repeat=size)],
     }
@@ -102,8 +105,10 @@ def _probability(model: Model) -> Callable[..., Rational]:
     return probability
 
 
-def _contexts(instance: Instance) -> list[Text]:
-    return [Text(z) for z in instance.draft.reachable(instance.length - 1)]
+def at_each(names: Names, **choices: Iterable[Any]) -> Iterator[Names]:
+    """Yield the names with every choice of what more names stand for."""
+    for chosen in product(*choices.values()):
+        yield {**names, **dict(zip(choices, chosen, strict=True))}
 
 
 # --- laws and schemes -----------------------------------------------------------------------
@@ -118,7 +123,7 @@ def distances(_: Define) -> Iterator[Names]:
             "TV": first.total_variation(second),
             "P": _measure(first),
             "R": _measure(second),
-            "events": subsets(len(p)),
+            "events": list(map(frozenset, subsets(range(len(p))))),
             "outcomes": range(len(p)),
         }
 
@@ -187,73 +192,65 @@ def _corrected(law: Law[Emission], i: int) -> Of | None:
     return following if stopped else None
 
 
-def _on_paths(name: str, instance: Instance) -> Iterator[tuple[Names, Law[Emission]]]:
-    """Yield the names on every path of an instance, and the law of what is emitted on it."""
-    for path in paths(instance):
-        given = verification_law(ALGORITHMS[name], instance, (path,))
-        yield {**models(instance), "x": Text(path)}, given
+def _on_paths(name: str) -> Iterator[tuple[Names, Law[Emission]]]:
+    """Yield the names on every single path, and the law of what is emitted on it.
+
+    w is block verification's weight, as the law has it: how probably each prefix is kept.
+    """
+    for instance in ONE_PATH:
+        starting = _starting(emission_law(ALGORITHMS["block"], instance))
+        for path in paths(instance):
+            given = verification_law(ALGORITHMS[name], instance, (path,))
+            prefixes = [Text(path[:i]) for i in range(len(path) + 1)]
+            w = {len(x): starting(x) / instance.draft.joint(x.tokens) for x in prefixes}
+            yield {**models(instance), "x": Text(path), "w": w}, given
 
 
 def kept(_: Define) -> Iterator[Names]:
     """How much token verification keeps of every path."""
-    for instance in ONE_PATH:
-        for names, law in _on_paths("token", instance):
-            for i in to(1, names["L"]):
-                more = total(_stopped(law, size) for size in to(i, names["L"]))
-                yield {**names, "i": i, "kept": {i: more}.__getitem__}
+    for names, law in _on_paths("token"):
+        lengths = law.map(lambda emission: len(emission.accepted))
+        more = {i: lengths.probability(i.__le__) for i in to(1, names["L"])}
+        yield from at_each({**names, "kept": more.__getitem__}, i=more)
 
 
 def corrections(name: str, _: Define) -> Iterator[Names]:
-    """Every next token y after a rejection, on every path; w is block verification's weight."""
-    for instance in ONE_PATH:
-        for names, law in _on_paths(name, instance):
-            names["w"] = _weights(instance, names["x"].tokens)
-            for i in range(instance.length):
-                if found := _corrected(law, i):
-                    names["following"] = lambda y, _i, found=found: found(y)
-                    yield from ({**names, "i": i, "y": y} for y in names["V"])
-
-
-def _weights(instance: Instance, path: Path) -> dict[int, Rational]:
-    """Return w, as the law has it: how probably each prefix of a drafted path is kept."""
-    starting = _starting(emission_law(ALGORITHMS["block"], instance))
-    prefixes = [path[:i] for i in range(len(path) + 1)]
-    return {len(x): starting(Text(x)) / instance.draft.joint(x) for x in prefixes}
+    """Every next token y after a rejection, on every path."""
+    for names, law in _on_paths(name):
+        for i in range(names["L"]):
+            if found := _corrected(law, i):
+                names["following"] = lambda y, _i, found=found: found(y)
+                yield from at_each({**names, "i": i}, y=names["V"])
 
 
 def weights(_: Define) -> Iterator[Names]:
     """Block verification's weights w along every path."""
-    for instance in ONE_PATH:
-        for path in paths(instance):
-            names = {**models(instance), "x": Text(path), "w": _weights(instance, path)}
-            yield from ({**names, "i": i} for i in to(1, instance.length))
+    for names, _law in _on_paths("block"):
+        yield from at_each(names, i=to(1, names["L"]))
 
 
 def block_passes(define: Define) -> Iterator[Names]:
     """Block verification's pass probabilities h along every path, where they are not 0 / 0."""
-    for instance in ONE_PATH:
-        for names, law in _on_paths("block", instance):
-            w = _weights(instance, names["x"].tokens)
-            for i in to(1, instance.length):
-                here = {**names, "w": w, "i": i, "h": {i: _passing(law, i)}, "S": {}}
-                if i < instance.length:
-                    here["S"][i] = define(1, here)
-                if here["h"][i] is not None and here["S"].get(i, ZERO) + 1 - w[i]:
-                    yield here
+    for names, law in _on_paths("block"):
+        for i in to(1, names["L"]):
+            here = {**names, "i": i, "h": {i: _passing(law, i)}, "S": {}}
+            if i < names["L"]:
+                here["S"][i] = define(1, here)
+            if here["h"][i] is not None and here["S"].get(i, ZERO) + 1 - names["w"][i]:
+                yield here
 
 
 def greedy_passes(define: Define) -> Iterator[Names]:
     """Greedy block verification's pass probabilities h, where they are not 0 / 0."""
-    for instance in ONE_PATH:
-        for names, law in _on_paths("greedy_block", instance):
-            for i in to(1, instance.length):
-                here = {**names, "i": i, "h": {i: _passing(law, i)}, "r": {}, "D": {}}
-                here["r"][i] = define(1, here)
-                if i < instance.length:
-                    here["D"][i] = define(2, here)
-                is_void = i < instance.length and here["D"][i] == 0 and here["r"][i] == 1
-                if here["h"][i] is not None and not is_void:
-                    yield here
+    for names, law in _on_paths("greedy_block"):
+        for i in to(1, names["L"]):
+            here = {**names, "i": i, "h": {i: _passing(law, i)}, "r": {}, "D": {}}
+            here["r"][i] = define(1, here)
+            if i < names["L"]:
+                here["D"][i] = define(2, here)
+            is_void = i < names["L"] and here["D"][i] == 0 and here["r"][i] == 1
+            if here["h"][i] is not None and not is_void:
+                yield here
 
 
 def modified_rows(_: Define) -> Iterator[Names]:
@@ -263,7 +260,7 @@ def modified_rows(_: Define) -> Iterator[Names]:
             for context, left in emission.modified:
                 names = {**models(instance), "z": Text((*emission.tokens, *context))}
                 names["modified"] = lambda y, _z, left=left: left[y]
-                yield from ({**names, "y": y} for y in names["V"])
+                yield from at_each(names, y=names["V"])
 
 
 def expected(name: str, instances: Iterable[Instance], _: Define) -> Iterator[Names]:
@@ -282,10 +279,8 @@ def by_prefix(name: str, instances: Iterable[Instance], define: Define) -> Itera
 
 def by_token(name: str, instances: Iterable[Instance], define: Define) -> Iterator[Names]:
     """As `expected`, at every context z that can be drafted and every next token y."""
-    for instance in instances:
-        for names in expected(name, [instance], define):
-            for z, y in product(_contexts(instance), names["V"]):
-                yield {**names, "z": z, "y": y}
+    for names in expected(name, instances, define):
+        yield from at_each(names, z=names["contexts"], y=names["V"])
 
 
 # --- several drafts of one token ------------------------------------------------------------
@@ -309,7 +304,7 @@ def tokens_of(
     """One position, token by token."""
     for instance in instances:
         names = {**single(name, instance), **more(instance)}
-        yield from ({**names, "y": y} for y in names["V"])
+        yield from at_each(names, y=names["V"])
 
 
 def _tries(name: str, scheme: str) -> Iterator[Names]:
@@ -334,44 +329,37 @@ def _tries(name: str, scheme: str) -> Iterator[Names]:
             yield {**names, "following": _corrected(law, 0)}
 
 
-def _tried(names: Names, scheme: str) -> dict[int, Row]:
-    """Return the laws q[j] that siblings were drawn from, with what was left after those before."""
-    own = [names["q"](y) for y in names["V"]]
-    x = names["x"].tokens
-    before = [() if scheme == "iid" else x[: j - 1] for j in to(1, names["K"])]
-    return {j: normalised(without(own, those)) for j, those in enumerate(before, 1)}
-
-
-def _as_functions(rows: Mapping[int, Sequence[Rational]]) -> dict[int, Of]:
-    return {j: each.__getitem__ for j, each in rows.items()}
+def _rejected() -> Iterator[Names]:
+    """Yield the tries of recursive rejection; the j-th sibling was drawn from q[j]."""
+    for scheme in ("iid", "without_replacement"):
+        for names in _tries("recursive_rejection", scheme):
+            own, x = [names["q"](y) for y in names["V"]], names["x"].tokens
+            before = {j: () if scheme == "iid" else x[: j - 1] for j in to(1, names["K"])}
+            drawn = {j: normalised(without(own, those)) for j, those in before.items()}
+            yield {**names, "q": {j: law.__getitem__ for j, law in drawn.items()}}
 
 
 def rejections(_: Define) -> Iterator[Names]:
     """Recursive rejection, try by try: r[j] is what is owed before the j-th."""
-    for scheme in ("iid", "without_replacement"):
-        for names in _tries("recursive_rejection", scheme):
-            drawn = _tried(names, scheme)
-            owed: dict[int, Sequence[Rational]] = {1: [names["p"](y) for y in names["V"]]}
-            for j in names["c"]:
-                if j in owed:
-                    yield {**names, "q": _as_functions(drawn), "r": _as_functions(owed), "j": j}
-                    left = [max(a - b, ZERO) for a, b in zip(owed[j], drawn[j], strict=True)]
-                    if any(left):
-                        owed[j + 1] = [each / total(left) for each in left]
+    for names in _rejected():
+        owed: dict[int, Row] = {1: tuple(names["p"](y) for y in names["V"])}
+        for j in names["c"]:
+            if j in owed:
+                yield {**names, "r": {i: law.__getitem__ for i, law in owed.items()}, "j": j}
+                left = [max(a - names["q"][j](y), ZERO) for y, a in enumerate(owed[j])]
+                if any(left):
+                    owed[j + 1] = normalised(left)
 
 
 def residuals(define: Define) -> Iterator[Names]:
     """Recursive rejection where all tries can fail: what is owed by the printed recursion alone."""
-    for scheme in ("iid", "without_replacement"):
-        for names in _tries("recursive_rejection", scheme):
-            if names["following"]:
-                owed: dict[int, Of] = {1: names["p"]}
-                here = {**names, "r": owed, "q": _as_functions(_tried(names, scheme))}
-                for j in to(1, names["K"]):
-                    after = [define(0, {**here, "j": j, "y": y}) for y in names["V"]]
-                    owed[j + 1] = after.__getitem__
-                for j, y in product(to(1, names["K"]), names["V"]):
-                    yield {**here, "j": j, "y": y}
+    for names in filter(itemgetter("following"), _rejected()):
+        owed: dict[int, Of] = {1: names["p"]}
+        here = {**names, "r": owed}
+        for j in to(1, names["K"]):
+            after = [define(0, {**here, "j": j, "y": y}) for y in names["V"]]
+            owed[j + 1] = after.__getitem__
+        yield from at_each(here, j=to(1, names["K"]), y=names["V"])
 
 
 def recursion(define: Define) -> Iterator[Names]:
@@ -380,7 +368,7 @@ def recursion(define: Define) -> Iterator[Names]:
         names = {**single("recursive_rejection", instance), "g": {0: ZERO}}
         for j in range(instance.drafts):
             names["g"][j + 1] = define(1, {**names, "j": j})
-        yield from ({**names, "y": y, "j": j} for y in names["V"] for j in range(names["K"]))
+        yield from at_each(names, y=names["V"], j=range(names["K"]))
 
 
 def factors(define: Define) -> Iterator[Names]:
@@ -390,7 +378,7 @@ def factors(define: Define) -> Iterator[Names]:
         rho = least_factor(instance.target(()), instance.draft(()), 2)
         names = {**single("k_seq", instance), "rho": rho}
         names["b"] = define(3, names)
-        yield from ({**names, "y": y} for y in names["V"])
+        yield from at_each(names, y=names["V"])
 
 
 def k_seq_tries(_: Define) -> Iterator[Names]:
@@ -398,7 +386,7 @@ def k_seq_tries(_: Define) -> Iterator[Names]:
     for names in _tries("k_seq", "iid"):
         p, q = (tuple(names[model](y) for y in names["V"]) for model in "pq")
         names["rho"] = least_factor(p, q, names["K"])
-        yield from ({**names, "j": j} for j in names["c"])
+        yield from at_each(names, j=names["c"])
 
 
 def k_seq_corrections(define: Define) -> Iterator[Names]:
@@ -406,7 +394,7 @@ def k_seq_corrections(define: Define) -> Iterator[Names]:
     for names in k_seq_tries(define):
         if names["following"] and names["j"] == 1:
             names["b"] = define(1, names)
-            yield from ({**names, "y": y} for y in names["V"])
+            yield from at_each(names, y=names["V"])
 
 
 def _coupled(instance: Instance) -> Names:
@@ -426,7 +414,7 @@ def transports(_: Define) -> Iterator[Names]:
         emitted = emission_law(ALGORITHMS["optimal_transport"], instance)
         if found := _corrected(emitted, 0):
             names = {**single("optimal_transport", instance), **_coupled(instance)}
-            yield from ({**names, "following": found, "y": y} for y in names["V"])
+            yield from at_each({**names, "following": found}, y=names["V"])
 
 
 def selections(define: Define) -> Iterator[Names]:
@@ -435,7 +423,7 @@ def selections(define: Define) -> Iterator[Names]:
         names = {**single("canonical", instance), **_coupled(instance)}
         names["b"] = partial(_share, names)
         selected = [define(1, {**names, "y": y}) for y in names["V"]]
-        yield from ({**names, "y": y, "I": selected.__getitem__} for y in names["V"])
+        yield from at_each({**names, "I": selected.__getitem__}, y=names["V"])
 
 
 def _share(names: Names, y: int, x: Text) -> Rational:
@@ -495,7 +483,7 @@ def skewed(_: Define) -> Iterator[Names]:
     for instance in SEVERAL_PATHS:
         names = {**models(instance), "Q1": _passes(_selected(instance, lambda _: ONE))}
         masses: dict[Path, Rational] = {(): ZERO}
-        for z in _contexts(instance):
+        for z in names["contexts"]:
             m, ranked = instance.draft.joint(z.tokens), _below(instance, z)
             here = {**names, "z": z, "m": m, "B": masses[z.tokens], "F": ranked}
             for y in names["V"]:
@@ -538,12 +526,12 @@ def mixtures(_: Define) -> Iterator[Names]:
         share, drafts = _local_share(instance), instance.drafts
         ways = _selected(instance, share)
         names = {**models(instance), "Q1": _passes(ways)}
-        for z, y in product(_contexts(instance), names["V"]):
+        for z, y in product(names["contexts"], names["V"]):
             if names["q"](y, z) and names["Q1"](z):
                 here = {**names, "z": z, "y": y, "lam": share(z.tokens)}
                 here |= {"F": _below(instance, z)(y), "c": _shared(ways, z, drafts)}
                 here["C"] = _shared(ways, z @ y, drafts)
-                yield from ({**here, "j": j} for j in to(1, drafts))
+                yield from at_each(here, j=to(1, drafts))
 
 
 def _scored(instance: Instance) -> tuple[dict[Path, Rational], dict[Path, Scores]]:
@@ -630,19 +618,13 @@ def _traversed(instance: Instance, drafts: Drafts, define: Define) -> dict[Path,
 # --- optima ---------------------------------------------------------------------------------
 
 
-def subsets(vocabulary: int) -> list[frozenset[int]]:
-    """Return all sets of tokens."""
-    sizes = range(vocabulary + 1)
-    return [frozenset(each) for size in sizes for each in combinations(range(vocabulary), size)]
-
-
 def rates(_: Define) -> Iterator[Names]:
     """The certified acceptance rate, beside Q(H) = P(all drafts lie in H) for all H."""
     for instance in PAIRS:
         drawn = sibling_law(instance.scheme, instance.draft(()), instance.drafts)
         inside = {
-            tokens: total(weight for x, weight in drawn.items() if tokens.issuperset(x))
-            for tokens in subsets(instance.vocabulary)
+            tokens: drawn.probability(tokens.issuperset)
+            for tokens in map(frozenset, subsets(range(instance.vocabulary)))
         }
         names = {**models(instance), "alpha": acceptance_rate(instance).value}
         yield {**names, "subsets": list(inside), "Q": inside.__getitem__}
@@ -653,14 +635,13 @@ def flows(_: Define) -> Iterator[Names]:
     for instance in PAIRS:
         names = {**models(instance), **_coupled(instance)}
         names["alpha"] = acceptance_rate(instance).value
-        for y, x in product(names["V"], names["drafts"]):
-            yield {**names, "y": y, "x": x}
+        yield from at_each(names, y=names["V"], x=names["drafts"])
 
 
 Optimum = Callable[[Instance], LengthOptimum]
 
 
-def _certified(optimum: Optimum) -> Iterator[tuple[Instance, Names]]:
+def _certified(optimum: Optimum) -> Iterator[Names]:
     """Yield certified optima: budget A, law Q' of selection, prices s and t, and the drafts D."""
     instances = (
         *SEVERAL_PATHS[:4],
@@ -669,20 +650,17 @@ def _certified(optimum: Optimum) -> Iterator[tuple[Instance, Names]]:
     )
     for instance in instances:
         best, drawn = optimum(instance), draft_law(instance)
-        yield (
-            instance,
-            {
-                **models(instance),
-                "E": best.value,
-                "A": _looked_up({(): ONE, **best.budget}),
-                "Q1": _by_orders(best, drawn),
-                "s": _looked_up(best.target_price),
-                "t": _looked_up(best.draft_price),
-                "drafts": [tuple(map(Text, d)) for d in drawn],
-                "Q": lambda d, drawn=drawn: drawn[tuple(x.tokens for x in d)],
-                "starts": lambda x: [x[:i] for i in to(1, len(x))],
-            },
-        )
+        yield {
+            **models(instance),
+            "E": best.value,
+            "A": _looked_up({(): ONE, **best.budget}),
+            "Q1": _by_orders(best, drawn),
+            "s": _looked_up(best.target_price),
+            "t": _looked_up(best.draft_price),
+            "drafts": [tuple(map(Text, d)) for d in drawn],
+            "Q": lambda d, drawn=drawn: drawn[tuple(x.tokens for x in d)],
+            "starts": lambda x: [x[:i] for i in to(1, len(x))],
+        }
 
 
 def _looked_up(table: Any) -> Callable[[Text], Rational]:
@@ -706,15 +684,15 @@ def _by_orders(best: LengthOptimum, drawn: Law[Drafts]) -> Callable[[Text], Rati
 
 def budgets(optimum: Optimum, _: Define) -> Iterator[Names]:
     """The budget of an optimum, at every context z and next token y, x being both."""
-    for instance, names in _certified(optimum):
-        for z, y in product(_contexts(instance), names["V"]):
-            yield {**names, "z": z, "y": y, "x": z @ y}
+    for names in _certified(optimum):
+        for here in at_each(names, z=names["contexts"], y=names["V"]):
+            yield {**here, "x": here["z"] @ here["y"]}
 
 
 def prices(optimum: Optimum, _: Define) -> Iterator[Names]:
     """The prices of an optimum, at every prefix x."""
-    for _instance, names in _certified(optimum):
-        yield from ({**names, "x": x, "root": Text(())} for x in names["prefixes"])
+    for names in _certified(optimum):
+        yield from at_each({**names, "root": Text(())}, x=names["prefixes"])
 
 
 def orders(_: Define) -> Iterator[Names]:
@@ -726,4 +704,4 @@ def orders(_: Define) -> Iterator[Names]:
             places[1 + max(map(ranked.index, drafts))] += weight
         sums = {i: total(places[j] for j in to(1, i)) for i in to(0, len(ranked))}
         names = {"highest": places.__getitem__, "below": sums.__getitem__}
-        yield from ({**names, "i": i} for i in places)
+        yield from at_each(names, i=places)

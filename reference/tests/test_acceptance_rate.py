@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from draftproof.reference.drafting import sibling_law
 from draftproof.reference.errors import Unsupported
 from draftproof.reference.law import Law
+from draftproof.reference.ledger.quantities import subset_formula
 from draftproof.reference.model import Instance, Row
 from draftproof.reference.optimum.acceptance_rate import (
     AcceptanceRate,
@@ -19,7 +20,6 @@ from draftproof.reference.optimum.acceptance_rate import (
     check,
     convexity_gap,
     sorted_prefix_rate,
-    subset_rate,
 )
 from draftproof.reference.optimum.certified import NotOptimal
 from draftproof.reference.rational import ONE, Rational, rational, total
@@ -64,11 +64,7 @@ def test_the_rate_is_the_least_bound_of_all_sets(
     best = acceptance_rate(instance)
     assert best.value == bound(p, law) == best_rate(p, law).value
     assert total(best.coupling.values()) == best.value
-    inside = {
-        frozenset(tokens): law.probability(lambda drawn, H=tokens: set(drawn) <= set(H))  # type: ignore[misc]
-        for tokens in subsets(len(p))
-    }
-    assert subset_rate(p, inside) == best.value
+    assert subset_formula(instance) == best.value
 
 
 @few

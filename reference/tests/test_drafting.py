@@ -17,7 +17,6 @@ from draftproof.reference.drafting import (
     GrowingTree,
     Siblings,
     all_inside,
-    all_paths_inside,
     draft_law,
     draft_paths,
     most_probable,
@@ -28,7 +27,7 @@ from draftproof.reference.drafting import (
 from draftproof.reference.errors import InvalidInput, TokenOutOfRange, Unsupported
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Path, Row
-from draftproof.reference.rational import ONE, ZERO, rational, total
+from draftproof.reference.rational import rational, total
 from draftproof.reference.rows import mass
 
 exact = settings.get_profile("exact")
@@ -186,21 +185,6 @@ def test_a_support_that_runs_out_leaves_fewer_paths(one_row: OneRow) -> None:
     assert {len(paths) for paths in draft_law(instance)} == {4}
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@few
-@given(data=st.data())
-def test_all_paths_inside_is_the_probability(
-    scheme: str, drafted: Drafted, path_formula: PathFormula, data: st.DataObject
-) -> None:
-    instance = data.draw(drafted([scheme]))
-    leaves = [c for c in instance.draft.reachable(instance.length) if len(c) == instance.length]
-    inside = data.draw(st.sets(st.sampled_from(leaves)))
-    probability = path_formula(instance).probability(lambda paths: set(paths) <= inside)
-    assert all_paths_inside(instance, inside) == probability
-    assert all_paths_inside(instance, leaves) == ONE
-    assert all_paths_inside(instance, ()) == ZERO
-
-
 # The tree that is drawn while it is asked, and the one that is there already.
 
 
@@ -283,7 +267,6 @@ def test_an_unknown_scheme_is_refused(motivating: Instance) -> None:
     refused(Unsupported, message, lambda: draft_law(instance))
     refused(Unsupported, message, lambda: sibling_law("best", half, 2))
     refused(Unsupported, message, lambda: all_inside("best", half, 2, {0}))
-    refused(Unsupported, message, lambda: all_paths_inside(instance, {(0, 0)}))
 
 
 def test_the_hub_has_one_companion(one_row: OneRow) -> None:
@@ -292,7 +275,6 @@ def test_the_hub_has_one_companion(one_row: OneRow) -> None:
     refused(Unsupported, message, lambda: draft_law(three))
     deeper = one_row("1/2 1/2", "1/2 1/2", length=2, branching=[1, 3], scheme="hub")
     refused(Unsupported, message, lambda: draft_law(deeper))
-    refused(Unsupported, message, lambda: all_paths_inside(deeper, {(0, 0)}))
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

@@ -31,7 +31,7 @@ from draftproof.reference.ledger import (
     spectr_gbv,
     theorems,
 )
-from draftproof.reference.ledger.claim import examined
+from draftproof.reference.ledger.claim import Scope
 from draftproof.reference.ledger.instances import (
     all_rows,
     context_free,
@@ -292,10 +292,20 @@ def test_examining_stops_at_the_first_refutation() -> None:
     def refuted(instance: Instance) -> dict[str, str] | None:
         return {"p": "second"} if instance is instances[1] else None
 
-    assert examined(instances, refuted, {"known": ONE}) == Derivation(
-        2, {"known": "1", "p": "second"}, instances[1]
+    few = replace(HONEST, examined=Scope("few", lambda: instances))
+    known = replace(few, refuted=refuted, known=lambda: {"known": ONE})
+    assert known.derive() == Derivation(2, {"known": "1", "p": "second"}, instances[1])
+    assert replace(few, refuted=lambda _: None).derive() == Derivation(9)
+
+
+def test_a_text_is_one_line_however_it_is_written() -> None:
+    written = replace(
+        HONEST,
+        statement="""Over
+        two lines.""",
+        examined=Scope("of\n   two", list),
     )
-    assert examined(instances, lambda _: None) == Derivation(9)
+    assert (written.statement, written.scope) == ("Over two lines.", "of two")
 
 
 # --- The instances ----------------------------------------------------------------------------

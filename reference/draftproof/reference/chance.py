@@ -39,6 +39,7 @@ class Chance(Protocol):
 
         Raises `NotRational` if it is a float, `NotADistribution` outside 0..1.
         """
+        return self.draw((probability, _complement(probability))) == 0
 
 
 class NondeterministicProgram(RuntimeError):
@@ -76,34 +77,32 @@ def enumerate_rows(
     `TypeError`. So vocabularies may be large. Otherwise it is a program for `enumerate_law`.
     """
     rows: dict[Outcome, list[Rational]] = {}
-    replay: Replay | None = Replay()
-    while replay is not None:
-        said: tuple[Outcome, Any] = program(_Rows(replay, size))
-        outcome, token = said
-        row, probability = rows.setdefault(outcome, [ZERO] * size), replay.probability()
+    runs: Iterator[tuple[Any, Rational]] = enumerate_runs(
+        lambda chance: program(_Rows(chance, size))
+    )
+    for (outcome, token), probability in runs:
+        row = rows.setdefault(outcome, [ZERO] * size)
         if isinstance(token, _UndecidedAnswer):
             row[:] = [was + probability * own for was, own in zip(row, token.weights, strict=True)]
         else:
             row[token] += probability
-        replay = replay.next()
     return rows
 
 
 class _Rows:
     """Leaves draws of one of `size` undecided."""
 
-    def __init__(self, replay: Replay, size: int) -> None:
-        self._replay = replay
-        self._size = size
+    def __init__(self, decided: Chance, size: int) -> None:
+        self._decided, self._size = decided, size
 
     def draw(self, weights: Sequence[Rational]) -> int:
         if len(weights) != self._size:
-            return self._replay.draw(weights)
+            return self._decided.draw(weights)
         undecided: Any = _UndecidedAnswer(distribution(weights))
         return undecided  # type: ignore[no-any-return]  # whoever looks at it is told
 
     def coin(self, probability: Rational) -> bool:
-        return self._replay.coin(probability)
+        return self._decided.coin(probability)
 
 
 class _UndecidedAnswer:
@@ -135,7 +134,7 @@ def probability(answers: Sequence[Answer]) -> Rational:
     return product
 
 
-class Replay:
+class Replay(Chance):
     """Gives the answers that it was told to give, then the first possible ones.
 
     `given` has those that were asked for.
@@ -147,7 +146,7 @@ class Replay:
 
     def draw(self, weights: Sequence[Rational]) -> int:
         """Return the next answer. Raises `NondeterministicProgram` if it was told of others."""
-        asked = _distribution(weights)
+        asked = distribution(weights)
         step = len(self.given)
         if step < len(self._told):
             told, answer = self._told[step]
@@ -160,10 +159,6 @@ class Replay:
             answer = _next_possible(asked, -1)
         self.given.append((asked, answer))
         return answer
-
-    def coin(self, probability: Rational) -> bool:
-        """Return whether the next answer is 0, of two with this probability of the first."""
-        return self.draw((probability, _complement(probability))) == 0
 
     def probability(self) -> Rational:
         """Return the probability of all the answers given."""
@@ -185,14 +180,14 @@ class Replay:
         return None
 
 
-class _Dice:
+class _Dice(Chance):
     """Draws each answer, without any rounding, from uniform integers."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
 
     def draw(self, weights: Sequence[Rational]) -> int:
-        shares = _distribution(weights)
+        shares = distribution(weights)
         low, width = ZERO, ONE
         # The uniform number low..low+width is refined until it lies inside one share.
         while True:
@@ -203,9 +198,6 @@ class _Dice:
                 edge += share
             width /= 2
             low += self._random.getrandbits(1) * width
-
-    def coin(self, probability: Rational) -> bool:
-        return self.draw((probability, _complement(probability))) == 0
 
 
 class Distribution(tuple[Rational, ...]):
@@ -223,10 +215,6 @@ def distribution(weights: Sequence[Rational]) -> Distribution:
     Raises `NotRational` if a weight is a float, `NotADistribution` if one is negative or all of
     them are zero.
     """
-    return weights if isinstance(weights, Distribution) else Distribution(_distribution(weights))
-
-
-def _distribution(weights: Sequence[Rational]) -> tuple[Rational, ...]:
     if isinstance(weights, Distribution):
         return weights
     weights = rationals(weights)
@@ -235,7 +223,7 @@ def _distribution(weights: Sequence[Rational]) -> tuple[Rational, ...]:
         raise NotADistribution(f"cannot draw with a negative weight: [{_listed(weights)}]")
     if mass == 0:
         raise NotADistribution(f"cannot draw with no positive weight: [{_listed(weights)}]")
-    return weights if mass == 1 else tuple(weight / mass for weight in weights)
+    return Distribution(weights if mass == 1 else [weight / mass for weight in weights])
 
 
 def _complement(probability: Rational) -> Rational:

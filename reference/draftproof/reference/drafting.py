@@ -7,9 +7,9 @@ drafted token, as many as `Instance.widths` says, until the paths have L tokens.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import combinations, groupby
 from math import prod
 from typing import Protocol
@@ -101,7 +101,7 @@ def _without_replacement_inside(row: Row, width: int, tokens: Collection[int]) -
         (-1) ** (size - len(part)) * outside / (1 - mass(row, part))
         for size in range(min(width, len(inside) + 1))
         for rung in combinations(inside, size)
-        for part in _subsets(rung)
+        for part in subsets(rung)
     )
     return ONE - too_few
 
@@ -112,11 +112,6 @@ def _greedy_inside(row: Row, width: int, tokens: Collection[int]) -> Rational:
         return ZERO
     others = without(row, top)
     return mass(others, tokens) / total(others) if any(others) else ONE
-
-
-def _hub_inside(row: Row, width: int, tokens: Collection[int]) -> Rational:
-    """Return the greedy law's: as sets, SpecHub's pairs are the hub and one of the others."""
-    return _greedy_inside(row, width, tokens)
 
 
 @dataclass(frozen=True)
@@ -130,7 +125,8 @@ class Scheme:
 SCHEMES: Mapping[str, Scheme] = {
     "iid": Scheme(draw_iid, _iid_inside),
     "without_replacement": Scheme(draw_without_replacement, _without_replacement_inside),
-    "hub": Scheme(draw_hub, _hub_inside),
+    # As sets, SpecHub's pairs are those of the greedy law: the hub and one of the others.
+    "hub": Scheme(draw_hub, _greedy_inside),
     "greedy": Scheme(draw_greedy, _greedy_inside),
 }
 
@@ -319,25 +315,6 @@ def all_inside(scheme: str, row: Row, width: int, tokens: Collection[int]) -> Ra
     return scheme_named(scheme).inside(row, width, frozenset(tokens))
 
 
-def all_paths_inside(instance: Instance, paths: Collection[Path]) -> Rational:
-    """Return Q(H), the probability that every drafted path lies in the set `paths`.
-
-    From the leaves up: the paths below a node all lie in H if those below each of its
-    siblings do, and given the siblings these events are independent.
-    """
-    wanted = frozenset(paths)
-
-    @cache
-    def inside(node: Path) -> Rational:
-        if len(node) == instance.length:
-            return ONE if node in wanted else ZERO
-        row = instance.draft(node)
-        below = [inside((*node, token)) if q != 0 else ZERO for token, q in enumerate(row)]
-        law = sibling_law(instance.scheme, row, instance.widths[len(node)])
-        return law.expectation(lambda drawn: prod((below[token] for token in drawn), start=ONE))
-
-    return inside(())
-
-
-def _subsets(items: tuple[int, ...]) -> list[tuple[int, ...]]:
-    return [part for size in range(len(items) + 1) for part in combinations(items, size)]
+def subsets(tokens: Sequence[int]) -> list[Siblings]:
+    """Return all sets of the tokens, smaller ones first."""
+    return [part for size in range(len(tokens) + 1) for part in combinations(tokens, size)]

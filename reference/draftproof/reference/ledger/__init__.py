@@ -15,7 +15,6 @@ figures, and carries the program that derives them again: `check` runs it and co
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import chain
 
 from draftproof.reference.errors import Unsupported, unknown
 from draftproof.reference.ledger import (
@@ -38,15 +37,8 @@ from draftproof.reference.ledger.claim import (
 
 CLAIMS: Mapping[str, Claim] = {
     claim.id: claim
-    for claim in chain(
-        single_path.CLAIMS,
-        one_position.CLAIMS,
-        several_paths.CLAIMS,
-        spectr_gbv.CLAIMS,
-        mixed.CLAIMS,
-        scored.CLAIMS,
-        theorems.CLAIMS,
-    )
+    for part in (single_path, one_position, several_paths, spectr_gbv, mixed, scored, theorems)
+    for claim in part.CLAIMS
 }
 
 

@@ -1,16 +1,16 @@
 """What a claim is, and how it is held to account.
 
 A claim is recorded as data: what it says, who said it, and what exact arithmetic found. Beside the
-data stands a program, `derive`, that finds the same again from nothing but the verifiers of this
-room. A ledger that is never recomputed is an opinion; so `check` compares the two, figure by
-figure.
+data stands a program that finds the same again from nothing but the verifiers of this room. A
+ledger that is never recomputed is an opinion; so `check` compares the two, figure by figure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import chain
 from typing import Any
 
 from draftproof.reference.model import Instance, instance_to_json
@@ -45,24 +45,70 @@ class Derivation:
     counterexample: Instance | None = None
 
 
+@dataclass(frozen=True)
+class Scope:
+    """Instances in the order in which a claim examines them, and what they are in words."""
+
+    words: str
+    instances: Callable[[], Iterable[Instance]]
+
+    def also(self, words: str) -> Scope:
+        """Return the same instances, of which more is said."""
+        return replace(self, words=self.words + words)
+
+    def then(self, words: str, *others: Scope) -> Scope:
+        """Return these instances and those of others after them, in words of their own."""
+        return Scope(
+            words, lambda: chain.from_iterable(each.instances() for each in (self, *others))
+        )
+
+    def all_with(self, words: str, change: Callable[[Instance], Instance]) -> Scope:
+        """Return these instances, each changed, in words that come before theirs."""
+        return Scope(words + self.words, lambda: map(change, self.instances()))
+
+
+def by_figures(_: Instance) -> None:
+    """Refute nothing: such a claim is its figures, which `check` compares."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Claim:
     """A statement, its source, and what was found.
 
-    `statement` is what is claimed, even where it is false. `scope` says which instances `derive`
-    examines and in which order: a counterexample is the first one in that order. `proof` is an
-    argument for all instances of the shape, where there is a short one; what it says is not
-    taken on trust either: `derive` tries it on the instances.
+    `statement` is what is claimed, even where it is false. A counterexample is the first instance
+    of those `examined` for which `refuted` returns figures; `known` are figures that are wanted in
+    any case. `proof` is an argument for all instances of the shape, where there is a short one;
+    what it says is not taken on trust either: `derive` tries it on the instances. Texts may be
+    written over several lines.
     """
 
     id: str
     statement: str
     source: str
     shape: str
-    scope: str
-    derive: Callable[[], Derivation]
+    examined: Scope
+    refuted: Refutation
+    known: Callable[[], Mapping[str, Figure]] = dict
     recorded: Derivation
     proof: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("statement", "proof"):
+            object.__setattr__(self, name, " ".join(getattr(self, name).split()))
+
+    @property
+    def scope(self) -> str:
+        """Return which instances are examined, in words."""
+        return " ".join(self.examined.words.split())
+
+    def derive(self) -> Derivation:
+        """Examine the instances in their order, up to the first that refutes the claim."""
+        figures, count = dict(self.known()), 0
+        for instance in self.examined.instances():
+            count += 1
+            if (found := self.refuted(instance)) is not None:
+                return Derivation(count, _written({**figures, **found}), instance)
+        return Derivation(count, _written(figures))
 
     @property
     def verdict(self) -> Verdict:
@@ -105,29 +151,6 @@ def check(claim: Claim) -> Derivation:
     return found
 
 
-def examined(
-    instances: Iterable[Instance],
-    refuted: Refutation,
-    known: Mapping[str, Figure] | None = None,
-) -> Derivation:
-    """Examine instances in their order, up to the first that `refuted` has figures for.
-
-    `known` are figures that are wanted in any case.
-    """
-    figures = dict(known or {})
-    examined = 0
-    for instance in instances:
-        examined += 1
-        if (figures_there := refuted(instance)) is not None:
-            return Derivation(examined, written({**figures, **figures_there}), instance)
-    return Derivation(examined, written(figures))
-
-
-def written(figures: Mapping[str, Figure]) -> Figures:
-    """Return the figures as they are printed."""
-    return {name: str(value) for name, value in figures.items()}
-
-
 def claim_to_json(claim: Claim) -> dict[str, Any]:
     """Return the JSON form of a claim."""
     found = claim.recorded.counterexample
@@ -144,6 +167,10 @@ def claim_to_json(claim: Claim) -> dict[str, Any]:
         "counterexample": None if found is None else instance_to_json(found),
         "command": claim.command,
     }
+
+
+def _written(figures: Mapping[str, Figure]) -> Figures:
+    return {name: str(value) for name, value in figures.items()}
 
 
 def _shown(instance: Instance | None) -> str:

@@ -13,14 +13,7 @@ from draftproof.reference.chance import Chance
 from draftproof.reference.drafting import Drafted, Siblings, single_path
 from draftproof.reference.emission import Emission, emission
 from draftproof.reference.model import Instance, Path, Row
-from draftproof.reference.rational import (
-    ONE,
-    ZERO,
-    Rational,
-    positive_part,
-    ratio_or_one,
-    total,
-)
+from draftproof.reference.rational import ONE, ZERO, Rational, ratio_or_one, total
 from draftproof.reference.rows import excess, normalised
 from draftproof.reference.verifiers.block import block, keep
 from draftproof.reference.verifiers.descent import descend
@@ -78,12 +71,7 @@ def block_with_break(drafts: Drafted, instance: Instance, chance: Chance) -> Emi
     count = 0
     while count < len(path) and chance.coin(_pass(path[: count + 1], weight, instance)):
         count += 1
-    if count == len(path):
-        return emission(drafts, path, chance.draw(instance.target(path)))
-    z = path[:count]
-    return emission(
-        drafts, z, chance.draw(excess(instance.target(z), instance.draft(z), weight[count]))
-    )
+    return emission(drafts, path[:count], chance.draw(_owed(path, count, weight, instance)))
 
 
 def greedy_block_without_memory(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
@@ -107,25 +95,16 @@ def capped_hierarchical(drafts: Drafted, instance: Instance, chance: Chance) -> 
     best = list(accumulate(ratios, max))
     capped = [ONE] + [min(ONE, r / best[i]) for i, r in enumerate(ratios[1:])]
 
-    def branches(i: int) -> tuple[Rational, Rational]:
-        p, q = instance.target(path[:i]), instance.draft(path[:i])
-        return total(excess(p, q, capped[i])), total(
-            positive_part(b - capped[i] * a) for a, b in zip(p, q, strict=True)
-        )
-
     def pass_probability(i: int) -> Rational:
         if i == len(path):
             return capped[i]
-        more, less = branches(i)
+        p, q = instance.target(path[:i]), instance.draft(path[:i])
+        more = total(excess(p, q, capped[i]))
+        less = total(excess(q, [capped[i] * a for a in p]))
         return ratio_or_one(more, max(more, less))
 
     count = next((i for i in range(len(path), 0, -1) if chance.coin(pass_probability(i))), 0)
-    z = path[:count]
-    if z == path:
-        return emission(drafts, z, chance.draw(instance.target(z)))
-    return emission(
-        drafts, z, chance.draw(excess(instance.target(z), instance.draft(z), capped[count]))
-    )
+    return emission(drafts, path[:count], chance.draw(_owed(path, count, capped, instance)))
 
 
 def released_hierarchical(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
@@ -139,22 +118,15 @@ def released_hierarchical(drafts: Drafted, instance: Instance, chance: Chance) -
     """
     path = single_path(drafts)
     ratios = list(accumulate(_ratios(path, instance), mul, initial=ONE))
-
-    def residual(i: int) -> Row:
-        return excess(instance.target(path[:i]), instance.draft(path[:i]), min(ONE, ratios[i]))
+    weight = [min(ONE, ratio) for ratio in ratios]
 
     def pass_probability(i: int) -> Rational:
-        if i == len(path):
-            return min(ONE, ratios[i])
-        if ratios[i + 1] >= 1:
+        if i < len(path) and ratios[i + 1] >= 1:
             return ONE
-        more = total(residual(i))
-        return ratio_or_one(more, more + 1 - min(ONE, ratios[i]))
+        return _pass(path[:i], weight, instance)
 
     count = next((i for i in range(len(path), 0, -1) if chance.coin(pass_probability(i))), 0)
-    if count == len(path):
-        return emission(drafts, path, chance.draw(instance.target(path)))
-    law = residual(count)
+    law = _owed(path, count, weight, instance)
     return emission(drafts, path[:count], chance.draw(law) if any(law) else path[count])
 
 
@@ -288,14 +260,22 @@ def _ratios(path: Path, instance: Instance) -> list[Rational]:
 
 
 def _weights(path: Path, instance: Instance) -> list[Rational]:
-    weight = [ONE]
-    for ratio in _ratios(path, instance):
-        weight.append(min(ONE, weight[-1] * ratio))
-    return weight
+    return list(
+        accumulate(_ratios(path, instance), lambda w, ratio: min(ONE, w * ratio), initial=ONE)
+    )
 
 
 def _pass(prefix: Path, weight: Sequence[Rational], instance: Instance) -> Rational:
+    """Return block verification's probability to pass a prefix, by weights of all prefixes."""
     if len(prefix) == instance.length:
         return weight[len(prefix)]
-    more = total(excess(instance.target(prefix), instance.draft(prefix), weight[len(prefix)]))
+    more = total(_owed(prefix, len(prefix), weight, instance))
     return ratio_or_one(more, more + 1 - weight[len(prefix)])
+
+
+def _owed(path: Path, kept: int, weight: Sequence[Rational], instance: Instance) -> Row:
+    """Return what block verification corrects by, or the target's row after all of the path."""
+    z = path[:kept]
+    if kept == instance.length:
+        return instance.target(z)
+    return excess(instance.target(z), instance.draft(z), weight[kept])

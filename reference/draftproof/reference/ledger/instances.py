@@ -6,11 +6,12 @@ counterexample found is a smallest one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import product
 from math import lcm
 from random import Random
+from typing import Any
 
 from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.rational import rational
@@ -33,12 +34,17 @@ def all_rows(vocabulary: int, count: int, denominator: int) -> Iterator[tuple[Ro
             yield chosen
 
 
+def up_to(vocabulary: int, count: int, denominators: int) -> Iterator[tuple[Row, ...]]:
+    """Yield every choice of `count` rows with a small common denominator, the smallest first."""
+    for denominator in range(1, denominators + 1):
+        yield from all_rows(vocabulary, count, denominator)
+
+
 def example(
     target: str, draft: str, *, length: int = 1, drafts: int = 1, scheme: str = "iid"
 ) -> Instance:
     """Return the context-free instance of two rows, such as "1/2 1/4 1/4"."""
-    p, q = row(target), row(draft)
-    return _context_free(p, q, length=length, drafts=drafts, scheme=scheme)
+    return _context_free(row(target), row(draft), length=length, drafts=drafts, scheme=scheme)
 
 
 def row(weights: str) -> Row:
@@ -55,26 +61,20 @@ def context_free(
     scheme: str = "iid",
 ) -> Iterator[Instance]:
     """Yield every instance of one target row and one draft row with small denominators."""
-    for denominator in range(1, denominators + 1):
-        for p, q in all_rows(vocabulary, 2, denominator):
-            yield _context_free(p, q, length=length, drafts=drafts, scheme=scheme)
+    for p, q in up_to(vocabulary, 2, denominators):
+        yield _context_free(p, q, length=length, drafts=drafts, scheme=scheme)
 
 
 def drafts_alone(
     vocabulary: int, denominators: int, *, drafts: int, scheme: str
 ) -> Iterator[Instance]:
     """Yield an instance, its own target, for every draft row with small denominators."""
-    for denominator in range(1, denominators + 1):
-        for (q,) in all_rows(vocabulary, 1, denominator):
-            yield _context_free(q, q, length=1, drafts=drafts, scheme=scheme)
+    for (q,) in up_to(vocabulary, 1, denominators):
+        yield _context_free(q, q, length=1, drafts=drafts, scheme=scheme)
 
 
 def every_context(
-    vocabulary: int,
-    denominators: int,
-    *,
-    length: int = 2,
-    drafts: int = 1,
+    vocabulary: int, denominators: int, *, length: int = 2, drafts: int = 1
 ) -> Iterator[Instance]:
     """Yield every instance with rows of its own at every context of fewer than L tokens.
 
@@ -83,16 +83,10 @@ def every_context(
     contexts = [c for size in range(length) for c in product(range(vocabulary), repeat=size)]
     uniform = tuple(rational(1) / vocabulary for _ in range(vocabulary))
     last = dict.fromkeys(product(range(vocabulary), repeat=length), uniform)
-    for denominator in range(1, denominators + 1):
-        for chosen in all_rows(vocabulary, 2 * len(contexts), denominator):
-            target = dict(zip(contexts, chosen[: len(contexts)], strict=True))
-            draft = dict(zip(contexts, chosen[len(contexts) :], strict=True))
-            yield Instance(
-                Model("target", vocabulary, {**target, **last}),
-                Model("draft", vocabulary, draft),
-                length,
-                drafts,
-            )
+    for chosen in up_to(vocabulary, 2 * len(contexts), denominators):
+        target = dict(zip(contexts, chosen, strict=False))
+        draft = dict(zip(contexts, chosen[len(contexts) :], strict=True))
+        yield _instance({**target, **last}, draft, vocabulary, length=length, drafts=drafts)
 
 
 def seeded(
@@ -120,13 +114,14 @@ def seeded(
             for context, row in target.items()
             if len(context) < max(deepest, length)
         }
-        yield Instance(
-            Model("target", vocabulary, target),
-            Model("draft", vocabulary, draft),
-            length,
-            drafts,
-            scheme,
-            tuple(branching),
+        yield _instance(
+            target,
+            draft,
+            vocabulary,
+            length=length,
+            drafts=drafts,
+            scheme=scheme,
+            branching=tuple(branching),
         )
 
 
@@ -148,11 +143,14 @@ def from_rows(
     starts = list(reachable(0, (), depth))
     wanted = {c for start in starts for which in (0, 1) for c in reachable(which, start, length)}
     ordered = sorted(wanted, key=lambda context: (len(context), context))
-    return Instance(
-        Model("target", vocabulary, {c: both(c)[0] for c in ordered}),
-        Model("draft", vocabulary, {c: both(c)[1] for c in ordered}),
-        length,
-    )
+    target, draft = ({c: both(c)[which] for c in ordered} for which in (0, 1))
+    return _instance(target, draft, vocabulary, length=length)
+
+
+def _instance(
+    target: Mapping[Path, Row], draft: Mapping[Path, Row], vocabulary: int, **sizes: Any
+) -> Instance:
+    return Instance(Model("target", vocabulary, target), Model("draft", vocabulary, draft), **sizes)
 
 
 def _context_free(p: Row, q: Row, *, length: int, drafts: int, scheme: str) -> Instance:
@@ -164,7 +162,6 @@ def _context_free(p: Row, q: Row, *, length: int, drafts: int, scheme: str) -> I
 
 
 def _row(vocabulary: int, random: Random) -> Row:
-    counts: Iterable[int] = random.choices((0, 0, 1, 1, 2, 3), k=vocabulary)
-    counts = list(counts)
+    counts = random.choices((0, 0, 1, 1, 2, 3), k=vocabulary)
     counts[random.randrange(vocabulary)] += 1
     return tuple(rational(count) / sum(counts) for count in counts)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from draftproof.reference.ledger.quantities import law
+from draftproof.reference.ledger.quantities import Named, law
 from draftproof.reference.model import Instance, Model
 from draftproof.reference.process import after
 from draftproof.reference.rational import ZERO, Rational
-from draftproof.reference.verifiers import Verifier
 
 
-def expected_tokens(verify: Verifier, instance: Instance, iterations: int) -> Rational:
+def expected_tokens(verify: Named, instance: Instance, iterations: int) -> Rational:
     """Return the expected number of tokens that `iterations` iterations emit.
 
     Each of them drafts L tokens; what a stateful verifier leaves behind is the target of the next.

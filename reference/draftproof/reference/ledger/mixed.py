@@ -13,20 +13,18 @@ K, that it is optimal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import chain, product
-from math import comb
+from itertools import chain, product, starmap
 
-from draftproof.reference.ledger.claim import Claim, Derivation, Figure, Refutation, examined
+from draftproof.reference.ledger.claim import Claim, Derivation, Figure, Refutation, Scope
 from draftproof.reference.ledger.instances import (
-    all_rows,
     context_free,
     every_context,
     example,
     row,
     seeded,
+    up_to,
 )
 from draftproof.reference.ledger.quantities import (
     Quantity,
@@ -39,155 +37,121 @@ from draftproof.reference.ledger.quantities import (
     optimum,
     same_law,
 )
-from draftproof.reference.mixture import Mix, most_kept_next
+from draftproof.reference.mixture import (
+    Alive,
+    Mix,
+    alive_after,
+    law_of_highest,
+    most_kept_next,
+    ranked_below,
+)
 from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
-from draftproof.reference.verifiers.block import block
 from draftproof.reference.verifiers.mixed_multipath_block import mixed_multipath_block
 from draftproof.reference.verifiers.multipath_block import by_ratio, multipath_block
 
-PATHS = (
-    "all context-free i.i.d. instances with denominators up to 6 (V = 2, L = 1, K = 2, 3), up to 2 "
-    "(V = 3, L = 1, K = 2) and up to 3 (V = 2, L = 2, K = 2); 40 seeded ones with rows by context "
-    "for V = 2, L = 2, K = 2 and 12 for V = 2, L = 2, K = 3"
-)
-ONE_POSITION = (
-    "all i.i.d. instances with denominators up to 8 (V = 2, K = 2), up to 6 (V = 2, K = 3) and up "
-    "to 3 (V = 3, K = 2); 30 seeded ones for V = 4, K = 2"
-)
-TWO_BY_TWO = (
-    "V = 2, L = 2, K = 2 and 3, by the formula of mixed.value: all context-free i.i.d. instances "
-    "with denominators up to 8, all with rows by context and denominators up to 2, and 400 seeded "
-    "ones"
-)
-SEARCH = (
-    "by the formula of mixed.value: context-free i.i.d. instances by V, L and K (K <= 3), common "
-    "denominator, then lexicographically; denominators up to 8 (V = 2, L = 2 and 3) and 5 (V = 3)"
-)
-
-
-DEAD_ENDS = (
-    "by the formula of the value: instances of V = 2, L = 6, K = 2 in which target and draft never "
-    "agree after a first 0, and always after 10, by common denominator, then lexicographically"
-)
-
-
-def paths() -> Iterator[Instance]:
-    """Yield the instances of `PATHS`."""
-    return chain(
+PATHS = Scope(
+    """all context-free i.i.d. instances with denominators up to 6 (V = 2, L = 1, K = 2, 3), up to 2
+    (V = 3, L = 1, K = 2) and up to 3 (V = 2, L = 2, K = 2); 40 seeded ones with rows by context for
+    V = 2, L = 2, K = 2 and 12 for V = 2, L = 2, K = 3""",
+    lambda: chain(
         context_free(2, 6, drafts=2),
         context_free(2, 6, drafts=3),
         context_free(3, 2, drafts=2),
         context_free(2, 3, length=2, drafts=2),
         seeded(40, 2, length=2, drafts=2),
         seeded(12, 2, length=2, drafts=3),
-    )
-
-
-def one_token() -> Iterator[Instance]:
-    """Yield the instances of `ONE_POSITION`."""
-    return chain(
+    ),
+)
+ONE_POSITION = Scope(
+    """all i.i.d. instances with denominators up to 8 (V = 2, K = 2), up to 6 (V = 2, K = 3) and up
+    to 3 (V = 3, K = 2); 30 seeded ones for V = 4, K = 2""",
+    lambda: chain(
         context_free(2, 8, drafts=2),
         context_free(2, 6, drafts=3),
         context_free(3, 3, drafts=2),
         seeded(30, 4, drafts=2),
+    ),
+)
+TWO_BY_TWO = Scope(
+    """V = 2, L = 2, K = 2 and 3, by the formula of mixed.value: all context-free i.i.d. instances
+    with denominators up to 8, all with rows by context and denominators up to 2, and 400 seeded
+    ones""",
+    lambda: chain.from_iterable(
+        chain(
+            context_free(2, 8, length=2, drafts=drafts),
+            every_context(2, 2, length=2, drafts=drafts),
+            seeded(200, 2, length=2, drafts=drafts),
+        )
+        for drafts in (2, 3)
+    ),
+)
+
+
+LONGER = ((2, 2, 2, 8), (2, 2, 3, 8), (2, 3, 2, 8))
+
+
+def searched(said: str, *shapes: tuple[int, int, int, int]) -> Scope:
+    """Return context-free instances of shapes (V, L, K, largest denominator)."""
+    return Scope(
+        f"""{said}by the formula of mixed.value: context-free i.i.d. instances by V, L and K
+        (K <= 3), common denominator, then lexicographically; denominators up to 8 (V = 2, L = 2 and
+        3) and 5 (V = 3)""",
+        lambda: chain.from_iterable(
+            context_free(vocabulary, denominators, length=length, drafts=drafts)
+            for vocabulary, length, drafts, denominators in shapes
+        ),
     )
 
 
-def two_by_two() -> Iterator[Instance]:
-    """Yield the instances of `TWO_BY_TWO`."""
-    for drafts in (2, 3):
-        yield from context_free(2, 8, length=2, drafts=drafts)
-        yield from every_context(2, 2, length=2, drafts=drafts)
-        yield from seeded(200, 2, length=2, drafts=drafts)
+DEAD_ENDS = Scope(
+    """by the formula of the value: instances of V = 2, L = 6, K = 2 in which target and draft never
+    agree after a first 0, and always after 10, by common denominator, then lexicographically""",
+    lambda: starmap(dead_end, up_to(2, 3, 4)),
+)
 
 
-def by_size(*shapes: tuple[int, int, int, int]) -> Iterator[Instance]:
-    """Yield context-free instances of shapes (V, L, K, largest denominator)."""
-    return chain.from_iterable(
-        context_free(vocabulary, denominators, length=length, drafts=drafts)
-        for vocabulary, length, drafts, denominators in shapes
-    )
-
-
-def without_future(denominators: int, *, length: int) -> Iterator[Instance]:
-    """Yield instances of V = 2, K = 2 in which one first token leads nowhere, and one on and on.
+def dead_end(p: Row, q: Row, after_one: Row) -> Instance:
+    """Return an instance of V = 2, K = 2 in which one first token leads nowhere, one on and on.
 
     After the first token 0 target and draft never agree, after 10 they always do. The free rows are
     those at first, and the draft's after 1.
     """
-    for denominator in range(1, denominators + 1):
-        for p, q, after_one in all_rows(2, 3, denominator):
-            yield dead_end(p, q, after_one, length=length)
-
-
-def dead_end(p: Row, q: Row, after_one: Row, *, length: int) -> Instance:
-    """Return an instance of `without_future` by its free rows."""
+    length = 6
     zero, one = row("1 0"), row("0 1")
     contexts = [c for size in range(length + 1) for c in product(range(2), repeat=size)]
-    return Instance(
-        Model("target", 2, {c: zero if c else p for c in contexts}),
-        Model(
-            "draft",
-            2,
-            {
-                c: q if not c else after_one if c == (1,) else zero if c[:2] == (1, 0) else one
-                for c in contexts
-                if len(c) < length
-            },
-        ),
-        length,
-        drafts=2,
-    )
+    target = {c: zero if c else p for c in contexts}
+    draft = {c: zero if c[:2] == (1, 0) else one for c in contexts if len(c) < length}
+    draft |= {(): q, (1,): after_one}
+    return Instance(Model("target", 2, target), Model("draft", 2, draft), length, drafts=2)
 
 
-def formula(mix: Mix = most_kept_next, *, fewer: int = 0) -> Callable[[Instance], Rational]:
-    """Return the closed form of E[accepted length], of K paths or fewer.
+def formula(mix: Mix = most_kept_next) -> Callable[[Instance], Rational]:
+    """Return the closed form of E[accepted length].
 
-    `alive[n]` is the probability that a prefix is selected and n paths share it. What is accepted
-    of a prefix is A(zy) = min(A(z) p(y|z), Q'(zy)), Q' being the law of the selected path.
+    What is accepted of a prefix is A(zy) = min(A(z) p(y|z), Q'(zy)), Q' being the law of the
+    selected path (see `mixture`).
     """
 
     def value(instance: Instance) -> Rational:
-        def below(node: Path, kept: Rational, alive: Sequence[Rational]) -> Rational:
+        def below(node: Path, kept: Rational, alive: Alive) -> Rational:
             if len(node) == instance.length or kept == 0:
                 return ZERO
             p, q = instance.target(node), instance.draft(node)
-            lower, edge = [ZERO] * len(q), ZERO
-            for token in by_ratio(p, q):
-                lower[token], edge = edge, edge + q[token]
-            highest = tuple(
-                total(c * ((f + x) ** n - f**n) for n, c in enumerate(alive))
-                for f, x in zip(lower, q, strict=True)
-            )
-            uniform = tuple(total(alive) * x for x in q)
+            lower = ranked_below(by_ratio(p, q), q)
+            highest, uniform = law_of_highest(alive, lower, q), tuple(total(alive) * x for x in q)
             s = mix([kept * x for x in p], highest, uniform)
             accepted = ZERO
             for token, (h, u) in enumerate(zip(highest, uniform, strict=True)):
                 here = min(kept * p[token], s * h + (1 - s) * u)
                 if here != 0:
-                    sharing = [ZERO] + [
-                        total(
-                            c * _sharing(n, j, s, q[token], lower[token])
-                            for n, c in enumerate(alive)
-                            if n >= j
-                        )
-                        for j in range(1, len(alive))
-                    ]
+                    sharing = alive_after(alive, s, q[token], lower[token])
                     accepted += here + below((*node, token), here, sharing)
             return accepted
 
-        drafts = instance.drafts - fewer
-        return below((), ONE, [ZERO] * drafts + [ONE])
+        return below((), ONE, [ZERO] * instance.drafts + [ONE])
 
     return value
-
-
-def _sharing(n: int, j: int, s: Rational, q: Rational, lower: Rational) -> Rational:
-    """Return P(the token is chosen and j of the n paths go there)."""
-    highest = comb(n, j) * lower ** (n - j)
-    anyone = comb(n - 1, j - 1) * (1 - q) ** (n - j)
-    return q**j * (s * highest + (1 - s) * anyone)
 
 
 def share(value: Rational) -> Mix:
@@ -224,205 +188,147 @@ def run_where(quick: Refutation, *quantities: Quantity) -> Refutation:
 
 BY_RUNNING = Quantity("mixed", accepted("mixed_multipath_block"))
 
+ours = partial(Claim, source="draftproof")
 
 CLAIMS = (
-    Claim(
+    ours(
         id="mixed.ends",
-        statement=(
-            "Mixed multi-path block verification that always takes the highest-ranked path is "
-            "greedy multi-path block verification; taking any, it is block verification of one."
-        ),
-        source="draftproof",
+        statement="""Mixed multi-path block verification that always takes the highest-ranked path
+        is greedy multi-path block verification; taking any, it is block verification of one.""",
         shape="any V, L, K; i.i.d. paths",
-        scope=PATHS,
-        derive=lambda: examined(
-            paths(), any_of(same_law(always, multipath_block), same_law(never, block, drafts=1))
-        ),
+        examined=PATHS,
+        refuted=any_of(same_law(always, multipath_block), same_law(never, "block", drafts=1)),
         recorded=Derivation(303),
     ),
-    Claim(
+    ours(
         id="mixed.lossless",
-        statement=(
-            "Mixed multi-path block verification is lossless, with the local rule and with a fixed "
-            "share."
-        ),
-        source="draftproof",
+        statement="""Mixed multi-path block verification is lossless, with the local rule and with a
+        fixed share.""",
         shape="any V, L, K; i.i.d. paths",
-        scope=PATHS + "; the local rule, and one third",
-        derive=lambda: examined(
-            paths(), any_of(lossless(mixed_multipath_block), lossless(sometimes))
-        ),
+        examined=PATHS.also("; the local rule, and one third"),
+        refuted=any_of(lossless(mixed_multipath_block), lossless(sometimes)),
         recorded=Derivation(303),
     ),
-    Claim(
+    ours(
         id="mixed.value",
-        statement=(
-            "Mixed multi-path block verification accepts the sum over prefixes of A(zy) = "
-            "min(A(z) p(y|z), Q'(zy)), Q' being the law of the selected path."
-        ),
-        source="draftproof",
+        statement="""Mixed multi-path block verification accepts the sum over prefixes of A(zy) =
+        min(A(z) p(y|z), Q'(zy)), Q' being the law of the selected path.""",
         shape="any V, L, K; i.i.d. paths",
-        scope=PATHS + "; the local rule, and the shares 0 and 1",
-        derive=lambda: examined(
-            paths(),
-            any_of(
-                equal(accepted("mixed_multipath_block"), MIXED),
-                equal(accepted(always), MULTIPATH),
-                equal(accepted(never), BLOCK),
-            ),
+        examined=PATHS.also("; the local rule, and the shares 0 and 1"),
+        refuted=any_of(
+            equal(accepted("mixed_multipath_block"), MIXED),
+            equal(accepted(always), MULTIPATH),
+            equal(accepted(never), BLOCK),
         ),
         recorded=Derivation(303),
     ),
-    Claim(
+    ours(
         id="mixed.over_ends.one",
-        statement=(
-            "For one token the local rule accepts at least as much as block verification of one "
-            "path and as greedy multi-path block verification."
-        ),
-        source="draftproof",
+        statement="""For one token the local rule accepts at least as much as block verification of
+        one path and as greedy multi-path block verification.""",
         shape="any V, K; L = 1; i.i.d.",
-        scope=ONE_POSITION,
-        proof=(
-            "For one token, what is accepted is the sum of min(p, law of the selected path), which "
-            "the local rule maximises over shares in 0..1; the two are the shares 0 and 1."
-        ),
-        derive=lambda: examined(
-            one_token(),
-            any_of(
-                ascending(accepted(never), accepted("mixed_multipath_block")),
-                ascending(accepted("multipath_block"), accepted("mixed_multipath_block")),
-            ),
+        examined=ONE_POSITION,
+        proof="""For one token, what is accepted is the sum of min(p, law of the selected path),
+        which the local rule maximises over shares in 0..1; the two are the shares 0 and 1.""",
+        refuted=any_of(
+            ascending(accepted(never), accepted("mixed_multipath_block")),
+            ascending(accepted("multipath_block"), accepted("mixed_multipath_block")),
         ),
         recorded=Derivation(467),
     ),
-    Claim(
+    ours(
         id="mixed.optimal.two_tokens",
         statement="For one token of a vocabulary of two the local rule accepts the optimum.",
-        source="draftproof",
         shape="V = 2, L = 1, any K; i.i.d.",
-        scope="all instances with denominators up to 10 (K = 2) and up to 6 (K = 3)",
-        proof=(
-            "Let t be the token of the larger p/q, so p(t) >= q(t). Any selection picks t with a "
-            "probability in q(t)^K..1-(1-q(t))^K, and accepts the sum of min(p, selection), "
-            "which grows until it picks t with p(t). The shares reach all of "
-            "q(t)..1-(1-q(t))^K. By the canonical decomposition selection loses nothing."
+        examined=Scope(
+            "all instances with denominators up to 10 (K = 2) and up to 6 (K = 3)",
+            lambda: chain(context_free(2, 10, drafts=2), context_free(2, 6, drafts=3)),
         ),
-        derive=lambda: examined(
-            chain(context_free(2, 10, drafts=2), context_free(2, 6, drafts=3)),
-            equal(accepted("mixed_multipath_block"), optimum),
-        ),
+        proof="""Let t be the token of the larger p/q, so p(t) >= q(t). Any selection picks t with a
+        probability in q(t)^K..1-(1-q(t))^K, and accepts the sum of min(p, selection), which grows
+        until it picks t with p(t). The shares reach all of q(t)..1-(1-q(t))^K. By the canonical
+        decomposition selection loses nothing.""",
+        refuted=equal(accepted("mixed_multipath_block"), optimum),
         recorded=Derivation(474),
     ),
-    Claim(
+    ours(
         id="mixed.optimal",
         statement="No lossless verifier accepts more than the local rule.",
-        source="draftproof",
         shape="V = 3, L = 1, K = 2; i.i.d.",
-        scope=(
-            "instances of V = 2 with denominators up to 8, then of V = 3, by common denominator, "
-            "then lexicographically"
+        examined=Scope(
+            """instances of V = 2 with denominators up to 8, then of V = 3, by common denominator,
+            then lexicographically""",
+            lambda: chain(context_free(2, 8, drafts=2), context_free(3, 5, drafts=2)),
         ),
-        derive=lambda: examined(
-            by_size((2, 1, 2, 8), (3, 1, 2, 5)), equal(accepted("mixed_multipath_block"), optimum)
-        ),
+        refuted=equal(accepted("mixed_multipath_block"), optimum),
         recorded=Derivation(
             555,
             {"mixed_multipath_block": "14/15", "optimum": "24/25"},
             example("0 1/5 4/5", "1/5 1/5 3/5", drafts=2),
         ),
     ),
-    Claim(
+    ours(
         id="mixed.optimal.two_by_two",
-        statement=(
-            "For two tokens of a vocabulary of two no verifier that leaves the target as it is "
-            "accepts more than the local rule."
-        ),
-        source="draftproof",
+        statement="""For two tokens of a vocabulary of two no verifier that leaves the target as it
+        is accepts more than the local rule.""",
         shape="V = 2, L = 2, K = 2; i.i.d. paths",
-        scope=(
-            "by the formula of mixed.value: context-free instances with denominators up to 6, then "
-            "with rows by context, by common denominator, then lexicographically"
+        examined=Scope(
+            """by the formula of mixed.value: context-free instances with denominators up to 6, then
+            with rows by context, by common denominator, then lexicographically""",
+            lambda: chain(
+                context_free(2, 6, length=2, drafts=2), every_context(2, 3, length=2, drafts=2)
+            ),
         ),
-        derive=lambda: examined(
-            chain(context_free(2, 6, length=2, drafts=2), every_context(2, 3, length=2, drafts=2)),
-            run_where(ascending(best_stateless, MIXED), best_stateless, BY_RUNNING),
-        ),
+        refuted=run_where(ascending(best_stateless, MIXED), best_stateless, BY_RUNNING),
         recorded=Derivation(
             44,
             {"stateless optimum": "1219/625", "mixed": "1203/625"},
             example("1/5 4/5", "2/5 3/5", length=2, drafts=2),
         ),
     ),
-    Claim(
+    ours(
         id="mixed.over_ends.two",
-        statement=(
-            "For two tokens of a vocabulary of two the local rule accepts at least as much as "
-            "block verification of one path and as greedy multi-path block verification."
-        ),
-        source="draftproof",
+        statement="""For two tokens of a vocabulary of two the local rule accepts at least as much
+        as block verification of one path and as greedy multi-path block verification.""",
         shape="V = 2, L = 2, K = 2 and 3; i.i.d. paths",
-        scope=TWO_BY_TWO,
-        derive=lambda: examined(
-            two_by_two(), any_of(ascending(BLOCK, MIXED), ascending(MULTIPATH, MIXED))
-        ),
+        examined=TWO_BY_TWO,
+        refuted=any_of(ascending(BLOCK, MIXED), ascending(MULTIPATH, MIXED)),
         recorded=Derivation(2284),
     ),
-    Claim(
+    ours(
         id="mixed.over_multipath",
-        statement=(
-            "For any length the local rule accepts at least as much as greedy multi-path block "
-            "verification."
-        ),
-        source="draftproof",
+        statement="""For any length the local rule accepts at least as much as greedy multi-path
+        block verification.""",
         shape="V = 2, L = 3, K = 2; i.i.d. paths",
-        scope=SEARCH,
-        derive=lambda: examined(
-            by_size((2, 2, 2, 8), (2, 2, 3, 8), (2, 3, 2, 8)),
-            run_where(ascending(MULTIPATH, MIXED), accepted("multipath_block"), BY_RUNNING),
-        ),
+        examined=searched("", *LONGER),
+        refuted=run_where(ascending(MULTIPATH, MIXED), accepted("multipath_block"), BY_RUNNING),
         recorded=Derivation(
             440,
             {"multipath_block": "1621/729", "mixed": "1615/729"},
             example("1/3 2/3", "2/3 1/3", length=3, drafts=2),
         ),
     ),
-    Claim(
+    ours(
         id="mixed.over_block",
-        statement=(
-            "For any length the local rule accepts at least as much as block verification of one "
-            "path."
-        ),
-        source="draftproof",
+        statement="""For any length the local rule accepts at least as much as block verification of
+        one path.""",
         shape="V = 2, L = 6, K = 2; i.i.d. paths",
-        scope=DEAD_ENDS,
-        derive=lambda: examined(
-            without_future(4, length=6),
-            run_where(
-                ascending(BLOCK, MIXED), Quantity("block, K = 1", accepted(never)), BY_RUNNING
-            ),
+        examined=DEAD_ENDS,
+        refuted=run_where(
+            ascending(BLOCK, MIXED), Quantity("block, K = 1", accepted(never)), BY_RUNNING
         ),
         recorded=Derivation(
             153,
             {"block, K = 1": "2", "mixed": "31/16"},
-            dead_end(row("3/4 1/4"), row("1/2 1/2"), row("1/2 1/2"), length=6),
+            dead_end(row("3/4 1/4"), row("1/2 1/2"), row("1/2 1/2")),
         ),
     ),
-    Claim(
+    ours(
         id="mixed.monotone",
         statement="The local rule accepts no less with one more path.",
-        source="draftproof",
         shape="V = 3, L = 1, K = 3; i.i.d. paths",
-        scope="K against K - 1, " + SEARCH,
-        derive=lambda: examined(
-            by_size((2, 2, 2, 8), (2, 2, 3, 8), (2, 3, 2, 8), (3, 1, 2, 5), (3, 1, 3, 5)),
-            run_where(
-                ascending(Quantity("mixed, K - 1", formula(fewer=1)), MIXED),
-                Quantity(
-                    "mixed, K - 1", lambda here: BY_RUNNING(replace(here, drafts=here.drafts - 1))
-                ),
-                BY_RUNNING,
-            ),
-        ),
+        examined=searched("K against K - 1, ", *LONGER, (3, 1, 2, 5), (3, 1, 3, 5)),
+        refuted=run_where(ascending(MIXED.fewer, MIXED), BY_RUNNING.fewer, BY_RUNNING),
         recorded=Derivation(
             1530,
             {"mixed, K - 1": "15/16", "mixed": "29/32"},

@@ -7,20 +7,15 @@ arXiv 2410.18234 (canonical decomposition), arXiv 2310.15141 (K-SEQ), arXiv 2305
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise, permutations
 
-from draftproof.reference.drafting import SCHEMES, most_probable
-from draftproof.reference.ledger.claim import Claim, Derivation, Figure, Refutation, examined
+from draftproof.reference.drafting import SCHEMES, most_probable, subsets
+from draftproof.reference.ledger.claim import Claim, Derivation, Figure, Refutation, Scope
 from draftproof.reference.ledger.exhibits import rejection_skipping_duplicates
-from draftproof.reference.ledger.instances import (
-    context_free,
-    drafts_alone,
-    example,
-    seeded,
-)
+from draftproof.reference.ledger.instances import context_free, drafts_alone, example, seeded
 from draftproof.reference.ledger.quantities import (
     Quantity,
     accepted,
@@ -28,6 +23,7 @@ from draftproof.reference.ledger.quantities import (
     ascending,
     best_stateful,
     best_stateless,
+    biased,
     equal,
     kept_tokens,
     lossless,
@@ -35,81 +31,73 @@ from draftproof.reference.ledger.quantities import (
     output,
     sorted_prefix,
     subset_formula,
-    subsets,
-    variation,
 )
-from draftproof.reference.model import Instance
+from draftproof.reference.model import Instance, Row
 from draftproof.reference.optimum.acceptance_rate import convexity_gap
 from draftproof.reference.optimum.k_seq_factor import least_factor
 from draftproof.reference.rational import ONE, ZERO, Rational, ratio_or_one, total
 from draftproof.reference.rows import mass, overlap
-from draftproof.reference.verifiers.canonical import canonical
-from draftproof.reference.verifiers.greedy_draft import greedy_draft
 from draftproof.reference.verifiers.k_seq import k_seq
-from draftproof.reference.verifiers.recursive_rejection import recursive_rejection
-from draftproof.reference.verifiers.spechub import spechub
 
-IID = (
-    "all i.i.d. instances with denominators up to 6 (V = 2, K = 2 and 3) and up to 3 (V = 3, "
-    "K = 2); 60 seeded ones for V = 4, K = 2 and 40 for V = 3, K = 3"
-)
-WOR = IID.replace("i.i.d. instances", "instances without replacement")
-PAIRS = (
-    "all instances of SpecHub's pairs with denominators up to 6 (V = 2) and 3 (V = 3); 100 seeded "
-    "ones for V = 4"
-)
-SEARCH = (
-    "instances of V = 2, K = 2 with denominators up to 8, then of V = 3, K = 2, by common "
-    "denominator, then lexicographically"
+WOR = "without_replacement"
+FEW = Scope(
+    """all i.i.d. instances with denominators up to 5 (V = 2, K = 2), up to 4 (V = 2, K = 3) and up
+    to 2 (V = 3, K = 2)""",
+    # K-SEQ's least factor is slow.
+    lambda: chain(
+        context_free(2, 5, drafts=2), context_free(2, 4, drafts=3), context_free(3, 2, drafts=2)
+    ),
 )
 
 
-FEW = (
-    "all i.i.d. instances with denominators up to 5 (V = 2, K = 2), up to 4 (V = 2, K = 3) and up "
-    "to 2 (V = 3, K = 2)"
-)
-
-
-def few() -> Iterator[Instance]:
-    """Yield the instances of `FEW`: K-SEQ's least factor is slow."""
-    return chain(
-        context_free(2, 5, drafts=2),
-        context_free(2, 4, drafts=3),
-        context_free(3, 2, drafts=2),
+def drafted(scheme: str, said: str = "all i.i.d. instances") -> Scope:
+    """Return instances of up to three drafts, drawn by the scheme."""
+    return Scope(
+        f"""{said} with denominators up to 6 (V = 2, K = 2 and 3) and up to 3 (V = 3, K = 2); 60
+        seeded ones for V = 4, K = 2 and 40 for V = 3, K = 3""",
+        lambda: chain(
+            context_free(2, 6, drafts=2, scheme=scheme),
+            context_free(2, 6, drafts=3, scheme=scheme),
+            context_free(3, 3, drafts=2, scheme=scheme),
+            seeded(60, 4, drafts=2, scheme=scheme),
+            seeded(40, 3, drafts=3, scheme=scheme),
+        ),
     )
+
+
+def pairs(scheme: str) -> Scope:
+    """Return instances of two drafts, drawn by the scheme."""
+    return Scope(
+        """all instances of SpecHub's pairs with denominators up to 6 (V = 2) and 3 (V = 3); 100
+        seeded ones for V = 4""",
+        lambda: chain(
+            context_free(2, 6, drafts=2, scheme=scheme),
+            context_free(3, 3, drafts=2, scheme=scheme),
+            seeded(100, 4, drafts=2, scheme=scheme),
+        ),
+    )
+
+
+def by_size(scheme: str) -> Scope:
+    """Return instances of two drafts by size, drawn by the scheme."""
+    return Scope(
+        """instances of V = 2, K = 2 with denominators up to 8, then of V = 3, K = 2, by common
+        denominator, then lexicographically""",
+        lambda: chain(
+            context_free(2, 8, drafts=2, scheme=scheme), context_free(3, 5, drafts=2, scheme=scheme)
+        ),
+    )
+
+
+IID, HUB, SEARCH, OF_PAIRS = drafted("iid"), pairs("hub"), by_size("iid"), by_size("hub")
+REPLACED = IID.then(f"{IID.words}; the same without replacement", drafted(WOR))
+CONDITIONAL = HUB.also("; those that satisfy the condition are compared")
 
 
 def covers(instance: Instance) -> bool:
     """Say whether the target can write all that the draft can."""
     return all(
         a > 0 or b == 0 for a, b in zip(instance.target(()), instance.draft(()), strict=True)
-    )
-
-
-def drafted(scheme: str) -> Iterator[Instance]:
-    """Yield the instances of `IID`, drawn by the scheme."""
-    return chain(
-        context_free(2, 6, drafts=2, scheme=scheme),
-        context_free(2, 6, drafts=3, scheme=scheme),
-        context_free(3, 3, drafts=2, scheme=scheme),
-        seeded(60, 4, drafts=2, scheme=scheme),
-        seeded(40, 3, drafts=3, scheme=scheme),
-    )
-
-
-def pairs(scheme: str = "hub") -> Iterator[Instance]:
-    """Yield the instances of `PAIRS`."""
-    return chain(
-        context_free(2, 6, drafts=2, scheme=scheme),
-        context_free(3, 3, drafts=2, scheme=scheme),
-        seeded(100, 4, drafts=2, scheme=scheme),
-    )
-
-
-def by_size(scheme: str) -> Iterator[Instance]:
-    """Yield the instances of `SEARCH`, drawn by the scheme."""
-    return chain(
-        context_free(2, 8, drafts=2, scheme=scheme), context_free(3, 5, drafts=2, scheme=scheme)
     )
 
 
@@ -122,19 +110,31 @@ def rates(instance: Instance) -> list[Rational]:
     return g
 
 
-def rejection_law(instance: Instance) -> Mapping[str, Figure] | None:
-    """Refute P(accept i) = min(p(i), g q(i))."""
-    p, q = instance.target(()), instance.draft(())
-    g = rates(instance)[-1]
-    kept = kept_tokens(recursive_rejection, instance)
-    formula = tuple(min(a, g * b) for a, b in zip(p, q, strict=True))
-    return None if kept == formula else {"recursive_rejection": str(kept), "formula": str(formula)}
+def keeps(verify: str, formula: Callable[[Instance], Row]) -> Refutation:
+    """Refute that every token is accepted with the probability that a formula gives."""
+
+    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
+        kept, given = kept_tokens(verify, instance), formula(instance)
+        return None if kept == given else {verify: str(kept), "formula": str(given)}
+
+    return refuted
+
+
+def rejection_row(instance: Instance) -> Row:
+    """Return min(p, g q)."""
+    p, q, g = instance.target(()), instance.draft(()), rates(instance)[-1]
+    return tuple(min(a, g * b) for a, b in zip(p, q, strict=True))
 
 
 def k_seq_accepts(instance: Instance, factor: Rational) -> tuple[Rational, Rational]:
     """Return what K-SEQ accepts with a factor, and what its residual can afford: factor * each."""
     each = overlap(instance.draft(()), instance.target(()), 1 / factor)
     return 1 - (1 - each) ** instance.drafts, factor * each
+
+
+def factor_of(instance: Instance) -> Rational:
+    """Return K-SEQ's least factor, rounded up."""
+    return least_factor(instance.target(()), instance.draft(()), instance.drafts)
 
 
 def below_k_seq(instance: Instance) -> Mapping[str, Figure] | None:
@@ -146,8 +146,7 @@ def below_k_seq(instance: Instance) -> Mapping[str, Figure] | None:
     """
     g = rates(instance)[-1]
     accepts, affords = k_seq_accepts(instance, g)
-    factor = least_factor(instance.target(()), instance.draft(()), instance.drafts)
-    reached = k_seq_accepts(instance, factor)[0]
+    reached = k_seq_accepts(instance, factor_of(instance))[0]
     if accepts >= affords and reached <= optimum(instance):
         return None
     return {"recursive_rejection": affords, "k_seq": reached, "optimum": optimum(instance)}
@@ -155,8 +154,7 @@ def below_k_seq(instance: Instance) -> Mapping[str, Figure] | None:
 
 def k_seq_guarantee(instance: Instance) -> Mapping[str, Figure] | None:
     """Refute that K-SEQ accepts 1 - (1 - 1/K)^K of the optimum, with its factor rounded up."""
-    factor = least_factor(instance.target(()), instance.draft(()), instance.drafts)
-    reached = k_seq_accepts(instance, factor)[0]
+    reached = k_seq_accepts(instance, factor_of(instance))[0]
     share = 1 - (1 - ONE / instance.drafts) ** instance.drafts
     best = optimum(instance)
     return None if reached >= share * best else {"k_seq": reached, "optimum": best}
@@ -165,7 +163,7 @@ def k_seq_guarantee(instance: Instance) -> Mapping[str, Figure] | None:
 def k_seq_residual(instance: Instance) -> Mapping[str, Figure] | None:
     """Refute that a factor below the least one makes the residual negative somewhere."""
     p, q = instance.target(()), instance.draft(())
-    least = least_factor(p, q, instance.drafts)
+    least = factor_of(instance)
     factor = (1 + least) / 2
     if factor >= least:
         return None
@@ -189,18 +187,14 @@ def hub_of(instance: Instance) -> tuple[int, Rational]:
     return hub, q[hub]
 
 
-def hub_kept(instance: Instance) -> Mapping[str, Figure] | None:
-    """Refute SpecHub's law: p(a) for the hub a, min(p, q / (1 - q(a))) elsewhere."""
-    p, q = instance.target(()), instance.draft(())
+def hub_row(instance: Instance) -> Row:
+    """Return p(a) for the hub a, min(p, q / (1 - q(a))) elsewhere."""
     hub, share = hub_of(instance)
-    if share == 1:
-        return None
-    kept = kept_tokens(spechub, instance)
-    formula = tuple(
-        a if token == hub else min(a, b / (1 - share))
-        for token, (a, b) in enumerate(zip(p, q, strict=True))
+    pairs = enumerate(zip(instance.target(()), instance.draft(()), strict=True))
+    return tuple(
+        a if token == hub else min(a, b / (1 - share)) if b != 0 else ZERO
+        for token, (a, b) in pairs
     )
-    return None if kept == formula else {"spechub": str(kept), "formula": str(formula)}
 
 
 def greedy_formula(instance: Instance) -> Rational:
@@ -233,7 +227,7 @@ def two_drafts(instance: Instance) -> Rational:
     p, q = instance.target(()), instance.draft(())
     return min(
         mass(p, S) + (1 - mass(q, S)) ** 2 + 2 * mass(q, S) * (1 - mass(q, S))
-        for S in subsets(len(p))
+        for S in subsets(range(len(p)))
     )
 
 
@@ -241,37 +235,23 @@ def khisti(instance: Instance) -> Mapping[str, Figure] | None:
     """Refute the condition for a rate of one, and the formula for the rate."""
     p, q = instance.target(()), instance.draft(())
     rate = optimum(instance)
-    covered = all(mass(p, S) >= mass(q, S) ** 2 for S in subsets(len(p)))
+    covered = all(mass(p, S) >= mass(q, S) ** 2 for S in subsets(range(len(p))))
     if covered == (rate == 1) and two_drafts(instance) == rate:
         return None
     return {"optimum": rate, "formula": two_drafts(instance)}
 
 
-def drawn(scheme: str, name: str) -> Quantity:
-    """Return a verifier's E[accepted length] on drafts of another scheme."""
-    return Quantity(
-        f"{name} ({scheme})",
-        lambda instance: accepted(name)(replace(instance, scheme=scheme)),
-    )
-
-
-def best(scheme: str) -> Quantity:
-    """Return the optimum on drafts of another scheme."""
-    return Quantity(
-        f"optimum ({scheme})", lambda instance: optimum(replace(instance, scheme=scheme))
-    )
-
-
 def hub_over(scheme: str, *, conditional: bool) -> Refutation:
     """Refute that SpecHub accepts at least as much as rejection sampling of two drafts."""
+    over_rejection = ascending(accepted("recursive_rejection").drawn(scheme), accepted("spechub"))
 
     def refuted(instance: Instance) -> Mapping[str, Figure] | None:
         _, share = hub_of(instance)
-        distance = variation(instance.target(()), instance.draft(()))
+        distance = 1 - overlap(instance.target(()), instance.draft(()))
         needed = distance * (1 - share) if scheme == "iid" else distance
         if conditional and share < needed:
             return None
-        return ascending(drawn(scheme, "recursive_rejection"), accepted("spechub"))(instance)
+        return over_rejection(instance)
 
     return refuted
 
@@ -280,7 +260,7 @@ def convex(instance: Instance) -> Mapping[str, Figure] | None:
     """Refute q-convexity at every set and every two tokens outside it."""
     q = instance.draft(())
     support = [token for token, x in enumerate(q) if x != 0]
-    for inside in subsets(len(q)):
+    for inside in subsets(range(len(q))):
         for x, y in permutations([token for token in support if token not in inside], 2):
             gap = convexity_gap(instance.scheme, q, instance.drafts, inside, x, y)
             if gap < 0:
@@ -288,278 +268,206 @@ def convex(instance: Instance) -> Mapping[str, Figure] | None:
     return None
 
 
-def draft_rows(scheme: str) -> Iterator[Instance]:
-    """Yield instances for all small draft rows of V = 3 and 4, K = 2 and 3, and V = 5, K = 4."""
-    return chain.from_iterable(
-        drafts_alone(vocabulary, denominators, drafts=count, scheme=scheme)
-        for vocabulary, denominators, count in (
-            (3, 6, 2),
-            (3, 6, 3),
-            (4, 5, 2),
-            (4, 5, 3),
-            (5, 5, 4),
-        )
-    )
-
-
-ROWS = (
-    "all draft rows with denominators up to 6 (V = 3, K = 2, 3) and up to 5 (V = 4, K = 2, 3 and "
-    "V = 5, K = 4), every set and every two tokens outside it"
-)
-
-
-def skipping() -> Derivation:
-    """Search for the smallest instance on which skipping duplicates is biased."""
-    seen = example("4/11 7/22 7/22", "15/22 3/22 2/11", drafts=2)
-    known: dict[str, Figure] = {
-        "p = (4/11, 7/22, 7/22), q = (15/22, 3/22, 2/11) gives": output(
-            rejection_skipping_duplicates, seen
-        )
-    }
-
-    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
-        found = lossless(rejection_skipping_duplicates)(instance)
-        return found and {**found, "output": output(rejection_skipping_duplicates, instance)}
-
-    return examined(by_size("iid"), refuted, known)
-
-
 def larger_k(instance: Instance) -> Mapping[str, Figure] | None:
     """Refute that one more draft does not lower the optimum, in every scheme."""
     more = instance.drafts + 1
-    schemes = [scheme for scheme in SCHEMES if scheme != "hub" or more <= 2]
-    comparisons = (ascending(best(scheme), best(scheme).under(drafts=more)) for scheme in schemes)
-    return next((found for one in comparisons if (found := one(instance))), None)
+    schemes = (optimum.drawn(scheme) for scheme in SCHEMES if scheme != "hub" or more <= 2)
+    comparisons = (
+        ascending(best, best.where(f", K = {more}", lambda here: replace(here, drafts=more)))
+        for best in schemes
+    )
+    return any_of(*comparisons)(instance)
 
 
 def k_seq_law(instance: Instance) -> Mapping[str, Figure] | None:
     """Refute that K-SEQ is lossless and accepts what its formula says."""
-    factor = least_factor(instance.target(()), instance.draft(()), instance.drafts)
-
+    factor = factor_of(instance)
     verify = partial(k_seq, rho=factor)
-    if (found := lossless(verify)(instance)) is not None:
-        return found
-    reached, formula = accepted(verify)(instance), k_seq_accepts(instance, factor)[0]
-    return None if reached == formula else {"k_seq": reached, "formula": formula}
+    formula = Quantity("formula", lambda here: k_seq_accepts(here, factor)[0])
+    return any_of(lossless(verify), equal(accepted(verify), formula))(instance)
 
+
+in_optimum_paper = partial(Claim, source="arXiv 2502.18779")
+in_spechub_paper = partial(Claim, source="arXiv 2411.05289")
+in_k_seq_paper = partial(Claim, source="arXiv 2310.15141")
+in_specinfer_paper = partial(Claim, source="arXiv 2305.09781")
 
 CLAIMS = (
-    Claim(
+    in_optimum_paper(
         id="optimum.subsets",
         statement="The optimum is 1 + min over sets H of tokens of p(H) - P(all drafts lie in H).",
-        source="arXiv 2502.18779",
         shape="any V, K; L = 1; any joint law of the drafts",
-        scope=f"{IID}; the same without replacement; {PAIRS}; and their greedy drafts",
-        proof=(
-            "The optimum is a largest flow from tokens (capacity p) to drafts (capacity Q), each "
-            "token to the drafts that have it. A finite cut cuts a set H of tokens and then all "
-            "drafts with a token outside H, so it costs p(H) + 1 - Q(H). The smallest cut is the "
-            "largest flow."
+        examined=REPLACED.then(
+            f"{REPLACED.words}; {HUB.words}; and their greedy drafts", HUB, pairs("greedy")
         ),
-        derive=lambda: examined(
-            chain(drafted("iid"), drafted("without_replacement"), pairs(), pairs("greedy")),
-            equal(optimum, Quantity("formula", subset_formula)),
-        ),
+        proof="""The optimum is a largest flow from tokens (capacity p) to drafts (capacity Q),
+        each token to the drafts that have it. A finite cut cuts a set H of tokens and then all
+        drafts with a token outside H, so it costs p(H) + 1 - Q(H). The smallest cut is the
+        largest flow.""",
+        refuted=equal(optimum, Quantity("formula", subset_formula)),
         recorded=Derivation(1490),
     ),
-    Claim(
+    in_optimum_paper(
         id="optimum.prefixes.iid",
-        statement=(
-            "For i.i.d. drafts some best set is a prefix of the tokens sorted by decreasing q/p."
-        ),
-        source="arXiv 2502.18779",
+        statement="""For i.i.d. drafts some best set is a prefix of the tokens sorted by decreasing
+        q/p.""",
         shape="any V, K; L = 1; i.i.d.",
-        scope=IID,
-        proof=(
-            "Q(H) = q(H)^K is convex in q(H), so Q gains more per unit of q from a later token. If "
-            "a best H had x and not y with q(y)/p(y) > q(x)/p(x), then x pays, so Q gains "
-            "at least p(x)/q(x) per unit from x, hence as much from y, which costs "
-            "p(y)/q(y) < p(x)/q(x): adding y would be better."
-        ),
-        derive=lambda: examined(drafted("iid"), equal(optimum, sorted_prefix)),
+        examined=IID,
+        proof="""Q(H) = q(H)^K is convex in q(H), so Q gains more per unit of q from a later token.
+        If a best H had x and not y with q(y)/p(y) > q(x)/p(x), then x pays, so Q gains at least
+        p(x)/q(x) per unit from x, hence as much from y, which costs p(y)/q(y) < p(x)/q(x): adding y
+        would be better.""",
+        refuted=equal(optimum, sorted_prefix),
         recorded=Derivation(421),
     ),
-    Claim(
+    in_optimum_paper(
         id="optimum.prefixes.without_replacement",
-        statement=(
-            "For drafts without replacement some best set is a prefix of the tokens sorted by "
-            "decreasing q/p."
-        ),
-        source="arXiv 2502.18779",
+        statement="""For drafts without replacement some best set is a prefix of the tokens sorted
+        by decreasing q/p.""",
         shape="any V, K; L = 1; without replacement",
-        scope=WOR,
+        examined=drafted(WOR, "all instances without replacement"),
         proof="As for i.i.d. drafts, by optimum.convex.without_replacement.",
-        derive=lambda: examined(drafted("without_replacement"), equal(optimum, sorted_prefix)),
+        refuted=equal(optimum, sorted_prefix),
         recorded=Derivation(421),
     ),
     Claim(
         id="optimum.prefixes.any",
-        statement=(
-            "Whatever the joint law of the drafts, some best set is a prefix of the tokens sorted "
-            "by decreasing q/p."
-        ),
+        statement="""Whatever the joint law of the drafts, some best set is a prefix of the tokens
+        sorted by decreasing q/p.""",
         source="arXiv 2502.18779, its formula without its condition",
         shape="V = 4, K = 2, L = 1; SpecHub's pairs",
-        scope=(
-            "SpecHub's pairs with q not increasing: V = 2 with denominators up to 8, V = 3 up to "
-            "5, then V = 4, by common denominator, then lexicographically"
+        examined=Scope(
+            """SpecHub's pairs with q not increasing: V = 2 with denominators up to 8, V = 3 up to
+            5, then V = 4, by common denominator, then lexicographically""",
+            lambda: filter(
+                falling, chain(OF_PAIRS.instances(), context_free(4, 7, drafts=2, scheme="hub"))
+            ),
         ),
-        derive=lambda: examined(
-            filter(falling, chain(by_size("hub"), context_free(4, 7, drafts=2, scheme="hub"))),
-            equal(Quantity("optimum", subset_formula), sorted_prefix),
-        ),
+        refuted=equal(Quantity("optimum", subset_formula), sorted_prefix),
         recorded=Derivation(
             2676,
             {"optimum": "34/35", "sorted_prefix": "1"},
             example("4/7 0 3/7 0", "2/7 2/7 2/7 1/7", drafts=2, scheme="hub"),
         ),
     ),
-    Claim(
+    in_optimum_paper(
         id="optimum.convex.without_replacement",
-        statement=(
-            "Drafts without replacement are q-convex: (Q(H+x) - Q(H)) / q(x) is at most "
-            "(Q(H+x+y) - Q(H+x)) / q(y)."
-        ),
-        source="arXiv 2502.18779",
+        statement="""Drafts without replacement are q-convex: (Q(H+x) - Q(H)) / q(x) is at most
+        (Q(H+x+y) - Q(H+x)) / q(y).""",
         shape="any V, K; L = 1; without replacement",
-        scope=ROWS,
-        proof=(
-            "Let token i arrive at an exponential time of rate q(i): the order of arrival is the "
-            "order of drawing. Let a <= b be the times of arrivals K-1 and K in H, X that of x, m "
-            "the rate outside H+x, and a', b' the times of H+x. The left side is "
-            "E of the integral of exp(-m max(t, a)) over t < min(b, X), the right side at "
-            "least that of exp(-m max(t, a')) over t < b'. Where X > a, a' = a and "
-            "b' = min(b, X). Where X < a, b' = a >= a', so X exp(-m a) stands against at least "
-            "a exp(-m a)."
+        examined=Scope(
+            """all draft rows with denominators up to 6 (V = 3, K = 2, 3) and up to 5 (V = 4, K = 2,
+            3 and V = 5, K = 4), every set and every two tokens outside it""",
+            lambda: chain(
+                drafts_alone(3, 6, drafts=2, scheme=WOR),
+                drafts_alone(3, 6, drafts=3, scheme=WOR),
+                drafts_alone(4, 5, drafts=2, scheme=WOR),
+                drafts_alone(4, 5, drafts=3, scheme=WOR),
+                drafts_alone(5, 5, drafts=4, scheme=WOR),
+            ),
         ),
-        derive=lambda: examined(draft_rows("without_replacement"), convex),
+        proof="""Let token i arrive at an exponential time of rate q(i): the order of arrival is the
+        order of drawing. Let a <= b be the times of arrivals K-1 and K in H, X that of x, m the
+        rate outside H+x, and a', b' the times of H+x. The left side is E of the integral of exp(-m
+        max(t, a)) over t < min(b, X), the right side at least that of exp(-m max(t, a')) over t <
+        b'. Where X > a, a' = a and b' = min(b, X). Where X < a, b' = a >= a', so X exp(-m a) stands
+        against at least a exp(-m a).""",
+        refuted=convex,
         recorded=Derivation(537),
     ),
-    Claim(
+    in_optimum_paper(
         id="optimum.without_replacement",
         statement="The optimum without replacement is at least the optimum with replacement.",
-        source="arXiv 2502.18779",
         shape="any V, K; L = 1",
-        scope=IID,
-        proof=(
-            "Given that the drafts so far lie in H, the next one lies in H with probability "
-            "(q(H) - q(used)) / (1 - q(used)) <= q(H). So P(all in H) is at most q(H)^K for "
-            "every H, and by optimum.subsets a smaller Q has a larger optimum."
-        ),
-        derive=lambda: examined(
-            drafted("iid"), ascending(best("iid"), best("without_replacement"))
-        ),
+        examined=IID,
+        proof="""Given that the drafts so far lie in H, the next one lies in H with probability
+        (q(H) - q(used)) / (1 - q(used)) <= q(H). So P(all in H) is at most q(H)^K for every H, and
+        by optimum.subsets a smaller Q has a larger optimum.""",
+        refuted=ascending(optimum.drawn("iid"), optimum.drawn(WOR)),
         recorded=Derivation(421),
     ),
-    Claim(
+    in_optimum_paper(
         id="optimum.monotone",
         statement="One more draft never lowers the optimum.",
-        source="arXiv 2502.18779",
         shape="any V, K; L = 1; every scheme",
-        scope=(
-            "K = 1 and 2, against one more: all instances with denominators up to 5 (V = 2) and "
-            "up to 3 (V = 3)"
-        ),
-        proof=(
-            "I.i.d. and without replacement the first K of K + 1 drafts have the law of K "
-            "drafts, and a verifier may ignore the last. For greedy drafts the formula of "
-            "greedy_draft.optimal grows token by token as A grows; SpecHub's pairs have its value."
-        ),
-        derive=lambda: examined(
-            chain.from_iterable(
+        examined=Scope(
+            """K = 1 and 2, against one more: all instances with denominators up to 5 (V = 2) and up
+            to 3 (V = 3)""",
+            lambda: chain.from_iterable(
                 context_free(vocabulary, denominators, drafts=count)
                 for count in (1, 2)
                 for vocabulary, denominators in ((2, 5), (3, 3))
             ),
-            larger_k,
         ),
+        proof="""I.i.d. and without replacement the first K of K + 1 drafts have the law of K
+        drafts, and a verifier may ignore the last. For greedy drafts the formula of
+        greedy_draft.optimal grows token by token as A grows; SpecHub's pairs have its value.""",
+        refuted=larger_k,
         recorded=Derivation(392),
     ),
     Claim(
         id="optimum.agree",
-        statement=(
-            "For one token a modified target is of no use: the optima with and without one are the "
-            "largest acceptance rate."
-        ),
+        statement="""For one token a modified target is of no use: the optima with and without one
+        are the largest acceptance rate.""",
         source="draftproof",
         shape="any V, K; L = 1; every scheme",
-        scope=(
-            "all instances with denominators up to 5 (V = 2, K = 2) and up to 2 (V = 3, K = 2), "
-            "in every scheme"
-        ),
-        proof=(
-            "What is accepted is one token, drafted and the first of the text, so A(x) is bounded "
-            "by p(x) and by the law of a selected draft, whatever happens to later rows."
-        ),
-        derive=lambda: examined(
-            chain.from_iterable(
+        examined=Scope(
+            """all instances with denominators up to 5 (V = 2, K = 2) and up to 2 (V = 3, K = 2), in
+            every scheme""",
+            lambda: chain.from_iterable(
                 context_free(vocabulary, denominators, drafts=2, scheme=scheme)
                 for scheme in SCHEMES
                 for vocabulary, denominators in ((2, 5), (3, 2))
             ),
-            equal(optimum, best_stateless, best_stateful),
         ),
+        proof="""What is accepted is one token, drafted and the first of the text, so A(x) is
+        bounded by p(x) and by the law of a selected draft, whatever happens to later rows.""",
+        refuted=equal(optimum, best_stateless, best_stateful),
         recorded=Derivation(420),
     ),
     Claim(
         id="khisti.two_drafts",
-        statement=(
-            "For two i.i.d. drafts the optimum is 1 if and only if p(S) >= q(S)^2 for all S, and "
-            "in any case min over S of p(S) + q(S^c)^2 + 2 q(S) q(S^c)."
-        ),
+        statement="""For two i.i.d. drafts the optimum is 1 if and only if p(S) >= q(S)^2 for all S,
+        and in any case min over S of p(S) + q(S^c)^2 + 2 q(S) q(S^c).""",
         source="arXiv 2410.18234",
         shape="any V; K = 2, L = 1; i.i.d.",
-        scope=(
-            "all instances with denominators up to 6 (V = 2) and up to 3 (V = 3); 60 seeded ones "
-            "for V = 4"
+        examined=Scope(
+            """all instances with denominators up to 6 (V = 2) and up to 3 (V = 3); 60 seeded ones
+            for V = 4""",
+            lambda: (instance for instance in IID.instances() if instance.drafts == 2),
         ),
         proof="q(S^c)^2 + 2 q(S) q(S^c) = 1 - q(S)^2: it is optimum.subsets for K = 2.",
-        derive=lambda: examined(
-            (instance for instance in drafted("iid") if instance.drafts == 2), khisti
-        ),
+        refuted=khisti,
         recorded=Derivation(284),
     ),
     Claim(
         id="canonical.optimal",
-        statement=(
-            "Selecting one draft by importance and verifying it as a single one reaches the "
-            "optimum, losslessly."
-        ),
+        statement="""Selecting one draft by importance and verifying it as a single one reaches the
+        optimum, losslessly.""",
         source="arXiv 2410.18234",
         shape="any V, K; L = 1",
-        scope=f"{IID}; {PAIRS}",
-        proof=(
-            "An optimal coupling S(i, x) with what it leaves of Q(x) given to any draft of x "
-            "selects draft i with probability P(i) >= S(i), and min(p, P) >= S(i): verifying it "
-            "accepts at least the optimum, and no lossless verifier more."
-        ),
-        derive=lambda: examined(
-            chain(drafted("iid"), pairs()),
-            any_of(lossless(canonical), equal(accepted("canonical"), optimum)),
-        ),
+        examined=IID.then(f"{IID.words}; {HUB.words}", HUB),
+        proof="""An optimal coupling S(i, x) with what it leaves of Q(x) given to any draft of x
+        selects draft i with probability P(i) >= S(i), and min(p, P) >= S(i): verifying it accepts
+        at least the optimum, and no lossless verifier more.""",
+        refuted=any_of(lossless("canonical"), equal(accepted("canonical"), optimum)),
         recorded=Derivation(745),
     ),
-    Claim(
+    in_specinfer_paper(
         id="rejection.lossless",
-        statement=("Recursive rejection sampling is lossless, with replacement and without."),
-        source="arXiv 2305.09781",
+        statement="Recursive rejection sampling is lossless, with replacement and without.",
         shape="any V, K; L = 1",
-        scope=f"{IID}; the same without replacement",
-        derive=lambda: examined(
-            chain(drafted("iid"), drafted("without_replacement")), lossless(recursive_rejection)
-        ),
+        examined=REPLACED,
+        refuted=lossless("recursive_rejection"),
         recorded=Derivation(842),
     ),
-    Claim(
+    in_specinfer_paper(
         id="rejection.recursion",
-        statement=(
-            "With replacement rejection sampling accepts token i with probability min(p, g q), "
-            "where g(0) = 0 and g(j+1) = g(j) + 1 - sum of min(p, g(j) q)."
-        ),
-        source="arXiv 2305.09781",
+        statement="""With replacement rejection sampling accepts token i with probability min(p, g
+        q), where g(0) = 0 and g(j+1) = g(j) + 1 - sum of min(p, g(j) q).""",
         shape="any V, K; L = 1; i.i.d.",
-        scope=IID,
-        derive=lambda: examined(drafted("iid"), rejection_law),
+        examined=IID,
+        refuted=keeps("recursive_rejection", rejection_row),
         recorded=Derivation(421),
     ),
     Claim(
@@ -567,8 +475,14 @@ CLAIMS = (
         statement="Rejection sampling with replacement may skip a draft that was tried before.",
         source="github.com/MasterGodzilla/Speculative_decoding_OT",
         shape="V = 3, K = 2, L = 1; i.i.d.",
-        scope=SEARCH,
-        derive=skipping,
+        examined=SEARCH,
+        refuted=biased(rejection_skipping_duplicates),
+        known=lambda: {
+            "p = (4/11, 7/22, 7/22), q = (15/22, 3/22, 2/11) gives": output(
+                rejection_skipping_duplicates,
+                example("4/11 7/22 7/22", "15/22 3/22 2/11", drafts=2),
+            )
+        },
         recorded=Derivation(
             264,
             {
@@ -579,47 +493,36 @@ CLAIMS = (
             example("0 1/3 2/3", "2/3 0 1/3", drafts=2),
         ),
     ),
-    Claim(
+    in_k_seq_paper(
         id="rejection.below_k_seq",
         statement="Rejection sampling accepts at most what K-SEQ does, and K-SEQ the optimum.",
-        source="arXiv 2310.15141",
         shape="any V, K; L = 1; i.i.d.",
-        scope=FEW,
-        proof=(
-            "Both accept S(g), the sum of min(p, g q), rejection sampling at g(K), K-SEQ at its "
-            "least factor r, where 1 - (1-b)^K = r b with b = S(r)/r. S is concave and "
-            "S(0) = 0, so S(g) >= g b for g <= r, g(j+1) <= 1 + (1-b) g(j), and "
-            "g(K) <= (1 - (1-b)^K) / b = r. K-SEQ is lossless, so it is at most the optimum."
-        ),
-        derive=lambda: examined(few(), below_k_seq),
+        examined=FEW,
+        proof="""Both accept S(g), the sum of min(p, g q), rejection sampling at g(K), K-SEQ at its
+        least factor r, where 1 - (1-b)^K = r b with b = S(r)/r. S is concave and S(0) = 0, so S(g)
+        >= g b for g <= r, g(j+1) <= 1 + (1-b) g(j), and g(K) <= (1 - (1-b)^K) / b = r. K-SEQ is
+        lossless, so it is at most the optimum.""",
+        refuted=below_k_seq,
         recorded=Derivation(142),
     ),
-    Claim(
+    in_specinfer_paper(
         id="rejection.over_target_first",
-        statement=(
-            "Rejection sampling accepts at least as much as sampling the target first and "
-            "looking whether it was drafted."
-        ),
-        source="arXiv 2305.09781",
+        statement="""Rejection sampling accepts at least as much as sampling the target first and
+        looking whether it was drafted.""",
         shape="any V, K; L = 1; i.i.d.",
-        scope=IID,
-        derive=lambda: examined(
-            drafted("iid"), ascending(accepted("target_first"), accepted("recursive_rejection"))
-        ),
+        examined=IID,
+        refuted=ascending(accepted("target_first"), accepted("recursive_rejection")),
         recorded=Derivation(421),
     ),
     Claim(
         id="rejection.without_replacement",
-        statement=("Rejection sampling accepts at least as much without replacement as with it."),
+        statement="Rejection sampling accepts at least as much without replacement as with it.",
         source="arXiv 2402.14160",
         shape="any V, K; L = 1",
-        scope=IID,
-        derive=lambda: examined(
-            drafted("iid"),
-            ascending(
-                drawn("iid", "recursive_rejection"),
-                drawn("without_replacement", "recursive_rejection"),
-            ),
+        examined=IID,
+        refuted=ascending(
+            accepted("recursive_rejection").drawn("iid"),
+            accepted("recursive_rejection").drawn(WOR),
         ),
         recorded=Derivation(421),
     ),
@@ -628,235 +531,185 @@ CLAIMS = (
         statement="Rejection sampling without replacement is optimal for its drafts.",
         source="arXiv 2402.14160",
         shape="V = 3, K = 2, L = 1; without replacement",
-        scope=SEARCH,
-        derive=lambda: examined(
-            by_size("without_replacement"), equal(accepted("recursive_rejection"), optimum)
-        ),
+        examined=by_size(WOR),
+        refuted=equal(accepted("recursive_rejection"), optimum),
         recorded=Derivation(
             262,
             {"recursive_rejection": "5/6", "optimum": "1"},
             example("0 1/3 2/3", "1/3 1/3 1/3", drafts=2, scheme="without_replacement"),
         ),
     ),
-    Claim(
+    in_k_seq_paper(
         id="k_seq.lossless",
-        statement=(
-            "K-SEQ with its least factor is lossless and accepts 1 - (1 - b)^K, b the sum of "
-            "min(p/factor, q)."
-        ),
-        source="arXiv 2310.15141",
+        statement="""K-SEQ with its least factor is lossless and accepts 1 - (1 - b)^K, b the sum of
+        min(p/factor, q).""",
         shape="any V, K; L = 1; i.i.d.",
-        scope=FEW,
-        derive=lambda: examined(few(), k_seq_law),
+        examined=FEW,
+        refuted=k_seq_law,
         recorded=Derivation(142),
     ),
-    Claim(
+    in_k_seq_paper(
         id="k_seq.factor",
-        statement=(
-            "K-SEQ is lossless only with factors from the root of 1 - (1 - b)^K = factor b on: "
-            "below, the residual is negative."
-        ),
-        source="arXiv 2310.15141",
+        statement="""K-SEQ is lossless only with factors from the root of 1 - (1 - b)^K = factor b
+        on: below, the residual is negative.""",
         shape="V = 2, K = 2, L = 1; i.i.d.",
-        scope=SEARCH + "; the factor halfway between 1 and the least one",
-        derive=lambda: examined(by_size("iid"), k_seq_residual),
+        examined=SEARCH.also("; the factor halfway between 1 and the least one"),
+        refuted=k_seq_residual,
         recorded=Derivation(
             5,
             {"least factor": "3/2", "factor": "5/4", "least residual": "0"},
             example("0 1", "1/2 1/2", drafts=2),
         ),
     ),
-    Claim(
+    in_k_seq_paper(
         id="k_seq.factor.support",
-        statement=(
-            "Below the root of 1 - (1 - b)^K = factor b K-SEQ's residual is negative, if the "
-            "target can write all that the draft can."
-        ),
-        source="arXiv 2310.15141",
+        statement="""Below the root of 1 - (1 - b)^K = factor b K-SEQ's residual is negative, if the
+        target can write all that the draft can.""",
         shape="any V, K; L = 1; i.i.d.; p > 0 where q > 0",
-        scope=FEW + "; only those with p > 0 where q > 0",
-        proof=(
-            "Below the least factor r, 1 - (1-b)^K > r b. Not all tokens of q can have p > r q: "
-            "then p would sum to more than r >= 1. One with 0 < p <= r q is left "
-            "p - (p/r) (1 - (1-b)^K) / b < 0."
+        examined=Scope(
+            FEW.words + "; only those with p > 0 where q > 0",
+            lambda: filter(covers, FEW.instances()),
         ),
-        derive=lambda: examined(filter(covers, few()), k_seq_residual),
+        proof="""Below the least factor r, 1 - (1-b)^K > r b. Not all tokens of q can have p > r q:
+        then p would sum to more than r >= 1. One with 0 < p <= r q is left p - (p/r) (1 - (1-b)^K)
+        / b < 0.""",
+        refuted=k_seq_residual,
         recorded=Derivation(86),
     ),
-    Claim(
+    in_k_seq_paper(
         id="k_seq.guarantee",
         statement="K-SEQ accepts at least 1 - (1 - 1/K)^K of the optimum.",
-        source="arXiv 2310.15141",
         shape="any V, K; L = 1; i.i.d.",
-        scope=FEW + "; with the factor rounded up to 2^-64",
-        proof=(
-            "With factor K, b is the sum of min(p/K, q), and the optimum is at most the sum of "
-            "min(p, 1 - (1-q)^K) <= the sum of min(p, K q) = K b. So 1 - (1-b)^K >= "
-            "1 - (1 - optimum/K)^K >= optimum (1 - (1 - 1/K)^K), by concavity. A smaller "
-            "factor has a larger b, and the least factor is at most K."
-        ),
-        derive=lambda: examined(few(), k_seq_guarantee),
+        examined=FEW.also("; with the factor rounded up to 2^-64"),
+        proof="""With factor K, b is the sum of min(p/K, q), and the optimum is at most the sum of
+        min(p, 1 - (1-q)^K) <= the sum of min(p, K q) = K b. So 1 - (1-b)^K >= 1 - (1 - optimum/K)^K
+        >= optimum (1 - (1 - 1/K)^K), by concavity. A smaller factor has a larger b, and the least
+        factor is at most K.""",
+        refuted=k_seq_guarantee,
         recorded=Derivation(142),
     ),
-    Claim(
+    in_optimum_paper(
         id="greedy_draft.optimal",
-        statement=(
-            "The greedy draft's verifier is lossless and accepts the optimum of its drafts, "
-            "p(A) + sum of min(p, q/(1 - q(A))) outside A, the top K - 1 tokens."
-        ),
-        source="arXiv 2502.18779",
+        statement="""The greedy draft's verifier is lossless and accepts the optimum of its drafts,
+        p(A) + sum of min(p, q/(1 - q(A))) outside A, the top K - 1 tokens.""",
         shape="any V, K; L = 1; greedy drafts",
-        scope="greedy drafts: " + IID,
-        proof=(
-            "A token i outside A is drafted with probability q(i)/(1 - q(A)), so no lossless "
-            "verifier accepts it more than min(p(i), that), nor A more than p(A). Verifying the "
-            "last draft against all of p accepts the first sum, and since it never proposes A, "
-            "its correction has all of p on A."
-        ),
-        derive=lambda: examined(
-            drafted("greedy"),
-            any_of(
-                lossless(greedy_draft),
-                equal(accepted("greedy_draft"), optimum, Quantity("formula", greedy_formula)),
-            ),
+        examined=drafted("greedy", "greedy drafts: all i.i.d. instances"),
+        proof="""A token i outside A is drafted with probability q(i)/(1 - q(A)), so no lossless
+        verifier accepts it more than min(p(i), that), nor A more than p(A). Verifying the last
+        draft against all of p accepts the first sum, and since it never proposes A, its correction
+        has all of p on A.""",
+        refuted=any_of(
+            lossless("greedy_draft"),
+            equal(accepted("greedy_draft"), optimum, Quantity("formula", greedy_formula)),
         ),
         recorded=Derivation(421),
     ),
-    Claim(
+    in_spechub_paper(
         id="spechub.optimal",
         statement="SpecHub is lossless and optimal for the joint law of its pairs.",
-        source="arXiv 2411.05289",
         shape="any V; K = 2, L = 1; SpecHub's pairs",
-        scope=PAIRS,
-        proof=(
-            "With hub a, token i is in the pair with probability u(i) = q(i)/(1 - q(a)), so nobody "
-            "accepts more than min(p(i), u(i)), nor more than p(a) of a. Passes 1 and 2 accept "
-            "min(p(i), u(i)) of i; what is left of the pairs, 1 - sum of min(p, u) >= p(a), is "
-            "enough for all of p(a) in passes 3 and 4."
-        ),
-        derive=lambda: examined(
-            pairs(), any_of(lossless(spechub), hub_kept, equal(accepted("spechub"), optimum))
+        examined=HUB,
+        proof="""With hub a, token i is in the pair with probability u(i) = q(i)/(1 - q(a)), so
+        nobody accepts more than min(p(i), u(i)), nor more than p(a) of a. Passes 1 and 2 accept
+        min(p(i), u(i)) of i; what is left of the pairs, 1 - sum of min(p, u) >= p(a), is enough for
+        all of p(a) in passes 3 and 4.""",
+        refuted=any_of(
+            lossless("spechub"), keeps("spechub", hub_row), equal(accepted("spechub"), optimum)
         ),
         recorded=Derivation(324),
     ),
-    Claim(
+    in_optimum_paper(
         id="spechub.is_greedy_draft",
         statement="SpecHub accepts as much as the greedy draft of two tokens.",
-        source="arXiv 2502.18779",
         shape="any V; K = 2, L = 1",
-        scope=PAIRS,
+        examined=HUB,
         proof="Both accept p(a) + sum of min(p, q/(1 - q(a))) outside the hub a.",
-        derive=lambda: examined(
-            pairs(), equal(accepted("spechub"), drawn("greedy", "greedy_draft"))
-        ),
+        refuted=equal(accepted("spechub"), accepted("greedy_draft").drawn("greedy")),
         recorded=Derivation(324),
     ),
-    Claim(
+    in_spechub_paper(
         id="spechub.over_rejection",
         statement="SpecHub accepts at least as much as rejection sampling of two i.i.d. drafts.",
-        source="arXiv 2411.05289",
         shape="V = 3, K = 2, L = 1",
-        scope=SEARCH,
-        derive=lambda: examined(by_size("hub"), hub_over("iid", conditional=False)),
+        examined=OF_PAIRS,
+        refuted=hub_over("iid", conditional=False),
         recorded=Derivation(
             253,
             {"recursive_rejection (iid)": "5/9", "spechub": "1/2"},
             example("0 0 1", "1/3 1/3 1/3", drafts=2, scheme="hub"),
         ),
     ),
-    Claim(
+    in_spechub_paper(
         id="spechub.over_rejection.condition",
-        statement=(
-            "SpecHub accepts at least as much as rejection sampling of two i.i.d. drafts "
-            "if q(a) / (1 - q(a)) is at least the total variation of p and q, a being the hub."
-        ),
-        source="arXiv 2411.05289",
+        statement="""SpecHub accepts at least as much as rejection sampling of two i.i.d. drafts if
+        q(a) / (1 - q(a)) is at least the total variation of p and q, a being the hub.""",
         shape="any V; K = 2, L = 1",
-        scope=PAIRS + "; those that satisfy the condition are compared",
-        proof=(
-            "Rejection sampling accepts min(p, (1 + TV) q) of a token, SpecHub p(a) of the hub and "
-            "min(p, q/(1 - q(a))) of another; 1/(1 - q(a)) >= 1 + TV is the condition."
-        ),
-        derive=lambda: examined(pairs(), hub_over("iid", conditional=True)),
+        examined=CONDITIONAL,
+        proof="""Rejection sampling accepts min(p, (1 + TV) q) of a token, SpecHub p(a) of the hub
+        and min(p, q/(1 - q(a))) of another; 1/(1 - q(a)) >= 1 + TV is the condition.""",
+        refuted=hub_over("iid", conditional=True),
         recorded=Derivation(324),
     ),
-    Claim(
+    in_spechub_paper(
         id="spechub.over_rejection_without_replacement",
         statement="SpecHub accepts at least as much as rejection sampling without replacement.",
-        source="arXiv 2411.05289",
         shape="V = 3, K = 2, L = 1",
-        scope=SEARCH,
-        derive=lambda: examined(by_size("hub"), hub_over("without_replacement", conditional=False)),
+        examined=OF_PAIRS,
+        refuted=hub_over(WOR, conditional=False),
         recorded=Derivation(
             253,
             {"recursive_rejection (without_replacement)": "2/3", "spechub": "1/2"},
             example("0 0 1", "1/3 1/3 1/3", drafts=2, scheme="hub"),
         ),
     ),
-    Claim(
+    in_spechub_paper(
         id="spechub.over_rejection_without_replacement.condition",
-        statement=(
-            "SpecHub accepts at least as much as rejection sampling without replacement if "
-            "q(a) is at least the total variation of p and q, a being the hub."
-        ),
-        source="arXiv 2411.05289",
+        statement="""SpecHub accepts at least as much as rejection sampling without replacement if
+        q(a) is at least the total variation of p and q, a being the hub.""",
         shape="any V; K = 2, L = 1",
-        scope=PAIRS + "; those that satisfy the condition are compared",
-        proof=(
-            "Without replacement, token i is accepted with at most min(p, q) + q(i) times the sum "
-            "over other j of (q(j) - p(j))+ / (1 - q(j)), at most q(i) (1 + TV / (1 - q(a))), "
-            "which is at most q(i) / (1 - q(a)) where TV <= q(a); and the hub with at most p(a)."
-        ),
-        derive=lambda: examined(pairs(), hub_over("without_replacement", conditional=True)),
+        examined=CONDITIONAL,
+        proof="""Without replacement, token i is accepted with at most min(p, q) + q(i) times the
+        sum over other j of (q(j) - p(j))+ / (1 - q(j)), at most q(i) (1 + TV / (1 - q(a))), which
+        is at most q(i) / (1 - q(a)) where TV <= q(a); and the hub with at most p(a).""",
+        refuted=hub_over(WOR, conditional=True),
         recorded=Derivation(324),
     ),
-    Claim(
+    in_spechub_paper(
         id="spechub.over_optimum",
         statement="SpecHub accepts at least the optimum of two i.i.d. drafts.",
-        source="arXiv 2411.05289",
         shape="V = 3, K = 2, L = 1",
-        scope=SEARCH,
-        derive=lambda: examined(by_size("hub"), ascending(best("iid"), accepted("spechub"))),
+        examined=OF_PAIRS,
+        refuted=ascending(optimum.drawn("iid"), accepted("spechub")),
         recorded=Derivation(
             253,
             {"optimum (iid)": "5/9", "spechub": "1/2"},
             example("0 0 1", "1/3 1/3 1/3", drafts=2, scheme="hub"),
         ),
     ),
-    Claim(
+    in_specinfer_paper(
         id="target_first.value",
-        statement=(
-            "Sampling the target first accepts the sum of p(x) (1 - (1 - q(x))^K) over prefixes x."
-        ),
-        source="arXiv 2305.09781",
+        statement="""Sampling the target first accepts the sum of p(x) (1 - (1 - q(x))^K) over
+        prefixes x.""",
         shape="any V, L, K; i.i.d. paths",
-        scope=f"{IID}; 30 seeded ones for V = 2, L = 2, K = 2",
-        proof=(
-            "The text is the target's whatever was drafted, and independent of it: x is accepted "
-            "if it is the text and some path starts with it."
+        examined=Scope(
+            IID.words + "; 30 seeded ones for V = 2, L = 2, K = 2",
+            lambda: chain(IID.instances(), seeded(30, 2, length=2, drafts=2)),
         ),
-        derive=lambda: examined(
-            chain(drafted("iid"), seeded(30, 2, length=2, drafts=2)),
-            equal(accepted("target_first"), Quantity("formula", naive_formula)),
-        ),
+        proof="""The text is the target's whatever was drafted, and independent of it: x is accepted
+        if it is the text and some path starts with it.""",
+        refuted=equal(accepted("target_first"), Quantity("formula", naive_formula)),
         recorded=Derivation(451),
     ),
     Claim(
         id="naive_tree.value",
-        statement=(
-            "The naive tree rule accepts the sum of min(p, q) + (p - q)+ (1 - (1 - q)^(K-1))."
-        ),
+        statement="""The naive tree rule accepts the sum of min(p, q) + (p - q)+ (1 - (1 -
+        q)^(K-1)).""",
         source="arXiv 2602.16994",
         shape="any V, K; L = 1; i.i.d.",
-        scope=IID,
-        proof=(
-            "A token is emitted by acceptance with min(p, q), by correction with (p - q)+, and the "
-            "correction is independent of the other drafts."
-        ),
-        derive=lambda: examined(
-            drafted("iid"),
-            equal(accepted("naive_tree"), Quantity("formula", naive_tree_formula)),
-        ),
+        examined=IID,
+        proof="""A token is emitted by acceptance with min(p, q), by correction with (p - q)+, and
+        the correction is independent of the other drafts.""",
+        refuted=equal(accepted("naive_tree"), Quantity("formula", naive_tree_formula)),
         recorded=Derivation(421),
     ),
 )

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain, combinations, pairwise
+from itertools import pairwise, starmap
+from operator import eq, le
+from typing import Any
 
 from draftproof.reference.chance import enumerate_law
-from draftproof.reference.drafting import GrowingTree, all_inside
+from draftproof.reference.drafting import GrowingTree, all_inside, subsets
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
 from draftproof.reference.ledger.claim import Figure, Refutation
 from draftproof.reference.model import Instance, Path, Row
-from draftproof.reference.optimum.acceptance_rate import (
-    acceptance_rate,
-    sorted_prefix_rate,
-    subset_rate,
-)
+from draftproof.reference.optimum.acceptance_rate import acceptance_rate, sorted_prefix_rate
 from draftproof.reference.optimum.stateful import stateful
 from draftproof.reference.optimum.stateless import stateless
-from draftproof.reference.process import continued, expected_accepted
-from draftproof.reference.rational import Rational, total
+from draftproof.reference.process import continued, decoded, expected_accepted
+from draftproof.reference.rational import Rational
+from draftproof.reference.rows import mass
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm, Verifier
+
+Named = str | Verifier
+"""A verifier, or the name of its algorithm."""
 
 
 @dataclass(frozen=True)
@@ -36,30 +38,40 @@ class Quantity:
         """Return the instance's number."""
         return self.value(instance)
 
-    def under(self, **changes: object) -> Quantity:
-        """Return the same number of the same models drafted otherwise, such as `drafts=3`."""
-        said = ", ".join(f"{key} {value}" for key, value in changes.items())
-        return Quantity(
-            f"{self.name}, {said}",
-            lambda instance: self.value(replace(instance, **changes)),  # type: ignore[arg-type]  # by name
-        )
+    def where(self, said: str, change: Callable[[Instance], Instance]) -> Quantity:
+        """Return the same number of the same models drafted otherwise, and say so in its name."""
+        return Quantity(self.name + said, lambda instance: self.value(change(instance)))
+
+    def drawn(self, scheme: str) -> Quantity:
+        """Return the number on drafts of another scheme."""
+        return self.where(f" ({scheme})", lambda instance: replace(instance, scheme=scheme))
+
+    @property
+    def fewer(self) -> Quantity:
+        """Return the number on one path less."""
+        return self.where(", K - 1", lambda instance: replace(instance, drafts=instance.drafts - 1))
 
 
-def accepted(verifier: str | Verifier) -> Quantity:
-    """Return E[accepted length] of a verifier, or of the algorithm of that name."""
-    verify = ALGORITHMS[verifier].verify if isinstance(verifier, str) else verifier
+def one_path(instance: Instance) -> Instance:
+    """Return the same models with one drafted path."""
+    return replace(instance, drafts=1)
+
+
+def accepted(verify: Named) -> Quantity:
+    """Return E[accepted length] of a verifier."""
     return Quantity(name_of(verify), lambda instance: expected_accepted(law(verify, instance)))
 
 
 @lru_cache(maxsize=2048)
-def law(verify: Verifier, instance: Instance) -> Law[Emission]:
+def law(verify: Named, instance: Instance) -> Law[Emission]:
     """Return the exact law of what one iteration emits."""
-    return enumerate_law(lambda chance: verify(GrowingTree(instance, chance), instance, chance))
+    run = ALGORITHMS[verify].verify if isinstance(verify, str) else verify
+    return enumerate_law(lambda chance: run(GrowingTree(instance, chance), instance, chance))
 
 
-def name_of(verify: Verifier) -> str:
+def name_of(verify: Named) -> str:
     """Return the name of a verifier."""
-    return str(getattr(verify, "__name__", "verifier"))
+    return verify if isinstance(verify, str) else str(getattr(verify, "__name__", "verifier"))
 
 
 def of_one_path(verify: Verifier) -> Algorithm:
@@ -69,18 +81,15 @@ def of_one_path(verify: Verifier) -> Algorithm:
     )
 
 
-def tokens(verify: Verifier, instance: Instance) -> Law[tuple[Path, int]]:
+def tokens(verify: Named, instance: Instance) -> Law[tuple[Path, int]]:
     """Return the law of what is accepted and what follows it, whichever path it lies on."""
     return law(verify, instance).map(lambda emission: (emission.accepted, emission.next_token))
 
 
-def kept_tokens(verify: Verifier, instance: Instance) -> Row:
+def kept_tokens(verify: Named, instance: Instance) -> Row:
     """Return P(token i is the accepted one) for every i, at draft length 1."""
-    emitted = law(verify, instance)
-    return tuple(
-        emitted.probability(lambda emission, token=token: emission.accepted == (token,))  # type: ignore[misc]  # bound early
-        for token in range(instance.vocabulary)
-    )
+    kept = law(verify, instance).map(lambda emission: emission.accepted)
+    return tuple(kept[(token,)] for token in range(instance.vocabulary))
 
 
 optimum = Quantity("optimum", lambda instance: acceptance_rate(instance).value)
@@ -98,56 +107,69 @@ sorted_prefix = Quantity(
 
 def subset_formula(instance: Instance) -> Rational:
     """Return 1 + the least p(H) - Q(H) of all sets H of tokens, Q in closed form."""
-    q = instance.draft(())
-    return subset_rate(
-        instance.target(()),
-        {
-            frozenset(H): all_inside(instance.scheme, q, instance.drafts, H)
-            for H in subsets(instance.vocabulary)
-        },
+    p, q = instance.target(()), instance.draft(())
+    return 1 + min(
+        mass(p, H) - all_inside(instance.scheme, q, instance.drafts, H)
+        for H in subsets(range(instance.vocabulary))
     )
 
 
-def subsets(vocabulary: int) -> list[tuple[int, ...]]:
-    """Return all sets of tokens, smaller ones first."""
-    every = range(vocabulary)
-    return list(chain.from_iterable(combinations(every, n) for n in range(vocabulary + 1)))
-
-
-def variation(p: Row, q: Row) -> Rational:
-    """Return the total variation distance of two rows."""
-    return total(abs(a - b) for a, b in zip(p, q, strict=True)) / 2
-
-
-def lossless(verify: Verifier) -> Refutation:
+def lossless(verify: Named) -> Refutation:
     """Refute that one iteration, continued by the target it leaves, has the target's law."""
 
     def refuted(instance: Instance) -> Mapping[str, Figure] | None:
         horizon = instance.length + 1
-        text = continued(law(verify, instance), instance, horizon)
-        right = instance.target.text(horizon)
-        return None if text == right else {"total variation": text.total_variation(right)}
+        return differ(
+            continued(law(verify, instance), instance, horizon), instance.target.text(horizon)
+        )
 
     return refuted
+
+
+def biased(verify: Named) -> Refutation:
+    """Refute the same, and say what the law of the first token is."""
+
+    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
+        found = lossless(verify)(instance)
+        return found and {**found, "output": output(verify, instance)}
+
+    return refuted
+
+
+def lossless_text(
+    algorithm: Algorithm, horizon: int, *, among: Callable[[Instance], bool] = lambda _: True
+) -> Refutation:
+    """Refute that so many tokens, iteration by iteration, have the target's law."""
+
+    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
+        if not among(instance):
+            return None
+        return differ(decoded(algorithm, instance, horizon), instance.target.text(horizon))
+
+    return refuted
+
+
+def differ(one: Law[Any], other: Law[Any]) -> Mapping[str, Figure] | None:
+    """Return how far two laws are apart, None where they are the same."""
+    return None if one == other else {"total variation": one.total_variation(other)}
 
 
 def ascending(*quantities: Quantity) -> Refutation:
     """Refute that each quantity is at most the next one."""
-
-    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
-        values = {quantity.name: quantity(instance) for quantity in quantities}
-        falls = any(a > b for a, b in pairwise(values.values()))
-        return values if falls else None
-
-    return refuted
+    return _in_order(le, quantities)
 
 
 def equal(*quantities: Quantity) -> Refutation:
     """Refute that all quantities are equal."""
+    return _in_order(eq, quantities)
 
+
+def _in_order(
+    order: Callable[[Rational, Rational], bool], quantities: Sequence[Quantity]
+) -> Refutation:
     def refuted(instance: Instance) -> Mapping[str, Figure] | None:
         values = {quantity.name: quantity(instance) for quantity in quantities}
-        return values if len(set(values.values())) > 1 else None
+        return None if all(starmap(order, pairwise(values.values()))) else values
 
     return refuted
 
@@ -161,18 +183,17 @@ def any_of(*refutations: Refutation) -> Refutation:
     return refuted
 
 
-def same_law(one: Verifier, other: Verifier, *, drafts: int | None = None) -> Refutation:
+def same_law(one: Named, other: Named, *, drafts: int | None = None) -> Refutation:
     """Refute that two verifiers, the other perhaps of fewer drafts, emit tokens of the same law."""
 
     def refuted(instance: Instance) -> Mapping[str, Figure] | None:
         there = replace(instance, drafts=instance.drafts if drafts is None else drafts)
-        a, b = tokens(one, instance), tokens(other, there)
-        return None if a == b else {"total variation": a.total_variation(b)}
+        return differ(tokens(one, instance), tokens(other, there))
 
     return refuted
 
 
-def output(verify: Verifier, instance: Instance) -> str:
+def output(verify: Named, instance: Instance) -> str:
     """Return the law of the first token of the text as it is printed."""
     text = continued(law(verify, instance), instance, 1)
     return ", ".join(str(text[(token,)]) for token in range(instance.vocabulary))

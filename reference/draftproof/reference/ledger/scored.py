@@ -13,11 +13,11 @@ up would have been worth more later.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from itertools import chain, product
+from collections.abc import Mapping
+from functools import partial
+from itertools import chain, product, starmap
 
-from draftproof.reference.ledger.claim import Claim, Derivation, examined, written
+from draftproof.reference.ledger.claim import Claim, Derivation, Figure, Scope, by_figures
 from draftproof.reference.ledger.instances import context_free, example, row, seeded
 from draftproof.reference.ledger.mixed import (
     BLOCK,
@@ -25,12 +25,9 @@ from draftproof.reference.ledger.mixed import (
     MULTIPATH,
     ONE_POSITION,
     PATHS,
+    TWO_BY_TWO,
     dead_end,
-    one_token,
-    paths,
     run_where,
-    two_by_two,
-    without_future,
 )
 from draftproof.reference.ledger.quantities import (
     Quantity,
@@ -39,41 +36,34 @@ from draftproof.reference.ledger.quantities import (
     best_stateless,
     equal,
     lossless,
+    one_path,
     optimum,
     same_law,
 )
 from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.rational import ONE, ZERO, Rational, total
 from draftproof.reference.scores import UNIFORM, Scores, split
-from draftproof.reference.verifiers.block import block
-from draftproof.reference.verifiers.scored_multipath_block import scored_multipath_block
 
 SHARES = ((2, 2), (2, 3), (3, 2))
 """Vocabulary sizes and draft lengths for which the mean share of the optimum is derived."""
 
 
-def formula(*, fewer: int = 0) -> Callable[[Instance], Rational]:
-    """Return the closed form of E[accepted length], of K paths or fewer.
+def formula(instance: Instance) -> Rational:
+    """Return E[accepted length]: what is accepted of a prefix is min(A(z) p(y|z), Q'(zy))."""
 
-    What is accepted of a prefix is A(zy) = min(A(z) p(y|z), Q'(zy)).
-    """
+    def below(node: Path, scores: Scores, kept: Rational) -> Rational:
+        if len(node) == instance.length or kept == 0:
+            return ZERO
+        p, q = instance.target(node), instance.draft(node)
+        here = split(scores, p, q, accepted=kept, drafts=instance.drafts)
+        masses = [min(kept * a, x) for a, x in zip(p, here.law, strict=True)]
+        return total(masses) + total(
+            below((*node, token), here.after(token), mass)
+            for token, mass in enumerate(masses)
+            if mass != 0
+        )
 
-    def value(instance: Instance) -> Rational:
-        def below(node: Path, scores: Scores, kept: Rational) -> Rational:
-            if len(node) == instance.length or kept == 0:
-                return ZERO
-            p, q = instance.target(node), instance.draft(node)
-            here = split(scores, p, q, accepted=kept, drafts=instance.drafts - fewer)
-            masses = [min(kept * a, x) for a, x in zip(p, here.law, strict=True)]
-            return total(masses) + total(
-                below((*node, token), here.after(token), mass)
-                for token, mass in enumerate(masses)
-                if mass != 0
-            )
-
-        return below((), UNIFORM, ONE)
-
-    return value
+    return below((), UNIFORM, ONE)
 
 
 def sure_after_one() -> Instance:
@@ -90,181 +80,162 @@ def sure_after_one() -> Instance:
     )
 
 
-SCORED = Quantity("scored", formula())
-BY_RUNNING = Quantity("scored", accepted(scored_multipath_block))
+SCORED = Quantity("scored", formula)
+BY_RUNNING = Quantity("scored", accepted("scored_multipath_block"))
 
 
-def mean_shares() -> Derivation:
+def shape(vocabulary: int, length: int) -> list[Instance]:
+    """Return the instances of one shape whose mean share of the optimum is derived."""
+    return list(seeded(100, vocabulary, length=length, drafts=2))
+
+
+def mean_shares() -> Mapping[str, Figure]:
     """Return the share of the mean optimum, in ten thousandths, rounded down."""
-    figures, count = {}, 0
+    figures: dict[str, Figure] = {}
     for vocabulary, length in SHARES:
-        instances = list(seeded(100, vocabulary, length=length, drafts=2))
-        count += len(instances)
+        instances = shape(vocabulary, length)
         share = total(map(SCORED, instances)) / total(map(best_stateless, instances))
         figures[f"V = {vocabulary}, L = {length}"] = f"{int(share * 10_000)}/10000"
-    return Derivation(count, written(figures))
+    return figures
 
+
+ours = partial(Claim, source="draftproof")
 
 CLAIMS = (
-    Claim(
+    ours(
         id="scored.lossless",
         statement="Scored multi-path block verification is lossless.",
-        source="draftproof",
         shape="any V, L, K; i.i.d. paths",
-        scope=PATHS,
-        proof=(
-            "The scores of the next tokens add up to those of the prefix and have the draft's "
-            "masses, so K paths with their scores are independent draws of one law whose paths "
-            "are the draft's and whose scores are uniform. The path with the smallest score u "
-            "then has the density K (1 - u)^(K-1) times that law, which is Q' by integration; "
-            "and block verification is lossless for a path of any law that it is given."
-        ),
-        derive=lambda: examined(paths(), lossless(scored_multipath_block)),
+        examined=PATHS,
+        proof="""The scores of the next tokens add up to those of the prefix and have the draft's
+        masses, so K paths with their scores are independent draws of one law whose paths are the
+        draft's and whose scores are uniform. The path with the smallest score u then has the
+        density K (1 - u)^(K-1) times that law, which is Q' by integration; and block verification
+        is lossless for a path of any law that it is given.""",
+        refuted=lossless("scored_multipath_block"),
         recorded=Derivation(303),
     ),
-    Claim(
+    ours(
         id="scored.value",
-        statement=(
-            "Scored multi-path block verification accepts the sum over prefixes of A(zy) = "
-            "min(A(z) p(y|z), Q'(zy)), Q' being the law of the selected path."
-        ),
-        source="draftproof",
+        statement="""Scored multi-path block verification accepts the sum over prefixes of A(zy) =
+        min(A(z) p(y|z), Q'(zy)), Q' being the law of the selected path.""",
         shape="any V, L, K; i.i.d. paths",
-        scope=PATHS,
-        derive=lambda: examined(paths(), equal(BY_RUNNING, SCORED)),
+        examined=PATHS,
+        refuted=equal(BY_RUNNING, SCORED),
         recorded=Derivation(303),
     ),
-    Claim(
+    ours(
         id="scored.one_path",
         statement="With one path it is block verification.",
-        source="draftproof",
         shape="any V, L; K = 1",
-        scope="the same models as in scored.lossless, with one path",
-        proof="Among one path every score is the smallest, so Q' = q whatever the scores.",
-        derive=lambda: examined(
-            (replace(instance, drafts=1) for instance in paths()),
-            same_law(scored_multipath_block, block),
+        examined=Scope(
+            "the same models as in scored.lossless, with one path",
+            lambda: map(one_path, PATHS.instances()),
         ),
+        proof="Among one path every score is the smallest, so Q' = q whatever the scores.",
+        refuted=same_law("scored_multipath_block", "block"),
         recorded=Derivation(303),
     ),
-    Claim(
+    ours(
         id="scored.optimal.one",
         statement="For one token no lossless verifier accepts more.",
-        source="draftproof",
         shape="any V, K; L = 1; i.i.d.",
-        scope=ONE_POSITION,
-        proof=(
-            "Q' maximises the sum of min(p, Q') over all laws with Q'(H) <= 1 - (1 - q(H))^K: "
-            "whatever is selected has such a law, and by the canonical decomposition selection "
-            "loses nothing."
-        ),
-        derive=lambda: examined(one_token(), equal(BY_RUNNING, optimum)),
+        examined=ONE_POSITION,
+        proof="""Q' maximises the sum of min(p, Q') over all laws with Q'(H) <= 1 - (1 - q(H))^K:
+        whatever is selected has such a law, and by the canonical decomposition selection loses
+        nothing.""",
+        refuted=equal(BY_RUNNING, optimum),
         recorded=Derivation(467),
     ),
-    Claim(
+    ours(
         id="scored.over_block.two",
         statement="For two tokens it accepts at least as much as block verification of one path.",
-        source="draftproof",
         shape="any V, K; L = 2; i.i.d. paths",
-        scope=(
-            "200 seeded instances of V = 2 and of V = 3, K = 2 and 3, and the context-free ones of "
-            "V = 2 with denominators up to 8"
-        ),
-        proof=(
-            "At the first position no token gets more than q that it is not owed, and none gets "
-            "less than q unless it keeps what it is owed. So if D is the mass that Q' has above q, "
-            "and elsewhere below it, D more is accepted there, and of no token less. At the second "
-            "position at least the sum of min(A p, Q' q) is kept after each token, which falls by "
-            "at most what Q' does: by D in all."
-        ),
-        derive=lambda: examined(
-            chain(
-                two_by_two(),
+        examined=Scope(
+            """200 seeded instances of V = 2 and of V = 3, K = 2 and 3, and the context-free ones of
+            V = 2 with denominators up to 8""",
+            lambda: chain(
+                TWO_BY_TWO.instances(),
                 seeded(200, 3, length=2, drafts=2),
                 seeded(200, 3, length=2, drafts=3),
             ),
-            ascending(BLOCK, SCORED),
         ),
+        proof="""At the first position no token gets more than q that it is not owed, and none gets
+        less than q unless it keeps what it is owed. So if D is the mass that Q' has above q, and
+        elsewhere below it, D more is accepted there, and of no token less. At the second position
+        at least the sum of min(A p, Q' q) is kept after each token, which falls by at most what Q'
+        does: by D in all.""",
+        refuted=ascending(BLOCK, SCORED),
         recorded=Derivation(2684),
     ),
-    Claim(
+    ours(
         id="scored.over_block",
         statement="For any length it accepts at least as much as block verification of one path.",
-        source="draftproof",
         shape="V = 2, L = 6, K = 2; i.i.d. paths",
-        scope=DEAD_ENDS,
-        derive=lambda: examined(
-            without_future(4, length=6),
-            run_where(ascending(BLOCK, SCORED), BLOCK, BY_RUNNING),
-        ),
+        examined=DEAD_ENDS,
+        refuted=run_where(ascending(BLOCK, SCORED), BLOCK, BY_RUNNING),
         recorded=Derivation(
             153,
             {"block, K = 1": "2", "scored": "31/16"},
-            dead_end(row("3/4 1/4"), row("1/2 1/2"), row("1/2 1/2"), length=6),
+            dead_end(row("3/4 1/4"), row("1/2 1/2"), row("1/2 1/2")),
         ),
     ),
-    Claim(
+    ours(
         id="scored.over_multipath",
         statement="It accepts at least as much as greedy multi-path block verification.",
-        source="draftproof",
         shape="V = 3, L = 2, K = 2; i.i.d. paths",
-        scope="one instance, in which the ranking breaks a tie by luck",
-        derive=lambda: examined(
-            [sure_after_one()],
-            run_where(ascending(MULTIPATH, SCORED), accepted("multipath_block"), BY_RUNNING),
+        examined=Scope(
+            "one instance, in which the ranking breaks a tie by luck",
+            lambda: [sure_after_one()],
         ),
+        refuted=run_where(ascending(MULTIPATH, SCORED), accepted("multipath_block"), BY_RUNNING),
         recorded=Derivation(1, {"multipath_block": "43/32", "scored": "21/16"}, sure_after_one()),
     ),
-    Claim(
+    ours(
         id="scored.monotone",
         statement="It accepts no less with one more path.",
-        source="draftproof",
         shape="V = 2 and 3, L = 1 to 3, K = 2 and 3; i.i.d. paths",
-        scope=(
-            "K against K - 1, by the formula of scored.value: context-free instances with small "
-            "denominators; 200 seeded ones for V = 3, L = 2 and V = 2, L = 3, K = 3"
-        ),
-        derive=lambda: examined(
-            chain(
+        examined=Scope(
+            """K against K - 1, by the formula of scored.value: context-free instances with small
+            denominators; 200 seeded ones for V = 3, L = 2 and V = 2, L = 3, K = 3""",
+            lambda: chain(
                 context_free(2, 6, length=2, drafts=2),
                 context_free(2, 6, length=3, drafts=3),
                 context_free(3, 3, length=2, drafts=2),
                 seeded(200, 3, length=2, drafts=3),
                 seeded(200, 2, length=3, drafts=3),
             ),
-            ascending(Quantity("scored, K - 1", formula(fewer=1)), SCORED),
         ),
+        refuted=ascending(SCORED.fewer, SCORED),
         recorded=Derivation(721),
     ),
-    Claim(
+    ours(
         id="scored.optimal",
-        statement=(
-            "For two tokens of a vocabulary of two no verifier that leaves the target as it is "
-            "accepts more."
-        ),
-        source="draftproof",
+        statement="""For two tokens of a vocabulary of two no verifier that leaves the target as it
+        is accepts more.""",
         shape="V = 2, L = 2, K = 2; i.i.d. paths",
-        scope="context-free instances by common denominator, then lexicographically",
-        derive=lambda: examined(
-            context_free(2, 6, length=2, drafts=2),
-            run_where(ascending(best_stateless, SCORED), best_stateless, BY_RUNNING),
+        examined=Scope(
+            "context-free instances by common denominator, then lexicographically",
+            lambda: context_free(2, 6, length=2, drafts=2),
         ),
+        refuted=run_where(ascending(best_stateless, SCORED), best_stateless, BY_RUNNING),
         recorded=Derivation(
             44,
             {"stateless optimum": "1219/625", "scored": "3397/1750"},
             example("1/5 4/5", "2/5 3/5", length=2, drafts=2),
         ),
     ),
-    Claim(
+    ours(
         id="scored.share",
-        statement=(
-            "On average over small models it accepts more than 99 % of what the best stateless "
-            "verifier of the same drafts could."
-        ),
-        source="draftproof",
+        statement="""On average over small models it accepts more than 99 % of what the best
+        stateless verifier of the same drafts could.""",
         shape="V = 2, L = 2; V = 2, L = 3; V = 3, L = 2; K = 2",
-        scope="100 seeded instances of each shape; the share of the means, rounded down",
-        derive=mean_shares,
+        examined=Scope(
+            "100 seeded instances of each shape; the share of the means, rounded down",
+            lambda: chain.from_iterable(starmap(shape, SHARES)),
+        ),
+        refuted=by_figures,
+        known=mean_shares,
         recorded=Derivation(
             300,
             {

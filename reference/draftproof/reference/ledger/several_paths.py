@@ -6,12 +6,12 @@ arXiv 2602.16994 (a comparison).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, chain, pairwise, permutations
 
-from draftproof.reference.ledger.claim import Claim, Derivation, Figure, examined
+from draftproof.reference.ledger.claim import Claim, Derivation, Figure, Scope
 from draftproof.reference.ledger.exhibits import (
     multipath_block_clamped,
     multipath_block_first_of_equals,
@@ -24,8 +24,10 @@ from draftproof.reference.ledger.quantities import (
     ascending,
     best_stateful,
     best_stateless,
+    biased,
     equal,
     lossless,
+    one_path,
     optimum,
     output,
     same_law,
@@ -33,59 +35,57 @@ from draftproof.reference.ledger.quantities import (
 from draftproof.reference.model import Instance, Row
 from draftproof.reference.rational import ZERO, Rational, total
 from draftproof.reference.verifiers import Verifier
-from draftproof.reference.verifiers.block import block
 from draftproof.reference.verifiers.multipath_block import by_ratio, multipath_block
-from draftproof.reference.verifiers.recursive_rejection import recursive_rejection
-from draftproof.reference.verifiers.traversal import traversal
-
-PATHS = (
-    "all context-free i.i.d. instances with denominators up to 6 (V = 2, L = 1, K = 2, 3), up to 3 "
-    "(V = 3, L = 1, K = 2) and up to 4 (V = 2, L = 2, K = 2); seeded ones with rows by context, 60 "
-    "for V = 2, L = 2, K = 2 and 15 for V = 3, L = 2, K = 2"
-)
-SEARCH = (
-    "instances of V = 2 with denominators up to 10, then of V = 3, by common denominator, then "
-    "lexicographically"
-)
-WITHOUT = (
-    "seeded instances without replacement and with rows by context: 40 for V = 3, L = 2, K = 2 and "
-    "12 trees of branching (2, 2) for V = 3"
-)
 
 
-def paths() -> Iterator[Instance]:
-    """Yield the instances of `PATHS`."""
-    return chain(
-        context_free(2, 6, drafts=2),
-        context_free(2, 6, drafts=3),
-        context_free(3, 3, drafts=2),
-        context_free(2, 4, length=2, drafts=2),
-        seeded(60, 2, length=2, drafts=2),
-        seeded(15, 3, length=2, drafts=2),
+def iid_paths(said: str, two_tokens: int, three_tokens: int) -> Scope:
+    """Return all instances of small denominators, and so many seeded ones of V = 2 and V = 3."""
+    return Scope(
+        f"""all context-free i.i.d. instances with denominators up to 6 (V = 2, L = 1, K = 2, 3), up
+        to 3 (V = 3, L = 1, K = 2) and up to 4 (V = 2, L = 2, K = 2); {said} for V = 2, L = 2, K = 2
+        and {three_tokens} for V = 3, L = 2, K = 2""",
+        lambda: chain(
+            context_free(2, 6, drafts=2),
+            context_free(2, 6, drafts=3),
+            context_free(3, 3, drafts=2),
+            context_free(2, 4, length=2, drafts=2),
+            seeded(two_tokens, 2, length=2, drafts=2),
+            seeded(three_tokens, 3, length=2, drafts=2),
+        ),
     )
 
 
-def by_size(*, drafts: int = 2) -> Iterator[Instance]:
-    """Yield the instances of `SEARCH`."""
-    return chain(context_free(2, 10, drafts=drafts), context_free(3, 5, drafts=drafts))
+def by_size(*, drafts: int = 2, largest: int = 5) -> Scope:
+    """Return instances by size, of V = 3 up to a largest denominator."""
+    return Scope(
+        """instances of V = 2 with denominators up to 10, then of V = 3, by common denominator, then
+        lexicographically""",
+        lambda: chain(context_free(2, 10, drafts=drafts), context_free(3, largest, drafts=drafts)),
+    )
 
 
-def distinct(instances: Iterator[Instance]) -> Iterator[Instance]:
-    """Yield those in which no two tokens have the same p/q."""
-    for instance in instances:
+def distinct(words: str, scope: Scope) -> Scope:
+    """Return those of the instances in which no two tokens have the same p/q."""
+
+    def are_distinct(instance: Instance) -> bool:
         p, q = instance.target(()), instance.draft(())
         ratios = [a / b for a, b in zip(p, q, strict=True) if b != 0]
-        if len(set(ratios)) == len(ratios):
-            yield instance
+        return len(set(ratios)) == len(ratios)
+
+    return Scope(words + scope.words, lambda: filter(are_distinct, scope.instances()))
 
 
-def without_replacement() -> Iterator[Instance]:
-    """Yield the instances of `WITHOUT`."""
-    scheme = "without_replacement"
-    return chain(
-        seeded(40, 3, length=2, drafts=2, scheme=scheme),
-        seeded(12, 3, length=2, drafts=4, scheme=scheme, branching=(2, 2)),
-    )
+PATHS = iid_paths("seeded ones with rows by context, 60", 60, 15)
+SEARCH = by_size()
+WOR = "without_replacement"
+WITHOUT = Scope(
+    """seeded instances without replacement and with rows by context: 40 for V = 3, L = 2, K = 2 and
+    12 trees of branching (2, 2) for V = 3""",
+    lambda: chain(
+        seeded(40, 3, length=2, drafts=2, scheme=WOR),
+        seeded(12, 3, length=2, drafts=4, scheme=WOR, branching=(2, 2)),
+    ),
+)
 
 
 def ordered(rank: Sequence[int]) -> Verifier:
@@ -127,112 +127,64 @@ def other_order(instance: Instance) -> Mapping[str, Figure] | None:
     }
 
 
-def one_path(name: str) -> Quantity:
-    """Return a verifier's E[accepted length] on one path."""
-    return Quantity(f"{name}, K = 1", lambda here: accepted(name)(replace(here, drafts=1)))
-
-
-def fewer(quantity: Quantity) -> Quantity:
-    """Return a quantity of one path less."""
-    return Quantity(
-        f"{quantity.name}, K - 1", lambda here: quantity(replace(here, drafts=here.drafts - 1))
-    )
-
-
-def merged() -> Iterator[Instance]:
-    """Yield i.i.d. drafts of one token."""
-    return chain(
-        context_free(2, 6, drafts=2),
-        context_free(2, 6, drafts=3),
-        context_free(3, 4, drafts=2),
-        seeded(40, 4, drafts=2),
-        seeded(40, 3, drafts=3),
-    )
-
-
 def by_k(quantity: Quantity, instance: Instance, most: int) -> str:
     """Return a quantity for K = 1..most as it is printed."""
     return ", ".join(str(quantity(replace(instance, drafts=k))) for k in range(1, most + 1))
 
 
-def tied(verify: Verifier, p: str, q: str) -> Derivation:
-    """Search for the smallest instance on which ties are broken wrongly."""
-    seen = example(p, q, drafts=2)
-    known: dict[str, Figure] = {f"p = ({p}), q = ({q}) gives": output(verify, seen)}
-
-    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
-        found = lossless(verify)(instance)
-        return found and {**found, "output": output(verify, instance)}
-
-    return examined(by_size(), refuted, known)
-
-
 CLOSE = example("3/5 2/5", "1/2 1/2")
 MOTIVATING = example("1/3 2/3", "2/3 1/3", length=2)
 EXAMPLE = "p = (1/3, 2/3), q = (2/3, 1/3)"
+ONE_BLOCK = accepted("block").where(", K = 1", one_path)
 
+
+def output_on(verify: Verifier, p: str, q: str) -> Mapping[str, Figure]:
+    """Return the law of the first token on two drafts of one token, by what it is said of."""
+    return {f"p = ({p}), q = ({q}) gives": output(verify, example(p, q, drafts=2))}
+
+
+in_multipath_paper = partial(Claim, source="arXiv 2602.16961")
+in_traversal_paper = partial(Claim, source="arXiv 2505.12398")
 
 CLAIMS = (
-    Claim(
+    in_multipath_paper(
         id="paths.monotone",
-        statement=(
-            "One more path never lowers the optimum, without or with a modified target; and a "
-            "modified target never lowers it."
-        ),
-        source="arXiv 2602.16961",
+        statement="""One more path never lowers the optimum, without or with a modified target; and
+        a modified target never lowers it.""",
         shape="any V, L, K; i.i.d. paths",
-        scope=PATHS + "; K against K - 1",
-        proof=(
-            "A verifier may ignore the last path: the others have the law of K - 1 paths. And it "
-            "may leave the target as it is."
-        ),
-        derive=lambda: examined(
-            paths(),
-            any_of(
-                ascending(best_stateless, best_stateful),
-                *(ascending(fewer(best), best) for best in (best_stateless, best_stateful)),
-            ),
+        examined=PATHS.also("; K against K - 1"),
+        proof="""A verifier may ignore the last path: the others have the law of K - 1 paths. And it
+        may leave the target as it is.""",
+        refuted=any_of(
+            ascending(best_stateless, best_stateful),
+            *(ascending(best.fewer, best) for best in (best_stateless, best_stateful)),
         ),
         recorded=Derivation(433),
     ),
-    Claim(
+    in_multipath_paper(
         id="multipath.lossless",
-        statement=(
-            "Greedy multi-path block verification is lossless, with tokens ranked by p/q "
-            "and with any other strict order."
-        ),
-        source="arXiv 2602.16961",
+        statement="""Greedy multi-path block verification is lossless, with tokens ranked by p/q and
+        with any other strict order.""",
         shape="any V, L, K; i.i.d. paths",
-        scope=PATHS + "; by p/q, by q/p and by token id",
-        derive=lambda: examined(
-            paths(),
-            any_of(
-                lossless(multipath_block),
-                lossless(partial(multipath_block, order=reversed_ratio)),
-                lossless(ordered(range(3))),
-            ),
+        examined=PATHS.also("; by p/q, by q/p and by token id"),
+        refuted=any_of(
+            lossless(multipath_block),
+            lossless(partial(multipath_block, order=reversed_ratio)),
+            lossless(ordered(range(3))),
         ),
         recorded=Derivation(433),
     ),
-    Claim(
+    in_multipath_paper(
         id="multipath.over_block",
-        statement=(
-            "Greedy multi-path block verification of K paths accepts at least as much as block "
-            "verification of one."
-        ),
-        source="arXiv 2602.16961",
+        statement="""Greedy multi-path block verification of K paths accepts at least as much as
+        block verification of one.""",
         shape="V = 2, L = 1, K = 2; i.i.d. paths",
-        scope=SEARCH,
-        derive=lambda: examined(
-            by_size(),
-            ascending(one_path("block"), accepted("multipath_block")),
-            {
-                "p = (3/5, 2/5), q = (1/2, 1/2), K = 1..5": by_k(
-                    accepted("multipath_block"), CLOSE, 5
-                ),
-                "optimum, K = 2": optimum(replace(CLOSE, drafts=2)),
-            },
-        ),
+        examined=SEARCH,
+        refuted=ascending(ONE_BLOCK, accepted("multipath_block")),
+        known=lambda: {
+            "p = (3/5, 2/5), q = (1/2, 1/2), K = 1..5": by_k(accepted("multipath_block"), CLOSE, 5),
+            "optimum, K = 2": optimum(replace(CLOSE, drafts=2)),
+        },
         recorded=Derivation(
             7,
             {
@@ -244,40 +196,28 @@ CLAIMS = (
             example("1/2 1/2", "1/2 1/2", drafts=2),
         ),
     ),
-    Claim(
+    in_multipath_paper(
         id="multipath.over_block.distinct",
-        statement=(
-            "Where no two tokens have the same p/q, greedy multi-path block verification of K "
-            "paths accepts at least as much as block verification of one."
-        ),
-        source="arXiv 2602.16961",
+        statement="""Where no two tokens have the same p/q, greedy multi-path block verification of
+        K paths accepts at least as much as block verification of one.""",
         shape="V = 2, L = 1, K = 2; i.i.d. paths; distinct p/q",
-        scope=SEARCH,
-        derive=lambda: examined(
-            distinct(by_size()),
-            ascending(one_path("block"), accepted("multipath_block")),
-        ),
+        examined=distinct("", SEARCH),
+        refuted=ascending(ONE_BLOCK, accepted("multipath_block")),
         recorded=Derivation(
             219,
             {"block, K = 1": "8/9", "multipath_block": "70/81"},
             example("1/3 2/3", "4/9 5/9", drafts=2),
         ),
     ),
-    Claim(
+    in_multipath_paper(
         id="multipath.monotone",
         statement="Greedy multi-path block verification accepts no less with one more path.",
-        source="arXiv 2602.16961",
         shape="V = 2, L = 1, K = 3; i.i.d. paths; distinct p/q",
-        scope="K = 3 against K = 2, with distinct ratios p/q: " + SEARCH,
-        derive=lambda: examined(
-            distinct(by_size(drafts=3)),
-            ascending(fewer(accepted("multipath_block")), accepted("multipath_block")),
-            {
-                "p = (3/5, 2/5), q = (1/2, 1/2), K = 1..5": by_k(
-                    accepted("multipath_block"), CLOSE, 5
-                )
-            },
-        ),
+        examined=distinct("K = 3 against K = 2, with distinct ratios p/q: ", by_size(drafts=3)),
+        refuted=ascending(accepted("multipath_block").fewer, accepted("multipath_block")),
+        known=lambda: {
+            "p = (3/5, 2/5), q = (1/2, 1/2), K = 1..5": by_k(accepted("multipath_block"), CLOSE, 5)
+        },
         recorded=Derivation(
             22,
             {
@@ -293,15 +233,12 @@ CLAIMS = (
         statement="No lossless verifier accepts more than greedy multi-path block verification.",
         source="arXiv 2602.16961, read without its class of verifiers",
         shape="V = 2, L = 1, K = 2; i.i.d. paths",
-        scope=SEARCH,
-        derive=lambda: examined(
-            by_size(),
-            equal(accepted("multipath_block"), optimum),
-            {
-                f"{EXAMPLE}, L = 2, K = 1..3": by_k(accepted("multipath_block"), MOTIVATING, 3),
-                "its optimum": by_k(best_stateless, MOTIVATING, 3),
-            },
-        ),
+        examined=SEARCH,
+        refuted=equal(accepted("multipath_block"), optimum),
+        known=lambda: {
+            f"{EXAMPLE}, L = 2, K = 1..3": by_k(accepted("multipath_block"), MOTIVATING, 3),
+            "its optimum": by_k(best_stateless, MOTIVATING, 3),
+        },
         recorded=Derivation(
             7,
             {
@@ -313,16 +250,12 @@ CLAIMS = (
             example("1/2 1/2", "1/2 1/2", drafts=2),
         ),
     ),
-    Claim(
+    in_multipath_paper(
         id="multipath.best_order",
         statement="No other fixed order of tokens accepts more than the order by p/q.",
-        source="arXiv 2602.16961",
         shape="V = 3, L = 1, K = 2; i.i.d. paths; distinct p/q",
-        scope="with distinct ratios p/q: " + SEARCH,
-        derive=lambda: examined(
-            distinct(chain(context_free(2, 10, drafts=2), context_free(3, 7, drafts=2))),
-            other_order,
-        ),
+        examined=distinct("with distinct ratios p/q: ", by_size(largest=7)),
+        refuted=other_order,
         recorded=Derivation(
             1917,
             {"multipath_block": "25/49", "lowest first [2, 0]": "4/7"},
@@ -331,14 +264,13 @@ CLAIMS = (
     ),
     Claim(
         id="multipath.ties",
-        statement=(
-            "Selection may take the first drawn of equally ranked paths while the skewed law ranks "
-            "them by token id."
-        ),
+        statement="""Selection may take the first drawn of equally ranked paths while the skewed law
+        ranks them by token id.""",
         source="arXiv 2602.16961, released code",
         shape="V = 2, L = 1, K = 2; i.i.d. paths",
-        scope=SEARCH,
-        derive=lambda: tied(multipath_block_first_of_equals, "2/5 2/5 1/5", "1/5 1/5 3/5"),
+        examined=SEARCH,
+        refuted=biased(multipath_block_first_of_equals),
+        known=lambda: output_on(multipath_block_first_of_equals, "2/5 2/5 1/5", "1/5 1/5 3/5"),
         recorded=Derivation(
             7,
             {
@@ -351,14 +283,13 @@ CLAIMS = (
     ),
     Claim(
         id="multipath.ties.clamped",
-        statement=(
-            "With ratios clamped at one, selection may take the first drawn of equally ranked "
-            "paths while the skewed law ranks them by token id."
-        ),
+        statement="""With ratios clamped at one, selection may take the first drawn of equally
+        ranked paths while the skewed law ranks them by token id.""",
         source="arXiv 2602.16961, released code",
         shape="V = 2, L = 1, K = 2; i.i.d. paths",
-        scope=SEARCH,
-        derive=lambda: tied(multipath_block_clamped, "1/2 3/10 1/5", "1/5 1/5 3/5"),
+        examined=SEARCH,
+        refuted=biased(multipath_block_clamped),
+        known=lambda: output_on(multipath_block_clamped, "1/2 3/10 1/5", "1/5 1/5 3/5"),
         recorded=Derivation(
             7,
             {
@@ -369,16 +300,12 @@ CLAIMS = (
             example("1/2 1/2", "1/2 1/2", drafts=2),
         ),
     ),
-    Claim(
+    in_multipath_paper(
         id="multipath.over_traversal",
         statement="Greedy multi-path block verification accepts at least as much as traversal.",
-        source="arXiv 2602.16961",
         shape="V = 2, L = 1, K = 2; i.i.d. paths; distinct p/q",
-        scope="with distinct ratios p/q: " + SEARCH,
-        derive=lambda: examined(
-            distinct(by_size()),
-            ascending(accepted("traversal"), accepted("multipath_block")),
-        ),
+        examined=distinct("with distinct ratios p/q: ", SEARCH),
+        refuted=ascending(accepted("traversal"), accepted("multipath_block")),
         recorded=Derivation(
             94,
             {"traversal": "47/49", "multipath_block": "46/49"},
@@ -390,110 +317,93 @@ CLAIMS = (
         statement="Traversal accepts at least as much as greedy multi-path block verification.",
         source="arXiv 2602.16994",
         shape="V = 2, L = 1, K = 2; i.i.d. paths",
-        scope=SEARCH,
-        derive=lambda: examined(
-            by_size(), ascending(accepted("multipath_block"), accepted("traversal"))
-        ),
+        examined=SEARCH,
+        refuted=ascending(accepted("multipath_block"), accepted("traversal")),
         recorded=Derivation(
             14,
             {"multipath_block": "8/9", "traversal": "7/9"},
             example("1/3 2/3", "2/3 1/3", drafts=2),
         ),
     ),
-    Claim(
+    in_traversal_paper(
         id="traversal.lossless",
         statement="Traversal is lossless, on i.i.d. paths and without replacement.",
-        source="arXiv 2505.12398",
         shape="any V, L, K; trees",
-        scope=f"{PATHS}; {WITHOUT}",
-        derive=lambda: examined(chain(paths(), without_replacement()), lossless(traversal)),
+        examined=PATHS.then(f"{PATHS.words}; {WITHOUT.words}", WITHOUT),
+        refuted=lossless("traversal"),
         recorded=Derivation(485),
     ),
-    Claim(
+    in_traversal_paper(
         id="traversal.one_path",
         statement="On one path traversal is block verification: both have the same law.",
-        source="arXiv 2505.12398",
         shape="any V, L; K = 1",
-        scope=(
-            "all context-free instances with denominators up to 6 (V = 2, L = 2); 100 seeded ones "
-            "with rows by context for V = 2, L = 3 and 60 for V = 3, L = 2"
+        examined=Scope(
+            """all context-free instances with denominators up to 6 (V = 2, L = 2); 100 seeded ones
+            with rows by context for V = 2, L = 3 and 60 for V = 3, L = 2""",
+            lambda: chain(
+                context_free(2, 6, length=2), seeded(100, 2, length=3), seeded(60, 3, length=2)
+            ),
         ),
-        derive=lambda: examined(
-            chain(context_free(2, 6, length=2), seeded(100, 2, length=3), seeded(60, 3, length=2)),
-            same_law(traversal, block),
-        ),
+        refuted=same_law("traversal", "block"),
         recorded=Derivation(257),
     ),
-    Claim(
+    in_traversal_paper(
         id="traversal.is_rejection",
-        statement=(
-            "For one token without replacement traversal is recursive rejection sampling: both "
-            "have the same law."
-        ),
-        source="arXiv 2505.12398",
+        statement="""For one token without replacement traversal is recursive rejection sampling:
+        both have the same law.""",
         shape="any V, K; L = 1; without replacement",
-        scope=(
-            "all instances with denominators up to 6 (V = 2, K = 2) and up to 3 (V = 3, K = 2, 3); "
-            "60 seeded ones for V = 4, K = 2"
-        ),
-        derive=lambda: examined(
-            chain(
-                context_free(2, 6, drafts=2, scheme="without_replacement"),
-                context_free(3, 3, drafts=2, scheme="without_replacement"),
-                context_free(3, 3, drafts=3, scheme="without_replacement"),
-                seeded(60, 4, drafts=2, scheme="without_replacement"),
+        examined=Scope(
+            """all instances with denominators up to 6 (V = 2, K = 2) and up to 3 (V = 3, K = 2, 3);
+            60 seeded ones for V = 4, K = 2""",
+            lambda: chain(
+                context_free(2, 6, drafts=2, scheme=WOR),
+                context_free(3, 3, drafts=2, scheme=WOR),
+                context_free(3, 3, drafts=3, scheme=WOR),
+                seeded(60, 4, drafts=2, scheme=WOR),
             ),
-            same_law(traversal, recursive_rejection),
         ),
+        refuted=same_law("traversal", "recursive_rejection"),
         recorded=Derivation(411),
     ),
     Claim(
         id="traversal.below_rejection",
-        statement=(
-            "For one token of i.i.d. drafts traversal, which merges duplicates, accepts at most "
-            "what rejection sampling does."
-        ),
+        statement="""For one token of i.i.d. drafts traversal, which merges duplicates, accepts at
+        most what rejection sampling does.""",
         source="draftproof",
         shape="any V, K; L = 1; i.i.d.",
-        scope=(
-            "all instances with denominators up to 6 (V = 2, K = 2, 3) and up to 4 (V = 3, K = 2); "
-            "40 seeded ones for V = 4, K = 2 and for V = 3, K = 3"
+        examined=Scope(
+            """all instances with denominators up to 6 (V = 2, K = 2, 3) and up to 4 (V = 3, K = 2);
+            40 seeded ones for V = 4, K = 2 and for V = 3, K = 3""",
+            lambda: chain(
+                context_free(2, 6, drafts=2),
+                context_free(2, 6, drafts=3),
+                context_free(3, 4, drafts=2),
+                seeded(40, 4, drafts=2),
+                seeded(40, 3, drafts=3),
+            ),
         ),
-        derive=lambda: examined(
-            merged(), ascending(accepted("traversal"), accepted("recursive_rejection"))
-        ),
+        refuted=ascending(accepted("traversal"), accepted("recursive_rejection")),
         recorded=Derivation(590),
     ),
-    Claim(
+    in_traversal_paper(
         id="traversal.equals_rejection",
-        statement=(
-            "For one token of i.i.d. drafts traversal accepts as much as rejection sampling."
-        ),
-        source="arXiv 2505.12398",
+        statement="For one token of i.i.d. drafts traversal accepts as much as rejection sampling.",
         shape="V = 3, K = 2, L = 1; i.i.d.",
-        scope=SEARCH,
-        derive=lambda: examined(
-            by_size(), equal(accepted("traversal"), accepted("recursive_rejection"))
-        ),
+        examined=SEARCH,
+        refuted=equal(accepted("traversal"), accepted("recursive_rejection")),
         recorded=Derivation(
             428,
             {"traversal": "4/9", "recursive_rejection": "5/9"},
             example("0 1/3 2/3", "2/3 0 1/3", drafts=2),
         ),
     ),
-    Claim(
+    in_traversal_paper(
         id="traversal.over_rejection",
-        statement=(
-            "On drafts without replacement traversal accepts at least as much as recursive "
-            "rejection sampling."
-        ),
-        source="arXiv 2505.12398",
+        statement="""On drafts without replacement traversal accepts at least as much as recursive
+        rejection sampling.""",
         shape="any V, L, K; trees; without replacement",
-        scope=WITHOUT,
-        derive=lambda: examined(
-            without_replacement(),
-            ascending(accepted("recursive_rejection"), accepted("traversal")),
-        ),
+        examined=WITHOUT,
+        refuted=ascending(accepted("recursive_rejection"), accepted("traversal")),
         recorded=Derivation(52),
     ),
     Claim(
@@ -501,8 +411,8 @@ CLAIMS = (
         statement="No lossless verifier accepts more than traversal.",
         source="arXiv 2505.12398, read without its class of verifiers",
         shape="V = 2, L = 1, K = 2; i.i.d.",
-        scope=SEARCH,
-        derive=lambda: examined(by_size(), equal(accepted("traversal"), optimum)),
+        examined=SEARCH,
+        refuted=equal(accepted("traversal"), optimum),
         recorded=Derivation(
             14, {"traversal": "7/9", "optimum": "8/9"}, example("1/3 2/3", "2/3 1/3", drafts=2)
         ),

@@ -6,12 +6,20 @@ code: vLLM, vLLM-ascend.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from math import gcd
 
-from draftproof.reference.ledger.claim import Claim, Derivation, Figure, examined
+from draftproof.reference.ledger.claim import (
+    Claim,
+    Derivation,
+    Figure,
+    Refutation,
+    Scope,
+    by_figures,
+)
 from draftproof.reference.ledger.exhibits import (
     block_that_waits,
     block_then_token_residual,
@@ -30,44 +38,44 @@ from draftproof.reference.ledger.instances import (
 )
 from draftproof.reference.ledger.iterations import expected_tokens
 from draftproof.reference.ledger.quantities import (
+    Named,
     Quantity,
     accepted,
     any_of,
     ascending,
     best_stateful,
     best_stateless,
+    differ,
     equal,
     lossless,
+    lossless_text,
+    name_of,
     of_one_path,
     same_law,
 )
 from draftproof.reference.model import Instance, Path, Row
-from draftproof.reference.process import decoded
 from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
-from draftproof.reference.verifiers import ALGORITHMS, Verifier, verification_law
-from draftproof.reference.verifiers.block import block
-from draftproof.reference.verifiers.greedy_block import greedy_block
-from draftproof.reference.verifiers.token import token
+from draftproof.reference.verifiers import ALGORITHMS, verification_law
 
 MOTIVATING = example("1/3 2/3", "2/3 1/3", length=2)
 
-SMALL = (
-    "all context-free instances with denominators up to 8 (V = 2, L = 2) and up to 3 (V = 3, "
-    "L = 2); all with rows by context and denominators up to 2 (V = 2, L = 2); 150 seeded "
-    "ones with rows by context for V = 2, L = 3 and 100 for V = 3, L = 2"
-)
-SEARCH = "context-free instances of V = 2, L = 2 by common denominator, then lexicographically"
-
-
-def small() -> Iterator[Instance]:
-    """Yield the instances of `SMALL`."""
-    return chain(
+SMALL = Scope(
+    """all context-free instances with denominators up to 8 (V = 2, L = 2) and up to 3 (V = 3,
+    L = 2); all with rows by context and denominators up to 2 (V = 2, L = 2); 150 seeded ones with
+    rows by context for V = 2, L = 3 and 100 for V = 3, L = 2""",
+    lambda: chain(
         context_free(2, 8, length=2),
         context_free(3, 3, length=2),
         every_context(2, 2),
         seeded(150, 2, length=3),
         seeded(100, 3, length=2),
-    )
+    ),
+)
+SEARCH = Scope(
+    "context-free instances of V = 2, L = 2 by common denominator, then lexicographically",
+    lambda: context_free(2, 3, length=2),
+)
+CERTIFIED = SMALL.also("; the optimum of every instance is certified by a dual solution")
 
 
 def shared(instance: Instance) -> Rational:
@@ -76,13 +84,11 @@ def shared(instance: Instance) -> Rational:
     return total(min(instance.target.joint(x), instance.draft.joint(x)) for x in drafted)
 
 
-def after_iterations(verify: str | Verifier, iterations: int) -> Quantity:
+def after_iterations(verify: Named, iterations: int) -> Quantity:
     """Return the expected number of tokens after some iterations."""
-    one = accepted(verify)
-    run = ALGORITHMS[verify].verify if isinstance(verify, str) else verify
     return Quantity(
-        f"{one.name} after {iterations}",
-        lambda instance: expected_tokens(run, instance, iterations),
+        f"{name_of(verify)} after {iterations}",
+        lambda instance: expected_tokens(verify, instance, iterations),
     )
 
 
@@ -109,171 +115,115 @@ def banked(length: int, mass: Rational) -> Instance:
     return from_rows(both, vocabulary=2, length=length, depth=length + 1)
 
 
-def best_over_two_iterations() -> Derivation:
-    """Compare block verification with lossless verifiers that leave a token to the next iteration.
-
-    These are lossless on every instance that is looked at, which is checked over two iterations.
-    """
+def ahead_after_two() -> Mapping[str, Figure]:
+    """Return what block verification has written after two iterations, and what others have."""
     ahead: dict[str, Figure] = {}
     for verify, length, mass in ((block_that_waits, 3, "3/4"), (block_without_last, 6, "1/2")):
         instance = banked(length, rational(mass))
-        at = f"(L = {length}, mass {mass})"
-        for name, run in (("block", block), (verify.__name__, verify)):
-            ahead[f"{name} {at}"] = expected_tokens(run, instance, 2)
-    waits, blocks = after_iterations(block_that_waits, 2), after_iterations(block, 2)
-
-    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
-        if not ascending(waits, blocks)(instance):
-            return None
-        horizon = 2 * instance.length + 1
-        text = decoded(of_one_path(block_that_waits), instance, horizon)
-        if text != instance.target.text(horizon):
-            return None
-        return {waits.name: waits(instance), blocks.name: blocks(instance)}
-
-    family = (
-        banked(length, rational(n) / d)
-        for length in (2, 3)
-        for d in range(1, 5)
-        for n in range(1, d + 1)
-        if gcd(n, d) == 1
-    )
-    return examined(family, refuted, ahead)
+        for one in ("block", verify):
+            ahead[f"{name_of(one)} (L = {length}, mass {mass})"] = expected_tokens(one, instance, 2)
+    return ahead
 
 
-def greedy_over_iterations() -> Derivation:
-    """Compare greedy with block verification, on the example for up to five iterations."""
-    known: dict[str, Figure] = {
-        name: ", ".join(
-            str(expected_tokens(ALGORITHMS[name].verify, MOTIVATING, n)) for n in range(1, 6)
-        )
-        for name in ("block", "greedy_block")
-    }
-    behind = any_of(
-        *(
-            ascending(after_iterations("block", n), after_iterations("greedy_block", n))
-            for n in (1, 2, 3)
-        )
-    )
-    return examined(context_free(2, 3, length=2), behind, known)
+def behind_a_lossless_one(instance: Instance) -> Mapping[str, Figure] | None:
+    """Refute that block verification is ahead of one that waits, where that one is lossless."""
+    waits = after_iterations(block_that_waits, 2)
+    found = ascending(waits, after_iterations("block", 2))(instance)
+    biased = lossless_text(of_one_path(block_that_waits), 2 * instance.length + 1)
+    return None if found is None or biased(instance) else found
 
 
-def greedy_is_lossless() -> Derivation:
-    """Check one iteration on all instances, and several where texts of five tokens are short."""
-
-    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
-        if (found := lossless(greedy_block)(instance)) is not None:
-            return found
-        if not instance.target.context_free or instance.vocabulary > 2:
-            return None
-        text = decoded(ALGORITHMS["greedy_block"], instance, 5)
-        right = instance.target.text(5)
-        return None if text == right else {"total variation": text.total_variation(right)}
-
-    return examined(small(), refuted)
+def over_token(instance: Instance) -> Mapping[str, Figure] | None:
+    """Refute that block verification is ahead of token verification after 2 and 3 iterations."""
+    counts = (2, 3) if instance.target.context_free else (2,)
+    return any_of(*(never_behind("token", "block", n) for n in counts))(instance)
 
 
-def motivating() -> Derivation:
-    """Compute the motivating example; `check` compares its figures."""
-    names = ("token", "block", "greedy_block")
-    figures: dict[str, Figure] = {name: accepted(name)(MOTIVATING) for name in names}
-    figures["sum of min(p, q)"] = shared(MOTIVATING)
-    return examined([MOTIVATING], lambda _: None, figures)
+def never_behind(one: str, other: str, iterations: int) -> Refutation:
+    """Refute that after some iterations the other has written at least as many tokens."""
+    return ascending(after_iterations(one, iterations), after_iterations(other, iterations))
 
 
-def one_hot() -> Iterator[Instance]:
-    """Yield instances whose draft is sure of every token."""
-    return (
-        replace(instance, draft=replace(instance.draft, rows=sure_rows(instance)))
-        for instance in chain(seeded(80, 2, length=3), seeded(40, 3, length=2))
-    )
-
-
-def sure_rows(instance: Instance) -> dict[Path, Row]:
-    """Return the draft's rows, each replaced by certainty of its most probable token."""
-    return {
+def sure(instance: Instance) -> Instance:
+    """Return the instance with a draft that is certain of its most probable token everywhere."""
+    rows = {
         context: tuple(ONE if token == row.index(max(row)) else ZERO for token in range(len(row)))
         for context, row in instance.draft.rows.items()
     }
+    return replace(instance, draft=replace(instance.draft, rows=rows))
 
 
-def capped_is_block() -> Derivation:
-    """Compare the laws given every path that can be drafted."""
+def capped_is_block(instance: Instance) -> Mapping[str, Figure] | None:
+    """Refute that both have the same law given every path that can be drafted."""
     algorithms = ALGORITHMS["block"], of_one_path(capped_hierarchical)
-    paths = 0
+    laws = (
+        [verification_law(each, instance, (path,)) for each in algorithms]
+        for path in instance.draft.text(instance.length)
+    )
+    return next((found for one, other in laws if (found := differ(one, other))), None)
 
-    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
-        nonlocal paths
-        for path in instance.draft.text(instance.length):
-            paths += 1
-            one, other = (verification_law(each, instance, (path,)) for each in algorithms)
-            if one != other:
-                return {"total variation": one.total_variation(other)}
-        return None
 
-    found = examined(small(), refuted)
-    return Derivation(found.instances, {**found.figures, "paths": str(paths)}, found.counterexample)
-
+in_block_paper = partial(Claim, source="arXiv 2403.10444")
 
 CLAIMS = (
-    Claim(
+    in_block_paper(
         id="block.example",
-        statement=(
-            "For p = (1/3, 2/3), q = (2/3, 1/3) and L = 2, token verification accepts 10/9 tokens, "
-            "block verification 11/9; 12/9 is the ideal, which greedy block verification accepts."
-        ),
-        source="arXiv 2403.10444",
+        statement="""For p = (1/3, 2/3), q = (2/3, 1/3) and L = 2, token verification accepts
+        10/9 tokens, block verification 11/9; 12/9 is the ideal, which greedy block verification
+        accepts.""",
         shape="V = 2, L = 2, one instance",
-        scope="the motivating example",
+        examined=Scope("the motivating example", lambda: [MOTIVATING]),
         proof="The claim is about one instance, whose law is computed.",
-        derive=motivating,
+        refuted=by_figures,
+        known=lambda: {
+            **{name: accepted(name)(MOTIVATING) for name in ("token", "block", "greedy_block")},
+            "sum of min(p, q)": shared(MOTIVATING),
+        },
         recorded=Derivation(
             1, {"token": "10/9", "block": "11/9", "greedy_block": "4/3", "sum of min(p, q)": "4/3"}
         ),
     ),
-    Claim(
+    in_block_paper(
         id="block.lossless",
         statement="Block verification is lossless.",
-        source="arXiv 2403.10444",
         shape="any V, L; K = 1",
-        scope=SMALL,
-        derive=lambda: examined(small(), lossless(block)),
+        examined=SMALL,
+        refuted=lossless("block"),
         recorded=Derivation(1319),
     ),
-    Claim(
+    in_block_paper(
         id="block.optimal",
-        statement=(
-            "In one iteration no lossless verifier accepts more tokens than block verification, "
-            "even one that knows target and draft off the path."
-        ),
-        source="arXiv 2403.10444",
+        statement="""In one iteration no lossless verifier accepts more tokens than block
+        verification, even one that knows target and draft off the path.""",
         shape="any V, L; K = 1",
-        scope=SMALL + "; the optimum of every instance is certified by a dual solution",
-        proof=(
-            "Let A(x) be the probability that what is accepted starts with x. What is emitted "
-            "without accepting x goes on from x by p(.|x), so losslessness leaves "
-            "A(x) p(y|x) - A(xy) >= 0 for the correction; and A(xy) <= q(xy) as xy must be "
-            "drafted. Block verification has A(xy) = min(A(x) p(y|x), q(xy)): by induction "
-            "from the longest prefixes, P(accepted length >= i | x) = weight(x). So by "
-            "induction from the root its A is the largest at every prefix."
-        ),
-        derive=lambda: examined(small(), equal(accepted("block"), best_stateless)),
+        examined=CERTIFIED,
+        proof="""Let A(x) be the probability that what is accepted starts with x. What is emitted
+        without accepting x goes on from x by p(.|x), so losslessness leaves A(x) p(y|x) - A(xy) >=
+        0 for the correction; and A(xy) <= q(xy) as xy must be drafted. Block verification has A(xy)
+        = min(A(x) p(y|x), q(xy)): by induction from the longest prefixes, P(accepted length >= i |
+        x) = weight(x). So by induction from the root its A is the largest at every prefix.""",
+        refuted=equal(accepted("block"), best_stateless),
         recorded=Derivation(1319),
     ),
-    Claim(
+    in_block_paper(
         id="block.optimal.iterations",
-        statement=(
-            "After any number of iterations no lossless verifier has written more tokens "
-            "than block verification."
-        ),
-        source="arXiv 2403.10444",
+        statement="""After any number of iterations no lossless verifier has written more tokens
+        than block verification.""",
         shape="V = 2, L = 3, 2 iterations",
-        scope=(
-            "the family of instances on which the draft overstates one token, by L = 2, 3, "
-            "then by that token's mass, denominators up to 4; against the verifier that leaves "
-            "the last token to the next iteration where the target is sure of the others"
+        examined=Scope(
+            """the family of instances on which the draft overstates one token, by L = 2, 3, then by
+            that token's mass, denominators up to 4; against the verifier that leaves the last token
+            to the next iteration where the target is sure of the others""",
+            lambda: (
+                banked(length, rational(n) / d)
+                for length in (2, 3)
+                for d in range(1, 5)
+                for n in range(1, d + 1)
+                if gcd(n, d) == 1
+            ),
         ),
-        derive=best_over_two_iterations,
+        refuted=behind_a_lossless_one,
+        known=ahead_after_two,
         recorded=Derivation(
             10,
             {
@@ -287,56 +237,40 @@ CLAIMS = (
             banked(3, rational("2/3")),
         ),
     ),
-    Claim(
+    in_block_paper(
         id="block.over_token",
         statement="Token verification accepts at most as much as block, block as greedy block.",
-        source="arXiv 2403.10444",
         shape="any V, L; K = 1",
-        scope=SMALL,
-        proof=(
-            "Token verification is lossless, so block verification accepts each prefix at "
-            "least as often (block.optimal). By A(xy) <= A(x) p(y|x) and A <= q, block "
-            "verification accepts x with at most min(p(x), q(x)), which greedy reaches."
-        ),
-        derive=lambda: examined(
-            small(), ascending(accepted("token"), accepted("block"), accepted("greedy_block"))
-        ),
+        examined=SMALL,
+        proof="""Token verification is lossless, so block verification accepts each prefix at least
+        as often (block.optimal). By A(xy) <= A(x) p(y|x) and A <= q, block verification accepts x
+        with at most min(p(x), q(x)), which greedy reaches.""",
+        refuted=ascending(accepted("token"), accepted("block"), accepted("greedy_block")),
         recorded=Derivation(1319),
     ),
-    Claim(
+    in_block_paper(
         id="block.over_token.iterations",
-        statement=(
-            "After any number of iterations block verification has written at least as many "
-            "tokens as token verification."
-        ),
-        source="arXiv 2403.10444",
+        statement="""After any number of iterations block verification has written at least as many
+        tokens as token verification.""",
         shape="V = 2, L = 2; 2 and 3 iterations",
-        scope=(
-            "2 iterations: 20 seeded instances with rows by context; 2 and 3: all context-free "
-            "ones with denominators up to 4"
+        examined=Scope(
+            """2 iterations: 20 seeded instances with rows by context; 2 and 3: all context-free
+            ones with denominators up to 4""",
+            lambda: chain(context_free(2, 4, length=2), seeded(20, 2, length=2, depth=5)),
         ),
-        derive=lambda: examined(
-            chain(context_free(2, 4, length=2), seeded(20, 2, length=2, depth=5)),
-            lambda instance: any_of(
-                *(
-                    ascending(after_iterations("token", n), after_iterations("block", n))
-                    for n in ((2, 3) if instance.target.context_free else (2,))
-                )
-            )(instance),
-        ),
+        refuted=over_token,
         recorded=Derivation(57),
     ),
-    Claim(
+    in_block_paper(
         id="block.is_token.one",
         statement="At L = 1 block, greedy block and token verification have the same law.",
-        source="arXiv 2403.10444",
         shape="any V; L = 1, K = 1",
-        scope="all instances with denominators up to 6 (V = 2) and up to 3 (V = 3)",
-        proof="All three accept x with min(1, p/q) and correct by (p - q)+.",
-        derive=lambda: examined(
-            chain(context_free(2, 6), context_free(3, 3)),
-            any_of(same_law(token, block), same_law(token, greedy_block)),
+        examined=Scope(
+            "all instances with denominators up to 6 (V = 2) and up to 3 (V = 3)",
+            lambda: chain(context_free(2, 6), context_free(3, 3)),
         ),
+        proof="All three accept x with min(1, p/q) and correct by (p - q)+.",
+        refuted=any_of(same_law("token", "block"), same_law("token", "greedy_block")),
         recorded=Derivation(224),
     ),
     Claim(
@@ -344,22 +278,22 @@ CLAIMS = (
         statement="For L <= 2 block verification and token verification coincide.",
         source="github.com/vllm-project/vllm, pull request 40819",
         shape="V = 2, L = 2",
-        scope=SEARCH,
-        derive=lambda: examined(
-            context_free(2, 3, length=2), equal(accepted("token"), accepted("block"))
-        ),
+        examined=SEARCH,
+        refuted=equal(accepted("token"), accepted("block")),
         recorded=Derivation(
             14, {"token": "10/9", "block": "11/9"}, example("1/3 2/3", "2/3 1/3", length=2)
         ),
     ),
-    Claim(
+    in_block_paper(
         id="block.is_token.one_hot",
         statement="With a draft that is sure of every token, block verification accepts as token.",
-        source="arXiv 2403.10444",
         shape="any V, L; K = 1; one-hot draft rows",
-        scope="120 seeded instances with rows by context, V = 2, L = 3 and V = 3, L = 2",
+        examined=Scope(
+            "120 seeded instances with rows by context, V = 2, L = 3 and V = 3, L = 2",
+            lambda: map(sure, chain(seeded(80, 2, length=3), seeded(40, 3, length=2))),
+        ),
         proof="On the one drafted path q = 1, so min(A(x) p(y|x), q(xy)) = A(x) p(y|x) = p(xy).",
-        derive=lambda: examined(one_hot(), equal(accepted("token"), accepted("block"))),
+        refuted=equal(accepted("token"), accepted("block")),
         recorded=Derivation(120),
     ),
     Claim(
@@ -367,8 +301,8 @@ CLAIMS = (
         statement="Block verification may stop at the first prefix that fails its test.",
         source="github.com/vllm-project/vllm-ascend, pull request 11985",
         shape="V = 2, L = 2",
-        scope=SEARCH,
-        derive=lambda: examined(context_free(2, 3, length=2), lossless(block_with_break)),
+        examined=SEARCH,
+        refuted=lossless(block_with_break),
         recorded=Derivation(6, {"total variation": "1/6"}, example("1/2 1/2", "0 1", length=2)),
     ),
     Claim(
@@ -376,34 +310,31 @@ CLAIMS = (
         statement="Block verification may take its correction from token verification's residual.",
         source="github.com/vllm-project/vllm-ascend, pull request 9772",
         shape="V = 3, L = 2",
-        scope=(
-            "all instances of V = 2, L = 2 with rows by context and denominators up to 2, then "
-            "context-free ones of V = 3, L = 2 by common denominator, then lexicographically"
+        examined=Scope(
+            """all instances of V = 2, L = 2 with rows by context and denominators up to 2, then
+            context-free ones of V = 3, L = 2 by common denominator, then lexicographically""",
+            lambda: chain(every_context(2, 2), context_free(3, 4, length=2)),
         ),
-        derive=lambda: examined(
-            chain(every_context(2, 2), context_free(3, 4, length=2)),
-            lossless(block_then_token_residual),
-        ),
+        refuted=lossless(block_then_token_residual),
         recorded=Derivation(
             932, {"total variation": "1/32"}, example("1/4 1/4 1/2", "0 3/4 1/4", length=2)
         ),
     ),
     Claim(
         id="hierarchical.is_block",
-        statement=(
-            "Hierarchical speculative decoding with capped ratios is block verification: given "
-            "any path both have the same law. So it cannot accept more for L > 1."
-        ),
+        statement="""Hierarchical speculative decoding with capped ratios is block verification:
+        given any path both have the same law. So it cannot accept more for L > 1.""",
         source="arXiv 2601.05724",
         shape="any V, L; K = 1",
-        scope=SMALL + "; every path that can be drafted",
-        proof=(
-            "With r(i) the joint ratio and m(i) the largest of r(0), ..., r(i), the capped ratio "
-            "is min(1, r(i) / m(i-1)) = r(i) / m(i). So is block verification's weight: "
-            "min(1, r(i-1)/m(i-1) * r(i)/r(i-1)) = min(1, r(i)/m(i-1)). Both residuals and both "
-            "tests are the same functions of it."
-        ),
-        derive=capped_is_block,
+        examined=SMALL.also("; every path that can be drafted"),
+        proof="""With r(i) the joint ratio and m(i) the largest of r(0), ..., r(i), the capped ratio
+        is min(1, r(i) / m(i-1)) = r(i) / m(i). So is block verification's weight: min(1,
+        r(i-1)/m(i-1) * r(i)/r(i-1)) = min(1, r(i)/m(i-1)). Both residuals and both tests are the
+        same functions of it.""",
+        refuted=capped_is_block,
+        known=lambda: {
+            "paths": sum(len(here.draft.text(here.length)) for here in SMALL.instances())
+        },
         recorded=Derivation(1319, {"paths": "3658"}),
     ),
     Claim(
@@ -411,65 +342,60 @@ CLAIMS = (
         statement="The released program of hierarchical speculative decoding is lossless.",
         source="github.com/ZhouYuxuanYX/Hierarchical-Speculative-Decoding, algorithm_clean.py",
         shape="V = 2, L = 2",
-        scope=SEARCH,
-        derive=lambda: examined(context_free(2, 3, length=2), lossless(released_hierarchical)),
+        examined=SEARCH,
+        refuted=lossless(released_hierarchical),
         recorded=Derivation(
             14, {"total variation": "1/9"}, example("1/3 2/3", "2/3 1/3", length=2)
         ),
     ),
-    Claim(
+    in_block_paper(
         id="greedy_block.value",
-        statement=(
-            "Greedy block verification accepts the sum of min(p(x), q(x)) over prefixes x of 1..L "
-            "tokens."
-        ),
-        source="arXiv 2403.10444",
+        statement="""Greedy block verification accepts the sum of min(p(x), q(x)) over prefixes x of
+        1..L tokens.""",
         shape="any V, L; K = 1",
-        scope=SMALL,
-        derive=lambda: examined(
-            small(), equal(accepted("greedy_block"), Quantity("sum of min(p, q)", shared))
-        ),
+        examined=SMALL,
+        refuted=equal(accepted("greedy_block"), Quantity("sum of min(p, q)", shared)),
         recorded=Derivation(1319),
     ),
-    Claim(
+    in_block_paper(
         id="greedy_block.bound",
-        statement=(
-            "No lossless verifier of one path, whatever it does to the target, accepts more than "
-            "the sum of min(p(x), q(x)) over prefixes x of 1..L tokens."
-        ),
-        source="arXiv 2403.10444",
+        statement="""No lossless verifier of one path, whatever it does to the target, accepts more
+        than the sum of min(p(x), q(x)) over prefixes x of 1..L tokens.""",
         shape="any V, L; K = 1",
-        scope=SMALL + "; token, block and greedy block verification",
+        examined=SMALL.also("; token, block and greedy block verification"),
         proof="An accepted prefix x is drafted, and it is the text: that is at most q(x) and p(x).",
-        derive=lambda: examined(
-            small(),
-            any_of(
-                *(
-                    ascending(accepted(name), Quantity("sum of min(p, q)", shared))
-                    for name in ("token", "block", "greedy_block")
-                )
-            ),
+        refuted=any_of(
+            *(
+                ascending(accepted(name), Quantity("sum of min(p, q)", shared))
+                for name in ("token", "block", "greedy_block")
+            )
         ),
         recorded=Derivation(1319),
     ),
-    Claim(
+    in_block_paper(
         id="greedy_block.optimal",
-        statement=(
-            "Greedy block verification accepts the optimum of one path, modified target or not."
-        ),
-        source="arXiv 2403.10444",
+        statement="""Greedy block verification accepts the optimum of one path, modified target or
+        not.""",
         shape="any V, L; K = 1",
-        scope=SMALL + "; the optimum of every instance is certified by a dual solution",
-        derive=lambda: examined(small(), equal(accepted("greedy_block"), best_stateful)),
+        examined=CERTIFIED,
+        refuted=equal(accepted("greedy_block"), best_stateful),
         recorded=Derivation(1319),
     ),
-    Claim(
+    in_block_paper(
         id="greedy_block.lossless",
         statement="Greedy block verification with its modified target is lossless.",
-        source="arXiv 2403.10444",
         shape="any V, L; K = 1; 3 tokens of text and more",
-        scope=SMALL + "; and over iterations, 5 tokens of 20 context-free instances, V = 2, L = 2",
-        derive=lambda: greedy_is_lossless(),
+        examined=SMALL.also(
+            "; and over iterations, 5 tokens of 20 context-free instances, V = 2, L = 2"
+        ),
+        refuted=any_of(
+            lossless("greedy_block"),
+            lossless_text(
+                ALGORITHMS["greedy_block"],
+                5,
+                among=lambda here: here.target.context_free and here.vocabulary == 2,
+            ),
+        ),
         recorded=Derivation(1319),
     ),
     Claim(
@@ -477,24 +403,24 @@ CLAIMS = (
         statement="Greedy block verification is lossless without modifying the target.",
         source="arXiv 2604.25925, released code at K = 1",
         shape="V = 2, L = 2",
-        scope=SEARCH,
-        derive=lambda: examined(
-            context_free(2, 3, length=2), lossless(greedy_block_without_memory)
-        ),
+        examined=SEARCH,
+        refuted=lossless(greedy_block_without_memory),
         recorded=Derivation(
             14, {"total variation": "1/9"}, example("1/3 2/3", "2/3 1/3", length=2)
         ),
     ),
     Claim(
         id="greedy_block.iterations",
-        statement=(
-            "After any number of iterations greedy block verification has written at least as "
-            "many tokens as block verification."
-        ),
+        statement="""After any number of iterations greedy block verification has written at least
+        as many tokens as block verification.""",
         source="arXiv 2403.10444, whose experiments say otherwise",
         shape="V = 2, L = 2; up to 3 iterations",
-        scope=SEARCH,
-        derive=greedy_over_iterations,
+        examined=SEARCH,
+        refuted=any_of(*(never_behind("block", "greedy_block", n) for n in (1, 2, 3))),
+        known=lambda: {
+            name: ", ".join(str(after_iterations(name, n)(MOTIVATING)) for n in range(1, 6))
+            for name in ("block", "greedy_block")
+        },
         recorded=Derivation(
             14,
             {

@@ -5,18 +5,13 @@ Paper: arXiv 2604.25925 and its released code.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from functools import partial
 from itertools import chain, product
 
-from draftproof.reference.ledger.claim import Claim, Derivation, Figure, examined
+from draftproof.reference.ledger.claim import Claim, Derivation, Figure, Refutation, Scope
 from draftproof.reference.ledger.exhibits import spectr_gbv_loop, spectr_gbv_pass
-from draftproof.reference.ledger.instances import (
-    context_free,
-    every_context,
-    example,
-    seeded,
-)
+from draftproof.reference.ledger.instances import context_free, every_context, example
 from draftproof.reference.ledger.quantities import (
     Quantity,
     accepted,
@@ -24,58 +19,31 @@ from draftproof.reference.ledger.quantities import (
     ascending,
     best_stateful,
     best_stateless,
+    biased,
     equal,
     lossless,
+    lossless_text,
+    one_path,
     optimum,
-    output,
     same_law,
 )
+from draftproof.reference.ledger.several_paths import SEARCH, iid_paths
 from draftproof.reference.model import Instance
 from draftproof.reference.optimum.acceptance_rate import sorted_prefix_rate
-from draftproof.reference.process import decoded
 from draftproof.reference.rational import ONE, Rational, total
 from draftproof.reference.verifiers import ALGORITHMS
-from draftproof.reference.verifiers.greedy_block import greedy_block
-from draftproof.reference.verifiers.recursive_greedy_block import recursive_greedy_block
-from draftproof.reference.verifiers.spectr_gbv import spectr_gbv
 
-PATHS = (
-    "all context-free i.i.d. instances with denominators up to 6 (V = 2, L = 1, K = 2, 3), up to 3 "
-    "(V = 3, L = 1, K = 2) and up to 4 (V = 2, L = 2, K = 2); 40 seeded ones with rows by context "
-    "for V = 2, L = 2, K = 2 and 10 for V = 3, L = 2, K = 2"
+PATHS = iid_paths("40 seeded ones with rows by context", 40, 10)
+LONGER = Scope(
+    """instances of V = 2, L = 2, K = 2: context-free ones with denominators up to 6, then with rows
+    by context, by common denominator, then lexicographically""",
+    lambda: chain(context_free(2, 6, length=2, drafts=2), every_context(2, 3, length=2, drafts=2)),
 )
-SEARCH = (
-    "instances of V = 2 with denominators up to 10, then of V = 3, by common denominator, then "
-    "lexicographically"
+ITERATED = Scope(
+    PATHS.words + "; and five tokens of text, V = 2, L = 2, K = 2, denominators up to 3",
+    lambda: chain(PATHS.instances(), context_free(2, 3, length=2, drafts=2)),
 )
-
-
-def paths() -> Iterator[Instance]:
-    """Yield the instances of `PATHS`."""
-    return chain(
-        context_free(2, 6, drafts=2),
-        context_free(2, 6, drafts=3),
-        context_free(3, 3, drafts=2),
-        context_free(2, 4, length=2, drafts=2),
-        seeded(40, 2, length=2, drafts=2),
-        seeded(10, 3, length=2, drafts=2),
-    )
-
-
-LONGER = (
-    "instances of V = 2, L = 2, K = 2: context-free ones with denominators up to 6, then with rows "
-    "by context, by common denominator, then lexicographically"
-)
-
-
-def longer() -> Iterator[Instance]:
-    """Yield the instances of `LONGER`."""
-    return chain(context_free(2, 6, length=2, drafts=2), every_context(2, 3, length=2, drafts=2))
-
-
-def by_size() -> Iterator[Instance]:
-    """Yield the instances of `SEARCH`."""
-    return chain(context_free(2, 10, drafts=2), context_free(3, 5, drafts=2))
+ON_ONE_PATH = PATHS.all_with("the models of: ", one_path)
 
 
 def formula(instance: Instance) -> Rational:
@@ -88,35 +56,21 @@ def formula(instance: Instance) -> Rational:
 
 
 CLAIMED = Quantity("spectr_gbv", formula)
+REJECTION = accepted("recursive_rejection")
+
+UNEVEN = example("9/10 1/10", "1/2 1/2", drafts=2)
+LONG = example("1/3 2/3", "2/3 1/3", length=2, drafts=2)
+RARE = example("1/2 1/2 0", "1/5 1/20 3/4", drafts=2)
+SURE = example("1/2 1/2", "9/10 1/10", drafts=2)
 
 
-def over_iterations(name: str, count: int) -> Derivation:
-    """Check one iteration on all instances, and five tokens of text on some."""
-    algorithm = ALGORITHMS[name]
-
-    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
-        text, right = decoded(algorithm, instance, 5), instance.target.text(5)
-        return None if text == right else {"total variation": text.total_variation(right)}
-
-    one = examined(paths(), lossless(algorithm.verify))
-    if one.counterexample is not None:
-        return one
-    several = examined(context_free(2, count, length=2, drafts=2), refuted)
-    return replace(several, instances=one.instances + several.instances)
-
-
-def optimal() -> Derivation:
-    """Compare the claimed optimum with the optimum, at L = 1 where both are known."""
-    seen = example("9/10 1/10", "1/2 1/2", drafts=2)
-    two = example("1/3 2/3", "2/3 1/3", length=2, drafts=2)
-    known: dict[str, Figure] = {
-        "p = (9/10, 1/10), q = (1/2, 1/2), K = 2": formula(seen),
-        "its optimum": optimum(seen),
-        "p = (1/3, 2/3), q = (2/3, 1/3), L = 2, K = 2": formula(two),
-        "its optimum without modified target": best_stateless(two),
-        "its optimum with one": best_stateful(two),
-    }
-    return examined(by_size(), equal(CLAIMED, optimum), known)
+def over_iterations(name: str) -> Refutation:
+    """Refute losslessness of one iteration, and of five tokens of text on the last instances."""
+    few = frozenset(context_free(2, 3, length=2, drafts=2))
+    return any_of(
+        lossless(ALGORITHMS[name].verify),
+        lossless_text(ALGORITHMS[name], 5, among=few.__contains__),
+    )
 
 
 def levels(instance: Instance) -> Rational:
@@ -133,34 +87,6 @@ def levels(instance: Instance) -> Rational:
     return total(rates)
 
 
-def over_rejection() -> Derivation:
-    """Compare the claimed optimum with a verifier that it should not fall below."""
-    seen = example("1/2 1/2 0", "1/5 1/20 3/4", drafts=2)
-    rejection = accepted("recursive_rejection")
-    known: dict[str, Figure] = {
-        "p = (1/2, 1/2, 0), q = (1/5, 1/20, 3/4), K = 2": formula(seen),
-        "its recursive_rejection": rejection(seen),
-        "its optimum": optimum(seen),
-    }
-    return examined(by_size(), ascending(rejection, CLAIMED), known)
-
-
-def loop() -> Derivation:
-    """Run the released loop."""
-    seen = example("1/2 1/2", "9/10 1/10", drafts=2)
-    known: dict[str, Figure] = {
-        "p = (1/2, 1/2), q = (9/10, 1/10), K = 2 accepts": accepted(spectr_gbv_loop)(seen),
-        "its optimum": optimum(seen),
-        "its total variation": lossless(spectr_gbv_loop)(seen)["total variation"],  # type: ignore[index]  # it is refuted
-    }
-
-    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
-        found = lossless(spectr_gbv_loop)(instance)
-        return found and {**found, "output": output(spectr_gbv_loop, instance)}
-
-    return examined(by_size(), refuted, known)
-
-
 def probability_exceeds_one(instance: Instance) -> Mapping[str, Figure] | None:
     """Refute that the loop's probability is at most 1 at every prefix that can be drafted."""
     prefixes = (x for x in instance.draft.reachable(instance.length) if x)
@@ -168,65 +94,58 @@ def probability_exceeds_one(instance: Instance) -> Mapping[str, Figure] | None:
     return {"largest probability": most} if most > 1 else None
 
 
+in_paper = partial(Claim, source="arXiv 2604.25925")
+
 CLAIMS = (
-    Claim(
+    in_paper(
         id="spectr_gbv.value",
-        statement=(
-            "The sum of p (1 - (1 - min(q/p, 1))^K) over prefixes is accepted by a lossless "
-            "verifier with a modified target."
-        ),
-        source="arXiv 2604.25925",
+        statement="""The sum of p (1 - (1 - min(q/p, 1))^K) over prefixes is accepted by a lossless
+        verifier with a modified target.""",
         shape="any V, L, K; i.i.d. paths",
-        scope=PATHS,
-        derive=lambda: examined(paths(), equal(accepted("spectr_gbv"), CLAIMED)),
+        examined=PATHS,
+        refuted=equal(accepted("spectr_gbv"), CLAIMED),
         recorded=Derivation(408),
     ),
-    Claim(
+    in_paper(
         id="spectr_gbv.lossless",
         statement="SpecTr-GBV with an exact flow in place of its loop is lossless.",
-        source="arXiv 2604.25925",
         shape="any V, L, K; i.i.d. paths",
-        scope=PATHS + "; and five tokens of text, V = 2, L = 2, K = 2, denominators up to 3",
-        derive=lambda: over_iterations("spectr_gbv", 3),
+        examined=ITERATED,
+        refuted=over_iterations("spectr_gbv"),
         recorded=Derivation(429),
     ),
-    Claim(
+    in_paper(
         id="spectr_gbv.one_path",
         statement="On one path SpecTr-GBV is greedy block verification.",
-        source="arXiv 2604.25925",
         shape="any V, L; K = 1",
-        scope="the models of: " + PATHS,
-        proof=(
-            "Both accept each prefix with p min(q/p, 1) = min(p, q), and correct and modify the "
-            "target by what is left of p."
-        ),
-        derive=lambda: examined(
-            (replace(i, drafts=1) for i in paths()), same_law(spectr_gbv, greedy_block)
-        ),
+        examined=ON_ONE_PATH,
+        proof="""Both accept each prefix with p min(q/p, 1) = min(p, q), and correct and modify the
+        target by what is left of p.""",
+        refuted=same_law("spectr_gbv", "greedy_block"),
         recorded=Derivation(408),
     ),
-    Claim(
+    in_paper(
         id="spectr_gbv.monotone",
         statement="What SpecTr-GBV accepts (spectr_gbv.value) does not fall with one more path.",
-        source="arXiv 2604.25925",
         shape="any V, L, K; i.i.d. paths",
-        scope=PATHS + "; K against K - 1",
+        examined=PATHS.also("; K against K - 1"),
         proof="(1 - min(q/p, 1))^K does not grow with K.",
-        derive=lambda: examined(
-            paths(),
-            ascending(
-                Quantity("K - 1", lambda i: formula(replace(i, drafts=i.drafts - 1))), CLAIMED
-            ),
-        ),
+        refuted=ascending(CLAIMED.fewer, CLAIMED),
         recorded=Derivation(408),
     ),
-    Claim(
+    in_paper(
         id="spectr_gbv.optimal",
         statement="No lossless verifier of i.i.d. paths accepts more than SpecTr-GBV.",
-        source="arXiv 2604.25925",
         shape="V = 2, L = 1, K = 2; i.i.d.",
-        scope=SEARCH,
-        derive=optimal,
+        examined=SEARCH,
+        refuted=equal(CLAIMED, optimum),
+        known=lambda: {
+            "p = (9/10, 1/10), q = (1/2, 1/2), K = 2": formula(UNEVEN),
+            "its optimum": optimum(UNEVEN),
+            "p = (1/3, 2/3), q = (2/3, 1/3), L = 2, K = 2": formula(LONG),
+            "its optimum without modified target": best_stateless(LONG),
+            "its optimum with one": best_stateful(LONG),
+        },
         recorded=Derivation(
             14,
             {
@@ -241,13 +160,12 @@ CLAIMS = (
             example("1/3 2/3", "2/3 1/3", drafts=2),
         ),
     ),
-    Claim(
+    in_paper(
         id="spectr_gbv.below_stateless",
         statement="SpecTr-GBV accepts at least what any verifier without a modified target does.",
-        source="arXiv 2604.25925",
         shape="V = 2, L = 2, K = 2; i.i.d. paths",
-        scope=LONGER,
-        derive=lambda: examined(longer(), ascending(best_stateless, CLAIMED)),
+        examined=LONGER,
+        refuted=ascending(best_stateless, CLAIMED),
         recorded=Derivation(
             14,
             {"stateless optimum": "131/81", "spectr_gbv": "19/12"},
@@ -256,27 +174,29 @@ CLAIMS = (
     ),
     Claim(
         id="paths.levels",
-        statement=(
-            "With a modified target the optimum is the sum over t of the largest rates at which t "
-            "drafted tokens are the text's: all lengths can be served at once."
-        ),
+        statement="""With a modified target the optimum is the sum over t of the largest rates at
+        which t drafted tokens are the text's: all lengths can be served at once.""",
         source="draftproof",
         shape="V = 2, L = 2, K = 2; i.i.d. paths",
-        scope=LONGER,
-        derive=lambda: examined(longer(), equal(Quantity("sum of rates", levels), best_stateful)),
+        examined=LONGER,
+        refuted=equal(Quantity("sum of rates", levels), best_stateful),
         recorded=Derivation(
             29,
             {"sum of rates": "463/256", "stateful optimum": "231/128"},
             example("1/2 1/2", "1/4 3/4", length=2, drafts=2),
         ),
     ),
-    Claim(
+    in_paper(
         id="spectr_gbv.over_rejection",
         statement="SpecTr-GBV accepts at least as much as recursive rejection sampling.",
-        source="arXiv 2604.25925",
         shape="V = 3, L = 1, K = 2; i.i.d.",
-        scope=SEARCH,
-        derive=over_rejection,
+        examined=SEARCH,
+        refuted=ascending(REJECTION, CLAIMED),
+        known=lambda: {
+            "p = (1/2, 1/2, 0), q = (1/5, 1/20, 3/4), K = 2": formula(RARE),
+            "its recursive_rejection": REJECTION(RARE),
+            "its optimum": optimum(RARE),
+        },
         recorded=Derivation(
             428,
             {
@@ -294,8 +214,13 @@ CLAIMS = (
         statement="The released loop of SpecTr-GBV is lossless.",
         source="arXiv 2604.25925, released code",
         shape="V = 2, L = 1, K = 2; i.i.d.",
-        scope=SEARCH,
-        derive=loop,
+        examined=SEARCH,
+        refuted=biased(spectr_gbv_loop),
+        known=lambda: {
+            "p = (1/2, 1/2), q = (9/10, 1/10), K = 2 accepts": accepted(spectr_gbv_loop)(SURE),
+            "its optimum": optimum(SURE),
+            "its total variation": (lossless(spectr_gbv_loop)(SURE) or {})["total variation"],
+        },
         recorded=Derivation(
             6,
             {
@@ -310,20 +235,14 @@ CLAIMS = (
     ),
     Claim(
         id="spectr_gbv.released.probability.one",
-        statement=(
-            "At K = 1 the acceptance probability of the released loop is at most 1, where a review "
-            "says that the manuscript's exceeds it."
-        ),
+        statement="""At K = 1 the acceptance probability of the released loop is at most 1, where a
+        review says that the manuscript's exceeds it.""",
         source="arXiv 2604.25925, released code",
         shape="any V, L; K = 1",
-        scope="the models of: " + PATHS,
-        proof=(
-            "With N the sum of (p(vx) - q(vx))+ over x and D = p(v) - q(v), it is "
-            "(N - max(D, 0)) / (N - D)."
-        ),
-        derive=lambda: examined(
-            (replace(instance, drafts=1) for instance in paths()), probability_exceeds_one
-        ),
+        examined=ON_ONE_PATH,
+        proof="""With N the sum of (p(vx) - q(vx))+ over x and D = p(v) - q(v), it is (N - max(D,
+        0)) / (N - D).""",
+        refuted=probability_exceeds_one,
         recorded=Derivation(408),
     ),
     Claim(
@@ -331,8 +250,8 @@ CLAIMS = (
         statement="The acceptance probability of the released loop is at most 1 for every K.",
         source="arXiv 2604.25925, released code",
         shape="any V, L, K; i.i.d. paths",
-        scope=PATHS,
-        derive=lambda: examined(paths(), probability_exceeds_one),
+        examined=PATHS,
+        refuted=probability_exceeds_one,
         recorded=Derivation(408),
     ),
     Claim(
@@ -340,8 +259,8 @@ CLAIMS = (
         statement="Recursive greedy block verification is lossless.",
         source="draftproof",
         shape="any V, L, K; i.i.d. paths",
-        scope=PATHS + "; and five tokens of text, V = 2, L = 2, K = 2, denominators up to 3",
-        derive=lambda: over_iterations("recursive_greedy_block", 3),
+        examined=ITERATED,
+        refuted=over_iterations("recursive_greedy_block"),
         recorded=Derivation(429),
     ),
     Claim(
@@ -349,12 +268,9 @@ CLAIMS = (
         statement="On one path recursive greedy block verification is greedy block verification.",
         source="draftproof",
         shape="any V, L; K = 1",
-        scope="the models of: " + PATHS,
+        examined=ON_ONE_PATH,
         proof="With one path its loop is run once.",
-        derive=lambda: examined(
-            (replace(i, drafts=1) for i in paths()),
-            any_of(same_law(recursive_greedy_block, greedy_block)),
-        ),
+        refuted=same_law("recursive_greedy_block", "greedy_block"),
         recorded=Derivation(408),
     ),
 )

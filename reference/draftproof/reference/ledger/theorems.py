@@ -9,11 +9,15 @@ number of them: the modified target that it leaves is one of the p.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
-from draftproof.reference.ledger.claim import Claim, Derivation
-from draftproof.reference.proof import Refutation, check, prove, record
+from draftproof.reference.ledger.claim import Claim, Derivation, Scope, by_figures
+from draftproof.reference.model import Instance
+from draftproof.reference.proof import Refutation, Theorem, check, prove, record
 
+WOR = "without_replacement"
 THEOREMS = (
     ("token", "token", "lossless", 2, 2, 1, "iid"),
     ("block", "block", "lossless", 2, 2, 1, "iid"),
@@ -24,15 +28,7 @@ THEOREMS = (
     ("rejection", "recursive_rejection", "lossless", 3, 1, 2, "iid"),
     ("rejection.three_drafts", "recursive_rejection", "lossless", 2, 1, 3, "iid"),
     ("rejection.tree", "recursive_rejection", "lossless", 2, 2, 2, "iid"),
-    (
-        "rejection.without_replacement",
-        "recursive_rejection",
-        "lossless",
-        3,
-        1,
-        2,
-        "without_replacement",
-    ),
+    ("rejection.without_replacement", "recursive_rejection", "lossless", 3, 1, 2, WOR),
     ("rejection.below_k_seq", "recursive_rejection", "at_most_k_seq", 2, 1, 2, "iid"),
     ("spechub", "spechub", "lossless", 2, 1, 2, "hub"),
     ("spechub.optimal", "spechub", "optimal", 2, 1, 2, "hub"),
@@ -42,6 +38,9 @@ THEOREMS = (
     ("multipath.three_drafts", "multipath_block", "lossless", 2, 1, 3, "iid"),
 )
 
+EVERYWHERE = Scope(
+    "the whole space of p and q, cell by cell: zeros, ties and point masses included", tuple
+)
 _MEANT = {
     "lossless": "is lossless",
     "lossless_twice": "is lossless over two iterations, with the modified target in between",
@@ -51,30 +50,34 @@ _MEANT = {
 }
 
 
-def derived(algorithm: str, claim: str, shape: tuple[int, int, int], scheme: str) -> Derivation:
-    """Prove the claim and check the record of the proof."""
-    vocabulary, length, drafts = shape
-    found = prove(
-        algorithm, vocabulary=vocabulary, length=length, drafts=drafts, scheme=scheme, claim=claim
-    )
-    if isinstance(found, Refutation):
-        return Derivation(1, {}, found.instance)
-    check(record(found))
-    return Derivation(1)
+@dataclass(frozen=True, kw_only=True)
+class ClaimOfAll(Claim):
+    """A claim about all p and q of a shape, which is proved and not examined."""
+
+    refuted: Callable[[Instance], None] = by_figures
+    prove: Callable[[], Theorem | Refutation]
+
+    def derive(self) -> Derivation:
+        """Prove the claim and check the record of the proof."""
+        found = self.prove()
+        if isinstance(found, Refutation):
+            return Derivation(1, {}, found.instance)
+        check(record(found))
+        return Derivation(1)
 
 
 CLAIMS = tuple(
-    Claim(
+    ClaimOfAll(
         id=f"theorem.{name}",
         statement=f"{algorithm} {_MEANT[claim]}, for all p and q.",
         source="draftproof",
         shape=f"V = {V}, L = {L}, K = {K}; {scheme}",
-        scope="the whole space of p and q, cell by cell: zeros, ties and point masses included",
-        proof=(
-            f"In every cell it is an identity or an inequality: draftproof prove {algorithm} "
-            f"--claim {claim} --vocabulary {V} --length {L} --drafts {K} --scheme {scheme}."
+        examined=EVERYWHERE,
+        proof=f"""In every cell it is an identity or an inequality: draftproof prove {algorithm}
+        --claim {claim} --vocabulary {V} --length {L} --drafts {K} --scheme {scheme}.""",
+        prove=partial(
+            prove, algorithm, claim=claim, vocabulary=V, length=L, drafts=K, scheme=scheme
         ),
-        derive=partial(derived, algorithm, claim, (V, L, K), scheme),
         recorded=Derivation(1),
     )
     for name, algorithm, claim, V, L, K, scheme in THEOREMS

@@ -23,7 +23,7 @@ from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Row
 from draftproof.reference.optimum.certified import NotOptimal
 from draftproof.reference.optimum.flow import largest_flow
-from draftproof.reference.rational import ONE, ZERO, Rational, readable, total
+from draftproof.reference.rational import ONE, Rational, readable, total
 from draftproof.reference.rows import mass
 
 Coupling = Mapping[tuple[int, Siblings], Rational]
@@ -110,11 +110,6 @@ def sorted_prefix_rate(scheme: str, p: Row, q: Row, drafts: int) -> Rational:
         prefix = order[:size]
         gaps.append(mass(p, prefix) - all_inside(scheme, q, drafts, prefix))
     return ONE + min(gaps)
-
-
-def subset_rate(p: Row, inside: Mapping[frozenset[int], Rational]) -> Rational:
-    """Return 1 + min of p(H) - Q(H) over all sets H, Q given set by set."""
-    return ONE + min((mass(p, H) - within for H, within in inside.items()), default=ZERO)
 
 
 def convexity_gap(

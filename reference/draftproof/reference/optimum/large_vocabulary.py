@@ -8,30 +8,16 @@ probability that all drafts lie in the set H of tokens. The rate is
 
 A best H needs no tokens of q = 0. Write s for q(H) and u for 1 - q(H).
 
-**Prefixes suffice.** Call Q *convex along q* if, for tokens x and y outside H,
+**Prefixes suffice** where Q is convex along q (`acceptance_rate.convexity_gap`): some best H is a
+prefix of the tokens in order of p/q. Ties stand in any order, and so do ratios that rounding swaps:
+change each p by a factor within 1 +- 2^-53 and the computed order is a true one, and no p(H) has
+changed by more than 2^-53. For independent drafts Q = s^K is a convex function of s.
 
-    (Q(H+x) - Q(H)) / q(x)  <=  (Q(H+x+y) - Q(H+x)) / q(y).
-
-Then some best H is a prefix of the tokens in order of p/q. If not, the best H holds an x but not a
-y with p(y)/q(y) < p(x)/q(x). Being best, Q gains at least p(x)/q(x) per unit of q from x and would
-gain at most p(y)/q(y) from y; but convexity at H-x has the second gain no smaller than the first.
-Ties stand in any order, and so do ratios that rounding swaps: change each p by a factor within
-1 +- 2^-53 and the computed order is a true one, and no p(H) has changed by more than 2^-53.
-
-*Independent drafts:* Q = s^K is a convex function of s, so it is convex along q.
-
-*Without replacement*, for every K: let token i arrive at a random time, exponential with rate
-q(i). The order of arrival is the order of drawing. Let a <= b be the times of arrivals K-1 and K
-in H (infinite if H is too small), and m the rate of all tokens outside H+x. If x arrives at t,
-then the drafts are x and others of H if and only if t < b and nothing outside H+x comes before
-max(t, a). With X the arrival of x, and a', b' the times a, b of H+x, therefore
-
-    (Q(H+x) - Q(H)) / q(x)      =  E of the integral of exp(-m max(t, a)) over 0 < t < min(b, X),
-    (Q(H+x+y) - Q(H+x)) / q(y)  >= E of the integral of exp(-m max(t, a')) over 0 < t < b'.
-
-The second is the first with H+x for H and y for x, less a factor exp(q(y) (max(t, a') - t)) >= 1.
-Where X > a, we have a' = a and b' = min(b, X): the integrals agree. Where X < a, we have
-b' = a >= a': the first is X exp(-m a), the second at least a exp(-m a). So Q is convex along q.
+Without replacement Q is convex along q for every K. The claim `optimum.convex.without_replacement`
+of the ledger has the proof: token i arrives at a random time, exponential with rate q(i). There x
+and others of H are drafted if and only if x arrives at a t < b and nothing outside H+x comes before
+max(t, a); and the right side is the left side with H+x for H and y for x, less a factor
+exp(q(y) (max(t, a') - t)) >= 1.
 
 **Without replacement, all prefixes at once.** Let N_H(T) count the arrivals in H before T. The
 first arrival outside H comes at a time of density u exp(-u T), so

@@ -14,7 +14,6 @@ from draftproof.reference.proof.claims import Statement
 from draftproof.reference.proof.polynomials import Quotient, written
 from draftproof.reference.proof.runs import (
     Answers,
-    Ended,
     Law,
     Misbehaves,
     agreed,
@@ -86,12 +85,12 @@ class _Walk:
         if isinstance(node, Split):
             return self._common_law(program, answers, cell, node)
         event = next_event(self._claim, program, answers, cell)
-        if isinstance(event, Ended):
+        if not isinstance(event, tuple):
             _children(node, 0)
-            return event.law
+            return event
         weighted: list[tuple[Quotient, Law]] = []
-        children = _children(node, len(event.shares))
-        for answer, (share, child) in enumerate(zip(event.shares, children, strict=True)):
+        children = _children(node, len(event))
+        for answer, (share, child) in enumerate(zip(event, children, strict=True)):
             inner = answered(cell, share)
             if inner is None:
                 continue

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations, product
+from functools import partial
+from itertools import product
 from typing import Any
 
 from draftproof.reference.chance import Chance
-from draftproof.reference.drafting import GrowingTree, all_inside
+from draftproof.reference.drafting import GrowingTree, all_inside, subsets
 from draftproof.reference.errors import Unsupported, WrongShape
 from draftproof.reference.model import Instance, Path
 from draftproof.reference.optimum.k_seq_factor import is_valid_factor
@@ -73,35 +74,21 @@ class Statement:
     each: str = "an identity"
 
 
-def lossless(algorithm: Algorithm, shape: Shape) -> Statement:
+def lossless(algorithm: Algorithm, shape: Shape, *, iterations: int = 1) -> Statement:
     """One iteration, continued by the target that it leaves, has the target's law.
 
-    That is the law of L+1 tokens, the most that one iteration emits.
+    That is the law of L+1 tokens, the most that one iteration emits. With two `iterations` the
+    second goes on with what the first left, then the target: L+2 tokens. It drafts L tokens where
+    L+2 leaves room for them, otherwise as many as it does.
     """
-    shape = replace(shape, depth=shape.length)
+    horizon = shape.length + iterations
     return Statement(
-        "lossless",
+        "lossless" if iterations == 1 else "lossless_twice",
         algorithm.name,
-        shape,
-        f"{algorithm.name} is lossless",
-        (_decoding(algorithm.verify, 1, shape.length + 1),),
-        _is_the_target(shape.length + 1),
-    )
-
-
-def lossless_twice(algorithm: Algorithm, shape: Shape) -> Statement:
-    """Two iterations, the second on what the first left, then the target: L+2 tokens.
-
-    The second drafts L tokens where L+2 leaves room for them, otherwise as many as it does.
-    """
-    shape = replace(shape, depth=shape.length + 1)
-    return Statement(
-        "lossless_twice",
-        algorithm.name,
-        shape,
-        f"{algorithm.name} is lossless over two iterations",
-        (_decoding(algorithm.verify, 2, shape.length + 2),),
-        _is_the_target(shape.length + 2),
+        replace(shape, depth=horizon - 1),
+        f"{algorithm.name} is lossless" + (" over two iterations" if iterations > 1 else ""),
+        (_decoding(algorithm.verify, iterations, horizon),),
+        _is_the_target(horizon),
     )
 
 
@@ -135,15 +122,12 @@ def optimal(algorithm: Algorithm, shape: Shape) -> Statement:
 
     def judge(instance: Instance, rho: Any, laws: tuple[Masses, ...]) -> Iterator[Judgement]:
         del rho
-        tokens = range(instance.vocabulary)
         p, q = instance.target(()), instance.draft(())
         accepted, product_of_gaps = laws[0].get("accepted", ZERO), ONE
-        for size in range(instance.vocabulary + 1):
-            for chosen in combinations(tokens, size):
-                inside = all_inside(instance.scheme, q, instance.drafts, chosen)
-                cap = 1 + mass(p, chosen) - inside
-                yield Judgement(f"cap by {set(chosen) or '{}'}", cap, accepted, exactly=False)
-                product_of_gaps = product_of_gaps * (cap - accepted)
+        for chosen in subsets(range(instance.vocabulary)):
+            cap = 1 + mass(p, chosen) - all_inside(instance.scheme, q, instance.drafts, chosen)
+            yield Judgement(f"cap by {set(chosen) or '{}'}", cap, accepted, exactly=False)
+            product_of_gaps = product_of_gaps * (cap - accepted)
         yield Judgement("the product of what all caps leave", product_of_gaps, ZERO)
 
     return Statement(
@@ -160,17 +144,13 @@ def optimal(algorithm: Algorithm, shape: Shape) -> Statement:
 def lossless_at_every_rho(algorithm: Algorithm, shape: Shape) -> Statement:
     """K-SEQ is lossless at every rho rho >= 1 with 1 - (1 - b)^K <= rho b."""
     _require_one_position("lossless_at_every_rho", shape)
-    _require_k_seq(algorithm)
-    shape = replace(shape, depth=shape.length, has_rho=True)
+    if algorithm.name != "k_seq":
+        raise Unsupported(f"only k_seq has a rho, got {algorithm.name}")
 
     def program(instance: Instance, rho: Any, chance: Chance) -> Masses:
         if not _is_valid(instance, rho):
             return {}
-
-        def verify(drafts: Any, instance: Instance, chance: Chance) -> Any:
-            return k_seq(drafts, instance, chance, rho=rho)
-
-        return _decoding(verify, 1, instance.length + 1)(instance, rho, chance)
+        return _decoding(partial(k_seq, rho=rho), 1, 2)(instance, rho, chance)
 
     def judge(instance: Instance, rho: Any, laws: tuple[Masses, ...]) -> Iterator[Judgement]:
         if _is_valid(instance, rho):
@@ -179,7 +159,7 @@ def lossless_at_every_rho(algorithm: Algorithm, shape: Shape) -> Statement:
     return Statement(
         "lossless_at_every_rho",
         algorithm.name,
-        shape,
+        replace(shape, depth=1, has_rho=True),
         "k_seq is lossless at every valid rho",
         (program,),
         judge,
@@ -211,7 +191,7 @@ def at_most_k_seq(algorithm: Algorithm, shape: Shape) -> Statement:
 
 CLAIMS: Mapping[str, Callable[[Algorithm, Shape], Statement]] = {
     "lossless": lossless,
-    "lossless_twice": lossless_twice,
+    "lossless_twice": partial(lossless, iterations=2),
     "at_least_token": at_least_token,
     "optimal": optimal,
     "lossless_at_every_rho": lossless_at_every_rho,
@@ -279,8 +259,3 @@ def _is_valid(instance: Instance, rho: Any) -> bool:
 def _require_one_position(claim: str, shape: Shape) -> None:
     if shape.length != 1:
         raise Unsupported(f"the claim {claim!r} is about a draft of 1 token, got {shape.length}")
-
-
-def _require_k_seq(algorithm: Algorithm) -> None:
-    if algorithm.name != "k_seq":
-        raise Unsupported(f"only k_seq has a rho, got {algorithm.name}")

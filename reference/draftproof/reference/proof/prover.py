@@ -15,7 +15,6 @@ from draftproof.reference.proof.claims import Masses, Outcome, Statement
 from draftproof.reference.proof.polynomials import Polynomial, Quotient, at
 from draftproof.reference.proof.runs import (
     Answers,
-    Ended,
     Law,
     Misbehaves,
     agreed,
@@ -177,11 +176,11 @@ class _Prover:
         self._steps += 1
         self._watch(self._steps)
         event = next_event(self._claim, program, answers, cell)
-        if isinstance(event, Ended):
-            return event.law, Parts()
+        if not isinstance(event, tuple):
+            return event, Parts()
         weighted: list[tuple[Quotient, Law]] = []
         children: list[Node | None] = []
-        for answer, share in enumerate(event.shares):
+        for answer, share in enumerate(event):
             inner = answered(cell, share)
             law, node = None, None
             if inner is not None:

@@ -54,7 +54,6 @@ def prove(
     """Prove a claim about an algorithm for every p and q of a shape, or refute it.
 
     `claim` is one of `CLAIMS`. `watch` is called with the number of the step, before each one.
-    a shape that do not fit together.
     """
     stated = claim_named(claim, algorithm, Shape(vocabulary, length, drafts, scheme))
     found = find(stated, watch)

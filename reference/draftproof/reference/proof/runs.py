@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from draftproof.reference.errors import NotRational, Unsupported
@@ -15,20 +14,7 @@ from draftproof.reference.rational import Rational, total
 
 Answers = tuple[int, ...]
 Law = Mapping[Outcome, Quotient]
-
-
-@dataclass(frozen=True)
-class Ended:
-    """The program has come to its end; the law of outcomes given this run."""
-
-    law: Law
-
-
-@dataclass(frozen=True)
-class Draws:
-    """The program asks for a draw; the probability of every answer."""
-
-    shares: tuple[Quotient, ...]
+Shares = tuple[Quotient, ...]
 
 
 class Misbehaves(Exception):
@@ -39,9 +25,10 @@ class Misbehaves(Exception):
         self.reason, self.cell = reason, cell
 
 
-def next_event(claim: Statement, program: int, answers: Answers, cell: Cell) -> Ended | Draws:
+def next_event(claim: Statement, program: int, answers: Answers, cell: Cell) -> Law | Shares:
     """Run a program of the claim with these answers until it ends or asks for one draw more.
 
+    Return the law of outcomes given this run, or the probability of every answer to the draw.
     Raises `Undecided` where it asks what the cell does not know, `Misbehaves` where it fails,
     `Unsupported` for a program that refuses symbols.
     """
@@ -49,14 +36,14 @@ def next_event(claim: Statement, program: int, answers: Answers, cell: Cell) -> 
         instance, rho = symbolic_instance(claim.shape, cell)
         masses = claim.programs[program](instance, rho, _Answers(answers, cell))
     except _AskedForMore as asked:
-        return Draws(asked.shares)
+        return asked.shares
     except NotRational as error:
         raise Unsupported(
             f"{claim.algorithm} computes with numbers only, it cannot run on symbols: {error}"
         ) from None
     except (ArithmeticError, LookupError, ValueError) as error:
         raise Misbehaves(str(error), cell) from error
-    return Ended({outcome: quotient(mass, cell.ring) for outcome, mass in masses.items()})
+    return {outcome: quotient(mass, cell.ring) for outcome, mass in masses.items()}
 
 
 def answered(cell: Cell, share: Quotient) -> Cell | None:
@@ -118,26 +105,20 @@ def judged(claim: Statement, cell: Cell, laws: tuple[Law, ...]) -> Iterator[tupl
     where the judgement fails.
     """
     try:
-        yield from _judged(claim, cell, laws)
+        instance, rho = symbolic_instance(claim.shape, cell)
+        numbers: Any = tuple({x: Unknown(mass, cell) for x, mass in law.items()} for law in laws)
+        for judgement in claim.judge(instance, rho, numbers):
+            difference = quotient(judgement.difference, cell.ring)
+            if judgement.exactly:
+                yield judgement, cell.vanishes(difference)
+            else:
+                yield judgement, cell.ask(difference, NOT_NEGATIVE)
     except (ArithmeticError, LookupError, ValueError) as error:
         raise Misbehaves(str(error), cell) from error
 
 
-def _judged(
-    claim: Statement, cell: Cell, laws: tuple[Law, ...]
-) -> Iterator[tuple[Judgement, bool]]:
-    instance, rho = symbolic_instance(claim.shape, cell)
-    numbers: Any = tuple({x: Unknown(mass, cell) for x, mass in law.items()} for law in laws)
-    for judgement in claim.judge(instance, rho, numbers):
-        difference = quotient(judgement.difference, cell.ring)
-        if judgement.exactly:
-            yield judgement, cell.vanishes(difference)
-        else:
-            yield judgement, cell.ask(difference, NOT_NEGATIVE)
-
-
 class _AskedForMore(Exception):
-    def __init__(self, shares: tuple[Quotient, ...]) -> None:
+    def __init__(self, shares: Shares) -> None:
         super().__init__(shares)
         self.shares = shares
 
@@ -156,7 +137,7 @@ class _Answers:
     def coin(self, probability: Rational) -> bool:
         return self.draw((probability, 1 - probability)) == 0
 
-    def _shares(self, weights: Sequence[Rational]) -> tuple[Quotient, ...]:
+    def _shares(self, weights: Sequence[Rational]) -> Shares:
         cell, ring = self._cell, self._cell.ring
         mass = quotient(total(weights), ring)
         shares = tuple(quotient(weight, ring) for weight in weights)

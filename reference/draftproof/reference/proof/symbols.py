@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import product
+from itertools import islice, product
 from operator import add, mul, sub, truediv
 from typing import Any
 
 from draftproof.reference.errors import Unsupported
 from draftproof.reference.model import Instance, Model, Path, Row
-from draftproof.reference.proof.cells import (
-    NEGATIVE,
-    NOT_NEGATIVE,
-    POSITIVE,
-    ZERO,
-    Cell,
-    Signs,
-)
+from draftproof.reference.proof.cells import NEGATIVE, NOT_NEGATIVE, POSITIVE, ZERO, Cell, Signs
 from draftproof.reference.proof.polynomials import Quotient, Ring, field_of, power_of, ring_of
 from draftproof.reference.rational import Rational, rational, total
+
+Operation = Callable[[Any, Any], Any]
 
 # Proofs of a tenth of this take minutes.
 _MOST_WEIGHTS = 1000
@@ -89,6 +84,18 @@ def everywhere(shape: Shape) -> Cell:
     return cell.where(ring.gens[-1] - 1, NOT_NEGATIVE) if shape.has_rho else cell
 
 
+def _computes(operation: Operation) -> Callable[[Unknown, object], Unknown]:
+    return lambda left, right: left.computed(operation, left, right)
+
+
+def _computes_from_right(operation: Operation) -> Callable[[Unknown, object], Unknown]:
+    return lambda right, left: right.computed(operation, left, right)
+
+
+def _compares(wanted: Signs) -> Callable[[Unknown, object], bool]:
+    return lambda left, right: left.cell.ask((left - right).value, wanted)
+
+
 class Unknown:
     """A number of which a cell knows what it knows; comparisons ask the cell."""
 
@@ -97,31 +104,19 @@ class Unknown:
     def __init__(self, value: Quotient, cell: Cell) -> None:
         self.value, self.cell = value, cell
 
-    def __add__(self, other: object) -> Unknown:
-        return self._with(add, self, other)
-
-    def __radd__(self, other: object) -> Unknown:
-        return self._with(add, other, self)
-
-    def __sub__(self, other: object) -> Unknown:
-        return self._with(sub, self, other)
-
-    def __rsub__(self, other: object) -> Unknown:
-        return self._with(sub, other, self)
-
-    def __mul__(self, other: object) -> Unknown:
-        return self._with(mul, self, other)
-
-    def __rmul__(self, other: object) -> Unknown:
-        return self._with(mul, other, self)
+    __add__, __radd__ = _computes(add), _computes_from_right(add)
+    __sub__, __rsub__ = _computes(sub), _computes_from_right(sub)
+    __mul__, __rmul__ = _computes(mul), _computes_from_right(mul)
+    __lt__, __le__ = _compares(NEGATIVE), _compares(NEGATIVE | ZERO)
+    __gt__, __ge__ = _compares(POSITIVE), _compares(POSITIVE | ZERO)
 
     def __truediv__(self, other: object) -> Unknown:
         if other == 0:
             raise ZeroDivisionError("division by a number that is zero")
-        return self._with(truediv, self, other)
+        return self.computed(truediv, self, other)
 
     def __rtruediv__(self, other: object) -> Unknown:
-        return self._with(mul, other, self**0) / self
+        return self.computed(mul, other, self**0) / self
 
     def __pow__(self, power: int) -> Unknown:
         return Unknown(power_of(self.value, power), self.cell)
@@ -129,20 +124,8 @@ class Unknown:
     def __neg__(self) -> Unknown:
         return Unknown(-self.value, self.cell)
 
-    def __lt__(self, other: object) -> bool:
-        return self._compare(other, NEGATIVE)
-
-    def __le__(self, other: object) -> bool:
-        return self._compare(other, NEGATIVE | ZERO)
-
-    def __gt__(self, other: object) -> bool:
-        return self._compare(other, POSITIVE)
-
-    def __ge__(self, other: object) -> bool:
-        return self._compare(other, POSITIVE | ZERO)
-
     def __eq__(self, other: object) -> bool:
-        return self._compare(other, ZERO)
+        return _compares(ZERO)(self, other)
 
     def __bool__(self) -> bool:
         return self != 0
@@ -150,10 +133,8 @@ class Unknown:
     def __hash__(self) -> int:
         return hash(self.value)
 
-    def _compare(self, other: object, wanted: Signs) -> bool:
-        return self.cell.ask((self - other).value, wanted)
-
-    def _with(self, operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Unknown:
+    def computed(self, operation: Operation, left: object, right: object) -> Unknown:
+        """Return the outcome of an operation on numbers of either kind."""
         ring = self.cell.ring
         return Unknown(_computed(operation, quotient(left, ring), quotient(right, ring)), self.cell)
 
@@ -194,41 +175,30 @@ class SymbolicModel(Model):
 @lru_cache(maxsize=256)
 def symbolic_instance(shape: Shape, cell: Cell) -> tuple[Instance, Any]:
     """Return the instance whose rows are the cell's symbols, and rho if there is one."""
-    models: dict[str, dict[Path, Row]] = {"p": {}, "q": {}}
-    index, step = 0, shape.vocabulary - 1
-    for name, context in shape.rows():
-        weights = [Unknown(cell.symbol(i), cell) for i in range(index, index + step)]
-        row: Any = (*weights, 1 - total(weights))  # type: ignore[arg-type]  # they add up alike
-        models[name][context] = row
-        index += step
-    rho = Unknown(cell.symbol(index), cell) if shape.has_rho else None
-    return _instance(shape, models, SymbolicModel), rho
+    weights = [Unknown(cell.symbol(i), cell) for i in range(len(cell.ring.gens))]
+    return _instance(shape, weights, SymbolicModel)
 
 
 def instance_at(shape: Shape, point: Sequence[Rational]) -> tuple[Instance, Any]:
     """Return the instance of one point, and rho if there is one."""
+    return _instance(shape, point, Model)
+
+
+def _instance(shape: Shape, weights: Sequence[Any], kind: type[Model]) -> tuple[Instance, Any]:
+    """Return the instance whose rows have these weights, in order, but for the last of each."""
     models: dict[str, dict[Path, Row]] = {"p": {}, "q": {}}
-    index, step = 0, shape.vocabulary - 1
+    left = iter(weights)
     for name, context in shape.rows():
-        weights = tuple(point[index : index + step])
-        models[name][context] = (*weights, 1 - total(weights))
-        index += step
-    return _instance(shape, models, Model), point[index] if shape.has_rho else None
-
-
-def _instance(
-    shape: Shape, models: Mapping[str, Mapping[Path, Row]], kind: type[Model]
-) -> Instance:
-    return Instance(
-        kind("target", shape.vocabulary, models["p"]),
-        kind("draft", shape.vocabulary, models["q"]),
-        shape.length,
-        shape.drafts,
-        shape.scheme,
+        row = tuple(islice(left, shape.vocabulary - 1))
+        models[name][context] = (*row, 1 - total(row))
+    target, draft = (
+        kind(model, shape.vocabulary, models[name])
+        for model, name in (("target", "p"), ("draft", "q"))
     )
+    return Instance(target, draft, shape.length, shape.drafts, shape.scheme), next(left, None)
 
 
 @lru_cache(maxsize=500_000)
-def _computed(operation: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+def _computed(operation: Operation, left: Any, right: Any) -> Any:
     # The runs of a program share most of what they compute.
     return operation(left, right)

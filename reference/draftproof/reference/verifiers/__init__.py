@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
 
 from draftproof.reference.chance import Chance, enumerate_law
 from draftproof.reference.drafting import (
@@ -42,7 +43,7 @@ Verifier = Callable[[Drafted, Instance, Chance], Emission]
 EVERY = tuple(SCHEMES)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Algorithm:
     """A verification algorithm: its text, what it takes, and what it claims.
 
@@ -57,6 +58,7 @@ class Algorithm:
     title: str
     source: str
     verify: Verifier
+    _: KW_ONLY
     schemes: tuple[str, ...] = EVERY
     most_drafts: int | None = None
     trees: bool = True
@@ -65,135 +67,80 @@ class Algorithm:
     optimal: bool = False
 
 
+_of_paths = partial(Algorithm, schemes=("iid",), trees=False)
+
 _TABLE = (
+    Algorithm("token", "Token verification", "arXiv 2211.17192", token, most_drafts=1),
     Algorithm(
-        name="token",
-        title="Token verification",
-        source="arXiv 2211.17192",
-        verify=token,
-        most_drafts=1,
+        "block", "Block verification", "arXiv 2403.10444", block, most_drafts=1, optimal=True
     ),
     Algorithm(
-        name="block",
-        title="Block verification",
-        source="arXiv 2403.10444",
-        verify=block,
-        most_drafts=1,
-        optimal=True,
-    ),
-    Algorithm(
-        name="greedy_block",
-        title="Greedy block verification",
-        source="arXiv 2403.10444",
-        verify=greedy_block,
+        "greedy_block",
+        "Greedy block verification",
+        "arXiv 2403.10444",
+        greedy_block,
         most_drafts=1,
         stateful=True,
     ),
     Algorithm(
-        name="recursive_rejection",
-        title="Recursive rejection sampling",
-        source="arXiv 2305.09781",
-        verify=recursive_rejection,
+        "recursive_rejection",
+        "Recursive rejection sampling",
+        "arXiv 2305.09781",
+        recursive_rejection,
         schemes=("iid", "without_replacement"),
     ),
+    Algorithm("k_seq", "K-SEQ", "arXiv 2310.15141", k_seq, schemes=("iid",)),
     Algorithm(
-        name="k_seq",
-        title="K-SEQ",
-        source="arXiv 2310.15141",
-        verify=k_seq,
-        schemes=("iid",),
-    ),
-    Algorithm(
-        name="naive_tree",
-        title="Naive tree verification",
-        source="arXiv 2602.16994",
-        verify=naive_tree,
+        "naive_tree",
+        "Naive tree verification",
+        "arXiv 2602.16994",
+        naive_tree,
         schemes=("iid", "without_replacement", "hub"),
     ),
+    Algorithm("target_first", "Target first", "arXiv 2305.09781", target_first),
+    Algorithm("spechub", "SpecHub", "arXiv 2411.05289", spechub, schemes=("hub",)),
     Algorithm(
-        name="target_first",
-        title="Target first",
-        source="arXiv 2305.09781",
-        verify=target_first,
+        "greedy_draft", "Greedy draft", "arXiv 2502.18779", greedy_draft, schemes=("greedy",)
+    ),
+    Algorithm("optimal_transport", "Optimal transport", "arXiv 2310.15141", optimal_transport),
+    Algorithm("canonical", "Canonical decomposition", "arXiv 2410.18234", canonical),
+    _of_paths(
+        "multipath_block",
+        "Greedy multi-path block verification",
+        "arXiv 2602.16961",
+        multipath_block,
     ),
     Algorithm(
-        name="spechub",
-        title="SpecHub",
-        source="arXiv 2411.05289",
-        verify=spechub,
-        schemes=("hub",),
-    ),
-    Algorithm(
-        name="greedy_draft",
-        title="Greedy draft",
-        source="arXiv 2502.18779",
-        verify=greedy_draft,
-        schemes=("greedy",),
-    ),
-    Algorithm(
-        name="optimal_transport",
-        title="Optimal transport",
-        source="arXiv 2310.15141",
-        verify=optimal_transport,
-    ),
-    Algorithm(
-        name="canonical",
-        title="Canonical decomposition",
-        source="arXiv 2410.18234",
-        verify=canonical,
-    ),
-    Algorithm(
-        name="multipath_block",
-        title="Greedy multi-path block verification",
-        source="arXiv 2602.16961",
-        verify=multipath_block,
-        schemes=("iid",),
-        trees=False,
-    ),
-    Algorithm(
-        name="traversal",
-        title="Traversal verification",
-        source="arXiv 2505.12398",
-        verify=traversal,
+        "traversal",
+        "Traversal verification",
+        "arXiv 2505.12398",
+        traversal,
         reads_all=True,
         schemes=("iid", "without_replacement"),
     ),
-    Algorithm(
-        name="spectr_gbv",
-        title="SpecTr-GBV",
-        source="arXiv 2604.25925",
-        verify=spectr_gbv,
+    _of_paths(
+        "spectr_gbv", "SpecTr-GBV", "arXiv 2604.25925", spectr_gbv, reads_all=True, stateful=True
+    ),
+    _of_paths(
+        "recursive_greedy_block",
+        "Recursive greedy block verification",
+        "draftproof",
+        recursive_greedy_block,
         reads_all=True,
-        schemes=("iid",),
-        trees=False,
         stateful=True,
     ),
-    Algorithm(
-        name="recursive_greedy_block",
-        title="Recursive greedy block verification",
-        source="draftproof",
-        verify=recursive_greedy_block,
-        reads_all=True,
-        schemes=("iid",),
-        trees=False,
-        stateful=True,
+    _of_paths(
+        "mixed_multipath_block",
+        "Mixed multi-path block verification",
+        "draftproof",
+        mixed_multipath_block,
     ),
-    Algorithm(
-        name="mixed_multipath_block",
-        title="Mixed multi-path block verification",
-        source="draftproof",
-        verify=mixed_multipath_block,
-        schemes=("iid",),
-        trees=False,
-    ),
-    Algorithm(
-        name="scored_multipath_block",
-        title="Scored multi-path block verification",
-        source="draftproof",
-        verify=scored_multipath_block,
+    _of_paths(
+        "scored_multipath_block",
+        "Scored multi-path block verification",
+        "draftproof",
+        scored_multipath_block,
         reads_all=True,
-        schemes=("iid",),
-        trees=False,
     ),
 )
 
