@@ -116,7 +116,7 @@ def _begin() -> None:
     # they read by name then.
     def traced_walk(environment: Any) -> Iterator[str]:
         if _RECORDING and not _is_installed(_asking()):
-            for name in walk(environment):
+            for name in (_NAMES, *walk(environment)):
                 _ask(environment, name)
         return walk(environment)
 
@@ -148,6 +148,9 @@ def _is_of_process(environment: Any) -> bool:
     """Return whether variables are those of this process, and not of a copy."""
     return environment is os.environ or environment is getattr(os, "environb", None)
 
+
+_NAMES = "*"
+"""What stands for the names of all variables, which no variable is called."""
 
 _SET = "set by the program"
 """What stands for a variable that was set before it was read."""
@@ -265,5 +268,7 @@ def _digest_of(file: str) -> str | None:
 
 
 def _digest_of_variable(name: str) -> str | None:
-    value = os.environ.get(name)
+    own = [known for known, was in _ASKED.items() if was == _SET]
+    every = "\n".join(sorted(set(os.environ) - set(own)))
+    value = every if name == _NAMES else os.environ.get(name)
     return None if value is None else sha256(os.fsencode(value)).hexdigest()
