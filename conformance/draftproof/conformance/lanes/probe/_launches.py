@@ -7,7 +7,8 @@ as the end of a `range`. So these steps are recorded, by a tree whose branches a
 such looks, and made again with other pointers and integers. A launch that comes to an answer for
 the first time is taken back, and interpreted. The launches 1, 2, 4, 8, ... that are made from a
 recording are interpreted, too, and must write the same; where one does not, or where a step cannot
-be recorded, all launches of its kind are interpreted.
+be recorded, all launches of its kind are interpreted. So are those on so many numbers that numpy
+takes longer than Python.
 """
 
 from __future__ import annotations
@@ -410,14 +411,14 @@ class _Recorder:
             return
         builder = self._interpreter.interpreter_builder
         before, collects = dict(vars(builder)), gc.isenabled()
-        # All that is made stays until the end: to look for garbage takes a fifth of the time.
-        gc.disable()
         for name in dir(builder):
             if name.startswith(("create_", "get_")):
                 vars(builder)[name] = self._watched(name, getattr(builder, name))
         for name in _INNER:
             vars(builder)[name] = self._watched_within(getattr(builder, name))
         _RECORDER.append(self)
+        # All that is made stays until the end: to look for garbage takes a fifth of the time.
+        gc.disable()
         try:
             yield
             self._end()
