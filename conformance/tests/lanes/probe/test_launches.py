@@ -83,3 +83,15 @@ def test_a_launch_that_is_made_again_wrongly_is_caught(report: dict[str, Any]) -
 
 def test_launches_are_interpreted_where_that_is_asked_for(report: dict[str, Any]) -> None:
     assert (report["interpreted"]["differ"], report["interpreted"]["kinds"]) == (0, 0)
+
+
+def test_ways_that_do_not_come_again_are_recorded_no_longer(report: dict[str, Any]) -> None:
+    """What was recorded is made again as before."""
+    all_ways, first_ways = report["wandering"], report["wandering on"]
+    assert all_ways["differ"] == first_ways["differ"] == 0
+    assert all_ways["refused"] == first_ways["refused"] == []
+    assert first_ways["branches"] < all_ways["branches"] / 2
+
+
+def test_a_launch_on_many_numbers_is_interpreted(report: dict[str, Any]) -> None:
+    assert (report["large"]["differ"], report["large"]["kinds"]) == (0, 0)

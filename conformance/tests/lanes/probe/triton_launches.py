@@ -15,6 +15,7 @@ from functools import wraps
 from time import monotonic
 from types import ModuleType
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import torch
 import triton
@@ -197,6 +198,14 @@ def handling(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> N
 
 
 @jit
+def wandering(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Look at so many numbers that nearly every launch takes a way of its own."""
+    for i in range(12):
+        if tl.load(x + i) < 0:
+            tl.store(out + i % 9, scale * i)
+
+
+@jit
 def adding_at_once(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
     """Add to memory in one step."""
     tl.atomic_add(out, tl.load(x))
@@ -266,6 +275,7 @@ def compared(kernel: Any) -> dict[str, Any]:
     return {
         "differ": sum(one != other for one, other in zip(wanted, found, strict=True)),
         "kinds": len(kinds),
+        "branches": sum(kind.branches for kind in kinds),
         "checked": sum(kind.made > 0 and kind.refused is None for kind in kinds),
         "refused": sorted({kind.refused for kind in kinds if kind.refused}),
     }
@@ -274,7 +284,7 @@ def compared(kernel: Any) -> dict[str, Any]:
 if __name__ == "__main__":
     kernels: list[Callable[..., Any]] = [
         *(plain, looking, reading, paired, bounded, attributed, wrapped, given, telling),
-        *(making, importing, handling),
+        *(making, importing, handling, wandering),
         *(combining, adding_at_once, counting, tallying),
     ]
     report = {kernel.__name__: compared(kernel) for kernel in kernels}
@@ -282,4 +292,8 @@ if __name__ == "__main__":
         report["spoilt"] = compared(plain)
     with interpreted():
         report["interpreted"] = compared(plain)
+    with patch.object(_launches, "_MOST_MISSED", 2):
+        report["wandering on"] = compared(wandering)
+    with patch.object(_launches, "_MOST_NUMBERS", 35):
+        report["large"] = compared(plain)
     print(json.dumps(report))

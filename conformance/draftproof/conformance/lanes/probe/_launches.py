@@ -7,15 +7,17 @@ as the end of a `range`. So these steps are recorded, by a tree whose branches a
 such looks, and made again with other pointers and integers. A launch that comes to an answer for
 the first time is taken back, and interpreted. The launches 1, 2, 4, 8, ... that are made from a
 recording are interpreted, too, and must write the same; where one does not, or where a step cannot
-be recorded, all launches of its kind are interpreted.
+be recorded, all launches of its kind are interpreted. So are those on so many numbers that numpy
+takes longer than Python.
 """
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partialmethod
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import cache, partialmethod
 from inspect import getcallargs, signature
 from typing import Any
 
@@ -28,12 +30,19 @@ from draftproof.conformance.lanes.probe._read import NotFrozen, frozen, read
 
 _MOST_KINDS, _MOST_BRANCHES = 1024, 4096
 
+# Rows of so many numbers take numpy longer than Python: recordings are no faster, and are checked.
+_MOST_NUMBERS = 2**20
+
+# Ways that launches of a kind took first, beyond those that come again, are not recorded: to watch
+# a launch takes as long as to interpret it.
+_MOST_MISSED = 32
+
 
 class NotRecorded(Exception):
     """A launch does something of which no recording can be made; the message says what."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class Step:
     """A call of the builder; its arguments are numbers of values, where `are_values` says so."""
 
@@ -42,17 +51,13 @@ class Step:
     """None for a value that is there from the beginning: `arguments` has it."""
     arguments: tuple[Any, ...]
     are_values: tuple[bool, ...] = ()
+    places: tuple[int, ...] = ()
+    """The numbers of the values among its arguments."""
     made: int = 1
     """How many values it makes."""
-    direct: Direct | None = field(default=None, compare=False)
+    direct: Direct | None = None
     """The step in numpy, where that is known; the value that it makes has this `kind`."""
-    kind: Any = field(default=None, compare=False)
-
-    @cached_property
-    def places(self) -> tuple[int, ...]:
-        """The numbers of the values among its arguments."""
-        pairs = zip(self.arguments, self.are_values, strict=True)
-        return tuple(each for each, is_value in pairs if is_value)
+    kind: Any = None
 
 
 @dataclass
@@ -72,6 +77,8 @@ class Kind:
     is_begun: bool = False
     made: int = 0
     """How many launches have come to their end from the recording."""
+    missed: int = 0
+    """How many came to an answer for the first time."""
     branches: int = 1
     refused: str | None = None
     """Why they are always interpreted."""
@@ -141,7 +148,8 @@ def _launching(
         kind = _KINDS.setdefault(key, Kind())
 
         def interpreted() -> None:
-            with _Recorder(interpreter, kind).recording():
+            is_watched = kind.missed <= _MOST_MISSED + kind.made
+            with _Recorder(interpreter, kind).recording() if is_watched else nullcontext():
                 interpret(self, *arguments, **named)
 
         _launch(interpreter, kind, inputs, interpreted)
@@ -206,6 +214,8 @@ def _given(
             return read(type(argument)), tuple(map(form, argument))
         if isinstance(argument, torch.Tensor) and argument.device.type != "cpu":
             raise NotRecorded("a tensor is on another device")
+        if isinstance(argument, torch.Tensor) and argument.numel() > _MOST_NUMBERS:
+            raise NotRecorded("what numpy does takes longer than what Python does")
         if isinstance(argument, (torch.Tensor, int)):
             tensor = convert(argument)
             values.append(tensor.handle)
@@ -238,6 +248,7 @@ def _launch(
     is_kept = not is_made_again(kind.made + 1)
     writes = _played(interpreter, kind.root, inputs, is_kept=is_kept)
     if writes is None:
+        kind.missed += 1
         interpreted()
         return
     kind.made += 1
@@ -399,13 +410,15 @@ class _Recorder:
             yield
             return
         builder = self._interpreter.interpreter_builder
-        before = dict(vars(builder))
+        before, collects = dict(vars(builder)), gc.isenabled()
         for name in dir(builder):
             if name.startswith(("create_", "get_")):
                 vars(builder)[name] = self._watched(name, getattr(builder, name))
         for name in _INNER:
             vars(builder)[name] = self._watched_within(getattr(builder, name))
         _RECORDER.append(self)
+        # All that is made stays until the end: to look for garbage takes a fifth of the time.
+        gc.disable()
         try:
             yield
             self._end()
@@ -417,6 +430,8 @@ class _Recorder:
             _RECORDER.pop()
             for name in set(vars(builder)) - set(before):
                 del vars(builder)[name]
+            if collects:
+                gc.enable()
 
     def _watched_within(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*arguments: Any) -> Any:
@@ -464,8 +479,8 @@ class _Recorder:
             self._add_constant(name, made)
             return
         if self._is_new and len(results) < 2:
-            own = direct(self._interpreter, name, arguments, made, self._inner)
-            step = replace(step, direct=own, kind=made.dtype if is_value else None)
+            step.direct = direct(self._interpreter, name, arguments, made, self._inner)
+            step.kind = made.dtype if is_value else None
         self._add(step, results)
 
     def _is_constant(self, step: Step, made: Any) -> bool:
@@ -482,21 +497,24 @@ class _Recorder:
         self, name: str, call: Callable[..., Any], arguments: Sequence[Any], made: int
     ) -> Step:
         handle = self._interpreter.TensorHandle
+        own: list[Any] = []
+        are_values, places = [], list[int]()
         for each in arguments:
-            if isinstance(each, (list, tuple)) and any(isinstance(x, handle) for x in each):
+            is_value = isinstance(each, handle)
+            if is_value:
+                places.append(self._number(each))
+            elif isinstance(each, (list, tuple)) and any(isinstance(x, handle) for x in each):
                 raise NotRecorded(f"{name} takes several values in one argument")
-        are_values = tuple(isinstance(each, handle) for each in arguments)
-        own = tuple(
-            self._number(each) if is_value else each
-            for each, is_value in zip(arguments, are_values, strict=True)
-        )
-        return Step(name, call, own, are_values, made)
+            own.append(places[-1] if is_value else each)
+            are_values.append(is_value)
+        return Step(name, call, tuple(own), tuple(are_values), tuple(places), made)
 
     def _number(self, value: Any) -> int:
         """Return the number of a value, which an argument of the launch may be."""
-        if id(value) not in self._numbers:
+        number = self._numbers.get(id(value))
+        if number is None:
             raise NotRecorded("a value comes from elsewhere")
-        return self._numbers[id(value)]
+        return number
 
     def add(self, value: Any) -> None:
         """Give a value the next number."""
@@ -568,7 +586,7 @@ class _Recorder:
         results = [each.handle for each in made]
         handles = [each.handle for each in tensors]
         own = tuple(self._number(each) for each in handles)
-        step = Step("apply", again, (form, *own), (False, *[True] * len(own)), len(results))
+        step = Step("apply", again, (form, *own), (False, *[True] * len(own)), own, len(results))
         self._add(step, results)
 
     def _end(self) -> None:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import Any, TypeAlias
 
@@ -301,7 +302,7 @@ class _Calls(TorchFunctionMode):
         self._playback = playback
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if getattr(func, "__name__", "").rstrip("_") not in _FED:
+        if not _is_fed(func):
             return func(*args, **(kwargs or {}))
         with self._playback:
             return func(*args, **(kwargs or {}))
@@ -318,6 +319,11 @@ _FED: dict[str, Callable[[Playback, str, Tensor, dict[str, Any]], Tensor]] = {
     "random": Playback._any_number,
     "uniform": Playback._uniform,
 }
+
+
+@cache
+def _is_fed(func: Callable[..., Any]) -> bool:
+    return getattr(func, "__name__", "").rstrip("_") in _FED
 
 
 def clock(indices: NDArray[numpy.int64]) -> NDArray[numpy.float64]:
