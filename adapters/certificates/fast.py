@@ -20,19 +20,16 @@ from certificates.listing import EVIDENCE, FOLDER, NAMES, README, listed, readme
 
 from draftproof.conformance.cli import cli as draftproof
 from draftproof.conformance.evidence.certificate import checked, gravest, statement, write
-from draftproof.conformance.evidence.records import read_finished
+from draftproof.conformance.evidence.records import EvidenceError, read_finished
 from draftproof.conformance.run.staleness import standing
 
 
 def lacking(name: str) -> str | None:
-    """Return what a certificate lacks to be current, None if nothing.
-
-    Raises `EvidenceError` for one that is not as it was written.
-    """
-    path = FOLDER / f"{name}.json"
-    if not path.exists():
-        return "there is none"
-    document, _ = checked(path)
+    """Return what a certificate lacks to be current, None if nothing."""
+    try:
+        document, _ = checked(FOLDER / f"{name}.json")
+    except EvidenceError as error:
+        return str(error)
     return standing(document, name).reason
 
 

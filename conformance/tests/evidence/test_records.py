@@ -6,6 +6,7 @@ import os
 import random
 from collections.abc import Callable, Sequence
 from hashlib import sha256
+from importlib.metadata import version as released
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,11 @@ from draftproof.spec import IrregularFile
 VERSIONED = {"version": "1.0", "sha256": "0" * 64}
 HEADER: Record = {
     "record": "header",
-    "format": 1,
+    "format": 2,
     "created": "2026-01-01T12:00:00+00:00",
     "subject": {"name": "mine", **VERSIONED},
     "specification": VERSIONED,
-    "suite": VERSIONED,
+    "suite": {**VERSIONED, "version": released("draftproof")},
     "environment": {"python": "3.11"},
     "campaign": {
         "mode": "quick",
@@ -422,7 +423,7 @@ def reordered(line: bytes) -> bytes:
 )
 def test_what_is_beyond_all_limits_is_refused(path: Path, value: bytes, message: str) -> None:
     first, *others = sealed(WHOLE).splitlines(keepends=True)
-    edited = first.replace(b'"format":1', b'"format":' + value)
+    edited = first.replace(b'"format":2', b'"format":' + value)
     error = refused(edited + b"".join(others), path)
     assert isinstance(error, MalformedEvidence)
     assert message in str(error)
@@ -441,8 +442,8 @@ def test_what_is_beyond_all_limits_is_refused(path: Path, value: bytes, message:
         lambda line: line.replace(b"1e-09", b"1e-9"),
         lambda line: line.replace(b"1e-09", b"1e999"),
         lambda line: line.replace(b"1e-09", b"NaN"),
-        lambda line: line.replace(b'"format":1', b'"format":1.0'),
-        lambda line: line.replace(b'"format":1', b'"format":1,"format":1'),
+        lambda line: line.replace(b'"format":2', b'"format":2.0'),
+        lambda line: line.replace(b'"format":2', b'"format":2,"format":2'),
         lambda line: b"\xef\xbb\xbf" + line,
         lambda line: line.decode().encode("utf-16"),
         lambda line: b"\0" + line,
@@ -549,7 +550,12 @@ def without(record: Record, key: str) -> Record:
         ([{"record": "header"}], 1, "is a required property"),
         ([without(HEADER, "record")], 1, "'record' is a required property"),
         ([{**HEADER, "more": 1}], 1, "'more' was unexpected"),
-        ([{**HEADER, "format": 2}], 1, "1 was expected"),
+        ([{**HEADER, "format": 1}], 1, "2 was expected"),
+        (
+            [{**HEADER, "format": 1, "suite": VERSIONED}],
+            1,
+            "draftproof 1.0 wrote it, and can check it",
+        ),
         ([HEADER, {**case(0), "task": -1}], 2, "-1 is less than the minimum of 0"),
         ([HEADER, {**case(0), "lanes": ["eye"]}], 2, "'eye' is not one of"),
         ([HEADER, case(0), {**share(0, 0), "looks": []}], 3, "[] should be non-empty"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,11 +11,11 @@ import torch
 from torch import Tensor
 
 from draftproof.conformance.lanes import observe
-from draftproof.conformance.lanes.observe import BLINDNESS, EXACT, Known, knowing
+from draftproof.conformance.lanes.observe import BLINDNESS, EXACT, Known, foreseeing, knowing
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.protocol.adapter import Request, Result, declaration
 from draftproof.conformance.requirements.finding import FAIL, PASS, Finding
-from draftproof.conformance.requirements.plan import plan
+from draftproof.conformance.requirements.plan import coming, plan
 from draftproof.conformance.requirements.task import Task, Terms, is_asked
 
 CASES = ("generic.v2.*", "zeros.*", "equal", "extreme.opposed", "extreme.scattered", "batch.pair*")
@@ -64,7 +65,8 @@ def by_themselves(adapter: Any) -> list[list[Finding] | str]:
 
 
 def in_a_campaign(adapter: Any) -> list[list[Finding] | str]:
-    with knowing(Known(adapter)):
+    ahead = partial(coming, declaration(adapter), "quick", CASES)
+    with knowing(Known(adapter)), foreseeing(ahead):
         return [judged(adapter, task) for task in alike(adapter)]
 
 

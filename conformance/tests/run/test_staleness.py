@@ -104,7 +104,7 @@ def certificate(name: str, **others: Mapping[str, str]) -> dict[str, Any]:
 def test_what_is_of_all_that_is_here_is_current() -> None:
     found = standing(certificate("torch-token"))
     assert (found.state, found.reason, found.changed) == (CURRENT, None, ())
-    assert found.subject.then == {"name": "torch-token", "version": "0.1.0"} | {
+    assert found.subject.then == {"name": "torch-token", "version": "0.2.0"} | {
         "sha256": found.subject.then["sha256"]
     }
     assert found.command == "draftproof certify torch-token --mode certify"

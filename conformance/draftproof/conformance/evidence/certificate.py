@@ -282,7 +282,7 @@ def _written_elsewhere(document: Mapping[str, Any]) -> str:
         suite = document["predicate"]["configuration"][1]["annotations"]
     except (IndexError, KeyError, TypeError):
         return ""
-    return written_elsewhere(suite) if isinstance(suite, Mapping) else ""
+    return written_elsewhere(suite)
 
 
 def checked(

@@ -12,6 +12,7 @@ of import lead to code that not every caller runs, and are followed only where t
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Collection, Iterator
 from functools import cache
 from hashlib import sha256
@@ -109,6 +110,8 @@ def _is_module(name: str) -> bool:
 
 @cache
 def _file(name: str) -> Path:
+    if not name.startswith(_OURS):
+        return Path(str(sys.modules[name].__file__))
     place = _place(name)
     package = place / "__init__.py"
     return package if package.is_file() else place.with_suffix(".py")

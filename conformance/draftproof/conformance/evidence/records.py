@@ -300,14 +300,15 @@ def _unsealed(line: bytes, before: str, where: str) -> tuple[Record, str]:
     try:
         validate(record, "evidence")
     except MalformedDocument as error:
-        suite = record["suite"] if record.get("record") == "header" else {}
-        raise MalformedEvidence(f"{where}: {written_elsewhere(suite) or error}") from None
+        raise MalformedEvidence(
+            f"{where}: {written_elsewhere(record.get('suite')) or error}"
+        ) from None
     return record, digest
 
 
-def written_elsewhere(suite: Mapping[str, Any]) -> str:
-    """Return which other version of the suite wrote a document, and checks it; empty for this."""
-    version = suite.get("version")
+def written_elsewhere(suite: Any) -> str:
+    """Return which other version of the suite wrote a document that names it, empty for this."""
+    version = suite.get("version") if isinstance(suite, Mapping) else None
     if not isinstance(version, str) or version == released("draftproof"):
         return ""
     return (

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from math import ceil
 from pathlib import Path
 from random import SystemRandom
@@ -35,10 +35,10 @@ from draftproof.conformance.evidence.records import (
 from draftproof.conformance.evidence.sources import Source, sources
 from draftproof.conformance.evidence.store import Known, Store, keep_trace
 from draftproof.conformance.evidence.traces import trace, traced
-from draftproof.conformance.lanes.observe import SAMPLE
+from draftproof.conformance.lanes.observe import SAMPLE, foreseeing
 from draftproof.conformance.lanes.probe._interpreted import patched_once
 from draftproof.conformance.lanes.sample import Look
-from draftproof.conformance.protocol.adapter import Adapter, Declaration
+from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
 from draftproof.conformance.protocol.loading import load_adapter, source_digest
 from draftproof.conformance.protocol.printable import printable_lines
 from draftproof.conformance.requirements.finding import (
@@ -48,6 +48,7 @@ from draftproof.conformance.requirements.finding import (
     findings_to_json,
 )
 from draftproof.conformance.requirements.laws import fits
+from draftproof.conformance.requirements.plan import coming
 from draftproof.conformance.requirements.sampled import (
     Course,
     after,
@@ -445,7 +446,9 @@ def _whole(
 ) -> tuple[Judged, set[str]]:
     traces: set[str] = set()
     with _at_work(subject, traces) as adapter:
-        done = judge(adapter, task, terms, blind=blind, sampled=sampled)
+        ahead = partial(coming, declaration(adapter), terms.mode, terms.cases)
+        with foreseeing(ahead):
+            done = judge(adapter, task, terms, blind=blind, sampled=sampled)
     return done, traces
 
 
