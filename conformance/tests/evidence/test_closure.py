@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -127,3 +128,17 @@ def test_all_that_runs_while_a_task_is_judged_is_in_its_closure(name: str, lane:
 
 def closures_of(call: Any) -> str:
     return closures_of(call.func) if hasattr(call, "func") else str(call.__module__)
+
+
+def test_no_import_is_overlooked() -> None:
+    """Imports are found in the text; Python's own parser finds no other."""
+    for room in (draftproof.conformance, draftproof.reference):
+        for file in sorted(Path(room.__path__[0]).rglob("*.py")):
+            nodes = [*ast.walk(ast.parse(file.read_bytes()))]
+            imported = {each.module for each in nodes if isinstance(each, ast.ImportFrom)}
+            imported |= {
+                n.name for each in nodes if isinstance(each, ast.Import) for n in each.names
+            }
+            ours = {name for name in imported if name and name.startswith("draftproof.")}
+            (name,) = modules({str(file)})
+            assert {each for each in ours if each.count(".") > 1} <= closures._imports(name), name
