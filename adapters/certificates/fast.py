@@ -3,10 +3,9 @@
     python adapters/certificates/fast.py [--list] [--jobs N] [NAME...]
 
 judges every verifier again whose certificate is not current, as far as the store does not know it:
-a minute for an operator's form, several for an interpreted kernel's. A run that was stopped goes on
-where it was. What is written beside this file is slim; whole certificates and their evidence are in
-the folder `evidence`, which git does not keep and a release has. The list of the certificates,
-README.md, is written anew; `--list` does nothing else.
+a minute for an operator's form, several for an interpreted kernel's. Certificates beside this file
+are slim; the whole ones and their evidence go to the folder `evidence`, which git does not keep and
+a release has. The list of the certificates, README.md, is written anew; `--list` does nothing else.
 """
 
 from __future__ import annotations
@@ -69,8 +68,6 @@ def _list() -> None:
 
 def _certify(name: str, jobs: int) -> int:
     options = ["--mode", "certify", "--jobs", str(jobs), "--output", str(EVIDENCE)]
-    if (EVIDENCE / f"{name}.jsonl.part").exists():
-        options.append("--resume")
     try:
         draftproof(["certify", name, *options], standalone_mode=False)
     except SystemExit as end:

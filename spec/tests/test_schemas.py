@@ -33,6 +33,7 @@ def test_all_schemas_are_there() -> None:
         "check",
         "claims",
         "compare",
+        "envelope",
         "evidence",
         "explain",
         "harness",
@@ -156,8 +157,6 @@ def read(name: str) -> Any:
     document = json.loads(WRITTEN[name].read_text(encoding="utf-8"))
     if name == "matrix":
         return {**document, "rows": document["rows"][:2]}
-    for each in document["predicate"]["draftproof"]["requirements"]:
-        each["findings"] = each["findings"][:1]
     return document
 
 

@@ -22,14 +22,14 @@ ALL = cases("certify")
 HALF = rational("1/2")
 
 
-def test_tiers_contain_each_other() -> None:
+def test_modes_contain_each_other() -> None:
     ids = [{case.id for case in cases(mode)} for mode in MODES]
     assert ids[0] < ids[1] < ids[2]
     assert len(ids[2]) == len(ALL)
 
 
-def test_an_unknown_tier_is_refused() -> None:
-    with pytest.raises(Unsupported, match="unknown mode 'huge'; known: quick, standard, full"):
+def test_an_unknown_mode_is_refused() -> None:
+    with pytest.raises(Unsupported, match="unknown mode 'huge'; known: quick, standard, certify"):
         cases("huge")
 
 

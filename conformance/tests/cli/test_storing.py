@@ -228,8 +228,10 @@ def test_a_sample_that_failed_is_not_replaced_by_one_with_another_seed(tmp_path:
 
 
 def test_a_harness_is_never_taken_from_a_store(tmp_path: Path) -> None:
-    command = "harness:nowhere-to-be-found"
-    ran = certify(tmp_path, name=command)
+    program = tmp_path / "nothing.sh"
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    ran = certify(tmp_path, name=f"harness:{program}")
     assert ran.returncode == 3
     assert not (tmp_path / ".draftproof").exists()
 

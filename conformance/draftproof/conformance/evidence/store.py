@@ -110,7 +110,7 @@ def keep_trace(folder: Path, trace: Trace) -> str:
         text = canonical(asdict(trace))
         digest = sha256(text.encode()).hexdigest()
         place = folder / "traces" / digest
-        if not place.exists():
+        if _read(place) is None:
             _write(folder, place, text)
         _KEPT.update(trace=(folder, trace), digest=digest)
     return str(_KEPT["digest"])

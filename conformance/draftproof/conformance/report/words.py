@@ -227,7 +227,7 @@ def shares(found: Mapping[str, Any]) -> dict[str, float]:
 
     A case whose optimum is 0 has no share.
     """
-    findings = (finding for d in found["requirements"] for finding in cases_of(d))
+    findings = (finding for d in found["requirements"] for finding in d.get("findings", ()))
     return {
         finding["case"]: finding["lengths"]["observed"] / finding["lengths"]["optimum"]
         for finding in findings

@@ -82,7 +82,7 @@ class Currency:
         """What is different and counts: a digest of the suite alone is none of it."""
         then, now = self.specification.then, self.specification.now or {}
         is_keyed = self.requirements > 0
-        is_other = now.get("version") != then["version"]
+        is_other = _minor(now.get("version", "")) != _minor(then["version"])
         told = {
             "verifier": self.subject.is_changed,
             "specification": is_other or (self.specification.is_changed and not is_keyed),
@@ -205,6 +205,11 @@ def is_of_this_suite(evidence: Evidence) -> bool:
         alone=any(record.get("alone", False) for record in evidence.records),
     )
     return keys == [record["key"] for record in results]
+
+
+def _minor(version: str) -> list[str]:
+    """Return the MAJOR and the MINOR number of a version: a PATCH says better what was meant."""
+    return version.split(".")[:2]
 
 
 def judged_again(found: Currency) -> Currency:
