@@ -249,7 +249,7 @@ def test_the_exit_codes_are_those_of_the_commands() -> None:
     assert {int(code): meaning for code, meaning in rows} == EXIT_CODES
 
 
-def test_the_biases_of_interest_are_those_of_the_tiers() -> None:
+def test_the_biases_of_interest_are_those_of_the_modes() -> None:
     told = {mode: EFFORTS[mode].bias for mode in MODES}
     said = " ".join(TEXTS["11-evidence"].split())
     biases = re.search(

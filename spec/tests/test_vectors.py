@@ -7,17 +7,17 @@ import pytest
 
 from draftproof.spec import (
     VECTOR_KINDS,
-    VECTOR_TIERS,
+    VECTOR_SIZES,
     MalformedDocument,
     validate,
     vector_files,
 )
 
 
-def test_every_tier_has_a_file_of_every_kind_and_comes_with_those_before_it() -> None:
+def test_every_size_has_a_file_of_every_kind_and_comes_with_those_before_it() -> None:
     files = vector_files()
     assert [(f.parent.name, f.stem) for f in files] == [
-        (size, kind) for size in VECTOR_TIERS for kind in VECTOR_KINDS
+        (size, kind) for size in VECTOR_SIZES for kind in VECTOR_KINDS
     ]
     assert vector_files("tiny") == files[:4]
     assert vector_files("small") == files[:8]

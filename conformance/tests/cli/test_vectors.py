@@ -50,7 +50,7 @@ def changed(path: Path, change: Callable[[dict[str, Any]], Any]) -> str:
 # --- export ------------------------------------------------------------------------------------
 
 
-def test_the_tiny_tier_is_exported_as_it_ships(here: Path) -> None:
+def test_the_tiny_size_is_exported_as_it_ships(here: Path) -> None:
     ran = draftproof("export", "--size", "tiny", "--output", "out")
     assert (ran.exit_code, ran.stderr) == (0, "")
     for kind in VECTOR_KINDS:

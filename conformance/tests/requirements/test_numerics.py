@@ -471,7 +471,7 @@ def test_what_is_said_between_the_scattered_tokens_is_told(token: int, told: str
         assert finding.detail.endswith(told)
 
 
-def test_every_tier_has_its_sizes() -> None:
+def test_every_mode_has_its_sizes() -> None:
     def sizes(mode: str) -> list[str]:
         asked = tasks(declaration(Token()), mode)
         return [task.case for task in asked if task.lanes == (EXACT, SAMPLE)]

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from draftproof.conformance.cli import cli
-from draftproof.conformance.requirements.sampled import Course
+from draftproof.conformance.requirements.sampled import SequentialTest
 from draftproof.conformance.run.campaign import Campaign, UnknownCase
 from draftproof.conformance.run.forecast import _halves, forecast
 from draftproof.spec import validate
@@ -34,11 +34,11 @@ def test_a_task_is_timed_however_little_time_there_is() -> None:
 
 
 def test_where_samples_decide_a_first_batch_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole course is longer by what its batches are more."""
+    """The whole test is longer by what its batches are more."""
     sizes: list[tuple[int, int]] = []
 
-    def drawn(course: Course, *_: object) -> Iterator[None]:
-        sizes.append((course.shares[0][0], sum(map(sum, course.shares))))
+    def drawn(test: SequentialTest, *_: object) -> Iterator[None]:
+        sizes.append((test.shares[0][0], sum(map(sum, test.shares))))
         yield None
 
     monkeypatch.setattr("draftproof.conformance.run.forecast.drawn", drawn)

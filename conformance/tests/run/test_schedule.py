@@ -24,8 +24,8 @@ from draftproof.conformance.protocol.loading import load_adapter
 from draftproof.conformance.requirements.finding import Finding
 from draftproof.conformance.requirements.sampled import (
     TESTS,
-    Course,
     Effort,
+    SequentialTest,
     Standing,
     outcome,
 )
@@ -64,20 +64,20 @@ class FirstTokenAlways(Token):
         return torch.nn.functional.one_hot(torch.zeros_like(p[:, -1:, 0]).long(), p.shape[-1])
 
 
-def told(course: Course, standing: Standing) -> list[Finding]:
-    """What a course came to, as findings."""
+def told(test: SequentialTest, standing: Standing) -> list[Finding]:
+    """What a test came to, as findings."""
     return [
         Finding(
             each, "equal", found.verdict, exactly(found.distance), lane="sample", detail=found.what
         )
-        for each, found in outcome(course, standing).items()
+        for each, found in outcome(test, standing).items()
     ]
 
 
-def course_of(effort: Effort, declared: Declaration, terms: Terms) -> SampledCase:
+def sequential_of(effort: Effort, declared: Declaration, terms: Terms) -> SampledCase:
     budget = Budget(TESTS * terms.false_alarm, TESTS)
-    course = Course(declared, CASE.instance, terms.seed_of(str(effort)), effort, budget)
-    return SampledCase(course, partial(told, course))
+    test = SequentialTest(declared, CASE.instance, terms.seed_of(str(effort)), effort, budget)
+    return SampledCase(test, partial(told, test))
 
 
 def blind(adapter: Any, terms: Terms) -> list[Finding]:
@@ -90,7 +90,9 @@ def certain(adapter: Any, terms: Terms) -> list[Finding]:
 
 def sampled(emissions: int, bias: float) -> Task:
     effort = Effort(emissions, bias)
-    return Task("equal", ("law.lossless",), ("exact", "sample"), blind, partial(course_of, effort))
+    return Task(
+        "equal", ("law.lossless",), ("exact", "sample"), blind, partial(sequential_of, effort)
+    )
 
 
 TASKS = (
@@ -138,21 +140,21 @@ def whole() -> list[Record]:
 
 def test_shares_are_left_as_they_are_needed(whole: list[Record]) -> None:
     kinds = [(record["record"], record["task"]) for record in whole]
-    course = course_of(Effort(2**13, 0.001), declaration(Token()), TERMS).course
-    assert len(course.shares) > 1
+    test = sequential_of(Effort(2**13, 0.001), declaration(Token()), TERMS).test
+    assert len(test.shares) > 1
     assert kinds == [
         ("result", 0),
         ("share", 1),
         ("result", 1),
-        *[("share", 2)] * len(course.shares),
+        *[("share", 2)] * len(test.shares),
         ("result", 2),
         ("result", 3),
         ("share", 4),
         ("result", 4),
     ]
     decided, *open_ = (record["looks"] for record in whole if record["record"] == "share")
-    assert 0 < len(decided) < len(course.shares[0])
-    assert [len(looks) for looks in open_[:-1]] == [len(share) for share in course.shares]
+    assert 0 < len(decided) < len(test.shares[0])
+    assert [len(looks) for looks in open_[:-1]] == [len(share) for share in test.shares]
 
 
 def test_what_fails_ends_at_once() -> None:

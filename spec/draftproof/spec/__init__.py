@@ -13,11 +13,11 @@ from draftproof.spec.reading import (
 )
 from draftproof.spec.registry import Requirement, chapters, requirements, version
 from draftproof.spec.schemas import MalformedDocument, schema, schema_files, validate
-from draftproof.spec.vectors import VECTOR_KINDS, VECTOR_TIERS, vector_files
+from draftproof.spec.vectors import VECTOR_KINDS, VECTOR_SIZES, vector_files
 
 __all__ = [
     "VECTOR_KINDS",
-    "VECTOR_TIERS",
+    "VECTOR_SIZES",
     "FileTooLarge",
     "IrregularFile",
     "MalformedDocument",

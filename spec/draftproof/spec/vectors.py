@@ -6,21 +6,21 @@ from pathlib import Path
 
 from draftproof.spec._files import FOLDER
 
-VECTOR_TIERS = ("tiny", "small", "standard")
+VECTOR_SIZES = ("tiny", "small", "standard")
 """The sizes of vectors: each is read with those before it."""
 
 VECTOR_KINDS = ("laws", "decisions", "values", "errors")
 """The kinds of vectors: every size has a file of each."""
 
 
-def vector_files(size: str = VECTOR_TIERS[-1]) -> tuple[Path, ...]:
+def vector_files(size: str = VECTOR_SIZES[-1]) -> tuple[Path, ...]:
     """Return the files of vectors of a size and of those before it, the smallest size first.
 
     Raises `KeyError` for an unknown size.
     """
-    if size not in VECTOR_TIERS:
-        raise KeyError(f"there is no size {size!r}; known: {', '.join(VECTOR_TIERS)}")
-    sizes = VECTOR_TIERS[: VECTOR_TIERS.index(size) + 1]
+    if size not in VECTOR_SIZES:
+        raise KeyError(f"there is no size {size!r}; known: {', '.join(VECTOR_SIZES)}")
+    sizes = VECTOR_SIZES[: VECTOR_SIZES.index(size) + 1]
     return tuple(
         FOLDER / "vectors" / each / f"{kind}.json" for each in sizes for kind in VECTOR_KINDS
     )

@@ -13,7 +13,7 @@ from draftproof.conformance.cli.documents import as_json, echo, print_json, usag
 from draftproof.conformance.evidence.whole_file import write_whole
 from draftproof.reference.errors import InvalidInput
 from draftproof.reference.verifiers import algorithm_named
-from draftproof.spec import VECTOR_KINDS, VECTOR_TIERS, vector_files
+from draftproof.spec import VECTOR_KINDS, VECTOR_SIZES, vector_files
 
 _files = click.argument(
     "places",
@@ -34,8 +34,8 @@ def vectors() -> None:
 @vectors.command()
 @click.option(
     "--size",
-    type=click.Choice(VECTOR_TIERS),
-    default=VECTOR_TIERS[-1],
+    type=click.Choice(VECTOR_SIZES),
+    default=VECTOR_SIZES[-1],
     show_default=True,
     help="The largest size; those before it are part of it.",
 )
@@ -64,7 +64,7 @@ def export(size: str, algorithms: tuple[str, ...], output: Path, as_json: bool) 
 
     with usage_errors(InvalidInput):
         wanted = {algorithm_named(name).name for name in algorithms} or None
-    sizes = VECTOR_TIERS[: VECTOR_TIERS.index(size) + 1]
+    sizes = VECTOR_SIZES[: VECTOR_SIZES.index(size) + 1]
     asked = [(each, kind) for each in sizes for kind in VECTOR_KINDS]
     made = {}
     for place, kind in terminal.shown_progress(asked, len(asked), "vectors"):

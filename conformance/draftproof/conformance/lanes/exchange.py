@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from draftproof.conformance.lanes.exact._scalar import require_own
+from draftproof.conformance.lanes.opaque import require_own
 from draftproof.conformance.lanes.precise import softmax
 from draftproof.conformance.lanes.unwatched import fresh_generator
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, Request

@@ -6,6 +6,7 @@ import os
 import sys
 import sysconfig
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy
@@ -33,6 +34,16 @@ class OpaqueRandomness(RuntimeError):
 
 class TooManyRuns(RuntimeError):
     """The program has more random outcomes than were allowed."""
+
+
+def require_own(error: BaseException) -> None:
+    """Raise `OpaqueRandomness` for an error of a program that is, perhaps, none of its own."""
+    for check in CHECKS:
+        check(error)
+
+
+CHECKS: list[Callable[[BaseException], None]] = []
+"""What a lane asks of an error: one that watches a program may have led it there."""
 
 
 def program_line() -> str:

@@ -45,7 +45,7 @@ from draftproof.reference.model import Instance
 from draftproof.reference.rational import total
 
 
-def tasks(_declared: Declaration, _tier: str) -> Iterator[Task]:
+def tasks(_declared: Declaration, _mode: str) -> Iterator[Task]:
     """Yield what judges how input that breaks its contract is met."""
     judged = partial(_judge_rejection, cases("quick")[1])
     yield Task("inputs", ("input.rejected",), (RUN,), judged)

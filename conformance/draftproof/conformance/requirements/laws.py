@@ -40,7 +40,7 @@ from draftproof.conformance.requirements.finding import (
 from draftproof.conformance.requirements.sampled import (
     EFFORTS,
     TESTS,
-    Course,
+    SequentialTest,
     Standing,
     finding,
     followed,
@@ -183,7 +183,7 @@ def judge_case(
     """
     if terms.lane == SAMPLE:
         sampled = sampling(case, declaration(adapter), terms)
-        return sampled.findings(followed(sampled.course, adapter))
+        return sampled.findings(followed(sampled.test, adapter))
     if terms.lane == PROBE and declaration(adapter).batch:
         alike = tuple(other for other in alike if is_asked(other.id, terms.cases))
         together = _together.of(adapter, alike)
@@ -249,7 +249,7 @@ def judge_requirement(requirement: str, seen: Observation) -> Finding:
 
 def sampling(case: Case, declared: Declaration, terms: Terms) -> SampledCase:
     """Return how a case is judged by samples: one run of emissions decides them all."""
-    course = Course(
+    test = SequentialTest(
         declared,
         case.instance,
         seed=terms.seed_of(case.id),
@@ -257,13 +257,13 @@ def sampling(case: Case, declared: Declaration, terms: Terms) -> SampledCase:
         budget=Budget(TESTS * terms.false_alarm, TESTS),
         alone=terms.alone,
     )
-    return SampledCase(course, partial(_judge_course, case, course))
+    return SampledCase(test, partial(_judge_test, case, test))
 
 
-def _judge_course(case: Case, course: Course, standing: Standing) -> list[Finding]:
-    declared, instance = course.declared, case.instance
+def _judge_test(case: Case, test: SequentialTest, standing: Standing) -> list[Finding]:
+    declared, instance = test.declared, case.instance
     allowed = allowed_distance(declared, instance.vocabulary, instance.length)
-    tested = outcome(course, standing)
+    tested = outcome(test, standing)
 
     def judged(requirement: str) -> Finding:
         if requirement not in tested:
@@ -273,12 +273,12 @@ def _judge_course(case: Case, course: Course, standing: Standing) -> list[Findin
             case.id,
             tested[requirement],
             allowed=_moved_by_law(requirement, instance) * allowed,
-            false_alarm=course.budget.each,
+            false_alarm=test.budget.each,
         )
         if requirement == "length.bounded":
-            return replace(found, lengths=observed_lengths(course, standing))
+            return replace(found, lengths=observed_lengths(test, standing))
         if requirement == "law.lossless":
-            return replace(found, law=observed_text(course, standing))
+            return replace(found, law=observed_text(test, standing))
         return found
 
     return [judged(requirement) for requirement in LAWS]

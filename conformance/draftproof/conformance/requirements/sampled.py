@@ -88,7 +88,7 @@ TESTS = 5
 
 
 @dataclass(frozen=True)
-class Course:
+class SequentialTest:
     """A sequential test of one adapter on one instance, cut into shares.
 
     Shares are drawn anywhere, in any order, each from a seed of its own, and judged in order: so
@@ -111,7 +111,7 @@ class Course:
 
 @dataclass(frozen=True)
 class Standing:
-    """How a course stands after some looks."""
+    """How a test stands after some looks."""
 
     looks: int
     seen: Counted
@@ -150,40 +150,40 @@ def sample(
     Raises `InvalidAdapter`.
     """
     budget = budget or Budget(tests=TESTS)
-    course = Course(declaration(adapter), instance, seed, effort, budget, alone)
-    return outcome(course, followed(course, adapter, to_the_end=to_the_end))
+    test = SequentialTest(declaration(adapter), instance, seed, effort, budget, alone)
+    return outcome(test, followed(test, adapter, to_the_end=to_the_end))
 
 
-def followed(course: Course, adapter: Adapter, *, to_the_end: bool = False) -> Standing:
-    """Return how the course stands when it ends, drawn here, as far as it takes."""
-    standing = started(course)
-    for share in range(len(course.shares)):
-        for look in drawn(course, adapter, share):
-            standing = after(course, standing, look)
+def followed(test: SequentialTest, adapter: Adapter, *, to_the_end: bool = False) -> Standing:
+    """Return how the test stands when it ends, drawn here, as far as it takes."""
+    standing = started(test)
+    for share in range(len(test.shares)):
+        for look in drawn(test, adapter, share):
+            standing = after(test, standing, look)
             if not (standing.is_undecided if to_the_end else standing.is_open):
                 return standing
     return standing
 
 
-def started(course: Course) -> Standing:
-    """Return how the course stands before the first look."""
-    return Standing(0, nothing_seen(_asked_of(course)), {}, {})
+def started(test: SequentialTest) -> Standing:
+    """Return how the test stands before the first look."""
+    return Standing(0, nothing_seen(_asked_of(test)), {}, {})
 
 
-def drawn(course: Course, adapter: Adapter, share: int) -> Iterator[Look]:
-    """Draw one share of the course, look by look."""
-    declared = replace(course.declared, batch=course.declared.batch and not course.alone)
-    cells = cells_of(as_given(course.instance, course.declared))
-    random = numpy.random.default_rng((course.seed, _DRAWN, share))
-    return looks(adapter, course.instance, cells, declared, random, course.shares[share])
+def drawn(test: SequentialTest, adapter: Adapter, share: int) -> Iterator[Look]:
+    """Draw one share of the test, look by look."""
+    declared = replace(test.declared, batch=test.declared.batch and not test.alone)
+    cells = cells_of(as_given(test.instance, test.declared))
+    random = numpy.random.default_rng((test.seed, _DRAWN, share))
+    return looks(adapter, test.instance, cells, declared, random, test.shares[share])
 
 
-def after(course: Course, standing: Standing, look: Look) -> Standing:
-    """Return how the course stands after one more look."""
-    asked, looks = _asked_of(course), standing.looks + 1
-    random = numpy.random.default_rng((course.seed, _CONTINUED, looks))
+def after(test: SequentialTest, standing: Standing, look: Look) -> Standing:
+    """Return how the test stands after one more look."""
+    asked, looks = _asked_of(test), standing.looks + 1
+    random = numpy.random.default_rng((test.seed, _CONTINUED, looks))
     seen = counted(asked, standing.seen, look, random)
-    judged = judged_by(asked, seen, _criterion_of(course), looks)
+    judged = judged_by(asked, seen, _criterion_of(test), looks)
     for each, found in judged.items():
         before = standing.tested[each].path if standing.tested else ()
         path = (*before, (found.emissions, found.log_evidence))
@@ -193,14 +193,14 @@ def after(course: Course, standing: Standing, look: Look) -> Standing:
     return Standing(looks, seen, failed, judged)
 
 
-def outcome(course: Course, standing: Standing) -> dict[str, Tested]:
+def outcome(test: SequentialTest, standing: Standing) -> dict[str, Tested]:
     """Return what each requirement came to, with the smallest distances that could be seen."""
-    return with_sight(_asked_of(course), dict(standing.tested), _criterion_of(course))
+    return with_sight(_asked_of(test), dict(standing.tested), _criterion_of(test))
 
 
-def observed_text(course: Course, standing: Standing) -> tuple[TextWeight, ...]:
+def observed_text(test: SequentialTest, standing: Standing) -> tuple[TextWeight, ...]:
     """Return the law of the text as it was counted, and the target's."""
-    asked = _asked_of(course)
+    asked = _asked_of(test)
     span = asked.cells.instance.length + 1
     shape = (asked.cells.instance.vocabulary,) * span
     shares = standing.seen.texts / standing.seen.texts.sum()
@@ -209,9 +209,9 @@ def observed_text(course: Course, standing: Standing) -> tuple[TextWeight, ...]:
     return tuple(TextWeight(t, float(seen), float(p)) for t, seen, p in weights if seen or p)
 
 
-def observed_lengths(course: Course, standing: Standing) -> Lengths | None:
+def observed_lengths(test: SequentialTest, standing: Standing) -> Lengths | None:
     """Return the mean accepted length and its optimum; None where no optimum is known."""
-    asked = _asked_of(course)
+    asked = _asked_of(test)
     if asked.optimum is None:
         return None
     lengths = tally(asked.cells.accepted, standing.seen.counts, asked.cells.instance.length + 1)
@@ -237,13 +237,13 @@ def _shares(emissions: int) -> tuple[tuple[int, ...], ...]:
     return (*shares, *([tuple(share)] if share else []))
 
 
-def _asked_of(course: Course) -> Asked:
-    given = as_given(course.instance, course.declared)
-    return asked_of(given, course.declared.algorithm, allowed_of(given, course.declared))
+def _asked_of(test: SequentialTest) -> Asked:
+    given = as_given(test.instance, test.declared)
+    return asked_of(given, test.declared.algorithm, allowed_of(given, test.declared))
 
 
-def _criterion_of(course: Course) -> Criterion:
-    return Criterion(course.budget.threshold, course.effort.bias)
+def _criterion_of(test: SequentialTest) -> Criterion:
+    return Criterion(test.budget.threshold, test.effort.bias)
 
 
 def sample_pairs(

@@ -10,7 +10,7 @@ from hashlib import sha256
 from draftproof.conformance.lanes.observe import Coming
 from draftproof.conformance.protocol.adapter import Adapter, Declaration
 from draftproof.conformance.requirements.finding import Finding
-from draftproof.conformance.requirements.sampled import Course, Standing
+from draftproof.conformance.requirements.sampled import SequentialTest, Standing
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ def is_asked(case: str, patterns: Collection[str]) -> bool:
 class SampledCase:
     """How a task is judged by samples that many machines draw.
 
-    They draw shares of the `course`, a sequential test; `findings` says what it came to.
+    They draw shares of the `test`; `findings` says what it came to.
     """
 
-    course: Course
+    test: SequentialTest
     findings: Callable[[Standing], list[Finding]]
 
 

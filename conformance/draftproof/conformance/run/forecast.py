@@ -1,7 +1,7 @@
 """How long a campaign takes, told before it begins: some tasks of every kind are timed.
 
 Tasks are of one kind if they judge the same requirements. Where samples decide, a first batch is
-timed, and four times as much as is usual counts: no course is longer.
+timed, and four times as much as is usual counts: no test is longer.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ def _timed(work: Work, index: int, over: Over) -> float:
     began = monotonic()
     sampling = work.sampling(index)
     if sampling is not None:
-        course = sampling.course
-        next(drawn(course, work.adapter, 0))
-        batches = [size for share in course.shares for size in share]
+        test = sampling.test
+        next(drawn(test, work.adapter, 0))
+        batches = [size for share in test.shares for size in share]
         return (monotonic() - began) * sum(batches) / batches[0]
     alone = replace(work, tasks=[work.tasks[index]])
     for _ in judged(alone, known=(), keep=lambda _: None, over=over):

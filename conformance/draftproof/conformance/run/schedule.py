@@ -50,7 +50,7 @@ from draftproof.conformance.requirements.finding import (
 from draftproof.conformance.requirements.laws import fits
 from draftproof.conformance.requirements.plan import coming
 from draftproof.conformance.requirements.sampled import (
-    Course,
+    SequentialTest,
     after,
     drawn,
     started,
@@ -154,13 +154,13 @@ def _has_failed_sample(records: Iterable[Record]) -> bool:
 
 @dataclass
 class _Samples:
-    """The shares of a course that were drawn, as they are written, and how the course stands."""
+    """The shares of a test that were drawn, as they are written, and how the test stands."""
 
-    course: Course
+    test: SequentialTest
     shares: list[Record] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.standing = started(self.course)
+        self.standing = started(self.test)
 
     def take(self, looks: Sequence[Look]) -> list[Look]:
         """Add the next share, and return those of its looks that are needed."""
@@ -168,7 +168,7 @@ class _Samples:
         for look in looks:
             if not self.standing.is_open:
                 break
-            self.standing = after(self.course, self.standing, look)
+            self.standing = after(self.test, self.standing, look)
             needed.append(look)
         told = [_look_to_json(look) for look in needed]
         self.shares.append({"share": len(self.shares), "looks": told})
@@ -177,7 +177,7 @@ class _Samples:
     @property
     def is_over(self) -> bool:
         """Whether no more shares are needed, or there are no more."""
-        drawn_all = len(self.shares) == len(self.course.shares)
+        drawn_all = len(self.shares) == len(self.test.shares)
         return bool(self.shares) and (drawn_all or not self.standing.is_open)
 
 
@@ -218,9 +218,9 @@ def _samples(work: Work, index: int, known: Sequence[Record]) -> _Samples | None
         if shares:
             raise StaleEvidence(f"task {index} was sampled, and another lane sees it now")
         return None
-    samples = _Samples(sampling.course)
+    samples = _Samples(sampling.test)
     for record in shares:
-        samples.take(_looks(record, sampling.course))
+        samples.take(_looks(record, sampling.test))
     return samples
 
 
@@ -261,10 +261,10 @@ def _sampled(
     work: Work, index: int, samples: _Samples, over: Over, keep: Callable[[Record], None]
 ) -> _Done:
     """Return what the samples of a task come to, whose shares are kept as they are drawn."""
-    subject, course = _subject(work), samples.course
+    subject, test = _subject(work), samples.test
     first = len(samples.shares)
-    numbers = range(first, first if samples.is_over else len(course.shares))
-    calls = (joblib.delayed(_share)(subject, number, course) for number in numbers)
+    numbers = range(first, first if samples.is_over else len(test.shares))
+    calls = (joblib.delayed(_share)(subject, number, test) for number in numbers)
     found: set[str] = set()
     with closing(over(calls)) as shares:
         for looks, traces in shares:
@@ -348,12 +348,12 @@ def recount(
     if task.sampling is None:
         raise EditedEvidence(f"{task.case} has shares, and is not judged by samples")
     sampling = task.sampling(declared, replace(terms, lane=SAMPLE))
-    course = sampling.course
-    samples = _Samples(course)
+    test = sampling.test
+    samples = _Samples(test)
     for record in shares:
-        looks = _looks(record, course)
+        looks = _looks(record, test)
         is_needed = len(samples.take(looks)) == len(looks)
-        is_whole = len(looks) == len(course.shares[record["share"]])
+        is_whole = len(looks) == len(test.shares[record["share"]])
         if not is_needed or (samples.standing.is_open and not is_whole):
             raise EditedEvidence(f"{task.case} has more looks than were needed, or less")
     if not samples.is_over:
@@ -365,10 +365,10 @@ def _look_to_json(look: Look) -> dict[str, Any]:
     return {"counts": look.counts.tolist(), "words": look.words, "stream": look.stream}
 
 
-def _looks(record: Record, course: Course) -> list[Look]:
-    """Return the looks of a share. Raises `MalformedEvidence` where the course can have none."""
-    share, cells = record["share"], started(course).seen.counts.size
-    sizes = course.shares[share] if share < len(course.shares) else ()
+def _looks(record: Record, test: SequentialTest) -> list[Look]:
+    """Return the looks of a share. Raises `MalformedEvidence` where the test can have none."""
+    share, cells = record["share"], started(test).seen.counts.size
+    sizes = test.shares[share] if share < len(test.shares) else ()
     if len(record["looks"]) > len(sizes):
         raise MalformedEvidence(f"share {share} has at most {len(sizes)} looks")
     for size, look in zip(sizes, record["looks"], strict=False):
@@ -425,10 +425,10 @@ def _at_work(subject: _Subject, traces: set[str]) -> Iterator[Adapter]:
         traces.add(keep_trace(subject.store, trace()))
 
 
-def _share(subject: _Subject, share: int, course: Course) -> tuple[list[Look], set[str]]:
+def _share(subject: _Subject, share: int, test: SequentialTest) -> tuple[list[Look], set[str]]:
     traces: set[str] = set()
     with _at_work(subject, traces) as adapter:
-        looks = list(drawn(course, adapter, share))
+        looks = list(drawn(test, adapter, share))
     return looks, traces
 
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor, tensor
 
+from draftproof.conformance.lanes._signature import SHAPES, VIEWS, is_random, reads_no_values
 from draftproof.conformance.lanes.exact import OpaqueRandomness, exact_law
-from draftproof.conformance.lanes.exact._signature import SHAPES, VIEWS, is_random, reads_no_values
 
 Program = Callable[[], Any]
 

@@ -49,7 +49,7 @@ from draftproof.reference.process import continued
 from draftproof.reference.rational import ONE, ZERO, exactly, rational, total
 from draftproof.reference.rows import excess
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm, Verifier, verification_law
-from draftproof.spec import VECTOR_KINDS, VECTOR_TIERS, requirements, vector_files
+from draftproof.spec import VECTOR_KINDS, VECTOR_SIZES, requirements, vector_files
 
 FOLDER = vector_files()[0].parents[1]
 
@@ -70,9 +70,9 @@ def shipped(kind: str) -> tuple[Vector, ...]:
     return tuple(found)
 
 
-def first_tiers(kind: str, last: str = "small") -> list[Vector]:
+def first_sizes(kind: str, last: str = "small") -> list[Vector]:
     """The vectors of the sizes up to one."""
-    sizes = VECTOR_TIERS[: VECTOR_TIERS.index(last) + 1]
+    sizes = VECTOR_SIZES[: VECTOR_SIZES.index(last) + 1]
     return [vector for vector in shipped(kind) if vector["size"] in sizes]
 
 
@@ -167,7 +167,7 @@ def test_supplied_numbers_have_the_law_of_what_they_decide() -> None:
 @pytest.mark.requirement("law.reference", "length.expected", "input.rejected")
 @pytest.mark.parametrize("kind", ["laws", "decisions", "errors"])
 def test_what_ships_is_what_is_exported(kind: str) -> None:
-    for size in VECTOR_TIERS:
+    for size in VECTOR_SIZES:
         text = (FOLDER / size / f"{kind}.json").read_text(encoding="utf-8")
         assert text == written.text(making.document(kind, size)), size
 
@@ -180,7 +180,7 @@ def test_values_that_ship_are_what_is_exported_and_proved() -> None:
             return {key: bare(each) for key, each in value.items() if key != "certificate"}
         return [bare(each) for each in value] if isinstance(value, list) else value
 
-    for size in VECTOR_TIERS:
+    for size in VECTOR_SIZES:
         path = FOLDER / size / "values.json"
         document = read(path)
         assert bare(document) == bare(written.canonical(making.document("values", size))), size
@@ -189,8 +189,8 @@ def test_values_that_ship_are_what_is_exported_and_proved() -> None:
             require_right(document, str(path))
 
 
-def test_every_algorithm_has_vectors_of_every_kind_in_every_tier() -> None:
-    for size in VECTOR_TIERS:
+def test_every_algorithm_has_vectors_of_every_kind_in_every_size() -> None:
+    for size in VECTOR_SIZES:
         for kind in ("laws", "decisions", "values"):
             document = json.loads((FOLDER / size / f"{kind}.json").read_text(encoding="utf-8"))
             found = {vector.get("algorithm") for vector in document["vectors"]}
@@ -369,10 +369,10 @@ def decisions_are_met(vector: Vector, verify: Verifier) -> bool:
 def test_no_algorithm_can_be_replaced_by_what_accepts_blindly(name: str, wrong: Verifier) -> None:
     """Already the tiny size sees it, by laws alone and by decisions alone."""
     algorithm = ALGORITHMS[name]
-    laws = [vector for vector in first_tiers("laws", "tiny") if vector["algorithm"] == name]
+    laws = [vector for vector in first_sizes("laws", "tiny") if vector["algorithm"] == name]
     assert all(law_is_met(vector, algorithm.verify, algorithm) for vector in laws)
     assert not all(law_is_met(vector, wrong, algorithm) for vector in laws)
-    decisions = [v for v in first_tiers("decisions", "tiny") if v["algorithm"] == name]
+    decisions = [v for v in first_sizes("decisions", "tiny") if v["algorithm"] == name]
     assert all(decisions_are_met(vector, algorithm.verify) for vector in decisions)
     assert not all(decisions_are_met(vector, wrong) for vector in decisions)
 
@@ -699,7 +699,7 @@ def test_what_mutants_are_made_from_meets_the_vectors(
     for kind in VECTOR_KINDS:
         asked = [
             vector
-            for vector in first_tiers(kind)
+            for vector in first_sizes(kind)
             if vector.get("algorithm", right.algorithm) == right.algorithm
             and len(vector.get("drafts", ())) <= 4
             and (kind == "errors" or fits(vector["instance"], declaration(right())))

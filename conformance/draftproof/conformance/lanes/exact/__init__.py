@@ -26,23 +26,21 @@ Functions under `torch.compile` run as they are written.
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 import numpy
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from draftproof.conformance.lanes import _foreign as foreign
+from draftproof.conformance.lanes._conditions import is_made_again, one_thread, uncompiled
 from draftproof.conformance.lanes.exact._choice import UNIT, Doubles
 from draftproof.conformance.lanes.exact._outcome import frozen, number_in
 from draftproof.conformance.lanes.exact._replay import (
     Disagreement,
     Made,
-    is_made_again,
     require_same,
     row_readings,
     thorough,
@@ -208,7 +206,7 @@ def _require_within(tokens: NDArray[numpy.int64], size: int) -> None:
 @contextlib.contextmanager
 def _watching(program: Callable[..., Any]) -> Iterator[None]:
     """Let nothing that the lane cannot follow go on unseen in a program."""
-    with foreign.generators_untouched(program), _one_thread(), _uncompiled():
+    with foreign.generators_untouched(program), one_thread(), uncompiled():
         yield
 
 
@@ -268,7 +266,7 @@ def hold_exact(
     outcomes = len(found.law)
     usual = min(outcomes, _MOST_ALONE)
     alone = max(usual, min(outcomes * _BESIDE_SCALARS, MOST)) if found.has_scalars else usual
-    with _one_thread(), _uncompiled():
+    with one_thread(), uncompiled():
         hold(
             found.law,
             slack=found.slack,
@@ -300,7 +298,7 @@ def hold_rows(found: RowLaw, program: Callable[[], tuple[Any, Any]]) -> None:
         return outcome, None if own is None or not 0 <= said < len(own) else int(own[said])
 
     coarse = Law({each: weight / mass for each, weight in weights.items()})
-    with _one_thread(), _uncompiled():
+    with one_thread(), uncompiled():
         off = found.slack + exactly(found.error)
         hold(coarse, slack=off, alone=len(coarse), rows=0, one=one, many=None)
 
@@ -324,21 +322,3 @@ _BESIDE_SCALARS = 8
 # hundreds of outcomes each: more runs of one of them, and more rows of a call, tell little more.
 _MOST_ALONE = 64
 _MOST_ROWS = 1024
-
-
-@contextlib.contextmanager
-def _one_thread() -> Iterator[None]:
-    """Keep torch to one thread: for tensors so small, waking others costs a hundred times more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _uncompiled() -> contextlib.AbstractContextManager[Any]:
-    """Let compiled functions run as they are written: what is compiled cannot be followed."""
-    if "torch._dynamo" not in sys.modules:
-        return contextlib.nullcontext()
-    return torch.compiler.set_stance("force_eager")  # type: ignore[no-any-return]  # torch is untyped here

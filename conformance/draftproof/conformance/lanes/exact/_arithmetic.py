@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from draftproof.conformance.lanes._signature import bound, name_of
 from draftproof.conformance.lanes.exact._dtypes import NARROW, held
 from draftproof.conformance.lanes.exact._elements import Elements, imaged, write
 from draftproof.conformance.lanes.exact._noise import (
@@ -23,7 +24,6 @@ from draftproof.conformance.lanes.exact._noise import (
     NotUnderstood,
     Reciprocal,
 )
-from draftproof.conformance.lanes.exact._signature import bound, name_of
 from draftproof.conformance.lanes.exact._torchs import ran
 from draftproof.conformance.lanes.precise import extended, is_infinite, log
 from draftproof.reference.rational import ONE, ZERO, exactly, rational

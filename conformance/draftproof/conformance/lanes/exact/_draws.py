@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
 from math import inf, nan
 from typing import Any
 
@@ -11,6 +10,8 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from draftproof.conformance.lanes._drawn import DIGITS, drawn, rounds_uniforms
+from draftproof.conformance.lanes._signature import bound
 from draftproof.conformance.lanes.exact._choice import Choice, Listed, coin
 from draftproof.conformance.lanes.exact._dtypes import NARROW, held, is_held
 from draftproof.conformance.lanes.exact._elements import Elements
@@ -23,71 +24,15 @@ from draftproof.conformance.lanes.exact._noise import (
     NotUnderstood,
     Ranking,
 )
-from draftproof.conformance.lanes.exact._signature import bound
 from draftproof.conformance.lanes.exact._torchs import ran
 from draftproof.reference.chance import distribution
 from draftproof.reference.rational import ONE, ZERO, exactly
-
-# While a program runs, torch's own name for it is a generator that must not be seeded.
-_Generator = torch.Generator
 
 # The widest range of integers whose draws are enumerated.
 _MOST_INTEGERS = 100_000
 
 _MOST_NUMBERS = 2**15
 """Each is an object of ours: a race among all tokens of a large vocabulary takes minutes."""
-
-
-def drawn(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    """Return what a random operator returns, from a generator that nobody else draws from.
-
-    Nothing is left of the program's own. Raises whatever torch says of the arguments.
-    """
-    seeded = _seeded(func)
-    device = _device(args, kwargs)
-    if seeded is not None:
-        own: Tensor = seeded(*args, **{**kwargs, "generator": _generator(device)})
-        return own
-    with torch.random.fork_rng([] if device.type == "cpu" else [device], device_type=device.type):
-        found: Tensor = func(*args, **kwargs)
-    return found
-
-
-def has_generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether there are generators of the device on which a random operator draws."""
-    try:
-        _generator(_device(args, kwargs))
-    except RuntimeError:
-        return False
-    return True
-
-
-@cache
-def _seeded(func: OpOverload) -> OpOverload | None:
-    """Return the operator's form that takes a generator; old releases of torch lack some."""
-    names = [argument.name for argument in func._schema.arguments]
-    if "generator" in names:
-        return func
-    packet = func._overloadpacket
-    overloads = packet.overloads()  # type: ignore[no-untyped-call]  # torch is
-    for overload in map(packet.__getattr__, overloads):
-        taken = [argument.name for argument in overload._schema.arguments]
-        if "generator" in taken and [name for name in taken if name != "generator"] == names:
-            return overload
-    return None
-
-
-@cache
-def _generator(device: torch.device) -> torch.Generator:
-    return _Generator(device)
-
-
-def _device(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
-    given = kwargs.get("device")
-    if given is not None:
-        return torch.device(given)
-    tensors = (each for each in (*args, kwargs.get("out")) if isinstance(each, Tensor))
-    return next((tensor.device for tensor in tensors), torch.device("cpu"))
 
 
 def _uniform(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
@@ -191,17 +136,8 @@ def _narrow_uniform(dtype: torch.dtype) -> list[Affine | Clamp]:
     """
     if not rounds_uniforms(dtype):
         raise NotUnderstood("draws narrow noise, whose law in this release of torch is not known")
-    half_step = ONE / 2 ** (NARROW[dtype].digits + 1)
+    half_step = ONE / 2 ** (DIGITS[dtype] + 1)
     return [Affine(ONE, -half_step), Clamp(ZERO, inf)]
-
-
-@cache
-def rounds_uniforms(dtype: torch.dtype) -> bool:
-    """Return whether this torch makes narrow uniform numbers as said; older ones did not."""
-    streams = [_Generator().manual_seed(1) for _ in range(2)]
-    narrow = torch.rand(10_000, dtype=dtype, generator=streams[0])
-    rounded = torch.rand(10_000, generator=streams[1]).to(dtype)
-    return torch.equal(narrow, rounded.masked_fill(rounded == 1, 0))
 
 
 DRAWS: dict[str, Callable[..., Tensor]] = {

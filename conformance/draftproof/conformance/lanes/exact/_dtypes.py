@@ -6,6 +6,7 @@ from functools import cache
 
 import torch
 
+from draftproof.conformance.lanes._drawn import DIGITS
 from draftproof.conformance.lanes.exact._choice import Choice
 from draftproof.conformance.lanes.exact._noise import Nearly, Noise, NotUnderstood, Rounded
 from draftproof.conformance.lanes.precise import is_infinite
@@ -14,8 +15,8 @@ from draftproof.reference.rational import Rational, exactly
 # How the narrow floats round. Noise of wider ones is taken as ideal: its grid of 2**-24 is below
 # every tolerance.
 NARROW = {
-    torch.float16: Rounded(11, -24, exactly(torch.finfo(torch.float16).max)),
-    torch.bfloat16: Rounded(8, -133, exactly(torch.finfo(torch.bfloat16).max)),
+    torch.float16: Rounded(DIGITS[torch.float16], -24, exactly(torch.finfo(torch.float16).max)),
+    torch.bfloat16: Rounded(DIGITS[torch.bfloat16], -133, exactly(torch.finfo(torch.bfloat16).max)),
 }
 
 _NEARLY = {torch.float32: Nearly(24, -126), torch.float64: Nearly(53, -1022)}

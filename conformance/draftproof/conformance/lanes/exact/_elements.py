@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from draftproof.conformance.lanes._signature import tensors_in
 from draftproof.conformance.lanes.exact._choice import Choice, Winner
 from draftproof.conformance.lanes.exact._identity import Identities
 from draftproof.conformance.lanes.exact._noise import SPENT, Noise, NotUnderstood, Ranking
-from draftproof.conformance.lanes.exact._signature import tensors_in
 from draftproof.reference.rational import Rational
 
 

@@ -16,15 +16,8 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from draftproof.conformance.lanes._streams import Rewound, Streams
-from draftproof.conformance.lanes.exact._arithmetic import ARITHMETIC, compute
-from draftproof.conformance.lanes.exact._draws import DRAWS, has_generator
-from draftproof.conformance.lanes.exact._elements import Elements
-from draftproof.conformance.lanes.exact._identity import Identities
-from draftproof.conformance.lanes.exact._looks import LOOKS
-from draftproof.conformance.lanes.exact._moves import MOVES
-from draftproof.conformance.lanes.exact._noise import NotUnderstood
-from draftproof.conformance.lanes.exact._signature import (
+from draftproof.conformance.lanes._drawn import has_generator
+from draftproof.conformance.lanes._signature import (
     TORCHS_OWN,
     bound,
     is_random,
@@ -33,6 +26,14 @@ from draftproof.conformance.lanes.exact._signature import (
     tensors_in,
     written,
 )
+from draftproof.conformance.lanes._streams import Rewound, Streams
+from draftproof.conformance.lanes.exact._arithmetic import ARITHMETIC, compute
+from draftproof.conformance.lanes.exact._draws import DRAWS
+from draftproof.conformance.lanes.exact._elements import Elements
+from draftproof.conformance.lanes.exact._identity import Identities
+from draftproof.conformance.lanes.exact._looks import LOOKS
+from draftproof.conformance.lanes.exact._moves import MOVES
+from draftproof.conformance.lanes.exact._noise import NotUnderstood
 from draftproof.conformance.lanes.exact._torchs import ran
 from draftproof.conformance.lanes.exact._whole import follow_whole, is_whole
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from draftproof.conformance.lanes._signature import bound, name_of
 from draftproof.conformance.lanes.exact._arithmetic import paired
 from draftproof.conformance.lanes.exact._choice import Bins, Choice
 from draftproof.conformance.lanes.exact._elements import Elements, imaged, write
@@ -27,7 +28,6 @@ from draftproof.conformance.lanes.exact._noise import (
     World,
     ranking,
 )
-from draftproof.conformance.lanes.exact._signature import bound, name_of
 from draftproof.conformance.lanes.exact._torchs import ran
 from draftproof.conformance.lanes.precise import extended
 

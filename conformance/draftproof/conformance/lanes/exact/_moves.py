@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from draftproof.conformance.lanes._signature import bound, name_of, tensors_in, written
 from draftproof.conformance.lanes.exact._choice import Choice
 from draftproof.conformance.lanes.exact._dtypes import held, is_held
 from draftproof.conformance.lanes.exact._elements import Elements, imaged
 from draftproof.conformance.lanes.exact._noise import Noise, NotUnderstood
-from draftproof.conformance.lanes.exact._signature import bound, name_of, tensors_in, written
 from draftproof.conformance.lanes.exact._torchs import Torchs, ran
 
 # Operators that move elements without changing them: the arguments whose elements move.

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
+from draftproof.conformance.lanes._signature import tensors_in
 from draftproof.conformance.lanes._streams import is_among
 from draftproof.conformance.lanes.exact._choice import Choice
 from draftproof.conformance.lanes.exact._identity import Identities
@@ -32,7 +33,6 @@ from draftproof.conformance.lanes.exact._scalar import (
     require_own,
     scalars,
 )
-from draftproof.conformance.lanes.exact._signature import tensors_in
 from draftproof.conformance.lanes.exact._torchs import ran
 from draftproof.conformance.lanes.exact._watch import EXPOSING, PASSED, Dispatch, Doors
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns
@@ -299,11 +299,6 @@ def every_placeholder() -> Iterator[int]:
     In all other runs it is no number, which is neither.
     """
     return cycle((0, 1))
-
-
-def is_made_again(count: int) -> bool:
-    """Return whether the run of this number, of those that go alone, is made again: 1, 2, 4, ..."""
-    return count & (count - 1) == 0
 
 
 def thorough(again: Sequence[Found]) -> Sequence[Found]:

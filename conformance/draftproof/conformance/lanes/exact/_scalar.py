@@ -28,7 +28,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
+from draftproof.conformance.lanes.opaque import CHECKS, OpaqueRandomness, program_line
 from draftproof.conformance.protocol.raising import told_of
 
 
@@ -203,6 +203,9 @@ def require_own(error: BaseException) -> None:
     if builtins.type is _Type and (is_of_torch or isinstance(error, TypeError)):
         reason = f"may be refused where a float is not: {told_of(error)}"
         raise OpaqueRandomness("a number from item()", reason, program_line()) from error
+
+
+CHECKS.append(require_own)
 
 
 # --- what a float can do ---------------------------------------------------------------------

@@ -22,13 +22,13 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
+from draftproof.conformance.lanes._signature import TORCHS_OWN, reads_no_values, tensors_in
 from draftproof.conformance.lanes.exact._choice import Choice
 from draftproof.conformance.lanes.exact._identity import Identities, parts
 from draftproof.conformance.lanes.exact._interpreter import Interpreter
 from draftproof.conformance.lanes.exact._noise import NotUnderstood, Ranking
 from draftproof.conformance.lanes.exact._outcome import frozen, left_open
 from draftproof.conformance.lanes.exact._run import Run, led
-from draftproof.conformance.lanes.exact._signature import TORCHS_OWN, reads_no_values, tensors_in
 from draftproof.conformance.lanes.exact._split import (
     Classes,
     NotTogether,

@@ -15,6 +15,7 @@ import numpy
 import torch
 from torch import Tensor
 
+from draftproof.conformance.lanes._conditions import is_made_again
 from draftproof.conformance.lanes.exact._identity import Identities
 from draftproof.conformance.lanes.exact._noise import NotUnderstood, World
 from draftproof.conformance.lanes.exact._replay import (
@@ -23,7 +24,6 @@ from draftproof.conformance.lanes.exact._replay import (
     Reading,
     Replays,
     every_placeholder,
-    is_made_again,
     readings,
     require_lasting,
     require_same,

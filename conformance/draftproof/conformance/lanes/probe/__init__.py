@@ -58,9 +58,9 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from draftproof.conformance.lanes import _foreign as foreign
+from draftproof.conformance.lanes._conditions import one_thread, uncompiled
 from draftproof.conformance.lanes._streams import seeded
-from draftproof.conformance.lanes.exact import TooManyRuns, _one_thread, _uncompiled
-from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns
 from draftproof.conformance.lanes.probe._confirm import Moves, confirmed
 from draftproof.conformance.lanes.probe._interpreted import patched_once
 from draftproof.conformance.lanes.probe._launches import interpreted
@@ -179,12 +179,12 @@ def probed_laws(
     points = [held_back] * subjects if isinstance(held_back, int) else held_back
     program = _ProbedProgram(verify, vocabulary, most_runs, points, at_once, [0] * subjects)
     batched = batched and subjects > 0
-    with _one_thread(), _uncompiled(), patched_once():
+    with one_thread(), uncompiled(), patched_once():
         foretold = _foretold(program, twin) if batched and twin is not None else None
     with (
         foreign.generators_untouched(partial(verify, (0,))),
-        _one_thread(),
-        _uncompiled(),
+        one_thread(),
+        uncompiled(),
         patched_once(),
     ):
         try:
@@ -235,7 +235,7 @@ def hold_probed(
             known[rows] = [seen for part in _portions(asked, _MOST_ROWS) for seen in verify(part)]
         return Counter(known[rows][subject * rows : (subject + 1) * rows])
 
-    with _one_thread(), _uncompiled(), patched_once():
+    with one_thread(), uncompiled(), patched_once():
         for subject, (law, slack) in enumerate(zip(laws, slacks, strict=True)):
             hold(
                 law,

@@ -22,8 +22,8 @@ from torch import Tensor
 from torch._ops import OpOverload
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from draftproof.conformance.lanes._signature import bound, name_of
 from draftproof.conformance.lanes._streams import seeded
-from draftproof.conformance.lanes.exact._signature import bound, name_of
 from draftproof.conformance.lanes.probe._tape import RowsMixed
 from draftproof.reference.chance import Chance, enumerate_runs
 from draftproof.reference.rational import ONE

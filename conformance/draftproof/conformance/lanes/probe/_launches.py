@@ -24,7 +24,7 @@ from typing import Any
 import numpy
 import torch
 
-from draftproof.conformance.lanes.exact._replay import is_made_again
+from draftproof.conformance.lanes._conditions import is_made_again
 from draftproof.conformance.lanes.probe._direct import Direct, Inner, direct
 from draftproof.conformance.lanes.probe._read import NotFrozen, frozen, read
 

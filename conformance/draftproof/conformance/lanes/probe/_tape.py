@@ -31,10 +31,9 @@ from torch._ops import OpOverload
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from draftproof.conformance.lanes._drawn import DIGITS, drawn, rounds_uniforms
+from draftproof.conformance.lanes._signature import bound, name_of
 from draftproof.conformance.lanes._streams import SEEDS, is_among
-from draftproof.conformance.lanes.exact._draws import drawn, rounds_uniforms
-from draftproof.conformance.lanes.exact._dtypes import NARROW
-from draftproof.conformance.lanes.exact._signature import bound, name_of
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
 
 Point: TypeAlias = NDArray[numpy.int64]
@@ -225,7 +224,7 @@ class Playback(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
         if not out.dtype.is_floating_point:
             raise OpaqueRandomness(operator, "draws noise that is not real", program_line())
         indices = self._drawn(operator, "uniform", 2**digits, out)
-        if out.dtype in NARROW:
+        if out.dtype in DIGITS:
             unit = _narrow(indices, out.dtype, operator)
         else:
             unit = torch.from_numpy(indices * 0.5**digits).to(out.dtype)
@@ -340,7 +339,7 @@ def _narrow(indices: NDArray[numpy.int64], dtype: torch.dtype, operator: str) ->
     if not rounds_uniforms(dtype):
         reason = "draws narrow noise, whose law in this release of torch is not known"
         raise OpaqueRandomness(operator, reason, program_line())
-    digits = NARROW[dtype].digits
+    digits = DIGITS[dtype]
     wide = torch.arange(2**24 - 2 ** (24 - digits), 2**24) * 0.5**24
     to_zero = int((wide.to(dtype) == 1).sum())
     shifted = numpy.maximum(indices - to_zero, 0)

@@ -18,7 +18,7 @@ from draftproof.reference.drafting import SCHEMES
 from draftproof.reference.errors import Unsupported
 from draftproof.reference.model import Instance
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm, require_fit
-from draftproof.spec import VECTOR_TIERS
+from draftproof.spec import VECTOR_SIZES
 
 OPTIMUM = "optimum"
 """What stands for an algorithm in the id of an optimum."""
@@ -160,7 +160,7 @@ def optima(size: str) -> Iterator[tuple[str, Instance]]:
 
 def _named(plan: dict[str, tuple[str, ...]], size: str) -> list[str]:
     """Return the names of a size that no size before it has."""
-    own, before = plan[size], VECTOR_TIERS[: VECTOR_TIERS.index(size)]
+    own, before = plan[size], VECTOR_SIZES[: VECTOR_SIZES.index(size)]
     taken = [pattern for each in before for pattern in plan[each]]
     return [name for name in instances() if _matches(name, own) and not _matches(name, taken)]
 

@@ -1,0 +1,33 @@
+"""Programs as they run for a lane: on one thread, as they are written, and some of them again."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep torch to one thread: for tensors so small, waking others costs a hundred times more."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def uncompiled() -> contextlib.AbstractContextManager[Any]:
+    """Let compiled functions run as they are written: what is compiled cannot be followed."""
+    if "torch._dynamo" not in sys.modules:
+        return contextlib.nullcontext()
+    return torch.compiler.set_stance("force_eager")  # type: ignore[no-any-return]  # torch is untyped here
+
+
+def is_made_again(count: int) -> bool:
+    """Return whether the run of this number, of those that go alone, is made again: 1, 2, 4, ..."""
+    return count & (count - 1) == 0
