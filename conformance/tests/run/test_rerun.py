@@ -20,6 +20,7 @@ from draftproof.conformance.evidence.records import (
 from draftproof.conformance.protocol.adapter import UnknownAdapter
 from draftproof.conformance.run.campaign import Campaign, run
 from draftproof.conformance.run.rerun import Repetition, recounted, repeat
+from draftproof.conformance.run.staleness import is_of_this_suite
 from draftproof.reference.model import Instance, Model, instance_to_json
 from draftproof.reference.rational import rational
 
@@ -141,7 +142,7 @@ def claim(**told: Any) -> Edit:
     [
         (declare(undefined={"shape": "so"}), "adapter/undefined/shape was 'so', is "),
         (claim(tests=1), "the plan, header: campaign/tests was 1, is "),
-        (claim(mode="certify"), "the plan, header: campaign/mode was 'full', is 'quick'"),
+        (claim(mode="certify"), "the plan, header: campaign/mode was 'certify', is 'quick'"),
         (claim(blind={"probe": "fog"}), "the plan, header: campaign/blind was ['probe'], is []"),
         (
             lambda records: records[0]["specification"].update(version="9"),
@@ -431,9 +432,16 @@ def smallest() -> dict[str, Any]:
 # --- what cannot be judged again ----------------------------------------------------------
 
 
+def test_another_suite_judges_the_same_by_the_same_code(exact: list[Record]) -> None:
+    old = copy.deepcopy(exact)
+    old[0]["suite"] = {"version": "0.2.0", "sha256": "0" * 64}
+    assert is_of_this_suite(evidence(old))
+
+
 def test_another_suite_judges_otherwise(exact: list[Record]) -> None:
     old = copy.deepcopy(exact)
     old[0]["suite"] = {"version": "0.0.1", "sha256": "0" * 64}
+    of("result", old)[0]["key"] = "0" * 64
     with pytest.raises(StaleEvidence, match=r"judged by suite 0\.0\.1 \(000000000000\), this is "):
         repeat(evidence(old))
     assert recounted(evidence(old)) == 0

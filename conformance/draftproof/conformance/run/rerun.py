@@ -40,7 +40,7 @@ from draftproof.conformance.run.campaign import (
     terms_of,
 )
 from draftproof.conformance.run.schedule import recount
-from draftproof.conformance.run.staleness import is_of_this_suite
+from draftproof.conformance.run.staleness import has_its_keys, is_of_this_suite
 from draftproof.conformance.run.workers import Workers
 from draftproof.reference.model import Instance, instance_from_json
 
@@ -99,6 +99,8 @@ def _recounted(evidence: Evidence) -> int:
     cases = [record for record in evidence.records if record["record"] == "case"]
     if asked != [(each["case"], each["requirements"], each["lanes"]) for each in cases]:
         raise EditedEvidence("its cases are not those that its header asks for")
+    if not has_its_keys(evidence):
+        raise EditedEvidence("the keys of its results are not those of its tasks")
     shares: list[Record] = []
     judged = 0
     for record in evidence.records:
