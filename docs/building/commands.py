@@ -41,8 +41,10 @@ def _commands() -> str:
 def _walk(
     group: click.Group, path: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    for name, command in group.commands.items():
-        if command.hidden:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if command is None or command.hidden:
             continue
         yield (*path, name), command
         if isinstance(command, click.Group):

@@ -85,9 +85,10 @@ def require_command(words: list[str]) -> None:
     command: click.Command = cli
     rest = words[1:]
     while isinstance(command, click.Group):
-        if not rest or rest[0] not in command.commands:
+        found = command.get_command(click.Context(command), rest[0]) if rest else None
+        if found is None:
             raise click.UsageError(f"draftproof has no command {rest[:1]}")
-        command, rest = command.commands[rest[0]], rest[1:]
+        command, rest = found, rest[1:]
     command.make_parser(click.Context(command)).parse_args(rest)
 
 

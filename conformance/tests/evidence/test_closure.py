@@ -71,6 +71,59 @@ def test_a_changed_file_changes_the_digests_of_what_it_is_in(
     assert before[1] != after[1]
 
 
+SOURCE = b'''"""Module."""
+X = 1
+"""Attribute."""
+
+
+class A:
+    """Class."""
+
+    def f(self):
+        """One
+        and more."""
+        return (
+            """no docstring"""
+        )
+
+
+def g(): "short"; return "kept"
+'''
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_same"),
+    [
+        (b"Module.", b"Another\nmodule.", True),
+        (b"Attribute.", "\N{GREEK SMALL LETTER TAU}".encode(), True),
+        (b"Class.", b"", True),
+        (b"and more.", b"and\n\nless.", True),
+        (b"short", b"s", True),
+        (b"no docstring", b"none", False),
+        (b"kept", b"lost", False),
+        (b"X = 1", b"X = 2", False),
+        (b'        """One\n        and more."""\n', b"", True),
+        (b"return (\n", b"return (\n\n", False),
+    ],
+)
+def test_docstrings_are_no_code(before: bytes, after: bytes, is_same: bool) -> None:
+    changed = SOURCE.replace(before, after)
+    assert changed != SOURCE
+    is_found_same = closures.without_docstrings(SOURCE) == closures.without_docstrings(changed)
+    assert is_found_same == is_same
+
+
+def test_nothing_that_judges_reads_docstrings() -> None:
+    """Names alone are kept there, of attributes that nobody reads."""
+    named = [
+        f"{name}: {each.attr}"
+        for name in of_laws("exact", "probe", "sample")
+        for each in ast.walk(ast.parse(closures._file(name).read_bytes()))
+        if isinstance(each, ast.Attribute) and each.attr in ("__doc__", "getdoc", "getsource")
+    ]
+    assert not named
+
+
 @contextmanager
 def running(files: set[str]) -> Iterator[None]:
     """Collect the files of all functions that run meanwhile."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from draftproof.conformance.evidence import store as stores
-from draftproof.conformance.evidence.store import Known, Store, keep_trace
+from draftproof.conformance.evidence.store import KnownFindings, Store, keep_trace
 from draftproof.conformance.evidence.traces import Trace
 
 RECORDS = ({"share": 0, "looks": []}, {"findings": [{"case": "one"}], "key": "0" * 64})
@@ -43,7 +43,7 @@ def test_what_is_kept_is_known(store: Store) -> None:
     assert store.finding(CODE) is None
     assert not store.folder.exists()
     kept(store)
-    assert again(store).finding(CODE) == Known(RECORDS, MADE)
+    assert again(store).finding(CODE) == KnownFindings(RECORDS, MADE)
     assert again(store).finding("b" * 64) is None
     assert (store.folder / ".gitignore").read_text() == "*\n"
 
@@ -119,7 +119,7 @@ def test_two_writers_leave_one_of_their_findings(store: Store) -> None:
     def write(number: int) -> None:
         again(store).keep(CODE, [{"number": number, "much": "x" * 50_000}], traces=[], made=MADE)
 
-    def read(_: int) -> Known | None:
+    def read(_: int) -> KnownFindings | None:
         return again(store).finding(CODE)
 
     with ThreadPoolExecutor(8) as pool:

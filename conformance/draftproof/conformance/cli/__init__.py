@@ -5,25 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from importlib import import_module
 from importlib.metadata import version
 from io import StringIO
 from typing import NoReturn
 
 import click
 
-from draftproof.conformance.cli.checking import check_certificate
 from draftproof.conformance.cli.documents import echo
-from draftproof.conformance.cli.exact import compare, law, optimum
-from draftproof.conformance.cli.explaining import explain
-from draftproof.conformance.cli.judging import certify
-from draftproof.conformance.cli.listing import list_
-from draftproof.conformance.cli.matrix import matrix
-from draftproof.conformance.cli.mutants import mutants
-from draftproof.conformance.cli.reporting import report
-from draftproof.conformance.cli.signing import sign
-from draftproof.conformance.cli.starting import init
-from draftproof.conformance.cli.theorems import claims, prove
-from draftproof.conformance.cli.vectors import vectors
 from draftproof.conformance.protocol.supervision import supervised
 
 EXIT_CODES = {
@@ -41,33 +30,62 @@ EXIT_CODES = {
 """The meaning of exit codes. Of several adapters the gravest counts: 3, then 1, then 4, then 6."""
 
 
+COMMANDS = {
+    "certify": ("judging", "Judge adapters and certify them"),
+    "check-certificate": ("checking", "Check certificates against their evidence"),
+    "claims": ("theorems", "Print the ledger of claims"),
+    "compare": ("exact", "Compare all algorithms with the optima"),
+    "explain": ("explaining", "Explain what a certificate found"),
+    "init": ("starting", "Write an adapter, its test and a workflow"),
+    "law": ("exact", "Print the exact law of an algorithm"),
+    "list": ("listing", "List algorithms, adapters, requirements"),
+    "matrix": ("matrix", "Judge the verifiers of released engines"),
+    "mutants": ("mutants", "Judge verifiers that are wrong on purpose"),
+    "optimum": ("exact", "Print the certified optima"),
+    "prove": ("theorems", "Prove or refute a claim for all p and q"),
+    "report": ("reporting", "Show certificates, judge nothing"),
+    "sign": ("signing", "Sign certificates"),
+    "vectors": ("vectors", "Write, check and format test vectors"),
+}
+"""The module beside this one that has each command, and the command in a line."""
+
+
+class Commands(click.Group):
+    """Group whose commands are imported when they are run, so that help is printed at once."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's
+        """Return the names of all commands, sorted."""
+        return sorted(COMMANDS)
+
+    def get_command(
+        self,
+        ctx: click.Context,  # noqa: ARG002  # click's
+        cmd_name: str,
+    ) -> click.Command | None:
+        """Return a command by its name, None where there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"{__name__}.{COMMANDS[cmd_name][0]}")
+        return next(
+            each
+            for each in vars(module).values()
+            if isinstance(each, click.Command) and each.name == cmd_name
+        )
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each command and its line."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+
+
 @click.group(
+    cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: " + "; ".join(f"{code} {text}" for code, text in EXIT_CODES.items()) + ".",
 )
 @click.version_option(version("draftproof"), prog_name="draftproof")
 def cli() -> None:
     """Certify that a speculative-decoding verifier is lossless and as fast as it claims."""
-
-
-for command in (
-    init,
-    certify,
-    check_certificate,
-    sign,
-    report,
-    explain,
-    matrix,
-    mutants,
-    law,
-    optimum,
-    compare,
-    prove,
-    claims,
-    vectors,
-    list_,
-):
-    cli.add_command(command)
 
 
 def main() -> NoReturn:

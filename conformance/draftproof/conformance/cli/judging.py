@@ -26,7 +26,7 @@ from draftproof.conformance.cli.storing import campaign as known_campaign
 from draftproof.conformance.cli.working import interruptible, worked_by
 from draftproof.conformance.evidence.certificate import gravest, no_longer_known
 from draftproof.conformance.evidence.records import Record
-from draftproof.conformance.evidence.store import Known
+from draftproof.conformance.evidence.store import KnownFindings
 from draftproof.conformance.evidence.whole_file import write_whole
 from draftproof.conformance.protocol.modes import MODES
 from draftproof.conformance.protocol.raising import caught, show, told_of, tracebacks_shown
@@ -264,11 +264,11 @@ class _Loaded:
     adapter: Any = None
     error: str = ""
     state: str = CANNOT_RUN
-    known: Known | None = None
+    known: KnownFindings | None = None
     """The evidence of the whole campaign, which is known already: then nothing is loaded."""
 
 
-def _loaded(name: str, known: Known | None) -> _Loaded:
+def _loaded(name: str, known: KnownFindings | None) -> _Loaded:
     """Load an adapter. A name that leads nowhere is a usage error, before anything is judged."""
     if known is not None:
         return _Loaded(name, known=known)
@@ -376,7 +376,7 @@ def _without_exits() -> Iterator[None]:
         raise AdapterFailed(f"it raised {told_of(caught(error))}") from error
 
 
-def _known_before(loaded: _Loaded, known: Known, place: _CertificatePlace) -> _Judged:
+def _known_before(loaded: _Loaded, known: KnownFindings, place: _CertificatePlace) -> _Judged:
     """Write the evidence of a campaign that is known, its certificate and badge."""
     from draftproof.conformance.evidence import certificate
     from draftproof.conformance.evidence import records as evidence

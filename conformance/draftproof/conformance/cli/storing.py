@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from draftproof.conformance.cli.documents import echo
-from draftproof.conformance.evidence.store import FOLDER, Known, Store
+from draftproof.conformance.evidence.store import FOLDER, KnownFindings, Store
 
 if TYPE_CHECKING:
     from draftproof.conformance.protocol.adapter import Declaration
@@ -81,7 +81,7 @@ def _plain(value: Any) -> Any:
     return dict(sorted(value.items())) if isinstance(value, Mapping) else value
 
 
-def campaign(name: str, terms: Mapping[str, Any], stored: Stored) -> Known | None:
+def campaign(name: str, terms: Mapping[str, Any], stored: Stored) -> KnownFindings | None:
     """Return the evidence of a campaign that is known and still holds, None if there is none."""
     from draftproof.conformance.evidence.identity import specification, suite
 

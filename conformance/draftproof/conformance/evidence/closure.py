@@ -7,19 +7,20 @@ of import lead to code that not every caller runs, and are followed only where t
   (what one lane imports of another is followed);
 * an *algorithm*: the table of the reference imports all of them, and a verifier is held against
   one.
+
+Docstrings are no code: nothing that judges reads them, and their digests leave them out.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-
-import draftproof
 
 _EXACT = ("draftproof.conformance.lanes.exact", "draftproof.conformance.lanes._foreign")
 
@@ -119,11 +120,33 @@ def _file(name: str) -> Path:
 def _place(name: str) -> Path:
     """Return the path of a module without its ending, wherever its room is."""
     _, room, *below = name.split(".")
-    found = find_spec(f"{draftproof.__name__}.{room}")
+    found = find_spec(f"draftproof.{room}")
     places = found.submodule_search_locations if found else None
     return Path(places[0] if places else room, *below)
 
 
 @cache
 def _digest_of(name: str) -> str:
-    return sha256(_file(name).read_bytes()).hexdigest()
+    return sha256(without_docstrings(_file(name).read_bytes())).hexdigest()
+
+
+def without_docstrings(source: bytes) -> bytes:
+    """Return a module's source without the statements that are a string and nothing else."""
+    lines = source.splitlines(keepends=True)
+    for start, column, end, last in sorted(_docstrings(ast.parse(source).body), reverse=True):
+        rest = lines[start][:column] + lines[end][last:]
+        lines[start : end + 1] = [rest] if rest.strip() else []
+    return b"".join(lines)
+
+
+def _docstrings(body: Iterable[ast.AST]) -> Iterator[tuple[int, int, int, int]]:
+    """Yield where each docstring begins and ends: lines from zero, columns in bytes."""
+    for each in body:
+        match each:
+            case ast.Expr(value=ast.Constant(value=str())):
+                # Whatever is parsed has an end.
+                end, last = each.end_lineno or 0, each.end_col_offset or 0
+                yield each.lineno - 1, each.col_offset, end - 1, last
+        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+            inner = getattr(each, block, ())
+            yield from _docstrings(inner if isinstance(inner, list) else ())

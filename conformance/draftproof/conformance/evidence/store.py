@@ -30,7 +30,7 @@ FOLDER = Path(".draftproof")
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownFindings:
     """What judging left before: records, and the time at which that campaign began."""
 
     records: tuple[Record, ...]
@@ -46,7 +46,7 @@ class Store:
         self._traces: dict[str, str | None] = {}
         """By digest, what has changed since."""
 
-    def finding(self, code: str) -> Known | None:
+    def finding(self, code: str) -> KnownFindings | None:
         """Return what is known of a task by its code key, None if nothing that still holds."""
         return self._known(self._of_task(code))
 
@@ -56,7 +56,7 @@ class Store:
         """Keep what judging a task left, and by which traces that is told to hold no more."""
         self._keep(self._of_task(code), records, traces, made)
 
-    def campaign(self, asked: Mapping[str, Any]) -> Known | None:
+    def campaign(self, asked: Mapping[str, Any]) -> KnownFindings | None:
         """Return the evidence of a campaign that was asked for so, None if it no longer holds."""
         return self._known(self._of_campaign(asked))
 
@@ -84,11 +84,11 @@ class Store:
         told = canonical([FORMAT, dict(sorted(asked.items())), self._environment])
         return self.folder / "campaigns" / sha256(told.encode()).hexdigest()
 
-    def _known(self, place: Path) -> Known | None:
+    def _known(self, place: Path) -> KnownFindings | None:
         found = _read(place)
         if found is None or any(self._changed(each) for each in found["traces"]):
             return None
-        return Known(tuple(found["records"]), found["made"])
+        return KnownFindings(tuple(found["records"]), found["made"])
 
     def _changed(self, digest: str) -> str | None:
         """Return what is no longer as a trace has it, None if all is."""

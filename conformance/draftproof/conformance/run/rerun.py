@@ -99,8 +99,6 @@ def _recounted(evidence: Evidence) -> int:
     cases = [record for record in evidence.records if record["record"] == "case"]
     if asked != [(each["case"], each["requirements"], each["lanes"]) for each in cases]:
         raise EditedEvidence("its cases are not those that its header asks for")
-    if not has_its_keys(evidence):
-        raise EditedEvidence("the keys of its results are not those of its tasks")
     shares: list[Record] = []
     judged = 0
     for record in evidence.records:
@@ -117,6 +115,8 @@ def _recounted(evidence: Evidence) -> int:
                 _require_cases(record, due, f"task {index}")
         elif record["record"] == "search":
             _require_requirements(record)
+    if not has_its_keys(evidence):
+        raise EditedEvidence("the keys of its results are not those of its tasks")
     return judged
 
 

@@ -33,7 +33,7 @@ from draftproof.conformance.evidence.records import (
     differences,
 )
 from draftproof.conformance.evidence.sources import Source, sources
-from draftproof.conformance.evidence.store import Known, Store, keep_trace
+from draftproof.conformance.evidence.store import KnownFindings, Store, keep_trace
 from draftproof.conformance.evidence.traces import trace, traced
 from draftproof.conformance.lanes.observe import SAMPLE, foreseeing
 from draftproof.conformance.lanes.probe._interpreted import patched_once
@@ -120,9 +120,9 @@ class Recall:
     judged: int = 0
     traces: set[str] = field(default_factory=set)
 
-    def of(self, work: Work, tasks: Iterable[int]) -> dict[int, Known]:
+    def of(self, work: Work, tasks: Iterable[int]) -> dict[int, KnownFindings]:
         """Return what is known of some tasks, by their index."""
-        found: dict[int, Known] = {}
+        found: dict[int, KnownFindings] = {}
         for index in () if self.is_ignored else tasks:
             seeing = (lane for lane in work.tasks[index].lanes if lane not in work.blind)
             known = (self.store.finding(work.key(index, lane)) for lane in seeing)
@@ -281,15 +281,15 @@ def _sampled(
 def _concluded(
     work: Work,
     index: int,
-    done: _Done | Known,
+    done: _Done | KnownFindings,
     keep: Callable[[Record], None],
-    known: Known | None,
+    known: KnownFindings | None,
 ) -> list[Finding]:
     """Keep what a task came to, in the store, too, and return what is written.
 
     Raises `StoreDiffers` where it is judged again and the store knows otherwise.
     """
-    if isinstance(done, Known):
+    if isinstance(done, KnownFindings):
         *shares, result = done.records
         for share in shares:
             keep({"record": "share", "task": index, **share})
@@ -299,14 +299,14 @@ def _concluded(
     keep({"record": "result", "task": index, **result})
     # What is judged is what is written, and nothing else.
     findings = findings_from_json(result["findings"])
-    if work.recall is not None and isinstance(done, Known):
+    if work.recall is not None and isinstance(done, KnownFindings):
         work.recall.known[done.made] += len(findings)
     elif work.recall is not None:
         work.recall.judged += len(findings)
     return findings
 
 
-def _result(work: Work, index: int, done: _Done, known: Known | None) -> Record:
+def _result(work: Work, index: int, done: _Done, known: KnownFindings | None) -> Record:
     """Return the record of what a task came to, which the store gets, too."""
     found = done.judged
     code = work.key(index, found.lane)
