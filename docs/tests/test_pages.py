@@ -25,6 +25,7 @@ TOLD = {
     "how-to/cluster.md",
     "how-to/continuous-integration.md",
     "how-to/gpu.md",
+    "how-to/known-findings.md",
     "how-to/other-languages.md",
     "how-to/pytest.md",
     "how-to/reading-a-failure.md",

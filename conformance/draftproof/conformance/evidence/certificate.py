@@ -92,9 +92,8 @@ class Certificate:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What each requirement came to on each case that was measured."""
-        found = chain.from_iterable(decision.findings for decision in self.decisions)
-        return tuple(each for each in found if each.distance is not None)
+        """Verdicts and measured distances of all requirements, one for each of their cases."""
+        return tuple(chain.from_iterable(decision.findings for decision in self.decisions))
 
     @property
     def counterexample(self) -> Mapping[str, Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from draftproof.conformance.evidence.certificate import Certificate
@@ -9,18 +10,33 @@ from draftproof.conformance.evidence.decision import report
 from draftproof.conformance.evidence.records import Record
 from draftproof.conformance.failure.counterexample import Progress, silently
 from draftproof.conformance.protocol.adapter import Adapter
-from draftproof.conformance.run.campaign import Campaign, run
+from draftproof.conformance.run.campaign import LANES, Campaign, run
 from draftproof.conformance.run.workers import Workers
 
 
 def certify(
-    adapter: Adapter | str, *, jobs: int = 1, progress: Progress = silently, **terms: Any
+    adapter: Adapter | str,
+    *,
+    mode: str = "standard",
+    seed: int | None = None,
+    only: Collection[str] = (),
+    cases: Collection[str] = (),
+    lanes: Sequence[str] = LANES,
+    jobs: int = 1,
+    progress: Progress = silently,
+    **terms: Any,
 ) -> Certificate:
-    """Judge an adapter, or the one of this name, on the terms of a `Campaign`.
+    """Judge an adapter, or the one of this name, and return its certificate.
 
-    An adapter that is given is judged by this process: `jobs` are for names. Raises what `run`
-    raises, and `ValueError` for more than one job of an adapter that has no name.
+    `only` names the requirements that are asked, `cases` are patterns of their cases, all where
+    they are empty; `lanes` may decide, strongest first; without a `seed` a random one is drawn.
+    Further terms are those of a `Campaign`. An adapter that is given is judged by this process:
+    `jobs` are for names. Raises what `run` raises, and `ValueError` for more than one job of an
+    adapter that has no name.
     """
+    terms |= {"mode": mode, "only": only, "cases": cases, "lanes": lanes}
+    if seed is not None:
+        terms["seed"] = seed
     given = None if isinstance(adapter, str) else adapter
     if given is not None and jobs != 1:
         raise ValueError(f"an adapter is judged by the process that has it: jobs is 1, got {jobs}")
