@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from io import BytesIO
 from itertools import pairwise
 from math import log, sqrt
 from typing import Any
@@ -23,6 +24,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, tensor
+from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from draftproof.conformance.lanes.exact import (
     OpaqueRandomness,
@@ -222,9 +224,9 @@ def by_compiled_program() -> Any:
     return listed(torch.randint(2, (3,)))
 
 
-def by_tensordot() -> Any:
-    square = torch.arange(4.0).view(2, 2)
-    return torch.tensordot(square, square, dims=torch.randint(2, (2, 1)))
+def by_places() -> Any:
+    split = torch.ops.aten.tensor_split.tensor_indices_or_sections
+    return split(torch.arange(4), torch.randint(2, (2,)))
 
 
 def beyond_what_is_lent() -> Any:
@@ -234,17 +236,16 @@ def beyond_what_is_lent() -> Any:
 
 UNSEEN: dict[str, Program] = {
     "a list that a compiled program makes": by_compiled_program,
-    "axes": by_tensordot,
-    "places to split at": lambda: torch.ops.aten.tensor_split.tensor_indices_or_sections(
-        torch.arange(4), torch.randint(2, (2,))
-    ),
+    "places to split at": by_places,
     "memory beyond what is lent": beyond_what_is_lent,
 }
 
 
 @pytest.mark.parametrize("program", UNSEEN.values(), ids=UNSEEN)
 def test_memory_read_past_the_operators_does_not_pass_for_a_choice(program: Program) -> None:
-    with pytest.raises(OpaqueRandomness, match="something that the exact lane does not see"):
+    with pytest.raises(
+        OpaqueRandomness, match=r"something that the exact lane does not see|in a script"
+    ):
         exact_law(program)
 
 
@@ -261,7 +262,7 @@ def test_a_branch_that_goes_alone_is_made_again(
 ) -> None:
     def program() -> Any:
         branch = torch.randint(5, (1,)).item()
-        return by_tensordot() if branch == blind else branch
+        return by_places() if branch == blind else branch
 
     def refuse(_: Walks) -> None:
         raise NotTogether("go together")
@@ -1607,3 +1608,168 @@ def test_noise_that_is_read_past_all_operators_is_noticed(relation: Any) -> None
 
     with pytest.raises(OpaqueRandomness, match="in another with the same random choices"):
         exact_law(program)
+
+
+# --- memory that is read or written past the operators ------------------------------------------
+
+
+def rejoined() -> Tensor:
+    return torch.randint(0, 4, (1,))
+
+
+class Index:
+    """A number that torch asks Python for."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+    def __index__(self) -> int:
+        return 2 if self.tensor.tolist()[0] == 2 else 1
+
+
+def index() -> Any:
+    return Index(rejoined())
+
+
+def by_overwritten_edges() -> Tensor:
+    edges = torch.tensor([0.25, 0.5, 0.75, 1.0], dtype=torch.float64)
+    found = torch.searchsorted(edges, torch.rand(1, dtype=torch.float64))
+    edges.copy_(torch.tensor([0.9, 0.95, 0.97, 1.0]))
+    return found
+
+
+def by_overwritten_boundaries() -> Tensor:
+    edges = torch.tensor([0.25, 0.5, 0.75], dtype=torch.float64)
+    found = torch.bucketize(torch.rand(1, dtype=torch.float64), edges)
+    edges.zero_()
+    return found
+
+
+def by_dimensions() -> Any:
+    axes = torch.stack([torch.randint(0, 4, (1,)).clamp(max=2), torch.zeros(1, dtype=torch.long)])
+    x = torch.arange(8.0).reshape(2, 2, 2)
+    return torch.tensordot(x + x.transpose(0, 1), torch.arange(2.0)[:, None], dims=axes).sum()
+
+
+def by_coins_in_place() -> Tensor:
+    x = torch.full((1,), 0.25)
+    return x.bernoulli_(x)
+
+
+def by_coins_into_chances() -> Tensor:
+    x = torch.full((1,), 0.25)
+    return torch.bernoulli(x, out=x)
+
+
+def by_an_alias() -> Tensor:
+    squared = torch.randint(0, 4, (1,)) ** 2
+    x = torch.cat([squared, torch.tensor([7])])
+    y = torch.as_tensor(data=x[1:])
+    x[1:].add_((x[:1] == 4).long())
+    return y
+
+
+def by_packed_lengths() -> Any:
+    sizes = torch.cat([torch.tensor([3]), 1 + torch.randint(0, 4, (1,)).clamp(max=2)])
+    packed = PackedSequence(torch.arange(6.0)[:, None], sizes)
+    return pad_packed_sequence(packed)[1].sum() > 4.5
+
+
+def by_a_saved_storage() -> bool:
+    t = torch.zeros(1, dtype=torch.int64)
+    storage = t.untyped_storage()
+    t.copy_(rejoined())
+    file = BytesIO()
+    torch.save(storage, file)
+    file.seek(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return bool(torch.load(file, weights_only=False).tolist()[0] == 2)
+
+
+@pytest.mark.parametrize(
+    ("program", "law"),
+    [
+        (by_overwritten_edges, {0: "1/4", 1: "1/4", 2: "1/4", 3: "1/4"}),
+        (by_overwritten_boundaries, {0: "1/4", 1: "1/4", 2: "1/4", 3: "1/4"}),
+        (by_dimensions, {40: "1/2", 32: "1/2"}),
+        (by_coins_in_place, {0: "3/4", 1: "1/4"}),
+        (by_coins_into_chances, {0: "3/4", 1: "1/4"}),
+        (by_an_alias, {7: "3/4", 8: "1/4"}),
+        (by_packed_lengths, {False: "1/4", True: "3/4"}),
+        (by_a_saved_storage, {False: "3/4", True: "1/4"}),
+        (lambda: torch.zeros(2, index()).shape[1], {1: "3/4", 2: "1/4"}),
+        (lambda: torch.zeros([index()]).shape[0], {1: "3/4", 2: "1/4"}),
+        (lambda: torch.ones(4).reshape((index(), -1)).shape[0], {1: "3/4", 2: "1/4"}),
+        (lambda: torch.ones(4)[0 : index()].shape[0], {1: "3/4", 2: "1/4"}),
+        (lambda: torch.arange(4)[index()], {1: "3/4", 2: "1/4"}),
+        (lambda: torch.ones(4).narrow(0, 0, index()).shape[0], {1: "3/4", 2: "1/4"}),
+        (
+            lambda: float(numpy.asarray(rejoined(), dtype=numpy.float32)[0]) == 2,
+            {0: "3/4", 1: "1/4"},
+        ),
+        (lambda: numpy.int64(rejoined()[0]), {0: "1/4", 1: "1/4", 2: "1/4", 3: "1/4"}),
+    ],
+)
+def test_what_reads_or_writes_past_the_operators_is_followed_or_refused(
+    program: Callable[[], Any], law: dict[float, str]
+) -> None:
+    """Of each a law without a word was wrong, or a right program raised."""
+    for _ in range(4):
+        try:
+            found = exact_law(program).law
+        except OpaqueRandomness:
+            continue
+        told = {first_of(outcome): str(weight) for outcome, weight in found.items()}
+        assert told == law
+
+
+def first_of(outcome: Any) -> float:
+    while isinstance(outcome, tuple):
+        (outcome,) = outcome
+    return float(outcome)
+
+
+def as_list(x: Tensor) -> list[int]:
+    y: list[int] = x.tolist()
+    return y
+
+
+def test_a_script_that_reads_memory_is_refused() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        script = torch.jit.script(as_list)
+
+    def program() -> bool:
+        with contextlib.suppress(Exception):
+            return bool(script(rejoined())[0] == 2)
+        return False
+
+    with pytest.raises(OpaqueRandomness, match="prim::tolist reads tensors in a script"):
+        exact_law(program)
+    assert script(torch.tensor([2])) == [2]
+
+
+class Reading:
+    """A result that is compared by what it reads."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reading) and self.tensor.tolist() == other.tensor.tolist()
+
+    def __hash__(self) -> int:
+        return 0
+
+
+def test_a_result_with_a_comparison_of_its_own_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"returned .*Reading.*, which has no value to be compared"):
+        exact_law(lambda: Reading(rejoined()))
+
+
+def test_methods_of_tensors_are_as_before() -> None:
+    before = {name: getattr(Tensor, name) for name in ("data_ptr", "numpy", "tolist")}
+    exact_law(lambda: torch.rand(1) < 0.5)
+    assert {name: getattr(Tensor, name) for name in before} == before
+    assert not before.keys() & vars(Tensor).keys()

@@ -62,8 +62,10 @@ def _bernoulli(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> 
     given = bound(func, args, kwargs)
     chances = given.get("p", args[0])
     elements.require_ordinary([chances])
+    # What is drawn may be written where the chances are.
+    table = torch.as_tensor(chances, dtype=torch.float64).clone()
     out = ran(drawn, (func, args, kwargs), {})
-    table = torch.as_tensor(chances, dtype=torch.float64).expand(out.shape)
+    table = table.expand(out.shape)
     weights = iter(table.flatten().tolist())
     if not ((table >= 0) & (table <= 1)).all():
         raise NotUnderstood("tosses coins whose chances are no probabilities")
@@ -75,8 +77,9 @@ def _multinomial(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -
     given = bound(func, args, kwargs)
     weights: Tensor = given["self"]
     elements.require_ordinary([weights])
+    before = weights.detach().to(torch.float64, copy=True)
     out = ran(drawn, (func, args, kwargs), {})
-    rows = weights.detach().double().reshape(-1, weights.shape[-1])
+    rows = before.reshape(-1, weights.shape[-1])
     count, replaced = given["num_samples"], given["replacement"]
     draws = iter(draw for row in rows for draw in _picks(elements, row, count, replaced=replaced))
     return _fresh(elements, out, lambda: next(draws))
@@ -97,8 +100,8 @@ def _picks(elements: Elements, row: Tensor, count: int, *, replaced: bool) -> It
 def _integers(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
     given = bound(func, args, kwargs)
     elements.require_ordinary([given["high"]])
-    out = ran(drawn, (func, args, kwargs), {})
     low, high = given.get("low", 0), int(given["high"])
+    out = ran(drawn, (func, args, kwargs), {})
     if high - low > _MOST_INTEGERS:
         raise NotUnderstood("draws an integer from a range too wide to be enumerated")
     listed = range(low, high), distribution([ONE] * (high - low))

@@ -178,7 +178,9 @@ def _bin(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tensor
     out: Tensor = ran(func, args, kwargs)
     ids = elements.ids(values)
     row_length = values.shape[-1] if edges.dim() > 1 else max(values.numel(), 1)
-    rows = edges.detach().double().reshape(prod(edges.shape[:-1]), edges.shape[-1])
+    # The program may write to its edges before anybody looks at what was drawn.
+    rows = edges.detach().to(torch.float64, copy=True)
+    rows = rows.reshape(prod(edges.shape[:-1]), edges.shape[-1])
     if not (rows[:, 1:] >= rows[:, :-1]).all() or rows.isnan().any():
         raise NotUnderstood("searches noise among edges that are not sorted")
     relation = AT_LEAST if right else MORE

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from enum import Enum
+from inspect import isfunction
 from itertools import chain
 from math import isfinite, isnan, nan
 from typing import Any
@@ -128,6 +130,10 @@ def _unwrapped(outcome: Any) -> Any:
     return outcome
 
 
+_STANDARD = sys.stdlib_module_names
+"""The modules whose classes, such as `Fraction`, compare what they are."""
+
+
 def _comparable(outcome: Any) -> Hashable:
     """Return an outcome that equals the same outcome of another run."""
     if isinstance(outcome, float) and isnan(outcome):
@@ -137,7 +143,9 @@ def _comparable(outcome: Any) -> Hashable:
     if isinstance(outcome, (Enum, type)):
         # Every run has the same ones.
         return outcome
-    if outcome is not None and (kind.__hash__ is None or kind.__eq__ is object.__eq__):
+    has_own = isfunction(kind.__eq__) and kind.__module__.partition(".")[0] not in _STANDARD
+    if outcome is not None and (kind.__hash__ is None or kind.__eq__ is object.__eq__ or has_own):
+        # A comparison of the program's own may read tensors when no run is watched any more.
         raise TypeError(
             f"the program returned {kind.__name__} {outcome!r}, which has no value to be "
             f"compared by: return tensors, numbers or strings, or nests of them"

@@ -34,7 +34,7 @@ from draftproof.conformance.lanes.exact._scalar import (
     scalars,
 )
 from draftproof.conformance.lanes.exact._torchs import ran
-from draftproof.conformance.lanes.exact._watch import EXPOSING, PASSED, Dispatch, Doors
+from draftproof.conformance.lanes.exact._watch import EXPOSING, PASSED, TOLIST, Dispatch, Doors
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns
 from draftproof.reference.chance import (
     Answer,
@@ -361,12 +361,12 @@ class _Run:
                 self.interpreter.elements.settle(tensor)
             if not identities.has_noise(tensor):
                 continue
-            self.has_scalars = self.has_scalars or func in (Tensor.item, Tensor.tolist)
+            self.has_scalars = self.has_scalars or func in (Tensor.item, TOLIST)
             if func is Tensor.item and tensor.numel() != 1:
                 ran(func, args, kwargs)
             if func is Tensor.item:
                 return Scalar(tensor.reshape(()))
-            if func is Tensor.tolist:
+            if func is TOLIST:
                 return scalars(tensor)
             raise NotUnderstood(
                 "takes noise out of torch: compare it as a tensor, or as its item()"

@@ -7,9 +7,10 @@ tensor's memory past the operators.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
+from threading import get_ident
 from types import NoneType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy
 import torch
@@ -83,33 +84,97 @@ class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
 class Doors(TorchFunctionMode):
     """Guards the doors: `look` answers, or returns `PASSED` and lets the program read for itself.
 
-    It is called with the function and its arguments, and operators are watched meanwhile.
+    It is called with the function and its arguments, and operators are watched meanwhile. Torch
+    takes the mode off while a function runs that was let through. What reads a tensor there, in
+    torch's own Python or in a method of the program's that torch calls, is guarded as a method.
     """
 
     def __init__(self, dispatch: Dispatch, look: Callable[[Any, Any, Any], Any]) -> None:
         super().__init__()
         self._dispatch = dispatch
         self._look = look
+        self._owner = get_ident()
+        self._lets_through = False
+
+    def __enter__(self) -> Self:
+        super().__enter__()  # type: ignore[no-untyped-call]  # torch is
+        for name in _METHODS:
+            setattr(Tensor, name, self._guarded(getattr(Tensor, name)))
+        for kind, called in _SCRIPTS.items():
+            setattr(kind, "__call__", self._unscripted(called))  # noqa: B010  # of a class
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        for kind, called in _SCRIPTS.items():
+            setattr(kind, "__call__", called)  # noqa: B010  # as above
+        for name in _METHODS:
+            delattr(Tensor, name)
+        super().__exit__(*exception)  # type: ignore[no-untyped-call]  # torch is
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func not in _LOOKED_AT and _is_plain(types, args, kwargs):
-            return func(*args, **kwargs)
-        args = tuple(_as_lists(each) for each in args)
-        kwargs = {name: _as_lists(each) for name, each in kwargs.items()}
+        if func in _LOOKED_AT or not _is_plain(types, args, kwargs):
+            try:
+                args = tuple(_as_lists(each) for each in args)
+                kwargs = {name: _as_lists(each) for name, each in kwargs.items()}
+                _require_watchable(func, types, (*args, *kwargs.values()))
+                read = _read_at_once(func, args, kwargs)
+                answer = PASSED if read is None else self._look(func, read, kwargs)
+            except Exception as error:
+                self._dispatch.tell(func.__name__, error)
+            if answer is not PASSED:
+                return answer
+        before, self._lets_through = self._lets_through, True
         try:
-            _require_watchable(func, types, (*args, *kwargs.values()))
-            read = _read_at_once(func, args, kwargs)
-            answer = PASSED if read is None else self._look(func, read, kwargs)
-        except Exception as error:
-            self._dispatch.tell(func.__name__, error)
-        if answer is not PASSED:
-            return answer
-        return func(*args, **kwargs)
+            return func(*args, **kwargs)
+        finally:
+            self._lets_through = before
+
+    def _guarded(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a method of tensors that looks before it reads, where the mode is off."""
+
+        @wraps(method)
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            is_ours = torch._C._is_torch_function_all_disabled()
+            if not self._lets_through or is_ours or get_ident() != self._owner:
+                return method(*args, **kwargs)
+            self._lets_through = False
+            try:
+                answer = self._look(method, args, kwargs)
+            except Exception as error:
+                self._dispatch.tell(method.__name__, error)
+            finally:
+                self._lets_through = True
+            return method(*args, **kwargs) if answer is PASSED else answer
+
+        return guarded
+
+    def _unscripted(self, called: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a call of TorchScript that refuses what reads memory past the dispatcher."""
+
+        @wraps(called)
+        def guarded(script: Any, *args: Any, **kwargs: Any) -> Any:
+            reads = next((each for each in _SCRIPTED if each in str(script.inlined_graph)), None)
+            if reads is not None and get_ident() == self._owner:
+                raise self._dispatch.blinded(reads, NotUnderstood("reads tensors in a script"))
+            return called(script, *args, **kwargs)
+
+        return guarded
 
 
 PASSED = object()
 """Let the program read for itself."""
+
+TOLIST = Tensor.tolist
+"""The method as torch calls it: a program finds one that is guarded."""
+
+_METHODS = ("data_ptr", "numpy", "tolist", "untyped_storage")
+"""The methods of tensors by which all others read memory past the dispatcher."""
+
+_SCRIPTS = {kind: kind.__call__ for kind in (torch._C.ScriptFunction, torch._C.ScriptMethod)}
+
+_SCRIPTED = ("prim::tolist", "prim::Print", "aten::str", "aten::format", "aten::percentFormat")
+"""The operators of TorchScript that read memory past the dispatcher."""
 
 _READERS = {
     Tensor.__array__,
@@ -130,15 +195,21 @@ _READERS = {
     Tensor.tensor_split,
     Tensor.tolist,
     Tensor.untyped_storage,
+    torch._pad_packed_sequence,
+    torch.gru,
+    torch.lstm,
+    torch.rnn_relu,
+    torch.rnn_tanh,
     torch.save,
     torch.tensor_split,
 }
 
-EXPOSING = {Tensor.__dlpack__, Tensor.data_ptr}
+EXPOSING = {Tensor.__dlpack__, Tensor.data_ptr, Tensor.storage, Tensor.untyped_storage}
 """Behind these, a tensor's memory is read or written at any time, past the operators."""
 
 # These read the tensors in a sequence, but pass a tensor itself on to the dispatcher.
-_COPIERS = {Tensor.new, Tensor.new_tensor, torch.as_tensor, torch.asarray, torch.tensor}
+_FUNCTIONS = {torch.as_tensor, torch.asarray, torch.tensor}
+_COPIERS = _FUNCTIONS | {Tensor.new, Tensor.new_tensor}
 
 _INDEXERS = {Tensor.__getitem__, Tensor.__setitem__}
 
@@ -190,6 +261,7 @@ _NO_SEQUENCES = (
     dict,
     float,
     int,
+    numpy.dtype,
     numpy.generic,
     numpy.ndarray,
     range,
@@ -266,7 +338,8 @@ def _read_at_once(func: Any, args: Any, kwargs: Any) -> Any:
     if func in _READERS:
         return args
     if func in _COPIERS:
-        return None if args and isinstance(args[-1], Tensor) else args
+        copied = (*(args if func in _FUNCTIONS else args[1:]), *kwargs.values())
+        return None if any(isinstance(each, Tensor) for each in copied) else copied
     if func in _INDEXERS:
         # An index that is a sequence of tensors is read; one that is a tensor is an operator's.
         index = args[1] if isinstance(args[1], tuple) else (args[1],)
