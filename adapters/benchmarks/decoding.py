@@ -25,10 +25,8 @@ import click
 import torch
 from benchmarks.measuring import (
     Call,
-    Clock,
     Spread,
-    by_events,
-    by_wall,
+    clock_of,
     document,
     figure,
     in_turn,
@@ -244,7 +242,7 @@ def timed(
     for text in texts:
         _, batch, generator = _decoded(text, sigma, drafts, length, {**own, "iterations": 2})
         calls[text.name] = verification(text, batch, options["form"], generator)
-    seen = in_turn(calls, rounds=options["rounds"], clock=_clock(options["device"]))
+    seen = in_turn(calls, rounds=options["rounds"], clock=clock_of(options["device"]))
     return {name: spread(own) for name, own in seen.items()}
 
 
@@ -281,12 +279,6 @@ def _decoded(
 def seconds(verification: float, length: int, costs: Mapping[str, float]) -> float:
     """Return what one iteration takes by the model of costs."""
     return costs["target_pass"] + length * costs["draft_pass"] + verification
-
-
-def _clock(device: str) -> Clock:
-    if torch.device(device).type == "cpu":
-        return by_wall
-    return by_events(torch.empty(2**28, dtype=torch.int8, device=device))
 
 
 if __name__ == "__main__":

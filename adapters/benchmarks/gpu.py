@@ -25,8 +25,7 @@ from benchmarks.inputs import Size, request
 from benchmarks.measuring import (
     Call,
     Clock,
-    by_events,
-    by_wall,
+    clock_of,
     document,
     figure,
     in_turn,
@@ -45,9 +44,6 @@ from draftproof.conformance.protocol.adapter import Request
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 OURS = tuple(f"{form} {name}" for form, name in product(FORMS, ("token", "block")))
-
-_FLUSHED = 2**28
-"""Bytes: more than any cache holds."""
 
 _COPIED = 2**30
 """Bytes: enough that a copy's start does not count."""
@@ -72,15 +68,12 @@ _SHORTEST = 0.005
 @click.option("--out", type=click.Path(path_type=Path), default=Path(__file__).parent / "results")
 def main(*, quick: bool, seed: int, device: str, out: Path, **sizes: Any) -> None:
     """Measure how much of a GPU's bandwidth verification uses, and write it to the folder."""
-    is_gpu = device != "cpu"
-    if is_gpu and not torch.cuda.is_available():
+    if device != "cpu" and not torch.cuda.is_available():
         click.echo("torch sees no GPU here: nothing is measured, nothing is written")
         return
     if quick:
         sizes |= {"requests": (2,), "length": (2,), "vocabulary": (100,), "rounds": 3}
-    clock: Clock = by_wall
-    if is_gpu:
-        clock = by_events(torch.empty(_FLUSHED, dtype=torch.int8, device=device))
+    clock = clock_of(device)
     found = document("gpu", seed=seed, sizes=sizes)
     copied = copy_bandwidth(_QUICK if quick else _COPIED, device, clock, sizes["rounds"])
     found |= {"device": _device(device, copied), "rows": [], "skipped": []}

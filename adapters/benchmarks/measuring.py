@@ -30,6 +30,9 @@ Clock = Callable[[Call, int], float]
 _SHORTEST = 0.02
 """Seconds: a call that takes less is repeated, so that a clock's resolution does not count."""
 
+_FLUSHED = 2**28
+"""Bytes: more than any cache holds."""
+
 _DIGITS = 6
 """More digits of a measured figure are noise."""
 
@@ -64,6 +67,11 @@ def in_turn(
     return seen
 
 
+def clock_of(device: str) -> Clock:
+    """Return the clock that times what a device does."""
+    return by_wall if torch.device(device).type == "cpu" else by_events(device)
+
+
 def by_wall(call: Call, repeats: int) -> float:
     """Time calls that are over when they return."""
     start = perf_counter()
@@ -72,11 +80,12 @@ def by_wall(call: Call, repeats: int) -> float:
     return (perf_counter() - start) / repeats
 
 
-def by_events(flushed: torch.Tensor) -> Clock:
+def by_events(device: str) -> Clock:
     """Return a clock of what a GPU does, between events of its stream.
 
-    What is `flushed` is written before each call, so that none finds its input in the cache.
+    A cache's worth is written before each call, so that none finds its input in the cache.
     """
+    flushed = torch.empty(_FLUSHED, dtype=torch.int8, device=device)
 
     def clock(call: Call, repeats: int) -> float:
         events = []

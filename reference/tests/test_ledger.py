@@ -41,8 +41,7 @@ from draftproof.reference.ledger.instances import (
     rows,
     seeded,
 )
-from draftproof.reference.ledger.iterations import expected_tokens
-from draftproof.reference.ledger.quantities import accepted, law, lossless
+from draftproof.reference.ledger.quantities import accepted, expected_tokens, law, lossless
 from draftproof.reference.model import Instance, instance_from_json, instance_to_json
 from draftproof.reference.rational import ONE, ZERO, rational
 from draftproof.reference.verifiers import ALGORITHMS, Verifier

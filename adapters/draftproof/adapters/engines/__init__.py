@@ -9,6 +9,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+_TREES = "speculative_decoding_ot", "OptimalTransportEvaluatePosterior"
+_TEXTS = "assisted", "AssistedGeneration"
+
 _MAKERS: dict[str, tuple[Any, ...]] = {
     "vllm_v1": ("vllm", "V1"),
     "vllm_v2_token": ("vllm", "ModelRunner", "token"),
@@ -34,19 +37,10 @@ _MAKERS: dict[str, tuple[Any, ...]] = {
     "mcsd_without_replacement": ("mcsd", "Strategy", "without-replacement"),
     "eagle_cb7e084": ("eagle", "EagleEvaluatePosterior", "cb7e084"),
     "eagle_08b3e5c": ("eagle", "EagleEvaluatePosterior", "08b3e5c"),
-    "ot_rrs": ("speculative_decoding_ot", "OptimalTransportEvaluatePosterior", "RRS"),
-    "ot_rrs_without_replacement": (
-        "speculative_decoding_ot",
-        "OptimalTransportEvaluatePosterior",
-        "RRS_wo_replacement",
-    ),
-    "ot_rrs_without_replacement_cool": (
-        "speculative_decoding_ot",
-        "OptimalTransportEvaluatePosterior",
-        "RRS_wo_replacement",
-        0.5,
-    ),
-    "ot_spechub": ("speculative_decoding_ot", "OptimalTransportEvaluatePosterior", "spechub"),
+    "ot_rrs": (*_TREES, "RRS"),
+    "ot_rrs_without_replacement": (*_TREES, "RRS_wo_replacement"),
+    "ot_rrs_without_replacement_cool": (*_TREES, "RRS_wo_replacement", 0.5),
+    "ot_spechub": (*_TREES, "spechub"),
     "deepspec_verify": ("deepspec", "VerifyDraftTokens"),
     "medusa_typical": ("medusa", "MedusaEvaluatePosterior"),
     "sequoia_verify": ("sequoia", "Verify", "SpecTree"),
@@ -55,23 +49,11 @@ _MAKERS: dict[str, tuple[Any, ...]] = {
     "sequoia_specinfer_accept_step": ("sequoia", "AcceptStep", "SpecInferTree"),
     "gpt_fast_6ecad9b": ("gpt_fast", "SpeculativeDecode", "6ecad9b"),
     "gpt_fast_bc04265": ("gpt_fast", "SpeculativeDecode", "bc04265"),
-    "transformers_assisted": ("assisted", "AssistedGeneration", "AssistedCandidateGenerator"),
-    "transformers_early_exit": ("assisted", "AssistedGeneration", "EarlyExitCandidateGenerator"),
-    "transformers_prompt_lookup": (
-        "assisted",
-        "AssistedGeneration",
-        "PromptLookupCandidateGenerator",
-    ),
-    "transformers_universal": (
-        "assisted",
-        "AssistedGeneration",
-        "UniversalSpeculativeDecodingGenerator",
-    ),
-    "transformers_single_position": (
-        "assisted",
-        "AssistedGeneration",
-        "SinglePositionMultiTokenCandidateGenerator",
-    ),
+    "transformers_assisted": (*_TEXTS, "AssistedCandidateGenerator"),
+    "transformers_early_exit": (*_TEXTS, "EarlyExitCandidateGenerator"),
+    "transformers_prompt_lookup": (*_TEXTS, "PromptLookupCandidateGenerator"),
+    "transformers_universal": (*_TEXTS, "UniversalSpeculativeDecodingGenerator"),
+    "transformers_single_position": (*_TEXTS, "SinglePositionMultiTokenCandidateGenerator"),
 }
 """The adapters: the module, the class, and what it is made with."""
 

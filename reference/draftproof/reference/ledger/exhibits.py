@@ -67,7 +67,8 @@ def block_with_break(drafts: Drafted, instance: Instance, chance: Chance) -> Emi
     Asked for by a review of vllm-project/vllm-ascend, pull request 11985.
     """
     path = single_path(drafts)
-    weight = _weights(path, instance)
+    ratios = _ratios(path, instance)
+    weight = list(accumulate(ratios, lambda w, ratio: min(ONE, w * ratio), initial=ONE))
     count = 0
     while count < len(path) and chance.coin(_pass(path[: count + 1], weight, instance)):
         count += 1
@@ -257,12 +258,6 @@ def _ratios(path: Path, instance: Instance) -> list[Rational]:
         instance.target(path[:i])[token] / instance.draft(path[:i])[token]
         for i, token in enumerate(path)
     ]
-
-
-def _weights(path: Path, instance: Instance) -> list[Rational]:
-    return list(
-        accumulate(_ratios(path, instance), lambda w, ratio: min(ONE, w * ratio), initial=ONE)
-    )
 
 
 def _pass(prefix: Path, weight: Sequence[Rational], instance: Instance) -> Rational:

@@ -13,7 +13,7 @@ K, that it is optimal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import chain, product, starmap
 
@@ -156,12 +156,7 @@ def formula(mix: Mix = most_kept_next) -> Callable[[Instance], Rational]:
 
 def share(value: Rational) -> Mix:
     """Return the rule that goes to the highest-ranked sibling with a fixed probability."""
-
-    def fixed(owed: Sequence[Rational], highest: Row, uniform: Row) -> Rational:
-        del owed, highest, uniform
-        return value
-
-    return fixed
+    return lambda *_: value
 
 
 always, never, sometimes = (

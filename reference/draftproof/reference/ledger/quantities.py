@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise, starmap
 from operator import eq, le
 from typing import Any
@@ -14,12 +14,12 @@ from draftproof.reference.drafting import GrowingTree, all_inside, subsets
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
 from draftproof.reference.ledger.claim import Figure, Refutation
-from draftproof.reference.model import Instance, Path, Row
+from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.optimum.acceptance_rate import acceptance_rate, sorted_prefix_rate
 from draftproof.reference.optimum.stateful import stateful
 from draftproof.reference.optimum.stateless import stateless
-from draftproof.reference.process import continued, decoded, expected_accepted
-from draftproof.reference.rational import Rational
+from draftproof.reference.process import after, continued, decoded, expected_accepted
+from draftproof.reference.rational import ZERO, Rational, total
 from draftproof.reference.rows import mass
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm, Verifier
 
@@ -52,6 +52,17 @@ class Quantity:
         return self.where(", K - 1", lambda instance: replace(instance, drafts=instance.drafts - 1))
 
 
+def over_prefixes(name: str, share: Callable[[Rational, Rational, int], Rational]) -> Quantity:
+    """Return the sum of what p, q and K make of a prefix, over all that can be drafted."""
+
+    def value(instance: Instance) -> Rational:
+        p, q = instance.target, instance.draft
+        prefixes = (x for x in q.reachable(instance.length) if x)
+        return total(share(p.joint(x), q.joint(x), instance.drafts) for x in prefixes)
+
+    return Quantity(name, value)
+
+
 def one_path(instance: Instance) -> Instance:
     """Return the same models with one drafted path."""
     return replace(instance, drafts=1)
@@ -67,6 +78,32 @@ def law(verify: Named, instance: Instance) -> Law[Emission]:
     """Return the exact law of what one iteration emits."""
     run = ALGORITHMS[verify].verify if isinstance(verify, str) else verify
     return enumerate_law(lambda chance: run(GrowingTree(instance, chance), instance, chance))
+
+
+def expected_tokens(verify: Named, instance: Instance, iterations: int) -> Rational:
+    """Return the expected number of tokens that `iterations` iterations emit.
+
+    Each of them drafts L tokens; what a stateful verifier leaves behind is the target of the next.
+    Raises `MissingContext` where the models do not reach that far.
+    """
+
+    @cache
+    def written(target: Model, draft: Model, left: int) -> Rational:
+        if left == 0:
+            return ZERO
+        here = replace(instance, target=target, draft=draft)
+        return law(verify, here).expectation(
+            lambda emission: (
+                len(emission.tokens)
+                + (
+                    written(after(target, emission), draft.after(emission.tokens), left - 1)
+                    if left > 1
+                    else ZERO
+                )
+            )
+        )
+
+    return written(instance.target, instance.draft, iterations)
 
 
 def name_of(verify: Named) -> str:
@@ -116,14 +153,9 @@ def subset_formula(instance: Instance) -> Rational:
 
 def lossless(verify: Named) -> Refutation:
     """Refute that one iteration, continued by the target it leaves, has the target's law."""
-
-    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
-        horizon = instance.length + 1
-        return differ(
-            continued(law(verify, instance), instance, horizon), instance.target.text(horizon)
-        )
-
-    return refuted
+    return lambda here: differ(
+        continued(law(verify, here), here, here.length + 1), here.target.text(here.length + 1)
+    )
 
 
 def biased(verify: Named) -> Refutation:
@@ -176,21 +208,14 @@ def _in_order(
 
 def any_of(*refutations: Refutation) -> Refutation:
     """Refute what the first of several refutations refutes."""
-
-    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
-        return next((found for one in refutations if (found := one(instance))), None)
-
-    return refuted
+    return lambda here: next((found for one in refutations if (found := one(here))), None)
 
 
 def same_law(one: Named, other: Named, *, drafts: int | None = None) -> Refutation:
     """Refute that two verifiers, the other perhaps of fewer drafts, emit tokens of the same law."""
-
-    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
-        there = replace(instance, drafts=instance.drafts if drafts is None else drafts)
-        return differ(tokens(one, instance), tokens(other, there))
-
-    return refuted
+    return lambda here: differ(
+        tokens(one, here), tokens(other, replace(here, drafts=drafts or here.drafts))
+    )
 
 
 def output(verify: Named, instance: Instance) -> str:

@@ -40,7 +40,7 @@ from draftproof.reference.ledger.quantities import (
     optimum,
     same_law,
 )
-from draftproof.reference.model import Instance, Model, Path, Row
+from draftproof.reference.model import Instance, Model, Path
 from draftproof.reference.rational import ONE, ZERO, Rational, total
 from draftproof.reference.scores import UNIFORM, Scores, split
 
@@ -68,16 +68,12 @@ def formula(instance: Instance) -> Rational:
 
 def sure_after_one() -> Instance:
     """Return a tie between two tokens, of which the one that the ranking prefers is sure later."""
-    sure = row("1 0 0")
-    after_one: dict[Path, Row] = {(1,): row("1/2 0 1/2")}
-    target = dict.fromkeys([(), *product(range(3)), *product(range(3), repeat=2)], sure)
-    draft = dict.fromkeys([(), *product(range(3))], sure)
-    return Instance(
-        Model("target", 3, {**target, **after_one, (): row("0 1/2 1/2")}),
-        Model("draft", 3, {**draft, (): row("1/2 1/4 1/4")}),
-        length=2,
-        drafts=2,
-    )
+    drafted: list[Path] = [(), *product(range(3))]
+    draft = dict.fromkeys(drafted, row("1 0 0"))
+    target = dict.fromkeys([*drafted, *product(range(3), repeat=2)], row("1 0 0"))
+    draft |= {(): row("1/2 1/4 1/4")}
+    target |= {(): row("0 1/2 1/2"), (1,): row("1/2 0 1/2")}
+    return Instance(Model("target", 3, target), Model("draft", 3, draft), length=2, drafts=2)
 
 
 SCORED = Quantity("scored", formula)

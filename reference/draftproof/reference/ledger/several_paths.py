@@ -11,11 +11,8 @@ from dataclasses import replace
 from functools import partial
 from itertools import accumulate, chain, pairwise, permutations
 
+from draftproof.reference.ledger import exhibits
 from draftproof.reference.ledger.claim import Claim, Derivation, Figure, Scope
-from draftproof.reference.ledger.exhibits import (
-    multipath_block_clamped,
-    multipath_block_first_of_equals,
-)
 from draftproof.reference.ledger.instances import context_free, example, seeded
 from draftproof.reference.ledger.quantities import (
     Quantity,
@@ -90,12 +87,10 @@ WITHOUT = Scope(
 
 def ordered(rank: Sequence[int]) -> Verifier:
     """Return the verifier that ranks tokens in a fixed order, lowest first."""
-
-    def order(p: Row, q: Row) -> Sequence[int]:
-        del p
-        return [token for token in rank if token < len(q) and q[token] != 0]
-
-    return partial(multipath_block, order=order)
+    return partial(
+        multipath_block,
+        order=lambda _, q: [token for token in rank if token < len(q) and q[token] != 0],
+    )
 
 
 def reversed_ratio(p: Row, q: Row) -> Sequence[int]:
@@ -134,12 +129,14 @@ def by_k(quantity: Quantity, instance: Instance, most: int) -> str:
 
 CLOSE = example("3/5 2/5", "1/2 1/2")
 MOTIVATING = example("1/3 2/3", "2/3 1/3", length=2)
+PAIR = replace(MOTIVATING, length=1, drafts=2)
 EXAMPLE = "p = (1/3, 2/3), q = (2/3, 1/3)"
 ONE_BLOCK = accepted("block").where(", K = 1", one_path)
 
 
-def output_on(verify: Verifier, p: str, q: str) -> Mapping[str, Figure]:
+def gives(verify: Verifier, p: str) -> Mapping[str, Figure]:
     """Return the law of the first token on two drafts of one token, by what it is said of."""
+    q = "1/5 1/5 3/5"
     return {f"p = ({p}), q = ({q}) gives": output(verify, example(p, q, drafts=2))}
 
 
@@ -269,8 +266,8 @@ CLAIMS = (
         source="arXiv 2602.16961, released code",
         shape="V = 2, L = 1, K = 2; i.i.d. paths",
         examined=SEARCH,
-        refuted=biased(multipath_block_first_of_equals),
-        known=lambda: output_on(multipath_block_first_of_equals, "2/5 2/5 1/5", "1/5 1/5 3/5"),
+        refuted=biased(exhibits.multipath_block_first_of_equals),
+        known=lambda: gives(exhibits.multipath_block_first_of_equals, "2/5 2/5 1/5"),
         recorded=Derivation(
             7,
             {
@@ -288,8 +285,8 @@ CLAIMS = (
         source="arXiv 2602.16961, released code",
         shape="V = 2, L = 1, K = 2; i.i.d. paths",
         examined=SEARCH,
-        refuted=biased(multipath_block_clamped),
-        known=lambda: output_on(multipath_block_clamped, "1/2 3/10 1/5", "1/5 1/5 3/5"),
+        refuted=biased(exhibits.multipath_block_clamped),
+        known=lambda: gives(exhibits.multipath_block_clamped, "1/2 3/10 1/5"),
         recorded=Derivation(
             7,
             {
@@ -319,11 +316,7 @@ CLAIMS = (
         shape="V = 2, L = 1, K = 2; i.i.d. paths",
         examined=SEARCH,
         refuted=ascending(accepted("multipath_block"), accepted("traversal")),
-        recorded=Derivation(
-            14,
-            {"multipath_block": "8/9", "traversal": "7/9"},
-            example("1/3 2/3", "2/3 1/3", drafts=2),
-        ),
+        recorded=Derivation(14, {"multipath_block": "8/9", "traversal": "7/9"}, PAIR),
     ),
     in_traversal_paper(
         id="traversal.lossless",
@@ -413,8 +406,6 @@ CLAIMS = (
         shape="V = 2, L = 1, K = 2; i.i.d.",
         examined=SEARCH,
         refuted=equal(accepted("traversal"), optimum),
-        recorded=Derivation(
-            14, {"traversal": "7/9", "optimum": "8/9"}, example("1/3 2/3", "2/3 1/3", drafts=2)
-        ),
+        recorded=Derivation(14, {"traversal": "7/9", "optimum": "8/9"}, PAIR),
     ),
 )

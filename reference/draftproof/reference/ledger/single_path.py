@@ -12,6 +12,7 @@ from functools import partial
 from itertools import chain
 from math import gcd
 
+from draftproof.reference.ledger import exhibits
 from draftproof.reference.ledger.claim import (
     Claim,
     Derivation,
@@ -20,15 +21,6 @@ from draftproof.reference.ledger.claim import (
     Scope,
     by_figures,
 )
-from draftproof.reference.ledger.exhibits import (
-    block_that_waits,
-    block_then_token_residual,
-    block_with_break,
-    block_without_last,
-    capped_hierarchical,
-    greedy_block_without_memory,
-    released_hierarchical,
-)
 from draftproof.reference.ledger.instances import (
     context_free,
     every_context,
@@ -36,7 +28,6 @@ from draftproof.reference.ledger.instances import (
     from_rows,
     seeded,
 )
-from draftproof.reference.ledger.iterations import expected_tokens
 from draftproof.reference.ledger.quantities import (
     Named,
     Quantity,
@@ -47,14 +38,16 @@ from draftproof.reference.ledger.quantities import (
     best_stateless,
     differ,
     equal,
+    expected_tokens,
     lossless,
     lossless_text,
     name_of,
     of_one_path,
+    over_prefixes,
     same_law,
 )
 from draftproof.reference.model import Instance, Path, Row
-from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
+from draftproof.reference.rational import ONE, ZERO, Rational, rational
 from draftproof.reference.verifiers import ALGORITHMS, verification_law
 
 MOTIVATING = example("1/3 2/3", "2/3 1/3", length=2)
@@ -78,10 +71,7 @@ SEARCH = Scope(
 CERTIFIED = SMALL.also("; the optimum of every instance is certified by a dual solution")
 
 
-def shared(instance: Instance) -> Rational:
-    """Return the sum of min(p, q) over prefixes of 1..L tokens."""
-    drafted = (x for x in instance.draft.reachable(instance.length) if x)
-    return total(min(instance.target.joint(x), instance.draft.joint(x)) for x in drafted)
+SHARED = over_prefixes("sum of min(p, q)", lambda p, q, _: min(p, q))
 
 
 def after_iterations(verify: Named, iterations: int) -> Quantity:
@@ -118,7 +108,8 @@ def banked(length: int, mass: Rational) -> Instance:
 def ahead_after_two() -> Mapping[str, Figure]:
     """Return what block verification has written after two iterations, and what others have."""
     ahead: dict[str, Figure] = {}
-    for verify, length, mass in ((block_that_waits, 3, "3/4"), (block_without_last, 6, "1/2")):
+    slower = (exhibits.block_that_waits, 3, "3/4"), (exhibits.block_without_last, 6, "1/2")
+    for verify, length, mass in slower:
         instance = banked(length, rational(mass))
         for one in ("block", verify):
             ahead[f"{name_of(one)} (L = {length}, mass {mass})"] = expected_tokens(one, instance, 2)
@@ -127,9 +118,9 @@ def ahead_after_two() -> Mapping[str, Figure]:
 
 def behind_a_lossless_one(instance: Instance) -> Mapping[str, Figure] | None:
     """Refute that block verification is ahead of one that waits, where that one is lossless."""
-    waits = after_iterations(block_that_waits, 2)
+    waits = after_iterations(exhibits.block_that_waits, 2)
     found = ascending(waits, after_iterations("block", 2))(instance)
-    biased = lossless_text(of_one_path(block_that_waits), 2 * instance.length + 1)
+    biased = lossless_text(of_one_path(exhibits.block_that_waits), 2 * instance.length + 1)
     return None if found is None or biased(instance) else found
 
 
@@ -155,7 +146,7 @@ def sure(instance: Instance) -> Instance:
 
 def capped_is_block(instance: Instance) -> Mapping[str, Figure] | None:
     """Refute that both have the same law given every path that can be drafted."""
-    algorithms = ALGORITHMS["block"], of_one_path(capped_hierarchical)
+    algorithms = ALGORITHMS["block"], of_one_path(exhibits.capped_hierarchical)
     laws = (
         [verification_law(each, instance, (path,)) for each in algorithms]
         for path in instance.draft.text(instance.length)
@@ -177,7 +168,7 @@ CLAIMS = (
         refuted=by_figures,
         known=lambda: {
             **{name: accepted(name)(MOTIVATING) for name in ("token", "block", "greedy_block")},
-            "sum of min(p, q)": shared(MOTIVATING),
+            SHARED.name: SHARED(MOTIVATING),
         },
         recorded=Derivation(
             1, {"token": "10/9", "block": "11/9", "greedy_block": "4/3", "sum of min(p, q)": "4/3"}
@@ -280,9 +271,7 @@ CLAIMS = (
         shape="V = 2, L = 2",
         examined=SEARCH,
         refuted=equal(accepted("token"), accepted("block")),
-        recorded=Derivation(
-            14, {"token": "10/9", "block": "11/9"}, example("1/3 2/3", "2/3 1/3", length=2)
-        ),
+        recorded=Derivation(14, {"token": "10/9", "block": "11/9"}, MOTIVATING),
     ),
     in_block_paper(
         id="block.is_token.one_hot",
@@ -302,7 +291,7 @@ CLAIMS = (
         source="github.com/vllm-project/vllm-ascend, pull request 11985",
         shape="V = 2, L = 2",
         examined=SEARCH,
-        refuted=lossless(block_with_break),
+        refuted=lossless(exhibits.block_with_break),
         recorded=Derivation(6, {"total variation": "1/6"}, example("1/2 1/2", "0 1", length=2)),
     ),
     Claim(
@@ -315,7 +304,7 @@ CLAIMS = (
             context-free ones of V = 3, L = 2 by common denominator, then lexicographically""",
             lambda: chain(every_context(2, 2), context_free(3, 4, length=2)),
         ),
-        refuted=lossless(block_then_token_residual),
+        refuted=lossless(exhibits.block_then_token_residual),
         recorded=Derivation(
             932, {"total variation": "1/32"}, example("1/4 1/4 1/2", "0 3/4 1/4", length=2)
         ),
@@ -343,10 +332,8 @@ CLAIMS = (
         source="github.com/ZhouYuxuanYX/Hierarchical-Speculative-Decoding, algorithm_clean.py",
         shape="V = 2, L = 2",
         examined=SEARCH,
-        refuted=lossless(released_hierarchical),
-        recorded=Derivation(
-            14, {"total variation": "1/9"}, example("1/3 2/3", "2/3 1/3", length=2)
-        ),
+        refuted=lossless(exhibits.released_hierarchical),
+        recorded=Derivation(14, {"total variation": "1/9"}, MOTIVATING),
     ),
     in_block_paper(
         id="greedy_block.value",
@@ -354,7 +341,7 @@ CLAIMS = (
         1..L tokens.""",
         shape="any V, L; K = 1",
         examined=SMALL,
-        refuted=equal(accepted("greedy_block"), Quantity("sum of min(p, q)", shared)),
+        refuted=equal(accepted("greedy_block"), SHARED),
         recorded=Derivation(1319),
     ),
     in_block_paper(
@@ -365,10 +352,7 @@ CLAIMS = (
         examined=SMALL.also("; token, block and greedy block verification"),
         proof="An accepted prefix x is drafted, and it is the text: that is at most q(x) and p(x).",
         refuted=any_of(
-            *(
-                ascending(accepted(name), Quantity("sum of min(p, q)", shared))
-                for name in ("token", "block", "greedy_block")
-            )
+            *(ascending(accepted(name), SHARED) for name in ("token", "block", "greedy_block"))
         ),
         recorded=Derivation(1319),
     ),
@@ -404,10 +388,8 @@ CLAIMS = (
         source="arXiv 2604.25925, released code at K = 1",
         shape="V = 2, L = 2",
         examined=SEARCH,
-        refuted=lossless(greedy_block_without_memory),
-        recorded=Derivation(
-            14, {"total variation": "1/9"}, example("1/3 2/3", "2/3 1/3", length=2)
-        ),
+        refuted=lossless(exhibits.greedy_block_without_memory),
+        recorded=Derivation(14, {"total variation": "1/9"}, MOTIVATING),
     ),
     Claim(
         id="greedy_block.iterations",
@@ -429,7 +411,7 @@ CLAIMS = (
                 "block after 3": "20/3",
                 "greedy_block after 3": "59/9",
             },
-            example("1/3 2/3", "2/3 1/3", length=2),
+            MOTIVATING,
         ),
     ),
 )

@@ -6,6 +6,7 @@ Paper: arXiv 2604.25925 and its released code.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import chain, product
 
@@ -25,12 +26,13 @@ from draftproof.reference.ledger.quantities import (
     lossless_text,
     one_path,
     optimum,
+    over_prefixes,
     same_law,
 )
-from draftproof.reference.ledger.several_paths import SEARCH, iid_paths
+from draftproof.reference.ledger.several_paths import PAIR, SEARCH, iid_paths
 from draftproof.reference.model import Instance
 from draftproof.reference.optimum.acceptance_rate import sorted_prefix_rate
-from draftproof.reference.rational import ONE, Rational, total
+from draftproof.reference.rational import ONE, ZERO, Rational, total
 from draftproof.reference.verifiers import ALGORITHMS
 
 PATHS = iid_paths("40 seeded ones with rows by context", 40, 10)
@@ -46,20 +48,14 @@ ITERATED = Scope(
 ON_ONE_PATH = PATHS.all_with("the models of: ", one_path)
 
 
-def formula(instance: Instance) -> Rational:
-    """Return the sum of p (1 - (1 - min(q/p, 1))^K) over prefixes of 1..L tokens."""
-    p, q, drafts = instance.target, instance.draft, instance.drafts
-    prefixes = (x for x in q.reachable(instance.length) if x and p.joint(x) != 0)
-    return total(
-        p.joint(x) * (1 - (1 - min(q.joint(x) / p.joint(x), ONE)) ** drafts) for x in prefixes
-    )
-
-
-CLAIMED = Quantity("spectr_gbv", formula)
+CLAIMED = over_prefixes(
+    "spectr_gbv",
+    lambda p, q, drafts: p * (1 - (1 - min(q / p, ONE)) ** drafts) if p != 0 else ZERO,
+)
 REJECTION = accepted("recursive_rejection")
 
 UNEVEN = example("9/10 1/10", "1/2 1/2", drafts=2)
-LONG = example("1/3 2/3", "2/3 1/3", length=2, drafts=2)
+LONG = replace(PAIR, length=2)
 RARE = example("1/2 1/2 0", "1/5 1/20 3/4", drafts=2)
 SURE = example("1/2 1/2", "9/10 1/10", drafts=2)
 
@@ -140,9 +136,9 @@ CLAIMS = (
         examined=SEARCH,
         refuted=equal(CLAIMED, optimum),
         known=lambda: {
-            "p = (9/10, 1/10), q = (1/2, 1/2), K = 2": formula(UNEVEN),
+            "p = (9/10, 1/10), q = (1/2, 1/2), K = 2": CLAIMED(UNEVEN),
             "its optimum": optimum(UNEVEN),
-            "p = (1/3, 2/3), q = (2/3, 1/3), L = 2, K = 2": formula(LONG),
+            "p = (1/3, 2/3), q = (2/3, 1/3), L = 2, K = 2": CLAIMED(LONG),
             "its optimum without modified target": best_stateless(LONG),
             "its optimum with one": best_stateful(LONG),
         },
@@ -157,7 +153,7 @@ CLAIMS = (
                 "spectr_gbv": "5/6",
                 "optimum": "8/9",
             },
-            example("1/3 2/3", "2/3 1/3", drafts=2),
+            PAIR,
         ),
     ),
     in_paper(
@@ -166,11 +162,7 @@ CLAIMS = (
         shape="V = 2, L = 2, K = 2; i.i.d. paths",
         examined=LONGER,
         refuted=ascending(best_stateless, CLAIMED),
-        recorded=Derivation(
-            14,
-            {"stateless optimum": "131/81", "spectr_gbv": "19/12"},
-            example("1/3 2/3", "2/3 1/3", length=2, drafts=2),
-        ),
+        recorded=Derivation(14, {"stateless optimum": "131/81", "spectr_gbv": "19/12"}, LONG),
     ),
     Claim(
         id="paths.levels",
@@ -193,7 +185,7 @@ CLAIMS = (
         examined=SEARCH,
         refuted=ascending(REJECTION, CLAIMED),
         known=lambda: {
-            "p = (1/2, 1/2, 0), q = (1/5, 1/20, 3/4), K = 2": formula(RARE),
+            "p = (1/2, 1/2, 0), q = (1/5, 1/20, 3/4), K = 2": CLAIMED(RARE),
             "its recursive_rejection": REJECTION(RARE),
             "its optimum": optimum(RARE),
         },

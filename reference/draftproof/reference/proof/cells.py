@@ -121,11 +121,10 @@ class Cell:
 
     def where(self, polynomial: Polynomial, signs: Signs) -> Cell:
         """Return the part of the cell in which the polynomial has one of the signs."""
-        learnt = _Learning(self)
-        learnt.facts = dict(self.facts)
         value = self.restricted(polynomial)
         if value is None:
             return replace(self, contradictory=True)
+        learnt = _Learning(self.facts)
         top, bottom = parts(value)
         # The product has the quotient's sign: denominators do not vanish.
         learnt.add(top * bottom, signs)
@@ -201,7 +200,7 @@ class Cell:
         product = _sign(leading)
         for factor, power in found:
             signs = self._signs(factor) if factor != monic else self.facts.get(factor, ANY)
-            product = _times(product, signs if power % 2 else _times(signs, signs, same=True))
+            product = _times(product, _power(signs, power))
         known = whole & product
         return known if len(known) == 1 else known & self._signs_by_terms(polynomial)
 
@@ -211,8 +210,7 @@ class Cell:
         for coefficient, powers in compiled(polynomial):
             term = _sign(coefficient)
             for index, power in powers:
-                signs = self.facts.get(self.ring.gens[index], ANY)
-                term = _times(term, signs if power % 2 else _times(signs, signs, same=True))
+                term = _times(term, _power(self.facts.get(self.ring.gens[index], ANY), power))
             possible = _plus(possible, term)
             if possible == ANY:
                 break
@@ -233,10 +231,11 @@ class Cell:
         field = field_of(self.ring)
         value = -field(rest) / field(slope)
         bottom = parts(value)[1]
-        solved = {i: _at(known, index, value) for i, known in self.solved.items()}
+        alone = replace(self, solved={index: value})
+        solved = {i: alone.restricted(known) for i, known in self.solved.items()}
         if None in solved.values():  # a denominator vanishes, and it does not
             return replace(self, contradictory=True)
-        learnt = _Learning(self)
+        learnt = _Learning({})
         for fact, signs in self.facts.items():
             there, power = replaced(fact, index, value)
             # there = fact * bottom^power, and bottom does not vanish.
@@ -275,10 +274,8 @@ def refutes(terms: Iterable[tuple[Rational, Sequence[Polynomial]]], cell: Cell) 
 class _Learning:
     """Facts that are added one by one, each with what follows for its factors."""
 
-    def __init__(self, cell: Cell) -> None:
-        self.facts: dict[Polynomial, Signs] = {}
-        self.contradictory = False
-        self._cell = cell
+    def __init__(self, facts: Mapping[Polynomial, Signs]) -> None:
+        self.facts, self.contradictory = dict(facts), False
 
     def add(self, polynomial: Polynomial, signs: Signs) -> None:
         if polynomial.is_ground:
@@ -295,10 +292,7 @@ class _Learning:
             others = frozenset({1})
             for other, exponent in found:
                 if other != factor:
-                    theirs = self.facts.get(other, ANY)
-                    others = _times(
-                        others, theirs if exponent % 2 else _times(theirs, theirs, same=True)
-                    )
+                    others = _times(others, _power(self.facts.get(other, ANY), exponent))
             possible = frozenset(
                 s for s in self.facts.get(factor, ANY) if known & _times(_sign(s**power), others)
             )
@@ -311,8 +305,12 @@ def _sign(value: Rational | int) -> Signs:
     return POSITIVE if value > 0 else NEGATIVE if value < 0 else ZERO
 
 
-def _times(some: Signs, others: Signs, *, same: bool = False) -> Signs:
-    return frozenset(s * o for s in some for o in others if not same or s == o)
+def _times(some: Signs, others: Signs) -> Signs:
+    return frozenset(s * o for s in some for o in others)
+
+
+def _power(some: Signs, power: int) -> Signs:
+    return frozenset(s**power for s in some)
 
 
 def _plus(some: Signs, others: Signs) -> Signs:
@@ -331,12 +329,3 @@ def _linear(polynomial: Polynomial, index: int) -> tuple[Polynomial | None, Poly
         where = slope if monom[index] else rest
         where[(*monom[:index], 0, *monom[index + 1 :])] = coefficient
     return ring.from_dict(slope), ring.from_dict(rest)
-
-
-def _at(value: Quotient, index: int, by: Quotient) -> Quotient | None:
-    field = value.field
-    (top, above), (bottom, below) = (replaced(part, index, by) for part in parts(value))
-    scale = field(parts(by)[1])
-    if bottom == 0:
-        return None
-    return field(top) / field(bottom) * scale**below / scale**above

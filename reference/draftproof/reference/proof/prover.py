@@ -70,7 +70,7 @@ def find(claim: Statement, watch: Watch | None = None) -> Node | Refutation:
     `watch` is called with the number of the step, before every step of a run.
     """
     for remembered in (_REMEMBERED, 0):
-        prover = _Prover(claim, watch or _nobody_watches, remembered)
+        prover = _Prover(claim, watch or (lambda _: None), remembered)
         try:
             tree = prover.cover(everywhere(claim.shape))
             establish(claim, tree)
@@ -85,10 +85,6 @@ def find(claim: Statement, watch: Watch | None = None) -> Node | Refutation:
             ) from None
         return tree
     raise Unproven(f"{claim.statement}: a tree was found that does not prove it")
-
-
-def _nobody_watches(step: int) -> None:
-    del step
 
 
 class _Refuted(Exception):
@@ -155,19 +151,14 @@ class _Prover:
         for outer, law, node in shown[: -self._remembered - 1 : -1]:
             if cell.solved.keys() == outer.solved.keys() and cell.is_within(outer):
                 return law, node
-        failure: str | None = None
         try:
-            law_here, node = self._run(program, answers, cell)
-            if law_here is not None:
-                shown.append((cell, law_here, node))
-            return law_here, node
-        except Undecided as undecided:
-            question = undecided
-        except Misbehaves as misbehaves:
-            failure = misbehaves.reason
-        try:
-            if failure is not None:
-                return None, self._failed(cell, failure)
+            try:
+                found, node = self._run(program, answers, cell)
+            except Misbehaves as failure:
+                found, node = None, self._failed(cell, failure.reason)
+            if found is not None:
+                shown.append((cell, found, node))
+            return found, node
         except Undecided as undecided:
             question = undecided
         return self._closed(program, answers, cell, question)

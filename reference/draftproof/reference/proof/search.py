@@ -21,10 +21,10 @@ from draftproof.reference.extras import installation
 from draftproof.reference.proof.cells import Cell, refutes
 from draftproof.reference.proof.polynomials import Polynomial, at, compiled, parts, variables
 from draftproof.reference.proof.symbols import Shape
+from draftproof.reference.proof.tree import Terms
 from draftproof.reference.rational import Rational, rational
 
 Point = tuple[Rational, ...]
-Certificate = tuple[tuple[Rational, tuple[Polynomial, ...]], ...]
 
 # Products beyond this many are not tried: a linear program of this size takes about a second.
 _MOST_PRODUCTS = 6_000
@@ -34,7 +34,7 @@ _ENOUGH = 6
 _MOST_COUNTED = 12
 
 
-def refutation(cell: Cell, about: Polynomial | None, degree: int) -> Certificate | None:
+def refutation(cell: Cell, about: Polynomial | None, degree: int) -> Terms | None:
     """Return a certificate that the cell has no points, from products of at most `degree` facts.
 
     Only facts that are connected to the polynomial `about` by common symbols are used. None says
@@ -61,7 +61,7 @@ def _vanishing_sum(
     cell: Cell,
     generators: Sequence[tuple[Polynomial, bool]],
     products: Sequence[tuple[int, ...]],
-) -> Certificate | None:
+) -> Terms | None:
     """Return positive multiples of products that add up to zero, one of them being positive."""
     # Importing them takes a second, and most commands prove nothing.
     from scipy.optimize import linprog
