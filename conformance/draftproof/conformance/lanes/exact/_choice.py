@@ -19,14 +19,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from draftproof.conformance.lanes.exact._noise import (
-    Affine,
-    Noise,
-    NotUnderstood,
-    Range,
-    Ranking,
-    World,
-)
+from draftproof.conformance.lanes.exact._errors import NotUnderstood
+from draftproof.conformance.lanes.exact._noise import Noise, World
+from draftproof.conformance.lanes.exact._races import Ranking
+from draftproof.conformance.lanes.exact._steps import Affine, Range
 from draftproof.conformance.lanes.precise import extended
 from draftproof.reference.chance import Distribution, distribution
 from draftproof.reference.rational import ONE, ZERO, Rational, exactly, total

@@ -11,8 +11,10 @@ from torch import Tensor
 
 from draftproof.conformance.lanes._signature import tensors_in
 from draftproof.conformance.lanes.exact._choice import Choice, Winner
+from draftproof.conformance.lanes.exact._errors import NotUnderstood
 from draftproof.conformance.lanes.exact._identity import Identities
-from draftproof.conformance.lanes.exact._noise import SPENT, Noise, NotUnderstood, Ranking
+from draftproof.conformance.lanes.exact._noise import SPENT, Noise
+from draftproof.conformance.lanes.exact._races import Ranking
 from draftproof.reference.rational import Rational
 
 

@@ -30,11 +30,10 @@ from draftproof.conformance.lanes._streams import Rewound, Streams
 from draftproof.conformance.lanes.exact._arithmetic import ARITHMETIC, compute
 from draftproof.conformance.lanes.exact._draws import DRAWS
 from draftproof.conformance.lanes.exact._elements import Elements
+from draftproof.conformance.lanes.exact._errors import NotUnderstood, ran
 from draftproof.conformance.lanes.exact._identity import Identities
 from draftproof.conformance.lanes.exact._looks import LOOKS
 from draftproof.conformance.lanes.exact._moves import MOVES
-from draftproof.conformance.lanes.exact._noise import NotUnderstood
-from draftproof.conformance.lanes.exact._torchs import ran
 from draftproof.conformance.lanes.exact._whole import follow_whole, is_whole
 
 _FOLLOWED = MOVES | LOOKS

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from draftproof.conformance.lanes.exact._choice import Choice, Doubles, doubles_of
+from draftproof.conformance.lanes.exact._errors import NotUnderstood
 from draftproof.conformance.lanes.exact._identity import Identities
-from draftproof.conformance.lanes.exact._noise import NotUnderstood, World
+from draftproof.conformance.lanes.exact._noise import World
 from draftproof.conformance.lanes.exact._scalar import Scalar, tensor_of
 
 

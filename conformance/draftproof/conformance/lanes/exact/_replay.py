@@ -15,9 +15,10 @@ from torch import Tensor
 from draftproof.conformance.lanes._signature import tensors_in
 from draftproof.conformance.lanes._streams import is_among
 from draftproof.conformance.lanes.exact._choice import Choice
+from draftproof.conformance.lanes.exact._errors import NotUnderstood, ran
 from draftproof.conformance.lanes.exact._identity import Identities
 from draftproof.conformance.lanes.exact._interpreter import Interpreter
-from draftproof.conformance.lanes.exact._noise import NotUnderstood, World
+from draftproof.conformance.lanes.exact._noise import World
 from draftproof.conformance.lanes.exact._outcome import (
     frozen,
     left_open,
@@ -33,7 +34,6 @@ from draftproof.conformance.lanes.exact._scalar import (
     require_own,
     scalars,
 )
-from draftproof.conformance.lanes.exact._torchs import ran
 from draftproof.conformance.lanes.exact._watch import EXPOSING, PASSED, Dispatch, Doors
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns
 from draftproof.reference.chance import (
@@ -55,7 +55,7 @@ Nothing that can be enumerated is lost: each choice that can go two ways is anot
 """
 
 
-class _Bounded:
+class _BoundedChance:
     """Passes a bounded number of choices on, and remembers why it stopped."""
 
     def __init__(self, chance: Chance, left: int | None = None) -> None:
@@ -78,16 +78,16 @@ class _Bounded:
     def coin(self, probability: Rational) -> bool:
         return self.draw((probability, 1 - probability)) == 0
 
-    def instead(self, chance: Chance) -> _Bounded:
+    def instead(self, chance: Chance) -> _BoundedChance:
         """Return what passes as many choices of another chance on as are left."""
-        return _Bounded(chance, self._left)
+        return _BoundedChance(chance, self._left)
 
 
 Reading: TypeAlias = list[tuple[Hashable, Rational]]
 """The outcomes of a run, with their weights: several, where it returns what nobody looked at."""
 
 
-class Read(Protocol):
+class OutcomeReader(Protocol):
     """Reads what a run returned."""
 
     def __call__(
@@ -111,7 +111,7 @@ def readings(
     count: Callable[[], None],
     instead: Callable[[Chance], Chance] = lambda chance: chance,
 ) -> Reading:
-    """Return the outcomes that a frozen one can be: as `Read` says."""
+    """Return the outcomes that a frozen one can be, as `OutcomeReader` says."""
 
     def read_under(chance: Chance) -> Hashable:
         count()
@@ -134,7 +134,7 @@ def row_readings(
     count: Callable[[], None],
     instead: Callable[[Chance], Chance] = lambda chance: chance,
 ) -> Reading:
-    """Return what the first part of a pair can be, each with a row of the second: as `Read` says.
+    """Return the outcomes of a pair's first part, each with a row of the second.
 
     The row is in doubles. Raises `TypeError` for an outcome that is no such pair.
     """
@@ -151,7 +151,7 @@ def row_readings(
 
 
 @dataclass(frozen=True)
-class Made:
+class CompletedRun:
     """One run of a program."""
 
     answers: tuple[Answer, ...]
@@ -181,7 +181,7 @@ class Replays:
         identities: Identities | None = None,
         *,
         placeholders: Iterator[int] | None = None,
-        read: Read = readings,
+        read: OutcomeReader = readings,
     ) -> None:
         self._program = program
         self._placeholders = placeholders or every_placeholder()
@@ -191,7 +191,7 @@ class Replays:
         self._outcomes = 0
         self._has_scalars = False
 
-    def runs(self, begun: Sequence[Answer] = ()) -> list[Made]:
+    def runs(self, begun: Sequence[Answer] = ()) -> list[CompletedRun]:
         """Return all runs of the program, which was seen to begin with some answers.
 
         Once a program has taken a number out of torch, it is begun anew: what `type` is must not
@@ -204,7 +204,7 @@ class Replays:
             self._outcomes = 0
             return [*self._runs(begun)]
 
-    def made(self, answers: Sequence[Answer]) -> Made:
+    def made(self, answers: Sequence[Answer]) -> CompletedRun:
         """Return the run that begins with these answers, apart from all others.
 
         What nobody has looked at is something else in memory than it is in `runs`: a run that
@@ -220,7 +220,7 @@ class Replays:
         finally:
             self._outcomes = before
 
-    def _runs(self, begun: Sequence[Answer]) -> Iterator[Made]:
+    def _runs(self, begun: Sequence[Answer]) -> Iterator[CompletedRun]:
         replay: Replay | None = Replay()
         known: list[torch.Generator] = []
         while replay is not None:
@@ -237,11 +237,11 @@ class Replays:
             yield run
             replay = replay.next()
 
-    def _run(self, replay: Replay, placeholder: int | None = None) -> Made:
+    def _run(self, replay: Replay, placeholder: int | None = None) -> CompletedRun:
         """Return a run under the answers of a replay."""
         self._identities.begin_run()
-        bounded = _Bounded(replay)
-        run = _Run(self._identities, World(bounded), placeholder)
+        bounded = _BoundedChance(replay)
+        run = _WatchedRun(self._identities, World(bounded), placeholder)
         refused: list[OpaqueRandomness] = []
         try:
             with run.dispatch:
@@ -268,7 +268,7 @@ class Replays:
             raise run.dispatch.blinded("the program's result", reason) from None
         slack = total(run.interpreter.elements.slacks.values())
         answers, foreign = tuple(replay.given), run.interpreter.streams.foreign
-        return Made(
+        return CompletedRun(
             answers,
             reading,
             foreign,
@@ -342,7 +342,7 @@ class _ScalarsMet(Exception):
     """A run of the program took a number out of torch, and `type` did not say float of it."""
 
 
-class _Run:
+class _WatchedRun:
     """One run of a program, in one world."""
 
     def __init__(self, identities: Identities, world: World, placeholder: int | None) -> None:

@@ -13,9 +13,10 @@ from functools import cached_property
 from typing import TypeVar
 
 from draftproof.conformance.lanes.exact._choice import Choice
-from draftproof.conformance.lanes.exact._noise import Ranking, World
+from draftproof.conformance.lanes.exact._errors import NotTogether
+from draftproof.conformance.lanes.exact._noise import World
+from draftproof.conformance.lanes.exact._races import Ranking
 from draftproof.conformance.lanes.exact._replay import MOST_CHOICES
-from draftproof.conformance.lanes.exact._split import NotTogether
 from draftproof.reference.chance import Answer, Replay, probability
 from draftproof.reference.rational import Rational, total
 
@@ -23,7 +24,7 @@ Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
-class Joined:
+class JoinedRun:
     """A run that another one leads from where they had the same memory."""
 
     run: Run
@@ -59,7 +60,7 @@ class Run:
     told: tuple[Answer, ...] = ()
     given: tuple[Answer, ...] = ()
     slacks: Mapping[Ranking, Rational] = field(default_factory=dict)
-    joined: tuple[Joined, ...] = ()
+    joined: tuple[JoinedRun, ...] = ()
 
     @property
     def answers(self) -> tuple[Answer, ...]:
@@ -170,24 +171,24 @@ class Run:
 def led(runs: Sequence[Run]) -> Run:
     """Return the first of some runs that have the same memory, leading the others."""
     lead, *others = sorted(runs, key=lambda run: run.order)
-    return replace(lead, joined=(*lead.joined, *(Joined(each, lead) for each in others)))
+    return replace(lead, joined=(*lead.joined, *(JoinedRun(each, lead) for each in others)))
 
 
 def _ways(
     known: World, choices: Collection[Choice], told: Sequence[Answer]
-) -> list[tuple[_Continued, World, tuple[int, ...]]]:
+) -> list[tuple[_ContinuedChance, World, tuple[int, ...]]]:
     """Return each way to decide choices: the chance and the world that did, and the decisions."""
     replay: Replay | None = Replay()
     ways = []
     while replay is not None:
-        chance = _Continued(told, replay)
+        chance = _ContinuedChance(told, replay)
         world = known.under(chance)
         ways.append((chance, world, tuple(choice.value(world) for choice in choices)))
         replay = replay.next()
     return ways
 
 
-class _Continued:
+class _ContinuedChance:
     """Gives the answers that it was told to give, then those of another chance."""
 
     def __init__(self, told: Sequence[Answer], then: Replay) -> None:

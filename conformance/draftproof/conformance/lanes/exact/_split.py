@@ -14,10 +14,7 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-
-class NotTogether(Exception):
-    """What runs cannot do in one walk; each is made for itself then. The message says what."""
-
+from draftproof.conformance.lanes.exact._errors import NotTogether
 
 Classes: TypeAlias = tuple[int, ...]
 """The class of each run: 0, 1, ... in the order in which they are first met."""
@@ -55,7 +52,7 @@ class Partitions:
             self._products[key] = self.one(of), first
         return self._products[key]
 
-    def taken(self, runs: Sequence[int], all_of: Iterable[Classes]) -> dict[int, Taken]:
+    def taken(self, runs: Sequence[int], all_of: Iterable[Classes]) -> dict[int, Regrouping]:
         """Forget all partitions but these; return what they are when run i is what `runs[i]` was.
 
         It is by the identity of what they were.
@@ -65,12 +62,12 @@ class Partitions:
         found = {}
         for key, old in olds.items():
             of, first = classes([old[run] for run in runs])
-            found[key] = Taken(self.one(of), [old[runs[run]] for run in first])
+            found[key] = Regrouping(self.one(of), [old[runs[run]] for run in first])
         return found
 
 
 @dataclass(frozen=True)
-class Taken:
+class Regrouping:
     """A partition of other runs than before, and what its classes were."""
 
     of: Classes
@@ -78,7 +75,7 @@ class Taken:
 
 
 @dataclass
-class SplitDraw:
+class SplitMemory:
     """The versions of a storage, by the classes of runs."""
 
     storage: StorageWeakRef

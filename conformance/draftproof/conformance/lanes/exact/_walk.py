@@ -24,17 +24,17 @@ from torch._ops import OpOverload
 
 from draftproof.conformance.lanes._signature import TORCHS_OWN, reads_no_values, tensors_in
 from draftproof.conformance.lanes.exact._choice import Choice
+from draftproof.conformance.lanes.exact._errors import NotTogether, NotUnderstood, TorchError, ran
 from draftproof.conformance.lanes.exact._identity import Identities, parts
 from draftproof.conformance.lanes.exact._interpreter import Interpreter
-from draftproof.conformance.lanes.exact._noise import NotUnderstood, Ranking
 from draftproof.conformance.lanes.exact._outcome import frozen, left_open
+from draftproof.conformance.lanes.exact._races import Ranking
 from draftproof.conformance.lanes.exact._run import Run, led
 from draftproof.conformance.lanes.exact._split import (
     Classes,
-    NotTogether,
     Partitions,
-    SplitDraw,
-    Taken,
+    Regrouping,
+    SplitMemory,
     address,
     alive,
     bits,
@@ -45,7 +45,6 @@ from draftproof.conformance.lanes.exact._split import (
     weak,
     whole,
 )
-from draftproof.conformance.lanes.exact._torchs import Torchs, ran
 from draftproof.conformance.lanes.exact._watch import EXPOSING, PASSED, STOPS, Dispatch, Doors
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns
 from draftproof.conformance.protocol.raising import told_of
@@ -55,7 +54,7 @@ MOST_TOGETHER = 4096
 """The most runs of one walk; the others are left to a later one."""
 
 
-class _UndecidedRun(Exception):
+class _ChoiceNeeded(Exception):
     """A tensor has choices that must be decided before an operator runs."""
 
     def __init__(self, tensor: Tensor) -> None:
@@ -64,7 +63,7 @@ class _UndecidedRun(Exception):
 
 
 @dataclass(frozen=True)
-class _Wanted:
+class _PendingChoices:
     """What must be decided in the runs of a class: the choices in what is seen of a carrier."""
 
     key: int
@@ -72,17 +71,17 @@ class _Wanted:
     seen: Tensor
 
 
-class _SomeUndecided(Exception):
+class _ChoicesNeeded(Exception):
     """An operator wants choices decided in the runs of some classes, in each its own."""
 
-    def __init__(self, of: Classes, wanted: Mapping[int, _Wanted]) -> None:
+    def __init__(self, of: Classes, wanted: Mapping[int, _PendingChoices]) -> None:
         super().__init__()
         self.of = of
         self.wanted = wanted
 
 
 @dataclass(frozen=True)
-class _Become:
+class _DecidedRun:
     """What a run becomes where choices are decided."""
 
     run: Run
@@ -167,7 +166,7 @@ class Walk:
         self._identities = identities
         self._partitions = Partitions()
         self._is_within = False
-        self._splits: dict[int, SplitDraw] = {}
+        self._splits: dict[int, SplitMemory] = {}
 
     @contextmanager
     def warned(self) -> Iterator[None]:
@@ -196,7 +195,7 @@ class Walk:
             return seen_as(whole(versions[0]).clone(), versions[0])
         made = spoilt(versions[0])
         memory = [whole(versions[run]).clone() for run in first]
-        self._splits[address(made)] = SplitDraw(weak(made), self._partitions.one(of), memory)
+        self._splits[address(made)] = SplitMemory(weak(made), self._partitions.one(of), memory)
         return made
 
     def outcomes(self, returned: Any) -> list[Hashable]:
@@ -217,7 +216,7 @@ class Walk:
 
         return [frozen(returned, in_run(number)) for number in range(len(self.runs))]
 
-    def _left_open(self, tensor: Tensor, split: SplitDraw | None, number: int) -> Any:
+    def _left_open(self, tensor: Tensor, split: SplitMemory | None, number: int) -> Any:
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             if split is not None:
                 tensor = seen_as(split.versions[split.of[number]], tensor)
@@ -249,7 +248,7 @@ class Walk:
             while True:
                 try:
                     return self._computed(func, args, kwargs)
-                except _SomeUndecided as found:
+                except _ChoicesNeeded as found:
                     self._decide(found.of, found.wanted)
 
     @contextmanager
@@ -257,7 +256,7 @@ class Walk:
         """Remember what ends the walk, which a program may catch."""
         try:
             yield
-        except (Torchs, NotUnderstood, OpaqueRandomness):
+        except (TorchError, NotUnderstood, OpaqueRandomness):
             raise
         except Exception as error:
             ours = error if isinstance(error, STOPS) else NotTogether(told_of(error))
@@ -278,9 +277,9 @@ class Walk:
         self.interpreter.elements.slacks = {}
         try:
             result = self.interpreter.follow(func, args, kwargs)
-        except _UndecidedRun as found:
+        except _ChoiceNeeded as found:
             wanted = {0: self._wanted(func, found.tensor, self._keys((args, kwargs)), {})}
-            raise _SomeUndecided(self._all_alike, wanted) from None
+            raise _ChoicesNeeded(self._all_alike, wanted) from None
         self._add_slacks([self.interpreter.elements.slacks], self._all_alike)
         return result
 
@@ -325,29 +324,29 @@ class Walk:
         args: Any,
         kwargs: Any,
         keys: Mapping[int, int],
-        held: Mapping[int, SplitDraw],
+        held: Mapping[int, SplitMemory],
         written: Collection[int],
     ) -> Any:
         """Run an operator on every memory that its arguments have in some run."""
         of, first = self._partitions.product([split.of for split in held.values()])
         made: list[_Made] = []
-        wanted: dict[int, _Wanted] = {}
+        wanted: dict[int, _PendingChoices] = {}
         for own, run in enumerate(first):
             memory = {key: split.versions[split.of[run]] for key, split in held.items()}
             memory |= {key: self._copied(memory[key]) for key in written}
             try:
                 made.append(self._made(func, args, kwargs, keys, memory))
-            except _UndecidedRun as found:
+            except _ChoiceNeeded as found:
                 # Others go on to choices of their own: each run decides in its own order.
                 wanted[own] = self._wanted(func, found.tensor, keys, memory)
         if wanted:
-            raise _SomeUndecided(of, wanted)
+            raise _ChoicesNeeded(of, wanted)
         of, made = self._agreeing(of, made)
         self._add_slacks([each.slacks for each in made], of)
         for key in written:
             self._set(key, of, [each.memory[key] for each in made])
         if made[0].error is not None:
-            raise Torchs(made[0].error)
+            raise TorchError(made[0].error)
         return self._carried(of, [each.result for each in made], {*map(id, keys)})
 
     def _made(
@@ -366,7 +365,7 @@ class Walk:
         self._is_within = True
         try:
             result = _mapped(self.interpreter.follow(func, mine, named), views.carrier)
-        except Torchs as raised:
+        except TorchError as raised:
             failure = raised.error
         finally:
             self._is_within = False
@@ -400,14 +399,14 @@ class Walk:
         made = spoilt(results[0])
         if address(made) in self._splits:
             raise NotTogether("returns several tensors in one memory")
-        self._splits[address(made)] = SplitDraw(weak(made), of, versions)
+        self._splits[address(made)] = SplitMemory(weak(made), of, versions)
         return made
 
     # --- choices -----------------------------------------------------------------------------
 
     def _undecided(self, tensor: Tensor) -> None:
         if any(isinstance(number, Choice) for number in self._identities.numbers(tensor)):
-            raise _UndecidedRun(tensor)
+            raise _ChoiceNeeded(tensor)
 
     def _wanted(
         self,
@@ -415,21 +414,21 @@ class Walk:
         undecided: Tensor,
         keys: Mapping[int, int],
         memory: Mapping[int, Tensor],
-    ) -> _Wanted:
+    ) -> _PendingChoices:
         """Return what of which carrier an operator wants to be decided."""
         where = address(undecided)
         key = next((key for key, own in memory.items() if address(own) == where), where)
         if key not in keys.values():
             raise NotTogether(f"makes choices on the way: {func}")
-        return _Wanted(key, undecided)
+        return _PendingChoices(key, undecided)
 
-    def _decide(self, of: Classes, wanted: Mapping[int, _Wanted]) -> None:
+    def _decide(self, of: Classes, wanted: Mapping[int, _PendingChoices]) -> None:
         """Decide what is wanted in the runs of classes."""
         for each in wanted.values():
             if each.key not in self._splits:
                 self._part(each.seen)
         of, wanted = self._join(of, wanted)
-        become: list[_Become] = []
+        become: list[_DecidedRun] = []
         counts: Counter[int] = Counter()
         for number, run in enumerate(self.runs):
             own = [*self._become(number, run, wanted.get(of[number]))]
@@ -446,18 +445,20 @@ class Walk:
         for key, now, versions in parted:
             self._set(key, self._partitions.one(now), versions)
 
-    def _become(self, number: int, run: Run, wanted: _Wanted | None) -> Iterator[_Become]:
+    def _become(
+        self, number: int, run: Run, wanted: _PendingChoices | None
+    ) -> Iterator[_DecidedRun]:
         """Yield what becomes of a run where choices are decided, or nothing is."""
         if wanted is None:
-            yield _Become(run, number, None, {})
+            yield _DecidedRun(run, number, None, {})
             return
         split = self._splits[wanted.key]
         version = split.versions[split.of[number]]
         choices = self._identities.choices(seen_as(version, wanted.seen))
         for child, decided in run.decided(choices.values()):
-            yield _Become(child, number, wanted.key, dict(zip(choices, decided, strict=True)))
+            yield _DecidedRun(child, number, wanted.key, dict(zip(choices, decided, strict=True)))
 
-    def _parted(self, key: int, become: Sequence[_Become]) -> tuple[Classes, list[Tensor]]:
+    def _parted(self, key: int, become: Sequence[_DecidedRun]) -> tuple[Classes, list[Tensor]]:
         """Return what runs have of a carrier after what they have become."""
         split = self._splits[key]
         values = [each.values if each.key == key else {} for each in become]
@@ -509,7 +510,7 @@ class Walk:
         memories = self._memories(key, seen)
         numbers = [number for each in memories for number in self._identities.numbers(each)]
         if any(isinstance(number, Choice) for number in numbers):
-            self._decide(self._all_alike, {0: _Wanted(key, seen)})
+            self._decide(self._all_alike, {0: _PendingChoices(key, seen)})
         if not all(isinstance(number, Choice) for number in numbers):
             raise NotTogether("takes noise out of torch")
 
@@ -534,10 +535,10 @@ class Walk:
         split = self._splits.get(key)
         return [seen] if split is None else [seen_as(each, seen) for each in split.versions]
 
-    def _part(self, carrier: Tensor) -> SplitDraw:
+    def _part(self, carrier: Tensor) -> SplitMemory:
         """Keep a carrier's memory beside it, and nothing in it."""
         memory = whole(carrier)
-        split = SplitDraw(weak(carrier), self._partitions.one(self._all_alike), [])
+        split = SplitMemory(weak(carrier), self._partitions.one(self._all_alike), [])
         split.versions.append(self._copied(memory))
         self._splits[address(carrier)] = split
         self._identities.attach(memory, torch.zeros((), dtype=torch.int64))
@@ -571,7 +572,7 @@ class Walk:
         ids = None if found is None else self._identities.of(version)
         return found if ids is None else (found, *ids.tolist())
 
-    def _keep(self, kinds: Sequence[Hashable], more: Classes | None = None) -> Taken:
+    def _keep(self, kinds: Sequence[Hashable], more: Classes | None = None) -> Regrouping:
         """Go on with the runs that are of the first one's kind, and leave the others.
 
         Return what has become of one more partition.
@@ -584,8 +585,8 @@ class Walk:
         return self._take(kept, of if more is None else more)
 
     def _join(
-        self, of: Classes, wanted: Mapping[int, _Wanted]
-    ) -> tuple[Classes, dict[int, _Wanted]]:
+        self, of: Classes, wanted: Mapping[int, _PendingChoices]
+    ) -> tuple[Classes, dict[int, _PendingChoices]]:
         """Let one run lead those that have the same memory; return what is now wanted of which.
 
         `of` are classes of runs that have the same in some of the memory.
@@ -612,7 +613,7 @@ class Walk:
         starts = range(0, len(begun), MOST_TOGETHER)
         self.left += [begun[at : at + MOST_TOGETHER] for at in starts]
 
-    def _take(self, were: Sequence[int], more: Classes) -> Taken:
+    def _take(self, were: Sequence[int], more: Classes) -> Regrouping:
         """Let run i have what run `were[i]` had; return what becomes of one more partition."""
         self._forget()
         splits = self._splits.values()

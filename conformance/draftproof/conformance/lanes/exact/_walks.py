@@ -16,11 +16,12 @@ import torch
 from torch import Tensor
 
 from draftproof.conformance.lanes._conditions import is_made_again
+from draftproof.conformance.lanes.exact._errors import NotTogether, NotUnderstood
 from draftproof.conformance.lanes.exact._identity import Identities
-from draftproof.conformance.lanes.exact._noise import NotUnderstood, World
+from draftproof.conformance.lanes.exact._noise import World
 from draftproof.conformance.lanes.exact._replay import (
-    Made,
-    Read,
+    CompletedRun,
+    OutcomeReader,
     Reading,
     Replays,
     every_placeholder,
@@ -30,7 +31,7 @@ from draftproof.conformance.lanes.exact._replay import (
     thorough,
 )
 from draftproof.conformance.lanes.exact._run import Run
-from draftproof.conformance.lanes.exact._split import NotTogether, address
+from draftproof.conformance.lanes.exact._split import address
 from draftproof.conformance.lanes.exact._walk import MOST_TOGETHER, Walk
 from draftproof.conformance.lanes.opaque import TooManyRuns
 from draftproof.reference.chance import (
@@ -50,15 +51,15 @@ class Walks:
         subjects: Sequence[Any],
         most_runs: int,
         *,
-        read: Read = readings,
+        read: OutcomeReader = readings,
     ) -> None:
         self._program = program
         self._read = read
         self._subjects = subjects
         self._most_runs = most_runs
         self._outcomes = [0] * len(subjects)
-        self._found: list[list[Made]] = [[] for _ in subjects]
-        self._samples: list[tuple[int, Made]] = []
+        self._found: list[list[CompletedRun]] = [[] for _ in subjects]
+        self._samples: list[tuple[int, CompletedRun]] = []
         """Runs that are made again by themselves, and their subjects."""
         self._alone = Counter[int]()
         """How many runs on each subject went alone."""
@@ -67,7 +68,7 @@ class Walks:
         self._identities = Identities()
         self._placeholders = every_placeholder()
 
-    def runs(self) -> list[list[Made]]:
+    def runs(self) -> list[list[CompletedRun]]:
         """Return the runs on each subject, in the order of their answers.
 
         Raises `NotTogether`, or whatever a lane or the program raises, where runs cannot be made
@@ -150,7 +151,7 @@ class Walks:
         carriers = iter([walk.carrier(versions) for versions in memory])
         return _with_tensors(nests[0], lambda _: next(carriers))
 
-    def _made(self, walk: Walk, lead: Run, kept: Hashable) -> Iterator[tuple[Run, Made]]:
+    def _made(self, walk: Walk, lead: Run, kept: Hashable) -> Iterator[tuple[Run, CompletedRun]]:
         """Yield what the runs came to for which one stands, those together that do the same."""
         if lead.left:
             raise NondeterministicProgram(
@@ -174,9 +175,9 @@ class Walks:
             require_few(len(read) * run.count)
             self._outcomes[run.subject] += len(read) * run.count
             slack = total(run.slacks.values())
-            yield run, Made(run.given, read, foreign, slack, run.probability, run.count)
+            yield run, CompletedRun(run.given, read, foreign, slack, run.probability, run.count)
 
-    def _require_again(self, subject: int, made: Made) -> None:
+    def _require_again(self, subject: int, made: CompletedRun) -> None:
         """Require that a run, made by itself, comes to the same."""
         again = self.replays(subject).made(made.answers)
         if again.answers != made.answers:
@@ -201,7 +202,7 @@ _GOLDEN = (sqrt(5) - 1) / 2
 """Multiples of it lie far apart, modulo 1, however many there are."""
 
 
-def _order(made: Made) -> list[int]:
+def _order(made: CompletedRun) -> list[int]:
     return _indices(made.answers)
 
 

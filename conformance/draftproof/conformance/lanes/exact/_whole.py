@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 from draftproof.conformance.lanes._signature import name_of, tensors_in
 from draftproof.conformance.lanes.exact._choice import Choice, Image
 from draftproof.conformance.lanes.exact._elements import Elements, imaged
-from draftproof.conformance.lanes.exact._torchs import ran
+from draftproof.conformance.lanes.exact._errors import ran
 
 # Of these a whole number is followed that comes of a choice, whoever else stands beside it.
 _WHOLE = {
