@@ -95,6 +95,11 @@ class SplitMemory:
             return carrier.copy_(mine), mine
 
 
+def is_dense(tensor: Tensor) -> bool:
+    """Return whether the tensor's elements lie in one storage, as strides say."""
+    return tensor.layout is torch.strided
+
+
 def address(tensor: Tensor) -> int:
     """Return what identifies the tensor's storage, as long as a weak reference to it is held."""
     found: int = tensor.untyped_storage()._cdata
