@@ -1,4 +1,4 @@
-"""Which element of which tensor is which random number.
+"""Identity of random numbers: the elements of tensors that hold each of them.
 
 A tensor's storage is what survives the dispatcher (views and detached copies share it), so
 identity is kept there: beside a storage that holds random numbers stands an integer

@@ -53,7 +53,7 @@ class Interpreter:
         self.streams = Streams()
 
     def run(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return what `func` returns. Raises `NotUnderstood`."""
+        """Return the result of `func`. Raises `NotUnderstood`."""
         self.note(func, args, kwargs)
         return self.follow(func, args, kwargs)
 
@@ -72,7 +72,7 @@ class Interpreter:
             raise NotUnderstood("draws random numbers of a kind that is not known")
 
     def follow(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return what `func`, which was noted, returns. Raises `NotUnderstood`."""
+        """Return the result of `func`, which was noted. Raises `NotUnderstood`."""
         if name_of(func) in DRAWS:
             return DRAWS[name_of(func)](self.elements, func, args, kwargs)
         if reads_no_values(func):

@@ -65,7 +65,7 @@ class World:
 
     @property
     def known(self) -> Mapping[object, Any]:
-        """All that is known, by the numbers of which it is known."""
+        """All knowledge, by the number that it is about."""
         return self._known
 
     def under(self, chance: Chance, asked: set[object] | None = None) -> World:
@@ -76,13 +76,13 @@ class World:
         return World(chance, self._known, self._asked if asked is None else asked)
 
     def of(self, number: object, otherwise: Any = None) -> Any:
-        """Return what is known of a number."""
+        """Return the knowledge of a number, `otherwise` if there is none."""
         if self._asked is not None:
             self._asked.add(number)
         return self._known.get(number, otherwise)
 
     def learn(self, number: object, found: Any) -> None:
-        """Remember what is known of a number from now on."""
+        """Remember the knowledge of a number from now on."""
         if self._asked is not None:
             self._asked.add(number)
         self._known[number] = found
@@ -188,7 +188,7 @@ class Noise:
 
     @property
     def can_be_nan(self) -> bool:
-        """True if it may be no number: the logarithm of one below 0."""
+        """True if the noise may be NaN: the logarithm of a negative number."""
         return any(
             isinstance(step, Log) and domain[0] < 0
             for step, domain in zip(self.steps, self._domains, strict=False)
@@ -201,10 +201,10 @@ class Noise:
         return is_below == (not solved.is_rising)
 
     def solved(self, relation: str, edges: Iterable[Extended]) -> Thresholds:
-        """Return where the uniform number begins, or ceases, to be in the relation to each edge.
+        """Return the thresholds of the uniform number for a relation of the noise to each edge.
 
-        `relation` is one of the order: it begins where the number rises with the uniform one and
-        the relation is "more", or both are the other way.
+        `relation` is one of the order: it holds above a threshold if the noise rises with the
+        uniform number and the relation is "more", or if both are the other way.
         """
         if self.is_swamped:
             raise NotUnderstood("compares noise that rounding has swamped")
@@ -342,4 +342,4 @@ class Thresholds:
 
     ends: list[Extended]
     is_rising: bool
-    """Whether they hold above the ends, or else below."""
+    """True if the comparisons hold above the ends, False if below."""

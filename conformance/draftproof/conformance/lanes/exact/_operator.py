@@ -20,20 +20,20 @@ from draftproof.reference.rational import Rational
 
 @dataclass(frozen=True)
 class OperatorResult:
-    """What an operator made of one memory."""
+    """Result of one operator on one memory."""
 
     result: Any
-    """With carriers in the place of what it wrote."""
+    """Returned nest, with carriers in the place of the views that were written."""
     error: Exception | None
     memory: Mapping[int, Tensor]
-    """What it read and wrote, by the address of the carrier."""
+    """Versions that were read and written, by the address of the carrier."""
     slacks: Mapping[Ranking, Rational]
     kind: Hashable
-    """What must be the same where runs go on together."""
+    """Key that must be equal for runs to go on together."""
 
 
 class Views:
-    """What an operator is given in the place of carriers: views of one memory."""
+    """Views of one memory that an operator is given in the place of carriers."""
 
     def __init__(
         self, func: OpOverload, keys: Mapping[int, int], memory: Mapping[int, Tensor]
@@ -45,7 +45,7 @@ class Views:
         self._views: dict[int, Tensor] = {}
 
     def own(self, carrier: Tensor) -> Tensor:
-        """Return what stands for an argument: the same for the same, by which torch tells."""
+        """Return the view for an argument: one object for one object, as torch compares them."""
         if self._keys[id(carrier)] not in self._memory:
             return carrier
         if id(carrier) not in self._views:
@@ -77,7 +77,7 @@ class Views:
 
 @cache
 def _written_arguments(func: OpOverload) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Return which arguments an operator writes to: places, and names."""
+    """Return the places and the names of the arguments that an operator writes to."""
     arguments = func._schema.arguments
     are = [a.alias_info is not None and a.alias_info.is_write for a in arguments]
     places = tuple(i for i, a in enumerate(arguments) if are[i] and not a.kwarg_only)
@@ -114,7 +114,7 @@ def _place(tensor: Tensor) -> Hashable:
 
 
 def form(result: Any, given: Collection[int]) -> Hashable:
-    """Return what Python can tell of a result without reading a tensor; `given` are arguments."""
+    """Return all that Python sees of a result without reading a tensor; `given` are arguments."""
     if isinstance(result, Tensor):
         own = id(result) if id(result) in given else result.untyped_storage().nbytes()
         return own, _place(result), result.requires_grad, result.is_inference()
@@ -130,4 +130,5 @@ _ALSO = {"copy_", "cumprod", "searchsorted", "stack"}
 
 @cache
 def keeps_its_schema(func: OpOverload) -> bool:
+    """Return whether an operator is known to write to nothing but what its schema says."""
     return not _KEEP_THEIR_SCHEMA.isdisjoint(func.tags) or func._schema.name[6:] in _ALSO

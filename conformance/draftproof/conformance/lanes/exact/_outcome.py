@@ -123,7 +123,7 @@ def number_in(outcome: Any) -> int:
 
 
 def _unwrapped(outcome: Any) -> Any:
-    """Return what is in tuples of one part, one in another."""
+    """Return the content of nested tuples of one part."""
     while isinstance(outcome, tuple) and len(outcome) == 1:
         (outcome,) = outcome
     return outcome

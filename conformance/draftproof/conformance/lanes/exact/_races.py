@@ -44,7 +44,7 @@ class Ranking:
 
     @cached_property
     def within(self) -> range:
-        """Numbers among which are all contenders."""
+        """Range that holds all contenders."""
         return range(1 + max((*self.rates, *self.others), default=0))
 
     def begin(self, world: World) -> None:
@@ -53,7 +53,7 @@ class Ranking:
             noise.uniform.enter_race(world)
 
     def at(self, position: int, world: World) -> int:
-        """Return who comes at `position`."""
+        """Return the contender at `position`."""
         order: tuple[int, ...] = world.of(self, ())
         if not order:
             self.begin(world)

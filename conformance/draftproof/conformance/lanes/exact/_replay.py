@@ -56,7 +56,7 @@ Nothing that can be enumerated is lost: each choice that can go two ways is anot
 
 
 class _BoundedChance:
-    """Passes a bounded number of choices on, and remembers why it stopped."""
+    """Chance that makes a bounded number of choices, and remembers why it stopped."""
 
     def __init__(self, chance: Chance, left: int | None = None) -> None:
         self._chance = chance
@@ -79,7 +79,7 @@ class _BoundedChance:
         return self.draw((probability, 1 - probability)) == 0
 
     def instead(self, chance: Chance) -> _BoundedChance:
-        """Return what passes as many choices of another chance on as are left."""
+        """Return another chance, bounded by the number of choices that are left."""
         return _BoundedChance(chance, self._left)
 
 
@@ -88,7 +88,7 @@ Reading: TypeAlias = list[tuple[Hashable, Rational]]
 
 
 class OutcomeReader(Protocol):
-    """Reads what a run returned."""
+    """Reader of the result of a run."""
 
     def __call__(
         self,
@@ -98,7 +98,7 @@ class OutcomeReader(Protocol):
         instead: Callable[[Chance], Chance] = lambda chance: chance,
         /,
     ) -> Reading:
-        """Return what a frozen outcome can be in a world, `count` being called for each.
+        """Return the possible outcomes of a frozen one in a world, calling `count` for each.
 
         Choices that are more than one row are made by `instead` of a chance. Raises
         `NotUnderstood`.
@@ -152,19 +152,19 @@ def row_readings(
 
 @dataclass(frozen=True)
 class CompletedRun:
-    """One run of a program."""
+    """Run of a program that has ended: its answers and its reading."""
 
     answers: tuple[Answer, ...]
     reading: Reading
     foreign: Sequence[torch.Generator]
-    """The generators, not a request's, that it drew from."""
+    """Generators that the run drew from, other than a request's."""
     slack: Rational
     probability: Rational
-    """Of all the answers, or of those of all runs that came to the same with the same memory."""
+    """Probability of the answers, summed over all runs that this one stands for."""
     count: int = 1
-    """How many runs it stands for."""
+    """Number of runs that this one stands for."""
     has_scalars: bool = False
-    """True if it took a number out of torch."""
+    """True if the run took a number out of torch."""
 
 
 class Replays:
@@ -294,24 +294,24 @@ class Replays:
 
 
 def every_placeholder() -> Iterator[int]:
-    """Return what noise is shown as in runs that are made again: by turns below and above others.
+    """Return the placeholders of noise in repeated runs: by turns below and above other numbers.
 
-    In all other runs it is no number, which is neither.
+    In all other runs the placeholder is NaN, which is neither.
     """
     return cycle((0, 1))
 
 
 def thorough(again: Sequence[Found]) -> Sequence[Found]:
-    """Return what is made again, a single run twice: so that each placeholder has its turn."""
+    """Return the runs to repeat, a single one twice, so that each placeholder has its turn."""
     return [*again, *again] if len(again) == 1 else again
 
 
 class Disagreement(OpaqueRandomness):
-    """A run, made again, came to something else: the program has a past."""
+    """Repeated run with another result: the program depends on its past."""
 
 
 def require_same(first: Reading, again: Reading) -> None:
-    """Require that a run, made again, came to the same. Raises `Disagreement`."""
+    """Require that a repeated run has the same reading. Raises `Disagreement`."""
     if first != again:  # in lists, where a NaN equals itself
         was, is_now = next(both for both in zip_longest(first, again) if [both[0]] != [both[1]])
         raise Disagreement(

@@ -53,9 +53,9 @@ class Partitions:
         return self._products[key]
 
     def taken(self, runs: Sequence[int], all_of: Iterable[Classes]) -> dict[int, Regrouping]:
-        """Forget all partitions but these; return what they are when run i is what `runs[i]` was.
+        """Forget all partitions but these; regroup these for runs of which run i was `runs[i]`.
 
-        It is by the identity of what they were.
+        Return the regroupings by the identities of the former partitions.
         """
         olds = {id(of): of for of in all_of}
         self._known, self._products = {}, {}
@@ -68,7 +68,7 @@ class Partitions:
 
 @dataclass(frozen=True)
 class Regrouping:
-    """A partition of other runs than before, and what its classes were."""
+    """Partition after runs were replaced, and the former class of each of its classes."""
 
     of: Classes
     were: list[int]
@@ -76,10 +76,10 @@ class Regrouping:
 
 @dataclass
 class SplitMemory:
-    """The versions of a storage, by the classes of runs."""
+    """Versions of a storage, by the classes of runs."""
 
     storage: StorageWeakRef
-    """Of the carrier. Holding it keeps its address from being used again."""
+    """Storage of the carrier. Holding the reference keeps its address from being used again."""
     of: Classes
     versions: list[Tensor]
     """[n] each, of all elements; of one dtype, the carrier's."""
@@ -101,7 +101,7 @@ def is_dense(tensor: Tensor) -> bool:
 
 
 def address(tensor: Tensor) -> int:
-    """Return what identifies the tensor's storage, as long as a weak reference to it is held."""
+    """Return the identity of the tensor's storage, valid while a weak reference to it is held."""
     found: int = tensor.untyped_storage()._cdata
     return found
 
@@ -133,7 +133,7 @@ def seen_as(version: Tensor, carrier: Tensor) -> Tensor:
 
 
 def spoil(memory: Tensor) -> None:
-    """Write to all elements [n] of a storage what no run has there."""
+    """Overwrite all elements [n] of a storage with values that no run has there."""
     # Inference mode may write to every tensor.
     with torch.inference_mode():
         if memory.dtype.is_floating_point or memory.dtype.is_complex:

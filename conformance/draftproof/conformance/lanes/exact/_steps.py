@@ -192,7 +192,7 @@ class Nearly:
         )
 
     def off(self, value: Rational) -> Rational:
-        """Return how far off a float may be."""
+        """Return the largest error of a float."""
         return abs(value) * rational(2) ** (4 - self.digits) + rational(2) ** self.least
 
     def holds(self, value: Rational) -> bool:

@@ -1,10 +1,11 @@
 """One walk of a program for many of its runs at once.
 
-Where a choice is decided, runs part; the program goes on, once for all of them. What differs is
-kept beside the tensors that it holds (`_split`), and an operator is computed once for every memory
-that differs, in the very shapes of a single run, so that all numbers are those of single runs.
-Where Python looks at a number, only runs that agree go on; the others are left to a later walk,
-with the answers that they had. Runs that have come to the same memory go on as one (`_run`).
+Where a choice is decided, runs part; the program goes on, once for all of them. Memory that differs
+is kept beside the tensors that the program holds (`_carriers`), and an operator is computed once
+for every memory that differs (`_operator`), in the very shapes of a single run, so that all numbers
+are those of single runs. Where Python looks at a number, only runs that agree go on; the others are
+left to a later walk, with the answers that they had. Runs that have come to the same memory go on
+as one (`_run`).
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ MOST_TOGETHER = 4096
 
 
 class _ChoiceNeeded(Exception):
-    """A tensor has choices that must be decided before an operator runs."""
+    """Signal that a tensor has choices that must be decided before an operator runs."""
 
     def __init__(self, tensor: Tensor) -> None:
         super().__init__()
@@ -69,15 +70,15 @@ class _ChoiceNeeded(Exception):
 
 @dataclass(frozen=True)
 class _PendingChoices:
-    """What must be decided in the runs of a class: the choices in what is seen of a carrier."""
+    """Choices to decide in the runs of a class: those in the part of a carrier that is seen."""
 
     key: int
-    """The address of the carrier's storage."""
+    """Address of the carrier's storage."""
     seen: Tensor
 
 
 class _ChoicesNeeded(Exception):
-    """An operator wants choices decided in the runs of some classes, in each its own."""
+    """Signal that the runs of some classes have choices to decide before an operator runs."""
 
     def __init__(self, of: Classes, pending: Mapping[int, _PendingChoices]) -> None:
         super().__init__()
@@ -87,15 +88,15 @@ class _ChoicesNeeded(Exception):
 
 @dataclass(frozen=True)
 class _DecidedRun:
-    """What a run becomes where choices are decided."""
+    """Run after its choices are decided."""
 
     run: Run
     was: int
-    """Its number before."""
+    """Number of the run before."""
     key: int | None
-    """The address of the carrier in which they were decided."""
+    """Address of the carrier in which the choices were decided, None if there were none."""
     values: Mapping[int, int]
-    """By their ids."""
+    """Decided values, by the ids of the choices."""
 
 
 class Walk:
@@ -106,7 +107,7 @@ class Walk:
         self.left: list[list[Run]] = []
         """Runs that are left to later walks; those in one list agree so far."""
         self.refused: Exception | None = None
-        """What ended the walk: the program may have caught it."""
+        """Error that ended the walk: the program may have caught it."""
         self.interpreter = Interpreter(identities, self._require_decided)
         self.dispatch = Dispatch(self._run)
         self.doors = Doors(self.dispatch, self._look)
@@ -135,7 +136,7 @@ class Walk:
     # --- what the program is given, and what it returns --------------------------------------
 
     def carrier(self, versions: Sequence[Tensor]) -> Tensor:
-        """Return a tensor that is to each run what `versions` has for it, all of one form."""
+        """Return a carrier of `versions`, one for each run, all of one form."""
         kinds = [bits(whole(version)) or number for number, version in enumerate(versions)]
         of, first = classes(kinds)
         if len(first) == 1:
@@ -146,7 +147,7 @@ class Walk:
         return made
 
     def outcomes(self, returned: Any) -> list[Hashable]:
-        """Return what each run returned, with the choices in it that nobody looked at."""
+        """Return the result of each run, with the choices in it that nobody looked at."""
         self._join(self._all_alike, {})
         known: dict[tuple[int, int], tuple[Tensor, Any]] = {}
 
@@ -269,7 +270,7 @@ class Walk:
         held: Mapping[int, SplitMemory],
         written: Collection[int],
     ) -> Any:
-        """Run an operator on every memory that its arguments have in some run."""
+        """Return the result of one operator on every memory that its arguments have in some run."""
         of, first = self._carriers.partitions.product([split.of for split in held.values()])
         results: list[OperatorResult] = []
         pending: dict[int, _PendingChoices] = {}
@@ -299,7 +300,7 @@ class Walk:
         keys: Mapping[int, int],
         memory: Mapping[int, Tensor],
     ) -> OperatorResult:
-        """Run an operator on one memory, by the address of the carrier."""
+        """Return the result of one operator on one memory, by the address of the carrier."""
         views = Views(func, keys, memory)
         self.interpreter.elements.slacks = {}
         mine, named = mapped(args, views.own), mapped(kwargs, views.own)
@@ -318,7 +319,7 @@ class Walk:
     def _keep_agreeing(
         self, of: Classes, results: list[OperatorResult]
     ) -> tuple[Classes, list[OperatorResult]]:
-        """Go on with the runs for which an operator did what it did for the first."""
+        """Go on with the runs whose result agrees with that of the first."""
         kinds = [each.kind for each in results]
         if all(kind == kinds[0] for kind in kinds):
             return of, results
@@ -359,7 +360,7 @@ class Walk:
         keys: Mapping[int, int],
         memory: Mapping[int, Tensor],
     ) -> _PendingChoices:
-        """Return what of which carrier an operator wants to be decided."""
+        """Return the choices, in a carrier, that an operator needs decided."""
         where = address(undecided)
         key = next((key for key, own in memory.items() if address(own) == where), where)
         if key not in keys.values():
@@ -392,7 +393,7 @@ class Walk:
     def _decided_runs(
         self, number: int, run: Run, pending: _PendingChoices | None
     ) -> Iterator[_DecidedRun]:
-        """Yield what becomes of a run where choices are decided, or nothing is."""
+        """Yield the runs that follow a run after each way to decide its pending choices, if any."""
         if pending is None:
             yield _DecidedRun(run, number, None, {})
             return
@@ -405,7 +406,7 @@ class Walk:
     def _versions_after(
         self, key: int, after: Sequence[_DecidedRun]
     ) -> tuple[Classes, list[Tensor]]:
-        """Return what runs have of a carrier after what they have become."""
+        """Return the classes and the versions of a carrier after choices are decided."""
         split = self._carriers.splits[key]
         values = [each.values if each.key == key else {} for each in after]
         of, first = classes(
@@ -469,7 +470,7 @@ class Walk:
     def _keep(self, kinds: Sequence[Hashable], more: Classes | None = None) -> Regrouping:
         """Go on with the runs that are of the first one's kind, and leave the others.
 
-        Return what has become of one more partition.
+        Return one more partition, regrouped.
         """
         of, first = classes(kinds)
         for other in range(1, len(first)):
@@ -481,9 +482,9 @@ class Walk:
     def _join(
         self, of: Classes, pending: Mapping[int, _PendingChoices]
     ) -> tuple[Classes, dict[int, _PendingChoices]]:
-        """Let one run lead those that have the same memory; return what is now wanted of which.
+        """Let one run lead those that have the same memory; return the classes and pending choices.
 
-        `of` are classes of runs that have the same in some of the memory.
+        `of` are the classes of runs by which choices are pending.
         """
         self._carriers.forget()
         memory = self._carriers.partition(of)
@@ -523,4 +524,4 @@ _NUMBERS = {
     torch.asarray,
     torch.tensor,
 }
-"""What makes numbers of its own of the tensors that it reads."""
+"""Functions that make numbers of the tensors that they read."""

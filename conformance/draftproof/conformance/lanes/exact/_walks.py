@@ -60,9 +60,9 @@ class Walks:
         self._outcomes = [0] * len(subjects)
         self._found: list[list[CompletedRun]] = [[] for _ in subjects]
         self._samples: list[tuple[int, CompletedRun]] = []
-        """Runs that are made again by themselves, and their subjects."""
+        """Runs that are repeated by themselves, and their subjects."""
         self._alone = Counter[int]()
-        """How many runs on each subject went alone."""
+        """Number of runs on each subject that went alone."""
         self._waiting: list[list[Run]] = []
         self._walk: Walk | None = None
         self._identities = Identities()
@@ -95,7 +95,7 @@ class Walks:
         return min(known, key=_indices, default=())
 
     def replays(self, subject: int) -> Replays:
-        """Return what makes the runs on a subject, each by itself."""
+        """Return the replays of a subject, which make each run by itself."""
 
         def program() -> Any:
             return self._program(cloned(self._subjects[subject]))
@@ -152,7 +152,7 @@ class Walks:
         return _with_tensors(nests[0], lambda _: next(carriers))
 
     def _made(self, walk: Walk, lead: Run, kept: Hashable) -> Iterator[tuple[Run, CompletedRun]]:
-        """Yield what the runs came to for which one stands, those together that do the same."""
+        """Yield the completed runs for which one stands, those together that do the same."""
         if lead.left:
             raise NondeterministicProgram(
                 f"a run made {len(lead.given)} random choices where another with the same choices "
@@ -199,7 +199,7 @@ def _made_again(runs: int, subjects: int) -> set[int]:
 
 
 _GOLDEN = (sqrt(5) - 1) / 2
-"""Multiples of it lie far apart, modulo 1, however many there are."""
+"""Inverse of the golden ratio: its multiples lie far apart, modulo 1, however many there are."""
 
 
 def _order(made: CompletedRun) -> list[int]:
@@ -214,7 +214,7 @@ def _indices(answers: Sequence[Answer]) -> list[int]:
 
 
 def alike(subjects: Sequence[Any]) -> list[list[int]]:
-    """Return which subjects differ in nothing but what is in their tensors."""
+    """Return groups of subjects that differ only in the values of their tensors."""
     groups: dict[Hashable, list[int]] = {}
     for number, subject in enumerate(subjects):
         form = id(subject) if _shares_memory(subject) else _form(subject)
@@ -253,7 +253,7 @@ def _is_plain(tensor: Tensor) -> bool:
 
 
 def _form(subject: Any) -> Hashable:
-    """Return what subjects have in common that differ in nothing but what is in their tensors."""
+    """Return a key that subjects share if they differ only in the values of their tensors."""
     if isinstance(subject, Tensor):
         if not _is_plain(subject):
             return id(subject)

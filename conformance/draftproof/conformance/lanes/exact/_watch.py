@@ -25,11 +25,11 @@ from draftproof.conformance.protocol.raising import told_of
 from draftproof.reference.chance import NondeterministicProgram
 
 STOPS = (NotTogether, TooManyRuns, NondeterministicProgram)
-"""What ends a run, or a walk, and leaves the lane with its sight."""
+"""Errors that end a run, or a walk, and do not make the lane blind."""
 
 
 class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
-    """Hands every operator to `run`."""
+    """Mode that hands every operator to `run`."""
 
     supports_higher_order_operators = True
 

@@ -77,7 +77,7 @@ def follow_whole(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -
 
 
 def _drawn_in(elements: Elements, given: Sequence[Tensor]) -> Tensor:
-    """Return which elements [n, ...] of n tensors are random, in the shape that all share."""
+    """Return a mask [n, ...] of the random elements of n tensors, in the shape that all share."""
     return torch.stack(torch.broadcast_tensors(*(elements.ids(each) != 0 for each in given)))  # type: ignore[no-untyped-call]  # torch is
 
 
