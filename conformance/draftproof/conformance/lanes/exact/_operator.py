@@ -58,7 +58,7 @@ class Views:
         """Return the argument for which a returned tensor stands, or a new tensor itself."""
         if id(returned) in self._given:
             return self._given[id(returned)][1]
-        if not is_dense(returned) or self._is_an_arguments(address(returned)):
+        if not is_dense(returned) or self._is_memory_of_an_argument(address(returned)):
             raise NotTogether(f"returns what runs do not have each for itself: {self._func}")
         return returned
 
@@ -69,7 +69,7 @@ class Views:
             if _place(view) != _place(carrier) or address(view) != address(own):
                 raise NotTogether(f"changes the shape of what runs have: {self._func}")
 
-    def _is_an_arguments(self, where: int) -> bool:
+    def _is_memory_of_an_argument(self, where: int) -> bool:
         return where in self._keys.values() or any(
             where == address(own) for own in self._memory.values()
         )

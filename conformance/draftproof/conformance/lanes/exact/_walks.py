@@ -129,7 +129,7 @@ class Walks:
         runs = [
             (run, made)
             for lead, own in zip(walk.runs, kept, strict=True)
-            for run, made in self._made(walk, lead, own)
+            for run, made in self._completed(walk, lead, own)
         ]
         for run, made in runs:
             self._found[run.subject].append(made)
@@ -151,7 +151,9 @@ class Walks:
         carriers = iter([walk.carrier(versions) for versions in memory])
         return _with_tensors(nests[0], lambda _: next(carriers))
 
-    def _made(self, walk: Walk, lead: Run, kept: Hashable) -> Iterator[tuple[Run, CompletedRun]]:
+    def _completed(
+        self, walk: Walk, lead: Run, kept: Hashable
+    ) -> Iterator[tuple[Run, CompletedRun]]:
         """Yield the completed runs for which one stands, those together that do the same."""
         if lead.left:
             raise NondeterministicProgram(
