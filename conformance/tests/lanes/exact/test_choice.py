@@ -24,17 +24,15 @@ from draftproof.conformance.lanes.exact._choice import (
     coin,
     row_of,
 )
-from draftproof.conformance.lanes.exact._noise import (
+from draftproof.conformance.lanes.exact._noise import Noise, Uniform, World
+from draftproof.conformance.lanes.exact._steps import (
     AT_LEAST,
     MORE,
     Affine,
     Clamp,
     Log,
-    Noise,
     Rounded,
     Step,
-    Uniform,
-    World,
 )
 from draftproof.conformance.lanes.exchange import Asked, columns, request
 from draftproof.conformance.lanes.opaque import OpaqueRandomness

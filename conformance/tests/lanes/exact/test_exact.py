@@ -33,8 +33,8 @@ from draftproof.conformance.lanes.exact import (
     _interpreter,
     exact_law,
 )
+from draftproof.conformance.lanes.exact._errors import NotTogether
 from draftproof.conformance.lanes.exact._identity import Identities
-from draftproof.conformance.lanes.exact._split import NotTogether
 from draftproof.conformance.lanes.exact._walk import Walk
 from draftproof.conformance.lanes.exact._walks import Walks
 from draftproof.reference.law import Law

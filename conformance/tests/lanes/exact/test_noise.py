@@ -13,7 +13,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from draftproof.conformance.lanes.exact._noise import (
+from draftproof.conformance.lanes.exact._errors import NotUnderstood
+from draftproof.conformance.lanes.exact._noise import Noise, Uniform, World
+from draftproof.conformance.lanes.exact._races import ranking
+from draftproof.conformance.lanes.exact._steps import (
     AT_LEAST,
     AT_MOST,
     LESS,
@@ -22,14 +25,9 @@ from draftproof.conformance.lanes.exact._noise import (
     Clamp,
     Exp,
     Log,
-    Noise,
-    NotUnderstood,
     Reciprocal,
     Rounded,
     Step,
-    Uniform,
-    World,
-    ranking,
 )
 from draftproof.conformance.lanes.precise import Extended, exp, extended, log
 from draftproof.reference.chance import Chance, enumerate_law

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from draftproof.conformance.lanes.exact import _walk, _walks, exact_law, exact_laws
-from draftproof.conformance.lanes.exact._replay import Made, Replays
+from draftproof.conformance.lanes.exact._errors import NotTogether
+from draftproof.conformance.lanes.exact._replay import CompletedRun, Replays
 from draftproof.conformance.lanes.exact._run import Run
-from draftproof.conformance.lanes.exact._split import NotTogether, Partitions, classes
+from draftproof.conformance.lanes.exact._split import Partitions, classes
 from draftproof.conformance.lanes.exact._walk import Walk
 from draftproof.conformance.lanes.exact._walks import Walks, alike, cloned
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
@@ -29,12 +30,12 @@ from draftproof.reference.rational import Rational, total
 MOST_RUNS = 1_000
 
 
-def told(runs: list[Made]) -> list[Any]:
+def told(runs: list[CompletedRun]) -> list[Any]:
     """Return what is to be equal of runs, NaN to NaN: of all that read alike, in their order.
 
     Runs that go on as one count as many, and come where the first of them does.
     """
-    alike: dict[tuple[str, Rational], list[Made]] = {}
+    alike: dict[tuple[str, Rational], list[CompletedRun]] = {}
     for run in runs:
         alike.setdefault((repr(run.reading), run.slack), []).append(run)
     return [
@@ -850,8 +851,8 @@ def test_a_choice_that_is_decided_for_all_runs_alike_is_caught(
     def alike(run: Run, was: int, key: int | None, values: Any) -> Any:
         return become(run, was, key, dict.fromkeys(values, 0))
 
-    become = _walk._Become
-    monkeypatch.setattr(_walk, "_Become", alike)
+    become = _walk._DecidedRun
+    monkeypatch.setattr(_walk, "_DecidedRun", alike)
     with pytest.raises(OpaqueRandomness, match="with the same random choices"):
         Walks(swaps, [P], MOST_RUNS).runs()
 

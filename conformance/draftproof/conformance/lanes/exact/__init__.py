@@ -39,8 +39,8 @@ from draftproof.conformance.lanes._conditions import is_made_again, one_thread, 
 from draftproof.conformance.lanes.exact._choice import UNIT, Doubles
 from draftproof.conformance.lanes.exact._outcome import frozen, number_in
 from draftproof.conformance.lanes.exact._replay import (
+    CompletedRun,
     Disagreement,
-    Made,
     require_same,
     row_readings,
     thorough,
@@ -179,7 +179,7 @@ def row_law(
     return found
 
 
-def _row_law(runs: Sequence[Made], size: int) -> RowLaw:
+def _row_law(runs: Sequence[CompletedRun], size: int) -> RowLaw:
     weights: dict[tuple[Hashable, Doubles], Rational] = {}
     for run in runs:
         for found, share in run.reading:
@@ -217,7 +217,7 @@ def _laws(
     return [_law(runs) for runs in _runs(Walks(program, subjects, most_runs), len(subjects))]
 
 
-def _runs(walks: Walks, count: int) -> list[list[Made]]:
+def _runs(walks: Walks, count: int) -> list[list[CompletedRun]]:
     """Return the runs on each of `count` subjects."""
     try:
         return walks.runs()
@@ -228,7 +228,7 @@ def _runs(walks: Walks, count: int) -> list[list[Made]]:
         return [_replayed(walks, number) for number in range(count)]
 
 
-def _replayed(walks: Walks, number: int) -> list[Made]:
+def _replayed(walks: Walks, number: int) -> list[CompletedRun]:
     """Return the runs on a subject, one by one."""
     replays = walks.replays(number)
     runs = replays.runs(walks.begun(number))
@@ -238,7 +238,7 @@ def _replayed(walks: Walks, number: int) -> list[Made]:
     return runs
 
 
-def _law(runs: Sequence[Made]) -> ExactLaw[Any]:
+def _law(runs: Sequence[CompletedRun]) -> ExactLaw[Any]:
     weights: dict[Any, Rational] = {}
     for run in runs:
         for outcome, weight in run.reading:

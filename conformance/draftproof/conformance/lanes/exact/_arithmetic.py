@@ -14,17 +14,9 @@ from torch._ops import OpOverload
 from draftproof.conformance.lanes._signature import bound, name_of
 from draftproof.conformance.lanes.exact._dtypes import NARROW, held
 from draftproof.conformance.lanes.exact._elements import Elements, imaged, write
-from draftproof.conformance.lanes.exact._noise import (
-    SPENT,
-    Affine,
-    Clamp,
-    Exp,
-    Log,
-    Noise,
-    NotUnderstood,
-    Reciprocal,
-)
-from draftproof.conformance.lanes.exact._torchs import ran
+from draftproof.conformance.lanes.exact._errors import NotUnderstood, ran
+from draftproof.conformance.lanes.exact._noise import SPENT, Noise
+from draftproof.conformance.lanes.exact._steps import Affine, Clamp, Exp, Log, Reciprocal
 from draftproof.conformance.lanes.precise import extended, is_infinite, log
 from draftproof.reference.rational import ONE, ZERO, exactly, rational
 

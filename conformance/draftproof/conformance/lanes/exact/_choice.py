@@ -19,25 +19,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from draftproof.conformance.lanes.exact._noise import (
-    Affine,
-    Noise,
-    NotUnderstood,
-    Range,
-    Ranking,
-    World,
-)
+from draftproof.conformance.lanes.exact._errors import NotUnderstood
+from draftproof.conformance.lanes.exact._noise import Noise, World
+from draftproof.conformance.lanes.exact._races import Ranking
+from draftproof.conformance.lanes.exact._steps import Affine, Range
 from draftproof.conformance.lanes.precise import extended
 from draftproof.reference.chance import Distribution, distribution
 from draftproof.reference.rational import ONE, ZERO, Rational, exactly, total
 
 UNIT = 2.0**-53
-"""What a double is rounded by, as a share of it."""
+"""Largest relative error of rounding to a double."""
 
 
 @dataclass(frozen=True)
 class DrawnRow:
-    """What a choice can be: values, in the order of a draw, and their positive weights.
+    """Possible values of a choice, in the order of a draw, and their positive weights.
 
     Weights need not sum to 1, and a value may come more than once.
     """
@@ -63,7 +59,7 @@ class Doubles:
     values: NDArray[numpy.int64]
     shares: NDArray[numpy.float64]
     error: float
-    """At most this far, in total variation, they are from the row."""
+    """Bound on the total variation distance of the doubles from the exact row."""
 
     def __eq__(self, other: object) -> bool:
         return self is other or (
@@ -78,20 +74,20 @@ class Doubles:
 
 
 class Draw(Protocol):
-    """How a choice is made whose law is known before."""
+    """Draw of a choice whose law is known in advance."""
 
     @property
     def within(self) -> range:
-        """Numbers among which is whatever can be drawn."""
+        """Range that holds every number that can be drawn."""
 
     def decide(self, world: World) -> int:
-        """Return what is drawn in a world, and remember what follows from it."""
+        """Return the number drawn in a world, which remembers what follows from the draw."""
 
     def row(self, world: World) -> DrawnRow:
-        """Return what can be drawn in a world. Raises `NotUnderstood`."""
+        """Return the exact row of the draw in a world. Raises `NotUnderstood`."""
 
     def doubles(self, world: World) -> Doubles:
-        """Return what can be drawn in a world. Raises `NotUnderstood`."""
+        """Return the row of the draw in a world, in doubles. Raises `NotUnderstood`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,13 +96,13 @@ class Choice:
 
     decide: Callable[[World], int]
     draw: Draw | None = None
-    """How it is made, where its law is known before."""
+    """Draw that decides the choice, if its law is known in advance."""
     among: range = range(2)
-    """Numbers of which it is one, where no draw makes it."""
+    """Range of the choice, if no draw decides it."""
 
     @property
     def within(self) -> range:
-        """Numbers among which is whatever it can be."""
+        """Range that holds every value the choice can have."""
         return self.among if self.draw is None else self.draw.within
 
     @classmethod
@@ -151,7 +147,7 @@ def coin(heads: Rational) -> Listed:
 
 @dataclass(frozen=True, eq=False)
 class Winner:
-    """Who comes first in a ranking."""
+    """Draw of the first contender in a ranking."""
 
     ranking: Ranking
 
@@ -184,12 +180,12 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """How many of edges [n], which rise, a random number has passed: a distribution inverted."""
+    """Number of rising edges [n] that a random number has passed: an inverted distribution."""
 
     noise: Noise
     edges: NDArray[numpy.float64]
     relation: str
-    """What holds of the number and of an edge that it has passed."""
+    """Relation of the number to an edge that it has passed."""
     _known: dict[Range, Cells] = field(default_factory=dict)
     _rounded: dict[Range, Doubles] = field(default_factory=dict)
 
@@ -248,7 +244,7 @@ class Bins:
         return interval
 
     def _cells(self, interval: Range) -> Cells:
-        """Return what the number can be within an interval of U, in the order of U."""
+        """Return the possible values within an interval of U, in the order of U."""
         if interval not in self._known:
             self._known[interval] = self._found(*interval)
         return self._known[interval]
@@ -276,7 +272,7 @@ class Image:
 
     of: Choice
     image: Callable[[Tensor], Tensor]
-    """Of values [n] the images [n]."""
+    """Function from values [n] to their images [n]."""
     _rounded: dict[Doubles, Doubles] = field(default_factory=dict)
 
     @cached_property
@@ -300,7 +296,7 @@ class Image:
 
     @cached_property
     def _root(self) -> Choice:
-        """The choice that is no image itself."""
+        """Choice at the root of a chain of images."""
         return self._chain()[-1].of
 
     def _chain(self) -> list[Image]:

@@ -15,16 +15,10 @@ from draftproof.conformance.lanes._signature import bound
 from draftproof.conformance.lanes.exact._choice import Choice, Listed, coin
 from draftproof.conformance.lanes.exact._dtypes import NARROW, held, is_held
 from draftproof.conformance.lanes.exact._elements import Elements
-from draftproof.conformance.lanes.exact._noise import (
-    SPENT,
-    Affine,
-    Clamp,
-    Log,
-    Noise,
-    NotUnderstood,
-    Ranking,
-)
-from draftproof.conformance.lanes.exact._torchs import ran
+from draftproof.conformance.lanes.exact._errors import NotUnderstood, ran
+from draftproof.conformance.lanes.exact._noise import SPENT, Noise
+from draftproof.conformance.lanes.exact._races import Ranking
+from draftproof.conformance.lanes.exact._steps import Affine, Clamp, Log
 from draftproof.reference.chance import distribution
 from draftproof.reference.rational import ONE, ZERO, exactly
 

@@ -8,7 +8,9 @@ import torch
 
 from draftproof.conformance.lanes._drawn import DIGITS
 from draftproof.conformance.lanes.exact._choice import Choice
-from draftproof.conformance.lanes.exact._noise import Nearly, Noise, NotUnderstood, Rounded
+from draftproof.conformance.lanes.exact._errors import NotUnderstood
+from draftproof.conformance.lanes.exact._noise import Noise
+from draftproof.conformance.lanes.exact._steps import Nearly, Rounded
 from draftproof.conformance.lanes.precise import is_infinite
 from draftproof.reference.rational import Rational, exactly
 

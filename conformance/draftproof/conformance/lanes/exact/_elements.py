@@ -11,8 +11,10 @@ from torch import Tensor
 
 from draftproof.conformance.lanes._signature import tensors_in
 from draftproof.conformance.lanes.exact._choice import Choice, Winner
+from draftproof.conformance.lanes.exact._errors import NotUnderstood
 from draftproof.conformance.lanes.exact._identity import Identities
-from draftproof.conformance.lanes.exact._noise import SPENT, Noise, NotUnderstood, Ranking
+from draftproof.conformance.lanes.exact._noise import SPENT, Noise
+from draftproof.conformance.lanes.exact._races import Ranking
 from draftproof.reference.rational import Rational
 
 
@@ -33,7 +35,7 @@ class Elements:
     _places: dict[tuple[Ranking, int], Choice] = field(default_factory=dict)
 
     def ids(self, moved: Any) -> Any:
-        """Return what stands for a moved argument when ids are moved in its place."""
+        """Return the ids that are moved in the place of a moved argument."""
         if isinstance(moved, Tensor):
             ids = self.identities.of(moved)
             if ids is None:
@@ -55,7 +57,7 @@ class Elements:
             self.require_ordinary([tensor])
 
     def place(self, ranked: Ranking, place: int) -> Choice:
-        """Return who comes into a place, the same choice whenever it is asked for."""
+        """Return the choice of the contender at a place, the same one at each call."""
         if (ranked, place) not in self._places:
             self._places[ranked, place] = (
                 Choice(lambda world: ranked.at(place, world), among=ranked.within)

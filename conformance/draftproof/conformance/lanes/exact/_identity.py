@@ -1,4 +1,4 @@
-"""Which element of which tensor is which random number.
+"""Identity of random numbers: the elements of tensors that hold each of them.
 
 A tensor's storage is what survives the dispatcher (views and detached copies share it), so
 identity is kept there: beside a storage that holds random numbers stands an integer
@@ -16,7 +16,8 @@ from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from draftproof.conformance.lanes.exact._choice import Choice
-from draftproof.conformance.lanes.exact._noise import Noise, NotUnderstood, World
+from draftproof.conformance.lanes.exact._errors import NotUnderstood
+from draftproof.conformance.lanes.exact._noise import Noise, World
 
 # Marks elements that were random in an earlier run of the program and not drawn again.
 _STALE = -1

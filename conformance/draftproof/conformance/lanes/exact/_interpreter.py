@@ -30,11 +30,10 @@ from draftproof.conformance.lanes._streams import Rewound, Streams
 from draftproof.conformance.lanes.exact._arithmetic import ARITHMETIC, compute
 from draftproof.conformance.lanes.exact._draws import DRAWS
 from draftproof.conformance.lanes.exact._elements import Elements
+from draftproof.conformance.lanes.exact._errors import NotUnderstood, ran
 from draftproof.conformance.lanes.exact._identity import Identities
 from draftproof.conformance.lanes.exact._looks import LOOKS
 from draftproof.conformance.lanes.exact._moves import MOVES
-from draftproof.conformance.lanes.exact._noise import NotUnderstood
-from draftproof.conformance.lanes.exact._torchs import ran
 from draftproof.conformance.lanes.exact._whole import follow_whole, is_whole
 
 _FOLLOWED = MOVES | LOOKS
@@ -54,7 +53,7 @@ class Interpreter:
         self.streams = Streams()
 
     def run(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return what `func` returns. Raises `NotUnderstood`."""
+        """Return the result of `func`. Raises `NotUnderstood`."""
         self.note(func, args, kwargs)
         return self.follow(func, args, kwargs)
 
@@ -73,7 +72,7 @@ class Interpreter:
             raise NotUnderstood("draws random numbers of a kind that is not known")
 
     def follow(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return what `func`, which was noted, returns. Raises `NotUnderstood`."""
+        """Return the result of `func`, which was noted. Raises `NotUnderstood`."""
         if name_of(func) in DRAWS:
             return DRAWS[name_of(func)](self.elements, func, args, kwargs)
         if reads_no_values(func):

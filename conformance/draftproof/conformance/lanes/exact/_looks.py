@@ -16,19 +16,10 @@ from draftproof.conformance.lanes._signature import bound, name_of
 from draftproof.conformance.lanes.exact._arithmetic import paired
 from draftproof.conformance.lanes.exact._choice import Bins, Choice
 from draftproof.conformance.lanes.exact._elements import Elements, imaged, write
-from draftproof.conformance.lanes.exact._noise import (
-    AT_LEAST,
-    AT_MOST,
-    LESS,
-    MORE,
-    SPENT,
-    Noise,
-    NotUnderstood,
-    Ranking,
-    World,
-    ranking,
-)
-from draftproof.conformance.lanes.exact._torchs import ran
+from draftproof.conformance.lanes.exact._errors import NotUnderstood, ran
+from draftproof.conformance.lanes.exact._noise import SPENT, Noise, World
+from draftproof.conformance.lanes.exact._races import Ranking, ranking
+from draftproof.conformance.lanes.exact._steps import AT_LEAST, AT_MOST, LESS, MORE
 from draftproof.conformance.lanes.precise import extended
 
 _RELATIONS = {"lt": LESS, "le": AT_MOST, "gt": MORE, "ge": AT_LEAST}

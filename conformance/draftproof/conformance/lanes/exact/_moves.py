@@ -13,8 +13,8 @@ from draftproof.conformance.lanes._signature import bound, name_of, tensors_in, 
 from draftproof.conformance.lanes.exact._choice import Choice
 from draftproof.conformance.lanes.exact._dtypes import held, is_held
 from draftproof.conformance.lanes.exact._elements import Elements, imaged
-from draftproof.conformance.lanes.exact._noise import Noise, NotUnderstood
-from draftproof.conformance.lanes.exact._torchs import Torchs, ran
+from draftproof.conformance.lanes.exact._errors import NotUnderstood, TorchError, ran
+from draftproof.conformance.lanes.exact._noise import Noise
 
 # Operators that move elements without changing them: the arguments whose elements move.
 # A number among them is an ordinary element; all other arguments say where things go.
@@ -83,7 +83,7 @@ def _fail(
     """
     try:
         ran(func, args, kwargs)
-    except Torchs as torchs:
+    except TorchError as torchs:
         is_same = (type(torchs.error), str(torchs.error)) == (type(failure), str(failure))
         if func._schema.name.endswith("_"):
             if not is_same:

@@ -1,21 +1,12 @@
-"""What a random number of a program is, while nobody has looked at it yet.
+"""Noise: continuous random numbers, and what is known of them before anybody looks.
 
-Every continuous number is an ideal uniform U on (0, 1) behind a chain of monotone *steps*:
-`exponential_()` is -log U, Gumbel noise -log(-log U). Looking happens in two ways only:
+A `World` holds the knowledge of one run. A `Noise` is a `Uniform` behind steps (`_steps`), with
+bounds on its values. Looking happens in two ways only:
 
-* a **comparison** with a known number is solved for U and splits its interval;
-* a **race** (`argmax(w / e)`, `argmax(logits + g)`) is reduced to exponential clocks, of
-  which clock i rings first with probability rate i / sum of rates.
+* a **comparison** with a known number is solved for U and splits its interval (here);
+* a **race** is reduced to exponential clocks (`_races`).
 
 Both are exact. What is looked at in any other way is not understood, and says so.
-Where a race has been guarded by a tiny constant (`u + 1e-10`, `clamp(min=1e-7)`), the guard
-is dropped and its effect on the law, at most the constant itself, is added to `slack`.
-
-Float32 and float64 are taken as ideal: what they round moves a continuous number a little. But a
-number that has been clamped or narrowed has *atoms*, points of positive probability, and there a
-rounding may decide a comparison. So where rounding matters a chain has `Nearly` steps, through
-which an edge is carried with all that it may be off: what comes out may contain no atom that was
-rounded, nor much probability.
 """
 
 from __future__ import annotations
@@ -23,36 +14,36 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from math import inf, isnan
-from typing import Any, TypeAlias
+from math import inf
+from typing import Any
 
-from draftproof.conformance.lanes.precise import Extended, exp, is_infinite, log, softmax
+from draftproof.conformance.lanes.exact._errors import NotUnderstood
+from draftproof.conformance.lanes.exact._steps import (
+    AT_LEAST,
+    AT_MOST,
+    LESS,
+    MORE,
+    Affine,
+    Clamp,
+    Log,
+    Nearly,
+    Range,
+    Rounded,
+    Solved,
+    Step,
+)
+from draftproof.conformance.lanes.precise import Extended, is_infinite
 from draftproof.reference.chance import Chance
-from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
+from draftproof.reference.rational import ONE, ZERO, Rational, rational
 
-Range: TypeAlias = tuple[Extended, Extended]
-
-# The largest guard constant that a race may drop; see `slack` above.
-_LARGEST_GUARD = rational("1/100000")
-
-# Uniform floats are multiples of 2**-24: half of that lies beyond either end of what is likely.
-_RARE = ONE / 2**25
+RARE = ONE / 2**25
+"""Uniform floats are multiples of 2**-24: half of that lies beyond either end of what is likely."""
 
 # Atoms may be on either side of an edge that have no more probability: of float32, 32 roundings.
 _LIGHT = ONE / 2**19
 
 # Rounding may move no more probability across an edge; `Nearly` counts a rounding 16 times.
 _MOST_MOVED = ONE / 2**10
-
-# More atoms than these are not looked at one by one.
-_FEW_ATOMS = 8
-
-LESS, AT_MOST, MORE, AT_LEAST = "<", "<=", ">", ">="
-_MIRRORED = {LESS: MORE, MORE: LESS, AT_MOST: AT_LEAST, AT_LEAST: AT_MOST}
-
-
-class NotUnderstood(Exception):
-    """Noise was looked at in a way whose law is not known; the message completes 'it ...'."""
 
 
 class World:
@@ -74,7 +65,7 @@ class World:
 
     @property
     def known(self) -> Mapping[object, Any]:
-        """All that is known, by the numbers of which it is known."""
+        """All knowledge, by the number that it is about."""
         return self._known
 
     def under(self, chance: Chance, asked: set[object] | None = None) -> World:
@@ -85,13 +76,13 @@ class World:
         return World(chance, self._known, self._asked if asked is None else asked)
 
     def of(self, number: object, otherwise: Any = None) -> Any:
-        """Return what is known of a number."""
+        """Return the knowledge of a number, `otherwise` if there is none."""
         if self._asked is not None:
             self._asked.add(number)
         return self._known.get(number, otherwise)
 
     def learn(self, number: object, found: Any) -> None:
-        """Remember what is known of a number from now on."""
+        """Remember the knowledge of a number from now on."""
         if self._asked is not None:
             self._asked.add(number)
         self._known[number] = found
@@ -130,260 +121,6 @@ SPENT = Uniform()
 
 
 @dataclass(frozen=True)
-class Affine:
-    """x -> scale * x + shift, scale not zero."""
-
-    scale: Rational
-    shift: Rational
-
-    @property
-    def rising(self) -> bool:
-        return self.scale > 0
-
-    def image(self, low: Extended, high: Extended) -> Range:
-        ends = self._at(low), self._at(high)
-        return ends if self.rising else (ends[1], ends[0])
-
-    def solve(self, relation: str, edge: Extended, _domain: Range) -> _Solved:
-        inverse = Affine(1 / self.scale, -self.shift / self.scale)
-        return (relation if self.rising else _MIRRORED[relation]), inverse._at(edge)
-
-    def is_one_operation(self, kind: Nearly) -> bool:
-        """Return whether numbers of a kind are multiplied or added to, by a number of that kind."""
-        is_one = abs(self.scale) == 1 or self.shift == 0
-        return is_one and kind.holds(self.scale) and kind.holds(self.shift)
-
-    def _at(self, value: Extended) -> Extended:
-        if is_infinite(value):
-            return value if self.rising else -value
-        return self.scale * value + self.shift
-
-
-@dataclass(frozen=True)
-class Log:
-    """x -> log x on positive numbers."""
-
-    rising = True
-
-    def image(self, low: Extended, high: Extended) -> Range:
-        if low < -_LARGEST_GUARD:
-            raise NotUnderstood("takes the logarithm of noise that can be negative")
-        # -log(u + 1e-10) is negative with a probability that is the slack of its race.
-        if high <= 0:
-            raise NotUnderstood("takes the logarithm of noise that is never positive")
-        return (-inf if low < 0 else log(low)), log(high)
-
-    def solve(self, relation: str, edge: Extended, domain: Range) -> _Solved:
-        if domain[0] < 0:
-            raise NotUnderstood("compares the logarithm of noise that can be negative")
-        bound = exp(edge)
-        is_beyond = is_infinite(bound) and not is_infinite(edge)
-        return _from(relation, includes=False) if is_beyond else relation, bound
-
-
-@dataclass(frozen=True)
-class Exp:
-    """x -> exp x."""
-
-    rising = True
-
-    def image(self, low: Extended, high: Extended) -> Range:
-        ends = exp(low), exp(high)
-        if (ends[0] == 0 and not is_infinite(low)) or (ends[1] == inf and not is_infinite(high)):
-            raise NotUnderstood("takes an exponential that no number holds")
-        return ends
-
-    def solve(self, relation: str, edge: Extended, _domain: Range) -> _Solved:
-        if edge < 0:
-            return _from(relation, includes=False), -inf
-        return relation, log(edge)
-
-
-@dataclass(frozen=True)
-class Reciprocal:
-    """x -> 1 / x on numbers of one sign."""
-
-    rising = False
-
-    def image(self, low: Extended, high: Extended) -> Range:
-        if low < 0 < high:
-            raise NotUnderstood("divides by noise of either sign")
-        return (-inf if high == 0 else _inverse(high)), (inf if low == 0 else _inverse(low))
-
-    def solve(self, relation: str, edge: Extended, domain: Range) -> _Solved:
-        positive = domain[0] >= 0
-        if edge == 0:
-            return _MIRRORED[relation], inf if positive else -inf
-        if positive != (edge > 0):
-            relation = _from(relation, includes=not positive)
-            return _MIRRORED[relation], inf if positive else -inf
-        return _MIRRORED[relation], _inverse(edge)
-
-
-@dataclass(frozen=True)
-class Clamp:
-    """x -> the nearest number in low..high."""
-
-    low: Extended
-    high: Extended
-
-    rising = True
-
-    def image(self, low: Extended, high: Extended) -> Range:
-        return min(max(low, self.low), self.high), min(max(high, self.low), self.high)
-
-    def solve(self, relation: str, edge: Extended, _domain: Range) -> _Solved:
-        inclusive = relation in (AT_MOST, MORE)
-        if edge > self.high or (inclusive and edge == self.high):
-            return _from(relation, includes=True), inf
-        if edge < self.low or (not inclusive and edge == self.low):
-            return _from(relation, includes=False), -inf
-        return relation, edge
-
-    def atoms(self, low: Extended, high: Extended) -> list[Rational] | None:
-        """Return the ends that lie in low..high."""
-        return [end for end in self.ends if low <= end <= high]
-
-    @property
-    def ends(self) -> set[Rational]:
-        """The ends that are finite."""
-        return {end for end in (self.low, self.high) if not is_infinite(end)}
-
-
-@dataclass(frozen=True)
-class Nearly:
-    """x -> x, as a float of `digits` significant bits that is taken as ideal.
-
-    The float is off by 16 roundings at most: operators round up to 4 ulps. `least` is the exponent
-    of the smallest normal float.
-    """
-
-    digits: int
-    least: int
-
-    rising = True
-
-    def image(self, low: Extended, high: Extended) -> Range:
-        return low, high
-
-    def widened(self, low: Extended, high: Extended) -> Range:
-        """Return the range, and beyond each end what it may be off, unless it can be exact."""
-        return (
-            low if is_infinite(low) or self.holds(low) else low - self.off(low),
-            high if is_infinite(high) or self.holds(high) else high + self.off(high),
-        )
-
-    def solve(self, relation: str, edge: Extended, _domain: Range) -> _Solved:
-        return relation, edge
-
-    def around(self, low: Extended, high: Extended) -> Range:
-        """Return low..high, and what a float may be off on either side."""
-        return (
-            low if is_infinite(low) else low - self.off(low),
-            high if is_infinite(high) else high + self.off(high),
-        )
-
-    def off(self, value: Rational) -> Rational:
-        """Return how far off a float may be."""
-        return abs(value) * rational(2) ** (4 - self.digits) + rational(2) ** self.least
-
-    def holds(self, value: Rational) -> bool:
-        """Return whether a number is such a float."""
-        if value == 0:
-            return True
-        odd = value.numerator // (value.numerator & -value.numerator)
-        is_dyadic = value.denominator & (value.denominator - 1) == 0
-        is_short = abs(odd).bit_length() <= self.digits
-        return bool(is_dyadic and is_short and abs(value) >= rational(2) ** self.least)
-
-
-@dataclass(frozen=True)
-class Rounded:
-    """x -> the nearest float of `digits` significant bits, the smallest being 2**`least`.
-
-    A number half way between two floats goes to the one whose last bit is 0. As far beyond `most`,
-    the largest float, it is infinite.
-    """
-
-    digits: int
-    least: int
-    most: Extended = inf
-
-    rising = True
-
-    def image(self, low: Extended, high: Extended) -> Range:
-        return self._nearest(low), self._nearest(high)
-
-    def solve(self, relation: str, edge: Extended, _domain: Range) -> _Solved:
-        inclusive = relation in (AT_MOST, MORE)
-        if is_infinite(edge) and (is_infinite(self.most) or inclusive == (edge > 0)):
-            return relation, edge
-        if abs(edge) > self.most:
-            return _from(relation, includes=edge < 0), self._end if edge > 0 else -self._end
-        # The last float at or below the edge that counts as below, and the float after it:
-        # their midpoint decides.
-        step = self._step(edge)
-        before = step * int((edge / step).numerator // (edge / step).denominator)
-        if before == edge and not inclusive:
-            before -= self._step(edge, up=False)
-        after = before + self._step(before, up=True)
-        is_even = (before / self._step(before)).numerator % 2 == 0
-        return _from(relation, includes=is_even), (before + after) / 2
-
-    def atoms(self, low: Extended, high: Extended) -> list[Rational] | None:
-        """Return the floats in low..high, None if there are more than a few."""
-        if max(abs(low), abs(high)) > self.most or is_infinite(low) or is_infinite(high):
-            return None
-        found: list[Rational] = []
-        atom = self._nearest(low)
-        if atom < low:
-            atom += self._step(atom, up=True)
-        while atom <= high:
-            if len(found) == _FEW_ATOMS:
-                return None
-            found.append(atom)
-            atom += self._step(atom, up=True)
-        return found
-
-    @cached_property
-    def _end(self) -> Extended:
-        """The first number that is infinite when it is rounded."""
-        return inf if is_infinite(self.most) else self.most + self._step(self.most) / 2
-
-    def _nearest(self, value: Extended) -> Extended:
-        if abs(value) >= self._end:
-            return inf if value > 0 else -inf
-        step = self._step(value)
-        scaled = value / step
-        below = scaled.numerator // scaled.denominator
-        excess = scaled - below
-        is_up = excess > rational("1/2") or (excess == rational("1/2") and below % 2 == 1)
-        return step * int(below + is_up)
-
-    def _step(self, value: Rational, *, up: bool | None = None) -> Rational:
-        """Return the distance of neighbouring floats around `value`, or from it up or down."""
-        size = abs(value)
-        exponent = self.least
-        if size != 0:
-            exponent = size.numerator.bit_length() - size.denominator.bit_length()
-            exponent -= rational(2) ** exponent > size
-        if up is not None and up != (value > 0) and size == rational(2) ** exponent:
-            exponent -= 1
-        return rational(2) ** max(exponent - self.digits + 1, self.least)
-
-
-def _from(relation: str, *, includes: bool) -> str:
-    """Return the relation of the same direction that includes its edge below, or does not."""
-    if relation in (LESS, AT_MOST):
-        return AT_MOST if includes else LESS
-    return MORE if includes else AT_LEAST
-
-
-_Solved: TypeAlias = tuple[str, Extended]
-Step: TypeAlias = Affine | Log | Exp | Reciprocal | Clamp | Nearly | Rounded
-
-
-@dataclass(frozen=True)
 class Noise:
     """A continuous random number: a uniform behind monotone steps."""
 
@@ -391,7 +128,7 @@ class Noise:
     steps: tuple[Step, ...] = ()
     range: Range = field(default=(ZERO, ONE), compare=False)
     """An interval that holds the number: what the steps make of 0 and 1."""
-    likely: Range = field(default=(_RARE, ONE - _RARE), compare=False)
+    likely: Range = field(default=(RARE, ONE - RARE), compare=False)
     """An interval outside of which it lies with a probability of no more than 2**-24."""
     is_swamped: bool = False
     """True if rounding has left little of it: it has been added to a number that is far larger."""
@@ -451,7 +188,7 @@ class Noise:
 
     @property
     def can_be_nan(self) -> bool:
-        """True if it may be no number: the logarithm of one below 0."""
+        """True if the noise may be NaN: the logarithm of a negative number."""
         return any(
             isinstance(step, Log) and domain[0] < 0
             for step, domain in zip(self.steps, self._domains, strict=False)
@@ -464,10 +201,10 @@ class Noise:
         return is_below == (not solved.is_rising)
 
     def solved(self, relation: str, edges: Iterable[Extended]) -> Thresholds:
-        """Return where the uniform number begins, or ceases, to be in the relation to each edge.
+        """Return the thresholds of the uniform number for a relation of the noise to each edge.
 
-        `relation` is one of the order: it begins where the number rises with the uniform one and
-        the relation is "more", or both are the other way.
+        `relation` is one of the order: it holds above a threshold if the noise rises with the
+        uniform number and the relation is "more", or if both are the other way.
         """
         if self.is_swamped:
             raise NotUnderstood("compares noise that rounding has swamped")
@@ -491,7 +228,7 @@ class Noise:
             domains.append(_image(self.steps[:place], step, domains[-1]))
         return domains
 
-    def _before(self, count: int, relation: str, edge: Extended) -> _Solved:
+    def _before(self, count: int, relation: str, edge: Extended) -> Solved:
         """Return the relation and the edge of the uniform number for those after some steps."""
         for place in reversed(range(count)):
             relation, edge = self.steps[place].solve(relation, edge, self._domains[place])
@@ -605,176 +342,4 @@ class Thresholds:
 
     ends: list[Extended]
     is_rising: bool
-    """Whether they hold above the ends, or else below."""
-
-
-@dataclass(frozen=True, eq=False)
-class Ranking:
-    """Contenders in the order in which their exponential clocks ring, drawn as far as asked.
-
-    Position 0 is the winner of a race; the first n positions are n draws without
-    replacement. `rates` maps a contender to the rate of its clock, `others` are those that
-    come after all clocks, in order. Source: the Plackett-Luce law of exponential clocks.
-    """
-
-    rates: dict[int, Rational]
-    others: tuple[int, ...] = ()
-    noises: tuple[Noise, ...] = ()
-
-    @cached_property
-    def within(self) -> range:
-        """Numbers among which are all contenders."""
-        return range(1 + max((*self.rates, *self.others), default=0))
-
-    def begin(self, world: World) -> None:
-        """Spend the noise of the race; only untouched noise can race."""
-        for noise in self.noises:
-            noise.uniform.enter_race(world)
-
-    def at(self, position: int, world: World) -> int:
-        """Return who comes at `position`."""
-        order: tuple[int, ...] = world.of(self, ())
-        if not order:
-            self.begin(world)
-        while len(order) <= position:
-            left = [contender for contender in self.rates if contender not in order]
-            if left:
-                winner = left[world.chance.draw([self.rates[contender] for contender in left])]
-            else:
-                winner = self.others[len(order) - len(self.rates)]
-            order = (*order, winner)
-        world.learn(self, order)
-        return order[position]
-
-
-def ranking(contenders: Sequence[Noise | float], *, largest: bool) -> tuple[Ranking, Rational]:
-    """Return the ranking of random and known numbers by value, and the slack of its law.
-
-    Known numbers must lie outside the range of the random ones. As in torch, NaN counts as
-    the largest number.
-    """
-    noises = {i: c for i, c in enumerate(contenders) if isinstance(c, Noise)}
-    known = {i: float(c) for i, c in enumerate(contenders) if not isinstance(c, Noise)}
-    low = min(noise.range[0] for noise in noises.values())
-    high = max(noise.range[1] for noise in noises.values())
-    above = [i for i, value in known.items() if isnan(value) or value >= high]
-    below = [i for i, value in known.items() if value <= low and i not in above]
-    if len(above) + len(below) < len(known):
-        raise NotUnderstood("races noise against a known number that may win or lose")
-    ahead, behind = (above, below) if largest else (below, above)
-    if ahead:
-        raise NotUnderstood("races noise against a known number that always wins")
-    behind.sort(key=lambda i: (isnan(known[i]), known[i]), reverse=largest)
-    rates, slack = _rates(list(noises.values()), largest=largest)
-    if any(noise.is_swamped for noise in noises.values()):
-        _require_sure_winner(list(noises.values()), rates)
-    ringing = {i: rate for i, rate in zip(noises, rates, strict=True) if rate > 0}
-    silent = [i for i in noises if i not in ringing]
-    return Ranking(ringing, (*silent, *behind), tuple(noises.values())), slack
-
-
-def _require_sure_winner(noises: Sequence[Noise], rates: Sequence[Rational]) -> None:
-    """Require that no swamped noise is one of several that may win a race."""
-    likely = _RARE * total(rates)
-    rivals = [noise for noise, rate in zip(noises, rates, strict=True) if rate > likely]
-    if len(rivals) > 1 and any(noise.is_swamped for noise in rivals):
-        raise NotUnderstood("races noise that rounding has swamped")
-
-
-def _rates(noises: Sequence[Noise], *, largest: bool) -> tuple[list[Rational], Rational]:
-    """Return the rates of exponential clocks that ring in the order of the noises' values."""
-    chains = [list(noise.steps) for noise in noises]
-    # A monotone function of all contenders alike does not change who is ahead of whom.
-    while chains[0] and all(chain and chain[-1] == chains[0][-1] for chain in chains):
-        # The others may make a tie of two numbers, or no number of one.
-        if not isinstance(chains[0][-1], (Affine, Exp, Nearly, Reciprocal)):
-            break
-        largest ^= not chains[0][-1].rising
-        for chain in chains:
-            chain.pop()
-    if not any(chains):
-        return [ONE for _ in chains], ZERO
-    forms = [_reduced(chain) for chain in chains]
-    kinds = {form.kind for form in forms}
-    slack = sum((form.slack for form in forms), ZERO)
-    if len(kinds) == 1:
-        kind = kinds.pop()
-        scales = [form.scale if largest else -form.scale for form in forms]
-        shifts = [form.shift for form in forms]
-        if kind == "clock" and len(set(shifts)) == 1 and all(scale < 0 for scale in scales):
-            return [-1 / scale for scale in scales], slack
-        if kind == "inverse clock" and all(scale > 0 for scale in scales):
-            return scales, slack
-        if kind == "log clock" and len(set(scales)) == 1 and scales[0] < 0:
-            sign = 1 if largest else -1
-            return softmax([sign * shift / -scales[0] for shift in shifts]), slack
-    raise NotUnderstood("races noise that is neither exponential nor Gumbel")
-
-
-@dataclass(frozen=True)
-class _Form:
-    """shift + scale * f(E), E a standard exponential clock; f is named by `kind`.
-
-    "clock": E, "inverse clock": 1 / E (shift 0), "log clock": log E; and "uniform" for
-    shift + scale * U.
-    """
-
-    kind: str
-    shift: Rational
-    scale: Rational
-    slack: Rational = ZERO
-
-    def without_shift(self, shift: Rational) -> _Form:
-        """Return the form with a guard constant dropped, its effect added to the slack."""
-        effect = abs(shift / self.scale)
-        if effect > _LARGEST_GUARD:
-            raise NotUnderstood("races noise that is neither exponential nor Gumbel")
-        return _Form(self.kind, ZERO, self.scale, self.slack + effect)
-
-
-def _reduced(chain: Sequence[Step]) -> _Form:
-    form = _Form("uniform", ZERO, ONE)
-    for step in chain:
-        form = _after(form, step)
-    return form
-
-
-def _after(form: _Form, step: Step) -> _Form:
-    kind, shift, scale, slack = form.kind, form.shift, form.scale, form.slack
-    match step:
-        case Nearly():
-            return form
-        case Affine() if kind != "inverse clock" or step.shift == 0:
-            return _Form(kind, step.scale * shift + step.shift, step.scale * scale, slack)
-        case Log() if kind == "uniform":
-            # With scale < 0: 1 - U is as uniform as U.
-            form = form.without_shift(shift if scale > 0 else shift + scale)
-            return _Form("clock", log(abs(scale)), -ONE, form.slack)
-        case Log() if kind == "clock" and scale > 0:
-            form = form.without_shift(shift)
-            return _Form("log clock", log(scale), ONE, form.slack)
-        case Log() if kind == "inverse clock" and scale > 0:
-            return _Form("log clock", log(scale), -ONE, slack)
-        case Reciprocal() if kind == "clock":
-            form = form.without_shift(shift)
-            return _Form("inverse clock", ZERO, 1 / scale, form.slack)
-        case Reciprocal() if kind == "inverse clock":
-            return _Form("clock", ZERO, 1 / scale, slack)
-        case Clamp() if kind in ("uniform", "clock") and scale > 0:
-            cut = _mass_cut(form, step)
-            if cut <= _LARGEST_GUARD:
-                return _Form(kind, shift, scale, slack + cut)
-    raise NotUnderstood("races noise that is neither exponential nor Gumbel")
-
-
-def _mass_cut(form: _Form, clamp: Clamp) -> Rational:
-    """Return a bound on the probability that the clamp changes the number."""
-    inverse = Affine(1 / form.scale, -form.shift / form.scale)
-    low, high = inverse.image(clamp.low, clamp.high)
-    # Either law has at most density 1; a clock rings after t with probability exp(-t).
-    above = exp(-high) if form.kind == "clock" else max(ONE - high, ZERO)
-    return max(low, ZERO) + above  # type: ignore[no-any-return]  # finite, being a mass
-
-
-def _inverse(value: Extended) -> Extended:
-    return ZERO if is_infinite(value) else 1 / value
+    """True if the comparisons hold above the ends, False if below."""

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from draftproof.conformance.lanes.exact._choice import Choice, Doubles, doubles_of
+from draftproof.conformance.lanes.exact._errors import NotUnderstood
 from draftproof.conformance.lanes.exact._identity import Identities
-from draftproof.conformance.lanes.exact._noise import NotUnderstood, World
+from draftproof.conformance.lanes.exact._noise import World
 from draftproof.conformance.lanes.exact._scalar import Scalar, tensor_of
 
 
@@ -124,7 +125,7 @@ def number_in(outcome: Any) -> int:
 
 
 def _unwrapped(outcome: Any) -> Any:
-    """Return what is in tuples of one part, one in another."""
+    """Return the content of nested tuples of one part."""
     while isinstance(outcome, tuple) and len(outcome) == 1:
         (outcome,) = outcome
     return outcome

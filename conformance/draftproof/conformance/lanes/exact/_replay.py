@@ -15,9 +15,10 @@ from torch import Tensor
 from draftproof.conformance.lanes._signature import tensors_in
 from draftproof.conformance.lanes._streams import is_among
 from draftproof.conformance.lanes.exact._choice import Choice
+from draftproof.conformance.lanes.exact._errors import NotUnderstood, ran
 from draftproof.conformance.lanes.exact._identity import Identities
 from draftproof.conformance.lanes.exact._interpreter import Interpreter
-from draftproof.conformance.lanes.exact._noise import NotUnderstood, World
+from draftproof.conformance.lanes.exact._noise import World
 from draftproof.conformance.lanes.exact._outcome import (
     frozen,
     left_open,
@@ -33,7 +34,6 @@ from draftproof.conformance.lanes.exact._scalar import (
     require_own,
     scalars,
 )
-from draftproof.conformance.lanes.exact._torchs import ran
 from draftproof.conformance.lanes.exact._watch import EXPOSING, PASSED, TOLIST, Dispatch, Doors
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns
 from draftproof.reference.chance import (
@@ -55,8 +55,8 @@ Nothing that can be enumerated is lost: each choice that can go two ways is anot
 """
 
 
-class _Bounded:
-    """Passes a bounded number of choices on, and remembers why it stopped."""
+class _BoundedChance:
+    """Chance that makes a bounded number of choices, and remembers why it stopped."""
 
     def __init__(self, chance: Chance, left: int | None = None) -> None:
         self._chance = chance
@@ -78,17 +78,17 @@ class _Bounded:
     def coin(self, probability: Rational) -> bool:
         return self.draw((probability, 1 - probability)) == 0
 
-    def instead(self, chance: Chance) -> _Bounded:
-        """Return what passes as many choices of another chance on as are left."""
-        return _Bounded(chance, self._left)
+    def instead(self, chance: Chance) -> _BoundedChance:
+        """Return another chance, bounded by the number of choices that are left."""
+        return _BoundedChance(chance, self._left)
 
 
 Reading: TypeAlias = list[tuple[Hashable, Rational]]
 """The outcomes of a run, with their weights: several, where it returns what nobody looked at."""
 
 
-class Read(Protocol):
-    """Reads what a run returned."""
+class OutcomeReader(Protocol):
+    """Reader of the result of a run."""
 
     def __call__(
         self,
@@ -98,7 +98,7 @@ class Read(Protocol):
         instead: Callable[[Chance], Chance] = lambda chance: chance,
         /,
     ) -> Reading:
-        """Return what a frozen outcome can be in a world, `count` being called for each.
+        """Return the possible outcomes of a frozen one in a world, calling `count` for each.
 
         Choices that are more than one row are made by `instead` of a chance. Raises
         `NotUnderstood`.
@@ -111,7 +111,7 @@ def readings(
     count: Callable[[], None],
     instead: Callable[[Chance], Chance] = lambda chance: chance,
 ) -> Reading:
-    """Return the outcomes that a frozen one can be: as `Read` says."""
+    """Return the outcomes that a frozen one can be, as `OutcomeReader` says."""
 
     def read_under(chance: Chance) -> Hashable:
         count()
@@ -134,7 +134,7 @@ def row_readings(
     count: Callable[[], None],
     instead: Callable[[Chance], Chance] = lambda chance: chance,
 ) -> Reading:
-    """Return what the first part of a pair can be, each with a row of the second: as `Read` says.
+    """Return the outcomes of a pair's first part, each with a row of the second.
 
     The row is in doubles. Raises `TypeError` for an outcome that is no such pair.
     """
@@ -151,20 +151,20 @@ def row_readings(
 
 
 @dataclass(frozen=True)
-class Made:
-    """One run of a program."""
+class CompletedRun:
+    """Run of a program that has ended: its answers and its reading."""
 
     answers: tuple[Answer, ...]
     reading: Reading
     foreign: Sequence[torch.Generator]
-    """The generators, not a request's, that it drew from."""
+    """Generators that the run drew from, other than a request's."""
     slack: Rational
     probability: Rational
-    """Of all the answers, or of those of all runs that came to the same with the same memory."""
+    """Probability of the answers, summed over all runs that this one stands for."""
     count: int = 1
-    """How many runs it stands for."""
+    """Number of runs that this one stands for."""
     has_scalars: bool = False
-    """True if it took a number out of torch."""
+    """True if the run took a number out of torch."""
 
 
 class Replays:
@@ -181,7 +181,7 @@ class Replays:
         identities: Identities | None = None,
         *,
         placeholders: Iterator[int] | None = None,
-        read: Read = readings,
+        read: OutcomeReader = readings,
     ) -> None:
         self._program = program
         self._placeholders = placeholders or every_placeholder()
@@ -191,7 +191,7 @@ class Replays:
         self._outcomes = 0
         self._has_scalars = False
 
-    def runs(self, begun: Sequence[Answer] = ()) -> list[Made]:
+    def runs(self, begun: Sequence[Answer] = ()) -> list[CompletedRun]:
         """Return all runs of the program, which was seen to begin with some answers.
 
         Once a program has taken a number out of torch, it is begun anew: what `type` is must not
@@ -204,7 +204,7 @@ class Replays:
             self._outcomes = 0
             return [*self._runs(begun)]
 
-    def made(self, answers: Sequence[Answer]) -> Made:
+    def made(self, answers: Sequence[Answer]) -> CompletedRun:
         """Return the run that begins with these answers, apart from all others.
 
         What nobody has looked at is something else in memory than it is in `runs`: a run that
@@ -220,7 +220,7 @@ class Replays:
         finally:
             self._outcomes = before
 
-    def _runs(self, begun: Sequence[Answer]) -> Iterator[Made]:
+    def _runs(self, begun: Sequence[Answer]) -> Iterator[CompletedRun]:
         replay: Replay | None = Replay()
         known: list[torch.Generator] = []
         while replay is not None:
@@ -237,11 +237,11 @@ class Replays:
             yield run
             replay = replay.next()
 
-    def _run(self, replay: Replay, placeholder: int | None = None) -> Made:
+    def _run(self, replay: Replay, placeholder: int | None = None) -> CompletedRun:
         """Return a run under the answers of a replay."""
         self._identities.begin_run()
-        bounded = _Bounded(replay)
-        run = _Run(self._identities, World(bounded), placeholder)
+        bounded = _BoundedChance(replay)
+        run = _WatchedRun(self._identities, World(bounded), placeholder)
         refused: list[OpaqueRandomness] = []
         try:
             with run.dispatch:
@@ -268,7 +268,7 @@ class Replays:
             raise run.dispatch.blinded("the program's result", reason) from None
         slack = total(run.interpreter.elements.slacks.values())
         answers, foreign = tuple(replay.given), run.interpreter.streams.foreign
-        return Made(
+        return CompletedRun(
             answers,
             reading,
             foreign,
@@ -294,24 +294,24 @@ class Replays:
 
 
 def every_placeholder() -> Iterator[int]:
-    """Return what noise is shown as in runs that are made again: by turns below and above others.
+    """Return the placeholders of noise in repeated runs: by turns below and above other numbers.
 
-    In all other runs it is no number, which is neither.
+    In all other runs the placeholder is NaN, which is neither.
     """
     return cycle((0, 1))
 
 
 def thorough(again: Sequence[Found]) -> Sequence[Found]:
-    """Return what is made again, a single run twice: so that each placeholder has its turn."""
+    """Return the runs to repeat, a single one twice, so that each placeholder has its turn."""
     return [*again, *again] if len(again) == 1 else again
 
 
 class Disagreement(OpaqueRandomness):
-    """A run, made again, came to something else: the program has a past."""
+    """Repeated run with another result: the program depends on its past."""
 
 
 def require_same(first: Reading, again: Reading) -> None:
-    """Require that a run, made again, came to the same. Raises `Disagreement`."""
+    """Require that a repeated run has the same reading. Raises `Disagreement`."""
     if first != again:  # in lists, where a NaN equals itself
         was, is_now = next(both for both in zip_longest(first, again) if [both[0]] != [both[1]])
         raise Disagreement(
@@ -342,7 +342,7 @@ class _ScalarsMet(Exception):
     """A run of the program took a number out of torch, and `type` did not say float of it."""
 
 
-class _Run:
+class _WatchedRun:
     """One run of a program, in one world."""
 
     def __init__(self, identities: Identities, world: World, placeholder: int | None) -> None:

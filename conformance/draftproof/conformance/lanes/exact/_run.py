@@ -13,9 +13,10 @@ from functools import cached_property
 from typing import TypeVar
 
 from draftproof.conformance.lanes.exact._choice import Choice
-from draftproof.conformance.lanes.exact._noise import Ranking, World
+from draftproof.conformance.lanes.exact._errors import NotTogether
+from draftproof.conformance.lanes.exact._noise import World
+from draftproof.conformance.lanes.exact._races import Ranking
 from draftproof.conformance.lanes.exact._replay import MOST_CHOICES
-from draftproof.conformance.lanes.exact._split import NotTogether
 from draftproof.reference.chance import Answer, Replay, probability
 from draftproof.reference.rational import Rational, total
 
@@ -23,21 +24,21 @@ Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
-class Joined:
-    """A run that another one leads from where they had the same memory."""
+class JoinedRun:
+    """Run that another one leads, from the point where they had the same memory."""
 
     run: Run
-    """As it stood then."""
+    """The run at that point."""
     lead: Run
-    """As it stood then, too."""
+    """Its lead at that point."""
 
     def given(self, lead: Run) -> Iterator[tuple[Answer, ...]]:
-        """Yield what each run has answered that came with it, where `lead` stands."""
+        """Yield the answers of each run that it brought along, up to where `lead` stands."""
         since = lead.given[len(self.lead.given) :]
         return ((*given, *since) for given in self.run.every_given())
 
     def part(self, lead: Run) -> Iterator[Run]:
-        """Yield each run that came with it, where `lead` stands."""
+        """Yield each run that it brought along, where `lead` stands."""
         then, now = self.lead.world.known, lead.world.known
         learned = {
             number: found
@@ -59,33 +60,33 @@ class Run:
     told: tuple[Answer, ...] = ()
     given: tuple[Answer, ...] = ()
     slacks: Mapping[Ranking, Rational] = field(default_factory=dict)
-    joined: tuple[Joined, ...] = ()
+    joined: tuple[JoinedRun, ...] = ()
 
     @property
     def answers(self) -> tuple[Answer, ...]:
-        """The answers that lead to where it stands, or was sent."""
+        """Answers given so far, and those that it is still told to give."""
         return *self.given, *self.left
 
     @property
     def order(self) -> list[int]:
-        """Where it comes among the runs of its subject."""
+        """Sort key of the run among those of its subject."""
         return [answer for _, answer in self.answers]
 
     @property
     def left(self) -> tuple[Answer, ...]:
-        """The answers that it was told to give, and has not given."""
+        """Answers that the run was told to give, and has not given."""
         return self.told[len(self.given) :]
 
     # --- together with the runs that it leads ------------------------------------------------
 
     @cached_property
     def count(self) -> int:
-        """How many runs it stands for."""
+        """Number of runs that this one stands for."""
         return 1 + sum(each.run.count for each in self.joined)
 
     @cached_property
     def probability(self) -> Rational:
-        """The probability of all runs for which it stands."""
+        """Probability of all runs for which this one stands."""
         return total(
             [
                 probability(self.given),
@@ -98,7 +99,7 @@ class Run:
 
     @cached_property
     def differing(self) -> frozenset[object]:
-        """The numbers of which not all runs for which it stands know the same."""
+        """Numbers about which the runs for which this one stands know different things."""
         return frozenset().union(
             *(each.run.differing for each in self.joined),
             *(_differing(each.run.world, each.lead.world) for each in self.joined),
@@ -106,13 +107,13 @@ class Run:
 
     @cached_property
     def longest(self) -> int:
-        """How many answers any of the runs has given, for which it stands."""
+        """Most answers that any of the runs has given for which this one stands."""
         others = [each.run.longest - len(each.lead.given) for each in self.joined]
         return len(self.given) + max([0, *others])
 
     @property
     def last_answers(self) -> tuple[Answer, ...]:
-        """The answers of a run that it stands for: of one that joined last of all."""
+        """Answers of one run for which this one stands: the last that joined."""
         run, since = self, self.left
         while run.joined:
             last = run.joined[-1]
@@ -120,26 +121,26 @@ class Run:
         return (*run.given, *since)
 
     def parted(self) -> Iterator[Run]:
-        """Yield each run for which it stands, by itself."""
+        """Yield each run for which this one stands, by itself."""
         yield replace(self, joined=())
         for each in self.joined:
             yield from each.part(self)
 
     def every_given(self) -> Iterator[tuple[Answer, ...]]:
-        """Yield what each run has answered for which it stands."""
+        """Yield the answers of each run for which this one stands."""
         yield self.given
         for each in self.joined:
             yield from each.given(self)
 
     def begun(self) -> Iterator[Run]:
-        """Yield each run for which it stands, as a later walk begins it."""
+        """Yield each run for which this one stands, as a later walk begins it."""
         for given in self.every_given():
             yield Run(self.subject, World(Replay()), (*given, *self.left))
 
     def asking(self, ask: Callable[[World], Found]) -> Iterator[tuple[Run, Found]]:
-        """Yield what is found by asking the world of each run for which it stands, with the run.
+        """Yield each run for which this one stands, with the answer of its world to `ask`.
 
-        They go on as one where all know the same of the numbers that are asked about.
+        Runs stay together if they know the same about the numbers that `ask` looks up.
         """
         asked: set[object] = set()
         found = ask(self.world.under(Replay(), asked) if self.joined else self.world)
@@ -158,7 +159,7 @@ class Run:
     # --- choices -----------------------------------------------------------------------------
 
     def decided(self, choices: Collection[Choice]) -> Iterator[tuple[Run, tuple[int, ...]]]:
-        """Yield what becomes of the run for each way to decide choices, and the decisions."""
+        """Yield the run after each way to decide choices, and the decisions."""
         for run, ways in self.asking(lambda world: _ways(world, choices, self.left)):
             for chance, world, values in ways:
                 child = replace(run, world=world, given=(*run.given, *chance.given))
@@ -170,25 +171,25 @@ class Run:
 def led(runs: Sequence[Run]) -> Run:
     """Return the first of some runs that have the same memory, leading the others."""
     lead, *others = sorted(runs, key=lambda run: run.order)
-    return replace(lead, joined=(*lead.joined, *(Joined(each, lead) for each in others)))
+    return replace(lead, joined=(*lead.joined, *(JoinedRun(each, lead) for each in others)))
 
 
 def _ways(
     known: World, choices: Collection[Choice], told: Sequence[Answer]
-) -> list[tuple[_Continued, World, tuple[int, ...]]]:
+) -> list[tuple[_ContinuedChance, World, tuple[int, ...]]]:
     """Return each way to decide choices: the chance and the world that did, and the decisions."""
     replay: Replay | None = Replay()
     ways = []
     while replay is not None:
-        chance = _Continued(told, replay)
+        chance = _ContinuedChance(told, replay)
         world = known.under(chance)
         ways.append((chance, world, tuple(choice.value(world) for choice in choices)))
         replay = replay.next()
     return ways
 
 
-class _Continued:
-    """Gives the answers that it was told to give, then those of another chance."""
+class _ContinuedChance:
+    """Chance that gives the answers it was told to give, then those of another chance."""
 
     def __init__(self, told: Sequence[Answer], then: Replay) -> None:
         self._told = Replay(told)

@@ -95,7 +95,7 @@ def tensor_of(number: Scalar) -> Tensor:
 
 
 def _dtype_beside(values: Any) -> torch.dtype:
-    """Return what a number is to be beside the tensors among some values, where it is one itself.
+    """Return the dtype of a number that stands as a tensor beside the tensors among some values.
 
     Beside a number of Python's the result has the dtype of the tensors, or torch's default one if
     they are integers. Raises `OpaqueRandomness` beside tensors of half precision, to which torch
@@ -112,7 +112,7 @@ def _dtype_beside(values: Any) -> torch.dtype:
 
 
 def _members(values: Any) -> Iterator[Any]:
-    """Yield what is in a nest of tuples, lists and dictionaries."""
+    """Yield the members of a nest of tuples, lists and dictionaries."""
     if isinstance(values, (list, tuple)):
         for each in values:
             yield from _members(each)
@@ -243,7 +243,7 @@ _DIVIDES = ("__truediv__", "__floordiv__", "__mod__")
 
 
 def _as_torch_takes_it(number: Scalar, other: Any) -> Any:
-    """Return what a number meets, a whole number as the float that Python makes of it.
+    """Return the other operand of a number, a whole number as the float that Python makes of it.
 
     Complex numbers make the lane blind.
     """
@@ -291,7 +291,7 @@ _REAL = type
 
 
 class _AsType(type):
-    """Of the stand-in of `type`: it is asked as `type` is, and takes for types what types are."""
+    """Metaclass of the stand-in for `type`: called as `type` is, with all types as instances."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is not _Type:

@@ -14,10 +14,7 @@ import torch
 from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
-
-class NotTogether(Exception):
-    """What runs cannot do in one walk; each is made for itself then. The message says what."""
-
+from draftproof.conformance.lanes.exact._errors import NotTogether
 
 Classes: TypeAlias = tuple[int, ...]
 """The class of each run: 0, 1, ... in the order in which they are first met."""
@@ -55,34 +52,34 @@ class Partitions:
             self._products[key] = self.one(of), first
         return self._products[key]
 
-    def taken(self, runs: Sequence[int], all_of: Iterable[Classes]) -> dict[int, Taken]:
-        """Forget all partitions but these; return what they are when run i is what `runs[i]` was.
+    def taken(self, runs: Sequence[int], all_of: Iterable[Classes]) -> dict[int, Regrouping]:
+        """Forget all partitions but these; regroup these for runs of which run i was `runs[i]`.
 
-        It is by the identity of what they were.
+        Return the regroupings by the identities of the former partitions.
         """
         olds = {id(of): of for of in all_of}
         self._known, self._products = {}, {}
         found = {}
         for key, old in olds.items():
             of, first = classes([old[run] for run in runs])
-            found[key] = Taken(self.one(of), [old[runs[run]] for run in first])
+            found[key] = Regrouping(self.one(of), [old[runs[run]] for run in first])
         return found
 
 
 @dataclass(frozen=True)
-class Taken:
-    """A partition of other runs than before, and what its classes were."""
+class Regrouping:
+    """Partition after runs were replaced, and the former class of each of its classes."""
 
     of: Classes
     were: list[int]
 
 
 @dataclass
-class SplitDraw:
-    """The versions of a storage, by the classes of runs."""
+class SplitMemory:
+    """Versions of a storage, by the classes of runs."""
 
     storage: StorageWeakRef
-    """Of the carrier. Holding it keeps its address from being used again."""
+    """Storage of the carrier. Holding the reference keeps its address from being used again."""
     of: Classes
     versions: list[Tensor]
     """[n] each, of all elements; of one dtype, the carrier's."""
@@ -98,8 +95,13 @@ class SplitDraw:
             return carrier.copy_(mine), mine
 
 
+def is_dense(tensor: Tensor) -> bool:
+    """Return whether the tensor's elements lie in one storage, as strides say."""
+    return tensor.layout is torch.strided
+
+
 def address(tensor: Tensor) -> int:
-    """Return what identifies the tensor's storage, as long as a weak reference to it is held."""
+    """Return the identity of the tensor's storage, valid while a weak reference to it is held."""
     found: int = tensor.untyped_storage()._cdata
     return found
 
@@ -131,7 +133,7 @@ def seen_as(version: Tensor, carrier: Tensor) -> Tensor:
 
 
 def spoil(memory: Tensor) -> None:
-    """Write to all elements [n] of a storage what no run has there."""
+    """Overwrite all elements [n] of a storage with values that no run has there."""
     # Inference mode may write to every tensor.
     with torch.inference_mode():
         if memory.dtype.is_floating_point or memory.dtype.is_complex:

@@ -1,21 +1,20 @@
 """One walk of a program for many of its runs at once.
 
-Where a choice is decided, runs part; the program goes on, once for all of them. What differs is
-kept beside the tensors that it holds (`_split`), and an operator is computed once for every memory
-that differs, in the very shapes of a single run, so that all numbers are those of single runs.
-Where Python looks at a number, only runs that agree go on; the others are left to a later walk,
-with the answers that they had. Runs that have come to the same memory go on as one (`_run`).
+Where a choice is decided, runs part; the program goes on, once for all of them. Memory that differs
+is kept beside the tensors that the program holds (`_carriers`), and an operator is computed once
+for every memory that differs (`_operator`), in the very shapes of a single run, so that all numbers
+are those of single runs. Where Python looks at a number, only runs that agree go on; the others are
+left to a later walk, with the answers that they had. Runs that have come to the same memory go on
+as one (`_run`).
 """
 
 from __future__ import annotations
 
-import gc
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any
 
 import torch
@@ -23,29 +22,35 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 from draftproof.conformance.lanes._signature import TORCHS_OWN, reads_no_values, tensors_in
+from draftproof.conformance.lanes.exact._carriers import Carriers
 from draftproof.conformance.lanes.exact._choice import Choice
-from draftproof.conformance.lanes.exact._identity import Identities, parts
+from draftproof.conformance.lanes.exact._errors import NotTogether, NotUnderstood, TorchError, ran
+from draftproof.conformance.lanes.exact._identity import Identities
 from draftproof.conformance.lanes.exact._interpreter import Interpreter
-from draftproof.conformance.lanes.exact._noise import NotUnderstood, Ranking
+from draftproof.conformance.lanes.exact._operator import (
+    OperatorResult,
+    Views,
+    form,
+    keeps_its_schema,
+    mapped,
+    returns_views,
+    written_by,
+)
 from draftproof.conformance.lanes.exact._outcome import frozen, left_open
+from draftproof.conformance.lanes.exact._races import Ranking
 from draftproof.conformance.lanes.exact._run import Run, led
 from draftproof.conformance.lanes.exact._split import (
     Classes,
-    NotTogether,
-    Partitions,
-    SplitDraw,
-    Taken,
+    Regrouping,
+    SplitMemory,
     address,
-    alive,
     bits,
     classes,
+    is_dense,
     seen_as,
-    spoil,
     spoilt,
-    weak,
     whole,
 )
-from draftproof.conformance.lanes.exact._torchs import Torchs, ran
 from draftproof.conformance.lanes.exact._watch import EXPOSING, PASSED, STOPS, Dispatch, Doors
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns
 from draftproof.conformance.protocol.raising import told_of
@@ -55,8 +60,8 @@ MOST_TOGETHER = 4096
 """The most runs of one walk; the others are left to a later one."""
 
 
-class _UndecidedRun(Exception):
-    """A tensor has choices that must be decided before an operator runs."""
+class _ChoiceNeeded(Exception):
+    """Signal that a tensor has choices that must be decided before an operator runs."""
 
     def __init__(self, tensor: Tensor) -> None:
         super().__init__()
@@ -64,91 +69,34 @@ class _UndecidedRun(Exception):
 
 
 @dataclass(frozen=True)
-class _Wanted:
-    """What must be decided in the runs of a class: the choices in what is seen of a carrier."""
+class _PendingChoices:
+    """Choices to decide in the runs of a class: those in the part of a carrier that is seen."""
 
     key: int
-    """The address of the carrier's storage."""
+    """Address of the carrier's storage."""
     seen: Tensor
 
 
-class _SomeUndecided(Exception):
-    """An operator wants choices decided in the runs of some classes, in each its own."""
+class _ChoicesNeeded(Exception):
+    """Signal that the runs of some classes have choices to decide before an operator runs."""
 
-    def __init__(self, of: Classes, wanted: Mapping[int, _Wanted]) -> None:
+    def __init__(self, of: Classes, pending: Mapping[int, _PendingChoices]) -> None:
         super().__init__()
         self.of = of
-        self.wanted = wanted
+        self.pending = pending
 
 
 @dataclass(frozen=True)
-class _Become:
-    """What a run becomes where choices are decided."""
+class _DecidedRun:
+    """Run after its choices are decided."""
 
     run: Run
     was: int
-    """Its number before."""
+    """Number of the run before."""
     key: int | None
-    """The address of the carrier in which they were decided."""
+    """Address of the carrier in which the choices were decided, None if there were none."""
     values: Mapping[int, int]
-    """By their ids."""
-
-
-@dataclass(frozen=True)
-class _Made:
-    """What an operator made of one memory."""
-
-    result: Any
-    """With carriers in the place of what it wrote."""
-    error: Exception | None
-    memory: Mapping[int, Tensor]
-    """What it read and wrote, by the address of the carrier."""
-    slacks: Mapping[Ranking, Rational]
-    kind: Hashable
-    """What must be the same where runs go on together."""
-
-
-class _Views:
-    """What an operator is given in the place of carriers: views of one memory."""
-
-    def __init__(
-        self, func: OpOverload, keys: Mapping[int, int], memory: Mapping[int, Tensor]
-    ) -> None:
-        self._func = func
-        self._keys = keys
-        self._memory = memory
-        self._given: dict[int, tuple[Tensor, Tensor]] = {}
-        self._views: dict[int, Tensor] = {}
-
-    def own(self, carrier: Tensor) -> Tensor:
-        """Return what stands for an argument: the same for the same, by which torch tells."""
-        if self._keys[id(carrier)] not in self._memory:
-            return carrier
-        if id(carrier) not in self._views:
-            view = seen_as(self._memory[self._keys[id(carrier)]], carrier)
-            self._views[id(carrier)] = view
-            self._given[id(view)] = view, carrier
-        return self._views[id(carrier)]
-
-    def carrier(self, returned: Tensor) -> Tensor:
-        """Return the argument for which a returned tensor stands, or a new tensor itself."""
-        if id(returned) in self._given:
-            return self._given[id(returned)][1]
-        if not _is_dense(returned) or self._is_an_arguments(address(returned)):
-            raise NotTogether(f"returns what runs do not have each for itself: {self._func}")
-        return returned
-
-    def require_unchanged(self) -> None:
-        """Require that all views are still what their carriers are views of."""
-        for view, carrier in self._given.values():
-            own = self._memory[self._keys[id(carrier)]]
-            if _place(view) != _place(carrier) or address(view) != address(own):
-                raise NotTogether(f"changes the shape of what runs have: {self._func}")
-
-    def _is_an_arguments(self, where: int) -> bool:
-        return where in self._keys.values() or any(
-            where == address(own) for own in self._memory.values()
-        )
+    """Decided values, by the ids of the choices."""
 
 
 class Walk:
@@ -159,15 +107,14 @@ class Walk:
         self.left: list[list[Run]] = []
         """Runs that are left to later walks; those in one list agree so far."""
         self.refused: Exception | None = None
-        """What ended the walk: the program may have caught it."""
-        self.interpreter = Interpreter(identities, self._undecided)
+        """Error that ended the walk: the program may have caught it."""
+        self.interpreter = Interpreter(identities, self._require_decided)
         self.dispatch = Dispatch(self._run)
         self.doors = Doors(self.dispatch, self._look)
         self._most_runs = most_runs
         self._identities = identities
-        self._partitions = Partitions()
+        self._carriers = Carriers(identities)
         self._is_within = False
-        self._splits: dict[int, SplitDraw] = {}
 
     @contextmanager
     def warned(self) -> Iterator[None]:
@@ -189,24 +136,24 @@ class Walk:
     # --- what the program is given, and what it returns --------------------------------------
 
     def carrier(self, versions: Sequence[Tensor]) -> Tensor:
-        """Return a tensor that is to each run what `versions` has for it, all of one form."""
+        """Return a carrier of `versions`, one for each run, all of one form."""
         kinds = [bits(whole(version)) or number for number, version in enumerate(versions)]
         of, first = classes(kinds)
         if len(first) == 1:
             return seen_as(whole(versions[0]).clone(), versions[0])
         made = spoilt(versions[0])
         memory = [whole(versions[run]).clone() for run in first]
-        self._splits[address(made)] = SplitDraw(weak(made), self._partitions.one(of), memory)
+        self._carriers.add(made, self._carriers.partitions.one(of), memory)
         return made
 
     def outcomes(self, returned: Any) -> list[Hashable]:
-        """Return what each run returned, with the choices in it that nobody looked at."""
+        """Return the result of each run, with the choices in it that nobody looked at."""
         self._join(self._all_alike, {})
         known: dict[tuple[int, int], tuple[Tensor, Any]] = {}
 
         def in_run(number: int) -> Callable[[Tensor], Any]:
             def of_tensor(tensor: Tensor) -> Any:
-                split = self._splits.get(address(tensor)) if _is_dense(tensor) else None
+                split = self._carriers.splits.get(address(tensor)) if is_dense(tensor) else None
                 key = id(tensor), -1 if split is None else split.of[number]
                 if key not in known:
                     # What is held keeps its id.
@@ -217,7 +164,7 @@ class Walk:
 
         return [frozen(returned, in_run(number)) for number in range(len(self.runs))]
 
-    def _left_open(self, tensor: Tensor, split: SplitDraw | None, number: int) -> Any:
+    def _left_open(self, tensor: Tensor, split: SplitMemory | None, number: int) -> Any:
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             if split is not None:
                 tensor = seen_as(split.versions[split.of[number]], tensor)
@@ -229,15 +176,7 @@ class Walk:
     def close(self) -> bool:
         """End the walk; return whether memory that differs outlives it: it is the first run's."""
         self.interpreter.streams.close()
-        if any(alive(split.storage) for split in self._splits.values()):
-            # What goes round in circles is held by nobody else.
-            gc.collect()
-        outlive = [split.put_back() for split in self._splits.values()]
-        for carrier, version in filter(None, outlive):
-            ids = self._identities.of(version)
-            if ids is not None:
-                self._identities.attach(carrier, ids)
-        return any(outlive)
+        return self._carriers.close()
 
     # --- operators ---------------------------------------------------------------------------
 
@@ -248,49 +187,52 @@ class Walk:
             self.interpreter.note(func, args, kwargs)
             while True:
                 try:
-                    return self._computed(func, args, kwargs)
-                except _SomeUndecided as found:
-                    self._decide(found.of, found.wanted)
+                    return self._result(func, args, kwargs)
+                except _ChoicesNeeded as found:
+                    self._decide(found.of, found.pending)
 
     @contextmanager
     def _ends(self) -> Iterator[None]:
         """Remember what ends the walk, which a program may catch."""
         try:
             yield
-        except (Torchs, NotUnderstood, OpaqueRandomness):
+        except (TorchError, NotUnderstood, OpaqueRandomness):
             raise
         except Exception as error:
             ours = error if isinstance(error, STOPS) else NotTogether(told_of(error))
             self.refused = self.refused or ours
             raise ours from error
 
-    def _computed(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
-        keys = self._keys((args, kwargs)) if self._splits else {}
-        held = {key: self._splits[key] for key in keys.values() if key in self._splits}
+    def _result(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
+        keys = self._carriers.addresses((args, kwargs)) if self._carriers.splits else {}
+        held = {
+            key: self._carriers.splits[key] for key in keys.values() if key in self._carriers.splits
+        }
         if held:
-            written = {keys[id(tensor)]: tensor for tensor in _written(func, args, kwargs)}
-            self._require_apart(func, [*tensors_in((args, kwargs))], [*written.values()])
+            written = {keys[id(tensor)]: tensor for tensor in written_by(func, args, kwargs)}
+            self._require_separable(func, [*tensors_in((args, kwargs))], [*written.values()])
             for key, tensor in written.items():
                 if key not in held:
-                    held[key] = self._part(tensor)
+                    held[key] = self._carriers.split(tensor, self._all_alike)
             with self._writes_only(func, args, kwargs, {*written}):
-                return self._apart(func, args, kwargs, keys, held, {*written})
+                return self._result_for_each_memory(func, args, kwargs, keys, held, {*written})
         self.interpreter.elements.slacks = {}
         try:
             result = self.interpreter.follow(func, args, kwargs)
-        except _UndecidedRun as found:
-            wanted = {0: self._wanted(func, found.tensor, self._keys((args, kwargs)), {})}
-            raise _SomeUndecided(self._all_alike, wanted) from None
+        except _ChoiceNeeded as found:
+            where = self._carriers.addresses((args, kwargs))
+            pending = {0: self._pending(func, found.tensor, where, {})}
+            raise _ChoicesNeeded(self._all_alike, pending) from None
         self._add_slacks([self.interpreter.elements.slacks], self._all_alike)
         return result
 
-    def _require_apart(
+    def _require_separable(
         self, func: OpOverload, tensors: Sequence[Tensor], written: Sequence[Tensor]
     ) -> None:
         """Require that an operator may run for each memory by itself, unseen by the program."""
         if func.namespace not in TORCHS_OWN:
             raise NotTogether(f"runs what is not torch's own: {func}")
-        if _returns_views(func):
+        if returns_views(func):
             raise NotTogether(f"sees numbers of runs that differ in another way: {func}")
         if any(tensor.requires_grad for tensor in tensors):
             raise NotTogether("differentiates")
@@ -304,169 +246,175 @@ class Walk:
         self, func: OpOverload, args: Any, kwargs: Any, written: Collection[int]
     ) -> Iterator[None]:
         """Require that an operator writes nothing but what its schema says."""
-        if _keeps_its_schema(func):
+        if keeps_its_schema(func):
             yield
             return
         others: list[Tensor] = []
         for tensor in tensors_in((args, kwargs)):
-            if not _is_dense(tensor):
+            if not is_dense(tensor):
                 raise NotTogether(f"may write to what is not dense: {func}")
             if address(tensor) not in written:
-                split = self._splits.get(address(tensor))
+                split = self._carriers.splits.get(address(tensor))
                 others += [whole(tensor)] if split is None else split.versions
         before = [bits(memory, most=None) for memory in others]
         yield
         if before != [bits(memory, most=None) for memory in others]:
             raise NotTogether(f"writes to what it should only read: {func}")
 
-    def _apart(
+    def _result_for_each_memory(
         self,
         func: OpOverload,
         args: Any,
         kwargs: Any,
         keys: Mapping[int, int],
-        held: Mapping[int, SplitDraw],
+        held: Mapping[int, SplitMemory],
         written: Collection[int],
     ) -> Any:
-        """Run an operator on every memory that its arguments have in some run."""
-        of, first = self._partitions.product([split.of for split in held.values()])
-        made: list[_Made] = []
-        wanted: dict[int, _Wanted] = {}
+        """Return the result of one operator on every memory that its arguments have in some run."""
+        of, first = self._carriers.partitions.product([split.of for split in held.values()])
+        results: list[OperatorResult] = []
+        pending: dict[int, _PendingChoices] = {}
         for own, run in enumerate(first):
             memory = {key: split.versions[split.of[run]] for key, split in held.items()}
-            memory |= {key: self._copied(memory[key]) for key in written}
+            memory |= {key: self._carriers.copied(memory[key]) for key in written}
             try:
-                made.append(self._made(func, args, kwargs, keys, memory))
-            except _UndecidedRun as found:
+                results.append(self._result_on(func, args, kwargs, keys, memory))
+            except _ChoiceNeeded as found:
                 # Others go on to choices of their own: each run decides in its own order.
-                wanted[own] = self._wanted(func, found.tensor, keys, memory)
-        if wanted:
-            raise _SomeUndecided(of, wanted)
-        of, made = self._agreeing(of, made)
-        self._add_slacks([each.slacks for each in made], of)
+                pending[own] = self._pending(func, found.tensor, keys, memory)
+        if pending:
+            raise _ChoicesNeeded(of, pending)
+        of, results = self._keep_agreeing(of, results)
+        self._add_slacks([each.slacks for each in results], of)
         for key in written:
-            self._set(key, of, [each.memory[key] for each in made])
-        if made[0].error is not None:
-            raise Torchs(made[0].error)
-        return self._carried(of, [each.result for each in made], {*map(id, keys)})
+            self._carriers.put(key, of, [each.memory[key] for each in results])
+        if results[0].error is not None:
+            raise TorchError(results[0].error)
+        return self._returned(of, [each.result for each in results], {*map(id, keys)})
 
-    def _made(
+    def _result_on(
         self,
         func: OpOverload,
         args: Any,
         kwargs: Any,
         keys: Mapping[int, int],
         memory: Mapping[int, Tensor],
-    ) -> _Made:
-        """Run an operator on one memory, by the address of the carrier."""
-        views = _Views(func, keys, memory)
+    ) -> OperatorResult:
+        """Return the result of one operator on one memory, by the address of the carrier."""
+        views = Views(func, keys, memory)
         self.interpreter.elements.slacks = {}
-        mine, named = _mapped(args, views.own), _mapped(kwargs, views.own)
+        mine, named = mapped(args, views.own), mapped(kwargs, views.own)
         result, failure = None, None
         self._is_within = True
         try:
-            result = _mapped(self.interpreter.follow(func, mine, named), views.carrier)
-        except Torchs as raised:
+            result = mapped(self.interpreter.follow(func, mine, named), views.carrier)
+        except TorchError as raised:
             failure = raised.error
         finally:
             self._is_within = False
         views.require_unchanged()
-        kind = _form(result, keys) if failure is None else (type(failure), str(failure))
-        return _Made(result, failure, memory, self.interpreter.elements.slacks, kind)
+        kind = form(result, keys) if failure is None else (type(failure), str(failure))
+        return OperatorResult(result, failure, memory, self.interpreter.elements.slacks, kind)
 
-    def _agreeing(self, of: Classes, made: list[_Made]) -> tuple[Classes, list[_Made]]:
-        """Go on with the runs for which an operator did what it did for the first."""
-        kinds = [each.kind for each in made]
+    def _keep_agreeing(
+        self, of: Classes, results: list[OperatorResult]
+    ) -> tuple[Classes, list[OperatorResult]]:
+        """Go on with the runs whose result agrees with that of the first."""
+        kinds = [each.kind for each in results]
         if all(kind == kinds[0] for kind in kinds):
-            return of, made
+            return of, results
         taken = self._keep([kinds[own] for own in of], of)
-        return taken.of, [made[own] for own in taken.were]
+        return taken.of, [results[own] for own in taken.were]
 
-    def _carried(self, of: Classes, results: Sequence[Any], given: set[int]) -> Any:
+    def _returned(self, of: Classes, results: Sequence[Any], given: set[int]) -> Any:
         """Return the result that the program gets, where each run has its own.
 
         `given` are the ids of arguments.
         """
         each = [list(tensors_in([result])) for result in results]
-        carriers = iter([self._carrier(of, own, given) for own in zip(*each, strict=True)])
-        return _mapped(results[0], lambda _: next(carriers))
+        carriers = iter([self._returned_tensor(of, own, given) for own in zip(*each, strict=True)])
+        return mapped(results[0], lambda _: next(carriers))
 
-    def _carrier(self, of: Classes, results: Sequence[Tensor], given: set[int]) -> Tensor:
+    def _returned_tensor(self, of: Classes, results: Sequence[Tensor], given: set[int]) -> Tensor:
         if id(results[0]) in given:
             return results[0]
-        of, versions = self._merged(of, [whole(result) for result in results])
+        of, versions = self._carriers.merged(of, [whole(result) for result in results])
         if len(versions) == 1:
             return results[0]
         made = spoilt(results[0])
-        if address(made) in self._splits:
+        if address(made) in self._carriers.splits:
             raise NotTogether("returns several tensors in one memory")
-        self._splits[address(made)] = SplitDraw(weak(made), of, versions)
+        self._carriers.add(made, of, versions)
         return made
 
     # --- choices -----------------------------------------------------------------------------
 
-    def _undecided(self, tensor: Tensor) -> None:
+    def _require_decided(self, tensor: Tensor) -> None:
         if any(isinstance(number, Choice) for number in self._identities.numbers(tensor)):
-            raise _UndecidedRun(tensor)
+            raise _ChoiceNeeded(tensor)
 
-    def _wanted(
+    def _pending(
         self,
         func: OpOverload,
         undecided: Tensor,
         keys: Mapping[int, int],
         memory: Mapping[int, Tensor],
-    ) -> _Wanted:
-        """Return what of which carrier an operator wants to be decided."""
+    ) -> _PendingChoices:
+        """Return the choices, in a carrier, that an operator needs decided."""
         where = address(undecided)
         key = next((key for key, own in memory.items() if address(own) == where), where)
         if key not in keys.values():
             raise NotTogether(f"makes choices on the way: {func}")
-        return _Wanted(key, undecided)
+        return _PendingChoices(key, undecided)
 
-    def _decide(self, of: Classes, wanted: Mapping[int, _Wanted]) -> None:
-        """Decide what is wanted in the runs of classes."""
-        for each in wanted.values():
-            if each.key not in self._splits:
-                self._part(each.seen)
-        of, wanted = self._join(of, wanted)
-        become: list[_Become] = []
+    def _decide(self, of: Classes, pending: Mapping[int, _PendingChoices]) -> None:
+        """Decide the pending choices in the runs of each class."""
+        for each in pending.values():
+            if each.key not in self._carriers.splits:
+                self._carriers.split(each.seen, self._all_alike)
+        of, pending = self._join(of, pending)
+        after: list[_DecidedRun] = []
         counts: Counter[int] = Counter()
         for number, run in enumerate(self.runs):
-            own = [*self._become(number, run, wanted.get(of[number]))]
-            become += own
+            own = [*self._decided_runs(number, run, pending.get(of[number]))]
+            after += own
             counts[run.subject] += sum(each.run.count for each in own)
             if counts[run.subject] > self._most_runs:
                 raise TooManyRuns(f"the program has more than {self._most_runs} random outcomes")
-        self._leave([each.run for each in become[MOST_TOGETHER:]])
-        become = become[:MOST_TOGETHER]
-        keys = dict.fromkeys(each.key for each in wanted.values())
-        parted = [(key, *self._parted(key, become)) for key in keys]
-        self.runs = [each.run for each in become]
-        self._take([each.was for each in become], self._all_alike)
-        for key, now, versions in parted:
-            self._set(key, self._partitions.one(now), versions)
+        self._leave([each.run for each in after[MOST_TOGETHER:]])
+        after = after[:MOST_TOGETHER]
+        keys = dict.fromkeys(each.key for each in pending.values())
+        versions_of = [(key, *self._versions_after(key, after)) for key in keys]
+        self.runs = [each.run for each in after]
+        self._carriers.take([each.was for each in after], self._all_alike)
+        for key, of, versions in versions_of:
+            self._carriers.put(key, self._carriers.partitions.one(of), versions)
 
-    def _become(self, number: int, run: Run, wanted: _Wanted | None) -> Iterator[_Become]:
-        """Yield what becomes of a run where choices are decided, or nothing is."""
-        if wanted is None:
-            yield _Become(run, number, None, {})
+    def _decided_runs(
+        self, number: int, run: Run, pending: _PendingChoices | None
+    ) -> Iterator[_DecidedRun]:
+        """Yield the runs that follow a run after each way to decide its pending choices, if any."""
+        if pending is None:
+            yield _DecidedRun(run, number, None, {})
             return
-        split = self._splits[wanted.key]
+        split = self._carriers.splits[pending.key]
         version = split.versions[split.of[number]]
-        choices = self._identities.choices(seen_as(version, wanted.seen))
+        choices = self._identities.choices(seen_as(version, pending.seen))
         for child, decided in run.decided(choices.values()):
-            yield _Become(child, number, wanted.key, dict(zip(choices, decided, strict=True)))
+            yield _DecidedRun(child, number, pending.key, dict(zip(choices, decided, strict=True)))
 
-    def _parted(self, key: int, become: Sequence[_Become]) -> tuple[Classes, list[Tensor]]:
-        """Return what runs have of a carrier after what they have become."""
-        split = self._splits[key]
-        values = [each.values if each.key == key else {} for each in become]
+    def _versions_after(
+        self, key: int, after: Sequence[_DecidedRun]
+    ) -> tuple[Classes, list[Tensor]]:
+        """Return the classes and the versions of a carrier after choices are decided."""
+        split = self._carriers.splits[key]
+        values = [each.values if each.key == key else {} for each in after]
         of, first = classes(
-            (split.of[each.was], *own.items()) for each, own in zip(become, values, strict=True)
+            (split.of[each.was], *own.items()) for each, own in zip(after, values, strict=True)
         )
         versions = []
         for number in first:
-            versions.append(self._copied(split.versions[split.of[become[number].was]]))
+            versions.append(self._carriers.copied(split.versions[split.of[after[number].was]]))
             self._identities.write(versions[-1], values[number])
         return of, versions
 
@@ -481,19 +429,19 @@ class Walk:
 
     def _seen(self, func: Any, args: Any, kwargs: Any) -> Any:
         tensors = list(tensors_in((args, kwargs)))
-        keys = self._keys((args, kwargs))
+        keys = self._carriers.addresses((args, kwargs))
         for tensor in tensors:
             self._settle(tensor, keys[id(tensor)])
-        held = [self._splits[key] for key in keys.values() if key in self._splits]
+        held = [self._carriers.splits[key] for key in keys.values() if key in self._carriers.splits]
         if not held:
             return PASSED
         if func not in _NUMBERS:
             raise NotTogether(f"reads what differs between runs: {func}")
-        of, first = self._partitions.product([split.of for split in held])
+        of, first = self._carriers.partitions.product([split.of for split in held])
 
         def own(run: int) -> Callable[[Tensor], Tensor]:
             def of_run(tensor: Tensor) -> Tensor:
-                split = self._splits.get(keys[id(tensor)])
+                split = self._carriers.splits.get(keys[id(tensor)])
                 return tensor if split is None else seen_as(split.versions[split.of[run]], tensor)
 
             return of_run
@@ -501,15 +449,15 @@ class Walk:
         read = [[bits(own(run)(tensor), most=None) for tensor in tensors] for run in first]
         if any(each != read[0] for each in read):
             self._keep([tuple(read[own]) for own in of])
-        mine, named = _mapped(args, own(0)), _mapped(kwargs, own(0))
+        mine, named = mapped(args, own(0)), mapped(kwargs, own(0))
         return ran(func, mine, named)
 
     def _settle(self, seen: Tensor, key: int) -> None:
         """Decide the choices in what Python is about to see. Raises `NotTogether` for noise."""
-        memories = self._memories(key, seen)
+        memories = self._carriers.shown(key, seen)
         numbers = [number for each in memories for number in self._identities.numbers(each)]
         if any(isinstance(number, Choice) for number in numbers):
-            self._decide(self._all_alike, {0: _Wanted(key, seen)})
+            self._decide(self._all_alike, {0: _PendingChoices(key, seen)})
         if not all(isinstance(number, Choice) for number in numbers):
             raise NotTogether("takes noise out of torch")
 
@@ -519,108 +467,42 @@ class Walk:
     def _all_alike(self) -> Classes:
         return (0,) * len(self.runs)
 
-    def _keys(self, values: Any) -> dict[int, int]:
-        """Return the addresses of the storages of tensors, by the tensors' ids."""
-        return {id(t): address(t) if _is_dense(t) else self._parts(t) for t in tensors_in(values)}
-
-    def _parts(self, tensor: Tensor) -> int:
-        """Return no address, of a tensor that is not dense, in which no run may have its own."""
-        if any(address(part) in self._splits for part in parts(tensor)):
-            raise NotTogether("keeps what differs between runs in a tensor that is not dense")
-        return 0
-
-    def _memories(self, key: int, seen: Tensor) -> list[Tensor]:
-        """Return what a carrier shows in all runs."""
-        split = self._splits.get(key)
-        return [seen] if split is None else [seen_as(each, seen) for each in split.versions]
-
-    def _part(self, carrier: Tensor) -> SplitDraw:
-        """Keep a carrier's memory beside it, and nothing in it."""
-        memory = whole(carrier)
-        split = SplitDraw(weak(carrier), self._partitions.one(self._all_alike), [])
-        split.versions.append(self._copied(memory))
-        self._splits[address(carrier)] = split
-        self._identities.attach(memory, torch.zeros((), dtype=torch.int64))
-        spoil(memory)
-        return split
-
-    def _copied(self, memory: Tensor) -> Tensor:
-        """Return a copy of all elements of a storage, the same random numbers among them."""
-        with torch.inference_mode(mode=False):
-            copy = memory.clone()
-        ids = self._identities.of(memory)
-        if ids is not None:
-            self._identities.attach(copy, ids)
-        return copy
-
-    def _set(self, key: int, of: Classes, versions: list[Tensor]) -> None:
-        split = self._splits[key]
-        split.of, split.versions = self._merged(of, versions)
-
-    def _merged(self, of: Classes, versions: list[Tensor]) -> tuple[Classes, list[Tensor]]:
-        """Return the classes of runs that have the same memory, and one version for each."""
-        kinds = [self._kind(version) for version in versions]
-        if None in kinds or len(set(kinds)) == len(kinds):
-            return of, versions
-        merged, first = classes(kinds[own] for own in of)
-        return self._partitions.one(merged), [versions[of[run]] for run in first]
-
-    def _kind(self, version: Tensor) -> Hashable:
-        """Return what versions are told apart by, None for too much."""
-        found = bits(version)
-        ids = None if found is None else self._identities.of(version)
-        return found if ids is None else (found, *ids.tolist())
-
-    def _keep(self, kinds: Sequence[Hashable], more: Classes | None = None) -> Taken:
+    def _keep(self, kinds: Sequence[Hashable], more: Classes | None = None) -> Regrouping:
         """Go on with the runs that are of the first one's kind, and leave the others.
 
-        Return what has become of one more partition.
+        Return one more partition, regrouped.
         """
         of, first = classes(kinds)
         for other in range(1, len(first)):
             self._leave([run for run, own in zip(self.runs, of, strict=True) if own == other])
         kept = [number for number, own in enumerate(of) if own == 0]
         self.runs = [self.runs[number] for number in kept]
-        return self._take(kept, of if more is None else more)
+        return self._carriers.take(kept, of if more is None else more)
 
     def _join(
-        self, of: Classes, wanted: Mapping[int, _Wanted]
-    ) -> tuple[Classes, dict[int, _Wanted]]:
-        """Let one run lead those that have the same memory; return what is now wanted of which.
+        self, of: Classes, pending: Mapping[int, _PendingChoices]
+    ) -> tuple[Classes, dict[int, _PendingChoices]]:
+        """Let one run lead those that have the same memory; return the classes and pending choices.
 
-        `of` are classes of runs that have the same in some of the memory.
+        `of` are the classes of runs by which choices are pending.
         """
-        self._forget()
-        memory, _ = self._partitions.product([of, *(each.of for each in self._splits.values())])
+        self._carriers.forget()
+        memory = self._carriers.partition(of)
         groups: dict[Hashable, list[int]] = {}
         for number, (run, own) in enumerate(zip(self.runs, memory, strict=True)):
             kind = run.subject, own, run.left, frozenset(run.slacks.items())
             groups.setdefault(kind, []).append(number)
         if len(groups) == len(self.runs):
-            return of, dict(wanted)
+            return of, dict(pending)
         self.runs = [led([self.runs[number] for number in group]) for group in groups.values()]
-        taken = self._take([group[0] for group in groups.values()], of)
-        return taken.of, {now: wanted[was] for now, was in enumerate(taken.were) if was in wanted}
-
-    def _forget(self) -> None:
-        """Forget what nobody holds any more: it needs no version."""
-        self._splits = {key: each for key, each in self._splits.items() if alive(each.storage)}
+        taken = self._carriers.take([group[0] for group in groups.values()], of)
+        return taken.of, {now: pending[was] for now, was in enumerate(taken.were) if was in pending}
 
     def _leave(self, runs: Sequence[Run]) -> None:
         """Leave runs, which agree so far, to later walks."""
         begun = [each for run in runs for each in run.begun()]
         starts = range(0, len(begun), MOST_TOGETHER)
         self.left += [begun[at : at + MOST_TOGETHER] for at in starts]
-
-    def _take(self, were: Sequence[int], more: Classes) -> Taken:
-        """Let run i have what run `were[i]` had; return what becomes of one more partition."""
-        self._forget()
-        splits = self._splits.values()
-        taken = self._partitions.taken(were, [*(split.of for split in splits), more])
-        for split in splits:
-            own = taken[id(split.of)]
-            split.of, split.versions = own.of, [split.versions[was] for was in own.were]
-        return taken[id(more)]
 
     def _add_slacks(self, slacks: Sequence[Mapping[Ranking, Rational]], of: Sequence[int]) -> None:
         if any(slacks):
@@ -642,66 +524,4 @@ _NUMBERS = {
     torch.asarray,
     torch.tensor,
 }
-"""What makes numbers of its own of the tensors that it reads."""
-
-
-@cache
-def _writes(func: OpOverload) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Return which arguments an operator writes to: places, and names."""
-    arguments = func._schema.arguments
-    are = [a.alias_info is not None and a.alias_info.is_write for a in arguments]
-    places = tuple(i for i, a in enumerate(arguments) if are[i] and not a.kwarg_only)
-    return places, tuple(a.name for i, a in enumerate(arguments) if are[i])
-
-
-def _written(func: OpOverload, args: Any, kwargs: Any) -> Iterator[Tensor]:
-    """Yield the tensors that an operator writes to."""
-    places, names = _writes(func)
-    yield from tensors_in(args[place] for place in places if place < len(args))
-    yield from tensors_in(kwargs[name] for name in names if name in kwargs)
-
-
-@cache
-def _returns_views(func: OpOverload) -> bool:
-    """Return whether what an operator returns is an argument's memory that it does not write."""
-    returned = [each.alias_info for each in func._schema.returns]
-    return any(alias is not None and not alias.is_write for alias in returned)
-
-
-def _is_dense(tensor: Tensor) -> bool:
-    return tensor.layout is torch.strided
-
-
-def _mapped(value: Any, image: Callable[[Tensor], Tensor]) -> Any:
-    """Return a nest of tuples, lists and dictionaries with other tensors."""
-    if isinstance(value, Tensor):
-        return image(value)
-    if isinstance(value, (list, tuple)):
-        return type(value)(_mapped(each, image) for each in value)
-    if isinstance(value, dict):
-        return {name: _mapped(each, image) for name, each in value.items()}
-    return value
-
-
-def _place(tensor: Tensor) -> Hashable:
-    return tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype
-
-
-def _form(result: Any, given: Collection[int]) -> Hashable:
-    """Return what Python can tell of a result without reading a tensor; `given` are arguments."""
-    if isinstance(result, Tensor):
-        own = id(result) if id(result) in given else result.untyped_storage().nbytes()
-        return own, _place(result), result.requires_grad, result.is_inference()
-    if isinstance(result, (list, tuple)):
-        return type(result), *(_form(each, given) for each in result)
-    return type(result), result.hex() if isinstance(result, float) else repr(result)
-
-
-# What has one of these tags, or names, writes to what its schema says.
-_KEEP_THEIR_SCHEMA = {torch.Tag.core, torch.Tag.pointwise, torch.Tag.reduction}
-_ALSO = {"copy_", "cumprod", "searchsorted", "stack"}
-
-
-@cache
-def _keeps_its_schema(func: OpOverload) -> bool:
-    return not _KEEP_THEIR_SCHEMA.isdisjoint(func.tags) or func._schema.name[6:] in _ALSO
+"""Functions that make numbers of the tensors that they read."""

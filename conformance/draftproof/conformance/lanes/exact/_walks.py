@@ -16,11 +16,12 @@ import torch
 from torch import Tensor
 
 from draftproof.conformance.lanes._conditions import is_made_again
+from draftproof.conformance.lanes.exact._errors import NotTogether, NotUnderstood
 from draftproof.conformance.lanes.exact._identity import Identities
-from draftproof.conformance.lanes.exact._noise import NotUnderstood, World
+from draftproof.conformance.lanes.exact._noise import World
 from draftproof.conformance.lanes.exact._replay import (
-    Made,
-    Read,
+    CompletedRun,
+    OutcomeReader,
     Reading,
     Replays,
     every_placeholder,
@@ -30,7 +31,7 @@ from draftproof.conformance.lanes.exact._replay import (
     thorough,
 )
 from draftproof.conformance.lanes.exact._run import Run
-from draftproof.conformance.lanes.exact._split import NotTogether, address
+from draftproof.conformance.lanes.exact._split import address
 from draftproof.conformance.lanes.exact._walk import MOST_TOGETHER, Walk
 from draftproof.conformance.lanes.opaque import TooManyRuns
 from draftproof.reference.chance import (
@@ -50,24 +51,24 @@ class Walks:
         subjects: Sequence[Any],
         most_runs: int,
         *,
-        read: Read = readings,
+        read: OutcomeReader = readings,
     ) -> None:
         self._program = program
         self._read = read
         self._subjects = subjects
         self._most_runs = most_runs
         self._outcomes = [0] * len(subjects)
-        self._found: list[list[Made]] = [[] for _ in subjects]
-        self._samples: list[tuple[int, Made]] = []
-        """Runs that are made again by themselves, and their subjects."""
+        self._found: list[list[CompletedRun]] = [[] for _ in subjects]
+        self._samples: list[tuple[int, CompletedRun]] = []
+        """Runs that are repeated by themselves, and their subjects."""
         self._alone = Counter[int]()
-        """How many runs on each subject went alone."""
+        """Number of runs on each subject that went alone."""
         self._waiting: list[list[Run]] = []
         self._walk: Walk | None = None
         self._identities = Identities()
         self._placeholders = every_placeholder()
 
-    def runs(self) -> list[list[Made]]:
+    def runs(self) -> list[list[CompletedRun]]:
         """Return the runs on each subject, in the order of their answers.
 
         Raises `NotTogether`, or whatever a lane or the program raises, where runs cannot be made
@@ -94,7 +95,7 @@ class Walks:
         return min(known, key=_indices, default=())
 
     def replays(self, subject: int) -> Replays:
-        """Return what makes the runs on a subject, each by itself."""
+        """Return the replays of a subject, which make each run by itself."""
 
         def program() -> Any:
             return self._program(cloned(self._subjects[subject]))
@@ -128,7 +129,7 @@ class Walks:
         runs = [
             (run, made)
             for lead, own in zip(walk.runs, kept, strict=True)
-            for run, made in self._made(walk, lead, own)
+            for run, made in self._completed(walk, lead, own)
         ]
         for run, made in runs:
             self._found[run.subject].append(made)
@@ -150,8 +151,10 @@ class Walks:
         carriers = iter([walk.carrier(versions) for versions in memory])
         return _with_tensors(nests[0], lambda _: next(carriers))
 
-    def _made(self, walk: Walk, lead: Run, kept: Hashable) -> Iterator[tuple[Run, Made]]:
-        """Yield what the runs came to for which one stands, those together that do the same."""
+    def _completed(
+        self, walk: Walk, lead: Run, kept: Hashable
+    ) -> Iterator[tuple[Run, CompletedRun]]:
+        """Yield the completed runs for which one stands, those together that do the same."""
         if lead.left:
             raise NondeterministicProgram(
                 f"a run made {len(lead.given)} random choices where another with the same choices "
@@ -174,9 +177,9 @@ class Walks:
             require_few(len(read) * run.count)
             self._outcomes[run.subject] += len(read) * run.count
             slack = total(run.slacks.values())
-            yield run, Made(run.given, read, foreign, slack, run.probability, run.count)
+            yield run, CompletedRun(run.given, read, foreign, slack, run.probability, run.count)
 
-    def _require_again(self, subject: int, made: Made) -> None:
+    def _require_again(self, subject: int, made: CompletedRun) -> None:
         """Require that a run, made by itself, comes to the same."""
         again = self.replays(subject).made(made.answers)
         if again.answers != made.answers:
@@ -198,10 +201,10 @@ def _made_again(runs: int, subjects: int) -> set[int]:
 
 
 _GOLDEN = (sqrt(5) - 1) / 2
-"""Multiples of it lie far apart, modulo 1, however many there are."""
+"""Inverse of the golden ratio: its multiples lie far apart, modulo 1, however many there are."""
 
 
-def _order(made: Made) -> list[int]:
+def _order(made: CompletedRun) -> list[int]:
     return _indices(made.answers)
 
 
@@ -213,7 +216,7 @@ def _indices(answers: Sequence[Answer]) -> list[int]:
 
 
 def alike(subjects: Sequence[Any]) -> list[list[int]]:
-    """Return which subjects differ in nothing but what is in their tensors."""
+    """Return groups of subjects that differ only in the values of their tensors."""
     groups: dict[Hashable, list[int]] = {}
     for number, subject in enumerate(subjects):
         form = id(subject) if _shares_memory(subject) else _form(subject)
@@ -252,7 +255,7 @@ def _is_plain(tensor: Tensor) -> bool:
 
 
 def _form(subject: Any) -> Hashable:
-    """Return what subjects have in common that differ in nothing but what is in their tensors."""
+    """Return a key that subjects share if they differ only in the values of their tensors."""
     if isinstance(subject, Tensor):
         if not _is_plain(subject):
             return id(subject)

@@ -19,20 +19,18 @@ from torch._ops import OpOverload, OpOverloadPacket
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from draftproof.conformance.lanes.exact._noise import NotUnderstood
+from draftproof.conformance.lanes.exact._errors import NotTogether, NotUnderstood, TorchError
 from draftproof.conformance.lanes.exact._scalar import Scalar
-from draftproof.conformance.lanes.exact._split import NotTogether
-from draftproof.conformance.lanes.exact._torchs import Torchs
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns, program_line
 from draftproof.conformance.protocol.raising import told_of
 from draftproof.reference.chance import NondeterministicProgram
 
 STOPS = (NotTogether, TooManyRuns, NondeterministicProgram)
-"""What ends a run, or a walk, and leaves the lane with its sight."""
+"""Errors that end a run, or a walk, and do not make the lane blind."""
 
 
 class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
-    """Hands every operator to `run`."""
+    """Mode that hands every operator to `run`."""
 
     supports_higher_order_operators = True
 
@@ -65,7 +63,7 @@ class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
 
     def tell(self, operator: str, error: Exception) -> NoReturn:
         """Raise what the program may hear of an error: torch's own, or that the lane is blind."""
-        if isinstance(error, Torchs):
+        if isinstance(error, TorchError):
             raise error.error from None
         if isinstance(error, (OpaqueRandomness, *STOPS)):
             raise error

@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 from draftproof.conformance.lanes._signature import name_of, tensors_in
 from draftproof.conformance.lanes.exact._choice import Choice, Image
 from draftproof.conformance.lanes.exact._elements import Elements, imaged
-from draftproof.conformance.lanes.exact._torchs import ran
+from draftproof.conformance.lanes.exact._errors import ran
 
 # Of these a whole number is followed that comes of a choice, whoever else stands beside it.
 _WHOLE = {
@@ -77,7 +77,7 @@ def follow_whole(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -
 
 
 def _drawn_in(elements: Elements, given: Sequence[Tensor]) -> Tensor:
-    """Return which elements [n, ...] of n tensors are random, in the shape that all share."""
+    """Return a mask [n, ...] of the random elements of n tensors, in the shape that all share."""
     return torch.stack(torch.broadcast_tensors(*(elements.ids(each) != 0 for each in given)))  # type: ignore[no-untyped-call]  # torch is
 
 
