@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,10 +12,10 @@ from rich.markup import escape
 from draftproof.conformance.cases.enumerable import require_solvable
 from draftproof.conformance.cli.documents import (
     as_json,
-    echo,
     instance_file,
     read_instance,
     show,
+    stop,
     usage_errors,
 )
 from draftproof.conformance.protocol.adapter import AdapterFailed, UnknownAdapter
@@ -68,13 +67,11 @@ def law(algorithm: str, instance_file: str, rho: str | None, as_json: bool) -> N
     except (InvalidInput, UnknownAdapter) as error:
         raise click.UsageError(str(error)) from None
     except AdapterFailed as error:
-        echo(f"Error: {error}", err=True)
-        sys.exit(3)
+        stop(str(error), 3)
     except (ArithmeticError, LookupError, RuntimeError, ValueError) as error:
         if algorithm in ALGORITHMS:
             raise
-        echo(f"Error: {algorithm} raised {told_of(error)}", err=True)
-        sys.exit(3)
+        stop(f"{algorithm} raised {told_of(error)}", 3)
     show(document, "law", terminal.print_law, as_json=as_json)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from draftproof.conformance.cli import options
 from draftproof.conformance.cli.documents import as_json, echo, print_json, usage_errors, written_to
 from draftproof.conformance.evidence.whole_file import write_whole
 from draftproof.reference.errors import InvalidInput
@@ -32,11 +33,10 @@ def vectors() -> None:
 
 
 @vectors.command()
-@click.option(
+@options.defaulted(
     "--size",
     type=click.Choice(VECTOR_SIZES),
     default=VECTOR_SIZES[-1],
-    show_default=True,
     help="The largest size; those before it are part of it.",
 )
 @click.option(
@@ -46,13 +46,7 @@ def vectors() -> None:
     metavar="NAME",
     help="Only vectors of this algorithm. [default: all, optima and errors too]",
 )
-@click.option(
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("vectors"),
-    show_default=True,
-    help="The folder to write to.",
-)
+@options.output_folder(default=Path("vectors"), help="The folder to write to.")
 @as_json
 def export(size: str, algorithms: tuple[str, ...], output: Path, as_json: bool) -> None:
     """Compute vectors from the reference, and write them. What is there is replaced, file by file.
