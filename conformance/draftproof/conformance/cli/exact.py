@@ -25,7 +25,7 @@ from draftproof.reference.emission import Emission
 from draftproof.reference.errors import InvalidInput, Unsupported
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance
-from draftproof.reference.optimum import acceptance_rate, stateful, stateless
+from draftproof.reference.optimum import stateful, stateless
 from draftproof.reference.process import (
     expected_accepted,
     is_lossless,
@@ -80,12 +80,13 @@ def law(algorithm: str, instance_file: str, rho: str | None, as_json: bool) -> N
 @as_json
 def optimum(instance_file: str, as_json: bool) -> None:
     """Print the certified optima on an instance ("-" reads standard input)."""
+    from draftproof.conformance.museum.vectors.making import optima
     from draftproof.conformance.report import terminal
 
     instance = read_instance(instance_file)
     with usage_errors(InvalidInput), terminal.console(stderr=True).status("optima"):
         require_solvable(instance)
-        document = _optimum_document(instance)
+        document = optima(instance)
     show(document, "optimum", terminal.print_optimum, as_json=as_json)
 
 
@@ -146,15 +147,6 @@ def _law_document(algorithm: Algorithm, instance: Instance) -> dict[str, Any]:
         }
         for emission, weight in shown.items()
     ]
-    return document
-
-
-def _optimum_document(instance: Instance) -> dict[str, Any]:
-    document: dict[str, Any] = {}
-    if instance.length == 1:
-        document["acceptance_rate"] = acceptance_rate(instance).to_json()
-    document["stateless"] = stateless(instance).to_json()
-    document["stateful"] = stateful(instance).to_json()
     return document
 
 

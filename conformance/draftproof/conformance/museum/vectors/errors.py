@@ -29,11 +29,7 @@ _CASES = {
     "standard": ("several.without_replacement.v3.l1.k2",),
 }
 
-_UNDRAFTED: dict[str, tuple[str, ...]] = {
-    "tiny": (),
-    "small": ("zeros.draft", "zeros.same"),
-    "standard": (),
-}
+_UNDRAFTED = {"small": ("zeros.draft", "zeros.same")}
 
 _ROWS = {
     "nan": ("nan", ("NaN", "0")),
@@ -53,7 +49,7 @@ def vectors(size: str) -> Iterator[dict[str, Any]]:
         yield from _of_rows(name, given, paths)
         yield from _of_shape(name, given, paths)
         yield from _of_tokens(name, given, paths)
-    for name in _UNDRAFTED[size]:
+    for name in _UNDRAFTED.get(size, ()):
         yield from _undrafted(name, plan.instances()[name])
 
 

@@ -120,18 +120,20 @@ def value(algorithm: Algorithm, name: str, instance: Instance) -> Vector:
 
 def optimum(name: str, instance: Instance) -> Vector:
     """Return the vector of the certified optima on an instance."""
-    rate = {"acceptance_rate": acceptance_rate(instance).to_json()} if instance.length == 1 else {}
     return {
         "id": f"value.{plan.OPTIMUM}.{name}",
         "requirements": ["length.bounded", "length.optimal"],
         "flags": ["length"],
         "instance": name,
-        "optimum": {
-            **rate,
-            "stateless": stateless(instance).to_json(),
-            "stateful": stateful(instance).to_json(),
-        },
+        "optimum": optima(instance),
     }
+
+
+def optima(instance: Instance) -> dict[str, Any]:
+    """Return the certified optima on an instance, as `optimum.schema.json` has them."""
+    rate = {"acceptance_rate": acceptance_rate(instance).to_json()} if instance.length == 1 else {}
+    lengths = {"stateless": stateless(instance), "stateful": stateful(instance)}
+    return {**rate, **{kind: found.to_json() for kind, found in lengths.items()}}
 
 
 def program(algorithm: Algorithm, instance: Instance, drafts: Drafts) -> Program:
