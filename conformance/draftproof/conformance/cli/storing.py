@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
@@ -110,6 +109,6 @@ def tell(name: str, *, known: Mapping[str, int], judged: int, refusal: str = "")
         echo(f"{name}: nothing is taken from the store: {refusal}", err=True)
     total = sum(known.values())
     if total:
-        dates = sorted(Counter(made.partition("T")[0] for made in known))
+        dates = sorted({made.partition("T")[0] for made in known})
         since = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
         echo(f"{name}: {total} findings known, made {since}; {judged} judged now", err=True)

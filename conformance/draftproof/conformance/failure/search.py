@@ -202,10 +202,8 @@ class _Log:
 
     def failed_after(self) -> int | None:
         """Return how many instances it took until one failed."""
-        for count, findings in enumerate(self.findings.values(), start=1):
-            if any(finding.verdict == FAIL for finding in findings):
-                return count
-        return None
+        failing = (any(f.verdict == FAIL for f in found) for found in self.findings.values())
+        return next((count for count, fails in enumerate(failing, start=1) if fails), None)
 
 
 def badness(finding: Finding) -> tuple[int, float]:
