@@ -77,11 +77,8 @@ def _explanation(found: Mapping[str, Any], file: str) -> dict[str, Any]:
         "verdict": found["verdict"],
         "failures": [
             {
-                "id": each["id"],
-                "level": each["level"],
-                "verdict": each["verdict"],
-                "case": each["worst"]["case"],
-                "detail": each["worst"]["detail"],
+                **{name: each[name] for name in ("id", "level", "verdict")},
+                **{name: each["worst"][name] for name in ("case", "detail")},
             }
             for each in worst_first(found["requirements"])
             if each["verdict"] not in ("pass", "skipped")

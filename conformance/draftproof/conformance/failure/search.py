@@ -124,12 +124,9 @@ def search_findings(found: Search) -> list[Finding]:
 
 def search_to_json(found: Search) -> dict[str, Any]:
     """Return the `search` part of a certificate."""
+    own = ("seed", "lane", "examples", "runs", "failed_after")
     return {
-        "seed": found.seed,
-        "lane": found.lane,
-        "examples": found.examples,
-        "runs": found.runs,
-        "failed_after": found.failed_after,
+        **{name: getattr(found, name) for name in own},
         "worst": [
             {
                 "requirement": requirement,
