@@ -89,14 +89,13 @@ def check_(places: tuple[Path, ...], as_json: bool) -> None:
     found = _found(places)
     files = []
     for path in terminal.shown_progress(found, len(found), "vectors"):
-        document = None
+        document, problem = None, None
         try:
             document = checking.read(path)
             checking.require_right(document, str(path))
         except checking.VectorsError as error:
-            files.append(_told(path, document, error=str(error)))
-        else:
-            files.append(_told(path, document))
+            problem = str(error)
+        files.append(_told(path, document, error=problem))
     _show(files, as_json=as_json)
 
 
