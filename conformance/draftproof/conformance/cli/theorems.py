@@ -56,14 +56,10 @@ from draftproof.spec import MalformedDocument, validate
 @as_json
 def prove(
     algorithm: str | None,
-    vocabulary: int | None,
-    length: int | None,
-    drafts: int,
-    scheme: str,
-    claim: str,
     output: Path | None,
     checked: str | None,
     as_json: bool,
+    **shape: Any,
 ) -> None:
     """Prove a claim about ALGORITHM for all p and q of a shape, or refute it.
 
@@ -75,11 +71,10 @@ def prove(
         if algorithm is not None:
             raise click.UsageError("--check takes a record, and no ALGORITHM")
         _check_record(checked, as_json=as_json)
-    elif algorithm is None or vocabulary is None or length is None:
+    elif algorithm is None or shape["vocabulary"] is None or shape["length"] is None:
         raise click.UsageError("give an ALGORITHM, --vocabulary and --length; or --check FILE")
     else:
-        sizes = {"vocabulary": vocabulary, "length": length, "drafts": drafts}
-        found = _found(algorithm, claim=claim, scheme=scheme, **sizes)
+        found = _found(algorithm, **shape)
         if isinstance(found, Refutation):
             _print_refutation(found, as_json=as_json)
         _print_theorem(found, output, as_json=as_json)
