@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -127,14 +126,13 @@ def fmt(places: tuple[Path, ...], only_check: bool, as_json: bool) -> None:
 
 def _found(places: tuple[Path, ...]) -> list[Path]:
     """Return the files that are meant. A folder without any is a usage error."""
-
-    def within(place: Path) -> Iterator[Path]:
+    found: list[Path] = []
+    for place in places:
         inside = sorted(place.rglob("*.json")) if place.is_dir() else [place]
         if not inside:
             raise click.UsageError(f"there is no file of vectors (*.json) in {str(place)!r}")
-        yield from inside
-
-    return [path for place in places for path in within(place)] or [*vector_files()]
+        found += inside
+    return found or [*vector_files()]
 
 
 def _write(text: str, path: Path) -> None:
