@@ -135,9 +135,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 def _names(config: pytest.Config) -> list[str]:
     """Return the adapters, each by a name that leads to it from every folder."""
-    given, folder = config.getoption("draftproof"), config.invocation_params.dir
-    if not given:
-        given, folder = config.getini("draftproof_adapters"), _home(config)
+    given, folder = _given(config, "draftproof", "draftproof_adapters")
     if not given:
         return []
     from draftproof.conformance.protocol.loading import name_from
@@ -145,9 +143,12 @@ def _names(config: pytest.Config) -> list[str]:
     return [name_from(folder, name) for name in dict.fromkeys(given)]
 
 
-def _home(config: pytest.Config) -> Path:
-    """Return the folder that paths among the settings start from."""
-    return config.rootpath if config.inipath is None else config.inipath.parent
+def _given(config: pytest.Config, option: str, setting: str) -> tuple[Any, Path]:
+    """Return what an option says, or its setting, and the folder that paths there start from."""
+    if given := config.getoption(option):
+        return given, config.invocation_params.dir
+    home = config.rootpath if config.inipath is None else config.inipath.parent
+    return config.getini(setting), home
 
 
 def _planned(config: pytest.Config, names: Sequence[str]) -> _Plan:
@@ -157,7 +158,8 @@ def _planned(config: pytest.Config, names: Sequence[str]) -> _Plan:
     seed = config.getoption("draftproof_seed")
     if seed is not None and seed < 0:
         raise pytest.UsageError(f"--draftproof-seed must not be negative, got {seed}")
-    file = _known_failures_file(config)
+    given, folder = _given(config, "draftproof_known_failures", "draftproof_known_failures")
+    file = folder / given if given else None
     if mode == "certify" and (file is not None or seed is not None):
         raise pytest.UsageError(
             "mode certify excuses no failure and draws a fresh seed: it takes no known failures, "
@@ -179,13 +181,6 @@ def _planned(config: pytest.Config, names: Sequence[str]) -> _Plan:
     asked = [each for campaign in campaigns for each in _asked(campaign, taken)]
     # With --runxfail nothing is excused, as pytest has it.
     return _Plan(mode, seed, {} if config.getoption("runxfail") else known, tuple(asked))
-
-
-def _known_failures_file(config: pytest.Config) -> Path | None:
-    given, folder = config.getoption("draftproof_known_failures"), config.invocation_params.dir
-    if not given:
-        given, folder = config.getini("draftproof_known_failures"), _home(config)
-    return folder / given if given else None
 
 
 def _known_failures(file: Path) -> dict[str, str]:

@@ -117,8 +117,8 @@ def test_every_class_of_the_museum_is_judged() -> None:
     # An exhibit without steps of its own is the class that it is of.
     judged = {cls.__base__ for cls in made if set(vars(cls)) <= label}
     loaded = {type(load_adapter(name)) for name in MADE_FROM}
-    # These are steps on the way, from which others are made, and what they see.
-    parts = {"SampleMatches", "Drafter", "ReferenceStyle", "BlockText", "Seen"}
+    # These are steps on the way, from which others are made.
+    parts = {"SampleMatches", "Drafter", "ReferenceStyle", "BlockText"}
     rooms = [room for room in vars(mutants).values() if hasattr(room, "MUTANTS")]
     rooms += [mutants.controls, texts, verifiers]
     assert len(rooms) > 10

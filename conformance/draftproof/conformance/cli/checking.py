@@ -5,13 +5,20 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from draftproof.conformance.cli.documents import as_json, echo, nothing_printed, print_json
+from draftproof.conformance.cli import options
+from draftproof.conformance.cli.documents import (
+    as_json,
+    echo,
+    nothing_printed,
+    print_json,
+    usage_errors,
+)
 from draftproof.conformance.cli.working import worked_by
 from draftproof.conformance.evidence.certificate import gravest
 from draftproof.conformance.report.words import CONFORMS, conclusion, plain
@@ -19,19 +26,9 @@ from draftproof.reference.extras import installation
 
 
 @click.command("check-certificate")
-@click.argument(
-    "certificates",
-    nargs=-1,
-    required=True,
-    metavar="CERTIFICATE.json...",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-)
+@options.certificate_files
 @click.option("--rerun", is_flag=True, help="Judge again, with the same seeds, and compare.")
-@click.option(
-    "--adapter",
-    "name",
-    help="Import this adapter, and compare or rerun it.",
-)
+@click.option("--adapter", "name", help="Import this adapter, and compare or rerun it.")
 @click.option(
     "--trust",
     is_flag=True,
@@ -47,7 +44,7 @@ from draftproof.reference.extras import installation
     "--key",
     "keys",
     multiple=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=options.FILE,
     help="Public key whose signature is checked.",
 )
 @click.option(
@@ -60,14 +57,10 @@ from draftproof.reference.extras import installation
 @as_json
 def check_certificate(
     certificates: tuple[Path, ...],
-    rerun: bool,
     name: str | None,
     trust: bool,
-    folder: Path | None,
-    keys: tuple[Path, ...],
-    required: str | None,
     as_json: bool,
-    **working: Any,
+    **asked: Any,
 ) -> None:
     """Check that certificates are as they were written, and follow from their evidence.
 
@@ -85,8 +78,7 @@ def check_certificate(
     --adapter names it. Staleness does not change the exit code; only --rerun refuses a stale
     certificate.
     """
-    trusted = trust or name is not None
-    terms = _Terms(name, folder, keys, working, rerun, trusted, required)
+    terms = _Terms(name, trusted=trust or name is not None, **asked)
     checked = [_check(path, terms) for path in certificates]
     code = gravest({code for _, code in checked})
     if as_json:
@@ -104,12 +96,12 @@ class _Terms:
     """What is asked of each certificate, as the command's options have it."""
 
     name: str | None
+    trusted: bool
+    rerun: bool
     folder: Path | None
     keys: Sequence[Path]
-    working: Mapping[str, Any]
-    rerun: bool
-    trusted: bool
     required: str | None
+    working: Mapping[str, Any]
 
 
 def _check(path: Path, terms: _Terms) -> tuple[dict[str, Any], int]:
@@ -193,10 +185,8 @@ def _opened(path: Path, keys: Sequence[Path]) -> tuple[bytes, dict[str, Any] | N
     if not is_envelope(content):
         return content, None
     envelope = read_envelope(path)
-    try:
+    with usage_errors(InvalidKey):
         verified = envelope.signed_by(keys)
-    except InvalidKey as error:
-        raise click.UsageError(str(error)) from None
     return envelope.content, {"keys": [*envelope.signatures], "verified": [*verified]}
 
 
@@ -228,24 +218,12 @@ def _repeated(evidence: Any, name: str | None, working: Mapping[str, Any]) -> di
         raise _NotRun(f"it needs PyTorch: {installation('torch')}") from None
     try:
         with nothing_printed():
-            found = repeat(
-                evidence,
-                name=name,
-                workers=Workers(**working),
-                progress=terminal.shown_progress,
-            )
+            workers, progress = Workers(**working), terminal.shown_progress
+            return asdict(repeat(evidence, name=name, workers=workers, progress=progress))
     except UnknownAdapter as error:
         raise _NotRun(f"{error}; say with --adapter where it lies") from None
     except campaign.UNJUDGED as error:
         raise _NotRun(str(error)) from None
-    return {
-        "same": found.same,
-        "near": found.near,
-        "different": list(found.different),
-        "elsewhere": list(found.elsewhere),
-        "moved": None if found.moved is None else vars(found.moved),
-        "turned": list(found.turned),
-    }
 
 
 def _print(told: Mapping[str, Any]) -> None:

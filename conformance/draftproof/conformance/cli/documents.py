@@ -8,7 +8,7 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -46,10 +46,9 @@ def read_certificate(file: str) -> dict[str, Any]:
     try:
         return parsed_certificate(_content(file), file)
     except EvidenceError as error:
-        echo(f"Error: {type(error).__name__}: {error}", err=True)
+        stop(f"{type(error).__name__}: {error}", 5)
     except click.UsageError as error:
-        echo(f"Error: {error.message}", err=True)
-    sys.exit(5)
+        stop(error.message, 5)
 
 
 def read_instance(file: str) -> Instance:
@@ -68,12 +67,8 @@ def _content(file: str) -> bytes:
     """Return the bytes of a file, "-" being standard input. What prevents it is a usage error."""
     if file == "-" and sys.stdin is None:
         raise click.UsageError("cannot read '-': it is closed")
-    try:
+    with read_from(file):
         return content_of(sys.stdin.buffer if file == "-" else Path(file))
-    except OSError as error:
-        raise click.UsageError(f"cannot read {file!r}: {error.strerror}") from None
-    except FileTooLarge as error:
-        raise click.UsageError(f"cannot read {file!r}: {error}") from None
 
 
 @contextmanager
@@ -98,6 +93,12 @@ def echo(text: str = "", *, err: bool = False) -> None:
     click.echo(plain_lines(text), err=err)
 
 
+def stop(message: str, code: int) -> NoReturn:
+    """Print an error, and exit with a code of `EXIT_CODES`."""
+    echo(f"Error: {message}", err=True)
+    sys.exit(code)
+
+
 @contextmanager
 def usage_errors(*kinds: type[Exception]) -> Iterator[None]:
     """Make errors of these kinds usage errors, which say what they say."""
@@ -105,6 +106,17 @@ def usage_errors(*kinds: type[Exception]) -> Iterator[None]:
         yield
     except kinds as error:
         raise click.UsageError(str(error)) from None
+
+
+@contextmanager
+def read_from(file: str) -> Iterator[None]:
+    """Make whatever prevents a file from being read a usage error."""
+    try:
+        yield
+    except OSError as error:
+        raise click.UsageError(f"cannot read {file!r}: {error.strerror}") from None
+    except FileTooLarge as error:
+        raise click.UsageError(f"cannot read {file!r}: {error}") from None
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,10 +12,10 @@ from rich.markup import escape
 from draftproof.conformance.cases.enumerable import require_solvable
 from draftproof.conformance.cli.documents import (
     as_json,
-    echo,
     instance_file,
     read_instance,
     show,
+    stop,
     usage_errors,
 )
 from draftproof.conformance.protocol.adapter import AdapterFailed, UnknownAdapter
@@ -26,7 +25,7 @@ from draftproof.reference.emission import Emission
 from draftproof.reference.errors import InvalidInput, Unsupported
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance
-from draftproof.reference.optimum import acceptance_rate, stateful, stateless
+from draftproof.reference.optimum import stateful, stateless
 from draftproof.reference.process import (
     expected_accepted,
     is_lossless,
@@ -68,13 +67,11 @@ def law(algorithm: str, instance_file: str, rho: str | None, as_json: bool) -> N
     except (InvalidInput, UnknownAdapter) as error:
         raise click.UsageError(str(error)) from None
     except AdapterFailed as error:
-        echo(f"Error: {error}", err=True)
-        sys.exit(3)
+        stop(str(error), 3)
     except (ArithmeticError, LookupError, RuntimeError, ValueError) as error:
         if algorithm in ALGORITHMS:
             raise
-        echo(f"Error: {algorithm} raised {told_of(error)}", err=True)
-        sys.exit(3)
+        stop(f"{algorithm} raised {told_of(error)}", 3)
     show(document, "law", terminal.print_law, as_json=as_json)
 
 
@@ -83,12 +80,13 @@ def law(algorithm: str, instance_file: str, rho: str | None, as_json: bool) -> N
 @as_json
 def optimum(instance_file: str, as_json: bool) -> None:
     """Print the certified optima on an instance ("-" reads standard input)."""
+    from draftproof.conformance.museum.vectors.making import optima
     from draftproof.conformance.report import terminal
 
     instance = read_instance(instance_file)
     with usage_errors(InvalidInput), terminal.console(stderr=True).status("optima"):
         require_solvable(instance)
-        document = _optimum_document(instance)
+        document = optima(instance)
     show(document, "optimum", terminal.print_optimum, as_json=as_json)
 
 
@@ -149,15 +147,6 @@ def _law_document(algorithm: Algorithm, instance: Instance) -> dict[str, Any]:
         }
         for emission, weight in shown.items()
     ]
-    return document
-
-
-def _optimum_document(instance: Instance) -> dict[str, Any]:
-    document: dict[str, Any] = {}
-    if instance.length == 1:
-        document["acceptance_rate"] = acceptance_rate(instance).to_json()
-    document["stateless"] = stateless(instance).to_json()
-    document["stateful"] = stateful(instance).to_json()
     return document
 
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from draftproof.conformance.cli.documents import as_json, echo, read_certificate, show, written_to
+from draftproof.conformance.cli import options
+from draftproof.conformance.cli.documents import as_json, read_certificate, show, stop, written_to
 from draftproof.conformance.evidence.whole_file import write_output
 from draftproof.conformance.report.reproduction import (
     BrokenCounterexample,
@@ -26,10 +27,7 @@ from draftproof.conformance.report.words import worst_first
 @click.command()
 @click.argument("certificate", metavar="CERTIFICATE.json")
 @click.option(
-    "--script",
-    "output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The file for the reproduction script.",
+    "--script", "output", type=options.NEW_FILE, help="The file for the reproduction script."
 )
 @click.option("--traceback", is_flag=True, help="Run the script, and show what it raises.")
 @as_json
@@ -57,8 +55,7 @@ def _read(file: str) -> Mapping[str, Any]:
         if found["counterexample"] is not None:
             asked_rows(found["counterexample"])
     except BrokenCounterexample as error:
-        echo(f"Error: malformed evidence: {file}: {error}", err=True)
-        sys.exit(5)
+        stop(f"malformed evidence: {file}: {error}", 5)
     return found
 
 
@@ -80,11 +77,8 @@ def _explanation(found: Mapping[str, Any], file: str) -> dict[str, Any]:
         "verdict": found["verdict"],
         "failures": [
             {
-                "id": each["id"],
-                "level": each["level"],
-                "verdict": each["verdict"],
-                "case": each["worst"]["case"],
-                "detail": each["worst"]["detail"],
+                **{name: each[name] for name in ("id", "level", "verdict")},
+                **{name: each["worst"][name] for name in ("case", "detail")},
             }
             for each in worst_first(found["requirements"])
             if each["verdict"] not in ("pass", "skipped")

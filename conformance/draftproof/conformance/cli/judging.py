@@ -14,24 +14,26 @@ from typing import Any, NoReturn
 
 import click
 
+from draftproof.conformance.cli import options
 from draftproof.conformance.cli.documents import (
     as_json,
     echo,
     nothing_printed,
     print_json,
     print_report,
+    stop,
+    usage_errors,
 )
 from draftproof.conformance.cli.storing import Stored, asked, refused, takes_store, tell
 from draftproof.conformance.cli.storing import campaign as known_campaign
 from draftproof.conformance.cli.working import interruptible, worked_by
 from draftproof.conformance.evidence.certificate import gravest, no_longer_known
-from draftproof.conformance.evidence.records import Record
+from draftproof.conformance.evidence.records import Evidence, Record
 from draftproof.conformance.evidence.store import KnownFindings
 from draftproof.conformance.evidence.whole_file import write_whole
-from draftproof.conformance.protocol.modes import MODES
 from draftproof.conformance.protocol.raising import caught, show, told_of, tracebacks_shown
 from draftproof.conformance.protocol.supervision import judging
-from draftproof.conformance.report import FORMATS, rendered
+from draftproof.conformance.report import rendered
 from draftproof.conformance.report.badge import badge
 from draftproof.conformance.report.drawing import ReportUnavailable
 from draftproof.conformance.report.markdown import in_line
@@ -50,13 +52,7 @@ from draftproof.spec import MalformedDocument
     metavar="COMMAND",
     help="Judge a program of any language, over its stdin and stdout.",
 )
-@click.option(
-    "--mode",
-    type=click.Choice(MODES),
-    default="standard",
-    show_default=True,
-    help="How many cases; certify has all, skips nothing and excuses nothing.",
-)
+@options.mode(help="How many cases; certify has all, skips nothing and excuses nothing.")
 @click.option(
     "--case",
     "cases",
@@ -64,38 +60,21 @@ from draftproof.spec import MalformedDocument
     metavar="PATTERN",
     help="Only these cases, such as 'generic.*', or all but '!wide.*'. [default: all]",
 )
-@click.option(
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("certificates"),
-    show_default=True,
-    help="The folder for certificates and their evidence.",
+@options.output_folder(
+    default=Path("certificates"), help="The folder for certificates and their evidence."
 )
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    default="terminal",
-    show_default=True,
-    help="What is printed.",
-)
+@options.form(help="What is printed.")
 @click.option("--resume", is_flag=True, help="Go on where a run that was killed has stopped.")
 @click.option(
     "--known-failures",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=options.NEW_FILE,
     metavar="FILE",
     help="Requirements that are known to fail: on each line an id and the link to its issue.",
 )
-@click.option(
-    "--lane",
-    "lanes",
-    multiple=True,
-    type=click.Choice(("exact", "probe", "sample")),
-    help="Only the lanes named; the strongest that can see the adapter decides. [default: all]",
+@options.lanes(
+    help="Only the lanes named; the strongest that can see the adapter decides. [default: all]"
 )
-@click.option(
-    "--seed", type=click.IntRange(min=0), help="Of what is sampled. [default: a fresh one]"
-)
+@options.seed
 @click.option(
     "--search",
     "examples",
@@ -103,12 +82,7 @@ from draftproof.spec import MalformedDocument
     type=click.IntRange(min=1),
     help="Also search as many examples for the rows that hurt most; 200 find most faults.",
 )
-@click.option(
-    "--plan",
-    "is_planned",
-    is_flag=True,
-    help="Say how long it takes; judge nothing.",
-)
+@click.option("--plan", "is_planned", is_flag=True, help="Say how long it takes; judge nothing.")
 @click.option("--traceback", is_flag=True, help="Show the traceback of each adapter error.")
 @takes_store
 @worked_by
@@ -116,20 +90,16 @@ from draftproof.spec import MalformedDocument
 def certify(
     adapters: tuple[str, ...],
     harnesses: tuple[str, ...],
-    mode: str,
-    cases: tuple[str, ...],
     output: Path,
     form: str,
     resume: bool,
     known_failures: Path | None,
-    lanes: tuple[str, ...],
-    seed: int | None,
-    examples: int | None,
     is_planned: bool,
     traceback: bool,
     as_json: bool,
     stored: Stored,
-    **working: Any,
+    working: Mapping[str, Any],
+    **asked: Any,
 ) -> None:
     """Judge adapters and write a certificate for each, its evidence and a badge.
 
@@ -140,7 +110,7 @@ def certify(
     form = "json" if as_json else form
     if not names:
         raise click.UsageError("name an ADAPTER, or a --harness")
-    terms = _terms(mode, cases, lanes, seed, examples, known_failures)
+    terms = _terms(known_failures, **asked)
     _require_form(form)
     if traceback:
         click.get_current_context().with_resource(tracebacks_shown())
@@ -152,12 +122,11 @@ def certify(
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise click.UsageError(f"cannot write to {str(output)!r}: {error.strerror}") from None
+    request = _Request(terms, output, resume, stored, working)
     judged: list[_Judged] = []
     for name in names:
         taken = [each.path for each in judged if each.path]
-        place = _CertificatePlace(output, tuple(taken), resume=resume)
-        shown = form == "terminal"
-        judged.append(_judge(loaded[name], terms, place, stored, working, shown=shown))
+        judged.append(_judge(loaded[name], request, taken, shown=form == "terminal"))
     code = gravest({each.code for each in judged})
     documents = [each.certificate for each in judged if each.certificate]
     if known_failures is not None and (fixed := no_longer_known(documents)):
@@ -170,12 +139,13 @@ def certify(
 
 
 def _terms(
+    known_failures: Path | None,
+    *,
     mode: str,
     cases: Sequence[str],
     lanes: Sequence[str],
     seed: int | None,
     examples: int | None,
-    known_failures: Path | None,
 ) -> dict[str, Any]:
     """Return the terms of a campaign, those that are left to it left out."""
     if mode == "certify" and (cases or lanes or known_failures or seed is not None):
@@ -294,12 +264,14 @@ def _loaded(name: str, known: KnownFindings | None) -> _Loaded:
 
 
 @dataclass(frozen=True)
-class _CertificatePlace:
-    """Where certificates go, which names are taken, and whether to go on with what lies there."""
+class _Request:
+    """What is asked of every adapter, as the command's options have it."""
 
-    folder: Path
-    taken: tuple[Path, ...]
+    terms: Mapping[str, Any]
+    output: Path
     resume: bool
+    stored: Stored
+    working: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -314,21 +286,13 @@ class _Judged:
     """With --plan: how long it takes to judge the adapter."""
 
 
-def _judge(
-    loaded: _Loaded,
-    terms: Mapping[str, Any],
-    place: _CertificatePlace,
-    stored: Stored,
-    working: Mapping[str, Any],
-    *,
-    shown: bool,
-) -> _Judged:
-    """Certify one adapter on these terms: print, write, and return what became of it."""
+def _judge(loaded: _Loaded, request: _Request, taken: Sequence[Path], *, shown: bool) -> _Judged:
+    """Certify one adapter, in none of the places `taken`: print, write, and return the outcome."""
     try:
         if loaded.known is not None:
-            judged = _known_before(loaded, loaded.known, place)
+            judged = _known_before(loaded, loaded.known, request, taken)
         else:
-            judged = _tried(loaded, lambda: _certified(loaded, terms, place, stored, working))
+            judged = _tried(loaded, lambda: _certified(loaded, request, taken))
     except OSError as error:
         raise click.UsageError(f"cannot write the certificate: {error}") from None
     if shown and judged.certificate and judged.path:
@@ -376,16 +340,17 @@ def _without_exits() -> Iterator[None]:
         raise AdapterFailed(f"it raised {told_of(caught(error))}") from error
 
 
-def _known_before(loaded: _Loaded, known: KnownFindings, place: _CertificatePlace) -> _Judged:
+def _known_before(
+    loaded: _Loaded, known: KnownFindings, request: _Request, taken: Sequence[Path]
+) -> _Judged:
     """Write the evidence of a campaign that is known, its certificate and badge."""
     from draftproof.conformance.evidence import certificate
     from draftproof.conformance.evidence import records as evidence
 
-    path = certificate.place_for(
-        known.records[0]["adapter"]["name"], place.folder, taken=place.taken
-    )
+    name = known.records[0]["adapter"]["name"]
+    path = certificate.place_for(name, request.output, taken=taken)
     records = path.with_suffix(".jsonl")
-    _tell_of(place, records, evidence.NOTHING)
+    _tell_of(records, evidence.NOTHING, resume=request.resume)
     with evidence.written(records) as sink:
         sink.keep(*known.records)
     lines, _ = evidence.sealed(known.records)
@@ -404,13 +369,7 @@ def _written(records: Sequence[Record], name: str, digest: str, path: Path) -> _
     return _Judged(certificate.exit_code(document), document, path)
 
 
-def _certified(
-    loaded: _Loaded,
-    terms: Mapping[str, Any],
-    place: _CertificatePlace,
-    stored: Stored,
-    working: Mapping[str, Any],
-) -> _Judged:
+def _certified(loaded: _Loaded, request: _Request, taken: Sequence[Path]) -> _Judged:
     """Judge an adapter, and write evidence, certificate and badge."""
     from draftproof.conformance.evidence import certificate
     from draftproof.conformance.evidence import records as evidence
@@ -420,11 +379,12 @@ def _certified(
     from draftproof.conformance.run.schedule import Recall
     from draftproof.conformance.run.workers import Workers
 
+    terms, stored, working = request.terms, request.stored, request.working
     declared = declaration(loaded.adapter)
-    path = certificate.place_for(declared.name, place.folder, taken=place.taken)
+    path = certificate.place_for(declared.name, request.output, taken=taken)
     records = path.with_suffix(".jsonl")
     known, then = evidence.NOTHING, _seeded(loaded, terms, stored)
-    if place.resume and (known := _kept(records)).records:
+    if request.resume and (known := _kept(records)).records:
         header = known.header
         # A seed that was not given was drawn, as the time was taken, when it began.
         then = {"created": header["created"], "seed": header["campaign"]["seed"]}
@@ -435,7 +395,7 @@ def _certified(
     if store is not None:
         is_ignored = stored.is_fresh
         recall = Recall(store, wanted.created, audited=stored.audited, is_ignored=is_ignored)
-    _tell_of(place, records, known)
+    _tell_of(records, known, resume=request.resume)
     try:
         with evidence.written(records, known) as sink, interruptible() as check, chdir("."):
 
@@ -480,7 +440,7 @@ def _seeded(loaded: _Loaded, terms: Mapping[str, Any], stored: Stored) -> dict[s
     return {"seed": seed}
 
 
-def _kept(records: Path) -> Any:
+def _kept(records: Path) -> Evidence:
     """Return the evidence that is there already, if there is any."""
     from draftproof.conformance.evidence import records as evidence
 
@@ -490,13 +450,13 @@ def _kept(records: Path) -> Any:
     return evidence.read_finished(records)[0] if records.exists() else evidence.NOTHING
 
 
-def _tell_of(place: _CertificatePlace, records: Path, known: Any) -> None:
+def _tell_of(records: Path, known: Evidence, *, resume: bool) -> None:
     """Say what becomes of evidence that is there."""
     from draftproof.conformance.evidence import records as evidence
 
-    if place.resume and known.records:
+    if resume and known.records:
         echo(f"Going on behind {len(known.records)} records of {records}", err=True)
-    elif place.resume:
+    elif resume:
         echo(f"There is nothing to go on with at {records}: starting anew", err=True)
     elif evidence.unfinished(records).exists():
         echo(
@@ -519,8 +479,7 @@ def _require_form(form: str) -> None:
         if form != "terminal":
             rendered([], form)
     except ReportUnavailable as error:
-        echo(f"Error: cannot make {form}: {error}", err=True)
-        sys.exit(3)
+        stop(f"cannot make {form}: {error}", 3)
 
 
 def _known(path: Path) -> dict[str, str]:
@@ -529,10 +488,8 @@ def _known(path: Path) -> dict[str, str]:
         read_known_failures,
     )
 
-    try:
+    with usage_errors(InvalidKnownFailures):
         return read_known_failures(path)
-    except InvalidKnownFailures as error:
-        raise click.UsageError(str(error)) from None
 
 
 def _state(error: BaseException) -> str:

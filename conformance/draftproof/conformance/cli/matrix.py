@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from draftproof.conformance.cli.documents import as_json, echo, print_json
+from draftproof.conformance.cli import options
+from draftproof.conformance.cli.documents import as_json, echo, print_json, read_from, usage_errors
 from draftproof.conformance.evidence.whole_file import write_whole
 from draftproof.conformance.report.words import plain
-from draftproof.spec import FileTooLarge, content_of, parsed, validate
+from draftproof.spec import content_of, parsed, validate
 
 if TYPE_CHECKING:
     from draftproof.conformance.matrix import MatrixRow
@@ -25,29 +26,22 @@ ROWS = ("draftproof.adapters.engines", "rows.toml")
 
 
 @click.command()
-@click.argument(
-    "file", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path)
-)
+@click.argument("file", required=False, type=options.FILE)
 @click.option(
     "--only", "names", multiple=True, metavar="NAME", help="Only rows of this name or this engine."
 )
-@click.option(
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
+@options.output_folder(
     default=Path("matrix"),
-    show_default=True,
     help="The folder for evidence, matrix.json and matrix.md; what is there is not judged again.",
 )
 @click.option(
     "--check",
     "expected",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=options.FILE,
     metavar="FILE",
     help="A matrix.json that this one must agree with, verdict by verdict.",
 )
-@click.option(
-    "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Rows at a time."
-)
+@options.jobs(help="Rows at a time.")
 @as_json
 def matrix(
     file: Path | None,
@@ -104,17 +98,11 @@ def matrix(
 def _rows(file: Path | None) -> list[MatrixRow]:
     from draftproof.conformance.matrix import MOST_TOML, InvalidRows, read_rows
 
-    try:
+    with usage_errors(InvalidRows), read_from(str(file)):
         if file is not None:
             return read_rows(content_of(file, most=MOST_TOML), str(file))
         place = resources.files(ROWS[0]).joinpath(ROWS[1])
         return read_rows(place.read_bytes(), str(place))
-    except OSError as error:
-        raise click.UsageError(f"cannot read {str(file)!r}: {error.strerror}") from None
-    except FileTooLarge as error:
-        raise click.UsageError(f"cannot read {str(file)!r}: {error}") from None
-    except InvalidRows as error:
-        raise click.UsageError(str(error)) from None
 
 
 def _chosen(rows: Sequence[MatrixRow], names: Sequence[str]) -> list[MatrixRow]:

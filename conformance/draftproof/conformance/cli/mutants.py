@@ -12,34 +12,18 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from draftproof.conformance.cli.documents import as_json, echo, show
-from draftproof.conformance.protocol.modes import MODES
+from draftproof.conformance.cli import options
+from draftproof.conformance.cli.documents import as_json, show, stop
 from draftproof.conformance.report.words import trial
 from draftproof.reference.extras import installation
-
-_LANES = ("exact", "probe", "sample")
 
 
 @click.command()
 @click.argument("ids", nargs=-1, metavar="[ID]...")
-@click.option(
-    "--lane",
-    "lanes",
-    multiple=True,
-    type=click.Choice(_LANES),
-    help="The lanes, each judged by itself. [default: exact]",
-)
-@click.option(
-    "--mode",
-    type=click.Choice(MODES),
-    default="standard",
-    show_default=True,
-    help="How many cases.",
-)
-@click.option(
-    "--seed", type=click.IntRange(min=0), help="Of what is sampled. [default: a fresh one]"
-)
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
+@options.lanes(help="The lanes, each judged by itself. [default: exact]")
+@options.mode(help="How many cases.")
+@options.seed
+@options.jobs(help="Processes.")
 @as_json
 def mutants(
     ids: tuple[str, ...],
@@ -61,8 +45,7 @@ def mutants(
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        echo(f"Error: it needs PyTorch: {installation('torch')}", err=True)
-        sys.exit(3)
+        stop(f"it needs PyTorch: {installation('torch')}", 3)
     for name in ids:
         if name not in EXHIBITS:
             raise click.UsageError(f"there is no mutant or control {name!r}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
@@ -10,32 +9,26 @@ from typing import Any
 
 import click
 
+from draftproof.conformance.cli import options
 from draftproof.conformance.cli.documents import (
-    echo,
     print_report,
     read_certificate,
     read_json,
+    stop,
     written_to,
 )
 from draftproof.conformance.evidence.whole_file import write_output
-from draftproof.conformance.report import FORMATS, rendered
+from draftproof.conformance.report import rendered
 from draftproof.conformance.report.drawing import ReportUnavailable
 from draftproof.spec import MalformedDocument, validate
 
 
 @click.command()
 @click.argument("certificates", nargs=-1, required=True, metavar="CERTIFICATE.json...")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    default="terminal",
-    show_default=True,
-    help="What it is for: html is a page, markdown is for pull requests, junit for test runners.",
+@options.form(
+    help="What it is for: html is a page, markdown is for pull requests, junit for test runners."
 )
-@click.option(
-    "--output", type=click.Path(dir_okay=False, path_type=Path), help="The file for the report."
-)
+@click.option("--output", type=options.NEW_FILE, help="The file for the report.")
 @click.option(
     "--kill-matrix",
     "mutants",
@@ -61,8 +54,7 @@ def report(
         else:
             text = rendered(documents, form, kill_matrix=kill_matrix)
     except ReportUnavailable as error:
-        echo(f"Error: cannot make {form}: {error}", err=True)
-        sys.exit(3)
+        stop(f"cannot make {form}: {error}", 3)
     if output is None:
         print_report(text)
         return

@@ -7,24 +7,14 @@ from pathlib import Path
 
 import click
 
-from draftproof.conformance.cli.documents import echo
+from draftproof.conformance.cli import options
+from draftproof.conformance.cli.documents import echo, stop, usage_errors, written_to
 from draftproof.conformance.evidence.whole_file import write_output
 
 
 @click.command()
-@click.argument(
-    "certificates",
-    nargs=-1,
-    required=True,
-    metavar="CERTIFICATE.json...",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-)
-@click.option(
-    "--key",
-    required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Private key: Ed25519 in a PEM file.",
-)
+@options.certificate_files
+@click.option("--key", required=True, type=options.FILE, help="Private key: Ed25519 in a PEM file.")
 def sign(certificates: tuple[Path, ...], key: Path) -> None:
     """Sign certificates, each in an envelope (DSSE) beside it: NAME.dsse.json.
 
@@ -39,15 +29,11 @@ def sign(certificates: tuple[Path, ...], key: Path) -> None:
         try:
             content = bytes_of(path)
             parsed_certificate(content, str(path))
-            envelope = signed(content, key)
+            with usage_errors(InvalidKey):
+                envelope = signed(content, key)
         except EvidenceError as error:
-            echo(f"Error: {type(error).__name__}: {error}", err=True)
-            raise SystemExit(5) from None
-        except InvalidKey as error:
-            raise click.UsageError(str(error)) from None
+            stop(f"{type(error).__name__}: {error}", 5)
         place = path.with_suffix(".dsse.json")
-        try:
+        with written_to(place):
             write_output(json.dumps(envelope, indent=2) + "\n", place)
-        except OSError as error:
-            raise click.UsageError(f"cannot write {str(place)!r}: {error.strerror}") from None
         echo(f"{place}: signed by key {envelope['signatures'][0]['keyid'][:16]}")

@@ -18,6 +18,7 @@ from string import Template
 
 import click
 
+from draftproof.conformance.cli import options
 from draftproof.conformance.cli.documents import as_json, echo, print_json
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*([-_][A-Za-z0-9]+)*")
@@ -32,11 +33,10 @@ _PLACEHOLDER = "OWNER/draftproof@COMMIT"
 
 @click.command()
 @click.argument("name")
-@click.option(
+@options.defaulted(
     "--folder",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=options.FOLDER,
     default=Path(),
-    show_default=True,
     help="The folder for the files: the root of your repository.",
 )
 @as_json

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from draftproof.conformance.cli import options
 from draftproof.conformance.cli.documents import echo
 from draftproof.conformance.evidence.store import FOLDER, KnownFindings, Store
 
@@ -42,12 +42,11 @@ class Stored:
 def takes_store(command: Callable[..., None]) -> Callable[..., None]:
     """Add --store, --fresh and --audit, which are passed on as `stored`."""
 
-    @click.option(
+    @options.defaulted(
         "--store",
         "folder",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=options.FOLDER,
         default=FOLDER,
-        show_default=True,
         envvar="DRAFTPROOF_STORE",
         help=f"Folder of known findings, or {OFF!r}.",
     )
@@ -59,12 +58,12 @@ def takes_store(command: Callable[..., None]) -> Callable[..., None]:
         help=f"Judge so many known findings again. [default: {AUDITED_IN_CI:g} in CI]",
     )
     @wraps(command)
-    def taken(*, folder: Path, fresh: bool, audit: float | None, **options: Any) -> None:
+    def taken(*, folder: Path, fresh: bool, audit: float | None, **others: Any) -> None:
         in_ci = os.environ.get("CI", "").lower() not in ("", "0", "false")
         percent = audit if audit is not None else AUDITED_IN_CI if in_ci else 0.0
         # Made before anything is imported that sets variables of the environment.
         store = None if str(folder) == OFF else Store(folder)
-        command(stored=Stored(store, fresh, percent / 100), **options)
+        command(stored=Stored(store, fresh, percent / 100), **others)
 
     return taken
 
@@ -110,6 +109,6 @@ def tell(name: str, *, known: Mapping[str, int], judged: int, refusal: str = "")
         echo(f"{name}: nothing is taken from the store: {refusal}", err=True)
     total = sum(known.values())
     if total:
-        dates = sorted(Counter(made.partition("T")[0] for made in known))
+        dates = sorted({made.partition("T")[0] for made in known})
         since = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
         echo(f"{name}: {total} findings known, made {since}; {judged} judged now", err=True)

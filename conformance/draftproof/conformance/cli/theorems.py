@@ -12,12 +12,14 @@ from typing import Any, NoReturn
 import click
 from rich.markup import escape
 
+from draftproof.conformance.cli import options
 from draftproof.conformance.cli.documents import (
     as_json,
     echo,
     print_json,
     read_json,
     show,
+    stop,
     usage_errors,
     written_to,
 )
@@ -44,27 +46,20 @@ from draftproof.spec import MalformedDocument, validate
 @click.argument("algorithm", required=False)
 @click.option("--vocabulary", type=click.IntRange(min=1), help="V.")
 @click.option("--length", type=click.IntRange(min=1), help="L.")
-@click.option("--drafts", type=click.IntRange(min=1), default=1, show_default=True, help="K.")
-@click.option("--scheme", type=click.Choice(tuple(SCHEMES)), default="iid", show_default=True)
-@click.option(
-    "--claim",
-    default="lossless",
-    show_default=True,
-    help=f"What is to be proved: {', '.join(proof.CLAIMS)}.",
+@options.defaulted("--drafts", type=click.IntRange(min=1), default=1, help="K.")
+@options.defaulted("--scheme", type=click.Choice(tuple(SCHEMES)), default="iid")
+@options.defaulted(
+    "--claim", default="lossless", help=f"What is to be proved: {', '.join(proof.CLAIMS)}."
 )
 @click.option("--output", type=click.Path(path_type=Path), help="The file for the proof's record.")
 @click.option("--check", "checked", metavar="FILE", help="Check a proof's record instead.")
 @as_json
 def prove(
     algorithm: str | None,
-    vocabulary: int | None,
-    length: int | None,
-    drafts: int,
-    scheme: str,
-    claim: str,
     output: Path | None,
     checked: str | None,
     as_json: bool,
+    **shape: Any,
 ) -> None:
     """Prove a claim about ALGORITHM for all p and q of a shape, or refute it.
 
@@ -76,11 +71,10 @@ def prove(
         if algorithm is not None:
             raise click.UsageError("--check takes a record, and no ALGORITHM")
         _check_record(checked, as_json=as_json)
-    elif algorithm is None or vocabulary is None or length is None:
+    elif algorithm is None or shape["vocabulary"] is None or shape["length"] is None:
         raise click.UsageError("give an ALGORITHM, --vocabulary and --length; or --check FILE")
     else:
-        sizes = {"vocabulary": vocabulary, "length": length, "drafts": drafts}
-        found = _found(algorithm, claim=claim, scheme=scheme, **sizes)
+        found = _found(algorithm, **shape)
         if isinstance(found, Refutation):
             _print_refutation(found, as_json=as_json)
         _print_theorem(found, output, as_json=as_json)
@@ -100,8 +94,7 @@ def _found(algorithm: str, **shape: Any) -> Theorem | Refutation:
     except (InvalidInput, UnknownAdapter) as error:
         raise click.UsageError(str(error)) from None
     except AdapterFailed as error:
-        echo(f"Error: {error}", err=True)
-        sys.exit(3)
+        stop(str(error), 3)
     except Unproven as error:
         echo(f"Neither proved nor refuted: {shorten(str(error), 600)}", err=True)
         sys.exit(4)
@@ -138,8 +131,7 @@ def _check_record(file: str, *, as_json: bool) -> None:
         validate(document, "proof")
         theorem = proof.check(document)
     except (MalformedDocument, NotAProof) as error:
-        echo(f"Error: {file} is no proof: {error}", err=True)
-        sys.exit(5)
+        stop(f"{file} is no proof: {error}", 5)
     if as_json:
         print_json({"theorem": str(theorem)}, None)
     else:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
+from draftproof.conformance.cli import options
 from draftproof.conformance.cli.documents import as_json, echo, print_json, usage_errors, written_to
 from draftproof.conformance.evidence.whole_file import write_whole
 from draftproof.reference.errors import InvalidInput
@@ -32,11 +32,10 @@ def vectors() -> None:
 
 
 @vectors.command()
-@click.option(
+@options.defaulted(
     "--size",
     type=click.Choice(VECTOR_SIZES),
     default=VECTOR_SIZES[-1],
-    show_default=True,
     help="The largest size; those before it are part of it.",
 )
 @click.option(
@@ -46,13 +45,7 @@ def vectors() -> None:
     metavar="NAME",
     help="Only vectors of this algorithm. [default: all, optima and errors too]",
 )
-@click.option(
-    "--output",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("vectors"),
-    show_default=True,
-    help="The folder to write to.",
-)
+@options.output_folder(default=Path("vectors"), help="The folder to write to.")
 @as_json
 def export(size: str, algorithms: tuple[str, ...], output: Path, as_json: bool) -> None:
     """Compute vectors from the reference, and write them. What is there is replaced, file by file.
@@ -95,14 +88,13 @@ def check_(places: tuple[Path, ...], as_json: bool) -> None:
     found = _found(places)
     files = []
     for path in terminal.shown_progress(found, len(found), "vectors"):
-        document = None
+        document, problem = None, None
         try:
             document = checking.read(path)
             checking.require_right(document, str(path))
         except checking.VectorsError as error:
-            files.append(_told(path, document, error=str(error)))
-        else:
-            files.append(_told(path, document))
+            problem = str(error)
+        files.append(_told(path, document, error=problem))
     _show(files, as_json=as_json)
 
 
@@ -134,14 +126,13 @@ def fmt(places: tuple[Path, ...], only_check: bool, as_json: bool) -> None:
 
 def _found(places: tuple[Path, ...]) -> list[Path]:
     """Return the files that are meant. A folder without any is a usage error."""
-
-    def within(place: Path) -> Iterator[Path]:
+    found: list[Path] = []
+    for place in places:
         inside = sorted(place.rglob("*.json")) if place.is_dir() else [place]
         if not inside:
             raise click.UsageError(f"there is no file of vectors (*.json) in {str(place)!r}")
-        yield from inside
-
-    return [path for place in places for path in within(place)] or [*vector_files()]
+        found += inside
+    return found or [*vector_files()]
 
 
 def _write(text: str, path: Path) -> None:

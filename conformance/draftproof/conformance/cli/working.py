@@ -10,28 +10,27 @@ from typing import Any
 
 import click
 
+from draftproof.conformance.cli import options
+
 
 def worked_by(command: Callable[..., None]) -> Callable[..., None]:
-    """Add --jobs, --backend and --address, which are passed on under these names."""
+    """Add --jobs, --backend and --address, which are passed on as `working`."""
 
-    @click.option(
-        "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes."
-    )
-    @click.option(
+    @options.jobs(help="Processes.")
+    @options.defaulted(
         "--backend",
         type=click.Choice(("processes", "dask", "ray")),
         default="processes",
-        show_default=True,
         help="Processes of this machine, or a cluster.",
     )
     @click.option("--address", help="Of the cluster's scheduler, such as tcp://HOST:8786.")
     @wraps(command)
-    def checked(**options: Any) -> None:
-        if options["backend"] == "processes" and options["address"] is not None:
+    def checked(*, jobs: int, backend: str, address: str | None, **others: Any) -> None:
+        if backend == "processes" and address is not None:
             raise click.UsageError("--address is that of a cluster: name its --backend")
-        if options["backend"] != "processes" and options["jobs"] != 1:
+        if backend != "processes" and jobs != 1:
             raise click.UsageError("--jobs is for processes of this machine; a cluster has its own")
-        command(**options)
+        command(working={"jobs": jobs, "backend": backend, "address": address}, **others)
 
     return checked
 

@@ -109,8 +109,7 @@ class Certificate:
         path.parent.mkdir(parents=True, exist_ok=True)
         evidence = path.with_suffix(".jsonl")
         with written(evidence) as sink:
-            for record in self.records:
-                sink.keep(record)
+            sink.keep(*self.records)
         finished, digest = read_finished(evidence)
         write(statement(finished.records, evidence=evidence.name, digest=digest), path)
         return path

@@ -86,7 +86,7 @@ def _imports(name: str) -> frozenset[str]:
     found: set[str] = set()
     for place, names in _IMPORT.findall(_file(name).read_text(encoding="utf-8")):
         beside = (f"{place}.{each}" for each in _NAME.findall(names))
-        found |= {place, *filter(_is_module, beside)}
+        found |= {place, *(each for each in beside if _file(each).is_file())}
     parents = {each.rpartition(".")[0] for each in found}
     return frozenset(each for each in found | parents if each.count(".") > 1)
 
@@ -102,13 +102,8 @@ _OURS = "draftproof."
 
 
 @cache
-def _is_module(name: str) -> bool:
-    place = _place(name)
-    return place.with_suffix(".py").is_file() or (place / "__init__.py").is_file()
-
-
-@cache
 def _file(name: str) -> Path:
+    """Return the file of a module, whether or not it is there."""
     if not name.startswith(_OURS):
         return Path(str(sys.modules[name].__file__))
     place = _place(name)

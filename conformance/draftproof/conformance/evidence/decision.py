@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,7 +115,16 @@ def decisions(findings: Sequence[Finding], declared: Mapping[str, Any]) -> tuple
 
     `declared` has what the adapter declares, which says why some are not asked.
     """
-    return tuple(_decisions(findings, declared))
+    decided = []
+    for requirement in requirements().values():
+        if requirement.id == _OF_TEXTS and "generates" not in declared:
+            # Evidence that does not say whether there is a pipeline says nothing of its texts.
+            continue
+        own = tuple(f for f in findings if f.requirement == requirement.id)
+        own = own or (_not_asked(requirement, declared),)
+        worst = max(own, key=_severity)
+        decided.append(Decision(requirement, worst.verdict, worst, own))
+    return tuple(decided)
 
 
 def overall(decided: Iterable[Decision], *, strict: bool) -> str:
@@ -125,18 +134,6 @@ def overall(decided: Iterable[Decision], *, strict: bool) -> str:
         INCONCLUSIVE if strict and decision.is_owed else decision.verdict for decision in binding
     }
     return next((v for v in (FAIL, ERROR, INCONCLUSIVE) if v in verdicts), PASS)
-
-
-def _decisions(findings: Sequence[Finding], declared: Mapping[str, Any]) -> Iterator[Decision]:
-    for requirement in requirements().values():
-        own = tuple(f for f in findings if f.requirement == requirement.id)
-        if requirement.id == _OF_TEXTS and "generates" not in declared:
-            # Evidence that does not say whether there is a pipeline says nothing of its texts.
-            continue
-        if not own:
-            own = (_not_asked(requirement, declared),)
-        worst = max(own, key=_severity)
-        yield Decision(requirement, worst.verdict, worst, own)
 
 
 def _severity(finding: Finding) -> tuple[Any, ...]:

@@ -25,19 +25,14 @@ from typing import Any
 
 import torch
 
-import draftproof.conformance
-import draftproof.reference
-import draftproof.spec
 from draftproof.conformance.cases import Case
+from draftproof.conformance.evidence.traces import PACKAGES, VERSIONED, suite_folders
 from draftproof.conformance.lanes._streams import seeded
 from draftproof.conformance.lanes.exchange import Asked, as_given, as_loaded, verified
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
 from draftproof.conformance.protocol.loading import files_of
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.model import Instance
-
-ELSEWHERE = ("torch", "numpy", "scipy", "triton", "sympy")
-"""Packages that the environment of a certificate names, each with its version."""
 
 
 @dataclass(frozen=True)
@@ -135,17 +130,11 @@ def _counts(name: str) -> bool:
 @cache
 def _left_out() -> tuple[Path, ...]:
     """Return the folders of Python, of the suite, and of what the environment names."""
-    rooms = (draftproof.conformance, draftproof.reference, draftproof.spec)
-    own = [Path(room.__path__[0]).resolve() for room in rooms]
-    modules = (sys.modules.get(name) for name in ELSEWHERE)
+    modules = (sys.modules.get(name) for name in VERSIONED)
     libraries = [Path(each.__file__).resolve().parent for each in modules if each and each.__file__]
     standard = Path(sysconfig.get_path("stdlib")).resolve()
-    python = [each for each in standard.iterdir() if each.name not in _PACKAGES]
-    return (*own, *libraries, *python)
-
-
-_PACKAGES = ("site-packages", "dist-packages")
-"""The folders of others inside of Python's own."""
+    python = [each for each in standard.iterdir() if each.name not in PACKAGES]
+    return (*map(Path, suite_folders()), *libraries, *python)
 
 
 def _source(file: Path, module: str, *, declared: bool) -> Source:
@@ -173,6 +162,4 @@ def _distribution(file: Path, package: str) -> tuple[str, str] | tuple[None, Non
     return None, None
 
 
-@cache
-def _distributions() -> dict[str, list[str]]:
-    return dict(packages_distributions())
+_distributions = cache(packages_distributions)

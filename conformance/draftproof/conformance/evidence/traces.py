@@ -211,7 +211,7 @@ def _is_left_out(name: str) -> bool:
 
 def _is_installed(name: str) -> bool:
     """Return whether a file is of an installed library."""
-    return _is_left_out(name) or not set(_PACKAGES).isdisjoint(Path(name).parts)
+    return _is_left_out(name) or not set(PACKAGES).isdisjoint(Path(name).parts)
 
 
 @cache
@@ -219,20 +219,27 @@ def _is_standard(name: str) -> bool:
     """Return whether a file is one of Python's own modules, frozen ones among them."""
     standard = f"{os.path.realpath(sysconfig.get_path('stdlib'))}{os.sep}"
     path = os.path.realpath(name)
-    is_below = path.startswith(standard) and not path[len(standard) :].startswith(_PACKAGES)
+    is_below = path.startswith(standard) and not path[len(standard) :].startswith(PACKAGES)
     return is_below or name.startswith("<frozen ")
 
 
 @cache
 def _elsewhere() -> tuple[str, ...]:
     """Return the folders of which keys say enough: the suite's, of libraries, and the system's."""
+    return (*suite_folders(), *filter(None, map(_folder, VERSIONED)), "/proc", "/sys", "/dev")
+
+
+def suite_folders() -> list[str]:
+    """Return the folders of the suite's rooms."""
     rooms = (draftproof.conformance, draftproof.reference, draftproof.spec)
-    own = [os.path.realpath(next(iter(room.__path__))) for room in rooms]
-    libraries_of = [_folder(name) for name in ("torch", "triton", "numpy", "scipy", "sympy")]
-    return (*own, *filter(None, libraries_of), "/proc", "/sys", "/dev")
+    return [os.path.realpath(next(iter(room.__path__))) for room in rooms]
 
 
-_PACKAGES = ("site-packages", "dist-packages")
+VERSIONED = ("torch", "triton", "numpy", "scipy", "sympy")
+"""Packages of which keys, and the environment of a certificate, have the versions."""
+
+PACKAGES = ("site-packages", "dist-packages")
+"""The folders of others inside of Python's own."""
 
 
 def _folder(name: str) -> str:
@@ -246,7 +253,7 @@ def _installed() -> frozenset[str]:
     """Return the files of the libraries whose versions a key has."""
     found: list[str] = []
     for name in libraries():
-        if name not in ("torch", "triton", "numpy", "scipy", "sympy", "draftproof"):
+        if name not in (*VERSIONED, "draftproof"):
             try:
                 listed = distribution(name).files or ()
             except PackageNotFoundError:
@@ -255,16 +262,14 @@ def _installed() -> frozenset[str]:
     return frozenset(found)
 
 
-@cache
-def _first_digest_of(file: str) -> str | None:
-    return _digest_of(file)
-
-
 def _digest_of(file: str) -> str | None:
     try:
         return sha256(Path(file).read_bytes()).hexdigest()
     except OSError:
         return None
+
+
+_first_digest_of = cache(_digest_of)
 
 
 def _digest_of_variable(name: str) -> str | None:

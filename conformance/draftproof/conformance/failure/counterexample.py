@@ -358,21 +358,15 @@ def counterexample_to_json(
     """Return the `counterexample` part of a certificate."""
     if found is None:
         return None
-    told = {
+    if isinstance(found, BatchCounterexample):
+        asked: dict[str, Any] = {"rows": [_asked_to_json(*row) for row in found.rows]}
+    else:
+        asked = _asked_to_json(found.instance, found.drafts)
+    return {
         "requirement": found.requirement,
         "distance": float(found.distance),
         "words": list(found.words),
-    }
-    if isinstance(found, BatchCounterexample):
-        return {
-            **told,
-            "rows": [_asked_to_json(instance, drafts) for instance, drafts in found.rows],
-            "observed": _law_to_json(found.observed),
-            "expected": _law_to_json(found.expected),
-        }
-    return {
-        **told,
-        **_asked_to_json(found.instance, found.drafts),
+        **asked,
         "observed": _law_to_json(found.observed),
         "expected": None if found.expected is None else _law_to_json(found.expected),
     }

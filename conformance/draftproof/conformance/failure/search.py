@@ -124,12 +124,9 @@ def search_findings(found: Search) -> list[Finding]:
 
 def search_to_json(found: Search) -> dict[str, Any]:
     """Return the `search` part of a certificate."""
+    own = ("seed", "lane", "examples", "runs", "failed_after")
     return {
-        "seed": found.seed,
-        "lane": found.lane,
-        "examples": found.examples,
-        "runs": found.runs,
-        "failed_after": found.failed_after,
+        **{name: getattr(found, name) for name in own},
         "worst": [
             {
                 "requirement": requirement,
@@ -202,10 +199,8 @@ class _Log:
 
     def failed_after(self) -> int | None:
         """Return how many instances it took until one failed."""
-        for count, findings in enumerate(self.findings.values(), start=1):
-            if any(finding.verdict == FAIL for finding in findings):
-                return count
-        return None
+        failing = (any(f.verdict == FAIL for f in found) for found in self.findings.values())
+        return next((count for count, fails in enumerate(failing, start=1) if fails), None)
 
 
 def badness(finding: Finding) -> tuple[int, float]:

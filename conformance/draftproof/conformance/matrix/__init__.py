@@ -238,16 +238,8 @@ PASSES, PASSES_SOME = CONCLUSIONS[PASS], CONCLUSIONS[PARTIAL]
 def line(found: JudgedRow) -> dict[str, Any]:
     """Return a line of the matrix, as its file has it."""
     row = found.row
-    told = {
-        "name": row.name,
-        "engine": row.engine,
-        "version": row.version,
-        "algorithm": row.algorithm,
-        "note": row.note or None,
-        "design": row.design or None,
-        "cause": row.cause or None,
-        "report": row.report or None,
-    }
+    told = {name: vars(row)[name] for name in ("name", "engine", "version", "algorithm")}
+    told |= {name: vars(row)[name] or None for name in ("note", "design", "cause", "report")}
     if found.certificate is None:
         return {**told, "outcome": found.outcome, "reason": found.reason, "judged": None}
     said = found.certificate["predicate"]["draftproof"]
@@ -275,14 +267,9 @@ def _requirement(decision: Mapping[str, Any]) -> dict[str, Any]:
     worst = decision["worst"]
     lanes = {each["lane"] for each in decision["findings"] if each["verdict"] in (PASS, FAIL)}
     return {
-        "id": decision["id"],
-        "level": decision["level"],
-        "verdict": decision["verdict"],
+        **{name: decision[name] for name in ("id", "level", "verdict")},
         "lanes": sorted(lane for lane in lanes if lane),
-        "distance": worst["distance"],
-        "allowed": worst["allowed"],
-        "case": worst["case"],
-        "detail": worst["detail"],
+        **{name: worst[name] for name in ("distance", "allowed", "case", "detail")},
     }
 
 

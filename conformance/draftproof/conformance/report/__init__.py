@@ -36,7 +36,5 @@ def rendered(
     if form == "junit":
         return junit.junit(shown)
     if form == "html":
-        return html.page(
-            shown, kill_matrix=None if kill_matrix is None else words.plain(kill_matrix)
-        )
+        return html.page(shown, kill_matrix=words.plain(kill_matrix))
     raise ValueError(f"the form is one of {', '.join(FORMATS[1:])}, got {form!r}")

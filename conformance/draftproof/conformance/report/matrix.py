@@ -42,14 +42,8 @@ def table(out: Console, rows: Sequence[Mapping[str, Any]]) -> Table:
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the rows of a matrix, `plain`, as a table in GitHub's Markdown."""
     columns = ("engine", "version", "algorithm", "outcome", "lossless", "E[τ] / optimum", "judged")
-    return "\n".join(
-        (
-            row_of(columns),
-            "|---|---|---|---|---|--:|---|",
-            *(row_of(_cells(row)) for row in rows),
-            "",
-        )
-    )
+    ruled_off = "|---|---|---|---|---|--:|---|"
+    return "\n".join((row_of(columns), ruled_off, *map(row_of, map(_cells, rows)), ""))
 
 
 def _cells(row: Mapping[str, Any]) -> Sequence[str]:

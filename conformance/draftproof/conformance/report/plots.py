@@ -225,15 +225,13 @@ def _walk(sampled: Mapping[str, Any], top: float) -> Iterator[tuple[float, float
 
 def _findings(found: Mapping[str, Any], requirement: str) -> list[Mapping[str, Any]]:
     """Return the findings of a requirement, the worst one first."""
-    decisions = [d for d in found["requirements"] if d["id"] == requirement]
-    return [
-        finding
-        for decision in decisions
-        for finding in (
-            decision["worst"],
-            *(f for f in words.cases_of(decision) if f["case"] != decision["worst"]["case"]),
-        )
-    ]
+    findings: list[Mapping[str, Any]] = []
+    for decision in found["requirements"]:
+        if decision["id"] == requirement:
+            worst = decision["worst"]
+            others = (f for f in words.cases_of(decision) if f["case"] != worst["case"])
+            findings += [worst, *others]
+    return findings
 
 
 def _can_draw(*values: float) -> bool:

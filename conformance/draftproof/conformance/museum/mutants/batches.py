@@ -70,31 +70,29 @@ def zeroed(request: Request) -> Result:
     return right
 
 
+invariant = partial(mutant, breaks="batch.invariant")
 ragged = partial(mutant, breaks="batch.ragged", of=Ragged)
 
 MUTANTS = (
     # --- which request is which ---------------------------------------------------------------
-    mutant(
+    invariant(
         "bonus-of-the-next-request",
         what="Draws the bonus from the next request's row.",
         why="alone, every request is its own neighbour",
-        breaks="batch.invariant",
         bonus=lambda p, q: p[:, -1:].roll(-1, 0),
     ),
-    mutant(
+    invariant(
         "draft-rows-reordered",
         "https://github.com/vllm-project/vllm/issues/41044",
         what="Reads the draft's rows of the requests in reverse order.",
         why="requests were put in another order, and the draft's rows were not",
-        breaks="batch.invariant",
         seen=lambda path, q, p: (q.flip(0), p),
     ),
-    mutant(
+    invariant(
         "wrong-beyond-two-requests",
         "1CatAI/vllm, an issue of that fork",
         what="Finds the bonus row of a request by a stride that is right for the first two.",
         why="a stride that fits two requests is right in every test of two",
-        breaks="batch.invariant",
         bonus=lambda p, q: p[torch.arange(len(p)) % 2, -1:],
     ),
     mutant(

@@ -62,16 +62,16 @@ def along_the_first_path(drafts: Drafted, instance: Instance, chance: Chance) ->
     return Recursive().text(drafts, replace(instance, target=target), chance)
 
 
+verifier = partial(mutant, of=ReferenceStyle)
 recursive = partial(mutant, of=Recursive)
 
 MUTANTS = (
-    mutant(
+    verifier(
         "skips-duplicate-siblings",
         "MasterGodzilla/Speculative_decoding_OT, found by reading it",
         what="Skips a sibling whose token was tried before, "
         "though siblings are drawn with replacement.",
         why="every sibling is a draw of its own, whether or not its token came before",
-        of=ReferenceStyle,
         algorithm="recursive_rejection",
         text=exhibits.rejection_skipping_duplicates,
     ),
@@ -114,32 +114,29 @@ MUTANTS = (
         why="a correction may be any token, drafted or not",
         rule=among_siblings,
     ),
-    mutant(
+    verifier(
         "equal-ratios-in-drawing-order",
         "the released code of arXiv 2602.16961, found by reading it",
         what="Ranks equal ratios by token id in the skewed law, "
         "by order of drawing in the selection.",
         why="selection and skewed law must break ties alike",
-        of=ReferenceStyle,
         algorithm="multipath_block",
         text=exhibits.multipath_block_first_of_equals,
     ),
-    mutant(
+    verifier(
         "ratios-clamped-at-one",
         "the released code of arXiv 2602.16961, found by reading it",
         what="Ranks siblings by ratios clamped at one, "
         "equals by token id here and by drawing there.",
         why="all tokens with p >= q are equal then, and selection and skewed law rank them apart",
-        of=ReferenceStyle,
         algorithm="multipath_block",
         text=exhibits.multipath_block_clamped,
     ),
-    mutant(
+    verifier(
         "tests-prefixes-path-by-path",
         "the released code of arXiv 2604.25925, found by reading it",
         what="Goes over the paths and tests every prefix as if there were this path alone.",
         why="other drafts have been tried before a prefix, and its test takes them for longer ones",
-        of=ReferenceStyle,
         text=exhibits.spectr_gbv_loop,
     ),
 )

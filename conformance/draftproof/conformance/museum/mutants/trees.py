@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 from draftproof.conformance.museum.mutants.drafting import DraftingSeveral
 from draftproof.conformance.museum.mutants.mutant import mutant
 from draftproof.conformance.museum.mutants.texts import Recursive
 from draftproof.reference.chance import Chance
-from draftproof.reference.drafting import Drafted, Drafts, Siblings
+from draftproof.reference.drafting import Drafted, Siblings
 from draftproof.reference.emission import Emission
 from draftproof.reference.model import Instance, Path
 
@@ -23,7 +25,12 @@ class Tree(Recursive):
 
     def text(self, drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
         """Descend in the tree as it is seen."""
-        return super().text(Seen(self, drafts), instance, chance)
+        seen: Any = SimpleNamespace(
+            siblings=partial(self.siblings, drafts),
+            first=partial(self.first, drafts),
+            paths=drafts.paths,
+        )
+        return super().text(seen, instance, chance)
 
     def siblings(self, drafts: Drafted, node: Path) -> Siblings:
         """Return the tokens that are taken for those drafted after `node`."""
@@ -32,25 +39,6 @@ class Tree(Recursive):
     def first(self, drafts: Drafted, node: Path) -> int:
         """Return the index of the path that is taken for the first through `node`."""
         return drafts.first(node)
-
-
-class Seen:
-    """Drafts as a verifier sees them."""
-
-    def __init__(self, by: Tree, drafts: Drafted) -> None:
-        self._by, self._drafts = by, drafts
-
-    def siblings(self, node: Path) -> Siblings:
-        """Return the tokens that are seen after `node`."""
-        return self._by.siblings(self._drafts, node)
-
-    def first(self, node: Path) -> int:
-        """Return the index of the path that `node` is seen on."""
-        return self._by.first(self._drafts, node)
-
-    def paths(self) -> Drafts:
-        """Return all the paths."""
-        return self._drafts.paths()
 
 
 RIGHT = Tree()

@@ -98,7 +98,7 @@ def require_right(document: Mapping[str, Any], name: str) -> None:
     for vector in said["vectors"]:
         identity = vector["id"]
         try:
-            again = canonical(_AGAIN[said["kind"]](vector, instances))
+            again = canonical(_again(said["kind"], vector, instances))
         except (InvalidInput, NotOptimal, OutOfNumbers, ValueError) as error:
             raise WrongVectors(f"{name}: {identity}: {error}") from None
         # What is said of the input comes before what is said of the vector.
@@ -131,37 +131,34 @@ def _require_whole(document: Mapping[str, Any], name: str) -> None:
 # --- what is computed again --------------------------------------------------------------------
 
 
-def _law(vector: Mapping[str, Any], instances: Mapping[str, Instance]) -> making.Vector:
+def _again(
+    kind: str, vector: Mapping[str, Any], instances: Mapping[str, Instance]
+) -> making.Vector:
+    """Return what the reference says of the input of a vector."""
     name = vector["instance"]
-    return making.law(algorithm_named(vector["algorithm"]), name, instances[name])
-
-
-def _decision(vector: Mapping[str, Any], instances: Mapping[str, Instance]) -> making.Vector:
-    algorithm, name = algorithm_named(vector["algorithm"]), vector["instance"]
+    if kind == "errors":
+        return errors.error(vector["id"], vector["kind"], name, vector["paths"])
+    instance = instances[name]
+    if "algorithm" not in vector:
+        return _optimum(vector, instance)
+    algorithm = algorithm_named(vector["algorithm"])
+    if kind != "decisions":
+        make = making.law if kind == "laws" else making.value
+        return make(algorithm, name, instance)
     drafts = tuple(map(tuple, vector["paths"]))
-    text = making.program(algorithm, instances[name], drafts)
+    text = making.program(algorithm, instance, drafts)
     runs = [run_on(text, tuple(map(rational, run["numbers"]))) for run in vector["runs"]]
-    return making.decision(algorithm, name, instances[name], drafts, runs)
+    return making.decision(algorithm, name, instance, drafts, runs)
 
 
-def _value(vector: Mapping[str, Any], instances: Mapping[str, Instance]) -> making.Vector:
-    name = vector["instance"]
-    if "algorithm" in vector:
-        return making.value(algorithm_named(vector["algorithm"]), name, instances[name])
-    again = making.optimum(name, instances[name])
+def _optimum(vector: Mapping[str, Any], instance: Instance) -> making.Vector:
+    again = making.optimum(vector["instance"], instance)
     for kind, found in again["optimum"].items():
         said = vector["optimum"].get(kind)
         if said is not None and said["value"] == found["value"]:
-            _require_proof(kind, said, instances[name])
+            _require_proof(kind, said, instance)
             found["certificate"] = said["certificate"]
     return again
-
-
-def _error(vector: Mapping[str, Any], _instances: Mapping[str, Instance]) -> making.Vector:
-    return errors.error(vector["id"], vector["kind"], vector["instance"], vector["paths"])
-
-
-_AGAIN = {"laws": _law, "decisions": _decision, "values": _value, "errors": _error}
 
 
 def _require_proof(kind: str, said: Mapping[str, Any], instance: Instance) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import starmap
 from typing import Any
 
 from draftproof.conformance.museum.vectors import errors, plan
@@ -120,18 +121,20 @@ def value(algorithm: Algorithm, name: str, instance: Instance) -> Vector:
 
 def optimum(name: str, instance: Instance) -> Vector:
     """Return the vector of the certified optima on an instance."""
-    rate = {"acceptance_rate": acceptance_rate(instance).to_json()} if instance.length == 1 else {}
     return {
         "id": f"value.{plan.OPTIMUM}.{name}",
         "requirements": ["length.bounded", "length.optimal"],
         "flags": ["length"],
         "instance": name,
-        "optimum": {
-            **rate,
-            "stateless": stateless(instance).to_json(),
-            "stateful": stateful(instance).to_json(),
-        },
+        "optimum": optima(instance),
     }
+
+
+def optima(instance: Instance) -> dict[str, Any]:
+    """Return the certified optima on an instance, as `optimum.schema.json` has them."""
+    rate = {"acceptance_rate": acceptance_rate(instance).to_json()} if instance.length == 1 else {}
+    lengths = {"stateless": stateless(instance), "stateful": stateful(instance)}
+    return {**rate, **{kind: found.to_json() for kind, found in lengths.items()}}
 
 
 def program(algorithm: Algorithm, instance: Instance, drafts: Drafts) -> Program:
@@ -154,27 +157,24 @@ def emitted(emission: Emission) -> list[int]:
 
 
 def _laws(size: str) -> Iterator[Vector]:
-    for entry in plan.entries("laws", size):
-        yield law(entry.algorithm, entry.name, entry.instance)
+    return starmap(law, plan.entries("laws", size))
 
 
 def _decisions(size: str) -> Iterator[Vector]:
-    for entry in plan.entries("decisions", size):
+    for algorithm, name, instance in plan.entries("decisions", size):
         shapes: set[frozenset[Any]] = set()
-        for drafts in sorted(draft_law(entry.instance)):
-            runs = table(program(entry.algorithm, entry.instance, drafts))
+        for drafts in sorted(draft_law(instance)):
+            runs = table(program(algorithm, instance, drafts))
             shape = frozenset(_shape(run) for run in runs)
             # A draft on which the same happens as on one before, with other numbers, is no news.
             if shape not in shapes:
-                yield decision(entry.algorithm, entry.name, entry.instance, drafts, runs)
+                yield decision(algorithm, name, instance, drafts, runs)
             shapes.add(shape)
 
 
 def _values(size: str) -> Iterator[Vector]:
-    for entry in plan.entries("values", size):
-        yield value(entry.algorithm, entry.name, entry.instance)
-    for name, instance in plan.optima(size):
-        yield optimum(name, instance)
+    yield from starmap(value, plan.entries("values", size))
+    yield from starmap(optimum, plan.optima(size))
 
 
 _KINDS: Mapping[str, Callable[[str], Iterator[Vector]]] = dict(

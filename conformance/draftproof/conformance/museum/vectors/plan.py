@@ -7,7 +7,7 @@ that the id of a vector follows from what it is of.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 from math import prod
@@ -24,13 +24,8 @@ OPTIMUM = "optimum"
 """What stands for an algorithm in the id of an optimum."""
 
 
-@dataclass(frozen=True)
-class Entry:
-    """An algorithm on an instance of this name."""
-
-    algorithm: Algorithm
-    name: str
-    instance: Instance
+Entry = tuple[Algorithm, str, Instance]
+"""An algorithm on an instance, between them the name of this."""
 
 
 _LAWS = {
@@ -150,7 +145,7 @@ def entries(kind: str, size: str) -> Iterator[Entry]:
             if _fits(algorithm, asked) and (
                 algorithm.most_drafts == 1 or asked.drafts > 1 or name == ONE_PATH
             ):
-                yield Entry(algorithm, name, asked)
+                yield algorithm, name, asked
 
 
 def optima(size: str) -> Iterator[tuple[str, Instance]]:
