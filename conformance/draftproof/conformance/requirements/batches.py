@@ -27,6 +27,7 @@ from draftproof.conformance.cases.together import (
     with_padding_rows,
 )
 from draftproof.conformance.lanes._streams import seeded
+from draftproof.conformance.lanes.cache import Coming
 from draftproof.conformance.lanes.exchange import (
     Asked,
     Outcome,
@@ -44,7 +45,6 @@ from draftproof.conformance.lanes.observe import (
     RUN,
     SAMPLE,
     BatchObservation,
-    Coming,
     Observed,
     joint_laws,
     largest_allowed,

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.cases.rows import instance, row
+from draftproof.conformance.lanes.cache import Coming
 from draftproof.conformance.lanes.exchange import (
     Asked,
     Failure,
@@ -30,7 +31,6 @@ from draftproof.conformance.lanes.observe import (
     PROBE,
     RUN,
     SAMPLE,
-    Coming,
     Observation,
     observe,
 )

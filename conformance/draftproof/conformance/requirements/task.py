@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import sha256
 
-from draftproof.conformance.lanes.observe import Coming
+from draftproof.conformance.lanes.cache import Coming
 from draftproof.conformance.protocol.adapter import Adapter, Declaration
 from draftproof.conformance.requirements.finding import Finding
 from draftproof.conformance.requirements.sampled import SequentialTest, Standing

@@ -35,7 +35,8 @@ from draftproof.conformance.evidence.records import (
 from draftproof.conformance.evidence.sources import Source, sources
 from draftproof.conformance.evidence.store import Known, Store, keep_trace
 from draftproof.conformance.evidence.traces import trace, traced
-from draftproof.conformance.lanes.observe import SAMPLE, foreseeing
+from draftproof.conformance.lanes.cache import foreseeing
+from draftproof.conformance.lanes.observe import SAMPLE
 from draftproof.conformance.lanes.probe._interpreted import patched_once
 from draftproof.conformance.lanes.sample import Look
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
