@@ -417,7 +417,7 @@ def _certified(
     from draftproof.conformance.protocol.adapter import declaration
     from draftproof.conformance.report import terminal
     from draftproof.conformance.run import campaign
-    from draftproof.conformance.run.schedule import Recall
+    from draftproof.conformance.run.recall import Recall
     from draftproof.conformance.run.workers import Workers
 
     declared = declaration(loaded.adapter)

@@ -7,22 +7,15 @@ order, and shares that were drawn ahead and turn out not to be needed are thrown
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from math import ceil
-from pathlib import Path
-from random import SystemRandom
-from threading import Lock
 from typing import Any
 
 import joblib
 import numpy
 
-from draftproof.conformance.cases import Case, cases
-from draftproof.conformance.evidence.identity import environment, suite
+from draftproof.conformance.cases import cases
 from draftproof.conformance.evidence.keys import code_key
 from draftproof.conformance.evidence.records import (
     EditedEvidence,
@@ -32,33 +25,33 @@ from draftproof.conformance.evidence.records import (
     StoreDiffers,
     differences,
 )
-from draftproof.conformance.evidence.sources import Source, sources
-from draftproof.conformance.evidence.store import Known, Store, keep_trace
-from draftproof.conformance.evidence.traces import trace, traced
-from draftproof.conformance.lanes.cache import foreseeing
+from draftproof.conformance.evidence.store import Known
 from draftproof.conformance.lanes.observe import SAMPLE
-from draftproof.conformance.lanes.probe._interpreted import patched_once
 from draftproof.conformance.lanes.sample import Look
-from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
-from draftproof.conformance.protocol.loading import load_adapter, source_digest
+from draftproof.conformance.protocol.adapter import Adapter, Declaration
 from draftproof.conformance.protocol.printable import printable_lines
 from draftproof.conformance.requirements.finding import (
-    FAIL,
     Finding,
     findings_from_json,
     findings_to_json,
 )
 from draftproof.conformance.requirements.laws import fits
-from draftproof.conformance.requirements.plan import coming
 from draftproof.conformance.requirements.sampled import (
     SequentialTest,
     after,
-    drawn,
     started,
 )
 from draftproof.conformance.requirements.task import SampledCase, Task, Terms, is_asked
-from draftproof.conformance.run.judging import Judged, judge
-from draftproof.conformance.run.workers import Over, WorkerLost, WorkersFailed, keep_apart
+from draftproof.conformance.run.judging import Judged
+from draftproof.conformance.run.recall import Recall
+from draftproof.conformance.run.worker import (
+    Subject,
+    draw_share,
+    judge_task,
+    sources_of,
+    subject_of,
+)
+from draftproof.conformance.run.workers import Over, WorkerLost
 
 _MOST_LOSSES = 3
 """So often are lost workers replaced before the program under test is blamed for it."""
@@ -91,6 +84,21 @@ class Work:
             return None
         return task.sampling(self.declared, replace(self.terms, lane=SAMPLE))
 
+    @property
+    def for_workers(self) -> Subject:
+        """What workers load."""
+        store = None if self.recall is None else self.recall.store.folder
+        return subject_of(self.adapter, self.name, store)
+
+    def recalled(self, tasks: Iterable[int]) -> dict[int, Known]:
+        """Return what the store knows of some tasks, by their index."""
+        found: dict[int, Known] = {}
+        for index in () if self.recall is None else tasks:
+            seeing = (lane for lane in self.tasks[index].lanes if lane not in self.blind)
+            if one := self.recall.finding(self.key(index, lane) for lane in seeing):
+                found[index] = one
+        return found
+
     def key(self, index: int, lane: str | None) -> str:
         """Return the code key of a task that a lane decides, None for no lane."""
         return code_key(
@@ -101,56 +109,6 @@ class Work:
             subject=self.subject,
             terms=self.terms,
         )
-
-
-@dataclass
-class Recall:
-    """What a store knows of a campaign that began at the time `made`.
-
-    Of what is known, the share `audited` is judged again all the same, or all of it, where it
-    `is_ignored`. Counted are the findings
-    that were `known`, by the times at which they were made, and those that were `judged` now;
-    `traces` are the digests of what the program under test has read.
-    """
-
-    store: Store
-    made: str
-    audited: float = 0.0
-    is_ignored: bool = False
-    known: Counter[str] = field(default_factory=Counter)
-    judged: int = 0
-    traces: set[str] = field(default_factory=set)
-
-    def of(self, work: Work, tasks: Iterable[int]) -> dict[int, Known]:
-        """Return what is known of some tasks, by their index."""
-        found: dict[int, Known] = {}
-        for index in () if self.is_ignored else tasks:
-            seeing = (lane for lane in work.tasks[index].lanes if lane not in work.blind)
-            known = (self.store.finding(work.key(index, lane)) for lane in seeing)
-            if one := next(filter(None, known), None):
-                found[index] = one
-        return found
-
-    def keep(self, asked: Mapping[str, Any], records: Sequence[Record]) -> None:
-        """Keep the evidence of the campaign that was asked for so.
-
-        A sample that failed is not replaced by one with another seed.
-        """
-        known = self.store.campaign(asked)
-        before = records if known is None else known.records
-        seeds = {each[0]["campaign"]["seed"] for each in (records, before)}
-        if len(seeds) == 1 or not _has_failed_sample(before):
-            self.store.keep_campaign(asked, records, traces=sorted(self.traces))
-
-    def drawn(self, known: Collection[int]) -> frozenset[int]:
-        """Return which of the tasks that are known are judged again."""
-        count = min(ceil(self.audited * len(known)), len(known))
-        return frozenset(SystemRandom().sample(sorted(known), count))
-
-
-def _has_failed_sample(records: Iterable[Record]) -> bool:
-    found = (each for record in records for each in record.get("findings", ()))
-    return any(each["lane"] == SAMPLE and each["verdict"] == FAIL for each in found)
 
 
 @dataclass
@@ -196,7 +154,7 @@ def judged(
     index = len(results)
     samples = _samples(work, index, known)
     rest = range(index + bool(samples and samples.shares), len(work.tasks))
-    recalled = work.recall.of(work, rest) if work.recall else {}
+    recalled = work.recalled(rest)
     audited = work.recall.drawn(recalled) if work.recall else frozenset[int]()
     losses = 0
     while index < len(work.tasks):
@@ -250,9 +208,11 @@ def _next(
     else:
         tasks = range(index, len(work.tasks))
         end = (each for each in tasks if each in known or work.sampling(each) is not None)
-        subject = _subject(work)
+        subject = work.for_workers
         calls = (
-            joblib.delayed(_whole)(subject, work.tasks[each], work.terms, work.blind, work.sampled)
+            joblib.delayed(judge_task)(
+                subject, work.tasks[each], work.terms, work.blind, work.sampled
+            )
             for each in range(index, next(end, len(work.tasks)))
         )
         yield from (_Done(found, traces=traces) for found, traces in over(calls))
@@ -262,10 +222,10 @@ def _sampled(
     work: Work, index: int, samples: _Samples, over: Over, keep: Callable[[Record], None]
 ) -> _Done:
     """Return what the samples of a task come to, whose shares are kept as they are drawn."""
-    subject, test = _subject(work), samples.test
+    subject, test = work.for_workers, samples.test
     first = len(samples.shares)
     numbers = range(first, first if samples.is_over else len(test.shares))
-    calls = (joblib.delayed(_share)(subject, number, test) for number in numbers)
+    calls = (joblib.delayed(draw_share)(subject, number, test) for number in numbers)
     found: set[str] = set()
     with closing(over(calls)) as shares:
         for looks, traces in shares:
@@ -335,7 +295,7 @@ def files_that_ran(work: Work, over: Over) -> Record:
         for case in cases("quick")
         if fits(case, work.declared) and is_asked(case.id, work.terms.cases)
     ]
-    (found,) = over([joblib.delayed(_sources)(_subject(work), asked)])
+    (found,) = over([joblib.delayed(sources_of)(work.for_workers, asked)])
     return {"record": "sources", "files": [vars(each) for each in found]}
 
 
@@ -384,100 +344,3 @@ def _looks(record: Record, test: SequentialTest) -> list[Look]:
         Look(numpy.array(each["counts"], dtype=numpy.int64), each["words"], each["stream"])
         for each in record["looks"]
     ]
-
-
-# --- in a worker --------------------------------------------------------------------------
-
-# The lanes watch torch as a whole, so one thread at a time uses it.
-_ALONE = Lock()
-
-_Identity = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class _Named:
-    """An adapter as other processes know it: by its name, and by what must be there."""
-
-    name: str
-    identity: _Identity
-
-
-@dataclass(frozen=True)
-class _Subject:
-    """The adapter for a worker, and the folder of the store that has its traces, if one has."""
-
-    adapter: Adapter | _Named
-    store: Path | None
-
-
-def _subject(work: Work) -> _Subject:
-    adapter = work.adapter if work.name is None else _Named(work.name, _identity(work.adapter))
-    return _Subject(adapter, None if work.recall is None else work.recall.store.folder)
-
-
-@contextmanager
-def _at_work(subject: _Subject, traces: set[str]) -> Iterator[Adapter]:
-    """Let nobody else use torch meanwhile; add the digest of what has been read to the traces."""
-    with _ALONE, patched_once():
-        adapter = _loaded(subject.adapter)
-        with traced():
-            yield adapter
-    if subject.store is not None:
-        traces.add(keep_trace(subject.store, trace()))
-
-
-def _share(subject: _Subject, share: int, test: SequentialTest) -> tuple[list[Look], set[str]]:
-    traces: set[str] = set()
-    with _at_work(subject, traces) as adapter:
-        looks = list(drawn(test, adapter, share))
-    return looks, traces
-
-
-def _sources(subject: _Subject, asked: Sequence[Case]) -> list[Source]:
-    with _ALONE:
-        return sources(_loaded(subject.adapter), asked)
-
-
-def _whole(
-    subject: _Subject,
-    task: Task,
-    terms: Terms,
-    blind: Mapping[str, str],
-    sampled: bool,  # noqa: FBT001  # joblib passes it on
-) -> tuple[Judged, set[str]]:
-    traces: set[str] = set()
-    with _at_work(subject, traces) as adapter:
-        ahead = partial(coming, declaration(adapter), terms.mode, terms.cases)
-        with foreseeing(ahead):
-            done = judge(adapter, task, terms, blind=blind, sampled=sampled)
-    return done, traces
-
-
-def _loaded(known_as: Adapter | _Named) -> Adapter:
-    """Return the adapter. Raises `WorkersFailed` if what is here is not what is to be judged."""
-    if not isinstance(known_as, _Named):
-        return known_as
-    keep_apart()
-    adapter, identity = _by_name(known_as.name)
-    for where, there, here in differences(known_as.identity, identity):
-        raise WorkersFailed(
-            f"a worker has something else than is judged: {where} is {here!r} there, and {there!r} "
-            f"here; install the same, and start the workers anew"
-        )
-    return adapter
-
-
-@cache
-def _by_name(name: str) -> tuple[Adapter, _Identity]:
-    """Return the adapter, and what it was when it was loaded: files may change behind it."""
-    with traced():
-        adapter = load_adapter(name)
-    return adapter, _identity(adapter)
-
-
-def _identity(adapter: Adapter) -> _Identity:
-    return {
-        "adapter": source_digest(adapter),
-        "suite": suite()["sha256"],
-        "environment": environment(),
-    }
