@@ -72,7 +72,7 @@ from draftproof.conformance.requirements.finding import (
     verdict_of,
 )
 from draftproof.conformance.requirements.laws import fits
-from draftproof.conformance.requirements.sampled import finding, sample_pairs
+from draftproof.conformance.requirements.pairs import sample_pairs
 from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.emission import Emission
@@ -174,11 +174,11 @@ def judge_pairs(
     """Return the finding of a requirement that pairs be independent, as `sample_pairs` has it."""
     fresh, seed, budget = as_loaded(adapter), terms.seed_of(case), Budget(terms.false_alarm)
     try:
-        tested = sample_pairs(fresh, instance, seed=seed, budget=budget)[requirement]
+        result = sample_pairs(fresh, instance, seed=seed, budget=budget)[requirement]
     except Unsupported as reason:
         return Finding(requirement, case, SKIPPED, detail=str(reason), applies=False)
     allowed = 2 * allowed_distance(declaration(adapter), instance.vocabulary, instance.length)
-    return finding(requirement, case, tested, allowed=allowed, false_alarm=terms.false_alarm)
+    return result.finding(requirement, case, allowed=allowed, false_alarm=terms.false_alarm)
 
 
 def judge_batch(seen: BatchObservation, requirement: str = "batch.invariant") -> Finding:

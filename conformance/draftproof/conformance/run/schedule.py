@@ -9,17 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import joblib
-import numpy
 
 from draftproof.conformance.cases import cases
 from draftproof.conformance.evidence.keys import code_key
 from draftproof.conformance.evidence.records import (
-    EditedEvidence,
-    MalformedEvidence,
     Record,
     StaleEvidence,
     StoreDiffers,
@@ -27,7 +23,6 @@ from draftproof.conformance.evidence.records import (
 )
 from draftproof.conformance.evidence.store import Known
 from draftproof.conformance.lanes.observe import SAMPLE
-from draftproof.conformance.lanes.sample import Look
 from draftproof.conformance.protocol.adapter import Adapter, Declaration
 from draftproof.conformance.protocol.printable import printable_lines
 from draftproof.conformance.requirements.finding import (
@@ -36,14 +31,11 @@ from draftproof.conformance.requirements.finding import (
     findings_to_json,
 )
 from draftproof.conformance.requirements.laws import fits
-from draftproof.conformance.requirements.sampled import (
-    SequentialTest,
-    after,
-    started,
-)
-from draftproof.conformance.requirements.task import SampledCase, Task, Terms, is_asked
+from draftproof.conformance.requirements.sampled import SequentialTest
+from draftproof.conformance.requirements.task import Task, Terms, is_asked
 from draftproof.conformance.run.judging import Judged
 from draftproof.conformance.run.recall import Recall
+from draftproof.conformance.run.sampling import TestRun, batches_in
 from draftproof.conformance.run.worker import (
     Subject,
     draw_share,
@@ -76,8 +68,8 @@ class Work:
     subject: str = ""
     recall: Recall | None = None
 
-    def sampling(self, index: int) -> SampledCase | None:
-        """Return how samples judge a task that nothing else can decide, None for others."""
+    def test(self, index: int) -> SequentialTest | None:
+        """Return the sequential test of a task that nothing else can decide, None for others."""
         task = self.tasks[index]
         others = set(task.lanes) - {SAMPLE}
         if task.sampling is None or not self.sampled or not others <= self.blind.keys():
@@ -111,35 +103,6 @@ class Work:
         )
 
 
-@dataclass
-class _Samples:
-    """The shares of a test that were drawn, as they are written, and how the test stands."""
-
-    test: SequentialTest
-    shares: list[Record] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.standing = started(self.test)
-
-    def take(self, looks: Sequence[Look]) -> list[Look]:
-        """Add the next share, and return those of its looks that are needed."""
-        needed = []
-        for look in looks:
-            if not self.standing.is_open:
-                break
-            self.standing = after(self.test, self.standing, look)
-            needed.append(look)
-        told = [_look_to_json(look) for look in needed]
-        self.shares.append({"share": len(self.shares), "looks": told})
-        return needed
-
-    @property
-    def is_over(self) -> bool:
-        """Whether no more shares are needed, or there are no more."""
-        drawn_all = len(self.shares) == len(self.test.shares)
-        return bool(self.shares) and (drawn_all or not self.standing.is_open)
-
-
 def judged(
     work: Work, *, known: Sequence[Record], keep: Callable[[Record], None], over: Over
 ) -> Iterator[list[Finding]]:
@@ -152,40 +115,40 @@ def judged(
     results = [record for record in known if record["record"] == "result"]
     yield from (findings_from_json(record["findings"]) for record in results)
     index = len(results)
-    samples = _samples(work, index, known)
-    rest = range(index + bool(samples and samples.shares), len(work.tasks))
+    run = _run_of(work, index, known)
+    rest = range(index + bool(run and run.shares), len(work.tasks))
     recalled = work.recalled(rest)
     audited = work.recall.drawn(recalled) if work.recall else frozenset[int]()
     losses = 0
     while index < len(work.tasks):
         try:
-            for done in _next(work, index, samples, recalled.keys() - audited, over, keep):
+            for done in _next(work, index, run, recalled.keys() - audited, over, keep):
                 yield _concluded(work, index, done or recalled[index], keep, recalled.get(index))
                 index += 1
-                samples = _samples(work, index, ())
+                run = _run_of(work, index, ())
         except WorkerLost:
             losses += 1
             if losses > _MOST_LOSSES:
                 raise
 
 
-def _samples(work: Work, index: int, known: Sequence[Record]) -> _Samples | None:
-    """Return the samples of a task of which shares may be known, None where none decide it."""
+def _run_of(work: Work, index: int, known: Sequence[Record]) -> TestRun | None:
+    """Return the test of a task with the shares that are known, None where it has no test."""
     shares = [record for record in known if record.get("task") == index and "share" in record]
-    sampling = work.sampling(index) if index < len(work.tasks) else None
-    if sampling is None:
+    test = work.test(index) if index < len(work.tasks) else None
+    if test is None:
         if shares:
             raise StaleEvidence(f"task {index} was sampled, and another lane sees it now")
         return None
-    samples = _Samples(sampling.test)
+    run = TestRun(test)
     for record in shares:
-        samples.take(_looks(record, sampling.test))
-    return samples
+        run.add(batches_in(record, test))
+    return run
 
 
 @dataclass(frozen=True)
 class _Done:
-    """What a task came to, the shares of its samples, and the traces of the program."""
+    """What a task came to, the shares of its test, and the traces of the program."""
 
     judged: Judged
     shares: Sequence[Record] = ()
@@ -195,7 +158,7 @@ class _Done:
 def _next(
     work: Work,
     index: int,
-    samples: _Samples | None,
+    run: TestRun | None,
     known: Collection[int],
     over: Over,
     keep: Callable[[Record], None],
@@ -203,11 +166,11 @@ def _next(
     """Yield what the next task comes to, or the next few; None for one that is `known`."""
     if index in known:
         yield None
-    elif samples is not None:
-        yield _sampled(work, index, samples, over, keep)
+    elif run is not None:
+        yield _sampled(work, index, run, over, keep)
     else:
         tasks = range(index, len(work.tasks))
-        end = (each for each in tasks if each in known or work.sampling(each) is not None)
+        end = (each for each in tasks if each in known or work.test(each) is not None)
         subject = work.for_workers
         calls = (
             joblib.delayed(judge_task)(
@@ -219,24 +182,21 @@ def _next(
 
 
 def _sampled(
-    work: Work, index: int, samples: _Samples, over: Over, keep: Callable[[Record], None]
+    work: Work, index: int, run: TestRun, over: Over, keep: Callable[[Record], None]
 ) -> _Done:
-    """Return what the samples of a task come to, whose shares are kept as they are drawn."""
-    subject, test = work.for_workers, samples.test
-    first = len(samples.shares)
-    numbers = range(first, first if samples.is_over else len(test.shares))
-    calls = (joblib.delayed(draw_share)(subject, number, test) for number in numbers)
+    """Return what the test of a task comes to, whose shares are kept as they are drawn."""
+    subject, first = work.for_workers, len(run.shares)
+    numbers = range(first, first if run.is_over else len(run.test.shares))
+    drawing = (joblib.delayed(draw_share)(subject, run.test, number) for number in numbers)
     found: set[str] = set()
-    with closing(over(calls)) as shares:
-        for looks, traces in shares:
-            samples.take(looks)
+    with closing(over(drawing)) as shares:
+        for batches, traces in shares:
+            run.add(batches)
             found |= traces
-            keep({"record": "share", "task": index, **samples.shares[-1]})
-            if samples.is_over:
+            keep({"record": "share", "task": index, **run.shares[-1]})
+            if run.is_over:
                 break
-    sampling = work.sampling(index)
-    findings = sampling.findings(samples.standing) if sampling else []
-    return _Done(Judged(findings, SAMPLE), samples.shares, found)
+    return _Done(Judged(run.findings(work.tasks[index]), SAMPLE), run.shares, found)
 
 
 def _concluded(
@@ -297,50 +257,3 @@ def files_that_ran(work: Work, over: Over) -> Record:
     ]
     (found,) = over([joblib.delayed(sources_of)(work.for_workers, asked)])
     return {"record": "sources", "files": [vars(each) for each in found]}
-
-
-def recount(
-    task: Task, declared: Declaration, terms: Terms, shares: Sequence[Record]
-) -> list[dict[str, Any]]:
-    """Return the findings, as they are written, that follow from the shares of a task.
-
-    Raises `MalformedEvidence` for shares that are none, `EditedEvidence` for some too many or few.
-    """
-    if task.sampling is None:
-        raise EditedEvidence(f"{task.case} has shares, and is not judged by samples")
-    sampling = task.sampling(declared, replace(terms, lane=SAMPLE))
-    test = sampling.test
-    samples = _Samples(test)
-    for record in shares:
-        looks = _looks(record, test)
-        is_needed = len(samples.take(looks)) == len(looks)
-        is_whole = len(looks) == len(test.shares[record["share"]])
-        if not is_needed or (samples.standing.is_open and not is_whole):
-            raise EditedEvidence(f"{task.case} has more looks than were needed, or less")
-    if not samples.is_over:
-        raise EditedEvidence(f"{task.case} has fewer shares than were needed")
-    return findings_to_json(sampling.findings(samples.standing))
-
-
-def _look_to_json(look: Look) -> dict[str, Any]:
-    return {"counts": look.counts.tolist(), "words": look.words, "stream": look.stream}
-
-
-def _looks(record: Record, test: SequentialTest) -> list[Look]:
-    """Return the looks of a share. Raises `MalformedEvidence` where the test can have none."""
-    share, cells = record["share"], started(test).seen.counts.size
-    sizes = test.shares[share] if share < len(test.shares) else ()
-    if len(record["looks"]) > len(sizes):
-        raise MalformedEvidence(f"share {share} has at most {len(sizes)} looks")
-    for size, look in zip(sizes, record["looks"], strict=False):
-        counts = look["counts"]
-        if (
-            len(counts) != cells
-            or not all(type(each) is int and each >= 0 for each in counts)
-            or sum(counts) != size
-        ):
-            raise MalformedEvidence(f"share {share} has no counts of {size} in {cells} cells")
-    return [
-        Look(numpy.array(each["counts"], dtype=numpy.int64), each["words"], each["stream"])
-        for each in record["looks"]
-    ]

@@ -18,11 +18,11 @@ from draftproof.conformance.evidence.store import keep_trace
 from draftproof.conformance.evidence.traces import trace, traced
 from draftproof.conformance.lanes.cache import foreseeing
 from draftproof.conformance.lanes.probe._interpreted import patched_once
-from draftproof.conformance.lanes.sample import Look
+from draftproof.conformance.lanes.sample import BatchCounts
 from draftproof.conformance.protocol.adapter import Adapter, declaration
 from draftproof.conformance.protocol.loading import load_adapter, source_digest
 from draftproof.conformance.requirements.plan import coming
-from draftproof.conformance.requirements.sampled import SequentialTest, drawn
+from draftproof.conformance.requirements.sampled import SequentialTest
 from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.conformance.run.judging import Judged, judge
 from draftproof.conformance.run.workers import WorkersFailed, keep_apart
@@ -65,12 +65,14 @@ def _at_work(subject: Subject, traces: set[str]) -> Iterator[Adapter]:
         traces.add(keep_trace(subject.store, trace()))
 
 
-def draw_share(subject: Subject, share: int, test: SequentialTest) -> tuple[list[Look], set[str]]:
-    """Return the looks of a share, and the digest of what the program has read, if it is kept."""
+def draw_share(
+    subject: Subject, test: SequentialTest, share: int
+) -> tuple[list[BatchCounts], set[str]]:
+    """Return the counts of a share, and the digest of what the program has read, if it is kept."""
     traces: set[str] = set()
     with _at_work(subject, traces) as adapter:
-        looks = list(drawn(test, adapter, share))
-    return looks, traces
+        batches = list(test.draw(adapter, share))
+    return batches, traces
 
 
 def sources_of(subject: Subject, asked: Sequence[Case]) -> list[Source]:
