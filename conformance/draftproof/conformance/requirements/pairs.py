@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import sha256
 from math import isqrt
@@ -75,15 +75,19 @@ def sample_pairs(
     both = _law_of_pairs(test, cells)
     laws = {each: both for each in _DEPENDENCE if test.declared.batch or each != "batch.invariant"}
     state, stream = TestState(), sha256()
-    for calls in _calls(test, adapter, cells):
-        stream.update(in_order(numpy.stack(calls)))
-        counts = {each: _counted(_pairs(each, calls), both) for each in laws}
-        seen = state.counting(counts, laws, stream=stream.hexdigest())
-        state = seen.judged(
-            {each: law_result(test, seen, each, both, _DEPENDENCE[each]) for each in laws}
-        )
-        if not state.is_open:
-            break
+    random = numpy.random.default_rng(seed)
+    with verifying(adapter, instance, cells, test.declared, random) as verify:
+        for size in batch_sizes(effort.emissions, smallest=2 * SMALLEST):
+            rows = max(size // 4 * 2, 2)
+            calls = [cells.kind[verify(rows)[0]] for _ in range(2)]
+            stream.update(in_order(numpy.stack(calls)))
+            counts = {each: _counted(_pairs(each, calls), both) for each in laws}
+            seen = state.with_counts(counts, laws, stream.hexdigest())
+            state = seen.with_results(
+                {each: law_result(test, seen, each, both, _DEPENDENCE[each]) for each in laws}
+            )
+            if not state.is_open:
+                break
     return {
         each: replace(
             found, detectable=detectable_bias(both, found.emissions, test.budget.threshold)
@@ -105,19 +109,7 @@ def _law_of_pairs(test: SequentialTest, cells: EmissionCells) -> Null:
     return null(numpy.outer(law, law).ravel(), tolerance=min(2 * allowed, 1.0))
 
 
-def _calls(
-    test: SequentialTest, adapter: Adapter, cells: EmissionCells
-) -> Iterator[tuple[Integers, Integers]]:
-    """Yield the emissions of two consecutive calls of many rows, batch by batch."""
-    sizes = batch_sizes(test.effort.emissions, smallest=2 * SMALLEST)
-    random = numpy.random.default_rng(test.seed)
-    with verifying(adapter, test.instance, cells, test.declared, random) as verify:
-        for size in sizes:
-            rows = max(size // 4 * 2, 2)
-            yield cells.kind[verify(rows)[0]], cells.kind[verify(rows)[0]]
-
-
-def _pairs(requirement: str, calls: tuple[Integers, Integers]) -> Integers:
+def _pairs(requirement: str, calls: Sequence[Integers]) -> Integers:
     """Return the pairs [pairs, 2] that a requirement is about."""
     if requirement == "random.calls":
         return numpy.stack(calls, 1)

@@ -153,8 +153,9 @@ class TestState:
     counts: Mapping[str, Floats] = field(default_factory=dict)
     wealth: Mapping[str, Wealth] = field(default_factory=dict)
     words: str = ""
-    """What is no result, in words: the first."""
+    """On the first of what is no result."""
     stream: str = ""
+    """The SHA-256 of all that was emitted, in order."""
     results: Mapping[str, TestResult] = field(default_factory=dict)
 
     @property
@@ -171,13 +172,8 @@ class TestState:
     def _verdicts(self) -> set[str]:
         return {each.verdict for each in self.results.values()}
 
-    def counting(
-        self,
-        counts: Mapping[str, Floats],
-        laws: Mapping[str, Null],
-        *,
-        stream: str,
-        words: str = "",
+    def with_counts(
+        self, counts: Mapping[str, Floats], laws: Mapping[str, Null], stream: str, words: str = ""
     ) -> TestState:
         """Return the state after one more batch: bets are on the counts that have a law."""
         wealth = {
@@ -194,7 +190,7 @@ class TestState:
             stream=stream,
         )
 
-    def judged(self, results: Mapping[str, TestResult]) -> TestState:
+    def with_results(self, results: Mapping[str, TestResult]) -> TestState:
         """Return the state with the results of its last batch; what has failed stays as it was."""
         now: dict[str, TestResult] = {}
         for each, found in results.items():
@@ -256,13 +252,13 @@ class SequentialTest:
         """Return the state after one more batch."""
         nulls, counts = self.nulls, batch.counts.astype(numpy.float64)
         random = numpy.random.default_rng((self.seed, _CONTINUED, state.batches + 1))
-        seen = state.counting(
+        seen = state.with_counts(
             {"emission": counts, "text": texts_of(nulls, counts, random)},
             nulls.laws,
-            stream=sha256(f"{state.stream}{batch.stream}".encode()).hexdigest(),
-            words=batch.words,
+            sha256(f"{state.stream}{batch.stream}".encode()).hexdigest(),
+            batch.words,
         )
-        return seen.judged(_judged(self, nulls, seen))
+        return seen.with_results(_judged(self, nulls, seen))
 
     def results(self, state: TestState) -> dict[str, TestResult]:
         """Return the result of each requirement, with the smallest distance that is detectable."""

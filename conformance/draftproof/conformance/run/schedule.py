@@ -85,7 +85,9 @@ class Work:
     def recalled(self, tasks: Iterable[int]) -> dict[int, Known]:
         """Return what the store knows of some tasks, by their index."""
         found: dict[int, Known] = {}
-        for index in () if self.recall is None else tasks:
+        if self.recall is None:
+            return found
+        for index in tasks:
             seeing = (lane for lane in self.tasks[index].lanes if lane not in self.blind)
             if one := self.recall.finding(self.key(index, lane) for lane in seeing):
                 found[index] = one
