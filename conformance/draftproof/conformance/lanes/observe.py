@@ -159,9 +159,8 @@ def observe_together(
     ]
 
 
-def hold_observed(adapter: Adapter, case: Case, seen: Observation) -> None:
+def hold_observed(adapter: Adapter, case: Case, seen: Observation, declared: Declaration) -> None:
     """Hold the laws that were probed on a case against real runs, if that is asked for."""
-    declared = declaration(adapter)
     drafts = list(seen.observed)
 
     def verify(subjects: Sequence[int]) -> tuple[Outcome, ...]:

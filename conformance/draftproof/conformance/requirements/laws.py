@@ -183,10 +183,10 @@ def judge_case(
         return findings_of(case, test, test.run(adapter))
     if terms.lane == PROBE and declared.batch:
         alike = tuple(other for other in alike if is_asked(other.id, terms.cases))
-        together = _together.of(adapter, alike)
+        together = _together.of(adapter, alike, declared)
         if together is not None:
             seen = together[alike.index(case)]
-            hold_observed(adapter, case, seen)
+            hold_observed(adapter, case, seen, declared)
             return judge(seen)
     return judge(observe(adapter, case, lane=terms.lane, declared=declared))
 
@@ -198,7 +198,9 @@ class _Together:
         self._adapter: Adapter | None = None
         self._seen: dict[tuple[str, ...], list[Observation] | None] = {}
 
-    def of(self, adapter: Adapter, alike: Sequence[Case]) -> list[Observation] | None:
+    def of(
+        self, adapter: Adapter, alike: Sequence[Case], declared: Declaration
+    ) -> list[Observation] | None:
         """Return an observation of each case, None where they cannot be rows of one batch."""
         if adapter is not self._adapter:
             self._adapter, self._seen = adapter, {}
@@ -207,7 +209,9 @@ class _Together:
             try:
                 # Whose task comes first is chance; each holds its own laws.
                 with holding_nothing():
-                    self._seen[key] = observe_together(adapter, alike, lane=PROBE)
+                    self._seen[key] = observe_together(
+                        adapter, alike, lane=PROBE, declared=declared
+                    )
             except BLINDNESS:
                 self._seen[key] = None
         return self._seen[key]
