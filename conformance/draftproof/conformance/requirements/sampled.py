@@ -57,7 +57,7 @@ from draftproof.conformance.requirements.finding import (
     PASS,
     Finding,
     Lengths,
-    Sampled,
+    SampleFigures,
     TextWeight,
 )
 from draftproof.reference.model import Instance
@@ -133,7 +133,7 @@ class TestResult:
             "sample",
             self.emissions,
             self.what if self.verdict == FAIL else "",
-            sampled=Sampled(
+            sampled=SampleFigures(
                 false_alarm,
                 self.log_evidence,
                 self.bound,
