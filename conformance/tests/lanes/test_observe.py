@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from draftproof.conformance.cases import cases
-from draftproof.conformance.lanes import observe as observing
-from draftproof.conformance.lanes import unwatched
+from draftproof.conformance.lanes import cache, unwatched
+from draftproof.conformance.lanes.cache import LawCache, caching
 from draftproof.conformance.lanes.exact import OpaqueRandomness
 from draftproof.conformance.lanes.exchange import Failure
-from draftproof.conformance.lanes.observe import EXACT, Known, joint_laws, knowing, observe
+from draftproof.conformance.lanes.observe import EXACT, joint_laws, observe
 from draftproof.conformance.protocol.adapter import Request, Result, declaration
 from draftproof.reference.emission import Emission
 from draftproof.reference.rational import rational
@@ -139,7 +139,7 @@ def test_a_law_is_computed_once_and_held_against_real_runs_each_time() -> None:
     adapter = Scripted(counted)
     alone = laws_of(adapter)
     watched, calls[:] = sum(calls), []
-    with knowing(Known(adapter)):
+    with caching(LawCache(adapter)):
         for _ in range(2):
             with unwatched.holding(1) as held:
                 assert laws_of(adapter) == alone
@@ -150,7 +150,7 @@ def test_a_law_is_computed_once_and_held_against_real_runs_each_time() -> None:
 
 def test_the_law_of_one_adapter_is_not_that_of_another() -> None:
     first, second = Scripted(tosses), Scripted(lambda _: columns([0], [0], [0]))
-    with knowing(Known(first)):
+    with caching(LawCache(first)):
         assert laws_of(first) != laws_of(second)
         assert laws_of(first) == laws_of(Scripted(tosses))
 
@@ -158,11 +158,11 @@ def test_the_law_of_one_adapter_is_not_that_of_another() -> None:
 def test_the_first_laws_are_forgotten_where_there_are_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(observing, "_MOST_KNOWN", 3)
+    monkeypatch.setattr(cache, "_MOST_OUTCOMES", 3)
     adapter = Scripted(tosses)
-    declared, known = declaration(adapter), Known(adapter)
+    declared, known = declaration(adapter), LawCache(adapter)
     rows = [(CASES["generic.v2.l1"].instance, ((token,),)) for token in range(2)]
-    with knowing(known):
+    with caching(known):
         for row in rows:
             joint_laws(adapter, [[row]], declared, lane=EXACT)
     assert known.get(adapter, rows[:1], declared) is None

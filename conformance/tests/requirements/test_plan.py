@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftproof.conformance.lanes import observe
-from draftproof.conformance.lanes.observe import BLINDNESS, EXACT, Known, foreseeing, knowing
+from draftproof.conformance.lanes import cache, observe
+from draftproof.conformance.lanes.cache import LawCache, caching, foreseeing
+from draftproof.conformance.lanes.observe import BLINDNESS, EXACT
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.protocol.adapter import Request, Result, declaration
 from draftproof.conformance.requirements.finding import FAIL, PASS, Finding
@@ -66,7 +67,7 @@ def by_themselves(adapter: Any) -> list[list[Finding] | str]:
 
 def in_a_campaign(adapter: Any) -> list[list[Finding] | str]:
     ahead = partial(coming, declaration(adapter), "quick", CASES)
-    with knowing(Known(adapter)), foreseeing(ahead):
+    with caching(LawCache(adapter)), foreseeing(ahead):
         return [judged(adapter, task) for task in alike(adapter)]
 
 
@@ -92,7 +93,7 @@ def test_what_a_task_finds_does_not_depend_on_those_that_are_walked_with_it(
     computed.clear()
     assert in_a_campaign(Token()) == apart
     assert 2 * len(computed) < alone
-    assert all(count <= observe._MOST_TOGETHER for count in computed)
+    assert all(count <= cache._MOST_TOGETHER for count in computed)
 
 
 def test_a_task_asks_for_what_it_said_that_it_would_ask_for() -> None:
@@ -101,8 +102,8 @@ def test_a_task_asks_for_what_it_said_that_it_would_ask_for() -> None:
     for task in alike(adapter):
         assert task.asks is not None
         said = {(*rows, declared) for rows, declared in task.asks(declaration(adapter))}
-        known = Known(adapter)
-        with knowing(known):
+        known = LawCache(adapter)
+        with caching(known):
             known.ahead = lambda *_: []  # type: ignore[method-assign]
             task.judge(adapter, TERMS)
         assert said <= known._laws.keys()

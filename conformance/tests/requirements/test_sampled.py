@@ -26,8 +26,10 @@ from draftproof.conformance.museum.mutants import EXHIBITS, GreedyBlockWithCappe
 from draftproof.conformance.museum.mutants.verifiers import GreedyBlock
 from draftproof.conformance.protocol.adapter import Request, Result, declaration
 from draftproof.conformance.protocol.loading import load_adapter
-from draftproof.conformance.requirements import _bets
-from draftproof.conformance.requirements.sampled import EFFORTS, Effort, sample, sample_pairs
+from draftproof.conformance.requirements import sampled
+from draftproof.conformance.requirements._nulls import emission_law_of, null_hypotheses
+from draftproof.conformance.requirements.pairs import sample_pairs
+from draftproof.conformance.requirements.sampled import EFFORTS, Effort, sample
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.errors import Unsupported
 from draftproof.reference.model import Instance, Model
@@ -59,7 +61,7 @@ def instance(case: str) -> Instance:
     return next(each.instance for each in cases("standard") if each.id == case)
 
 
-def verdicts(tested: dict[str, _bets.Tested]) -> set[str]:
+def verdicts(tested: dict[str, sampled.TestResult]) -> set[str]:
     return {found.verdict for found in tested.values()}
 
 
@@ -395,22 +397,22 @@ def test_an_algorithm_that_does_not_take_the_drafts_is_judged_by_its_text() -> N
 def test_a_length_above_the_optimum_is_the_first_to_be_seen() -> None:
     """As computed for a verifier that accepts everything one and a half times too often."""
     where = instance("generic.v3.l2")
-    asked = _bets.asked_of(where, "token", 1e-5)
-    cells, emission, optimum = asked.cells, asked.emission, asked.optimum
+    nulls = null_hypotheses(where, "token", 1e-5)
+    cells, emission, optimum = nulls.cells, nulls.emission, nulls.optimum
     assert emission is not None
     assert optimum is not None
-    emitted = _bets.emission_law_of(cells, ALGORITHMS["token"])
+    emitted = emission_law_of(cells, ALGORITHMS["token"])
     full = cells.accepted == where.length
     emitted[full] *= 1.5
     emitted[~full] *= (1 - emitted[full].sum()) / emitted[~full].sum()
-    text = numpy.zeros(len(asked.text.law))
-    for own, group, _, following in asked.continuations:
+    text = numpy.zeros(len(nulls.text.law))
+    for own, group, _, following in nulls.continuations:
         text[:-1] += (tally(group, emitted[own], len(following))[:, None] * following).ravel()
     lengths = tally(cells.accepted, emitted, where.length + 1)
     outlooks = {
         "length": lambda n: mean_outlook(lengths, optimum + 2e-5, n),
         "emission": lambda n: outlook(emission, emitted, n),
-        "text": lambda n: outlook(asked.text, text, n),
+        "text": lambda n: outlook(nulls.text, text, n),
     }
     needed = {each: outcomes_to_reject(after, 22.3) for each, after in outlooks.items()}
     assert needed["length"] < min(needed["emission"], needed["text"])

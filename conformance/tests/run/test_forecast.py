@@ -41,7 +41,7 @@ def test_where_samples_decide_a_first_batch_is_timed(monkeypatch: pytest.MonkeyP
         sizes.append((test.shares[0][0], sum(map(sum, test.shares))))
         yield None
 
-    monkeypatch.setattr("draftproof.conformance.run.forecast.drawn", drawn)
+    monkeypatch.setattr(SequentialTest, "draw", drawn)
     found = forecast(campaign("generic.v2.l1", lanes=("sample",)), seconds=inf)
     ((first, every),) = sizes
     assert every > 100 * first

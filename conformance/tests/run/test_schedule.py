@@ -21,16 +21,16 @@ from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.protocol.adapter import Declaration, Request, Result, declaration
 from draftproof.conformance.protocol.loading import load_adapter
+from draftproof.conformance.requirements import sampled as sequential
 from draftproof.conformance.requirements.finding import Finding
 from draftproof.conformance.requirements.sampled import (
     TESTS,
     Effort,
     SequentialTest,
-    Standing,
-    outcome,
 )
-from draftproof.conformance.requirements.task import SampledCase, Task, Terms
-from draftproof.conformance.run.schedule import Work, judged, recount
+from draftproof.conformance.requirements.task import Task, Terms
+from draftproof.conformance.run.sampling import recount
+from draftproof.conformance.run.schedule import Work, judged
 from draftproof.conformance.run.workers import WorkerLost, WorkersFailed
 from draftproof.reference.rational import exactly
 
@@ -64,20 +64,19 @@ class FirstTokenAlways(Token):
         return torch.nn.functional.one_hot(torch.zeros_like(p[:, -1:, 0]).long(), p.shape[-1])
 
 
-def told(test: SequentialTest, standing: Standing) -> list[Finding]:
+def told(test: SequentialTest, state: sequential.TestState) -> list[Finding]:
     """What a test came to, as findings."""
     return [
         Finding(
             each, "equal", found.verdict, exactly(found.distance), lane="sample", detail=found.what
         )
-        for each, found in outcome(test, standing).items()
+        for each, found in test.results(state).items()
     ]
 
 
-def sequential_of(effort: Effort, declared: Declaration, terms: Terms) -> SampledCase:
+def sequential_of(effort: Effort, declared: Declaration, terms: Terms) -> SequentialTest:
     budget = Budget(TESTS * terms.false_alarm, TESTS)
-    test = SequentialTest(declared, CASE.instance, terms.seed_of(str(effort)), effort, budget)
-    return SampledCase(test, partial(told, test))
+    return SequentialTest(declared, CASE.instance, terms.seed_of(str(effort)), effort, budget)
 
 
 def blind(adapter: Any, terms: Terms) -> list[Finding]:
@@ -91,7 +90,7 @@ def certain(adapter: Any, terms: Terms) -> list[Finding]:
 def sampled(emissions: int, bias: float) -> Task:
     effort = Effort(emissions, bias)
     return Task(
-        "equal", ("law.lossless",), ("exact", "sample"), blind, partial(sequential_of, effort)
+        "equal", ("law.lossless",), ("exact", "sample"), blind, partial(sequential_of, effort), told
     )
 
 
@@ -140,7 +139,7 @@ def whole() -> list[Record]:
 
 def test_shares_are_left_as_they_are_needed(whole: list[Record]) -> None:
     kinds = [(record["record"], record["task"]) for record in whole]
-    test = sequential_of(Effort(2**13, 0.001), declaration(Token()), TERMS).test
+    test = sequential_of(Effort(2**13, 0.001), declaration(Token()), TERMS)
     assert len(test.shares) > 1
     assert kinds == [
         ("result", 0),

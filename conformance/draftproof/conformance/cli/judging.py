@@ -376,7 +376,7 @@ def _certified(loaded: _Loaded, request: _Request, taken: Sequence[Path]) -> _Ju
     from draftproof.conformance.protocol.adapter import declaration
     from draftproof.conformance.report import terminal
     from draftproof.conformance.run import campaign
-    from draftproof.conformance.run.schedule import Recall
+    from draftproof.conformance.run.recall import Recall
     from draftproof.conformance.run.workers import Workers
 
     terms, stored, working = request.terms, request.stored, request.working

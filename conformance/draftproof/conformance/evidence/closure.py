@@ -32,7 +32,8 @@ LANES = {
     "sample": (
         "draftproof.conformance.lanes.sample",
         "draftproof.conformance.requirements.sampled",
-        "draftproof.conformance.requirements._bets",
+        "draftproof.conformance.requirements.pairs",
+        "draftproof.conformance.requirements._nulls",
     ),
 }
 """The modules and packages of each lane, those that judge its samples among them."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar
 
 from draftproof.conformance.cases import Case
+from draftproof.conformance.lanes.cache import LawCache, cache_for
 from draftproof.conformance.lanes.exact import (
     ExactLaw,
     TooManyRuns,
@@ -160,9 +159,8 @@ def observe_together(
     ]
 
 
-def hold_observed(adapter: Adapter, case: Case, seen: Observation) -> None:
+def hold_observed(adapter: Adapter, case: Case, seen: Observation, declared: Declaration) -> None:
     """Hold the laws that were probed on a case against real runs, if that is asked for."""
-    declared = declaration(adapter)
     drafts = list(seen.observed)
 
     def verify(subjects: Sequence[int]) -> tuple[Outcome, ...]:
@@ -360,14 +358,14 @@ def _exact(
     adapter: Adapter, requests: Sequence[Sequence[Asked]], declared: Declaration
 ) -> list[Observed]:
     """Return the joint laws of requests, which are held against real runs, known or not."""
-    known = _KNOWN.get() or Known(adapter)
-    found = [known.get(adapter, rows, declared) for rows in requests]
+    cache = cache_for(adapter)
+    found = [cache.get(adapter, rows, declared) for rows in requests]
     new = [number for number, law in enumerate(found) if law is None]
     asked = [requests[number] for number in new]
-    computed = _computed_ahead(adapter, asked, declared, known) if new else []
+    computed = _computed_ahead(adapter, asked, declared, cache) if new else []
     for number, law in zip(new, computed, strict=True):
         found[number] = law
-        known.keep(adapter, requests[number], declared, law)
+        cache.keep(adapter, requests[number], declared, law)
     return [
         _held(adapter, rows, declared, law)
         for rows, law in zip(requests, found, strict=True)
@@ -376,22 +374,22 @@ def _exact(
 
 
 def _computed_ahead(
-    adapter: Adapter, asked: Sequence[Sequence[Asked]], declared: Declaration, known: Known
+    adapter: Adapter, asked: Sequence[Sequence[Asked]], declared: Declaration, cache: LawCache
 ) -> list[ExactLaw[Any]]:
     """Return the laws of requests, and keep those of others that are to come and are alike.
 
     They are walked together, which costs a third, and come to the same laws. Where that fails,
     those that are asked are walked alone: what is wrong with others is told by their own task.
     """
-    ahead = known.ahead(adapter, asked, declared)
+    ahead = cache.ahead(adapter, asked, declared)
     if ahead:
         try:
             laws = _computed(adapter, [*asked, *ahead], declared, columns, _MOST_RUNS)
         except Exception:
-            known.refuse(ahead, declared)
+            cache.refuse(ahead, declared)
         else:
             for rows, law in zip(ahead, laws[len(asked) :], strict=True):
-                known.keep(adapter, rows, declared, law)
+                cache.keep(adapter, rows, declared, law)
             return laws[: len(asked)]
     return _computed(adapter, asked, declared, columns, _MOST_RUNS)
 
@@ -442,103 +440,6 @@ def _held(
     is_one = declared.batch and len(rows) == 1
     hold_exact(law, lambda: asked(rows), many=many if is_one else None, at_once=declared.at_once)
     return Observed(law.law.map(lambda outcome: outcomes(outcome, rows)), law.runs, law.slack)
-
-
-class Known:
-    """The exact laws of one adapter that were computed last: a campaign asks for some again."""
-
-    def __init__(self, adapter: Adapter) -> None:
-        self.adapter = adapter
-        self._laws: dict[Hashable, ExactLaw[Any]] = {}
-        self._refused: set[Hashable] = set()
-        self._outcomes = 0
-
-    def get(
-        self, adapter: Adapter, rows: Sequence[Asked], declared: Declaration
-    ) -> ExactLaw[Any] | None:
-        """Return the law of a request, None where it is of another adapter or not known."""
-        return self._laws.get(_key(rows, declared)) if adapter is self.adapter else None
-
-    def ahead(
-        self, adapter: Adapter, asked: Sequence[Sequence[Asked]], declared: Declaration
-    ) -> list[Sequence[Asked]]:
-        """Return requests to come that are like some that are asked, and whose laws are not known.
-
-        There are none of another adapter, and none that were refused.
-        """
-        if adapter is not self.adapter or self is not _KNOWN.get():
-            return []
-        forms = {_form_of_request(rows) for rows in asked}
-        there = {*self._laws, *self._refused, *(_key(rows, declared) for rows in asked)}
-        coming = {
-            _key(rows, declared): rows
-            for rows, own in _COMING.get()()
-            if own == declared and _form_of_request(rows) in forms
-        }
-        return [rows for key, rows in coming.items() if key not in there][
-            : max(_MOST_TOGETHER - len(asked), 0)
-        ]
-
-    def refuse(self, ahead: Sequence[Sequence[Asked]], declared: Declaration) -> None:
-        """Compute the laws of requests with no others' any more."""
-        self._refused |= {_key(rows, declared) for rows in ahead}
-
-    def keep(
-        self, adapter: Adapter, rows: Sequence[Asked], declared: Declaration, law: ExactLaw[Any]
-    ) -> None:
-        """Keep a law of this adapter, and forget those that came first."""
-        if adapter is not self.adapter:
-            return
-        self._laws[_key(rows, declared)] = law
-        self._outcomes += len(law.law)
-        while self._outcomes > _MOST_KNOWN:
-            first = next(iter(self._laws))
-            self._outcomes -= len(self._laws.pop(first).law)
-
-
-_MOST_KNOWN = 200_000
-"""So many outcomes are kept in all: some hundred megabytes."""
-
-_MOST_TOGETHER = 128
-"""Requests that are asked for are walked with others up to so many in all: of one task, or ten."""
-
-_KNOWN: ContextVar[Known | None] = ContextVar("known", default=None)
-
-Coming = Iterable[tuple[Sequence[Asked], Declaration]]
-"""Requests that tasks will ask for, each with what is declared of its dtype."""
-
-_COMING: ContextVar[Callable[[], Coming]] = ContextVar("coming", default=tuple)
-
-
-@contextmanager
-def foreseeing(coming: Callable[[], Coming]) -> Iterator[None]:
-    """Compute laws of requests ahead that are walked with others at little cost."""
-    token = _COMING.set(coming)
-    try:
-        yield
-    finally:
-        _COMING.reset(token)
-
-
-def _key(rows: Sequence[Asked], declared: Declaration) -> Hashable:
-    return *rows, declared
-
-
-def _form_of_request(rows: Sequence[Asked]) -> Hashable:
-    """Return what requests have in common that are walked together: the shapes of their tensors."""
-    first = rows[0][0]
-    longest = max(instance.length for instance, _ in rows)
-    return len(rows), first.vocabulary, first.drafts, first.branching, longest
-
-
-@contextmanager
-def knowing(known: Known) -> Iterator[None]:
-    """Compute no law again that is known already, all of one adapter."""
-    token = _KNOWN.set(known)
-    try:
-        yield
-    finally:
-        _KNOWN.reset(token)
 
 
 _Ask = Callable[[Adapter, Sequence[Any]], Sequence[Any]]

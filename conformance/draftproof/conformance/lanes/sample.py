@@ -1,7 +1,7 @@
 """The sample lane: what a verifier that cannot be seen through emits, counted.
 
 It needs nothing but `verify`, with its real randomness. Drafts are drawn from their exact law, and
-what is emitted is counted by cells. What the counts come to is for `requirements.sampled`.
+what is emitted is counted by cells. Counts are judged by `requirements.sampled`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Integers = NDArray[numpy.int64]
 
 
 @dataclass(frozen=True)
-class Look:
-    """What one batch came to: how often each cell was emitted, and a digest of the order.
+class BatchCounts:
+    """How often each cell was emitted in one batch, and a digest of the order.
 
     Cells are numbered by what was accepted, on which path, and the next token; the last one is for
     what is no result, of which `words` tells the first.
@@ -42,24 +42,25 @@ class Look:
     """The SHA-256 of the cells in order, as 32-bit little-endian integers."""
 
 
-def looks(
+def counted_batches(
     adapter: Adapter,
     instance: Instance,
     cells: EmissionCells,
     declared: Declaration,
     random: numpy.random.Generator,
     sizes: Sequence[int],
-) -> Iterator[Look]:
-    """Yield what batches of these sizes come to, one after another."""
+) -> Iterator[BatchCounts]:
+    """Yield the counts of batches of these sizes, one after another."""
     with verifying(adapter, instance, cells, declared, random) as verify:
         for size in sizes:
             found, words = verify(size)
             counts = numpy.bincount(found, minlength=cells.size)
-            yield Look(counts, words, _digest(found))
+            yield BatchCounts(counts, words, sha256(in_order(found)).hexdigest())
 
 
-def _digest(cells: Integers) -> str:
-    return sha256(cells.astype("<i4").tobytes()).hexdigest()
+def in_order(cells: Integers) -> bytes:
+    """Return the numbers of cells in their order, as 32-bit little-endian integers."""
+    return cells.astype("<i4").tobytes()
 
 
 @dataclass(frozen=True)

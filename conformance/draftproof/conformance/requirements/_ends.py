@@ -66,15 +66,17 @@ def _cases(declared: Declaration, mode: str) -> Iterator[Case]:
 
 def judge_ends(case: Case, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the findings of `random.boundary` and `random.one` on one case."""
-    return [_judged(requirement, case, adapter, terms) for requirement in ENDS]
+    declared = declaration(adapter)
+    return [_judged(requirement, case, adapter, declared, terms) for requirement in ENDS]
 
 
-def _judged(requirement: str, case: Case, adapter: Adapter, terms: Terms) -> Finding:
+def _judged(
+    requirement: str, case: Case, adapter: Adapter, declared: Declaration, terms: Terms
+) -> Finding:
     """Put the noise at its ends, for every draft, and look for what the target cannot say.
 
     What ordinary noise leads to as well, so that the laws of chapter 2 fail, is left out.
     """
-    declared = declaration(adapter)
     target = as_given(case.instance, declared).target
     law = draft_law(case.instance)
     rows = [(case.instance, drafts) for drafts in law]

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from itertools import product
-from math import inf
 from typing import Any
 
 import numpy
@@ -38,6 +37,7 @@ from draftproof.conformance.lanes.observe import (
     observed,
     observed_each,
 )
+from draftproof.conformance.lanes.sample import in_order
 from draftproof.conformance.lanes.unwatched import fresh_generator
 from draftproof.conformance.protocol.adapter import (
     Adapter,
@@ -55,22 +55,23 @@ from draftproof.conformance.requirements.drafting import (
     numbered,
 )
 from draftproof.conformance.requirements.finding import (
-    FAIL,
-    INCONCLUSIVE,
-    PASS,
     SKIPPED,
     UNREFERENCED,
     Finding,
-    Sampled,
     verdict_of,
 )
 from draftproof.conformance.requirements.laws import fits
-from draftproof.conformance.requirements.sampled import EFFORTS
+from draftproof.conformance.requirements.sampled import (
+    EFFORTS,
+    SequentialTest,
+    TestState,
+    law_result,
+)
 from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import Drafts, draft_law
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance
-from draftproof.reference.rational import ZERO, exactly
+from draftproof.reference.rational import ZERO
 from draftproof.reference.verifiers import ALGORITHMS, verification_law
 
 
@@ -100,9 +101,9 @@ Drafted = tuple[Drafts, tuple[Any, ...]] | Failure
 
 def judge_iterations(case: Case, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the finding of `random.iterations` on one case."""
-    if terms.lane == SAMPLE:
-        return [_sampled(case, adapter, terms)]
     declared, given = declaration(adapter), case.instance
+    if terms.lane == SAMPLE:
+        return [_sampled(case, adapter, declared, terms)]
     asking = _asking(given, declared)
 
     def drafting(asked: Adapter, rows: int) -> DraftResult | str:
@@ -205,57 +206,43 @@ def _asking(given: Instance, declared: Declaration) -> Callable[..., Request]:
 # --- where nothing can be seen but what comes out -----------------------------------------------
 
 
-def _sampled(case: Case, adapter: Adapter, terms: Terms) -> Finding:
+def _sampled(case: Case, adapter: Adapter, declared: Declaration, terms: Terms) -> Finding:
     """Hold counts of (drafts, emission) against the draft law and the algorithm's own law.
 
     So a draft that is not from its declared row, and an emission that is not its algorithm's, fail
     here, too.
     """
-    declared, name = declaration(adapter), f"iterations.{case.id}"
+    requirement, name = "random.iterations", f"iterations.{case.id}"
     algorithm = ALGORITHMS.get(declared.algorithm)
     if algorithm is None:
         reason = f"{UNREFERENCED}, against which what is counted is held"
-        return Finding("random.iterations", name, SKIPPED, detail=reason, applies=False)
+        return Finding(requirement, name, SKIPPED, detail=reason, applies=False)
     given = as_given(case.instance, declared)
     law = draft_law(given).then(
         lambda d: verification_law(algorithm, given, d).map(lambda e: (d, as_observed(e)))
     )
-    cells: dict[Any, int] = {pair: cell for cell, pair in enumerate(law)}
     weights = numpy.array([*(float(weight) for weight in law.weights.values()), 0.0])
     allowed = 2 * allowed_distance(declared, given.vocabulary, given.length)
     null = statistics.null(weights, tolerance=float(allowed))
-    threshold = statistics.Budget(terms.false_alarm).threshold
-    effort = EFFORTS["quick"]
-    counts, evidence = numpy.zeros(len(weights)), statistics.no_evidence(null)
-    fresh = as_loaded(adapter)
-    generator = torch.Generator(declared.device).manual_seed(terms.seed_of(name))
-    found = Finding("random.iterations", name, INCONCLUSIVE, lane=SAMPLE)
-    path: tuple[tuple[int, float], ...] = ()
-    stream = sha256()
-    with seeded(terms.seed_of(name)):
-        for look, size in enumerate(statistics.batch_sizes(effort.emissions), 1):
+    budget = statistics.Budget(terms.false_alarm)
+    test = SequentialTest(declared, case.instance, terms.seed_of(name), EFFORTS["quick"], budget)
+    cells: dict[Any, int] = {pair: cell for cell, pair in enumerate(law)}
+    fresh, state, stream = as_loaded(adapter), TestState(), sha256()
+    generator = torch.Generator(declared.device).manual_seed(test.seed)
+    with seeded(test.seed):
+        for size in statistics.batch_sizes(test.effort.emissions):
             pairs = _drawn(fresh, case.instance, declared, size, generator)
-            numbers = [cells.get(pair, len(cells)) for pair in pairs]
-            stream.update(numpy.array(numbers, dtype="<i4").tobytes())
-            now = numpy.bincount(numbers, minlength=len(weights)).astype(float)
-            counts, evidence = counts + now, statistics.updated(null, evidence, now)
-            won, seen = statistics.log_evidence(null, evidence), int(counts.sum())
-            distance = statistics.distance(weights, counts)
-            bound = statistics.upper_bound(distance, seen, look=look)
-            path = (*path, (seen, won))
-            sight = Sampled(terms.false_alarm, won, bound, inf, 0.0, path, stream.hexdigest())
-            verdict = FAIL if won >= threshold else PASS if bound <= effort.bias else INCONCLUSIVE
-            found = replace(
-                found,
-                verdict=verdict,
-                distance=exactly(distance),
-                allowed=allowed,
-                runs=seen,
-                sampled=sight,
-            )
-            if verdict != INCONCLUSIVE:
+            numbers = numpy.array([cells.get(pair, len(cells)) for pair in pairs])
+            stream.update(in_order(numbers))
+            counts = {requirement: numpy.bincount(numbers, minlength=len(weights)).astype(float)}
+            seen = state.with_counts(counts, {requirement: null}, stream.hexdigest())
+            result = law_result(test, seen, requirement, null, "")
+            state = seen.with_results({requirement: result})
+            if not state.is_open:
                 break
-    return found
+    # What would have been detectable is not computed.
+    result = replace(state.results[requirement], power=0.0)
+    return result.finding(requirement, name, allowed=allowed, false_alarm=terms.false_alarm)
 
 
 def _drawn(

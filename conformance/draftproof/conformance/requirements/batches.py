@@ -27,6 +27,7 @@ from draftproof.conformance.cases.together import (
     with_padding_rows,
 )
 from draftproof.conformance.lanes._streams import seeded
+from draftproof.conformance.lanes.cache import Coming
 from draftproof.conformance.lanes.exchange import (
     Asked,
     Outcome,
@@ -44,7 +45,6 @@ from draftproof.conformance.lanes.observe import (
     RUN,
     SAMPLE,
     BatchObservation,
-    Coming,
     Observed,
     joint_laws,
     largest_allowed,
@@ -72,7 +72,7 @@ from draftproof.conformance.requirements.finding import (
     verdict_of,
 )
 from draftproof.conformance.requirements.laws import fits
-from draftproof.conformance.requirements.sampled import finding, sample_pairs
+from draftproof.conformance.requirements.pairs import sample_pairs
 from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.emission import Emission
@@ -164,21 +164,27 @@ def judge_case(batch: BatchCase, adapter: Adapter, terms: Terms) -> list[Finding
     """Return the finding of `batch.invariant` on a batch."""
     if terms.lane == SAMPLE:
         (rows,) = (each.instance for each in cases("quick") if each.id == _NEIGHBOURS)
-        return [judge_pairs("batch.invariant", batch.id, rows, adapter, terms)]
+        declared = declaration(adapter)
+        return [judge_pairs("batch.invariant", batch.id, rows, adapter, declared, terms)]
     return [judge_batch(observe_batch(adapter, batch.id, batch.rows, lane=terms.lane))]
 
 
 def judge_pairs(
-    requirement: str, case: str, instance: Instance, adapter: Adapter, terms: Terms
+    requirement: str,
+    case: str,
+    instance: Instance,
+    adapter: Adapter,
+    declared: Declaration,
+    terms: Terms,
 ) -> Finding:
     """Return the finding of a requirement that pairs be independent, as `sample_pairs` has it."""
     fresh, seed, budget = as_loaded(adapter), terms.seed_of(case), Budget(terms.false_alarm)
     try:
-        tested = sample_pairs(fresh, instance, seed=seed, budget=budget)[requirement]
+        result = sample_pairs(fresh, instance, seed=seed, budget=budget)[requirement]
     except Unsupported as reason:
         return Finding(requirement, case, SKIPPED, detail=str(reason), applies=False)
-    allowed = 2 * allowed_distance(declaration(adapter), instance.vocabulary, instance.length)
-    return finding(requirement, case, tested, allowed=allowed, false_alarm=terms.false_alarm)
+    allowed = 2 * allowed_distance(declared, instance.vocabulary, instance.length)
+    return result.finding(requirement, case, allowed=allowed, false_alarm=terms.false_alarm)
 
 
 def judge_batch(seen: BatchObservation, requirement: str = "batch.invariant") -> Finding:
@@ -462,13 +468,14 @@ _ROWS_TOGETHER, _ROWS_APART = 2048, 128
 def observe_agreement(backends: tuple[Adapter, Adapter], case: Case, seed: int) -> Agreement:
     """Compare two backends on every draft of a case, on noise or on a seed that they share."""
     kinds = tuple(map(declaration, backends))
+    both = tuple(zip(backends, kinds, strict=True))
     rows: list[Asked] = [(case.instance, d) for d in draft_law(as_given(case.instance, kinds[0]))]
     together = all(declared.batch for declared in kinds)
     times = -(-(_ROWS_TOGETHER if together else _ROWS_APART) // len(rows))
     groups = [rows] if together else [[row] for row in rows for _ in range(times)]
     different = 0
     for number, group in enumerate(groups):
-        different += _different(backends, group, times if together else 1, seed + number)
+        different += _different(both, group, times if together else 1, seed + number)
     size = case.instance.vocabulary, case.instance.length
     return Agreement(
         case.id, len(rows) * times, different, total(_legal(kind, *size) for kind in kinds)
@@ -488,12 +495,11 @@ def _legal(declared: Declaration, vocabulary: int, length: int) -> Rational:
 
 
 def _different(
-    backends: tuple[Adapter, Adapter], rows: Sequence[Asked], times: int, seed: int
+    backends: Sequence[tuple[Adapter, Declaration]], rows: Sequence[Asked], times: int, seed: int
 ) -> int:
     """Return how many rows, each repeated, end differently on shared noise or a shared seed."""
     found, noise = [], None
-    for adapter in backends:
-        declared = declaration(adapter)
+    for adapter, declared in backends:
         asked = request(rows, declared)
         repeated = {name: each.repeat_interleave(times, 0) for name, each in _tensors(asked)}
         asked = _with_tensors(asked, repeated)

@@ -30,13 +30,13 @@ UNFETCHED = "could not be fetched"
 
 
 @dataclass(frozen=True)
-class Sampled:
-    """What a sequential test came to: the figures behind a finding of the sample lane.
+class SampleFigures:
+    """The figures behind a finding of the sample lane.
 
     The true distance is at most `bound`. The test fails a right verifier with probability at most
     `false_alarm`: where `log_evidence` reaches log(1 / false_alarm). Had the distance been
     `detectable`, it would have failed with probability `power`. `path` has the emissions and the
-    log evidence at every look; `stream` is the SHA-256 of all that was emitted, in order.
+    log evidence after every batch; `stream` is the SHA-256 of all that was emitted, in order.
     """
 
     false_alarm: float
@@ -88,7 +88,7 @@ class Finding:
     runs: int = 0
     detail: str = ""
     applies: bool = True
-    sampled: Sampled | None = None
+    sampled: SampleFigures | None = None
     lengths: Lengths | None = None
     law: tuple[TextWeight, ...] | None = None
 
@@ -189,7 +189,7 @@ def findings_from_json(documents: Iterable[Mapping[str, Any]]) -> list[Finding]:
     return [finding_from_json(each["requirement"], each) for each in documents]
 
 
-def _sampled_to_json(sampled: Sampled) -> dict[str, Any]:
+def _sampled_to_json(sampled: SampleFigures) -> dict[str, Any]:
     return {
         **vars(sampled),
         "log_evidence": _finite(sampled.log_evidence),
@@ -198,8 +198,8 @@ def _sampled_to_json(sampled: Sampled) -> dict[str, Any]:
     }
 
 
-def _sampled_from_json(document: Mapping[str, Any]) -> Sampled:
-    return Sampled(
+def _sampled_from_json(document: Mapping[str, Any]) -> SampleFigures:
+    return SampleFigures(
         **{
             **document,
             "log_evidence": _number(document["log_evidence"]),

@@ -17,6 +17,7 @@ from torch import Tensor
 from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.cases.rows import instance, without
 from draftproof.conformance.lanes._streams import seeded
+from draftproof.conformance.lanes.cache import Coming
 from draftproof.conformance.lanes.exact import exact_law
 from draftproof.conformance.lanes.exchange import (
     Asked,
@@ -28,7 +29,7 @@ from draftproof.conformance.lanes.exchange import (
     told,
     with_noise,
 )
-from draftproof.conformance.lanes.observe import BLINDNESS, EXACT, PROBE, RUN, Coming, joint_laws
+from draftproof.conformance.lanes.observe import BLINDNESS, EXACT, PROBE, RUN, joint_laws
 from draftproof.conformance.protocol.adapter import (
     INVALID_INPUTS,
     Adapter,

@@ -41,14 +41,9 @@ from draftproof.conformance.requirements.sampled import (
     EFFORTS,
     TESTS,
     SequentialTest,
-    Standing,
-    finding,
-    followed,
-    observed_lengths,
-    observed_text,
-    outcome,
+    TestState,
 )
-from draftproof.conformance.requirements.task import SampledCase, Task, Terms, is_asked
+from draftproof.conformance.requirements.task import Task, Terms, is_asked
 from draftproof.reference.drafting import Drafts, draft_law
 from draftproof.reference.emission import Emission
 from draftproof.reference.errors import Unsupported
@@ -149,7 +144,8 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
             tuple(LAWS),
             (EXACT, PROBE, SAMPLE),
             partial(judge_case, case, alike),
-            partial(sampling, case),
+            partial(sequential_test, case),
+            partial(findings_of, case),
             partial(asked, case),
         )
 
@@ -181,17 +177,18 @@ def judge_case(
 
     On the probe lane it is observed with all cases that are `alike` and asked, itself among them.
     """
+    declared = declaration(adapter)
     if terms.lane == SAMPLE:
-        sampled = sampling(case, declaration(adapter), terms)
-        return sampled.findings(followed(sampled.test, adapter))
-    if terms.lane == PROBE and declaration(adapter).batch:
+        test = sequential_test(case, declared, terms)
+        return findings_of(case, test, test.run(adapter))
+    if terms.lane == PROBE and declared.batch:
         alike = tuple(other for other in alike if is_asked(other.id, terms.cases))
-        together = _together.of(adapter, alike)
+        together = _together.of(adapter, alike, declared)
         if together is not None:
             seen = together[alike.index(case)]
-            hold_observed(adapter, case, seen)
+            hold_observed(adapter, case, seen, declared)
             return judge(seen)
-    return judge(observe(adapter, case, lane=terms.lane))
+    return judge(observe(adapter, case, lane=terms.lane, declared=declared))
 
 
 class _Together:
@@ -201,7 +198,9 @@ class _Together:
         self._adapter: Adapter | None = None
         self._seen: dict[tuple[str, ...], list[Observation] | None] = {}
 
-    def of(self, adapter: Adapter, alike: Sequence[Case]) -> list[Observation] | None:
+    def of(
+        self, adapter: Adapter, alike: Sequence[Case], declared: Declaration
+    ) -> list[Observation] | None:
         """Return an observation of each case, None where they cannot be rows of one batch."""
         if adapter is not self._adapter:
             self._adapter, self._seen = adapter, {}
@@ -210,7 +209,9 @@ class _Together:
             try:
                 # Whose task comes first is chance; each holds its own laws.
                 with holding_nothing():
-                    self._seen[key] = observe_together(adapter, alike, lane=PROBE)
+                    self._seen[key] = observe_together(
+                        adapter, alike, lane=PROBE, declared=declared
+                    )
             except BLINDNESS:
                 self._seen[key] = None
         return self._seen[key]
@@ -247,9 +248,9 @@ def judge_requirement(requirement: str, seen: Observation) -> Finding:
     )
 
 
-def sampling(case: Case, declared: Declaration, terms: Terms) -> SampledCase:
-    """Return how a case is judged by samples: one run of emissions decides them all."""
-    test = SequentialTest(
+def sequential_test(case: Case, declared: Declaration, terms: Terms) -> SequentialTest:
+    """Return the test that judges a case by samples: its emissions decide all of `LAWS`."""
+    return SequentialTest(
         declared,
         case.instance,
         seed=terms.seed_of(case.id),
@@ -257,28 +258,27 @@ def sampling(case: Case, declared: Declaration, terms: Terms) -> SampledCase:
         budget=Budget(TESTS * terms.false_alarm, TESTS),
         alone=terms.alone,
     )
-    return SampledCase(test, partial(_judge_test, case, test))
 
 
-def _judge_test(case: Case, test: SequentialTest, standing: Standing) -> list[Finding]:
+def findings_of(case: Case, test: SequentialTest, state: TestState) -> list[Finding]:
+    """Return the finding of every requirement of `LAWS` on one case, as its test stands."""
     declared, instance = test.declared, case.instance
     allowed = allowed_distance(declared, instance.vocabulary, instance.length)
-    tested = outcome(test, standing)
+    results = test.results(state)
 
     def judged(requirement: str) -> Finding:
-        if requirement not in tested:
+        if requirement not in results:
             return _not_sampled(requirement, case.id, declared.algorithm)
-        found = finding(
+        found = results[requirement].finding(
             requirement,
             case.id,
-            tested[requirement],
             allowed=_moved_by_law(requirement, instance) * allowed,
             false_alarm=test.budget.each,
         )
         if requirement == "length.bounded":
-            return replace(found, lengths=observed_lengths(test, standing))
+            return replace(found, lengths=test.lengths(state))
         if requirement == "law.lossless":
-            return replace(found, law=observed_text(test, standing))
+            return replace(found, law=test.texts(state))
         return found
 
     return [judged(requirement) for requirement in LAWS]

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.cases.rows import instance, row
+from draftproof.conformance.lanes.cache import Coming
 from draftproof.conformance.lanes.exchange import (
     Asked,
     Failure,
@@ -30,7 +31,6 @@ from draftproof.conformance.lanes.observe import (
     PROBE,
     RUN,
     SAMPLE,
-    Coming,
     Observation,
     observe,
 )
@@ -47,7 +47,7 @@ from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements.batches import emitted, largest_share, padded_vocabulary
 from draftproof.conformance.requirements.finding import FAIL, Finding, verdict_of
 from draftproof.conformance.requirements.laws import as_reference, asked, lossless
-from draftproof.conformance.requirements.sampled import TESTS, Effort, finding, sample
+from draftproof.conformance.requirements.sampled import TESTS, Effort, sample
 from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.rational import ZERO, Rational, exactly, rational
@@ -327,8 +327,12 @@ _SIZES = (8191, 8192, 8193, 32_000, 50_257, 128_256, 151_936, 262_144)
 
 _VOCABULARIES = {"quick": (8193, 50_257), "standard": _SIZES, "certify": _SIZES}
 
-_EFFORTS = {"quick": (256, 0.4), "standard": (256, 0.4), "certify": (1024, 0.25)}
-"""Emissions, and the smallest bias of interest: a fault of size misplaces a token altogether, which
+_EFFORTS = {
+    "quick": Effort(256, 0.4),
+    "standard": Effort(256, 0.4),
+    "certify": Effort(1024, 0.25),
+}
+"""Less than `sampled.EFFORTS`: a fault of size misplaces a token altogether, which
 moves more than 3/10 (`few_tokens`), and rows so long are dear to an interpreted kernel."""
 
 
@@ -348,23 +352,21 @@ def _vocabulary_by_law(name: str, scattered: Scattered, terms: Terms) -> Finding
 
 def _vocabulary_by_samples(name: str, scattered: Scattered, terms: Terms) -> Finding:
     few = few_tokens()
-    sampled = sample(
+    results = sample(
         scattered,
         few,
         seed=terms.seed_of(name),
-        effort=Effort(*_EFFORTS[terms.mode]),
+        effort=_EFFORTS[terms.mode],
         budget=Budget(terms.false_alarm, TESTS),
     )
-    law = "law.reference" if "law.reference" in sampled else "law.lossless"
+    law = "law.reference" if "law.reference" in results else "law.lossless"
     # The first that fails decides; where none does, the law of what is emitted.
     asked = ("law.prefix", "law.support", law, "law.lossless")
-    failed = (sampled[each] for each in asked if sampled[each].verdict == FAIL)
-    tested = next(failed, sampled[law])
+    failed = (results[each] for each in asked if results[each].verdict == FAIL)
+    result = next(failed, results[law])
     # Zeros add up without rounding: what is allowed is for the tokens that are said.
     allowed = allowed_distance(declaration(scattered), few.vocabulary, few.length)
-    return finding(
-        "number.vocabulary", name, tested, allowed=allowed, false_alarm=terms.false_alarm
-    )
+    return result.finding("number.vocabulary", name, allowed=allowed, false_alarm=terms.false_alarm)
 
 
 def few_tokens() -> Instance:

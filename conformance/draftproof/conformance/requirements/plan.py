@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from draftproof.conformance.lanes.observe import Coming
+from draftproof.conformance.lanes.cache import Coming
 from draftproof.conformance.protocol.adapter import Declaration
 from draftproof.conformance.requirements import (
     batches,

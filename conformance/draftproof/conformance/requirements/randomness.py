@@ -162,7 +162,7 @@ def judge_calls(
     """Return the finding of `random.calls` on two consecutive calls of one adapter object."""
     declared, case = declaration(adapter), f"calls.{name}"
     if terms.lane == SAMPLE:
-        return [judge_pairs("random.calls", case, rows[0][0], adapter, terms)]
+        return [judge_pairs("random.calls", case, rows[0][0], adapter, declared, terms)]
 
     def program(asked: Adapter, copies: int) -> Any:
         """Make both calls, of a copy that has no past."""

@@ -1,4 +1,4 @@
-"""What samples come to: tests that may be looked at after every batch, and their verdicts.
+"""Sequential tests: counts of what is emitted, judged after every batch, and their verdicts.
 
 What is emitted is counted by the sample lane, and the counts are held against the exact law of the
 case. A run ends as soon as it shows that a requirement fails, or that every distance is below the
@@ -9,59 +9,59 @@ What it takes for granted is that rows are independent: `sample_pairs` asks for 
 whose rows share a coin, or take their neighbours' rows, fails here, too, unless it is given one row
 at a time, `alone`. What is judged is the law of the emission with the drafts averaged out. What a
 verifier makes of drafted tokens that it does not accept, and what it does with a probability below
-`Tested.detectable`, is out of sight.
+`TestResult.detectable`, is out of sight.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
+from math import inf, log
 
 import numpy
 
 from draftproof.conformance.lanes.exchange import as_given
-from draftproof.conformance.lanes.sample import Look, cells_of, looks, verifying
+from draftproof.conformance.lanes.sample import BatchCounts, cells_of, counted_batches
 from draftproof.conformance.lanes.statistics import (
     LARGEST,
+    MISSED,
     SMALLEST,
     Budget,
+    Floats,
+    Null,
+    Wealth,
     batch_sizes,
+    distance,
+    log_evidence,
+    log_evidence_above,
+    log_evidence_off,
     no_evidence,
-    null,
     tally,
     updated,
+    upper_bound,
 )
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
-from draftproof.conformance.requirements._bets import (
-    Asked,
-    Counted,
-    Criterion,
-    Tested,
+from draftproof.conformance.requirements._nulls import (
+    POWER,
+    NullHypotheses,
     allowed_of,
-    asked_of,
-    counted,
-    emission_law_of,
-    judged_by,
-    judged_law,
-    mean_of,
-    nothing_seen,
-    smallest_bias,
-    with_sight,
+    detectable_distance,
+    null_hypotheses,
+    texts_of,
 )
 from draftproof.conformance.requirements.finding import (
     FAIL,
     INCONCLUSIVE,
+    PASS,
     Finding,
     Lengths,
-    Sampled,
+    SampleFigures,
     TextWeight,
 )
-from draftproof.reference.errors import Unsupported
 from draftproof.reference.model import Instance
 from draftproof.reference.rational import Rational, exactly
-from draftproof.reference.verifiers import ALGORITHMS
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,123 @@ TESTS = 5
 
 
 @dataclass(frozen=True)
+class TestResult:
+    """Verdict and figures of a test on one requirement.
+
+    `distance` is the distance that the counts have, `bound` one that the true distance exceeds with
+    probability at most 1e-6; the test passes where that is at most the `bias` of interest. A right
+    verifier reaches the `threshold` with the probability of a false alarm that its budget allows.
+    With these emissions, a distance of `detectable`, in the direction that is hardest to see, is
+    found with the probability `power`, which is computed, and right to a few hundredths.
+    """
+
+    emissions: int
+    distance: float
+    bound: float
+    bias: float
+    log_evidence: float
+    threshold: float
+    what: str
+    """What decided it."""
+    detectable: float = inf
+    power: float = POWER
+    path: tuple[tuple[int, float], ...] = ()
+    """The emissions and the log evidence after every batch."""
+    stream: str = ""
+    """The SHA-256 of all that was emitted, in order."""
+
+    @property
+    def verdict(self) -> str:
+        """Fail, pass or inconclusive."""
+        if self.log_evidence >= self.threshold:
+            return FAIL
+        return PASS if self.bound <= self.bias else INCONCLUSIVE
+
+    def finding(
+        self, requirement: str, case: str, *, allowed: Rational, false_alarm: float
+    ) -> Finding:
+        """Return the finding of a requirement; `allowed` is what rounding explains."""
+        return Finding(
+            requirement,
+            case,
+            self.verdict,
+            exactly(self.distance),
+            allowed,
+            "sample",
+            self.emissions,
+            self.what if self.verdict == FAIL else "",
+            sampled=SampleFigures(
+                false_alarm,
+                self.log_evidence,
+                self.bound,
+                self.detectable,
+                self.power,
+                self.path,
+                self.stream,
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class TestState:
+    """A test after some batches: what was counted, the wealth of the bets, and the results."""
+
+    batches: int = 0
+    counts: Mapping[str, Floats] = field(default_factory=dict)
+    wealth: Mapping[str, Wealth] = field(default_factory=dict)
+    words: str = ""
+    """On the first of what is no result."""
+    stream: str = ""
+    """The SHA-256 of all that was emitted, in order."""
+    results: Mapping[str, TestResult] = field(default_factory=dict)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether more emissions can decide something."""
+        return not self.results or INCONCLUSIVE in self._verdicts
+
+    @property
+    def is_open(self) -> bool:
+        """Whether more emissions can decide something, and nothing has failed."""
+        return self.is_undecided and FAIL not in self._verdicts
+
+    @property
+    def _verdicts(self) -> set[str]:
+        return {each.verdict for each in self.results.values()}
+
+    def with_counts(
+        self, counts: Mapping[str, Floats], laws: Mapping[str, Null], stream: str, words: str = ""
+    ) -> TestState:
+        """Return the state after one more batch: bets are on the counts that have a law."""
+        wealth = {
+            each: updated(law, self.wealth.get(each) or no_evidence(law), counts[each])
+            for each, law in laws.items()
+        }
+        added = {each: self.counts.get(each, 0.0) + fresh for each, fresh in counts.items()}
+        return replace(
+            self,
+            batches=self.batches + 1,
+            counts=added,
+            wealth=wealth,
+            words=self.words or words,
+            stream=stream,
+        )
+
+    def with_results(self, results: Mapping[str, TestResult]) -> TestState:
+        """Return the state with the results of its last batch; what has failed stays as it was."""
+        now: dict[str, TestResult] = {}
+        for each, found in results.items():
+            before = self.results.get(each)
+            if before is not None and before.verdict == FAIL:
+                now[each] = before
+                continue
+            path = () if before is None else before.path
+            path = (*path, (found.emissions, found.log_evidence))
+            now[each] = replace(found, path=path, stream=self.stream)
+        return replace(self, results=now)
+
+
+@dataclass(frozen=True)
 class SequentialTest:
     """A sequential test of one adapter on one instance, cut into shares.
 
@@ -108,114 +225,66 @@ class SequentialTest:
         """The sizes of the batches of every share, which ends where four times as much is drawn."""
         return _shares(self.effort.emissions)
 
-
-@dataclass(frozen=True)
-class Standing:
-    """How a test stands after some looks."""
-
-    looks: int
-    seen: Counted
-    failed: Mapping[str, Tested]
-    tested: Mapping[str, Tested]
-
     @property
-    def is_undecided(self) -> bool:
-        """Whether more emissions can decide something."""
-        return not self.tested or INCONCLUSIVE in {t.verdict for t in self.tested.values()}
+    def nulls(self) -> NullHypotheses:
+        """What the counts are held against."""
+        given = as_given(self.instance, self.declared)
+        return null_hypotheses(given, self.declared.algorithm, allowed_of(given, self.declared))
 
-    @property
-    def is_open(self) -> bool:
-        """Whether more emissions can decide something, and nothing has failed."""
-        return self.is_undecided and not self.failed
+    def run(self, adapter: Adapter, *, to_the_end: bool = False) -> TestState:
+        """Return the state at the end, all shares drawn here, as far as it takes."""
+        state = TestState()
+        for share in range(len(self.shares)):
+            for batch in self.draw(adapter, share):
+                state = self.after(state, batch)
+                if not (state.is_undecided if to_the_end else state.is_open):
+                    return state
+        return state
 
+    def draw(self, adapter: Adapter, share: int) -> Iterator[BatchCounts]:
+        """Draw one share, batch by batch."""
+        declared = replace(self.declared, batch=self.declared.batch and not self.alone)
+        cells = cells_of(as_given(self.instance, self.declared))
+        random = numpy.random.default_rng((self.seed, _DRAWN, share))
+        return counted_batches(adapter, self.instance, cells, declared, random, self.shares[share])
 
-def sample(
-    adapter: Adapter,
-    instance: Instance,
-    *,
-    seed: int,
-    effort: Effort = EFFORTS["quick"],
-    budget: Budget | None = None,
-    alone: bool = False,
-    to_the_end: bool = False,
-) -> dict[str, Tested]:
-    """Return what each requirement came to that can be judged on this instance.
+    def after(self, state: TestState, batch: BatchCounts) -> TestState:
+        """Return the state after one more batch."""
+        nulls, counts = self.nulls, batch.counts.astype(numpy.float64)
+        random = numpy.random.default_rng((self.seed, _CONTINUED, state.batches + 1))
+        seen = state.with_counts(
+            {"emission": counts, "text": texts_of(nulls, counts, random)},
+            nulls.laws,
+            sha256(f"{state.stream}{batch.stream}".encode()).hexdigest(),
+            batch.words,
+        )
+        return seen.with_results(_judged(self, nulls, seen))
 
-    A requirement passes if its distance is below the bias of interest, L times that for lengths.
-    The budget of false alarms is for `TESTS` tests if it is not given. `alone` gives the verifier
-    one row at a time; `to_the_end` goes on after a failure, until everything is decided.
-    `law.reference`, `length.expected` and `length.optimal` are asked only where the reference knows
-    the algorithm, and it takes the instance; the last one only where it claims the optimum.
+    def results(self, state: TestState) -> dict[str, TestResult]:
+        """Return the result of each requirement, with the smallest distance that is detectable."""
+        nulls, threshold = self.nulls, self.budget.threshold
+        return {
+            each: replace(
+                found, detectable=detectable_distance(nulls, each, found.emissions, threshold)
+            )
+            for each, found in state.results.items()
+        }
 
-    Raises `InvalidAdapter`.
-    """
-    budget = budget or Budget(tests=TESTS)
-    test = SequentialTest(declaration(adapter), instance, seed, effort, budget, alone)
-    return outcome(test, followed(test, adapter, to_the_end=to_the_end))
+    def texts(self, state: TestState) -> tuple[TextWeight, ...]:
+        """Return the law of the text as it was counted, and the target's."""
+        nulls, counts = self.nulls, state.counts["text"]
+        instance = nulls.cells.instance
+        shape = (instance.vocabulary,) * (instance.length + 1)
+        texts = [tuple(map(int, text)) for text in numpy.ndindex(*shape)]
+        weights = zip([*texts, ()], counts / counts.sum(), nulls.text.law, strict=True)
+        return tuple(TextWeight(t, float(seen), float(p)) for t, seen, p in weights if seen or p)
 
-
-def followed(test: SequentialTest, adapter: Adapter, *, to_the_end: bool = False) -> Standing:
-    """Return how the test stands when it ends, drawn here, as far as it takes."""
-    standing = started(test)
-    for share in range(len(test.shares)):
-        for look in drawn(test, adapter, share):
-            standing = after(test, standing, look)
-            if not (standing.is_undecided if to_the_end else standing.is_open):
-                return standing
-    return standing
-
-
-def started(test: SequentialTest) -> Standing:
-    """Return how the test stands before the first look."""
-    return Standing(0, nothing_seen(_asked_of(test)), {}, {})
-
-
-def drawn(test: SequentialTest, adapter: Adapter, share: int) -> Iterator[Look]:
-    """Draw one share of the test, look by look."""
-    declared = replace(test.declared, batch=test.declared.batch and not test.alone)
-    cells = cells_of(as_given(test.instance, test.declared))
-    random = numpy.random.default_rng((test.seed, _DRAWN, share))
-    return looks(adapter, test.instance, cells, declared, random, test.shares[share])
-
-
-def after(test: SequentialTest, standing: Standing, look: Look) -> Standing:
-    """Return how the test stands after one more look."""
-    asked, looks = _asked_of(test), standing.looks + 1
-    random = numpy.random.default_rng((test.seed, _CONTINUED, looks))
-    seen = counted(asked, standing.seen, look, random)
-    judged = judged_by(asked, seen, _criterion_of(test), looks)
-    for each, found in judged.items():
-        before = standing.tested[each].path if standing.tested else ()
-        path = (*before, (found.emissions, found.log_evidence))
-        judged[each] = replace(found, path=path, stream=seen.stream)
-    judged = {**judged, **standing.failed}
-    failed = {each: found for each, found in judged.items() if found.verdict == FAIL}
-    return Standing(looks, seen, failed, judged)
-
-
-def outcome(test: SequentialTest, standing: Standing) -> dict[str, Tested]:
-    """Return what each requirement came to, with the smallest distances that could be seen."""
-    return with_sight(_asked_of(test), dict(standing.tested), _criterion_of(test))
-
-
-def observed_text(test: SequentialTest, standing: Standing) -> tuple[TextWeight, ...]:
-    """Return the law of the text as it was counted, and the target's."""
-    asked = _asked_of(test)
-    span = asked.cells.instance.length + 1
-    shape = (asked.cells.instance.vocabulary,) * span
-    shares = standing.seen.texts / standing.seen.texts.sum()
-    texts = [tuple(map(int, text)) for text in numpy.ndindex(*shape)]
-    weights = zip([*texts, ()], shares, asked.text.law, strict=True)
-    return tuple(TextWeight(t, float(seen), float(p)) for t, seen, p in weights if seen or p)
-
-
-def observed_lengths(test: SequentialTest, standing: Standing) -> Lengths | None:
-    """Return the mean accepted length and its optimum; None where no optimum is known."""
-    asked = _asked_of(test)
-    if asked.optimum is None:
-        return None
-    lengths = tally(asked.cells.accepted, standing.seen.counts, asked.cells.instance.length + 1)
-    return Lengths(mean_of(lengths), asked.optimum)
+    def lengths(self, state: TestState) -> Lengths | None:
+        """Return the mean accepted length and its optimum; None where no optimum is known."""
+        nulls = self.nulls
+        if nulls.optimum is None:
+            return None
+        return Lengths(_mean_of(_lengths_of(nulls, state)), nulls.optimum)
 
 
 # Seeds of different purposes never meet.
@@ -237,106 +306,131 @@ def _shares(emissions: int) -> tuple[tuple[int, ...], ...]:
     return (*shares, *([tuple(share)] if share else []))
 
 
-def _asked_of(test: SequentialTest) -> Asked:
-    given = as_given(test.instance, test.declared)
-    return asked_of(given, test.declared.algorithm, allowed_of(given, test.declared))
-
-
-def _criterion_of(test: SequentialTest) -> Criterion:
-    return Criterion(test.budget.threshold, test.effort.bias)
-
-
-def sample_pairs(
+def sample(
     adapter: Adapter,
     instance: Instance,
     *,
     seed: int,
     effort: Effort = EFFORTS["quick"],
     budget: Budget | None = None,
-) -> dict[str, Tested]:
-    """Return what `batch.invariant` and `random.calls` came to on this instance.
+    alone: bool = False,
+    to_the_end: bool = False,
+) -> dict[str, TestResult]:
+    """Return the result of each requirement that can be judged on this instance.
 
-    Pairs are neighbouring rows of one batch, and the same row in two consecutive calls. The joint
-    law of their accepted lengths and next tokens is held against the product of the exact laws,
-    so what `sample` finds wrong with single emissions fails here, too. `Tested.emissions` counts
-    pairs. `batch.invariant` is not asked of a verifier that takes one row at a time.
+    A requirement passes if its distance is below the bias of interest, L times that for lengths.
+    The budget of false alarms is for `TESTS` tests if it is not given. `alone` gives the verifier
+    one row at a time; `to_the_end` goes on after a failure, until everything is decided.
+    `law.reference`, `length.expected` and `length.optimal` are asked only where the reference knows
+    the algorithm, and it takes the instance; the last one only where it claims the optimum.
 
-    Raises `Unsupported` where the reference does not know the algorithm, or the algorithm does not
-    take the instance; `InvalidAdapter`.
+    Raises `InvalidAdapter`.
     """
-    declared = declaration(adapter)
-    algorithm = ALGORITHMS.get(declared.algorithm)
-    if algorithm is None:
-        raise Unsupported(
-            f"pairs of emissions are held against the law of an algorithm, and the reference does "
-            f"not know {declared.algorithm!r}; it knows {', '.join(ALGORITHMS)}"
-        )
-    given = as_given(instance, declared)
-    cells = cells_of(given)
-    criterion = Criterion((budget or Budget(tests=2)).threshold, effort.bias)
-    law = tally(cells.kind, emission_law_of(cells, algorithm), 0)
-    both = null(numpy.outer(law, law).ravel(), tolerance=min(2 * allowed_of(given, declared), 1.0))
-    tests = {"random.calls": "consecutive calls depend on each other"}
-    if declared.batch:
-        tests = {"batch.invariant": "neighbouring rows depend on each other", **tests}
-    counts = {each: numpy.zeros(len(both.law)) for each in tests}
-    evidence = dict.fromkeys(tests, no_evidence(both))
-    paths: dict[str, tuple[tuple[int, float], ...]] = dict.fromkeys(tests, ())
-    stream = sha256()
-    random = numpy.random.default_rng(seed)
-    with verifying(adapter, instance, cells, declared, random) as verify:
-        for look, size in enumerate(batch_sizes(effort.emissions, smallest=2 * SMALLEST), 1):
-            calls = [cells.kind[verify(max(size // 4 * 2, 2))[0]] for _ in range(2)]
-            pairs = {
-                "batch.invariant": numpy.concatenate([call.reshape(-1, 2) for call in calls]),
-                "random.calls": numpy.stack(calls, 1),
-            }
-            for each in tests:
-                cell = pairs[each] @ numpy.array([len(law), 1])
-                fresh = numpy.bincount(cell, minlength=len(both.law)).astype(float)
-                counts[each] = counts[each] + fresh
-                evidence[each] = updated(both, evidence[each], fresh)
-            judged = {
-                each: judged_law(both, evidence[each], counts[each], criterion, look, what)
-                for each, what in tests.items()
-            }
-            stream.update(numpy.stack(calls).astype("<i4").tobytes())
-            for each, found in judged.items():
-                paths[each] = (*paths[each], (found.emissions, found.log_evidence))
-            verdicts = {found.verdict for found in judged.values()}
-            if INCONCLUSIVE not in verdicts or FAIL in verdicts:
-                break
-    return {
-        each: replace(
-            found,
-            detectable=smallest_bias(both, found.emissions, criterion),
-            path=paths[each],
-            stream=stream.hexdigest(),
-        )
-        for each, found in judged.items()
-    }
+    budget = budget or Budget(tests=TESTS)
+    test = SequentialTest(declaration(adapter), instance, seed, effort, budget, alone)
+    return test.results(test.run(adapter, to_the_end=to_the_end))
 
 
-def finding(
-    requirement: str, case: str, tested: Tested, *, allowed: Rational, false_alarm: float
-) -> Finding:
-    """Return what a test came to as a finding; `allowed` is what rounding explains."""
-    return Finding(
-        requirement,
-        case,
-        tested.verdict,
-        exactly(tested.distance),
-        allowed,
-        "sample",
-        tested.emissions,
-        tested.what if tested.verdict == FAIL else "",
-        sampled=Sampled(
-            false_alarm,
-            tested.log_evidence,
-            tested.bound,
-            tested.detectable,
-            tested.power,
-            tested.path,
-            tested.stream,
-        ),
+# --- results -----------------------------------------------------------------------------------
+
+
+def _judged(test: SequentialTest, nulls: NullHypotheses, state: TestState) -> dict[str, TestResult]:
+    """Return the result of each requirement as things stand."""
+    emissions = state.counts["emission"]
+    text = law_result(test, state, "text", nulls.text, "the law of the text is another one")
+    results = {"law.lossless": text}
+    if nulls.optimum is not None:
+        above = _above_result(test, nulls, state, nulls.optimum)
+        results["length.bounded"] = above
+        if above.verdict == FAIL and text.verdict != FAIL:
+            proof = replace(text, log_evidence=above.log_evidence, what=above.what)
+            results["law.lossless"] = proof
+    if nulls.emission is not None:
+        what = "the law of the emission is another one"
+        results["law.reference"] = law_result(test, state, "emission", nulls.emission, what)
+    unsaid = emissions[nulls.cells.unsaid].sum()
+    results["law.support"] = _never_result(test, state, unsaid, "what the target never says")
+    words = state.words or "what is no result"
+    results["law.prefix"] = _never_result(test, state, emissions[-1], words)
+    if nulls.length is not None:
+        mean = float(nulls.length @ numpy.arange(len(nulls.length)))
+        results["length.expected"] = _length_result(test, nulls, state, mean)
+        if nulls.claimed and nulls.optimum is not None:
+            results["length.optimal"] = _length_result(test, nulls, state, nulls.optimum)
+    return results
+
+
+def law_result(
+    test: SequentialTest, state: TestState, counted: str, law: Null, what: str
+) -> TestResult:
+    """Return the result of a law as things stand, by the name of what was `counted`."""
+    counts, wealth = state.counts[counted], state.wealth[counted]
+    if wealth.forbidden:
+        what = f"{what}: it has a forbidden outcome"
+    observed, emissions = distance(law.law, counts), int(counts.sum())
+    bound = upper_bound(observed, emissions, look=state.batches)
+    return _result(test, emissions, observed, bound, log_evidence(law, wealth), what)
+
+
+def _never_result(test: SequentialTest, state: TestState, times: float, what: str) -> TestResult:
+    """Return the result of what must not happen even once: no rounding excuses it."""
+    emissions, look = int(state.counts["emission"].sum()), state.batches
+    observed = float(times / emissions)
+    # Never seen in n emissions: (1 - bound)**n is the batch's share of the error.
+    bound = (
+        upper_bound(observed, emissions, look=look)
+        if times
+        else log(look * (look + 1) / MISSED) / emissions
     )
+    what = f"a forbidden outcome: {what}" if times else f"no outcome is {what}"
+    return _result(test, emissions, observed, bound, inf if times else 0.0, what)
+
+
+def _length_result(
+    test: SequentialTest, nulls: NullHypotheses, state: TestState, mean: float
+) -> TestResult:
+    lengths = _lengths_of(nulls, state)
+    won = log_evidence_off(lengths, mean, (len(lengths) - 1) * nulls.allowed)
+    what = "the mean of the accepted length is another one"
+    return _mean_result(test, state, lengths, abs(_mean_of(lengths) - mean), won, what)
+
+
+def _above_result(
+    test: SequentialTest, nulls: NullHypotheses, state: TestState, optimum: float
+) -> TestResult:
+    lengths = _lengths_of(nulls, state)
+    won = log_evidence_above(lengths, optimum + (len(lengths) - 1) * nulls.allowed)
+    what = "the accepted length is above the optimum"
+    return _mean_result(test, state, lengths, max(_mean_of(lengths) - optimum, 0.0), won, what)
+
+
+def _mean_result(
+    test: SequentialTest, state: TestState, lengths: Floats, observed: float, won: float, what: str
+) -> TestResult:
+    emissions, span = int(lengths.sum()), len(lengths) - 1
+    bound = upper_bound(observed, emissions, look=state.batches, span=span)
+    return _result(test, emissions, observed, bound, won, what, span=span)
+
+
+def _lengths_of(nulls: NullHypotheses, state: TestState) -> Floats:
+    """Return how often each length was accepted."""
+    return tally(nulls.cells.accepted, state.counts["emission"], nulls.cells.instance.length + 1)
+
+
+def _mean_of(lengths: Floats) -> float:
+    """Return the mean accepted length, of counts by length."""
+    return float(lengths @ numpy.arange(len(lengths))) / int(lengths.sum())
+
+
+def _result(
+    test: SequentialTest,
+    emissions: int,
+    observed: float,
+    bound: float,
+    won: float,
+    what: str,
+    *,
+    span: int = 1,
+) -> TestResult:
+    bias = span * test.effort.bias
+    return TestResult(emissions, observed, bound, bias, won, test.budget.threshold, what)

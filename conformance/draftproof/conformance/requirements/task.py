@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import sha256
 
-from draftproof.conformance.lanes.observe import Coming
+from draftproof.conformance.lanes.cache import Coming
 from draftproof.conformance.protocol.adapter import Adapter, Declaration
 from draftproof.conformance.requirements.finding import Finding
-from draftproof.conformance.requirements.sampled import SequentialTest, Standing
+from draftproof.conformance.requirements.sampled import SequentialTest, TestState
 
 
 @dataclass(frozen=True)
@@ -47,29 +47,20 @@ def is_asked(case: str, patterns: Collection[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class SampledCase:
-    """How a task is judged by samples that many machines draw.
-
-    They draw shares of the `test`; `findings` says what it came to.
-    """
-
-    test: SequentialTest
-    findings: Callable[[Standing], list[Finding]]
-
-
-@dataclass(frozen=True)
 class Task:
     """What decides some requirements on one case, by one of the lanes that can, strongest first.
 
     `judge` returns a finding for each of the requirements; it raises `OpaqueRandomness`,
     `TooManyRuns` or `NondeterministicProgram` where the lane of its terms is blind. It can be
-    sent to another process. Where `sampling` is there, samples can judge it in shares. `asks`
-    returns the requests whose laws it is judged by: those of alike tasks are walked together.
+    sent to another process. Where there is a test by `sampling`, its shares can be drawn anywhere,
+    and `findings` tells what it came to. `asks` returns the requests whose laws it is judged by:
+    those of alike tasks are walked together.
     """
 
     case: str
     requirements: tuple[str, ...]
     lanes: tuple[str, ...]
     judge: Callable[[Adapter, Terms], list[Finding]]
-    sampling: Callable[[Declaration, Terms], SampledCase] | None = None
+    sampling: Callable[[Declaration, Terms], SequentialTest] | None = None
+    findings: Callable[[SequentialTest, TestState], list[Finding]] | None = None
     asks: Callable[[Declaration], Coming] | None = None

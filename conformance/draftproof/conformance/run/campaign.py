@@ -88,7 +88,8 @@ from draftproof.conformance.requirements.finding import (
 from draftproof.conformance.requirements.laws import LAWS
 from draftproof.conformance.requirements.plan import plan
 from draftproof.conformance.requirements.task import Task, Terms, is_asked
-from draftproof.conformance.run.schedule import Recall, Work, files_that_ran, judged
+from draftproof.conformance.run.recall import Recall
+from draftproof.conformance.run.schedule import Work, files_that_ran, judged
 from draftproof.conformance.run.workers import Over, Workers, WorkersFailed, working
 
 LANES = (*COMPUTING, SAMPLE)

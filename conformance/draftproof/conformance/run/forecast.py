@@ -13,7 +13,6 @@ from time import monotonic
 
 from draftproof.conformance.protocol.adapter import Adapter, declaration
 from draftproof.conformance.protocol.loading import load_adapter
-from draftproof.conformance.requirements.sampled import drawn
 from draftproof.conformance.run.campaign import Campaign, work_of
 from draftproof.conformance.run.schedule import Work, judged
 from draftproof.conformance.run.workers import Over, Workers, working
@@ -85,10 +84,8 @@ def _halves(tasks: Sequence[int]) -> Iterator[int]:
 def _timed(work: Work, index: int, over: Over) -> float:
     """Return how many seconds a task takes."""
     began = monotonic()
-    sampling = work.sampling(index)
-    if sampling is not None:
-        test = sampling.test
-        next(drawn(test, work.adapter, 0))
+    if (test := work.test(index)) is not None:
+        next(test.draw(work.adapter, 0))
         batches = [size for share in test.shares for size in share]
         return (monotonic() - began) * sum(batches) / batches[0]
     alone = replace(work, tasks=[work.tasks[index]])

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from draftproof.conformance.lanes.observe import BLINDNESS, SAMPLE, Known, knowing
+from draftproof.conformance.lanes.cache import LawCache, caching
+from draftproof.conformance.lanes.observe import BLINDNESS, SAMPLE
 from draftproof.conformance.lanes.unwatched import Held, holding
 from draftproof.conformance.protocol.adapter import Adapter
 from draftproof.conformance.protocol.raising import told_of
@@ -35,17 +36,17 @@ def judge(
     The lanes that are `blind` cannot see the adapter, for these reasons; `sampled` says whether
     samples may decide.
     """
-    with holding(terms.seed_of(f"{task.case}/unwatched")) as held, knowing(_known_of(adapter)):
+    with holding(terms.seed_of(f"{task.case}/unwatched")) as held, caching(_cache_of(adapter)):
         return _seen(adapter, task, terms, blind, held, sampled=sampled)
 
 
-_LAST: list[Known] = []
+_LAST: list[LawCache] = []
 """The laws of the adapter that was judged last in this process."""
 
 
-def _known_of(adapter: Adapter) -> Known:
+def _cache_of(adapter: Adapter) -> LawCache:
     if not _LAST or _LAST[0].adapter is not adapter:
-        _LAST[:] = [Known(adapter)]
+        _LAST[:] = [LawCache(adapter)]
     return _LAST[0]
 
 

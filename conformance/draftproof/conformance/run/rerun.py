@@ -39,7 +39,7 @@ from draftproof.conformance.run.campaign import (
     tasks_of,
     terms_of,
 )
-from draftproof.conformance.run.schedule import recount
+from draftproof.conformance.run.sampling import recount
 from draftproof.conformance.run.staleness import has_its_keys, is_of_this_suite
 from draftproof.conformance.run.workers import Workers
 from draftproof.reference.model import Instance, instance_from_json

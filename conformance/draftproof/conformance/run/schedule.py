@@ -7,57 +7,43 @@ order, and shares that were drawn ahead and turn out not to be needed are thrown
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
-from functools import cache, partial
-from math import ceil
-from pathlib import Path
-from random import SystemRandom
-from threading import Lock
-from typing import Any
+from contextlib import closing
+from dataclasses import dataclass, replace
 
 import joblib
-import numpy
 
-from draftproof.conformance.cases import Case, cases
-from draftproof.conformance.evidence.identity import environment, suite
+from draftproof.conformance.cases import cases
 from draftproof.conformance.evidence.keys import code_key
 from draftproof.conformance.evidence.records import (
-    EditedEvidence,
-    MalformedEvidence,
     Record,
     StaleEvidence,
     StoreDiffers,
     differences,
 )
-from draftproof.conformance.evidence.sources import Source, sources
-from draftproof.conformance.evidence.store import KnownFindings, Store, keep_trace
-from draftproof.conformance.evidence.traces import trace, traced
-from draftproof.conformance.lanes.observe import SAMPLE, foreseeing
-from draftproof.conformance.lanes.probe._interpreted import patched_once
-from draftproof.conformance.lanes.sample import Look
-from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
-from draftproof.conformance.protocol.loading import load_adapter, source_digest
+from draftproof.conformance.evidence.store import KnownFindings
+from draftproof.conformance.lanes.observe import SAMPLE
+from draftproof.conformance.protocol.adapter import Adapter, Declaration
 from draftproof.conformance.protocol.printable import printable_lines
 from draftproof.conformance.requirements.finding import (
-    FAIL,
     Finding,
     findings_from_json,
     findings_to_json,
 )
 from draftproof.conformance.requirements.laws import fits
-from draftproof.conformance.requirements.plan import coming
-from draftproof.conformance.requirements.sampled import (
-    SequentialTest,
-    after,
-    drawn,
-    started,
+from draftproof.conformance.requirements.sampled import SequentialTest
+from draftproof.conformance.requirements.task import Task, Terms, is_asked
+from draftproof.conformance.run.judging import Judged
+from draftproof.conformance.run.recall import Recall
+from draftproof.conformance.run.sampling import TestRun, batches_in
+from draftproof.conformance.run.worker import (
+    Subject,
+    draw_share,
+    judge_task,
+    sources_of,
+    subject_of,
 )
-from draftproof.conformance.requirements.task import SampledCase, Task, Terms, is_asked
-from draftproof.conformance.run.judging import Judged, judge
-from draftproof.conformance.run.workers import Over, WorkerLost, WorkersFailed, keep_apart
+from draftproof.conformance.run.workers import Over, WorkerLost
 
 _MOST_LOSSES = 3
 """So often are lost workers replaced before the program under test is blamed for it."""
@@ -82,13 +68,30 @@ class Work:
     subject: str = ""
     recall: Recall | None = None
 
-    def sampling(self, index: int) -> SampledCase | None:
-        """Return how samples judge a task that nothing else can decide, None for others."""
+    def test(self, index: int) -> SequentialTest | None:
+        """Return the sequential test of a task that nothing else can decide, None for others."""
         task = self.tasks[index]
         others = set(task.lanes) - {SAMPLE}
         if task.sampling is None or not self.sampled or not others <= self.blind.keys():
             return None
         return task.sampling(self.declared, replace(self.terms, lane=SAMPLE))
+
+    @property
+    def for_workers(self) -> Subject:
+        """What workers load."""
+        store = None if self.recall is None else self.recall.store.folder
+        return subject_of(self.adapter, self.name, store)
+
+    def recalled(self, tasks: Iterable[int]) -> dict[int, KnownFindings]:
+        """Return what the store knows of some tasks, by their index."""
+        found: dict[int, KnownFindings] = {}
+        if self.recall is None:
+            return found
+        for index in tasks:
+            seeing = (lane for lane in self.tasks[index].lanes if lane not in self.blind)
+            if one := self.recall.finding(self.key(index, lane) for lane in seeing):
+                found[index] = one
+        return found
 
     def key(self, index: int, lane: str | None) -> str:
         """Return the code key of a task that a lane decides, None for no lane."""
@@ -100,85 +103,6 @@ class Work:
             subject=self.subject,
             terms=self.terms,
         )
-
-
-@dataclass
-class Recall:
-    """What a store knows of a campaign that began at the time `made`.
-
-    Of what is known, the share `audited` is judged again all the same, or all of it, where it
-    `is_ignored`. Counted are the findings
-    that were `known`, by the times at which they were made, and those that were `judged` now;
-    `traces` are the digests of what the program under test has read.
-    """
-
-    store: Store
-    made: str
-    audited: float = 0.0
-    is_ignored: bool = False
-    known: Counter[str] = field(default_factory=Counter)
-    judged: int = 0
-    traces: set[str] = field(default_factory=set)
-
-    def of(self, work: Work, tasks: Iterable[int]) -> dict[int, KnownFindings]:
-        """Return what is known of some tasks, by their index."""
-        found: dict[int, KnownFindings] = {}
-        for index in () if self.is_ignored else tasks:
-            seeing = (lane for lane in work.tasks[index].lanes if lane not in work.blind)
-            known = (self.store.finding(work.key(index, lane)) for lane in seeing)
-            if one := next(filter(None, known), None):
-                found[index] = one
-        return found
-
-    def keep(self, asked: Mapping[str, Any], records: Sequence[Record]) -> None:
-        """Keep the evidence of the campaign that was asked for so.
-
-        A sample that failed is not replaced by one with another seed.
-        """
-        known = self.store.campaign(asked)
-        before = records if known is None else known.records
-        seeds = {each[0]["campaign"]["seed"] for each in (records, before)}
-        if len(seeds) == 1 or not _has_failed_sample(before):
-            self.store.keep_campaign(asked, records, traces=sorted(self.traces))
-
-    def drawn(self, known: Collection[int]) -> frozenset[int]:
-        """Return which of the tasks that are known are judged again."""
-        count = min(ceil(self.audited * len(known)), len(known))
-        return frozenset(SystemRandom().sample(sorted(known), count))
-
-
-def _has_failed_sample(records: Iterable[Record]) -> bool:
-    found = (each for record in records for each in record.get("findings", ()))
-    return any(each["lane"] == SAMPLE and each["verdict"] == FAIL for each in found)
-
-
-@dataclass
-class _Samples:
-    """The shares of a test that were drawn, as they are written, and how the test stands."""
-
-    test: SequentialTest
-    shares: list[Record] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.standing = started(self.test)
-
-    def take(self, looks: Sequence[Look]) -> list[Look]:
-        """Add the next share, and return those of its looks that are needed."""
-        needed = []
-        for look in looks:
-            if not self.standing.is_open:
-                break
-            self.standing = after(self.test, self.standing, look)
-            needed.append(look)
-        told = [_look_to_json(look) for look in needed]
-        self.shares.append({"share": len(self.shares), "looks": told})
-        return needed
-
-    @property
-    def is_over(self) -> bool:
-        """Whether no more shares are needed, or there are no more."""
-        drawn_all = len(self.shares) == len(self.test.shares)
-        return bool(self.shares) and (drawn_all or not self.standing.is_open)
 
 
 def judged(
@@ -193,40 +117,40 @@ def judged(
     results = [record for record in known if record["record"] == "result"]
     yield from (findings_from_json(record["findings"]) for record in results)
     index = len(results)
-    samples = _samples(work, index, known)
-    rest = range(index + bool(samples and samples.shares), len(work.tasks))
-    recalled = work.recall.of(work, rest) if work.recall else {}
+    run = _run_of(work, index, known)
+    rest = range(index + bool(run and run.shares), len(work.tasks))
+    recalled = work.recalled(rest)
     audited = work.recall.drawn(recalled) if work.recall else frozenset[int]()
     losses = 0
     while index < len(work.tasks):
         try:
-            for done in _next(work, index, samples, recalled.keys() - audited, over, keep):
+            for done in _next(work, index, run, recalled.keys() - audited, over, keep):
                 yield _concluded(work, index, done or recalled[index], keep, recalled.get(index))
                 index += 1
-                samples = _samples(work, index, ())
+                run = _run_of(work, index, ())
         except WorkerLost:
             losses += 1
             if losses > _MOST_LOSSES:
                 raise
 
 
-def _samples(work: Work, index: int, known: Sequence[Record]) -> _Samples | None:
-    """Return the samples of a task of which shares may be known, None where none decide it."""
+def _run_of(work: Work, index: int, known: Sequence[Record]) -> TestRun | None:
+    """Return the test of a task with the shares that are known, None where it has no test."""
     shares = [record for record in known if record.get("task") == index and "share" in record]
-    sampling = work.sampling(index) if index < len(work.tasks) else None
-    if sampling is None:
+    test = work.test(index) if index < len(work.tasks) else None
+    if test is None:
         if shares:
             raise StaleEvidence(f"task {index} was sampled, and another lane sees it now")
         return None
-    samples = _Samples(sampling.test)
+    run = TestRun(test)
     for record in shares:
-        samples.take(_looks(record, sampling.test))
-    return samples
+        run.add(batches_in(record, test))
+    return run
 
 
 @dataclass(frozen=True)
 class _Done:
-    """What a task came to, the shares of its samples, and the traces of the program."""
+    """What a task came to, the shares of its test, and the traces of the program."""
 
     judged: Judged
     shares: Sequence[Record] = ()
@@ -236,7 +160,7 @@ class _Done:
 def _next(
     work: Work,
     index: int,
-    samples: _Samples | None,
+    run: TestRun | None,
     known: Collection[int],
     over: Over,
     keep: Callable[[Record], None],
@@ -244,38 +168,37 @@ def _next(
     """Yield what the next task comes to, or the next few; None for one that is `known`."""
     if index in known:
         yield None
-    elif samples is not None:
-        yield _sampled(work, index, samples, over, keep)
+    elif run is not None:
+        yield _sampled(work, index, run, over, keep)
     else:
         tasks = range(index, len(work.tasks))
-        end = (each for each in tasks if each in known or work.sampling(each) is not None)
-        subject = _subject(work)
+        end = (each for each in tasks if each in known or work.test(each) is not None)
+        subject = work.for_workers
         calls = (
-            joblib.delayed(_whole)(subject, work.tasks[each], work.terms, work.blind, work.sampled)
+            joblib.delayed(judge_task)(
+                subject, work.tasks[each], work.terms, work.blind, work.sampled
+            )
             for each in range(index, next(end, len(work.tasks)))
         )
         yield from (_Done(found, traces=traces) for found, traces in over(calls))
 
 
 def _sampled(
-    work: Work, index: int, samples: _Samples, over: Over, keep: Callable[[Record], None]
+    work: Work, index: int, run: TestRun, over: Over, keep: Callable[[Record], None]
 ) -> _Done:
-    """Return what the samples of a task come to, whose shares are kept as they are drawn."""
-    subject, test = _subject(work), samples.test
-    first = len(samples.shares)
-    numbers = range(first, first if samples.is_over else len(test.shares))
-    calls = (joblib.delayed(_share)(subject, number, test) for number in numbers)
+    """Return what the test of a task comes to, whose shares are kept as they are drawn."""
+    subject, first = work.for_workers, len(run.shares)
+    numbers = range(first, first if run.is_over else len(run.test.shares))
+    drawing = (joblib.delayed(draw_share)(subject, run.test, number) for number in numbers)
     found: set[str] = set()
-    with closing(over(calls)) as shares:
-        for looks, traces in shares:
-            samples.take(looks)
+    with closing(over(drawing)) as shares:
+        for batches, traces in shares:
+            run.add(batches)
             found |= traces
-            keep({"record": "share", "task": index, **samples.shares[-1]})
-            if samples.is_over:
+            keep({"record": "share", "task": index, **run.shares[-1]})
+            if run.is_over:
                 break
-    sampling = work.sampling(index)
-    findings = sampling.findings(samples.standing) if sampling else []
-    return _Done(Judged(findings, SAMPLE), samples.shares, found)
+    return _Done(Judged(run.findings(work.tasks[index]), SAMPLE), run.shares, found)
 
 
 def _concluded(
@@ -334,149 +257,5 @@ def files_that_ran(work: Work, over: Over) -> Record:
         for case in cases("quick")
         if fits(case, work.declared) and is_asked(case.id, work.terms.cases)
     ]
-    (found,) = over([joblib.delayed(_sources)(_subject(work), asked)])
+    (found,) = over([joblib.delayed(sources_of)(work.for_workers, asked)])
     return {"record": "sources", "files": [vars(each) for each in found]}
-
-
-def recount(
-    task: Task, declared: Declaration, terms: Terms, shares: Sequence[Record]
-) -> list[dict[str, Any]]:
-    """Return the findings, as they are written, that follow from the shares of a task.
-
-    Raises `MalformedEvidence` for shares that are none, `EditedEvidence` for some too many or few.
-    """
-    if task.sampling is None:
-        raise EditedEvidence(f"{task.case} has shares, and is not judged by samples")
-    sampling = task.sampling(declared, replace(terms, lane=SAMPLE))
-    test = sampling.test
-    samples = _Samples(test)
-    for record in shares:
-        looks = _looks(record, test)
-        is_needed = len(samples.take(looks)) == len(looks)
-        is_whole = len(looks) == len(test.shares[record["share"]])
-        if not is_needed or (samples.standing.is_open and not is_whole):
-            raise EditedEvidence(f"{task.case} has more looks than were needed, or less")
-    if not samples.is_over:
-        raise EditedEvidence(f"{task.case} has fewer shares than were needed")
-    return findings_to_json(sampling.findings(samples.standing))
-
-
-def _look_to_json(look: Look) -> dict[str, Any]:
-    return {"counts": look.counts.tolist(), "words": look.words, "stream": look.stream}
-
-
-def _looks(record: Record, test: SequentialTest) -> list[Look]:
-    """Return the looks of a share. Raises `MalformedEvidence` where the test can have none."""
-    share, cells = record["share"], started(test).seen.counts.size
-    sizes = test.shares[share] if share < len(test.shares) else ()
-    if len(record["looks"]) > len(sizes):
-        raise MalformedEvidence(f"share {share} has at most {len(sizes)} looks")
-    for size, look in zip(sizes, record["looks"], strict=False):
-        counts = look["counts"]
-        if (
-            len(counts) != cells
-            or not all(type(each) is int and each >= 0 for each in counts)
-            or sum(counts) != size
-        ):
-            raise MalformedEvidence(f"share {share} has no counts of {size} in {cells} cells")
-    return [
-        Look(numpy.array(each["counts"], dtype=numpy.int64), each["words"], each["stream"])
-        for each in record["looks"]
-    ]
-
-
-# --- in a worker --------------------------------------------------------------------------
-
-# The lanes watch torch as a whole, so one thread at a time uses it.
-_ALONE = Lock()
-
-_Identity = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class _Named:
-    """An adapter as other processes know it: by its name, and by what must be there."""
-
-    name: str
-    identity: _Identity
-
-
-@dataclass(frozen=True)
-class _Subject:
-    """The adapter for a worker, and the folder of the store that has its traces, if one has."""
-
-    adapter: Adapter | _Named
-    store: Path | None
-
-
-def _subject(work: Work) -> _Subject:
-    adapter = work.adapter if work.name is None else _Named(work.name, _identity(work.adapter))
-    return _Subject(adapter, None if work.recall is None else work.recall.store.folder)
-
-
-@contextmanager
-def _at_work(subject: _Subject, traces: set[str]) -> Iterator[Adapter]:
-    """Let nobody else use torch meanwhile; add the digest of what has been read to the traces."""
-    with _ALONE, patched_once():
-        adapter = _loaded(subject.adapter)
-        with traced():
-            yield adapter
-    if subject.store is not None:
-        traces.add(keep_trace(subject.store, trace()))
-
-
-def _share(subject: _Subject, share: int, test: SequentialTest) -> tuple[list[Look], set[str]]:
-    traces: set[str] = set()
-    with _at_work(subject, traces) as adapter:
-        looks = list(drawn(test, adapter, share))
-    return looks, traces
-
-
-def _sources(subject: _Subject, asked: Sequence[Case]) -> list[Source]:
-    with _ALONE:
-        return sources(_loaded(subject.adapter), asked)
-
-
-def _whole(
-    subject: _Subject,
-    task: Task,
-    terms: Terms,
-    blind: Mapping[str, str],
-    sampled: bool,  # noqa: FBT001  # joblib passes it on
-) -> tuple[Judged, set[str]]:
-    traces: set[str] = set()
-    with _at_work(subject, traces) as adapter:
-        ahead = partial(coming, declaration(adapter), terms.mode, terms.cases)
-        with foreseeing(ahead):
-            done = judge(adapter, task, terms, blind=blind, sampled=sampled)
-    return done, traces
-
-
-def _loaded(known_as: Adapter | _Named) -> Adapter:
-    """Return the adapter. Raises `WorkersFailed` if what is here is not what is to be judged."""
-    if not isinstance(known_as, _Named):
-        return known_as
-    keep_apart()
-    adapter, identity = _by_name(known_as.name)
-    for where, there, here in differences(known_as.identity, identity):
-        raise WorkersFailed(
-            f"a worker has something else than is judged: {where} is {here!r} there, and {there!r} "
-            f"here; install the same, and start the workers anew"
-        )
-    return adapter
-
-
-@cache
-def _by_name(name: str) -> tuple[Adapter, _Identity]:
-    """Return the adapter, and what it was when it was loaded: files may change behind it."""
-    with traced():
-        adapter = load_adapter(name)
-    return adapter, _identity(adapter)
-
-
-def _identity(adapter: Adapter) -> _Identity:
-    return {
-        "adapter": source_digest(adapter),
-        "suite": suite()["sha256"],
-        "environment": environment(),
-    }
