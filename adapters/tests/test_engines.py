@@ -17,7 +17,7 @@ from draftproof.conformance.matrix import MatrixRow, read_rows
 from draftproof.conformance.protocol.adapter import AdapterFailed, declaration
 from draftproof.conformance.protocol.loading import load_adapter
 from draftproof.conformance.report.matrix import markdown
-from draftproof.conformance.report.words import plain
+from draftproof.conformance.report.plain import plain
 from draftproof.conformance.requirements.finding import FAIL
 from draftproof.conformance.requirements.laws import judge
 from draftproof.spec import validate

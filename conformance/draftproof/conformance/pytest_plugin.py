@@ -437,6 +437,6 @@ def _verdict(decision: Decision) -> str:
 
 
 def _plain(text: str) -> str:
-    from draftproof.conformance.report import words
+    from draftproof.conformance.report.plain import plain
 
-    return str(words.plain(text))
+    return str(plain(text))

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from draftproof.conformance.report import words
+from draftproof.conformance.report.plain import json_text, plain, plain_lines
 
 Make = Any
 
@@ -16,7 +17,7 @@ def found(document: dict[str, Any]) -> Any:
 
 def test_plain_text_has_nothing_that_acts_on_who_shows_it() -> None:
     given = {"\x1b[2J": ["a\tb\nc", 1, None, "\u202e\ud800\x00\ufffe"], "é×": True}
-    shown = words.plain(given)
+    shown = plain(given)
     assert shown == {"�[2J": ["a b c", 1, None, "����"], "é×": True}
     # Every form can be written to a file.
     assert str(shown).encode()
@@ -32,18 +33,18 @@ def test_plain_text_has_nothing_that_acts_on_who_shows_it() -> None:
     ],
 )
 def test_plain_text_is_no_command_of_a_workflow(text: str, shown: str) -> None:
-    assert words.plain(text) == shown
-    assert words.plain_lines(f"{text}\n\x1b{text}") == f"{shown}\n�{shown}"
+    assert plain(text) == shown
+    assert plain_lines(f"{text}\n\x1b{text}") == f"{shown}\n�{shown}"
 
 
 def test_json_says_all_and_is_no_command_of_a_workflow() -> None:
     document = {"##[a]": "::b ##[c] \x1b é"}
-    text = words.json_text(document)
+    text = json_text(document)
     assert "##[" not in text
     assert text.isascii()
     assert json.loads(text) == document
     with pytest.raises(ValueError, match="not JSON compliant"):
-        words.json_text(float("nan"))
+        json_text(float("nan"))
 
 
 def test_the_worst_comes_first_and_what_is_not_asked_last(

@@ -21,7 +21,8 @@ from draftproof.conformance.cli.documents import (
 )
 from draftproof.conformance.cli.working import worked_by
 from draftproof.conformance.evidence.certificate import gravest
-from draftproof.conformance.report.words import CONFORMS, conclusion, plain
+from draftproof.conformance.report.plain import plain
+from draftproof.conformance.report.words import CONFORMS, conclusion
 from draftproof.reference.extras import installation
 
 

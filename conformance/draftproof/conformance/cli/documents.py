@@ -8,16 +8,15 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from draftproof.conformance.cases.enumerable import require_enumerable
-from draftproof.conformance.evidence.records import EvidenceError
-from draftproof.conformance.report.words import json_text, plain_lines
-from draftproof.reference.errors import InvalidInput
-from draftproof.reference.model import Instance, instance_from_json
+from draftproof.conformance.report.plain import json_text, plain_lines
 from draftproof.spec import FileTooLarge, MalformedDocument, content_of, parsed, validate
+
+if TYPE_CHECKING:  # what these import takes longer than to print help
+    from draftproof.reference.model import Instance
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
@@ -40,6 +39,7 @@ def read_certificate(file: str) -> dict[str, Any]:
     A missing one is a usage error; one that is not as it was written ends the command with 5.
     """
     from draftproof.conformance.evidence.certificate import parsed_certificate
+    from draftproof.conformance.evidence.records import EvidenceError
 
     if file != "-" and not Path(file).exists():
         raise click.UsageError(f"there is no file {file!r}")
@@ -53,6 +53,10 @@ def read_certificate(file: str) -> dict[str, Any]:
 
 def read_instance(file: str) -> Instance:
     """Read an instance file. Every way in which it can be wrong is a usage error."""
+    from draftproof.conformance.cases.enumerable import require_enumerable
+    from draftproof.reference.errors import InvalidInput
+    from draftproof.reference.model import instance_from_json
+
     document = read_json(file)
     try:
         instance = instance_from_json(document)

@@ -37,7 +37,7 @@ from draftproof.conformance.report import rendered
 from draftproof.conformance.report.badge import badge
 from draftproof.conformance.report.drawing import ReportUnavailable
 from draftproof.conformance.report.markdown import in_line
-from draftproof.conformance.report.words import plain
+from draftproof.conformance.report.plain import plain
 from draftproof.conformance.requirements.finding import CANNOT_RUN, FAILS_EVERYWHERE, UNFETCHED
 from draftproof.reference.extras import installation
 from draftproof.spec import MalformedDocument

@@ -15,7 +15,7 @@ import click
 from draftproof.conformance.cli import options
 from draftproof.conformance.cli.documents import as_json, echo, print_json, read_from, usage_errors
 from draftproof.conformance.evidence.whole_file import write_whole
-from draftproof.conformance.report.words import plain
+from draftproof.conformance.report.plain import plain
 from draftproof.spec import content_of, parsed, validate
 
 if TYPE_CHECKING:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from draftproof.conformance.report.plain import json_text, plain
+
 FORMATS = ("terminal", "markdown", "html", "junit", "json")
 """The forms of a report: for a terminal, a pull request, a browser, a test runner, a program."""
 
@@ -21,7 +23,7 @@ def rendered(
     and is shown in html alone; None is the one that the suite ships with. Raises
     `ReportUnavailable`, and `ValueError` for another form.
     """
-    from draftproof.conformance.report import html, junit, markdown, words
+    from draftproof.conformance.report import html, junit, markdown
 
     if form == "json":
         # Programs get what there is, to the last character.
@@ -29,12 +31,12 @@ def rendered(
 
         code = gravest({exit_code(document) for document in documents})
         outcome = {"certificates": list(documents), "errors": [], "exit_code": code}
-        return words.json_text(outcome) + "\n"
-    shown = words.plain(documents)
+        return json_text(outcome) + "\n"
+    shown = plain(documents)
     if form == "markdown":
         return markdown.markdown(shown)
     if form == "junit":
         return junit.junit(shown)
     if form == "html":
-        return html.page(shown, kill_matrix=words.plain(kill_matrix))
+        return html.page(shown, kill_matrix=plain(kill_matrix))
     raise ValueError(f"the form is one of {', '.join(FORMATS[1:])}, got {form!r}")

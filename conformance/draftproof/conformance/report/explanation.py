@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from draftproof.conformance.report import words
+from draftproof.conformance.report.plain import plain
 from draftproof.conformance.report.reproduction import outcomes
 from draftproof.conformance.report.terminal import ruled
 
@@ -17,7 +18,7 @@ from draftproof.conformance.report.terminal import ruled
 def print_explanation(out: Console, document: Mapping[str, Any]) -> None:
     """Print an explanation, given as the document that --json prints."""
     script = document["script"]
-    document = words.plain({**document, "script": None})
+    document = plain({**document, "script": None})
     out.print(f"[bold]{escape(document['adapter'])}[/] {document['verdict']}")
     if not document["failures"]:
         out.print("nothing to explain: nothing that was judged fails")

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
-from draftproof.conformance.report.words import plain, spoken
+from draftproof.conformance.report.plain import plain
+from draftproof.conformance.report.words import spoken
 from draftproof.reference.drafting import require_drawable
 from draftproof.reference.errors import InvalidInput
 from draftproof.reference.model import Instance, Model, Path, instance_from_json

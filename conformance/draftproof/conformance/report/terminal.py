@@ -23,6 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from draftproof.conformance.report import words
+from draftproof.conformance.report.plain import plain, plain_lines
 
 _OPTIMA = {
     "acceptance_rate": "largest acceptance rate",
@@ -54,7 +55,7 @@ class _Console(Console):
     def render_str(self, text: str, **options: Any) -> Text:
         # All that is printed comes through here, cells of tables too.
         made = super().render_str(text, **options)
-        shown = words.plain_lines(made.plain)
+        shown = plain_lines(made.plain)
         if shown != made.plain:
             made.plain = shown
         return made
@@ -89,7 +90,7 @@ def shown_progress(steps: Iterable[Any], count: int, title: str) -> Iterator[Any
 
 def print_certificate(out: Console, document: Mapping[str, Any], path: Path) -> None:
     """Print what a certificate says, and where it is."""
-    document = words.plain(document)
+    document = plain(document)
     found = document["predicate"]["draftproof"]
     name, version = (escape(found["adapter"][key]) for key in ("name", "version"))
     out.print(f"[bold]{name}[/] {version}, {escape(words.terms(found))}")
@@ -115,7 +116,7 @@ def print_certificate(out: Console, document: Mapping[str, Any], path: Path) -> 
         for sentence in found["counterexample"]["words"]:
             out.print(f"  {escape(sentence)}")
     style = _CONCLUSION_STYLE.get(found["verdict"], "bold red")
-    verdict, kept = escape(words.conclusion(found)), escape(words.plain(str(path)))
+    verdict, kept = escape(words.conclusion(found)), escape(plain(str(path)))
     out.print(f"[{style}]{name} {verdict}[/]; certificate: {kept}\n", soft_wrap=True)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from draftproof.conformance.protocol.printable import printable, unobeyed
 from draftproof.conformance.requirements.finding import (
     ERROR,
     FAIL,
@@ -26,25 +25,6 @@ INAPPLICABLE = "inapplicable"
 _GRAVEST_FIRST = (FAIL, ERROR, INCONCLUSIVE, PASS, SKIPPED, INAPPLICABLE)
 
 
-def plain(value: Any) -> Any:
-    """Return a document in which every string can be shown.
-
-    White space becomes spaces; what else cannot be printed, such as the control characters of a
-    terminal, what turns the direction of writing, and halves of surrogate pairs, becomes U+FFFD.
-    A space goes into what begins a command of a GitHub workflow, wherever a line may break.
-    """
-    if isinstance(value, str):
-        return unobeyed(printable(value))
-    if isinstance(value, Mapping):
-        return {plain(key): plain(each) for key, each in value.items()}
-    return [plain(each) for each in value] if isinstance(value, (list, tuple)) else value
-
-
-def plain_lines(text: str) -> str:
-    """Return the lines of a text, each `plain`."""
-    return "\n".join(map(plain, text.split("\n")))
-
-
 def duration(seconds: float) -> str:
     """Return a duration in words, to two digits or so.
 
@@ -58,14 +38,6 @@ def duration(seconds: float) -> str:
         return f"{minutes} min {rest} s"
     hours, rest = divmod(minutes, 60)
     return f"{hours} h {rest} min"
-
-
-def json_text(document: Any, *, indent: int | None = 2) -> str:
-    """Return a document as JSON in ASCII that says all of it, and nothing to a log of GitHub.
-
-    Raises `ValueError` for a number that JSON does not have.
-    """
-    return json.dumps(document, indent=indent, allow_nan=False).replace("##[", "#\\u0023[")
 
 
 def terms(found: Mapping[str, Any]) -> str:
