@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,3 +83,20 @@ def test_an_unknown_name_is_a_usage_error() -> None:
     ran = run("nobody")
     assert ran.exit_code == 2
     assert "there is no mutant or control 'nobody'" in ran.stderr
+
+
+def test_a_record_keeps_all_rows_but_those_that_are_judged(tmp_path: Path) -> None:
+    record = tmp_path / "kills.json"
+    first, second = "accepts-everything", "rejects-everything"
+    whole = run(first, second, "--json")
+    record.write_text(whole.output)
+    stale = {**json.loads(whole.output)}
+    stale["exhibits"][0]["cells"] = []
+    record.write_text(json.dumps(stale))
+    ran = CliRunner().invoke(mutants, [first, "--record", str(record)])
+    assert ran.exit_code == 0, ran.output
+    assert json.loads(record.read_text()) == json.loads(whole.output)
+    assert len(record.read_text().splitlines()) == 4
+    refused = run(first, "--record", str(record))
+    assert refused.exit_code == 2
+    assert "lanes, mode and seed are those of the --record" in refused.output

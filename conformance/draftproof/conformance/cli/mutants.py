@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from secrets import randbits
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.markup import escape
 
 from draftproof.conformance.cli import options
-from draftproof.conformance.cli.documents import as_json, show, stop
+from draftproof.conformance.cli.documents import (
+    as_json,
+    read_json,
+    show,
+    stop,
+    usage_errors,
+    written_to,
+)
+from draftproof.conformance.evidence.whole_file import write_whole
 from draftproof.conformance.report.words import trial
 from draftproof.reference.extras import installation
+from draftproof.spec import MalformedDocument, validate
 
 
 @click.command()
@@ -24,20 +36,34 @@ from draftproof.reference.extras import installation
 @options.mode(help="How many cases.")
 @options.seed
 @options.jobs(help="Processes.")
+@click.option(
+    "--record", type=options.FILE, help="Judge on the terms of this record, and put the rows there."
+)
 @as_json
+@click.pass_context
 def mutants(
+    context: click.Context,
     ids: tuple[str, ...],
     lanes: tuple[str, ...],
     mode: str,
     seed: int | None,
     jobs: int,
+    record: Path | None,
     as_json: bool,
 ) -> None:
     """Judge verifiers that are wrong on purpose, each in one way that real engines were.
 
     Prints what caught each mutant on which lane, and what spared the controls, which are lossless.
-    With IDs, only these. What single runs decide needs no lane.
+    With IDs, only these. What single runs decide needs no lane. A record is what --json prints.
     """
+    if record is not None:
+        for name in ("lanes", "mode", "seed"):
+            if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+                raise click.UsageError("lanes, mode and seed are those of the --record")
+        known = read_json(str(record))
+        with usage_errors(MalformedDocument):
+            validate(known, "mutants")
+        lanes, mode, seed = tuple(known["lanes"]), known["mode"], known["seed"]
     try:
         from draftproof.conformance.museum.kill_matrix import kill_matrix
         from draftproof.conformance.museum.mutants import EXHIBITS
@@ -65,8 +91,19 @@ def mutants(
         "seed": seed,
         "exhibits": [_document(row) for row in rows],
     }
+    if record is not None:
+        with written_to(record):
+            write_whole(_with_rows(known, document["exhibits"], [*EXHIBITS]), record)
     show(document, "mutants", partial(_print, in_full=bool(ids)), as_json=as_json)
     sys.exit(0 if all(row.caught for row in rows) else 1)
+
+
+def _with_rows(record: Mapping[str, Any], rows: Sequence[Any], ids: Sequence[str]) -> str:
+    """Return a record with rows in the place of its own, one in a line, in the order of `ids`."""
+    found = {each["id"]: each for each in (*record["exhibits"], *rows)}
+    lines = (json.dumps(found[name], separators=(",", ":")) for name in ids if name in found)
+    head = json.dumps({**record, "exhibits": []}, separators=(",", ":")).removesuffix("]}")
+    return f"{head}\n" + ",\n".join(lines) + "\n]}\n"
 
 
 def _document(row: Any) -> dict[str, Any]:
