@@ -85,7 +85,7 @@ def mutants(
         jobs=jobs,
         progress=terminal.shown_progress,
     )
-    document = {
+    document: dict[str, Any] = {
         "mode": mode,
         "lanes": list(asked),
         "seed": seed,
