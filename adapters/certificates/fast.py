@@ -15,7 +15,7 @@ import sys
 from collections.abc import Sequence
 
 import click
-from certificates.listing import EVIDENCE, FOLDER, NAMES, README, listed, readme
+from certificates.listing import EVIDENCE, FOLDER, NAMES, README, present, readme
 
 from draftproof.conformance.cli import cli as draftproof
 from draftproof.conformance.evidence.certificate import checked, gravest, statement, write
@@ -62,8 +62,7 @@ def main(names: Sequence[str], *, is_listing: bool, jobs: int) -> None:
 
 def _list() -> None:
     """Write the list of the certificates that there are."""
-    found = (listed(name) for name in NAMES if (FOLDER / f"{name}.json").exists())
-    README.write_text(readme(found), encoding="utf-8")
+    README.write_text(readme(present()), encoding="utf-8")
 
 
 def _certify(name: str, jobs: int) -> int:

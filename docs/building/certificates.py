@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from certificates.listing import HEAD, NAMES, Listed, listed
+from certificates.listing import HEAD, Listed, present
 
 from building.markdown import table
 from draftproof.conformance.evidence.identity import specification, suite
@@ -14,7 +14,7 @@ from draftproof.conformance.run.staleness import STATES, UNKNOWN
 
 def certified() -> str:
     """Return the certificates of the fast verifiers as a table, and how many are current."""
-    return told([listed(name) for name in NAMES])
+    return told([*present()])
 
 
 def told(certificates: Sequence[Listed]) -> str:
