@@ -19,7 +19,8 @@ rounded, either, and refused where that would matter: where an edge is as near t
 positive probability as rounding goes, as of a clamped number, or a large number swamps a random
 one. What is likely too large or too small for its type is refused. What no mode of torch can see
 is not seen here either: memory that a compiled extension reads through a raw pointer, what is read
-while torch's own functions are told to pass modes by, and other threads that were already running.
+while torch's own functions are told to pass modes by, the state of a generator that is read as
+numbers, and other threads that were already running.
 Functions under `torch.compile` run as they are written.
 """
 
