@@ -15,8 +15,10 @@ test: .venv/test docs ## everything that must hold: style, types, the site, test
 	$(STYLE)
 	$(BIN)/pytest -n auto --dist worksteal -m "not nightly"
 
-nightly: .venv/test docs ## all tests, and what each of them took, by which they are slow or not
+nightly: .venv/test docs ## all tests, what each took, and those of numbers as another processor rounds
 	$(BIN)/pytest -n auto --dist worksteal --measure
+	ATEN_CPU_CAPABILITY=default PYTHONPATH=$(CURDIR)/rounding ROUNDING=1 \
+		$(BIN)/pytest -n auto --dist worksteal -m "not nightly" adapters conformance
 
 define STYLE
 $(BIN)/ruff check
