@@ -29,6 +29,9 @@ _MODULES = (
 _PASSING = {"__annotations__", "grid_dim", "grid_idx"}
 """What is made when somebody asks for it, and what the builder is given at each launch."""
 
+_PATCHED = {"_implicit_cvt", "_patch_lang_tensor", "_get_np_dtype", "_patch_lang"}
+"""What the lane patches in the interpreter."""
+
 CODE = attrgetter("__code__", "__defaults__", "__kwdefaults__")
 """What a function does, but for what it reads elsewhere."""
 
@@ -117,7 +120,8 @@ class Language:
             return True
         if known is self:
             # Rewriting a kernel gives its module the interpreter's names.
-            return vars(self._interpreter).get(name, self) is value
+            # Those that the lane patched then stay: nothing there reads them.
+            return name in _PATCHED or vars(self._interpreter).get(name, self) is value
         return id(value) in own or self._is_patch(name, known, value)
 
     def _is_patch(self, name: str, known: Any, value: Any) -> bool:
