@@ -34,7 +34,7 @@ def report() -> dict[str, Any]:
     "kernel",
     [
         *("plain", "looking", "reading", "paired", "bounded"),
-        *("attributed", "given", "telling"),
+        *("attributed", "given"),
     ],
 )
 def test_launches_are_made_again(report: dict[str, Any], kernel: str) -> None:
@@ -64,7 +64,14 @@ def test_what_cannot_be_recorded_is_interpreted(
     assert report[kernel]["refused"] == [reason]
 
 
-@pytest.mark.parametrize("kernel", ["wrapped", "making", "importing", "handling"])
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        *("wrapped", "making", "importing", "handling", "telling"),
+        *("of_environment", "of_list", "of_kernel", "of_semantic", "of_an_impostor", "owned"),
+        *("catching_assertion", "catching_number", "of_frame", "printing", "addressed", "deep"),
+    ],
+)
 def test_what_reads_where_nobody_sees_it_is_interpreted(
     report: dict[str, Any], kernel: str
 ) -> None:
@@ -74,6 +81,26 @@ def test_what_reads_where_nobody_sees_it_is_interpreted(
 @pytest.mark.parametrize("kernel", ["counting", "tallying"])
 def test_a_launch_that_has_a_past_is_interpreted(report: dict[str, Any], kernel: str) -> None:
     assert report[kernel]["kinds"] == 0
+
+
+@pytest.mark.parametrize("kernel", ["defaulting", "of_type", "of_semantics_own", "inner"])
+def test_launches_change_with_what_triton_and_types_have(
+    report: dict[str, Any], kernel: str
+) -> None:
+    """The defaults of named tuples, attributes of Triton's objects, and what its code calls."""
+    assert report[kernel]["differ"] == 0
+
+
+def test_a_function_that_does_not_see_triton_raises_an_error(report: dict[str, Any]) -> None:
+    assert report["unseeing"]["differ"] == 0
+
+
+def test_launches_are_checked_at_random_and_all_that_arguments_hold(
+    report: dict[str, Any],
+) -> None:
+    """A recording that leaves out a write is refused, at whatever launch it is checked."""
+    assert report["unwritten"]["refused"] == ["a launch that was made again wrote something else"]
+    assert report["unwritten"]["made"] == 3
 
 
 def test_a_launch_that_is_made_again_wrongly_is_caught(report: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import wraps
 from time import monotonic
 from types import ModuleType
@@ -21,6 +21,7 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton import knobs
 
 from draftproof.conformance.lanes.probe import _launches
 from draftproof.conformance.lanes.probe._launches import interpreted, recorded
@@ -211,7 +212,200 @@ def adding_at_once(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr
     tl.atomic_add(out, tl.load(x))
 
 
-_LIMITED = (reading, bounded, attributed, wrapped, given, making, importing)
+class Defaulted(NamedTuple):
+    """A type whose default is changed meanwhile."""
+
+    value: Any
+    bound: Any = 0.5
+
+
+@jit
+def defaulting(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Write the default of a type."""
+    tl.store(out, Defaulted(tl.load(x)).bound)
+
+
+@jit
+def of_environment(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Write what Triton finds in the environment."""
+    tl.store(out, 1.0 if knobs.language.fp32_default == "ieee" else 2.0)
+
+
+@jit
+def of_type(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Write an attribute of one of Triton's objects."""
+    tl.store(out, tl.float32.bound)
+
+
+@jit
+def of_list(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Write what a list holds that was put into Triton."""
+    tl.store(out, tl.bounds[0])
+
+
+@jit
+def of_kernel(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Write what was given to a function with its decorator."""
+    tl.store(out, limited.kwargs["bound"])
+
+
+@jit
+def of_semantic(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Write an attribute of what kernels are rewritten with."""
+    tl.store(out, interpreter_semantic.bound)  # type: ignore[name-defined]  # noqa: F821
+
+
+@jit
+def of_semantics_own(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Write an attribute of Triton's class of tensors."""
+    tl.store(out, tl.load(x).bound)
+
+
+@jit
+def inner(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Call a function of Triton's whose own functions are replaced meanwhile."""
+    tl.store(out, tl.sigmoid(tl.load(x)))
+
+
+class dtype:
+    """A type that says that it is Triton's."""
+
+    __module__ = "triton.language"
+
+    def __str__(self) -> str:
+        return "fp32"
+
+
+IMPOSTOR: Any = dtype()
+
+
+@jit
+def of_an_impostor(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Write an attribute of an object of that type."""
+    tl.store(out, IMPOSTOR.bound)
+
+
+@jit
+def owned(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Call a function that was put into Triton's module."""
+    tl.store(out, OWNED(tl.load(x)))
+
+
+@jit
+def catching_assertion(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Catch what a step of Triton's raises."""
+    y = 1.0
+    try:
+        tl.assume(tl.load(x) < 0.0)
+    except AssertionError:
+        y = 2.0
+    tl.store(out, y)
+
+
+@jit
+def catching_number(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Catch what a look raises."""
+    y = 1.0
+    try:
+        int(tl.where(tl.load(x) > 0.0, float("nan"), 1.0))
+    except ValueError:
+        y = 2.0
+    tl.store(out, y)
+
+
+def frames(box: Any) -> Any:
+    for each in box:
+        yield each.gi_frame.f_back
+
+
+@jit
+def of_frame(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Write what a caller has, by the frame of a generator."""
+    box = [0]
+    each = frames(box)
+    box[0] = each
+    for frame in each:
+        while frame.f_code.co_name != "launched":
+            frame = frame.f_back
+        tl.store(out, len(frame.f_code.co_name))
+
+
+@jit
+def printing(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Print, which a recording does not."""
+    print(end="")
+    tl.store(out, tl.load(x))
+
+
+@jit
+def addressed(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Make text of an object: it has its address."""
+    tl.store(out, len(f"{(i for i in (0,))}"))
+
+
+def depth() -> int:
+    try:
+        return min(1 + depth(), 1)
+    except RecursionError:
+        return 0
+
+
+@jit
+def deep(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Find out how deep calls may be."""
+    tl.store(out, tl.load(x) * 0 + depth())
+
+
+UNSEEN = ModuleType("unseen")
+exec("def plus(x):\n    return x + 1.0", vars(UNSEEN))
+plus = jit(vars(UNSEEN)["plus"])
+
+
+@jit
+def unseeing(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Call a function of a module that does not see Triton's."""
+    tl.store(out, plus(tl.load(x)))
+
+
+exec("def owned_by(x):\n    return x * bounds[0]", vars(tl))
+OWNED: Any = vars(tl).pop("owned_by")
+
+MATH = INTERPRETER.tl.standard.math
+FAKE = ModuleType("fake")
+vars(FAKE).update({**vars(MATH), "exp": lambda x: x})
+
+
+@contextmanager
+def changed(kernel: Any, bound: float) -> Any:
+    """Change Triton, where it is this kernel that reads it."""
+    Defaulted.__new__.__defaults__ = (bound,)
+    limited.kwargs["bound"] = IMPOSTOR.bound = bound
+    with ExitStack() as stack:
+        if kernel is of_environment:
+            found = {"TRITON_F32_DEFAULT": "ieee" if bound > 0 else "tf32"}
+            stack.enter_context(patch.dict("os.environ", found))
+        if kernel is of_type:
+            stack.enter_context(patch.object(tl.float32, "bound", bound, create=True))
+        if kernel in (of_list, owned):
+            stack.enter_context(patch.object(tl, "bounds", BOUNDS, create=True))
+            BOUNDS[0] = bound
+        if kernel is of_semantic:
+            owner = INTERPRETER.interpreter_semantic
+            stack.enter_context(patch.object(owner, "bound", bound, create=True))
+        if kernel is of_semantics_own:
+            stack.enter_context(patch.object(tl.tensor, "bound", bound, create=True))
+        if kernel is inner and bound < 0:
+            stack.enter_context(patch.object(INTERPRETER.tl.standard, "math", FAKE))
+        yield
+
+
+BOUNDS = [0.0]
+
+_LIMITED = (
+    *(defaulting, of_environment, of_type, of_list, of_kernel, of_semantic, of_semantics_own),
+    *(inner, of_an_impostor, owned),
+    *(reading, bounded, attributed, wrapped, given, making, importing),
+)
 
 
 def launched(kernel: Any, x: Tensor, count: int, scale: float) -> list[Any]:
@@ -223,7 +417,11 @@ def launched(kernel: Any, x: Tensor, count: int, scale: float) -> list[Any]:
     block = (1, 0.0 if scale < 1 else -0.0) if kernel is paired else 16
     # Of the limit only the global tells, or an attribute.
     scale = 1.0 if kernel in _LIMITED else scale
-    kernel[(3,) if kernel is plain else (1,)](x, out, count, scale, BLOCK=block)
+    with changed(kernel, LIMIT.value):
+        try:
+            kernel[(3,) if kernel is plain else (1,)](x, out, count, scale, BLOCK=block)
+        except triton.runtime.errors.InterpreterError as error:
+            return [repr(error.__cause__)[-80:]]
     return [out.tolist(), x.tolist()]
 
 
@@ -239,12 +437,33 @@ def inputs(kernel: Any) -> list[tuple[Tensor, int, float]]:
     ]
 
 
+def without_writes(branch: Any) -> None:
+    """Leave out the writes of a recording."""
+    branch.steps = [each for each in branch.steps if each.name not in _launches._STORES]
+    for each in branch.answers.values():
+        without_writes(each)
+
+
+def unwritten() -> dict[str, Any]:
+    """Return what comes of launches of which the third does not write what interpreting does."""
+    _launches._KINDS.clear()
+    with recorded(INTERPRETER):
+        launched(plain, *inputs(plain)[0])
+        (kind,) = _launches._KINDS.values()
+        for _ in range(2):
+            launched(plain, *inputs(plain)[0])
+        without_writes(kind.root)
+        with patch.object(_launches, "_CHECKED", 1):
+            launched(plain, *inputs(plain)[0])
+    return {"refused": [kind.refused], "made": kind.made}
+
+
 @contextmanager
 def spoilt() -> Any:
     """Let launches that are made again add where they should multiply."""
     played = _launches._played
 
-    def wrong(interpreter: Any, root: Any, values: Any, **how: Any) -> Any:
+    def wrong(interpreter: Any, root: Any, *given: Any, **how: Any) -> Any:
         def swapped(branch: Any) -> None:
             for place, step in enumerate(branch.steps):
                 if step.name == "create_fmul":
@@ -256,7 +475,7 @@ def spoilt() -> Any:
                 swapped(each)
 
         swapped(root)
-        return played(interpreter, root, values, **how)
+        return played(interpreter, root, *given, **how)
 
     vars(_launches)["_played"] = wrong
     try:
@@ -285,11 +504,15 @@ if __name__ == "__main__":
     kernels: list[Callable[..., Any]] = [
         *(plain, looking, reading, paired, bounded, attributed, wrapped, given, telling),
         *(making, importing, handling, wandering),
+        *(defaulting, of_environment, of_type, of_list, of_kernel, of_semantic, of_semantics_own),
+        *(inner, of_an_impostor, owned, catching_assertion, catching_number, of_frame, printing),
+        *(addressed, deep, unseeing),
         *(combining, adding_at_once, counting, tallying),
     ]
     report = {kernel.__name__: compared(kernel) for kernel in kernels}
     with spoilt():
         report["spoilt"] = compared(plain)
+    report["unwritten"] = unwritten()
     with interpreted():
         report["interpreted"] = compared(plain)
     with patch.object(_launches, "_MOST_MISSED", 2):

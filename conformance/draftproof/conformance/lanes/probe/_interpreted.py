@@ -27,14 +27,16 @@ def patched_once() -> Iterator[None]:
         yield
         return
     patch = interpreter._patch_lang
-    vars(interpreter)["_patch_lang"] = _once(patch, interpreter.tl)
-    _PATCHING.append(interpreter)
-    try:
-        with recorded(interpreter):
+    once = _once(patch, interpreter.tl)
+    with recorded(interpreter) as own:
+        own.add(id(once))
+        vars(interpreter)["_patch_lang"] = once
+        _PATCHING.append(interpreter)
+        try:
             yield
-    finally:
-        _PATCHING.clear()
-        vars(interpreter)["_patch_lang"] = patch
+        finally:
+            _PATCHING.clear()
+            vars(interpreter)["_patch_lang"] = patch
 
 
 _PATCHING: list[ModuleType] = []
@@ -47,7 +49,8 @@ def _once(patch: Callable[[Any], Any], language: ModuleType) -> Callable[[Any], 
     def patched(function: Any) -> Any:
         seen = function.__globals__.values()
         modules = {m.__name__ for m in (language, language.core) if any(m is v for v in seen)}
-        if launch and modules <= launch[0]:
+        # A function that sees no such module raises an error, as everywhere.
+        if launch and modules and modules <= launch[0]:
             return _Nothing()
         scope = patch(function)
         if launch:

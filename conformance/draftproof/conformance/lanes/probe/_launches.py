@@ -6,9 +6,10 @@ on what the kernel reads of Python (`_read`), and on the numbers that Python loo
 as the end of a `range`. So these steps are recorded, by a tree whose branches are the answers to
 such looks, and made again with other pointers and integers. A launch that comes to an answer for
 the first time is taken back, and interpreted. The launches 1, 2, 4, 8, ... that are made from a
-recording are interpreted, too, and must write the same; where one does not, or where a step cannot
-be recorded, all launches of its kind are interpreted. So are those on so many numbers that numpy
-takes longer than Python.
+recording are interpreted, too, and so is one in 512 at random; their arguments must be the same
+memory then. Where they are not, or where a step cannot be recorded, all launches of a kind are
+interpreted. So are those on so many numbers that numpy takes longer than Python, and all while
+Triton is not as it was (`_language`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache, partialmethod
 from inspect import getcallargs, signature
+from random import SystemRandom
 from typing import Any
 
 import numpy
@@ -26,6 +28,7 @@ import torch
 
 from draftproof.conformance.lanes._conditions import is_made_again
 from draftproof.conformance.lanes.probe._direct import Direct, Inner, direct
+from draftproof.conformance.lanes.probe._language import Language
 from draftproof.conformance.lanes.probe._read import NotFrozen, frozen, read
 
 _MOST_KINDS, _MOST_BRANCHES = 1024, 4096
@@ -36,6 +39,12 @@ _MOST_NUMBERS = 2**20
 # Ways that launches of a kind took first, beyond those that come again, are not recorded: to watch
 # a launch takes as long as to interpret it.
 _MOST_MISSED = 32
+
+_CHECKED = 512
+"""One in so many launches is checked at random: to interpret it takes as long as ten and more."""
+
+# Its numbers are no program's to foresee or to set.
+_CHANCE = SystemRandom()
 
 
 class NotRecorded(Exception):
@@ -87,25 +96,42 @@ class Kind:
 _KINDS: dict[Hashable, Kind] = {}
 
 
+_LANGUAGES: list[tuple[Any, Language]] = []
+"""Each interpreter's language, as it was when launches were first to be made from recordings."""
+
+
 @contextmanager
-def recorded(interpreter: Any) -> Iterator[None]:
-    """Make launches of Triton's `interpreter` from recordings, as far as that can be done."""
+def recorded(interpreter: Any) -> Iterator[set[int]]:
+    """Make launches of Triton's `interpreter` from recordings, as far as that can be done.
+
+    Yields the ids of what is patched, to which others may be added.
+    """
     if not all(hasattr(interpreter, name) for name in (*_PATCHED, *_USED)):
         # Of another release of Triton.
-        yield
+        yield set()
         return
+    if not any(each is interpreter for each, _ in _LANGUAGES):
+        _LANGUAGES.append((interpreter, Language(interpreter)))
+    language = next(known for each, known in _LANGUAGES if each is interpreter)
+    if not (language.is_unchanged(()) and language.has_code()):
+        # A program has changed Triton, and may go on.
+        yield set()
+        return
+    own: set[int] = set()
     executor, operation = interpreter.GridExecutor, interpreter.ReduceScanOpInterface
     interpret, apply = executor.__call__, operation.apply
     before = {name: vars(interpreter)[name] for name in _PATCHED}
-    executor.__call__ = _launching(interpreter, interpret, before["_implicit_cvt"])
+    executor.__call__ = _launching(interpreter, interpret, before["_implicit_cvt"], language, own)
     operation.apply = _applying(apply)
     vars(interpreter).update(
         _implicit_cvt=_converting(interpreter, before["_implicit_cvt"]),
         _patch_lang_tensor=_patching(before["_patch_lang_tensor"]),
         _get_np_dtype=_tabled(interpreter.tl, before["_get_np_dtype"]),
     )
+    own |= {id(executor.__call__), id(operation.apply)}
+    own |= {id(vars(interpreter)[name]) for name in _PATCHED}
     try:
-        yield
+        yield own
     finally:
         executor.__call__, operation.apply = interpret, apply
         vars(interpreter).update(before)
@@ -128,21 +154,25 @@ _PATCHED = ("_implicit_cvt", "_patch_lang_tensor", "_get_np_dtype")
 _USED = (
     "tl",
     *("GridExecutor", "ReduceScanOpInterface", "ScanOps", "TensorHandle"),
-    *("interpreter_builder", "_interpreter"),
+    *("InterpretedFunction", "interpreter_builder", "interpreter_semantic", "_interpreter"),
 )
 
 
 def _launching(
-    interpreter: Any, interpret: Callable[..., None], convert: Callable[[Any], Any]
+    interpreter: Any,
+    interpret: Callable[..., None],
+    convert: Callable[[Any], Any],
+    language: Language,
+    own: set[int],
 ) -> Callable[..., None]:
     def launched(self: Any, *arguments: Any, **named: Any) -> None:
         given = None
-        if not (_RECORDER or _INTERPRETING):
-            given = _given(self, convert, arguments, named)
+        if not (_RECORDER or _INTERPRETING) and language.is_unchanged(own):
+            given = _given(self, convert, arguments, named, language)
         if given is None:
             interpret(self, *arguments, **named)
             return
-        key, inputs = given
+        key, inputs, tensors = given
         if key not in _KINDS and len(_KINDS) >= _MOST_KINDS:
             _KINDS.clear()
         kind = _KINDS.setdefault(key, Kind())
@@ -152,7 +182,7 @@ def _launching(
             with _Recorder(interpreter, kind).recording() if is_watched else nullcontext():
                 interpret(self, *arguments, **named)
 
-        _launch(interpreter, kind, inputs, interpreted)
+        _launch(interpreter, kind, inputs, interpreted, tensors)
 
     return launched
 
@@ -203,33 +233,41 @@ def _given(
     convert: Callable[[Any], Any],
     arguments: Sequence[Any],
     named: Any,
-) -> tuple[Hashable, list[Any]] | None:
-    """Return the kind of a launch and the values of its arguments, None for one of no kind."""
+    language: Language,
+) -> tuple[Hashable, list[Any], list[torch.Tensor]] | None:
+    """Return the kind of a launch, the values of its arguments, and those that are tensors.
+
+    A launch may be of no kind.
+    """
     known = _parameters(executor.fn)
     given = getcallargs(executor.fn, *arguments, **{k: v for k, v in named.items() if k in known})
     values: list[Any] = []
+    tensors: list[torch.Tensor] = []
 
     def form(argument: Any) -> Hashable:
         if isinstance(argument, tuple):
-            return read(type(argument)), tuple(map(form, argument))
+            return read(type(argument), language), tuple(map(form, argument))
         if isinstance(argument, torch.Tensor) and argument.device.type != "cpu":
             raise NotRecorded("a tensor is on another device")
         if isinstance(argument, torch.Tensor) and argument.numel() > _MOST_NUMBERS:
             raise NotRecorded("what numpy does takes longer than what Python does")
+        if isinstance(argument, torch.Tensor):
+            tensors.append(argument)
         if isinstance(argument, (torch.Tensor, int)):
             tensor = convert(argument)
             values.append(tensor.handle)
             return str(tensor.type)
-        return frozen(argument)
+        return frozen(argument, language)
 
     if callable(executor.grid) or executor.pre_run_hooks:
         return None
     try:
         kinds = tuple(
-            (name, read(each) if name in executor.constexprs else form(each))
+            (name, read(each, language) if name in executor.constexprs else form(each))
             for name, each in given.items()
         )
-        return (read(executor.fn), frozen(tuple(executor.grid)), kinds), values
+        grid = frozen(tuple(executor.grid), language)
+        return (read(executor.fn, language), grid, kinds), values, tensors
     except (NotFrozen, NotRecorded):
         return None
 
@@ -240,13 +278,22 @@ def _parameters(function: Callable[..., Any]) -> frozenset[str]:
 
 
 def _launch(
-    interpreter: Any, kind: Kind, inputs: Sequence[Any], interpreted: Callable[[], None]
+    interpreter: Any,
+    kind: Kind,
+    inputs: Sequence[Any],
+    interpreted: Callable[[], None],
+    tensors: Sequence[torch.Tensor],
 ) -> None:
     if kind.refused is not None or not kind.is_begun:
         interpreted()
         return
-    is_kept = not is_made_again(kind.made + 1)
-    writes = _played(interpreter, kind.root, inputs, is_kept=is_kept)
+    is_kept = not is_made_again(kind.made + 1) and _CHANCE.randrange(_CHECKED) > 0
+    seen: list[bytes] = []
+
+    def look() -> None:
+        seen.extend(_memory(tensors))
+
+    writes = _played(interpreter, kind.root, inputs, look, is_kept=is_kept)
     if writes is None:
         kind.missed += 1
         interpreted()
@@ -255,8 +302,21 @@ def _launch(
     if is_kept:
         return
     interpreted()
-    if any(write.now(interpreter) != write.after for write in writes):
+    # What the arguments do not have, a kernel may reach from them.
+    is_same = not any(write.now(interpreter) != write.after for write in writes)
+    if not is_same or seen != _memory(tensors):
         kind.refused = "a launch that was made again wrote something else"
+
+
+def _memory(tensors: Sequence[torch.Tensor]) -> list[bytes]:
+    """Return all that the memory of tensors holds."""
+    found: dict[int, bytes] = {}
+    for each in tensors:
+        storage = each.untyped_storage()
+        if storage.nbytes():
+            whole = torch.empty(0, dtype=torch.uint8).set_(storage)
+            found[storage.data_ptr()] = whole.numpy().tobytes()
+    return [*found.values()]
 
 
 # --- what Python sees of a value -------------------------------------------------------------
@@ -312,11 +372,16 @@ class _Write:
 
 
 def _played(
-    interpreter: Any, root: Branch, inputs: Sequence[Any], *, is_kept: bool
+    interpreter: Any,
+    root: Branch,
+    inputs: Sequence[Any],
+    look: Callable[[], None],
+    *,
+    is_kept: bool,
 ) -> list[_Write] | None:
     """Make a launch again; return what it wrote, None where Python saw what it never had.
 
-    Unless it is kept, and where it comes to no end, memory is as it was before.
+    Unless it is kept, and where it comes to no end, memory is as it was before, after a look at it.
     """
     writes: list[_Write] = []
     try:
@@ -326,6 +391,7 @@ def _played(
         has_ended = False
     if has_ended and is_kept:
         return writes
+    look()
     found = [
         _Write(each.pointers, each.mask, each.before, each.now(interpreter)) for each in writes
     ]
@@ -433,9 +499,19 @@ class _Recorder:
             if collects:
                 gc.enable()
 
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        """Make no recording of a launch in which an error is raised, which may be caught."""
+        try:
+            yield
+        except BaseException:
+            self._refuse("a launch raised an error")
+            raise
+
     def _watched_within(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*arguments: Any) -> Any:
-            made = call(*arguments)
+            with self._refusing():
+                made = call(*arguments)
             self._inner.append(Inner(arguments[-1], arguments[:-1], made))
             return made
 
@@ -447,7 +523,8 @@ class _Recorder:
                 self._inner.clear()
             self._depth += 1
             try:
-                made = call(*arguments, **named)
+                with self._refusing():
+                    made = call(*arguments, **named)
             finally:
                 self._depth -= 1
             if self._depth == 0 and self._kind.refused is None:
@@ -534,7 +611,8 @@ class _Recorder:
 
     def look(self, value: Any, look: Callable[[Any], Any]) -> Any:
         """Return what Python sees of a value."""
-        answer = look(value)
+        with self._refusing():
+            answer = look(value)
         if self._depth == 0 and self._kind.refused is None:
             try:
                 self._answer(look, self._number(value), answer)
@@ -560,7 +638,8 @@ class _Recorder:
         """Return what a reduction or a scan makes of tensors."""
         self._depth += 1
         try:
-            made = apply(operation, tuple(tensors))
+            with self._refusing():
+                made = apply(operation, tuple(tensors))
         finally:
             self._depth -= 1
         if self._depth == 0 and self._kind.refused is None:

@@ -2,9 +2,11 @@
 
 A kernel, and each function that it calls, reads globals, its closure, its defaults and attributes.
 What is known to be the same as long as its parts are is frozen with their types: constants, tuples,
-functions and the modules that they are in, of which all attributes count that any of the code
-names. What is Triton's own is told by identity. Everything else is refused, and so is code that
-finds values in other ways, or leaves some behind: such kernels are interpreted.
+types of named tuples, functions and the modules that they are in, of which all attributes count
+that any of the code names. What Triton's import made is told by identity (`_language` says whether
+it is as it was). Everything else is refused, and so is code that finds values in other ways, leaves
+some behind, catches errors, or makes text of objects, which has their addresses: such kernels are
+interpreted.
 """
 
 from __future__ import annotations
@@ -12,14 +14,16 @@ from __future__ import annotations
 import collections
 import dis
 import math
-import sys
-from collections.abc import Container, Hashable, Iterator, Mapping
+import types
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
 from struct import pack
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneType
 from typing import Any
+
+from draftproof.conformance.lanes.probe._language import CODE, Language
 
 _BUILTINS = attrgetter("__builtins__")
 """What a function finds where it has no global; not every typeshed knows of it."""
@@ -29,7 +33,7 @@ class NotFrozen(Exception):
     """A value may be changed unseen; the message says what it is."""
 
 
-def frozen(value: Any) -> Hashable:
+def frozen(value: Any, language: Language) -> Hashable:
     """Return a constant with the types of all its parts: 1, 1.0 and True are not the same.
 
     Raises `NotFrozen`.
@@ -37,18 +41,20 @@ def frozen(value: Any) -> Hashable:
     kind = type(value)
     if kind is float:
         return float, pack("<d", value)
+    if _has_format(value):
+        raise NotFrozen("text that may make text of objects")
     if kind in (bool, bytes, int, str, NoneType):
         return kind, value
     if kind is tuple or (isinstance(value, tuple) and hasattr(kind, "_fields")):
-        return kind, tuple(map(frozen, value))
-    if _is_constexpr(value):
-        return kind, frozen(value.value)
-    if _is_of_triton(kind) and kind.__name__ == "dtype":
-        return kind, str(value)
+        return kind, tuple(frozen(each, language) for each in value)
+    if kind is language.constexpr:
+        return kind, frozen(_of_constexpr(value, language), language)
+    if kind is language.dtype and language.has(value):
+        return _Same(value)
     raise NotFrozen(f"a {kind.__name__}")
 
 
-def read(value: Any) -> Hashable:
+def read(value: Any, language: Language) -> Hashable:
     """Return a function or type with all that it and what it calls read of Python, or a constant.
 
     Raises `NotFrozen`.
@@ -57,7 +63,7 @@ def read(value: Any) -> Hashable:
         raise NotFrozen(f"the module {value.__name__}")
     named: frozenset[str] = frozenset()
     while True:
-        reading = _Reading(named)
+        reading = _Reading(named, language)
         found = reading.value(value)
         if reading.named == named:
             return found
@@ -79,63 +85,72 @@ class _Same:
 
 
 class _Reading:
-    def __init__(self, named: frozenset[str]) -> None:
+    def __init__(self, named: frozenset[str], language: Language) -> None:
+        self._language = language
         self.named = set(named)
         """The names in all code that is read."""
         self._attributes = sorted(named)
-        self._met: list[Any] = []
+        self._met: dict[int, Any] = {}
         """Functions and modules that are read already, or are being read."""
 
     def value(self, value: Any) -> Hashable:
         """Return a value with all that is read of it."""
         if isinstance(value, ModuleType | FunctionType):
-            if any(value is each for each in self._met):
+            if id(value) in self._met:
                 return _Same(value)
-            self._met.append(value)
+            self._met[id(value)] = value
             return self._module(value) if isinstance(value, ModuleType) else self._function(value)
-        if _is_kernel(value):
-            # It is called as the interpreter has rewritten it.
-            return self.value(value.rewrite()), self._each(vars(value), _OF_A_KERNEL)
+        if type(value) is self._language.kernel:
+            return self._kernel(value)
         if type(value) is tuple:
             return tuple, tuple(map(self.value, value))
         if isinstance(value, tuple):
             return self._named_tuples(type(value)), tuple(map(self.value, value))
-        if _is_constexpr(value):
-            return _Same(type(value)), self.value(value.value)
-        if any(value is each for each in _PLAIN):
+        if type(value) is self._language.constexpr:
+            return _Same(type(value)), self.value(_of_constexpr(value, self._language))
+        if id(value) in _PLAIN_IDS:
             return _Same(value)
-        return self._named_tuples(value) if isinstance(value, type) else frozen(value)
+        if not isinstance(value, type):
+            return frozen(value, self._language)
+        is_tritons = value.__module__.startswith("triton.language") and self._language.has(value)
+        return _Same(value) if is_tritons else self._named_tuples(value)
 
     def _module(self, module: ModuleType) -> Hashable:
         own = vars(module)
         names = [name for name in self._attributes if name in own]
-        if _is_tritons(module):
-            return _Same(module), tuple((name, self._of_triton(own[name])) for name in names)
         if type(module) is not ModuleType or "__getattr__" in own:
             raise NotFrozen(f"the module {module.__name__}, whose attributes are made")
         return _Same(module), tuple((name, self.value(own[name])) for name in names)
 
-    def _of_triton(self, value: Any) -> Hashable:
-        """Return what Triton has, of which a program may have replaced some by its own."""
-        is_code = isinstance(value, FunctionType | ModuleType) or _is_kernel(value)
-        return self.value(value) if is_code else _Same(value)
+    def _kernel(self, kernel: Any) -> Hashable:
+        """Return a function of a kernel's: it is called as the interpreter has rewritten it."""
+        own = vars(kernel)
+        if any(hasattr(type(kernel), name) for name in own.keys() - {"__doc__"}):
+            raise NotFrozen("a kernel with methods of its own")
+        if self._language.has(kernel) and self._language.is_language(kernel.fn.__globals__):
+            return _Same(kernel), _of_language(kernel.fn), _of_language(kernel.rewrite())
+        attributes = {name: each for name, each in own.items() if name not in _OF_A_KERNEL}
+        return self.value(kernel.rewrite()), self._each(attributes)
 
     def _function(self, function: FunctionType) -> Hashable:
-        cells = [each for cell in function.__closure__ or () for each in _contents(cell)]
-        if _is_tritons(sys.modules.get(function.__globals__.get("__name__", "")), function):
-            # It may have been given what is not Triton's.
-            own = tuple((name, _Same(each)) for name, each in vars(function).items())
-            return _Same(function), tuple(map(self._of_triton, cells)), own
+        if self._language.has_function(function):
+            return _of_language(function)
+        if self._language.is_language(function.__globals__):
+            raise NotFrozen("a function that is put into a module of Triton's")
+        return self._code(function)
+
+    def _code(self, function: FunctionType) -> Hashable:
         loaded, attributes = _names(function.__code__)
         self.named.update(loaded, attributes)
+        own = {name: each for name, each in vars(function).items() if name != "__wrapped__"}
         return (
             _Same(function),
             function.__code__,
             tuple((name, self._loaded(function, name)) for name in loaded),
-            tuple(map(self.value, cells)),
+            tuple(self.value(each) for cell in function.__closure__ or () for each in _held(cell)),
             tuple(map(self.value, function.__defaults__ or ())),
             self._each(function.__kwdefaults__ or {}),
-            self._each(vars(function), {"__wrapped__"}),
+            self._each(own),
         )
 
     def _loaded(self, function: FunctionType, name: str) -> Hashable:
@@ -144,12 +159,13 @@ class _Reading:
             known = _BUILTINS(function)
             return self.value(known.get(name))
         value = function.__globals__[name]
-        # The interpreter's rewriting puts what it calls into a kernel's globals.
-        is_semantic = name == "interpreter_semantic" and _is_of_triton(type(value))
-        return None if is_semantic else self.value(value)
+        # The interpreter's rewriting puts what it calls into a kernel's globals, and calls only
+        # one method of it: see `_names`.
+        is_semantic = name == _SEMANTIC and self._language.is_semantic(value)
+        return _Same(value) if is_semantic else self.value(value)
 
-    def _each(self, values: Mapping[str, Any], but: Container[str] = ()) -> Hashable:
-        return tuple((name, self.value(each)) for name, each in values.items() if name not in but)
+    def _each(self, values: Mapping[str, Any]) -> Hashable:
+        return tuple((name, self.value(each)) for name, each in values.items())
 
     def _named_tuples(self, kind: type) -> Hashable:
         """Return a type of named tuples with its attributes."""
@@ -167,14 +183,49 @@ class _Reading:
         return _Same(value) if type(value) is _FIELD else self._of_python(value)
 
     def _of_python(self, value: Any) -> Hashable:
-        """Return an attribute of a type of named tuples; those that Python makes read nothing."""
-        known = value.__globals__ if isinstance(value, FunctionType) else {}
-        # Its `__new__` is evaluated where there is nothing else.
-        is_made = known is vars(collections) or known.keys() == _OF_NEW
-        return _Same(value) if is_made else self.value(value)
+        """Return an attribute of a type of named tuples; those that Python makes read no more."""
+        if not isinstance(value, FunctionType) or value.__globals__ is not vars(collections):
+            return self.value(value)
+        cells = [each for cell in value.__closure__ or () for each in _held(cell)]
+        parts = *cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()
+        if id(value.__code__) not in _OF_TUPLE_TYPES or not all(map(_is_pythons, parts)):
+            raise NotFrozen("a function of Python's that has parts of others")
+        return _Same(value), tuple(map(_Same, parts))
 
 
-def _contents(cell: Any) -> Iterator[Any]:
+def _is_pythons(value: Any) -> bool:
+    if type(value) is tuple:
+        return all(map(_is_pythons, value))
+    return type(value) in (int, str, NoneType) or id(value) in _PYTHONS_IDS
+
+
+def _of_constexpr(value: Any, language: Language) -> Any:
+    """Return the value of a constant of Triton's that has nothing else. Raises `NotFrozen`."""
+    own = dict(vars(value))
+    found, kind = own.pop("value", None), own.pop("type", None)
+    is_plain = kind is None or (
+        type(kind) is language.constexpr_type
+        and vars(kind).keys() == {"value"}
+        and kind.value is found
+    )
+    if own or not is_plain:
+        raise NotFrozen("a constant with other attributes")
+    return found
+
+
+def _of_language(function: FunctionType) -> Hashable:
+    """Return a function of Triton's: what it reads is compared as a whole (`_language`)."""
+    cells = [each for cell in function.__closure__ or () for each in _held(cell)]
+    return (
+        _Same(function),
+        tuple(map(_Same, CODE(function))),
+        tuple((name, _Same(each)) for name, each in (function.__kwdefaults__ or {}).items()),
+        tuple(_of_language(x) if type(x) is FunctionType else _Same(x) for x in cells),
+        tuple((name, _Same(each)) for name, each in vars(function).items()),
+    )
+
+
+def _held(cell: Any) -> Iterator[Any]:
     """Yield what a cell holds, if it holds anything."""
     try:
         yield cell.cell_contents
@@ -190,7 +241,13 @@ def _names(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """
     loaded: dict[str, None] = {}
     attributes: dict[str, None] = {}
+    after = ""
     for each in dis.get_instructions(code):
+        if after and each.opname != "CACHE" and each.argval != "to_tensor":
+            raise NotFrozen(f"code that reads {after}")
+        after = _SEMANTIC if each.opname in _LOADS and each.argval == _SEMANTIC else ""
+        if each.opname == "LOAD_CONST":
+            _check_text(each.argval)
         if each.opname in _REFUSED or (each.opname in _STORES and each.argval in code.co_freevars):
             raise NotFrozen(f"code that does {each.opname}")
         if each.opname in _LOADS:
@@ -207,29 +264,17 @@ def _names(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(loaded), tuple(attributes)
 
 
-def _is_of_triton(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] == "triton"
+def _check_text(value: Any) -> None:
+    """Raise `NotFrozen` for text by which text may be made of objects."""
+    if isinstance(value, tuple | frozenset):
+        for each in value:
+            _check_text(each)
+    elif _has_format(value):
+        raise NotFrozen("code that makes text of values")
 
 
-def _is_kernel(value: Any) -> bool:
-    return _is_of_triton(type(value)) and hasattr(value, "rewrite")
-
-
-def _is_constexpr(value: Any) -> bool:
-    kind = type(value)
-    return (
-        _is_of_triton(kind)
-        and kind.__name__ == "constexpr"
-        and vars(value).keys() <= {"value", "type"}
-    )
-
-
-def _is_tritons(module: ModuleType | None, function: FunctionType | None = None) -> bool:
-    """Return whether a module, and a function in it, are Triton's, whatever they are called."""
-    if module is None or module.__name__.partition(".")[0] != "triton":
-        return False
-    is_there = sys.modules.get(module.__name__) is module
-    return is_there and (function is None or function.__globals__ is vars(module))
+def _has_format(value: Any) -> bool:
+    return "%" in value if type(value) is str else type(value) is bytes and b"%" in value
 
 
 _LOADS = {"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"}
@@ -238,27 +283,59 @@ _STORES = {"STORE_DEREF", "DELETE_DEREF"}
 _REFUSED = {
     *("DELETE_ATTR", "DELETE_GLOBAL", "IMPORT_FROM", "IMPORT_NAME", "IMPORT_STAR"),
     *("LOAD_BUILD_CLASS", "MATCH_CLASS", "STORE_ATTR", "STORE_GLOBAL"),
+    # What catches errors, of which Triton has none: a recording does not raise them.
+    *("PUSH_EXC_INFO", "SETUP_FINALLY", "SETUP_WITH", "BEFORE_WITH", "BEFORE_ASYNC_WITH"),
+    # What makes text of objects or orders them by their addresses.
+    *("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"),
+    *("BUILD_SET", "SET_ADD", "SET_UPDATE"),
 }
 
-_UNSEEN = {"f_builtins", "f_globals", "f_locals", "fn", "format", "format_map", "handle"}
+_SEMANTIC = "interpreter_semantic"
+
+_OF_A_KERNEL = {"arg_names", "fn", "kwargs", "pre_run_hooks", "rewriter", "__doc__"}
+"""The attributes that Triton gives a kernel's function: of them all is read by its rewriting."""
+
+_FOUND_BY = (
+    *(types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType),
+    *(types.CodeType, types.TracebackType, types.FunctionType, types.MethodType, types.CellType),
+    *(types.BuiltinMethodType, types.ModuleType, property, type, BaseException, StopIteration),
+)
+"""The types by whose attributes other values are found, or what a launch leaves behind."""
+
+_UNSEEN = {
+    *{name for kind in _FOUND_BY for name in dir(kind)} - {"value"},
+    *_OF_A_KERNEL,
+    *("rewrite", "rewritten_fn", "add_pre_run_hook", "run", "warmup"),
+    *("handle", "obj", "data", "static_print", "device_print"),
+    *("format", "format_map", "translate", "to_bytes", "fromhex", "decode", "encode", "hex"),
+}
 """The attributes by which other values are found; so are those that begin with an underscore."""
 
 _OF_TUPLES = {"_fields", "_make", "_replace"}
-
-_OF_A_KERNEL = {"arg_names", "fn", "kwargs", "pre_run_hooks", "rewriter"}
-"""The attributes that Triton gives a kernel's function: of them all is read by its rewriting."""
 
 _NOT_READ = {"__annotations__", "__doc__", "__orig_bases__", "_field_defaults"}
 """The attributes of a type of named tuples of which only who asks for them learns anything."""
 
 _FIELD = type(vars(collections.namedtuple("_Field", "place"))["place"])
 
-_OF_NEW = {"_tuple_new", "__builtins__", "__name__"}
+_NEW = tuple.__new__
+
+_OF_TUPLE_TYPES = {
+    id(getattr(each, "__func__", each).__code__): each
+    for each in vars(collections.namedtuple("_Tuple", "place")).values()
+    if getattr(getattr(each, "__func__", each), "__globals__", None) is vars(collections)
+}
+"""The code of the functions that Python gives to every type of named tuples, but `__new__`."""
 
 _PLAIN = (
-    *(abs, all, any, bool, divmod, enumerate, float, int, isinstance, len, max, min, pow, print),
-    *(range, reversed, round, sorted, str, sum, tuple, zip),
+    *(abs, all, any, bool, divmod, enumerate, float, int, isinstance, len, max, min, pow),
+    *(range, reversed, round, sorted, sum, tuple, zip, _NEW),
     *(each for each in vars(math).values() if isinstance(each, BuiltinFunctionType)),
     *(AssertionError, NotImplementedError, RuntimeError, TypeError, ValueError),
 )
 """What tells of nothing but what it is given."""
+
+_PLAIN_IDS = {id(each): each for each in _PLAIN}
+
+_PYTHONS_IDS = {id(each): each for each in (*_PLAIN, dict, map)}
+"""What the functions of types of named tuples are made with."""
