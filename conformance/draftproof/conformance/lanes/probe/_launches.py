@@ -20,7 +20,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache, partialmethod
 from inspect import getcallargs, signature
-from random import SystemRandom
+from secrets import randbits
 from typing import Any
 
 import numpy
@@ -43,8 +43,8 @@ _MOST_MISSED = 32
 _CHECKED = 512
 """One in so many launches is checked at random: to interpret it takes as long as ten and more."""
 
-# Its numbers are no program's to foresee or to set.
-_CHANCE = SystemRandom()
+# No program knows it, and none is drawn while one is watched.
+_SEED = randbits(60)
 
 
 class NotRecorded(Exception):
@@ -287,7 +287,7 @@ def _launch(
     if kind.refused is not None or not kind.is_begun:
         interpreted()
         return
-    is_kept = not is_made_again(kind.made + 1) and _CHANCE.randrange(_CHECKED) > 0
+    is_kept = not is_made_again(kind.made + 1) and hash((_SEED, kind.made)) % _CHECKED > 0
     seen: list[bytes] = []
 
     def look() -> None:
