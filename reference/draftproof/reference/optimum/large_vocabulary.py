@@ -139,7 +139,7 @@ def acceptance_rate(target: Row, draft: Row, *, scheme: str, drafts: int) -> flo
 
 
 def _checked(name: str, row: Row) -> Floats:
-    """Return a copy of the row in float64, of weights in 0..1 that sum to 1 as they should."""
+    """Return a copy of the row in float64. Its weights are in 0..1, and sum to 1 within 1e-3."""
     if row.ndim != 1 or row.size == 0:
         raise WrongShape(f"the {name} must be one row of weights, its shape is {row.shape}")
     if row.dtype.kind != "f":
@@ -166,8 +166,9 @@ def _with_replacement(p: Floats, q: Floats, drafts: int) -> float:
 def _bundled(p: Floats, q: Floats, drafts: int) -> tuple[Floats, Floats]:
     """Bundle tokens of similar p/q, to leave little to sort, where no best H can end among them.
 
-    From one end of a bundle to the other p(H) grows at least by the least p/q times what q(H) does,
-    and 1 - q(H)^K is concave in q(H). So the least value inside is that of the start or `least`.
+    From one end of a bundle to the other p(H) grows at least by the least p/q times the growth of
+    q(H), and 1 - q(H)^K is concave in q(H). So the least value inside is that of the start or
+    `least`.
     """
     keys = (_ratios(p, q).view(np.uint64) >> KEY_SHIFT).astype(np.intp)
     bundles = np.flatnonzero(np.bincount(keys))
@@ -184,7 +185,7 @@ def _bundled(p: Floats, q: Floats, drafts: int) -> tuple[Floats, Floats]:
 def _greedy(p: Floats, q: Floats, drafts: int) -> float:
     """Return p(A) + sum of min(p, q / (1 - q(A))) over the tokens that are not in A.
 
-    The weights of q are as they came: dividing them by their sum could make new ties.
+    The weights of q are unnormalised: dividing them by their sum could make new ties.
     """
     sure = _most_probable(q, drafts - 1)
     mass = q[~sure].sum()
