@@ -1,4 +1,4 @@
-"""The cases: small targets and drafts with stable ids, each there for a reason.
+"""The cases: small targets and drafts with stable ids, each included for a stated reason.
 
 A good toy model depends on its context (a context-free one cannot see a verifier that goes on
 after a rejection) and has what real rows have: zeros, ties, equal rows, disjoint supports, point
