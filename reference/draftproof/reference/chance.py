@@ -29,14 +29,14 @@ class Chance(Protocol):
     def draw(self, weights: Sequence[Rational]) -> int:
         """Return index i with probability weights[i] / sum(weights).
 
-        Raises `NotRational` if a weight is a float, `NotADistribution` if one is negative or
-        all of them are zero.
+        Raises `NotRational` if a weight is a float, `NotADistribution` if a weight is negative or
+        all weights are zero.
         """
 
     def coin(self, probability: Rational) -> bool:
         """Return True with the given probability.
 
-        Raises `NotRational` if it is a float, `NotADistribution` outside 0..1.
+        Raises `NotRational` if the probability is a float, `NotADistribution` outside 0..1.
         """
         return self.draw((probability, _complement(probability))) == 0
 
@@ -211,8 +211,8 @@ class Distribution(tuple[Rational, ...]):
 def distribution(weights: Sequence[Rational]) -> Distribution:
     """Return weights / sum(weights).
 
-    Raises `NotRational` if a weight is a float, `NotADistribution` if one is negative or all of
-    them are zero.
+    Raises `NotRational` if a weight is a float, `NotADistribution` if a weight is negative or all
+    weights are zero.
     """
     if isinstance(weights, Distribution):
         return weights

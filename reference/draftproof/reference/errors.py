@@ -23,7 +23,7 @@ class WrongShape(InvalidInput):
 
 
 class MissingContext(InvalidInput):
-    """A row is asked of a context for which the model has none."""
+    """A row is asked of a model at a context for which the model has none."""
 
 
 class TokenOutOfRange(InvalidInput):

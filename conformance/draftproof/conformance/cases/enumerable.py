@@ -15,7 +15,7 @@ MOST_PREFIXES = 640
 """The most prefixes of drafted paths, times drafts, of an optimum of several drafts."""
 
 MOST_WAYS = 30_000
-"""The most ways to draw the tokens after one context, of such an optimum."""
+"""The most ways to draw the tokens after one context, of an optimum of several drafts."""
 
 # And no deeper than a program may recurse.
 _MOST_SIBLINGS = 500
@@ -68,7 +68,7 @@ def _numbers(model: Model, depth: int) -> tuple[int, int]:
 
 
 def _require_small(model: Model, depth: int) -> None:
-    """Refuse too many prefixes, too long ones, and too long numbers along them."""
+    """Refuse models with too many or too long prefixes, or with too long numbers along them."""
     digits, cost = _numbers(model, depth)
     most = _MOST_WORK // cost
     work = accumulate(model.vocabulary + len(prefix) for prefix in model.reachable(depth))

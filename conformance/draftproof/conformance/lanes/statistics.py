@@ -109,8 +109,8 @@ STAKES = tuple(0.5 / 2**i for i in range(9))
 """The shares of the wealth that are staked on a mean, from far to near alternatives."""
 
 RARE, FREQUENT = 10, 0.01
-"""Bins have at least `RARE` times the tolerance, or they could show little else; `FREQUENT` ones
-are left as they are, whatever the tolerance."""
+"""Bins have at least `RARE` times the tolerance, because smaller ones show little but the
+tolerance; bins of at least `FREQUENT` stay unchanged for every tolerance."""
 
 
 def tally(cells: NDArray[numpy.int64], weights: Floats, size: int) -> Floats:

@@ -9,7 +9,7 @@ MODES = ("quick", "standard", "certify")
 
 
 def modes_up_to(mode: str) -> tuple[str, ...]:
-    """Return a mode and those before it. Raises `Unsupported` for an unknown one."""
+    """Return a mode and the modes before it. Raises `Unsupported` for an unknown mode."""
     if mode not in MODES:
         raise Unsupported(f"unknown mode {mode!r}; known: {', '.join(MODES)}")
     return MODES[: MODES.index(mode) + 1]

@@ -86,7 +86,7 @@ def _trial(kill_matrix: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _row(exhibit: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an exhibit with its gravest cell for each requirement."""
+    """Return an exhibit with its most severe cell for each requirement."""
     gravest = ("killed", "survived", "undecided", "blind")
     cells: dict[str, Mapping[str, Any]] = {}
     for cell in sorted(exhibit["cells"], key=lambda each: gravest.index(each["verdict"])):

@@ -231,7 +231,7 @@ def spectr_gbv_loop(drafts: Drafted, instance: Instance, chance: Chance) -> Emis
 
 
 def spectr_gbv_pass(prefix: Path, instance: Instance) -> Rational:
-    """Return the loop's probability to accept a prefix, before it is clipped to 0..1."""
+    """Return the loop's probability of accepting a prefix, before clipping to 0..1."""
     target, draft, drafts = instance.target, instance.draft, instance.drafts
 
     def owed(text: Path) -> Rational:

@@ -109,10 +109,10 @@ def acceptance_rate(target: Row, draft: Row, *, scheme: str, drafts: int) -> flo
     - "hub": SpecHub's pairs, K = 2 (arXiv 2411.05289). As sets they have the law of "greedy".
 
     The error is at most 1e-9 without replacement while (K + 2) V <= 3,000,000, and at most
-    (V + 100) 2^-53 of the value otherwise; the module says why. Without replacement the main cost
-    is up to K V multiplications and additions at each of 20 to 70 times, the more the greater the
-    mass of the K-1 most probable tokens; otherwise some passes over the rows and a sort, of few
-    tokens as a rule.
+    (V + 100) 2^-53 of the value otherwise; the module's docstring has the proof. Without
+    replacement the main cost is up to K V multiplications and additions at each of 20 to 70 times,
+    the more the greater the mass of the K-1 most probable tokens; otherwise some passes over the
+    rows and a sort, of few tokens as a rule.
 
     Raises `WrongShape`, `NotADistribution`, or `Unsupported` for another type, scheme or K.
     """
@@ -245,8 +245,8 @@ def _independent_escape(outside: Floats, drafts: int) -> Floats:
 def _escape(q: Floats, heavy: NDArray[np.bool_], drafts: int) -> Floats:
     """Return 1 - Q(H_r) without replacement for r = 1..n, H_r being the first r tokens.
 
-    The nodes end where t T is so small that products of light odds do not overflow. Those of a
-    heavy token do, so it is taken by itself.
+    The nodes end where t T is so small that products of light odds do not overflow. Products with a
+    heavy token's odds do overflow, so that token is treated separately.
     """
     light_mass = float(q[~heavy].sum())
     nodes, step, small = _nodes(drafts, light_mass)

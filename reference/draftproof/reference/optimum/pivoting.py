@@ -15,9 +15,9 @@ prefixes of the third kind. It determines everything:
    that the weights sum to 1, is a square system.
  - One of s(x) and t(x) is 0 where one bound holds; elsewhere s(x) is the multiplier of e(x) = 0.
 
-Where both bounds hold and one has a negative price, letting go of that one improves. Where no
-price of these is negative, no other is, and only an order can improve. What shrinks to 0 first, a
-weight, a d or an e, leaves the basis.
+Where both bounds hold and one has a negative price, letting go of that one improves. Where no price
+of these is negative, no other is, and only an order can improve. The first weight, d or e to shrink
+to 0 leaves the basis.
 
 **It ends.** Add eps i + eps^2 i^2 + ... units to the target's bound of the i-th prefix. For small
 eps > 0 nothing that a basis leaves positive is 0 (powers of distinct numbers are independent), so
@@ -25,7 +25,7 @@ every pivot improves, and no basis returns. The first basis, one order with the 
 wherever the bounds agree, is feasible for these bounds too. In exact numbers eps is a symbol:
 where several shrink to 0 at once, the first coefficients that differ decide.
 
-**Two readings.** The text runs on floats first, with an actual eps. Where that ends is only a
+**Two readings.** The text runs on floats first, with an actual eps. Its last basis is only a
 proposal: the exact reading starts at the last basis, of a few on the way, that is feasible exactly,
 and does not stop before nothing improves.
 """
@@ -111,7 +111,7 @@ class _LinearProgram:
         return self.laws[order]
 
     def in_floats(self) -> _LinearProgram:
-        """Return the program of the other reading."""
+        """Return the same program in floats."""
         drawn: Any = {
             context: [(float(weight), contexts) for weight, contexts in below]
             for context, below in self.drawn.items()
@@ -178,7 +178,7 @@ def _is_feasible(program: _LinearProgram, basis: _Basis) -> bool:
 
 
 def _vertices(program: _LinearProgram, basis: _Basis) -> Iterator[_Vertex]:
-    """Yield the vertex of the basis and better and better ones, the last one optimal."""
+    """Yield the vertex of the basis, then better and better vertices, the last one optimal."""
     while True:
         vertex = _Vertex(program, basis)
         yield vertex

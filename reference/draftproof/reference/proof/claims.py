@@ -142,7 +142,7 @@ def optimal(algorithm: Algorithm, shape: Shape) -> Statement:
 
 
 def lossless_at_every_rho(algorithm: Algorithm, shape: Shape) -> Statement:
-    """K-SEQ is lossless at every rho rho >= 1 with 1 - (1 - b)^K <= rho b."""
+    """K-SEQ is lossless at every rho >= 1 with 1 - (1 - b)^K <= rho b."""
     _require_one_position("lossless_at_every_rho", shape)
     if algorithm.name != "k_seq":
         raise Unsupported(f"only k_seq has a rho, got {algorithm.name}")
@@ -167,7 +167,7 @@ def lossless_at_every_rho(algorithm: Algorithm, shape: Shape) -> Statement:
 
 
 def at_most_k_seq(algorithm: Algorithm, shape: Shape) -> Statement:
-    """At one position, P(accept) <= the sum of min(p, rho q) for every valid rho rho.
+    """At one position, P(accept) <= the sum of min(p, rho q) for every valid rho.
 
     At the least valid rho the bound is K-SEQ's acceptance, since there 1 - (1 - b)^K = rho b.
     """

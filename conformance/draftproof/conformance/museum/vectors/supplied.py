@@ -165,7 +165,7 @@ def _inside(low: Rational, high: Rational) -> Rational:
 
 
 def _edges(question: Question) -> Iterator[Rational]:
-    """Yield the thresholds below 1, and the numbers just inside of all: 1 is one of a draw's."""
+    """Yield thresholds below 1, and the numbers just inside all thresholds (for a draw, 1 too)."""
     for low, high in question.cells():
         if low in question.thresholds:
             yield low
