@@ -1,13 +1,13 @@
-"""How it is judged.
+"""The conformance suite: exact laws, certificates, and the verdicts on verifiers.
 
-The law of any program of torch's operators is computed, not estimated:
+`exact_law` computes the law of any program of torch's operators, without estimating:
 
     >>> import torch
     >>> from draftproof.conformance import exact_law
     >>> exact_law(lambda: torch.rand(2).lt(0.25).sum()).law
     Law({2: 1/16, 1: 3/8, 0: 9/16})
 
-and an adapter, or the name of one, is certified:
+`certify` judges an adapter, given as an object or by its name:
 
     >>> from draftproof.conformance import certify
     >>> certificate = certify("torch-token", mode="quick", seed=0, only=["law.lossless"])
@@ -17,7 +17,7 @@ and an adapter, or the name of one, is certified:
     >>> worst.distance < worst.allowed
     True
 
-`certificate.write(folder)` writes it, with its evidence.
+`certificate.write(folder)` writes the certificate with its evidence.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _ROOMS = {
     "requirements.finding": ("Finding",),
     "run.certify": ("certify",),
 }
-"""Where each name is: it is imported when it is asked for, and torch with it."""
+"""Exported names by module. A name is imported at its first use, and torch with it."""
 
 
 def __getattr__(name: str) -> Any:

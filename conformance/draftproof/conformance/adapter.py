@@ -1,4 +1,4 @@
-"""The protocol's types, where adapters import them from."""
+"""The types of the adapter protocol, under the name from which adapters import them."""
 
 from draftproof.conformance.protocol.adapter import (
     DTYPES,

@@ -1,4 +1,4 @@
-"""A campaign in one call, where tests that `draftproof init` wrote import it from."""
+"""A campaign in one call, under the name from which the tests of `draftproof init` import it."""
 
 from draftproof.conformance.run.certify import certify
 

@@ -1,8 +1,9 @@
 """The plugin for pytest: `pytest --draftproof ADAPTER` runs a test for every requirement.
 
-They are collected beside the other tests, as draftproof::ADAPTER::REQUIREMENT, and are selected,
-reported and distributed as these are. What is judged together is judged once in a process, when
-the first of its tests runs. Nothing is imported or collected where no adapter is named.
+pytest collects these tests beside the others, as draftproof::ADAPTER::REQUIREMENT, and selects,
+reports and distributes them like the others. Requirements that are judged together are judged once
+in a process, when the first of their tests runs. Without a named adapter the plugin imports and
+collects nothing.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ if TYPE_CHECKING:
     from draftproof.conformance.run.campaign import Campaign
 
 ROOT = "draftproof"
-"""What the ids of all tests begin with, where others have their file."""
+"""The first part of the ids of all tests, where other tests have their file."""
 
 
 class MissedShould(pytest.PytestWarning):
-    """A requirement is missed that does not bind; the message says how."""
+    """A requirement that does not bind fails; the message says how."""
 
 
 # --- what is asked for ---------------------------------------------------------------------------
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options, and the settings that stand for them."""
+    """Add the options, and the ini settings that can replace them."""
     group = parser.getgroup("draftproof", "verifiers of speculative decoding")
     group.addoption(
         "--draftproof",
@@ -71,10 +72,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a test asks: a requirement, of the adapter that a name leads to.
+    """A requirement that a test asks of an adapter, given by name.
 
-    `label` is the adapter in ids. The requirements that are judged `together` have their share of
-    the campaign's `false_alarm`.
+    `label` stands for the adapter in ids. `false_alarm` is the share of the campaign's probability
+    that belongs to the requirements judged `together`.
     """
 
     name: str
@@ -90,7 +91,7 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _Plan:
-    """All that is asked, and on which terms. It is made once, and sent to every worker."""
+    """All requests of a session, and their terms. It is made once, and sent to every worker."""
 
     mode: str
     seed: int
@@ -103,12 +104,12 @@ _REPORTS = pytest.StashKey[dict[tuple[str, ...], "Certificate | str"]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the tests known to `-m`."""
+    """Register the marker of the tests for `-m`."""
     config.addinivalue_line("markers", "draftproof: a requirement, judged for an adapter.")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Find out what is asked, before a worker starts. Raises `pytest.UsageError`."""
+    """Plan the tests before a worker starts. Raises `pytest.UsageError`."""
     config = session.config
     if hasattr(config, "workerinput"):
         if (plan := config.workerinput.get("draftproof")) is not None:
@@ -120,13 +121,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """Send a worker of pytest-xdist what is asked."""
+    """Send the plan to a worker of pytest-xdist."""
     if (plan := node.config.stash.get(_PLAN, None)) is not None:
         node.workerinput["draftproof"] = asdict(plan)
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say what is judged, and with which seed."""
+    """Return the line of the report that names the adapters and the seed."""
     if (plan := config.stash.get(_PLAN, None)) is None:
         return None
     labels = ", ".join(dict.fromkeys(each.label for each in plan.asked))
@@ -134,7 +135,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def _names(config: pytest.Config) -> list[str]:
-    """Return the adapters, each by a name that leads to it from every folder."""
+    """Return the names of the adapters, in a form that leads to them from every folder."""
     given, folder = _given(config, "draftproof", "draftproof_adapters")
     if not given:
         return []
@@ -144,7 +145,7 @@ def _names(config: pytest.Config) -> list[str]:
 
 
 def _given(config: pytest.Config, option: str, setting: str) -> tuple[Any, Path]:
-    """Return what an option says, or its setting, and the folder that paths there start from."""
+    """Return the value of an option, or of its setting, and the folder of its relative paths."""
     if given := config.getoption(option):
         return given, config.invocation_params.dir
     home = config.rootpath if config.inipath is None else config.inipath.parent
@@ -196,7 +197,7 @@ def _known_failures(file: Path) -> dict[str, str]:
 
 
 def _asked(campaign: Campaign, taken: list[Path]) -> Iterator[_Asked]:
-    """Yield what is asked of an adapter, whose label is none of those `taken`."""
+    """Yield the requests to an adapter, whose label is none of those `taken`."""
     from draftproof.conformance.evidence.certificate import place_for
     from draftproof.conformance.protocol.adapter import (
         AdapterFailed,
@@ -227,7 +228,7 @@ def _asked(campaign: Campaign, taken: list[Path]) -> Iterator[_Asked]:
 
 
 def _groups(tasks: Iterable[Task]) -> list[tuple[str, ...]]:
-    """Return the requirements, those that some task judges together side by side."""
+    """Return the requirements in groups: those that some task judges together share a group."""
     import networkx
 
     from draftproof.spec import requirements
@@ -244,7 +245,7 @@ def _groups(tasks: Iterable[Task]) -> list[tuple[str, ...]]:
 
 
 def _selected(config: pytest.Config, plan: _Plan) -> _Plan:
-    """Return what the ids on the command line leave of a plan, and take these from pytest."""
+    """Return the part of a plan that the ids on the command line select; hide these from pytest."""
     from difflib import get_close_matches
 
     ids = {argument: _own_id(config, argument) for argument in config.args}
@@ -262,7 +263,7 @@ def _selected(config: pytest.Config, plan: _Plan) -> _Plan:
 
 
 def _own_id(config: pytest.Config, argument: str) -> str | None:
-    """Return the id that an argument names, seen from the root; None for what is not ours."""
+    """Return the id that an argument names, relative to the root; None for other tests."""
     place, separator, rest = argument.partition("::")
     # In other folders than the root, pytest shows it with the way there.
     seen = os.path.normpath(config.invocation_params.dir / place)
@@ -281,7 +282,7 @@ def _leads_to(own: str, asked: _Asked) -> bool:
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Collect what is asked behind all that is collected otherwise."""
+    """Collect the plan's tests after all other tests."""
     report = yield
     plan = collector.config.stash.get(_PLAN, None)
     if plan is not None and isinstance(collector, pytest.Session) and report.passed:
@@ -297,7 +298,7 @@ def pytest_make_collect_report(
 
 
 class AdapterCollector(pytest.Collector):
-    """An adapter, of which requirements are asked."""
+    """An adapter, with the requirements asked of it."""
 
     def __init__(self, *, asked: Sequence[_Asked], **node: Any) -> None:
         super().__init__(**node)
@@ -320,11 +321,11 @@ class RequirementItem(pytest.Item):
             self.add_marker(pytest.mark.xdist_group(f"{asked.label}.{asked.together[0]}"))
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """Return what stands for its file, no line, and its name in the head of a failure."""
+        """Return a path in place of the file, no line number, and the heading of a failure."""
         return self.config.rootpath / ROOT, None, f"{self.name} of {self._asked.label}"
 
     def runtest(self) -> None:
-        """Judge the requirement, with all that is judged together with it, or recall it."""
+        """Judge the requirement, with those judged together with it, or recall its verdict."""
         plan = self.config.stash[_PLAN]
         self.user_properties.append(("seed", plan.seed))
         report = _report(self.config, plan, self._asked)
@@ -359,7 +360,7 @@ class RequirementItem(pytest.Item):
 
 
 def _report(config: pytest.Config, plan: _Plan, asked: _Asked) -> Certificate | str:
-    """Return the report on what is judged together with a requirement, or why there is none."""
+    """Return the report on a requirement and those judged with it, or the reason for none."""
     reports = config.stash.setdefault(_REPORTS, {})
     key = (asked.label, *asked.together)
     if key not in reports:
@@ -391,7 +392,7 @@ def _judged(plan: _Plan, asked: _Asked) -> Certificate | str:
 
 
 def _properties(decision: Decision) -> Iterator[tuple[str, str | float]]:
-    """Yield what was found, for junit and for logs; what was not measured is not there."""
+    """Yield the findings for junit and logs, without figures that were not measured."""
     from draftproof.conformance.requirements.finding import finding_to_json
 
     worst = finding_to_json(decision.worst)
@@ -403,7 +404,7 @@ def _properties(decision: Decision) -> Iterator[tuple[str, str | float]]:
 
 
 def _told(plan: _Plan, report: Certificate, decision: Decision) -> str:
-    """Return in words what a requirement came to: first in a line, then with all that is known."""
+    """Return the verdict on a requirement in words: first in a line, then with all details."""
     from draftproof.conformance.report import words
     from draftproof.conformance.requirements.finding import FAIL, finding_to_json
 

@@ -1,6 +1,6 @@
-"""What is true: exact laws of verification algorithms, in rational arithmetic.
+"""Exact laws of verification algorithms, in rational arithmetic.
 
-    instance -> draft law -> verifier -> law of what is emitted
+instance -> draft law -> verifier -> law of the emission
 
     >>> from draftproof.reference import ALGORITHMS, Instance, Model, emission_law, stateless
     >>> target = Model("target", 2, {(): ("1/3", "2/3")}, context_free=True)
@@ -62,7 +62,7 @@ _ROOMS = {
     "proof": ("prove",),
     "verifiers": ("ALGORITHMS", "emission_law", "verification_law"),
 }
-"""Where each name is: it is imported when it is asked for, and sympy with it."""
+"""Exported names by module. A name is imported at its first use, and sympy with it."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,7 @@
 """Random programs, and the law of a random program.
 
-A program asks a `Chance` for its draws. Under `enumerate_law` every answer is tried, so
-the program's exact law comes out; under `sample` one answer is drawn. The program
-cannot tell which of the two is asking.
+A program asks a `Chance` for its draws. `enumerate_law` tries every answer, which gives the
+program's exact law; `sample` draws one answer. The program cannot tell which of the two is asking.
 
     >>> from draftproof.reference.rational import rational
     >>> def first_head(chance):
@@ -30,14 +29,14 @@ class Chance(Protocol):
     def draw(self, weights: Sequence[Rational]) -> int:
         """Return index i with probability weights[i] / sum(weights).
 
-        Raises `NotRational` if a weight is a float, `NotADistribution` if one is negative or
-        all of them are zero.
+        Raises `NotRational` if a weight is a float, `NotADistribution` if a weight is negative or
+        all weights are zero.
         """
 
     def coin(self, probability: Rational) -> bool:
         """Return True with the given probability.
 
-        Raises `NotRational` if it is a float, `NotADistribution` outside 0..1.
+        Raises `NotRational` if the probability is a float, `NotADistribution` outside 0..1.
         """
         return self.draw((probability, _complement(probability))) == 0
 
@@ -50,7 +49,7 @@ def enumerate_law(program: Callable[[Chance], Outcome]) -> Law[Outcome]:
     """Return the exact law of `program`, which is run once for each sequence of answers.
 
     The program must be a function of its chance alone, and its outcomes hashable.
-    Raises `NondeterministicProgram` where a repeated run is seen to ask something else.
+    Raises `NondeterministicProgram` where a repeated run asks a different question.
     """
     weights: dict[Outcome, Rational] = {}
     for outcome, weight in enumerate_runs(program):
@@ -72,9 +71,9 @@ def enumerate_rows(
 ) -> dict[Outcome, list[Rational]]:
     """Return the probabilities [size] of each outcome with each token, for a program of pairs.
 
-    The program returns an outcome and a token. A draw of one of `size` is no fork of it but a row:
-    it must be returned as the token, and may not be looked at, by which the program raises
-    `TypeError`. So vocabularies may be large. Otherwise it is a program for `enumerate_law`.
+    The program returns an outcome and a token. A draw of one of `size` does not fork the program,
+    but gives a row: the program must return the draw as the token, and raises `TypeError` if it
+    looks at the draw. So vocabularies may be large. Otherwise it is a program for `enumerate_law`.
     """
     rows: dict[Outcome, list[Rational]] = {}
     runs: Iterator[tuple[Any, Rational]] = enumerate_runs(
@@ -106,7 +105,7 @@ class _Rows:
 
 
 class _UndecidedAnswer:
-    """What a draw returns that nobody may look at."""
+    """The result of an undecided draw, which nothing may look at."""
 
     __hash__ = None  # type: ignore[assignment]  # it has no value
 
@@ -118,7 +117,7 @@ class _UndecidedAnswer:
 
 
 def sample(program: Callable[[Chance], Outcome], random: Random) -> Outcome:
-    """Run `program` once, with answers drawn exactly from `random`'s bits."""
+    """Run `program` once, with answers drawn exactly from the bits of `random`."""
     return program(_Dice(random))
 
 
@@ -135,9 +134,9 @@ def probability(answers: Sequence[Answer]) -> Rational:
 
 
 class Replay(Chance):
-    """Gives the answers that it was told to give, then the first possible ones.
+    """Gives the given answers, then the first possible ones.
 
-    `given` has those that were asked for.
+    `given` has the answers that the program has received.
     """
 
     def __init__(self, told: Sequence[Answer] = ()) -> None:
@@ -145,7 +144,7 @@ class Replay(Chance):
         self.given: list[Answer] = []
 
     def draw(self, weights: Sequence[Rational]) -> int:
-        """Return the next answer. Raises `NondeterministicProgram` if it was told of others."""
+        """Return the next answer. Raises `NondeterministicProgram` if its weights are different."""
         asked = distribution(weights)
         step = len(self.given)
         if step < len(self._told):
@@ -165,7 +164,7 @@ class Replay(Chance):
         return probability(self.given)
 
     def next(self) -> Replay | None:
-        """Return the replay of the next sequence of answers, None after the last one."""
+        """Return the replay of the next sequence of answers, None after the last sequence."""
         if len(self.given) < len(self._told):
             raise NondeterministicProgram(
                 f"a run made {len(self.given)} random choices where another with the same "
@@ -201,9 +200,9 @@ class _Dice(Chance):
 
 
 class Distribution(tuple[Rational, ...]):
-    """Weights that sum to 1: whoever draws from them often has them looked at once.
+    """Weights that sum to 1, in a form that is prepared once for repeated draws.
 
-    Made by `distribution`.
+    `distribution` makes it.
     """
 
     __slots__ = ()
@@ -212,8 +211,8 @@ class Distribution(tuple[Rational, ...]):
 def distribution(weights: Sequence[Rational]) -> Distribution:
     """Return weights / sum(weights).
 
-    Raises `NotRational` if a weight is a float, `NotADistribution` if one is negative or all of
-    them are zero.
+    Raises `NotRational` if a weight is a float, `NotADistribution` if a weight is negative or all
+    weights are zero.
     """
     if isinstance(weights, Distribution):
         return weights

@@ -1,8 +1,8 @@
-"""Draft laws: how the K paths that a verifier is given were drawn.
+"""Draft laws: the ways to draw the K paths that a verifier gets.
 
 A *scheme* says how the tokens after one context, the *siblings*, are drawn together from the
-draft's row there. Everything else is a tree: siblings are drawn after the root, then after every
-drafted token, as many as `Instance.widths` says, until the paths have L tokens.
+draft's row there. The drafts form a tree: siblings are drawn after the root, then after every
+drafted token, in the number of `Instance.widths`, until the paths have L tokens.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def draw_iid(row: Row, width: int, chance: Chance) -> Siblings:
 def draw_without_replacement(row: Row, width: int, chance: Chance) -> Siblings:
     """Draw `width` tokens one after another, each from the row without those drawn before.
 
-    There are fewer of them where the row's support runs out. Source: arXiv 2402.14160; this is
-    also the law of the `width` largest of log q plus Gumbel noise.
+    There are fewer tokens where the row's support runs out. Source: arXiv 2402.14160; this is also
+    the law of the `width` largest of log q plus Gumbel noise.
     """
     siblings: Siblings = ()
     while len(siblings) < width and any(remaining := without(row, siblings)):
@@ -64,7 +64,7 @@ def draw_hub(row: Row, width: int, chance: Chance) -> Siblings:
 def draw_greedy(row: Row, width: int, chance: Chance) -> Siblings:
     """Take the width - 1 most probable tokens, then draw the last one from the others.
 
-    Equals are taken by token id. Where the others have no mass there is no last token.
+    Ties are broken by token id. If the others have no mass there is no last token.
     Source: arXiv 2502.18779.
     """
     top = most_probable(row, width - 1)
@@ -73,9 +73,9 @@ def draw_greedy(row: Row, width: int, chance: Chance) -> Siblings:
 
 
 def most_probable(row: Row, count: int) -> Siblings:
-    """Return the `count` most probable tokens, the smallest ids of equals first.
+    """Return the `count` most probable tokens; among equals, the smallest ids.
 
-    There are fewer where the row's support has fewer: what has no probability is never drafted.
+    There are fewer if the row's support has fewer: a token without probability is never drafted.
     """
     support = [token for token, q in enumerate(row) if q != 0]
     return tuple(sorted(support, key=lambda token: (-row[token], token))[:count])
@@ -116,7 +116,7 @@ def _greedy_inside(row: Row, width: int, tokens: Collection[int]) -> Rational:
 
 @dataclass(frozen=True)
 class Scheme:
-    """How siblings are drawn, and Q(H) = P(all of them lie in H) in closed form."""
+    """A law of siblings, and Q(H) = P(all of them are in H) in closed form."""
 
     draw: Callable[[Row, int, Chance], Siblings]
     inside: Callable[[Row, int, Collection[int]], Rational]
@@ -145,10 +145,10 @@ def sibling_law(scheme: str, row: Row, width: int) -> Law[Siblings]:
 
 
 class Drafted(Protocol):
-    """The drafted paths as a tree that is asked node by node.
+    """The drafted paths as a tree, which a verifier asks node by node.
 
-    Paths that share a prefix share its node. A verifier sees no more of the drafts than what
-    it asks for.
+    Paths that share a prefix share its node. A verifier sees only the part of the drafts that it
+    asks for.
     """
 
     def siblings(self, node: Path) -> Siblings:
@@ -162,7 +162,7 @@ class Drafted(Protocol):
 
 
 class GrowingTree:
-    """Draws siblings when they are asked for, so that only what a verifier looks at is drawn."""
+    """A tree that draws siblings on demand, so that a run draws only the nodes that it asks for."""
 
     def __init__(self, instance: Instance, chance: Chance) -> None:
         self._instance, self._chance = instance, chance
@@ -171,13 +171,13 @@ class GrowingTree:
         self._blocks: dict[Path, list[int]] = {(): [0]}
 
     def siblings(self, node: Path) -> Siblings:
-        """Draw them when they are asked for the first time."""
+        """Return the siblings, drawing them at the first request."""
         if node not in self._drawn:
             self._drawn[node] = self._draw(node) if len(node) < self._instance.length else ()
         return self._drawn[node]
 
     def first(self, node: Path) -> int:
-        """Count the paths to the left, of nodes whose prefixes have been asked for."""
+        """Return the number of paths to the left, for nodes whose prefixes have been asked for."""
         if self._instance.scheme == "iid":
             return self._blocks[node][0]
         left = 0
@@ -188,7 +188,7 @@ class GrowingTree:
         return left
 
     def paths(self) -> Drafts:
-        """Draw whatever has not been drawn yet."""
+        """Return all the paths, drawing the siblings that are still undrawn."""
         nodes: list[Path] = [()]
         for _ in range(self._instance.length):
             nodes = [(*z, token) for z in nodes for token in dict.fromkeys(self.siblings(z))]
@@ -213,13 +213,13 @@ class GrowingTree:
 
 
 class FixedTree:
-    """The tree of paths that have been drawn already."""
+    """The tree of paths that are already drawn."""
 
     def __init__(self, paths: Drafts, instance: Instance) -> None:
         self._paths, self._instance = paths, instance
 
     def siblings(self, node: Path) -> Siblings:
-        """Read them off the paths through `node`."""
+        """Return the siblings, from the paths through `node`."""
         depth, instance = len(node), self._instance
         if depth == instance.length:
             return ()
@@ -229,11 +229,11 @@ class FixedTree:
         return tuple(tokens if instance.scheme == "iid" else dict.fromkeys(tokens))
 
     def first(self, node: Path) -> int:
-        """Find it by looking."""
+        """Return the index, from a search of the paths."""
         return next(i for i, path in enumerate(self._paths) if path[: len(node)] == node)
 
     def paths(self) -> Drafts:
-        """Return them as they were given."""
+        """Return the paths as given."""
         return self._paths
 
 
@@ -246,7 +246,7 @@ def single_path(drafts: Drafted) -> Path:
 def draft_paths(instance: Instance, chance: Chance) -> Drafts:
     """Draw the K paths of length L, in the order of the tree's leaves from left to right.
 
-    There are fewer of them where a scheme runs out of tokens. Law: siblings by `instance.scheme`,
+    There are fewer paths where a scheme runs out of tokens. Law: siblings by `instance.scheme`,
     independent given the contexts that they follow. Raises `Unsupported` for an unknown scheme.
     """
     scheme = scheme_named(instance.scheme)
@@ -284,7 +284,7 @@ def require_drawable(drafts: Drafts, instance: Instance) -> None:
 
 
 def _is_drawn(paths: Drafts, node: Path, instance: Instance) -> bool:
-    """Return whether the paths can be all those that were drawn below a copy of the node."""
+    """Return True if the paths can be all the paths drawn below a copy of the node."""
     depth = len(node)
     if depth == instance.length:
         return paths == (node,)
@@ -304,7 +304,7 @@ def _is_drawn(paths: Drafts, node: Path, instance: Instance) -> bool:
 
 
 def all_inside(scheme: str, row: Row, width: int, tokens: Collection[int]) -> Rational:
-    """Return Q(H), the probability that all of `width` siblings lie in `tokens`, in closed form.
+    """Return Q(H), the probability that all of `width` siblings are in `tokens`, in closed form.
 
     Source: arXiv 2502.18779 for i.i.d. tokens and for the greedy law. Raises `Unsupported` for an
     unknown scheme, `TokenOutOfRange` for a token that is not in the vocabulary.
@@ -316,5 +316,5 @@ def all_inside(scheme: str, row: Row, width: int, tokens: Collection[int]) -> Ra
 
 
 def subsets(tokens: Sequence[int]) -> list[Siblings]:
-    """Return all sets of the tokens, smaller ones first."""
+    """Return all sets of the tokens, the smaller sets first."""
     return [part for size in range(len(tokens) + 1) for part in combinations(tokens, size)]

@@ -1,4 +1,4 @@
-"""What one iteration of speculative decoding emits."""
+"""Emissions: the tokens from one iteration of speculative decoding."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Modification = tuple[tuple[Path, Row], ...]
 
 @dataclass(frozen=True)
 class Emission:
-    """Accepted draft tokens, the first path that they lie on, and the next token after them.
+    """Accepted draft tokens, the first path with these tokens, and the next token after them.
 
-    A stateful verifier leaves a modified target behind: `modified` has the rows that replace the
-    target's in the following iterations, by their context after what is emitted.
+    A stateful verifier leaves a modified target: `modified` has the rows that replace the target's
+    in the following iterations, by their context after the emitted tokens.
     """
 
     path: int
@@ -35,8 +35,8 @@ def emission(
 ) -> Emission:
     """Return the emission of a node of the drafted tree and a next token.
 
-    `modified` has its contexts from the start of the iteration; rows that what is emitted
-    rules out are left out.
+    The contexts of `modified` count from the start of the iteration; rows that the emitted tokens
+    rule out are dropped.
     """
     emitted = (*accepted, next_token)
     later = {

@@ -1,4 +1,4 @@
-"""What can be wrong with the input of the reference, one type for each."""
+"""Errors in the input of the reference, one type for each kind."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 
 class InvalidInput(ValueError):
-    """The input is wrong; the message says what, where, and what would be right."""
+    """The input is wrong; the message says what, where, and what would be correct."""
 
 
 class NotRational(InvalidInput):
@@ -19,11 +19,11 @@ class NotADistribution(InvalidInput):
 
 
 class WrongShape(InvalidInput):
-    """A row, a path or a document does not have the size or the keys it must have."""
+    """A row, a path or a document does not have the required size or keys."""
 
 
 class MissingContext(InvalidInput):
-    """A row is asked of a context for which the model has none."""
+    """A row is asked of a model at a context for which the model has none."""
 
 
 class TokenOutOfRange(InvalidInput):
@@ -31,7 +31,7 @@ class TokenOutOfRange(InvalidInput):
 
 
 class TooLarge(InvalidInput):
-    """A number, a row or an instance is larger than what is read; the message names the limit."""
+    """A number, a row or an instance is larger than the limit; the message names the limit."""
 
 
 class Unsupported(InvalidInput):
@@ -39,7 +39,7 @@ class Unsupported(InvalidInput):
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """Return the words for a name that is not known: the one that was meant, or all there are."""
+    """Return the words for an unknown name: the probable one, or all known names."""
     names = sorted(known)
     # Comparing takes time by the length of both.
     near = get_close_matches(name[:100], names, n=1)

@@ -1,13 +1,12 @@
-"""How to install what is optional: the one place that says so."""
+"""The commands that install optional dependencies."""
 
 from __future__ import annotations
 
 
 def installation(extra: str) -> str:
-    """Return the command that installs an extra of draftproof, and where it is run.
+    """Return the command that installs an extra of draftproof, and the folder to run it in.
 
-    No package index has draftproof: it is installed from a checkout, with the versions that its
-    tests have met.
+    No package index has draftproof: users install it from a checkout, with the tested versions.
     """
     return (
         f"in a checkout of draftproof, run: pip install --constraint constraints.txt '.[{extra}]'"

@@ -1,9 +1,9 @@
 """Mixtures: the law of a path that is sometimes the highest-ranked of K, sometimes any of them.
 
-At every prefix z the selected path goes on to the highest-ranked token among the paths that are
-still *alive*, which share all of z, with a probability that z decides; otherwise to that of any of
-them. `alive[n]` is the probability that z is selected and n paths share it. It says all there is
-to say: the law of the next token, and the same numbers after it.
+A path is *alive* at a prefix z if it starts with z. At z the selected path goes on to the
+highest-ranked token among the alive paths with a probability that depends on z; otherwise to the
+token of any alive path. `alive[n]` is the probability that z is selected and n paths share it.
+These numbers determine the law of the next token, and the same numbers after it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from draftproof.reference.rational import ONE, ZERO, Rational, total
 Alive = Sequence[Rational]
 
 Mix = Callable[[Sequence[Rational], Row, Row], Rational]
-"""From what is owed to every next token, and its law after either choice, the probability."""
+"""The probability, from the mass owed to every next token, and its law after either choice."""
 
 
 def most_kept_next(owed: Sequence[Rational], highest: Row, uniform: Row) -> Rational:
     """Return the share of the highest-ranked path that keeps most of the next token.
 
-    What is kept is the sum of min(owed, share * highest + (1 - share) * uniform): concave and
-    piecewise linear in the share, so the largest value stands at an end or at a break. Of equally
-    good shares the smallest is taken, which leaves later positions most choice.
+    The kept mass is the sum of min(owed, share * highest + (1 - share) * uniform): concave and
+    piecewise linear in the share, so the largest value is at an end or at a break. Of equally good
+    shares this returns the smallest, which leaves later positions most choice.
     """
     breaks = [
         (u - a) / (u - h)
@@ -41,7 +41,7 @@ def most_kept_next(owed: Sequence[Rational], highest: Row, uniform: Row) -> Rati
 
 
 def ranked_below(ranked: Sequence[int], q: Row) -> Row:
-    """Return, for every token, the mass that the draft gives to lower-ranked ones."""
+    """Return, for every token, the mass that the draft gives to lower-ranked tokens."""
     lower, edge = [ZERO] * len(q), ZERO
     for token in ranked:
         lower[token], edge = edge, edge + q[token]

@@ -1,4 +1,4 @@
-"""What a verifier is given: a target and a draft, each a next-token law for every context."""
+"""The input of a verifier: a target and a draft, each a next-token law for every context."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ Row = tuple[Rational, ...]
 class Model:
     """The law of the next token in every context that the model knows.
 
-    `rows` maps a context to its row of V probabilities. A model with `context_free` set
-    has one row, at the empty context, and uses it everywhere. Where `modified` has a row, that
-    one counts: a stateful verifier leaves such rows behind. Raises `WrongShape`,
-    `NotRational`, `NotADistribution` or `TokenOutOfRange`, naming the context.
+    `rows` maps a context to its row of V probabilities. A model with `context_free` set has one
+    row, at the empty context, and uses it everywhere. A row in `modified` replaces the model's own:
+    a stateful verifier leaves such rows. Raises `WrongShape`, `NotRational`, `NotADistribution` or
+    `TokenOutOfRange`, naming the context.
     """
 
     __repr__ = readable
@@ -74,7 +74,7 @@ class Model:
     def __call__(self, context: Path) -> Row:
         """Return the row at `context`.
 
-        Raises `MissingContext` where there is none, `TokenOutOfRange` where there cannot be.
+        Raises `MissingContext` where there is no row, `TokenOutOfRange` where there cannot be one.
         """
         self._in_range(context)
         if context in self.modified:
@@ -98,7 +98,7 @@ class Model:
         return product
 
     def after(self, prefix: Path) -> Self:
-        """Return the same model with `prefix` already written."""
+        """Return the model after `prefix`, which it takes as already written."""
         if not prefix:
             return self
         rows = self.rows if self.context_free else _below(prefix, self.rows)
@@ -160,12 +160,12 @@ class Model:
 
 @dataclass(frozen=True)
 class Instance:
-    """A target, a draft, and how much is drafted: K paths of L tokens.
+    """A target, a draft, and the size of the drafts: K paths of L tokens.
 
     `scheme` says how the tokens after one context are drawn together (see `drafting`).
-    `drafts` is K. Without `branching`, K tokens are drawn at the root and each goes on as a path of
-    its own; with it, branching[d] tokens are drawn after every context of d drafted
-    tokens, and K is their product.
+    `drafts` is K. Without `branching`, K tokens are drawn at the root and each goes on as a
+    separate path; with it, branching[d] tokens are drawn after every context of d drafted tokens,
+    and K is their product.
 
     Raises `WrongShape` for sizes that do not fit together, and `MissingContext` at once where a row
     that one iteration can need is missing: the target's at every context of at most
@@ -279,7 +279,7 @@ def instance_from_json(document: Any) -> Instance:
 
 
 def _require_sizes(sizes: Mapping[str, Any]) -> None:
-    """Refuse sizes that are none, or larger than those that are read from files."""
+    """Refuse invalid sizes, and sizes above the limits for files."""
     for key in ("vocabulary", "length", "drafts"):
         if type(sizes[key]) is not int:
             raise WrongShape(f"{key!r} must be a whole number, got {sizes[key]!r}")
@@ -308,7 +308,7 @@ def context_key(context: Path) -> str:
 
 
 def context_from_key(key: str) -> Path:
-    """Return the context of a JSON key. Raises `WrongShape` if it is not one."""
+    """Return the context of a JSON key. Raises `WrongShape` if the key is invalid."""
     try:
         context = tuple(int(token) for token in key.split(",")) if key else ()
     except ValueError:
@@ -338,7 +338,7 @@ def _model_from_json(name: str, vocabulary: int, document: Any) -> Model:
 
 
 def _require_short(name: str, row: list[Any]) -> None:
-    """Refuse a row whose common denominator may have so many digits that sums take minutes."""
+    """Refuse a row whose common denominator may be so long that sums take minutes."""
     written = {
         each.rpartition("/")[2] if "/" in each else each.rpartition(".")[2].translate(_ANY_ZERO)
         for each in row

@@ -1,4 +1,4 @@
-"""From one iteration to the text: continue by the target, or iterate."""
+"""The law of the text: one iteration continued by the target, or repeated iterations."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from draftproof.reference.verifiers import Algorithm, emission_law
 def continued(emitted: Law[Emission], instance: Instance, horizon: int) -> Law[Path]:
     """Return the law of the first `horizon` tokens: those emitted, then the target's own.
 
-    A stateless verifier is lossless for an instance if and only if this is
+    A stateless verifier is lossless for an instance if and only if this law is
     `instance.target.text(horizon)` at horizon L+1: one iteration emits at most L+1 tokens, and the
-    law at every shorter horizon is a marginal of this one (arXiv 2403.10444, Definition 1). After
-    a stateful one the target goes on with the modified rows that it left.
+    law at every shorter horizon is a marginal of this one (arXiv 2403.10444, Definition 1). After a
+    stateful verifier the target goes on with the verifier's modified rows.
     """
     return emitted.then(
         lambda emission: _completed(emission.tokens, after(instance.target, emission), horizon)
@@ -31,8 +31,8 @@ def decoded(algorithm: Algorithm, instance: Instance, horizon: int) -> Law[Path]
     """Return the law of the first `horizon` tokens of speculative decoding, iteration by iteration.
 
     Every iteration drafts L tokens, or as many as the draft and the target have rows for; where
-    they have none, the target writes alone. What a stateful verifier leaves behind is the target of
-    the next iteration. Raises `MissingContext` where the target ends before the horizon.
+    they have no rows, the target writes alone. The modified target of a stateful verifier is the
+    target of the next iteration. Raises `MissingContext` where the target ends before the horizon.
     """
 
     @cache
@@ -50,18 +50,18 @@ def decoded(algorithm: Algorithm, instance: Instance, horizon: int) -> Law[Path]
 
 
 def after(target: Model, emission: Emission) -> Model:
-    """Return the target of what follows an emission, with the modified rows that it left."""
+    """Return the target after an emission, with the modified rows of the verifier."""
     return target.after(emission.tokens).overridden(dict(emission.modified))
 
 
 def is_lossless(emitted: Law[Emission], instance: Instance) -> bool:
-    """Return whether one iteration, continued by what it leaves as target, has the target's law."""
+    """Return True if one iteration, continued by the target it leaves, has the target's law."""
     horizon = instance.length + 1
     return continued(emitted, instance, horizon) == instance.target.text(horizon)
 
 
 def is_lossless_over_iterations(algorithm: Algorithm, instance: Instance) -> tuple[int, bool]:
-    """Return (N, whether the first N tokens of speculative decoding have the target's law).
+    """Return (N, True if the first N tokens of speculative decoding have the target's law).
 
     N is L + 2, which takes two iterations at least, or L + 1 where the target has rows for no more.
     """
@@ -80,7 +80,7 @@ def expected_accepted(emitted: Law[Emission]) -> Rational:
 
 
 def _completed(tokens: Path, target: Model, horizon: int) -> Law[Path]:
-    """Return the law of `tokens` and what the target, having written them, writes next."""
+    """Return the law of `tokens` and the following text of the target."""
     return target.text(max(horizon - len(tokens), 0)).map(lambda text: (tokens + text)[:horizon])
 
 

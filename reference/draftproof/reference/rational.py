@@ -1,8 +1,7 @@
 """Exact numbers: sympy's rationals on their fastest ground type, and nothing else.
 
-A float that enters the reference is a bug of the caller: 0.1 is not one tenth, and
-a law that is a rounding away from exact proves nothing. So floats are refused by
-name instead of being converted.
+A float that enters the reference is a bug of the caller: 0.1 is not one tenth, and a rounded law
+proves nothing. So the reference refuses floats instead of converting them.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ _WRITTEN = re.compile(r"[+-]?\d+(/\d+|\.\d+)?", re.ASCII)
 def rational(value: object) -> Rational:
     """Return `value` as an exact rational.
 
-    Accepts an int, a `fractions.Fraction`, a ground rational, or a string such as
-    "11/9", "3" or "0.25". Raises `TooLarge` for one of more than `MOST_DIGITS` characters,
-    `NotRational` for anything else, floats first of all.
+    Accepts an int, a `fractions.Fraction`, a ground rational, or a string such as "11/9", "3" or
+    "0.25". Raises `TooLarge` for a string of more than `MOST_DIGITS` characters, `NotRational` for
+    anything else, in particular for floats.
     """
     if isinstance(value, Rational):
         return value
@@ -66,8 +65,8 @@ def rationals(values: Iterable[object]) -> tuple[Rational, ...]:
 def exactly(value: float) -> Rational:
     """Return the rational that the finite binary float `value` stands for, without rounding.
 
-    This is the one door through which floats come in: where a float *is* the datum, as
-    in the tensors of a program under test. Raises `NotRational` for NaN and infinities.
+    This is the only entry for floats: for data that *is* a float, as in the tensors of a program
+    under test. Raises `NotRational` for NaN and infinities.
     """
     try:
         return QQ(*value.as_integer_ratio())  # type: ignore[no-any-return]  # sympy is untyped
@@ -91,7 +90,7 @@ def ratio_or_one(numerator: Rational, denominator: Rational) -> Rational:
 
 
 MOST_DIGITS = 1_000
-"""The most characters of a number that is written: the double nearest 0 needs fewer bits."""
+"""The most characters of a written number: the double nearest 0 needs fewer bits."""
 
 
 def _parsed(text: str) -> Fraction:

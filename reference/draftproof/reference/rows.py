@@ -9,7 +9,7 @@ from draftproof.reference.rational import ONE, ZERO, Rational, positive_part, to
 
 
 def excess(p: Sequence[Rational], q: Sequence[Rational], scale: Rational = ONE) -> Row:
-    """Return (scale * p - q)+, not normalised: what the draft gives too little of."""
+    """Return (scale * p - q)+, not normalised: the mass that the draft does not cover."""
     return tuple(positive_part(scale * a - b) for a, b in zip(p, q, strict=True))
 
 

@@ -1,20 +1,20 @@
-"""Scores: how K drafted paths compete, so that the winner's law is known along its own path.
+"""Scores: K drafted paths compete, so that the winner's law is known along the winner's own path.
 
-Every drafted path holds a score of its own, uniform on [0, 1], and the path with the smallest one
-is selected. The score may depend on the path. At a prefix z its law is a measure: the probability
-that a drafted path starts with z and has its score in a given place; here a step function, kept
-as *cells*. Among K paths a score u is the smallest with probability (1 - u)^(K-1), so
+Every drafted path has its own score, uniform on [0, 1], and the path with the smallest score is
+selected. The score may depend on the path. At a prefix z its law is a measure: the probability that
+a drafted path starts with z and has its score in a given place; here a step function, kept as
+*cells*. Among K paths a score u is the smallest with probability (1 - u)^(K-1), so
 
     Q'(z) = K * integral over the measure at z of (1 - u)^(K-1)
 
 is the law of the selected path: no other path enters. The measures of the children of z may be any
 that add up to that of z and have the masses q(zy): then paths are drawn from q and scores are
-uniform, as they must be. Every law of selection arises so: rank the paths, and give each rank an
+uniform, as required. Every law of selection arises so: rank the paths, and give each rank an
 interval of scores.
 
 `split` chooses them. It aims at the row Q'(z.) that keeps most of the next token, the sum of
-min(owed, Q'), and reaches it by *tie classes*: scores are dealt to ranges of tokens, the best ones
-to those that the target wants most, and stay independent of the token inside a range.
+min(owed, Q'), and reaches it by *tie classes*: ranges of tokens get scores, the best scores going
+to the tokens to which the target owes most, and scores are independent of the token inside a range.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ class ScoreCell:
 Scores = tuple[ScoreCell, ...]
 
 UNIFORM: Scores = (ScoreCell(ZERO, ONE, ONE),)
-"""The scores at the root: of every path there is."""
+"""The scores at the root: those of all paths."""
 
 
 @dataclass(frozen=True)
 class ScoreSplit:
-    """What becomes of the scores after a prefix: Q' of every next token, and its scores."""
+    """The scores after a prefix: Q' of every next token, and its scores."""
 
     law: Row
     _tokens: Sequence[int]
@@ -114,11 +114,11 @@ def _aim(
 ) -> list[Rational]:
     """Return, by rank, the flattest law within reach that keeps most, sum of min(owed, aim).
 
-    Within reach is what gives no set of ranks more than the smallest scores of its mass are worth;
-    `most` is what the ranks get if they are served in order. The prefix that minimises
-    sum of most - owed binds. Inside it nothing need be wasted (aim <= owed), beyond it nothing
-    need be missed (aim >= owed). Among such laws the flattest, the one whose aim/mass differs
-    least, leaves later positions most choice.
+    A law is within reach if it gives no set of ranks more than the worth of the smallest scores of
+    its mass; `most` is the law of the ranks served in order. The prefix that minimises sum of
+    most - owed binds. Inside it nothing need be wasted (aim <= owed), beyond it nothing need be
+    missed (aim >= owed). Among such laws the flattest, the one whose aim/mass differs least, leaves
+    later positions most choice.
     """
     ranks = range(len(owed))
     surplus = [total(most[:k]) - total(owed[:k]) for k in range(len(owed) + 1)]
@@ -136,7 +136,7 @@ def _levelled(
     most: Sequence[Rational],
     fits: Callable[[Rational, Rational], bool],
 ) -> Rows:
-    """Give what is owed where it fits one level, and that level times the mass elsewhere."""
+    """Return the owed mass where it fits one level, and elsewhere that level times the mass."""
     aim: Rows = {}
     rest = list(ranks)
     worth, room = total(most[i] for i in rest), total(mass[i] for i in rest)
@@ -151,8 +151,9 @@ def _tie_classes(
 ) -> Iterator[tuple[Rational, list[int]]]:
     """Write the aim as a mixture of nested tie classes: yield (share, edges of the classes).
 
-    Take as much as possible of the finest classes that the rest still needs: then some edge has
-    its fall of aim/mass served, and goes. What is left stays in reach, and ends with one class.
+    Each step takes as much as possible of the finest classes that the rest still needs: then the
+    fall of aim/mass at some edge is served, and that edge disappears. The rest stays in reach, and
+    ends with one class.
     """
 
     def height(row: Sequence[Rational], first: int, end: int) -> Rational:

@@ -1,4 +1,4 @@
-"""What is required: the registry of requirements, the schema of every JSON document, vectors."""
+"""The specification as data: the registry of requirements, the JSON schemas, the test vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the chapters and schemas are: beside this package in a checkout, inside it in a wheel."""
+"""The folders of chapters and schemas: beside this package in a checkout, inside it in a wheel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of others, read within limits: nobody waits for what is larger or deeper."""
+"""Users' files, read within limits, so that a large or deep file cannot block the reader."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from typing import Any, BinaryIO, NoReturn
 from draftproof.spec.schemas import MalformedDocument
 
 MOST_BYTES = 2**25
-"""The most bytes of a file. The largest that ships has a 30th of that."""
+"""The most bytes of a file. The largest shipped file has a 30th of that."""
 
 MOST_VALUES = 500_000
 """The most values in one document: numbers, strings, lists, objects and their keys."""
 
 MOST_DEPTH = 64
-"""The most lists and objects in each other."""
+"""The deepest nesting of lists and objects."""
 
 MOST_DIGITS = 100
-"""The most characters of a number in JSON, which floats can hold the size of."""
+"""The most characters of a number in JSON; floats can hold numbers of that size."""
 
 
 class FileTooLarge(MalformedDocument):
-    """A file is larger than what is read; the message names the limit."""
+    """A file is larger than the limit; the message names the limit."""
 
 
 class NotJson(MalformedDocument):
-    """A file is not JSON, or says one thing twice; the message says where."""
+    """A file is not JSON, or has a key twice; the message says where."""
 
 
 class IrregularFile(OSError):
-    """A path leads to what is no file: a pipe, a socket, a device or a folder."""
+    """A path leads to a pipe, a socket, a device or a folder instead of a regular file."""
 
 
 def require_file(path: Path) -> None:
-    """Raise `IrregularFile` for what is there and is no regular file, `OSError` if nothing is.
+    """Raise `IrregularFile` for anything but a regular file, `OSError` for a missing file.
 
     Opening a pipe waits for its other end, and opening a device may do anything.
     """
@@ -61,7 +61,7 @@ _KINDS = (
 def content_of(file: Path | BinaryIO, *, most: int = MOST_BYTES) -> bytes:
     """Return all bytes of a file, or of a stream to its end.
 
-    Raises `FileTooLarge`, `IrregularFile` for a path to what is no regular file, and `OSError`.
+    Raises `FileTooLarge`, `IrregularFile` for a path to anything but a regular file, and `OSError`.
     """
     if isinstance(file, Path):
         require_file(file)
@@ -75,11 +75,11 @@ def content_of(file: Path | BinaryIO, *, most: int = MOST_BYTES) -> bytes:
 
 
 def parsed(content: bytes) -> Any:
-    """Return the JSON document that is written in UTF-8.
+    """Return the JSON document in UTF-8 bytes.
 
     Raises `FileTooLarge` for more than `MOST_BYTES`, `MOST_VALUES`, `MOST_DEPTH` or `MOST_DIGITS`,
-    `NotJson` for what is no JSON, a key that comes twice, and a number that floats cannot hold, and
-    `UnicodeDecodeError`.
+    `NotJson` for text that is not JSON, a key that comes twice, and a number that floats cannot
+    hold, and `UnicodeDecodeError`.
     """
     if len(content) > MOST_BYTES:
         raise FileTooLarge(f"it has more than {MOST_BYTES:,} bytes, the most that are read")
@@ -106,7 +106,7 @@ def parsed(content: bytes) -> Any:
 
 
 def require_small(document: Any) -> None:
-    """Raise `FileTooLarge` beyond `MOST_VALUES` values, or `MOST_DEPTH` in depth."""
+    """Raise `FileTooLarge` beyond `MOST_VALUES` values, or a depth of `MOST_DEPTH`."""
     level, values, depth = [document], 0, 0
     while level:
         values += len(level)

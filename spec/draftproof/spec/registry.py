@@ -1,14 +1,15 @@
-"""The requirements, read out of the headings of the chapters and the lines below them.
+"""The requirements, parsed from the headings of the chapters and the lines below them.
 
-A requirement is a heading with its level and its id, and the text up to the next heading. In the
-text stand, each at the start of a line,
+A requirement is a heading with its level and its id, and the text up to the next heading. The text
+contains, each at the start of a line,
 
-    *Lanes:* exact, probe, sample (what is said of the lane before).
+*Lanes:* exact, probe, sample (a remark on the lane before it).
     *Decided by:* single runs, and how.
     *Implied by:* [](#another.id) and [](#more.than.one).
 
-The first two say what decides it, and one of them is there; the third, what it follows from. A
-requirement that was withdrawn has that word for its level, and keeps its id.
+One of the first two lines is present, and names the lanes or runs that decide the requirement; the
+third names the requirements that imply it. A withdrawn requirement has the level "withdrawn", and
+keeps its id.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from pathlib import Path
 from draftproof.spec._files import FOLDER
 
 LEVELS = ("MUST", "SHOULD")
-"""How much a requirement binds."""
+"""The levels of requirements: binding, and recommended."""
 
 LANES = ("exact", "probe", "sample", "run")
-"""What can decide a requirement: the lanes, strongest first, and single runs."""
+"""The ways to decide a requirement: the lanes, strongest first, and single runs."""
 
 _ANY_HEADING = re.compile(r"^#+ .*$", re.M)
 _HEADING = re.compile(
@@ -41,11 +42,11 @@ _LINK = re.compile(r"\[\]\(#([a-z.]+)\)")
 
 @dataclass(frozen=True)
 class Requirement:
-    """One requirement, as its chapter has it.
+    """One requirement, as in its chapter.
 
     `level` is MUST or SHOULD, `lanes` are those of `LANES` that can decide it. `implied_by` has the
-    requirements from which, all together, it follows in exact arithmetic. `text` is the Markdown
-    between its heading and the next one.
+    requirements that together imply it in exact arithmetic. `text` is the Markdown between its
+    heading and the next one.
     """
 
     id: str
@@ -64,9 +65,9 @@ def chapters() -> tuple[Path, ...]:
 
 @cache
 def version() -> str:
-    """Return the version of the specification, which is not that of the suite.
+    """Return the version of the specification, which differs from that of the suite.
 
-    Raises `ValueError` unless one chapter states it, once.
+    Raises `ValueError` unless exactly one chapter states the version, once.
     """
     found = [v for file in chapters() for v in _VERSION.findall(file.read_text(encoding="utf-8"))]
     if len(found) != 1:
@@ -78,8 +79,8 @@ def version() -> str:
 def requirements() -> dict[str, Requirement]:
     """Return all requirements by id, in the order of the chapters.
 
-    Raises `ValueError` for an id with two headings, for one of which nothing says what decides it,
-    and where it is implied by what is no requirement, or by itself in the end.
+    Raises `ValueError` for an id with two headings, for a requirement without *Lanes* or *Decided
+    by*, and for one that is implied by an unknown requirement, or by itself through a chain.
     """
     found: dict[str, Requirement] = {}
     taken: set[str] = set()
@@ -144,7 +145,7 @@ def _implied_by(identity: str, text: str) -> tuple[str, ...]:
 
 
 def _require_order(found: Mapping[str, Requirement]) -> None:
-    """Refuse implications that lead nowhere, or back to where they start."""
+    """Refuse implications that lead to no requirement, or back to their start."""
     for requirement in found.values():
         for other in requirement.implied_by:
             if other not in found:

@@ -59,17 +59,18 @@ def validate(document: Any, name: str) -> None:
 
 
 def _shortened(text: str) -> str:
-    """Return a text, without its middle where it quotes a document at length."""
+    """Return a text without its middle, if it quotes a document at length."""
     return (
         text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 2 :]}"
     )
 
 
 def _surely_follows(document: Any, name: str) -> bool:
-    """Return True for a document that follows a schema; not for all of them.
+    """Return True for a document that follows a schema; some of these return False, too.
 
-    A validator in Rust says it a thousand times faster than the one in Python, which decides what
-    this one refuses, and says what is wrong. A tuple is a list here, as it is once it is written.
+    A validator in Rust decides a thousand times faster than the one in Python, which decides on the
+    documents that the Rust one refuses, and finds their errors. A tuple counts as a list, which it
+    is in JSON.
     """
     try:
         return _validator(name).is_valid(document)
@@ -89,7 +90,7 @@ def _registry_in_rust() -> jsonschema_rs.Registry:
 
 
 def _in_rust(name: str) -> Any:
-    """Return a schema without the surrogates of its patterns: no text in Rust has any."""
+    """Return a schema without the surrogates in its patterns: no text in Rust has any."""
     return json.loads(json.dumps(schema(name)).replace(r"\\ud800-\\udfff", ""))
 
 

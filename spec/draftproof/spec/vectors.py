@@ -7,7 +7,7 @@ from pathlib import Path
 from draftproof.spec._files import FOLDER
 
 VECTOR_SIZES = ("tiny", "small", "standard")
-"""The sizes of vectors: each is read with those before it."""
+"""The sizes of vectors: each includes those before it."""
 
 VECTOR_KINDS = ("laws", "decisions", "values", "errors")
 """The kinds of vectors: every size has a file of each."""

@@ -1,4 +1,4 @@
-"""The cases: small targets and drafts with stable ids, each there for a reason.
+"""The cases: small targets and drafts with stable ids, each included for a stated reason.
 
 A good toy model depends on its context (a context-free one cannot see a verifier that goes on
 after a rejection) and has what real rows have: zeros, ties, equal rows, disjoint supports, point
@@ -22,13 +22,13 @@ __all__ = ["BatchCase", "Case", "batches", "cases"]
 
 
 def cases(mode: str) -> tuple[Case, ...]:
-    """Return the cases of a mode. Raises `Unsupported` for an unknown one."""
+    """Return the cases of a mode. Raises `Unsupported` for an unknown mode."""
     included = modes_up_to(mode)
     return tuple(case for case in _all_cases() if case.mode in included)
 
 
 def batches(mode: str) -> tuple[BatchCase, ...]:
-    """Return the batches of a mode. Raises `Unsupported` for an unknown one."""
+    """Return the batches of a mode. Raises `Unsupported` for an unknown mode."""
     included = modes_up_to(mode)
     return tuple(batch for batch in _all_batches() if batch.mode in included)
 

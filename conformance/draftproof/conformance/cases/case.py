@@ -1,4 +1,4 @@
-"""What a case is, and a batch of rows."""
+"""Cases, and batches of cases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from draftproof.reference.model import Instance
 
 @dataclass(frozen=True)
 class Case:
-    """An instance with a stable id and the reason why it is here."""
+    """An instance with a stable id and the reason why the suite includes it."""
 
     id: str
     reason: str

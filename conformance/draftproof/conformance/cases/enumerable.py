@@ -1,4 +1,4 @@
-"""Instances of others that are enumerated: those that take minutes at most."""
+"""Limits on users' instances: the suite enumerates those that take minutes at most."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_PREFIXES = 640
 """The most prefixes of drafted paths, times drafts, of an optimum of several drafts."""
 
 MOST_WAYS = 30_000
-"""The most ways to draw the tokens after one context, of such an optimum."""
+"""The most ways to draw the tokens after one context, of an optimum of several drafts."""
 
 # And no deeper than a program may recurse.
 _MOST_SIBLINGS = 500
@@ -25,7 +25,7 @@ _COSTLY_DIGITS = 100
 
 
 def require_enumerable(instance: Instance) -> None:
-    """Raise `TooLarge` for what would be enumerated for hours; the message says what."""
+    """Raise `TooLarge` for an instance whose enumeration would take hours, naming what is large."""
     _require_small(instance.draft, instance.length)
     _require_small(instance.target, instance.length + 1)
     _require_few_drafts(instance)
@@ -34,7 +34,8 @@ def require_enumerable(instance: Instance) -> None:
 def require_solvable(instance: Instance) -> None:
     """Raise `TooLarge` for an optimum that would take hours; the message names the limit.
 
-    Of one draft it is known in closed form. Of several it is a linear program over the prefixes.
+    The optimum of one draft is known in closed form. That of several is a linear program over the
+    prefixes.
     """
     if instance.drafts == 1:
         return
@@ -59,7 +60,7 @@ def require_solvable(instance: Instance) -> None:
 
 
 def _numbers(model: Model, depth: int) -> tuple[int, int]:
-    """Return the digits of the longest number of a model's rows, and how much arithmetic costs."""
+    """Return the digits of the longest number in a model's rows, and the cost of arithmetic."""
     longest = max(weight.denominator for row in model.rows.values() for weight in row)
     digits = len(str(longest))
     # A product of rows is as long as all of them.
@@ -67,7 +68,7 @@ def _numbers(model: Model, depth: int) -> tuple[int, int]:
 
 
 def _require_small(model: Model, depth: int) -> None:
-    """Refuse too many prefixes, too long ones, and too long numbers along them."""
+    """Refuse models with too many or too long prefixes, or with too long numbers along them."""
     digits, cost = _numbers(model, depth)
     most = _MOST_WORK // cost
     work = accumulate(model.vocabulary + len(prefix) for prefix in model.reachable(depth))
@@ -79,7 +80,7 @@ def _require_small(model: Model, depth: int) -> None:
 
 
 def _require_few_drafts(instance: Instance) -> None:
-    """Refuse too many ways to draw one context's tokens."""
+    """Refuse an instance with too many ways to draw the tokens after one context."""
     for context in instance.draft.reachable(instance.length - 1):
         support = sum(q != 0 for q in instance.draft(context))
         width = instance.widths[len(context)]

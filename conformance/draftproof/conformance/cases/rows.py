@@ -39,7 +39,7 @@ def instance(
 
 
 def equal(name: str, vocabulary: int, length: int, where: Callable[[Path], bool]) -> Instance:
-    """Return an instance with p = q at the contexts `where`."""
+    """Return an instance with p = q at the contexts in `where`."""
     generic = instance(name, vocabulary, length)
     shared = {c: row for c, row in generic.draft.rows.items() if where(c)}
     target = Model("target", vocabulary, {**generic.target.rows, **shared})
@@ -52,7 +52,7 @@ def fixed(target: str, draft: str, *, length: int) -> Instance:
 
 
 def context_free(p: Row, q: Row, *, length: int) -> Instance:
-    """Return the instance of one draft whose models say these rows in every context."""
+    """Return the context-free instance of one draft with these rows."""
     return Instance(
         Model("target", len(p), {(): p}, context_free=True),
         Model("draft", len(q), {(): q}, context_free=True),
@@ -88,7 +88,7 @@ def row(text: str, parts: int = 1) -> Row:
 
 
 def _spread(seed: str, vocabulary: int, support: Sequence[int]) -> Row:
-    """Return a row in 16ths, positive on `support`, that depends on nothing but the seed."""
+    """Return a row in 16ths, positive on `support`, that depends on the seed alone."""
     shares = [1 if token in support else 0 for token in range(vocabulary)]
     for byte in sha256(seed.encode()).digest()[: 16 - len(support)]:
         shares[support[byte % len(support)]] += 1
@@ -96,7 +96,7 @@ def _spread(seed: str, vocabulary: int, support: Sequence[int]) -> Row:
 
 
 def without(context: Path, vocabulary: int, offset: int = 0) -> tuple[int, ...]:
-    """Return all tokens but one, which moves with the context."""
+    """Return all tokens but one; the missing token depends on the context."""
     missing = (sum(context) + len(context) + offset) % vocabulary
     return tuple(token for token in range(vocabulary) if token != missing)
 

@@ -1,7 +1,7 @@
 """The batches: rows of different cases, in different places.
 
-Joint laws grow with every random row, so most rows here are short, or have little to choose.
-Batches of trees come for every scheme.
+Joint laws grow with every random row, so most rows here are short or nearly deterministic. Batches
+of trees come for every scheme.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _trees() -> Iterator[BatchCase]:
 
 
 def reordered(mode: str) -> Iterator[BatchCase]:
-    """Yield the batches that are also judged in reverse."""
+    """Yield the batches that the suite also judges in reverse order."""
     chosen = ("batch.pair", "batch.all-accepted", "batch.sparse", "batch.short")
     yield from (batch for batch in _of(mode, together()) if batch.id in chosen)
 
@@ -93,7 +93,7 @@ def ragged(mode: str) -> Iterator[BatchCase]:
 
 
 def with_padding_rows(mode: str) -> Iterator[BatchCase]:
-    """Yield batches that an engine has filled up with rows that draft nothing."""
+    """Yield batches that an engine has padded with rows that draft nothing."""
     yield from _of(
         mode,
         (
@@ -104,10 +104,10 @@ def with_padding_rows(mode: str) -> Iterator[BatchCase]:
 
 
 class Undrafted(Instance):
-    """A row that drafts nothing: of length 0, which an instance on its own cannot be."""
+    """A row that drafts nothing: its length is 0, which an `Instance` by itself cannot have."""
 
     def __post_init__(self) -> None:
-        """Check nothing: the target's first row, which is all that counts, checks itself."""
+        """Check nothing: only the target's first row matters, and `Model` checks it."""
 
 
 def _of(mode: str, batches: Iterator[BatchCase] | tuple[BatchCase, ...]) -> Iterator[BatchCase]:
@@ -141,13 +141,13 @@ def _short(number: int) -> Row:
 
 
 def _accepted(number: int, length: int) -> Row:
-    """Return a row of which everything is accepted, for p = q; its bonus is random."""
+    """Return a row with p = q, of which every token is accepted; its bonus is random."""
     path = tuple((number + i) % 2 for i in range(length))
     return equal(f"together.accepted.{number}", 2, length, lambda _: True), (path,)
 
 
 def _rejected(number: int) -> Row:
-    """Return a row that is rejected at once; its correction is random."""
+    """Return a row whose first token is always rejected; its correction is random."""
     disjoint = instance(
         f"together.rejected.{number}", 4, 2, target=lambda _: (0, 1), draft=lambda _: (2, 3)
     )

@@ -1,6 +1,6 @@
-"""The cases of drafts that branch below the root, the same rows for every scheme.
+"""The cases of drafts that branch below the root, with the same rows for every scheme.
 
-After every context as many tokens have probability as are drawn together there, so that K paths are
+Every row has at least as many tokens of positive probability as are drawn from it, so K paths are
 always drawn; only i.i.d. siblings, which can be equal, are also drawn from fewer.
 """
 
@@ -23,7 +23,7 @@ from draftproof.reference.drafting import SCHEMES, Siblings, sibling_law
 from draftproof.reference.model import Instance, Path
 
 _MOST_DRAFTS = 2_000
-"""The exact lane enumerates every way to draw the paths: a case of more takes minutes."""
+"""The most ways to draw the paths of a case. The exact lane enumerates all: more take minutes."""
 
 
 def trees() -> Iterator[Case]:
@@ -37,7 +37,7 @@ def trees() -> Iterator[Case]:
 
 
 def ways_to_draft(tree: Instance, node: Path = ()) -> int:
-    """Return in how many ways the paths below a copy of a node can be drawn."""
+    """Return the number of ways to draw the paths below a copy of a node."""
     if len(node) == tree.length:
         return 1
     return sum(
@@ -51,7 +51,7 @@ def _drawn(tree: Instance, node: Path) -> tuple[Siblings, ...]:
 
 
 def _is_full(tree: Instance) -> bool:
-    """Return whether the scheme draws such siblings, and never runs out of tokens."""
+    """Return True if the scheme draws such siblings, and never runs out of tokens."""
     if tree.scheme == "hub" and max(tree.widths) > 2:
         return False
     return all(

@@ -1,1 +1,1 @@
-"""A failure, made small and told."""
+"""Counterexamples: failures made small, and explained in words and scripts."""

@@ -1,8 +1,8 @@
-"""The smallest rows, and the drafts, on which an adapter is seen to fail: in numbers and in words.
+"""Small counterexamples: the smallest rows, and the drafts, on which an adapter fails.
 
-First all the simplest instances are tried, rows in halves and quarters, of one draft and then of
-more. If the adapter is right on them, what it failed on is made smaller, step by step, as long as
-it still fails. Batches likewise.
+The search first tries all of the simplest instances, with rows in halves and quarters, of one draft
+and then of more. If the adapter is correct on them, the search shrinks the failing instance step by
+step as long as the adapter still fails on it. Batches are shrunk in the same way.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ Candidate = TypeVar("Candidate")
 class Counterexample:
     """An instance on which a requirement fails, the drafts that show it best, and the story.
 
-    `observed` and `expected` are the laws of what is emitted on those drafts; `expected` is None
-    where the reference does not know the algorithm.
+    `observed` and `expected` are the laws of the emission on those drafts; `expected` is None where
+    the reference does not know the algorithm.
     """
 
     requirement: str
@@ -72,8 +72,8 @@ class Counterexample:
 class BatchCounterexample:
     """A batch on which a requirement fails, and the story.
 
-    `observed` is the joint law of what is emitted on its rows, `expected` what it would be if each
-    were verified alone.
+    `observed` is the joint law of the emissions on its rows, `expected` the joint law that they
+    would have if each row were verified alone.
     """
 
     requirement: str
@@ -85,7 +85,7 @@ class BatchCounterexample:
 
 
 Progress = Callable[[Iterable[Any], int, str], Iterable[Any]]
-"""Wraps an iteration over a number of steps with a title, to show how far it is."""
+"""Wraps an iteration over a number of steps with a title, to display its progress."""
 
 
 def silently(steps: Iterable[Any], _count: int, _title: str) -> Iterable[Any]:
@@ -103,7 +103,7 @@ def explain(
 ) -> Counterexample | None:
     """Return a small counterexample to a requirement of `LAWS` that fails on `failed`.
 
-    None where the lane, which must compute laws, cannot see it fail there.
+    Returns None where the failure does not show on the lane, which must be one that computes laws.
     """
     _require_laws(lane)
 
@@ -121,7 +121,7 @@ def explain_batch(
 ) -> BatchCounterexample | None:
     """Return a small counterexample to `batch.invariant`, which fails on `batch`.
 
-    None where the lane, which must compute laws, cannot see it fail there.
+    Returns None where the failure does not show on the lane, which must be one that computes laws.
     """
     _require_laws(lane)
 
@@ -147,7 +147,7 @@ def _smallest(
     steps: Callable[[Candidate], Iterator[Candidate]],
     progress: Progress,
 ) -> Candidate | None:
-    """Return the first of the simplest that clearly fails, else what steps make of `failed`."""
+    """Return the first of the simplest cases that clearly fails, else `failed` shrunk by steps."""
 
     def distance(candidate: Candidate) -> Rational:
         """Return the distance of a requirement that fails, zero if it does not."""
@@ -187,8 +187,8 @@ def _as_case(instance: Instance) -> Case:
 def _simplest(failed: Instance) -> Iterator[Instance]:
     """Yield context-free instances in halves and quarters, the smallest first, up to its K.
 
-    Beyond two tokens, only drafts with falling probabilities: the others are the same up to names.
-    What only a tree shows, no paths do: of a tree, two are tried.
+    Beyond two tokens, only drafts with falling probabilities are included: the others are the same
+    up to renaming. A tree is tried with two instances, because some failures show only on trees.
     """
     most = min(failed.drafts, 2) if failed.branching else failed.drafts
     for drafts, (vocabulary, length) in product(range(1, most + 1), ((2, 1), (3, 1), (2, 2))):
@@ -214,7 +214,7 @@ def _simplest_of(vocabulary: int, length: int) -> Iterator[Instance]:
 
 
 def _draws_all(instance: Instance) -> bool:
-    """Return whether K paths are always drawn: the first tokens never run out."""
+    """Return True if K paths are always drawn: the scheme never runs out of first tokens."""
     support = sum(q != 0 for q in instance.draft(()))
     return instance.scheme == "iid" or support >= instance.drafts
 
@@ -233,7 +233,7 @@ def _complexity(row: Row) -> int:
 
 
 def _steps(instance: Instance) -> Iterator[Instance]:
-    """Yield instances one step simpler: of fewer drafts, shorter, of fewer tokens, simpler rows."""
+    """Yield instances one step simpler: fewer drafts, shorter paths, fewer tokens, simpler rows."""
     return filter(_draws_all, _all_steps(instance))
 
 
@@ -273,7 +273,7 @@ def _simpler(model: Model) -> Iterator[Model]:
 
 
 def _without_token(model: Model, token: int) -> Model | None:
-    """Return the model conditioned on never saying `token`, None where it must say it."""
+    """Return the model conditioned on not writing `token`; None where it always writes `token`."""
     rows = {}
     for context, row in model.rows.items():
         if token not in context:
@@ -285,7 +285,7 @@ def _without_token(model: Model, token: int) -> Model | None:
 
 
 def _batch_steps(rows: Rows) -> Iterator[Rows]:
-    """Yield batches one step simpler: of fewer rows, shorter, with equal or simpler rows."""
+    """Yield batches one step simpler: fewer rows, shorter paths, equal or simpler rows."""
     places = range(len(rows))
     if len(rows) > 2:
         yield from ((*rows[:i], *rows[i + 1 :]) for i in places)
@@ -329,7 +329,7 @@ def _account(requirement: str, nominal: Instance, seen: Observation) -> Countere
 
 
 def _blame(requirement: str, seen: Observation, drafts: Drafts, wrong: Path) -> Rational:
-    """Return how much of the failure shows on these drafts; `wrong` is a text of wrong law."""
+    """Return the part of the failure that shows on these drafts; `wrong` is a text of wrong law."""
     observed, expected = seen.observed[drafts], _expected(seen, drafts)
     if requirement == "law.support":
         return observed.probability(lambda outcome: is_excluded(seen.instance, outcome))

@@ -1,8 +1,9 @@
-"""The adversarial search: rows that hurt an adapter most, found by climbing towards them.
+"""The adversarial search: hill climbing towards the instances on which an adapter is furthest off.
 
-The fixed cases are what somebody thought of. Here Hypothesis proposes instances, half of them at
-random and half by changing those that came nearest to what is allowed, and where one fails makes
-it as simple as it can. A seed repeats a search: with the same Hypothesis, the same instances.
+The fixed cases cover only anticipated faults. Here Hypothesis proposes instances: half at random,
+and half by changing those whose distance came nearest to the allowed one. When an instance fails,
+Hypothesis simplifies it. With the same version of Hypothesis, a seed repeats a search instance by
+instance.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
 CASE = "search"
-"""What stands for the case in a finding of the search."""
+"""The name that stands for the case in a finding of the search."""
 
 # The work of the exact lane grows with the number of ways to draw the drafts: 0.2 s for this many.
 _MOST_DRAFTS = 16
@@ -57,7 +58,7 @@ class SearchUnavailable(RuntimeError):
 
 @dataclass(frozen=True)
 class Sought:
-    """An instance that was tried, and what a requirement came to on it."""
+    """An instance that the search tried, and the finding of a requirement on it."""
 
     instance: Instance
     finding: Finding
@@ -65,18 +66,18 @@ class Sought:
 
 @dataclass(frozen=True)
 class Search:
-    """What a search came to.
+    """The result of a search.
 
-    `worst` has, for every requirement of `LAWS` that asks something of the adapter, the instance
-    that came nearest to failing, or failed by most; `skipped` the reasons of the others. `failed`
-    is the first requirement that failed, on the simplest instance on which it still visibly does;
-    `failed_after` the number of instances tried until any failed.
+    `worst` has, for every requirement of `LAWS` that applies to the adapter, the instance that came
+    nearest to failing, or failed by most; `skipped` has the reasons of the other requirements.
+    `failed` is the first requirement that failed, on the simplest instance on which it visibly
+    fails; `failed_after` is the number of instances tried until the first failure.
     """
 
     seed: int
     lane: str
     examples: int
-    """How many different instances were tried, those of simplifying not counted."""
+    """The number of different instances tried, not counting those of the simplification."""
     runs: int
     """The runs of the program under test."""
     worst: Mapping[str, Sought]
@@ -95,10 +96,10 @@ def search(
 ) -> Search:
     """Search for instances on which the laws of one row fail, or come near to it.
 
-    Hypothesis proposes `examples` instances; what it proposes twice is tried once. Where one fails,
-    at most 200 more are tried to make it simpler. The first of the `lanes` that can see the adapter
-    observes all of them. Raises `SearchUnavailable`, and `OpaqueRandomness`,
-    `TooManyRuns` or `NondeterministicProgram` where no lane sees the adapter.
+    Hypothesis proposes `examples` instances; an instance proposed twice is tried once. When one
+    fails, the search tries at most 200 more to simplify it. The first of the `lanes` that can
+    observe the adapter observes all of them. Raises `SearchUnavailable`, and `OpaqueRandomness`,
+    `TooManyRuns` or `NondeterministicProgram` where no lane can observe the adapter.
     """
     require_hypothesis()
     *others, last = lanes
@@ -109,7 +110,7 @@ def search(
 
 
 def search_findings(found: Search) -> list[Finding]:
-    """Return one finding for every requirement of `LAWS`, on the worst instance that was met."""
+    """Return one finding for every requirement of `LAWS`, on the worst instance of the search."""
     told = f"the worst of {found.examples} examples, seed {found.seed}"
 
     def finding(requirement: str) -> Finding:
@@ -147,7 +148,7 @@ def search_to_json(found: Search) -> dict[str, Any]:
 
 
 def failed_instance(document: Mapping[str, Any], requirement: str) -> Instance:
-    """Return the simplest instance that is known to fail a requirement that failed.
+    """Return the simplest known instance that fails a requirement that failed.
 
     `document` is the `search` part of a certificate.
     """
@@ -162,7 +163,7 @@ def failed_instance(document: Mapping[str, Any], requirement: str) -> Instance:
 
 
 def require_hypothesis() -> None:
-    """Raise `SearchUnavailable` where nothing proposes instances."""
+    """Raise `SearchUnavailable` where Hypothesis is not installed."""
     try:
         import hypothesis  # noqa: F401  # whether it is there is the question
     except ModuleNotFoundError as error:
@@ -173,21 +174,21 @@ def require_hypothesis() -> None:
 
 @dataclass
 class _Log:
-    """What a search has met so far: the findings of every instance, in order."""
+    """The record of a search so far: the findings of every instance, in order."""
 
     adapter: Adapter
     lane: str
     findings: dict[Instance, list[Finding]] = field(default_factory=dict)
 
     def judged(self, instance: Instance) -> list[Finding]:
-        """Return the findings on an instance; those on one that was met before are known."""
+        """Return the findings on an instance, from the log if it was judged before."""
         if instance not in self.findings:
             case = Case(CASE, "", "certify", instance)
             self.findings[instance] = judge(observe(self.adapter, case, lane=self.lane))
         return self.findings[instance]
 
     def worst(self) -> dict[str, Sought]:
-        """Return the worst finding of every requirement, the first of equals."""
+        """Return the worst finding of every requirement, the first one among equals."""
         worst: dict[str, Sought] = {}
         for instance, findings in self.findings.items():
             for finding in findings:
@@ -198,13 +199,13 @@ class _Log:
         return worst
 
     def failed_after(self) -> int | None:
-        """Return how many instances it took until one failed."""
+        """Return the number of instances tried until the first failure."""
         failing = (any(f.verdict == FAIL for f in found) for found in self.findings.values())
         return next((count for count, fails in enumerate(failing, start=1) if fails), None)
 
 
 def badness(finding: Finding) -> tuple[int, float]:
-    """Return how bad a measured finding is: its verdict first, then its share of what is allowed.
+    """Return the rank of a measured finding: its verdict, then its distance over the allowed one.
 
     Raises `ValueError` if nothing was measured.
     """
@@ -227,9 +228,9 @@ def _searched(adapter: Adapter, examples: int, seed: int, lane: str, progress: P
 
 
 def _simplest(log: _Log, worst: Sought, examples: int, seed: int, progress: Progress) -> Sought:
-    """Return the simplest instance on which a requirement fails so that it can be seen.
+    """Return the simplest instance on which a requirement visibly fails.
 
-    The search is repeated, on findings that are known, to the first such instance, which
+    This function repeats the search with the known findings up to the first such instance, which
     Hypothesis then simplifies.
     """
     requirement, distance = worst.finding.requirement, worst.finding.distance or ZERO
@@ -252,11 +253,11 @@ def _simplest(log: _Log, worst: Sought, examples: int, seed: int, progress: Prog
 
 
 class _Failed(Exception):
-    """An instance fails: Hypothesis makes it simpler while this is raised."""
+    """Raised on an instance that fails, to make Hypothesis simplify it."""
 
 
 class _Stopped(BaseException):
-    """The search ends here. No `Exception`: Hypothesis would take it for a failure."""
+    """Raised to end the search. Not an `Exception`, which Hypothesis would take for a failure."""
 
 
 def _climb(
@@ -308,7 +309,7 @@ def _climb(
 
 @contextlib.contextmanager
 def _elsewhere() -> Iterator[None]:
-    """Keep what Hypothesis writes out of the user's folder."""
+    """Keep the files that Hypothesis writes out of the user's folder."""
     from hypothesis.configuration import set_hypothesis_home_dir
 
     with TemporaryDirectory() as folder:
@@ -326,9 +327,9 @@ def instances(declared: Declaration) -> SearchStrategy[Instance]:
     """Return the strategy of small instances that an adapter takes.
 
     V is 2..4 (one token has one row, and a fixed case), L is 1..3, K is 1, or 2 where adapter and
-    algorithm take two drafts. All numbers drawn lie below 100: among larger ones Hypothesis now and
-    then takes a constant that it finds in the modules that happen to be loaded, and then no seed
-    repeats a search.
+    algorithm take two drafts. All numbers drawn are below 100: among larger numbers Hypothesis
+    sometimes picks a constant from a module that happens to be loaded, and then no seed repeats the
+    search.
     """
     from hypothesis import strategies as st
 
@@ -370,8 +371,8 @@ def _instance(
 def _grid(declared: Declaration) -> int:
     """Return the number that all shares of a row sum to: a power of two, so that floats are exact.
 
-    Ratios reach 2**20 where the dtype has the digits; probabilities that are turned into
-    logits stay above 1/2048, as chapter 11 has them.
+    Ratios reach 2**20 where the dtype has enough digits; probabilities that become logits stay
+    above 1/2048, as chapter 11 requires.
     """
     digits = {"float64": 20, "float32": 20, "float16": 11, "bfloat16": 8}[declared.dtype]
     return 1 << (min(digits, 11) if declared.logits else digits)
@@ -380,7 +381,8 @@ def _grid(declared: Declaration) -> int:
 def _pairs(vocabulary: int, grid: int) -> SearchStrategy[tuple[Row, Row]]:
     """Return the strategy of a target's row and the draft's.
 
-    The draft's is a row of its own, the target's, one near it, or certain of what is likeliest.
+    The draft's row is independent of the target's, equal to it, near it, or certain of its most
+    probable token.
     """
     from hypothesis import strategies as st
 
@@ -421,7 +423,7 @@ def _certain(token: int, vocabulary: int, grid: int) -> list[int]:
 
 
 def _on_grid(shares: Sequence[int], grid: int) -> list[int]:
-    """Return the shares scaled to sum to `grid`; what is positive stays positive."""
+    """Return the shares scaled to sum to `grid`; positive shares stay positive."""
     if not any(shares):
         return _certain(0, len(shares), grid)
     scaled = [max(share * grid // sum(shares), 1) if share else 0 for share in shares]
@@ -435,7 +437,7 @@ def _row(shares: Sequence[int]) -> Row:
 
 
 def _model(name: str, rows: Sequence[Row], depth: int) -> Model:
-    """Return the model that goes through its rows by depth and by the tokens written so far."""
+    """Return the model that picks its rows by depth and by the tokens written so far."""
     vocabulary = len(rows[0])
     if len(rows) == 1:
         return Model(name, vocabulary, {(): rows[0]}, context_free=True)

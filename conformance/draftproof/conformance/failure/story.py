@@ -1,4 +1,4 @@
-"""A counterexample in words: which rows, which drafts, what is emitted, and what should be."""
+"""Counterexamples in words: the rows, the drafts, and the observed and expected emissions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def of_case(
     drafts: Drafts,
     expected: Law[Outcome] | None,
 ) -> Iterator[str]:
-    """Tell the story of one instance, at the drafts that show the failure best."""
+    """Return the story of one instance, at the drafts that show the failure best."""
     observed = seen.observed[drafts]
     scheme = f", {nominal.scheme} drafts" if nominal.drafts > 1 else ""
     if nominal.branching:
@@ -69,7 +69,7 @@ def of_batch(
     together: Rational,
     alone: Rational,
 ) -> Iterator[str]:
-    """Tell the story of a batch: what its rows do together that they would not do alone."""
+    """Return the story of a batch: the differences from verifying each of its rows alone."""
     yield f"batch.invariant fails in a batch of {len(rows)} rows: distance {_number(distance)}"
     for i, ((instance, drafts), outcome) in enumerate(zip(rows, worst, strict=True)):
         yield f"row {i}: target {_rows(instance.target, drafts, instance.length + 1)}"
@@ -82,7 +82,7 @@ def of_batch(
 
 
 def wrong_text(seen: Observation) -> Path:
-    """Return the shortest text whose probability is visibly wrong, of several the most wrong."""
+    """Return the shortest text with a visibly wrong probability; among equals, the most wrong."""
     horizon = seen.instance.length + 1
     whole = text_law(seen, horizon)
     for length in range(1, horizon + 1):
@@ -95,7 +95,7 @@ def wrong_text(seen: Observation) -> Path:
 
 
 def starts_with(outcome: Outcome, text: Path) -> bool:
-    """Return whether what is emitted starts with the text, or the text with what is emitted."""
+    """Return True if either the emission or the text starts with the other."""
     if isinstance(outcome, Failure):
         return False
     shared = min(len(outcome.tokens), len(text))
@@ -123,7 +123,7 @@ def _listed(drafts: Drafts) -> str:
 
 
 def _lengths(observed: Law[Outcome], expected: Law[Outcome]) -> Iterator[str]:
-    """Tell where the law of the accepted length is wrong."""
+    """Describe the values of the accepted length whose probability is wrong."""
     seen, should = observed.map(accepted_length), expected.map(accepted_length)
     wrong = [n for n in sorted({*seen, *should}) if abs(seen[n] - should[n]) > _VISIBLE]
     for length in wrong:
@@ -136,7 +136,7 @@ def _lengths(observed: Law[Outcome], expected: Law[Outcome]) -> Iterator[str]:
 
 
 def _emissions(observed: Law[Outcome], expected: Law[Outcome]) -> Iterator[str]:
-    """Tell which emissions are most wrong."""
+    """Describe the most wrong emissions."""
 
     def gap(outcome: Outcome) -> Rational:
         return abs(observed[outcome] - expected[outcome])
@@ -152,7 +152,7 @@ def _emissions(observed: Law[Outcome], expected: Law[Outcome]) -> Iterator[str]:
 
 
 def _said(requirement: str, instance: Instance, observed: Law[Outcome]) -> Iterator[str]:
-    """Tell what is emitted most, of what fails the requirement where that can be said."""
+    """Describe the most frequent emissions, of those that violate the requirement if known."""
     wrong: list[Outcome] = []
     if requirement == "law.support":
         wrong = [outcome for outcome in observed if is_excluded(instance, outcome)]
@@ -165,7 +165,7 @@ def _said(requirement: str, instance: Instance, observed: Law[Outcome]) -> Itera
 
 
 def _text(seen: Observation) -> str:
-    """Tell the shortest text whose probability is visibly wrong."""
+    """Describe the shortest text whose probability is visibly wrong."""
     text = wrong_text(seen)
     observed = _beginnings(text_law(seen, seen.instance.length + 1), len(text)).get(text, ZERO)
     return (
@@ -175,7 +175,7 @@ def _text(seen: Observation) -> str:
 
 
 def _beginnings(law: Law[Text], length: int) -> dict[Path, Rational]:
-    """Return the probabilities of the first tokens; failures have none."""
+    """Return the probabilities of the first tokens, not counting failures."""
     beginnings: dict[Path, Rational] = {}
     for text, weight in law.items():
         if not isinstance(text, Failure):
@@ -204,6 +204,6 @@ def _spoken(outcome: Outcome) -> str:
 
 
 def _number(value: Rational) -> str:
-    """Return an exact fraction if it is a short one, six digits otherwise."""
+    """Return an exact fraction if it is short, otherwise six digits."""
     exact = str(value)
     return exact if len(exact) <= 9 else f"{float(value):.6g}"

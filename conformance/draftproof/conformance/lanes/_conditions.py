@@ -1,4 +1,4 @@
-"""Programs as they run for a lane: on one thread, as they are written, and some of them again."""
+"""The conditions under which a lane runs a program: one thread, no compilation, some repeats."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep torch to one thread: for tensors so small, waking others costs a hundred times more."""
+    """Limit torch to one thread: for tensors so small, waking others costs a hundred times more."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -22,12 +22,12 @@ def one_thread() -> Iterator[None]:
 
 
 def uncompiled() -> contextlib.AbstractContextManager[Any]:
-    """Let compiled functions run as they are written: what is compiled cannot be followed."""
+    """Run compiled functions uncompiled: lanes cannot follow compiled code."""
     if "torch._dynamo" not in sys.modules:
         return contextlib.nullcontext()
     return torch.compiler.set_stance("force_eager")  # type: ignore[no-any-return]  # torch is untyped here
 
 
 def is_made_again(count: int) -> bool:
-    """Return whether the run of this number, of those that go alone, is made again: 1, 2, 4, ..."""
+    """Return True if the lane repeats the single run of this number: 1, 2, 4, ..."""
     return count & (count - 1) == 0

@@ -1,4 +1,4 @@
-"""Random operators as they are called anyway: their results are replaced, or written over."""
+"""Random operators that run for real: the lane replaces their results or writes over them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ DIGITS = {torch.float16: 11, torch.bfloat16: 8}
 
 
 def drawn(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    """Return what a random operator returns, from a generator that nobody else draws from.
+    """Return the result of a random operator on a generator that nothing else draws from.
 
-    Nothing is left of the program's own. Raises whatever torch says of the arguments.
+    The program's own generator stays untouched. Raises torch's own errors for invalid arguments.
     """
     seeded = _seeded(func)
     device = _device(args, kwargs)
@@ -32,7 +32,7 @@ def drawn(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Te
 
 
 def has_generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether there are generators of the device on which a random operator draws."""
+    """Return True if there are generators for the device on which a random operator draws."""
     try:
         _generator(_device(args, kwargs))
     except RuntimeError:
@@ -70,7 +70,7 @@ def _device(args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.device:
 
 @cache
 def rounds_uniforms(dtype: torch.dtype) -> bool:
-    """Return whether this torch makes narrow uniform numbers as said; older ones did not."""
+    """Return True if this torch rounds float32 uniforms to narrow types; older releases do not."""
     streams = [_Generator().manual_seed(1) for _ in range(2)]
     narrow = torch.rand(10_000, dtype=dtype, generator=streams[0])
     rounded = torch.rand(10_000, generator=streams[1]).to(dtype)

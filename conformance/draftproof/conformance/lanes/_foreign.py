@@ -1,10 +1,10 @@
-"""Randomness that does not come from torch's operators, and so cannot be followed.
+"""Foreign randomness: draws that bypass torch's operators, and that no lane can follow.
 
-A global generator (Python's, numpy's, torch's own behind the dispatcher's back) shows in its
-state. Private generators are looked for among all live objects, which takes a moment, so
-that is done once for each program text. The noise of the operating system has no state: the
-functions are guarded through which Python and numpy get it. Threads do not inherit the modes
-under which the program runs, so it must not start any.
+The state of a global generator (Python's, numpy's, or torch's own used around the dispatcher)
+reveals its use. The module searches all live objects for private generators; the search takes a
+moment, so it runs once for each program text. The noise of the operating system has no state, so
+the module guards the functions through which Python and numpy get it. Threads do not inherit the
+modes under which the program runs, so the program must not start any.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _searched: set[Hashable] = set()
 
 @contextmanager
 def generators_untouched(program: Callable[..., Any]) -> Iterator[None]:
-    """Raise `OpaqueRandomness` if a generator that is not followed was used meanwhile."""
+    """Raise `OpaqueRandomness` if the program used a generator that the lane does not follow."""
     # Seeds that nobody knows: a program that seeds a generator always changes its state.
     with seeded(randbits(60)):
         text = _text(program)
@@ -67,7 +67,7 @@ def generators_untouched(program: Callable[..., Any]) -> Iterator[None]:
 
 @contextmanager
 def _no_threads(refused: list[OpaqueRandomness]) -> Iterator[None]:
-    """Refuse new threads: the modes that follow the program would not follow them."""
+    """Refuse new threads: the modes that follow the program do not apply in them."""
     start, ours = Thread.start, get_ident()
 
     def guarded(thread: Thread) -> None:
@@ -86,7 +86,7 @@ def _no_threads(refused: list[OpaqueRandomness]) -> Iterator[None]:
 
 @contextmanager
 def _no_seeding(refused: list[OpaqueRandomness]) -> Iterator[None]:
-    """Refuse generators that the program makes and seeds: it decides what they draw."""
+    """Refuse generators that the program makes and seeds: the program would decide their draws."""
 
     class AsGenerator(type(torch.Generator)):  # type: ignore[misc]  # whatever it is
         # A generator that was made before is one for the program, too.
@@ -121,7 +121,7 @@ def _no_seeding(refused: list[OpaqueRandomness]) -> Iterator[None]:
 
 @contextmanager
 def _no_capsules(refused: list[OpaqueRandomness]) -> Iterator[None]:
-    """Refuse `to_dlpack`, through which others read a tensor's memory, and which no mode sees."""
+    """Refuse `to_dlpack`: other libraries read memory through it, unseen by every mode."""
     handed_out = torch._C._to_dlpack
 
     def guarded(*_: Any) -> Any:
@@ -141,9 +141,10 @@ def _no_capsules(refused: list[OpaqueRandomness]) -> Iterator[None]:
 
 @contextmanager
 def _no_noise_of_the_system(refused: list[OpaqueRandomness]) -> Iterator[None]:
-    """Refuse what the operating system draws, and generators that it seeds.
+    """Refuse draws from the operating system, and generators seeded by it.
 
-    So do `secrets`, `uuid` and numpy, which draw from the system through Python's own functions.
+    This covers `secrets`, `uuid` and numpy, which draw from the system through Python's own
+    functions.
     """
     ours = get_ident()
 
@@ -176,7 +177,7 @@ def _no_noise_of_the_system(refused: list[OpaqueRandomness]) -> Iterator[None]:
 
 
 def _is_import() -> bool:
-    """Return whether a module is being imported, which may draw for itself."""
+    """Return True if a module is being imported: an import may draw random numbers for itself."""
     frame = sys._getframe()
     while frame.f_back is not None:
         frame = frame.f_back
@@ -186,7 +187,7 @@ def _is_import() -> bool:
 
 
 def _text(program: Any) -> Hashable:
-    """Return what tells programs of different text apart: their code and that of their parts."""
+    """Return a key of a program's text: its code and the code of its parts."""
     if isinstance(program, partial):
         return (_text(program.func), *map(_text, program.args))
     bound = getattr(program, "__self__", None)

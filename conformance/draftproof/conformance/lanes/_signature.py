@@ -1,4 +1,4 @@
-"""Names, arguments and traits of PyTorch's operators, as their schemas have them."""
+"""Names, arguments and traits of PyTorch's operators, from their schemas."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 TORCHS_OWN = {"aten", "prims"}
-"""The namespaces of operators that do what their schema says, and nothing else."""
+"""The namespaces of operators that do exactly what their schema states."""
 
 # Operators whose result is the same memory seen in another shape.
 VIEWS = {
@@ -53,20 +53,20 @@ SHAPES = {
 
 @cache
 def name_of(func: OpOverload) -> str:
-    """Return the operator's name, the same for its in-place form."""
+    """Return the operator's name, which it shares with its in-place form."""
     name = func._schema.name.removeprefix("aten::")
     return name[:-1] if name.endswith("_") and not name.endswith("__") else name
 
 
 @cache
 def is_random(func: OpOverload) -> bool:
-    """Return whether the operator draws."""
+    """Return True if the operator draws random numbers."""
     return torch.Tag.nondeterministic_seeded in func.tags
 
 
 @cache
 def reads_no_values(func: OpOverload) -> bool:
-    """Return whether an operator reads no element of a tensor, nor draws.
+    """Return True if an operator neither reads an element of a tensor nor draws.
 
     Views, and results that depend on shapes and types alone, read no element.
     """
@@ -83,7 +83,7 @@ def _may_write(func: OpOverload) -> tuple[str, ...]:
 
 
 def written(func: OpOverload, kwargs: dict[str, Any]) -> list[str]:
-    """Return the names of the `out=` arguments that are given."""
+    """Return the names of the `out=` arguments that the call gives."""
     return [name for name in _may_write(func) if kwargs.get(name) is not None]
 
 

@@ -13,7 +13,7 @@ import torch
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed the global generators for a while, and leave them as they were."""
+    """Seed the global generators for a while, and restore them afterwards."""
     ours, theirs = random.getstate(), numpy.random.get_state()
     with torch.random.fork_rng():
         random.seed(seed)
@@ -31,28 +31,28 @@ def seeded(seed: int) -> Iterator[None]:
 
 _FIRST = randbits(60)
 SEEDS = range(_FIRST, _FIRST + 2**60)
-"""The seeds of the generators of requests, which no program knows, nor others have by chance."""
+"""The seeds of the generators of requests, which no program knows and none has by chance."""
 
 
 def is_among(generator: torch.Generator, others: Sequence[torch.Generator]) -> bool:
-    """Return whether a generator is one of others, whatever their states."""
+    """Return True if a generator is one of the others, whatever their states."""
     return any(generator is other for other in others)
 
 
 class Rewound(Exception):
-    """A generator does not draw new numbers; the message completes 'it'."""
+    """Raised for a generator that repeats numbers; the message completes a sentence with 'it'."""
 
 
 UNSEEDED = 2**62 + 1
-"""The seed of generators that a program makes without one, which torch gives a constant, too."""
+"""The seed of a generator that a program makes without one; torch gives it a constant seed too."""
 
 
 class Streams:
-    """The generators that a run of a program draws from: whether what they draw is new.
+    """The generators from which a run of a program draws, checked for repeated numbers.
 
-    No number is taken from them, so each is moved on at every draw, and left as it was in the end.
-    `foreign` has those that are not a request's: the program may have made and seeded them, or
-    they were there before.
+    The lane takes no number from them, so it advances a generator at every draw, and restores it in
+    the end. `foreign` has the generators that are not a request's: the program may have made and
+    seeded them, or they existed before.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Streams:
         self._seen: set[bytes] = set()
 
     def draw(self, given: torch.Generator | None) -> None:
-        """Note a draw from a generator, None for the global one. Raises `Rewound`."""
+        """Record a draw from a generator, None for the global one. Raises `Rewound`."""
         generator = torch.default_generator if given is None else given
         if generator.device.type != "cpu":
             return
@@ -88,7 +88,7 @@ class Streams:
         self._seen.add(self._last[known])
 
     def close(self) -> None:
-        """Leave the generators as they were."""
+        """Restore the generators."""
         for generator, state in zip(self._generators, self._first, strict=True):
             torch._C.Generator.set_state(generator, state)
 

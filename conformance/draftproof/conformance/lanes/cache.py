@@ -1,4 +1,4 @@
-"""The cache of exact laws: those of one adapter that were computed last, and those to come."""
+"""The cache of exact laws: the latest laws of one adapter, and laws of requests to come."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from draftproof.conformance.lanes.exchange import Asked
 from draftproof.conformance.protocol.adapter import Adapter, Declaration
 
 _MOST_OUTCOMES = 200_000
-"""So many outcomes are kept in all: some hundred megabytes."""
+"""The most outcomes that the cache keeps in all: some hundred megabytes."""
 
 _MOST_TOGETHER = 128
-"""Requests that are asked for are walked with others up to so many in all: of one task, or ten."""
+"""The most requests of one walk, including those of later tasks: enough for one task or ten."""
 
 Coming = Iterable[tuple[Sequence[Asked], Declaration]]
-"""Requests that tasks will ask for, each with what is declared of its dtype."""
+"""Requests of later tasks, each with the declaration of its dtype."""
 
 _COMING: ContextVar[Callable[[], Coming]] = ContextVar("coming", default=tuple)
 
 
 class LawCache:
-    """The exact laws of one adapter that were computed last: a campaign asks for some again."""
+    """The latest exact laws of one adapter: a campaign needs some of them again."""
 
     def __init__(self, adapter: Adapter) -> None:
         self.adapter = adapter
@@ -35,15 +35,15 @@ class LawCache:
     def get(
         self, adapter: Adapter, rows: Sequence[Asked], declared: Declaration
     ) -> ExactLaw[Any] | None:
-        """Return the law of a request, None where it is of another adapter or not known."""
+        """Return the law of a request, None where it is unknown or of a different adapter."""
         return self._laws.get(_key(rows, declared)) if adapter is self.adapter else None
 
     def ahead(
         self, adapter: Adapter, asked: Sequence[Sequence[Asked]], declared: Declaration
     ) -> list[Sequence[Asked]]:
-        """Return requests to come that are like some that are asked, and whose laws are not known.
+        """Return the requests to come that resemble those asked, and whose laws are still unknown.
 
-        There are none of another adapter, and none that were refused.
+        It excludes refused requests, and all requests of a different adapter.
         """
         if adapter is not self.adapter or self is not _IN_USE.get():
             return []
@@ -59,13 +59,13 @@ class LawCache:
         ]
 
     def refuse(self, ahead: Sequence[Sequence[Asked]], declared: Declaration) -> None:
-        """Compute the laws of requests with no others' any more."""
+        """Stop computing the laws of requests together with others."""
         self._refused |= {_key(rows, declared) for rows in ahead}
 
     def keep(
         self, adapter: Adapter, rows: Sequence[Asked], declared: Declaration, law: ExactLaw[Any]
     ) -> None:
-        """Keep a law of this adapter, and forget those that came first."""
+        """Store a law of this adapter, and forget the oldest ones."""
         if adapter is not self.adapter:
             return
         self._laws[_key(rows, declared)] = law
@@ -79,13 +79,13 @@ _IN_USE: ContextVar[LawCache | None] = ContextVar("law cache", default=None)
 
 
 def cache_for(adapter: Adapter) -> LawCache:
-    """Return the cache that is in use, an empty one of this adapter if none is."""
+    """Return the cache in use, or an empty one of this adapter if there is none."""
     return _IN_USE.get() or LawCache(adapter)
 
 
 @contextmanager
 def caching(laws: LawCache) -> Iterator[None]:
-    """Compute no law again that the cache has, of its adapter."""
+    """Reuse the laws in the cache of its adapter instead of computing them again."""
     token = _IN_USE.set(laws)
     try:
         yield
@@ -95,7 +95,7 @@ def caching(laws: LawCache) -> Iterator[None]:
 
 @contextmanager
 def foreseeing(coming: Callable[[], Coming]) -> Iterator[None]:
-    """Compute laws of requests ahead that are walked with others at little cost."""
+    """Compute laws of later requests early, where one walk takes them along at little cost."""
     token = _COMING.set(coming)
     try:
         yield
@@ -108,7 +108,7 @@ def _key(rows: Sequence[Asked], declared: Declaration) -> Hashable:
 
 
 def _form_of_request(rows: Sequence[Asked]) -> Hashable:
-    """Return what requests have in common that are walked together: the shapes of their tensors."""
+    """Return the form shared by requests that one walk can take: the shapes of their tensors."""
     first = rows[0][0]
     longest = max(instance.length for instance, _ in rows)
     return len(rows), first.vocabulary, first.drafts, first.branching, longest

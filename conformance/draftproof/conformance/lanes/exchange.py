@@ -1,6 +1,6 @@
-"""What goes over to an adapter and what comes back: requests from instances, outcomes from results.
+"""Requests to an adapter, made from instances, and outcomes made from its results.
 
-Everything that runs an adapter goes through `verified`.
+Every run of an adapter goes through `verified`.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from draftproof.reference.model import Instance, Model, Row
 from draftproof.reference.rational import Rational, exactly, rational, total
 
 Asked = tuple[Instance, Drafts]
-"""One row of a request: an instance, and the paths that were drafted from it."""
+"""One row of a request: an instance, and the paths drafted from it."""
 
 State = tuple[tuple[str, str, tuple[int, ...], tuple[float, ...]], ...]
-"""What is left of one row: of every tensor its name, its dtype, its shape and its values."""
+"""The state that one row left: of every tensor its name, its dtype, its shape and its values."""
 
 Going = tuple[Instance, Drafts, State | None]
-"""A row of a request, and what the iteration before has left of it."""
+"""A row of a request, and the state that the previous iteration left of it."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """What a verifier did instead of emitting something that the drafts allow."""
+    """The outcome of a verifier that emitted nothing that the drafts allow."""
 
     what: str
 
@@ -46,13 +46,13 @@ class Failure:
 Outcome = Emission | Failure
 
 Left = tuple[Outcome, State | None]
-"""What is emitted for a row, and what is left of it."""
+"""The emission of a row, and the state that it left."""
 
 
 def verified(adapter: Adapter, rows: Sequence[Asked], declared: Declaration) -> tuple[Outcome, ...]:
-    """Return what the adapter makes of each row, asked for all of them at once.
+    """Return the adapter's outcome for each row, from one request for all rows.
 
-    An error of the adapter is the outcome of every row. Draws the noise that it asks for.
+    An error of the adapter is the outcome of every row. Draws the noise that the adapter asks for.
     """
     # Fresh tensors every time: an adapter that writes into them harms itself only.
     asked = with_noise(request(rows, declared), declared)
@@ -71,11 +71,10 @@ def answer(adapter: Adapter, asked: Request) -> Any:
 
 
 def raised(error: BaseException, *, placed: bool = True) -> str:
-    """Return the words for an error of an adapter, as `told_of` has them.
+    """Return the words for an error of an adapter, in the form of `told_of`.
 
-    They end with the adapter's own line, unless it is not to be `placed`. Raises
-    `OpaqueRandomness` where a lane's stand-in for a float may have caused it, and what `caught`
-    raises.
+    The words end with the adapter's own line if `placed` is true. Raises `OpaqueRandomness` where a
+    lane's stand-in for a float may have caused the error, and the exceptions of `caught`.
     """
     require_own(error)
     place = place_of(error) if placed else ""
@@ -88,8 +87,8 @@ def raised(error: BaseException, *, placed: bool = True) -> str:
 def request(rows: Sequence[Asked | Going], declared: Declaration, *, shift: float = 0.0) -> Request:
     """Return the request that asks for the rows, which have one V, one K and one branching.
 
-    Rows of fewer tokens than the longest are padded, as a ragged adapter is told. `shift` is added
-    to all logits. Raises `WrongShape` for rows that branch differently.
+    Rows shorter than the longest are padded, as a ragged adapter expects. `shift` is added to all
+    logits. Raises `WrongShape` for rows that branch differently.
     """
     dtype, device = getattr(torch, declared.dtype), declared.device
     # A lane asks for the same few rows thousands of times: each is written once.
@@ -132,12 +131,12 @@ def request(rows: Sequence[Asked | Going], declared: Declaration, *, shift: floa
 def seeded_request(
     rows: Sequence[Asked], declared: Declaration, generator: torch.Generator
 ) -> Request:
-    """Return the request for the rows that draws, and whose noise was drawn, from a generator."""
+    """Return the request for the rows, with a generator from which its noise was drawn."""
     return with_noise(replace(request(rows, declared), generator=generator), declared)
 
 
 def _branching(rows: Sequence[Asked | Going]) -> tuple[int, ...] | None:
-    """Return how the drafts of all rows branch, None where they part at the root alone."""
+    """Return the branching of the drafts of all rows, None where they part at the root alone."""
     first, *others = dict.fromkeys(instance.branching for instance, *_ in rows)
     if others:
         raise WrongShape(
@@ -148,7 +147,7 @@ def _branching(rows: Sequence[Asked | Going]) -> tuple[int, ...] | None:
 
 
 def _gathered(states: Sequence[State | None], declared: Declaration) -> dict[str, Tensor] | None:
-    """Return the states of the rows of a request as its tensors, None where a row has none."""
+    """Return the tensors of the states of a request's rows, None where a row has none."""
     if not states or None in states:
         return None
     tensors: dict[str, list[Tensor]] = {}
@@ -230,9 +229,9 @@ def _state_of(result: Any, rows: int) -> Any:
 
 
 def as_loaded(adapter: Adapter) -> Adapter:
-    """Return a copy of the adapter as it was loaded, so that what a call leaves in it stays there.
+    """Return a copy of the adapter as loaded, so that a call leaves no trace in the original.
 
-    Parts that cannot be copied are shared.
+    The copy shares the parts that cannot be copied.
     """
     try:
         return deepcopy(adapter)
@@ -241,7 +240,7 @@ def as_loaded(adapter: Adapter) -> Adapter:
 
 
 def outcomes(raw: Any, rows: Sequence[Asked | Going]) -> tuple[Outcome, ...]:
-    """Return the outcome of each row, from columns of numbers or the words of an error."""
+    """Return the outcome of each row, from columns of numbers or from the words of an error."""
     if isinstance(raw, str):
         return tuple(Failure(raw) for _ in rows)
     plain = (column.tolist() if isinstance(column, Tensor) else column for column in raw)
@@ -253,7 +252,7 @@ def outcomes(raw: Any, rows: Sequence[Asked | Going]) -> tuple[Outcome, ...]:
 
 
 def outcomes_left(raw: Any, rows: Sequence[Going]) -> tuple[Left, ...]:
-    """Return what was emitted for each row, and what was left of it."""
+    """Return the emission of each row, and the state that it left."""
     emitted, left = (raw, None) if isinstance(raw, str) else raw
     return tuple(zip(outcomes(emitted, rows), _apart(left, len(rows)), strict=True))
 
@@ -283,13 +282,13 @@ def _outcome(accepted: Any, path: Any, token: Any, instance: Instance, drafts: D
 
 
 def told(drafts: Drafts, outcome: Outcome) -> str:
-    """Return what was drafted and what came of it, in words."""
+    """Return the drafts and their outcome in words."""
     paths = " and ".join(str(list(path)) for path in drafts)
     return f"drafted {paths}, it {did(outcome)}"
 
 
 def did(outcome: Outcome) -> str:
-    """Return what a verifier did, in words that follow 'it'."""
+    """Return a verifier's outcome, in words that follow 'it'."""
     if isinstance(outcome, Failure):
         return outcome.what
     return f"accepts {list(outcome.accepted)}, next token {outcome.next_token}"
@@ -297,10 +296,10 @@ def did(outcome: Outcome) -> str:
 
 @lru_cache(maxsize=256)
 def as_given(instance: Instance, declared: Declaration, *, shift: float = 0.0) -> Instance:
-    """Return the instance whose rows are those that the adapter is really given, exactly.
+    """Return the instance with the exact values of the rows that the adapter is given.
 
-    Rows are rounded to its dtype, and normalised. Where it takes logits, they are the softmax of
-    those logits, to which `shift` was added, computed to 128 bits.
+    Rows are rounded to the adapter's dtype and normalised. For an adapter that takes logits, the
+    rows are the softmax of those logits, to which `shift` was added, computed to 128 bits.
     """
     models = (_as_given(model, declared, shift) for model in (instance.target, instance.draft))
     target, draft = models

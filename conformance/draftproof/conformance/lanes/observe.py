@@ -1,4 +1,4 @@
-"""What is observed of an adapter: its law on a case, and on a batch of rows."""
+"""Observations of an adapter: its law on a case, and on a batch of rows."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ COMPUTING = (EXACT, PROBE)
 """The lanes that compute laws."""
 
 BLINDNESS = (OpaqueRandomness, NondeterministicProgram, TooManyRuns)
-"""What a lane raises that cannot see a program."""
+"""The exceptions of a lane that cannot see a program."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """The law of an adapter on one case, beside what it is judged by.
+    """The law of an adapter on one case, beside the data by which it is judged.
 
     `instance` has the rows that the adapter was really given, as exact rationals; `observed` has
     its law for every possible outcome of drafting, known up to `slack` in total variation.
-    `algorithm` is None where the adapter's is not known to the reference.
+    `algorithm` is None where the reference does not have the adapter's algorithm.
     """
 
     case: str
@@ -84,7 +84,7 @@ class Observation:
 
 @dataclass(frozen=True)
 class BatchObservation:
-    """The joint law of a batch, and the laws of its rows each observed alone."""
+    """The joint law of a batch, and the law of each of its rows observed alone."""
 
     case: str
     joint: Law[tuple[Outcome, ...]]
@@ -97,24 +97,24 @@ class BatchObservation:
 
 @dataclass(frozen=True)
 class Observed:
-    """A law, the runs that it took, and how far the true law may lie from it."""
+    """A law, the number of runs that it took, and a bound on its distance from the true law."""
 
     law: Law[Any]
     runs: int
     slack: Rational
 
     def of_row(self, row: int) -> Law[Any]:
-        """Return the law of what comes of one row of a request."""
+        """Return the law of the outcome of one row of a request."""
         return self.law.map(lambda rows: rows[row])
 
 
 def as_observed(emission: Emission) -> Outcome:
-    """Return the emission as it is seen: what it leaves behind is no part of it."""
+    """Return the visible part of an emission: the state that it leaves is not part of it."""
     return replace(emission, modified=())
 
 
 def left_behind(law: Law[Emission]) -> dict[Outcome, Law[Emission]]:
-    """Return the law of the emissions that look alike, by what is seen of each."""
+    """Return, for each visible emission, the law of the emissions that look like it."""
     alike: dict[Outcome, dict[Emission, Rational]] = {}
     for emission, weight in law.items():
         alike.setdefault(as_observed(emission), {})[emission] = weight
@@ -127,9 +127,9 @@ def left_behind(law: Law[Emission]) -> dict[Outcome, Law[Emission]]:
 def observe(
     adapter: Adapter, case: Case, *, lane: str = EXACT, declared: Declaration | None = None
 ) -> Observation:
-    """Observe the adapter's law on a case, for everything that can be drafted.
+    """Observe the adapter's law on a case, for all possible drafts.
 
-    It is asked as is `declared`, or else as it declares itself. Raises `OpaqueRandomness`,
+    Requests follow `declared`, by default the adapter's own declaration. Raises `OpaqueRandomness`,
     `TooManyRuns` or `NondeterministicProgram` where the lane is blind.
     """
     (seen,) = observe_together(adapter, [case], lane=lane, declared=declared)
@@ -160,7 +160,7 @@ def observe_together(
 
 
 def hold_observed(adapter: Adapter, case: Case, seen: Observation, declared: Declaration) -> None:
-    """Hold the laws that were probed on a case against real runs, if that is asked for."""
+    """Compare the laws that the probe lane found on a case with real runs, if these are enabled."""
     drafts = list(seen.observed)
 
     def verify(subjects: Sequence[int]) -> tuple[Outcome, ...]:
@@ -191,7 +191,7 @@ def _observation(
 def observe_batch(
     adapter: Adapter, name: str, rows: Sequence[Asked], *, lane: str = EXACT
 ) -> BatchObservation:
-    """Observe the joint law of a batch, and every row of it alone. Raises as `observe` does.
+    """Observe the joint law of a batch, and the law of each row alone. Raises as `observe` does.
 
     A row that drafts nothing has no request of its own: its law alone is its target's row.
     """
@@ -214,7 +214,7 @@ def observe_batch(
 
 
 def with_rows_alone(rows: Sequence[Asked]) -> list[Sequence[Asked]]:
-    """Return the request for a batch, and one for every row of it that drafts something."""
+    """Return the request for a batch, and one for each of its rows that drafts something."""
     return [rows, *([row] for row in rows if row[0].length > 0)]
 
 
@@ -248,10 +248,10 @@ def observed(
     lane: str,
     most_runs: int = _MOST_RUNS_OF_PROGRAMS,
 ) -> Observed:
-    """Return the law of what `read` makes of the program's result, on the exact or probe lane.
+    """Return the law of `read(result)` of a program, on the exact or the probe lane.
 
     `program(adapter, n)` does the same with an adapter n times over, in the rows of one batch, and
-    `read(result, n)` tells what came of each. An adapter that takes no batches is asked for one
+    `read(result, n)` returns the outcome of each. An adapter that takes no batches runs with n = 1
     only. Raises as `observe` does.
     """
     (found,) = observed_each(
@@ -278,7 +278,7 @@ def observed_each(
     lane: str,
     most_runs: int = _MOST_RUNS_OF_PROGRAMS,
 ) -> list[Observed]:
-    """Return the laws of `observed` on each subject, which is what `exact_laws` takes."""
+    """Return the laws of `observed` on each subject, in the form that `exact_laws` takes."""
     if lane == PROBE:
 
         def verify(subject: Subject, asked: Adapter, rows: Sequence[int]) -> Sequence[Any]:
@@ -310,7 +310,7 @@ def joint_laws(
 ) -> list[Observed]:
     """Return the joint law of the outcomes of each request, on the exact or the probe lane.
 
-    Every run meets the adapter as it was loaded. Raises as `observe` does.
+    Every run starts from the adapter as loaded. Raises as `observe` does.
     """
     if lane not in COMPUTING:
         raise ValueError(f"a law is observed on the lane {EXACT!r} or {PROBE!r}, got {lane!r}")
@@ -331,8 +331,8 @@ def laws_left(
 ) -> list[Observed]:
     """Return, for each request, the joint law of the `Left` of its rows.
 
-    What is left is taken as numbers, so that whatever else an adapter remembers is of no use to it.
-    Rows of one request have states that one call has left. Raises as `observe` does.
+    Only the numbers of the states are passed on, so an adapter cannot use anything else that it
+    remembers. The states of the rows of one request come from one call. Raises as `observe` does.
     """
 
     def ask(asked: Adapter, rows: Sequence[Going]) -> Any:
@@ -357,7 +357,7 @@ def laws_left(
 def _exact(
     adapter: Adapter, requests: Sequence[Sequence[Asked]], declared: Declaration
 ) -> list[Observed]:
-    """Return the joint laws of requests, which are held against real runs, known or not."""
+    """Return the joint laws of requests, cached or computed, compared with real runs."""
     cache = cache_for(adapter)
     found = [cache.get(adapter, rows, declared) for rows in requests]
     new = [number for number, law in enumerate(found) if law is None]
@@ -376,10 +376,10 @@ def _exact(
 def _computed_ahead(
     adapter: Adapter, asked: Sequence[Sequence[Asked]], declared: Declaration, cache: LawCache
 ) -> list[ExactLaw[Any]]:
-    """Return the laws of requests, and keep those of others that are to come and are alike.
+    """Return the laws of requests, and cache those of similar requests to come.
 
-    They are walked together, which costs a third, and come to the same laws. Where that fails,
-    those that are asked are walked alone: what is wrong with others is told by their own task.
+    One walk for all costs a third, and gives the same laws. Where it fails, the requests that are
+    asked are walked alone: an error of the others is reported by their own task.
     """
     ahead = cache.ahead(adapter, asked, declared)
     if ahead:
@@ -395,7 +395,7 @@ def _computed_ahead(
 
 
 _Taken = Callable[[Any, int], Any]
-"""Takes what is observed of the result of a request out of it: `columns`, or `columns_left`."""
+"""Extracts the observed part of the result of a request: `columns`, or `columns_left`."""
 
 
 def _computed(
@@ -405,7 +405,7 @@ def _computed(
     taken: _Taken,
     most_runs: int,
 ) -> list[ExactLaw[Any]]:
-    """Return the laws of what is taken of the results, of requests of one shape in few walks."""
+    """Return the laws of the observed part of results, in few walks; requests have one shape."""
     # All draw from one generator, each as if it were alone.
     generator = watched_generator(declared.device)
     asked = [replace(request(rows, declared), generator=generator) for rows in requests]
@@ -413,7 +413,7 @@ def _computed(
 
 
 def _answered(adapter: Adapter, declared: Declaration, taken: _Taken, asked: Request) -> Any:
-    """Return what is taken of an adapter's result, or the words of an error."""
+    """Return the observed part of an adapter's result, or the words of an error."""
     asked = with_noise(asked, declared)
     try:
         return taken(as_loaded(adapter).verify(asked), len(asked.draft_tokens))
@@ -424,13 +424,13 @@ def _answered(adapter: Adapter, declared: Declaration, taken: _Taken, asked: Req
 def _held(
     adapter: Adapter, rows: Sequence[Asked], declared: Declaration, law: ExactLaw[Any]
 ) -> Observed:
-    """Return the joint law of one request, held against real runs."""
+    """Return the joint law of one request, compared with real runs."""
 
     def asked(rows: Sequence[Asked]) -> Any:
         return _answered(adapter, declared, columns, request(rows, declared))
 
     def many(count: int) -> dict[Any, int]:
-        """Count the columns of each row of a call, as a call of that row alone has them."""
+        """Count the columns of each row of a call, in the form of a call of that row alone."""
         found = asked([*rows] * count)
         if isinstance(found, str):
             return {found: count}
@@ -443,7 +443,7 @@ def _held(
 
 
 _Ask = Callable[[Adapter, Sequence[Any]], Sequence[Any]]
-"""Returns what an adapter makes of each of the rows that it is asked for together."""
+"""Returns the adapter's results for rows that are asked together."""
 
 
 def _probed_requests(
@@ -469,7 +469,7 @@ def _probed_requests(
 
 
 def _form(rows: Sequence[Asked | Going]) -> Hashable:
-    """Return what requests have in common that share calls: of states, all but the values."""
+    """Return the form shared by requests that share calls: of states, all but the values."""
     states = [state for _, _, *states in rows for state in states]
     forms = (None if state is None else tuple(each[:-1] for each in state) for state in states)
     return len(rows), max(instance.length for instance, *_ in rows), tuple(forms)
@@ -478,7 +478,7 @@ def _form(rows: Sequence[Asked | Going]) -> Hashable:
 def _by_request(
     ask: _Ask, requests: Sequence[Sequence[Any]], adapter: Adapter, subjects: Sequence[int]
 ) -> list[tuple[Any, ...]]:
-    """Return what an adapter makes of the rows of some of the requests, in one call."""
+    """Return the adapter's results for the rows of some of the requests, from one call."""
     asked = [requests[subject] for subject in subjects]
     flat = iter(ask(adapter, [row for rows in asked for row in rows]))
     return [tuple(islice(flat, len(rows))) for rows in asked]
@@ -492,7 +492,7 @@ def _probed(
     vocabulary: int,
     **limits: Any,
 ) -> list[Observed]:
-    """Return the laws of what `verify` makes of each subject with an adapter, or its twin."""
+    """Return the laws of the results of `verify` on each subject with an adapter, or its twin."""
     other = twin_of(adapter)
     found = probed_laws(
         partial(verify, adapter),

@@ -1,4 +1,4 @@
-"""What a lane says when it cannot see how a program uses randomness, or all that it draws."""
+"""Exceptions of lanes that cannot see a program's use of randomness, or all of its draws."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from draftproof.reference import chance
 class OpaqueRandomness(RuntimeError):
     """The program used randomness in a way that the exact lane cannot see through.
 
-    `operator` names the operator or the generator, `source` the program's own line, as
-    "file:line: text", or says that it was not seen.
+    `operator` names the operator or the generator, `source` the program's own line, as "file:line:
+    text", or states that the line was not seen.
     """
 
     def __init__(self, operator: str, reason: str, source: str = "an unknown line") -> None:
@@ -37,17 +37,17 @@ class TooManyRuns(RuntimeError):
 
 
 def require_own(error: BaseException) -> None:
-    """Raise `OpaqueRandomness` for an error of a program that is, perhaps, none of its own."""
+    """Raise `OpaqueRandomness` for an error that the lane, and not the program, may have caused."""
     for check in CHECKS:
         check(error)
 
 
 CHECKS: list[Callable[[BaseException], None]] = []
-"""What a lane asks of an error: one that watches a program may have led it there."""
+"""The checks that lanes apply to an error: a lane that watches a program may have caused it."""
 
 
 def program_line() -> str:
-    """Return the innermost line that is neither a library's nor ours, as 'file:line: text'."""
+    """Return the innermost line outside libraries and Draftproof, as 'file:line: text'."""
     for frame in reversed(traceback.extract_stack()):
         if not frame.filename.startswith(_NOT_THE_PROGRAM) and not _is_standard(frame.filename):
             return f"{_shown(frame.filename)}:{frame.lineno}: {frame.line}"
@@ -55,7 +55,7 @@ def program_line() -> str:
 
 
 def _shown(filename: str) -> str:
-    """Return a file as it is found from here or by an import: the same on every machine."""
+    """Return a file's path from the current folder or an import: the same on every machine."""
     folders = [str(Path.cwd()), *filter(None, sys.path)]
     within = [os.path.relpath(filename, f) for f in folders if filename.startswith(f + os.sep)]
     return min(within, key=len, default=filename)

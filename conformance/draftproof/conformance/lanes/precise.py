@@ -25,12 +25,12 @@ _HUGE_LOGARITHM = 20000
 
 
 def is_infinite(value: Extended) -> bool:
-    """Return whether an extended number is one of the two infinities."""
+    """Return True if an extended number is one of the two infinities."""
     return isinstance(value, float)
 
 
 def extended(value: float) -> Extended:
-    """Return a float as an exact number, or as the infinity that it is."""
+    """Return a float as an exact number, or as an infinity."""
     return value if isinf(value) else exactly(value)
 
 

@@ -1,7 +1,7 @@
-"""The sample lane: what a verifier that cannot be seen through emits, counted.
+"""The sample lane: counts of the emissions of a verifier that no other lane can see through.
 
-It needs nothing but `verify`, with its real randomness. Drafts are drawn from their exact law, and
-what is emitted is counted by cells. Counts are judged by `requirements.sampled`.
+The lane needs nothing but `verify`, with its real randomness. It draws drafts from their exact law,
+and counts emissions by cells. `requirements.sampled` judges the counts.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Integers = NDArray[numpy.int64]
 
 @dataclass(frozen=True)
 class BatchCounts:
-    """How often each cell was emitted in one batch, and a digest of the order.
+    """The number of emissions of each cell in one batch, and a digest of their order.
 
-    Cells are numbered by what was accepted, on which path, and the next token; the last one is for
-    what is no result, of which `words` tells the first.
+    A cell is numbered by the accepted prefix, its path, and the next token; the last cell counts
+    invalid results, the first of which `words` describes.
     """
 
     counts: Integers
@@ -65,10 +65,10 @@ def in_order(cells: Integers) -> bytes:
 
 @dataclass(frozen=True)
 class EmissionCells:
-    """The numbering of all that can be emitted on an instance.
+    """The numbering of all possible emissions on an instance.
 
-    A *node* is what can be accepted: a prefix and the first path that has it. Cell node * V + token
-    is an emission, the last cell is for what is no result.
+    A *node* is a prefix that can be accepted, with the first path that has it. Cell
+    node * V + token is an emission; the last cell counts invalid results.
     """
 
     instance: Instance
@@ -79,11 +79,11 @@ class EmissionCells:
     """[K, L+1] for every draft: the node of a path and an accepted length."""
     emissions: tuple[Emission, ...]
     accepted: Integers
-    """[cells]: the accepted length; 0 for no result."""
+    """[cells]: the accepted length; 0 for an invalid result."""
     unsaid: Integers
-    """The cells of emissions that the target never says."""
+    """The cells of emissions that the target never writes."""
     kind: Integers
-    """[cells]: accepted length * V + next token, and one more for no result."""
+    """[cells]: accepted length * V + next token, and one more for an invalid result."""
 
     @property
     def size(self) -> int:
@@ -93,7 +93,7 @@ class EmissionCells:
 
 @lru_cache(maxsize=8)
 def cells_of(instance: Instance) -> EmissionCells:
-    """Return the numbering of all that can be emitted on an instance."""
+    """Return the numbering of all possible emissions on an instance."""
     law = draft_law(instance)
     vocabulary = instance.vocabulary
     numbers: dict[tuple[int, Path], int] = {}
@@ -135,14 +135,14 @@ class _Table:
     """Every draft of one number of paths as a row of a request, to gather batches from."""
 
     row: Integers
-    """[drafts]: which row a draft has."""
+    """[drafts]: the row of each draft."""
     request: Request
     node: Tensor
     """[rows, K, L+1]"""
 
 
 _Verify = Callable[[int], tuple[Integers, str]]
-"""Drafts and verifies a number of rows: their cells, and the words of what is no result."""
+"""Drafts and verifies a number of rows: their cells, and the words of an invalid result."""
 
 
 @contextmanager
@@ -153,7 +153,7 @@ def verifying(
     declared: Declaration,
     random: numpy.random.Generator,
 ) -> Iterator[_Verify]:
-    """Seed the global generator of torch and the request's from `random`, until the end."""
+    """Seed torch's global generator and the request's from `random` within the block."""
     sizes = numpy.array([len(drafts) for drafts in cells.drafts])
     tables = _tables(instance, cells.instance, declared)
 
@@ -186,7 +186,7 @@ def verifying(
 def _tables(instance: Instance, given: Instance, declared: Declaration) -> dict[int, _Table]:
     """Return a table for every number of paths that are drafted from an instance.
 
-    A scheme that runs out of tokens drafts fewer paths, and requests have one K.
+    A scheme that runs out of tokens drafts fewer paths, and all rows of a request have the same K.
     """
     cells = cells_of(given)
     sizes = numpy.array([len(drafts) for drafts in cells.drafts])
@@ -238,6 +238,6 @@ def _gathered(table: Request, chosen: Tensor, generator: torch.Generator) -> Req
 
 
 def _whole(column: Tensor) -> Tensor:
-    """Return a column as int64 on the CPU, -1 for what is no whole number."""
+    """Return a column as int64 on the CPU, -1 where an entry is not a whole number."""
     whole = column.detach().to("cpu", torch.int64)
     return whole if whole.dtype == column.dtype else torch.where(whole == column.cpu(), whole, -1)

@@ -1,11 +1,11 @@
-"""What counts of random outcomes prove: evidence that may be looked at whenever one likes.
+"""Statistical evidence from counts of random outcomes, valid at every look.
 
 An *e-process* is a wealth that starts at 1 and that no law of the null hypothesis lets grow in
-expectation. Whoever rejects when it reaches 1 / alpha, at whatever time and for whatever reason,
-raises a false alarm with probability at most alpha (Ville's inequality). Here it is what bets on
-the outcomes have won so far, in closed form from their counts.
+expectation. A test that rejects when the wealth reaches 1 / alpha, at whatever time and for
+whatever reason, raises a false alarm with probability at most alpha (Ville's inequality). Here the
+wealth is the gain of bets on the outcomes so far, in closed form from their counts.
 
-The null hypothesis is never one law. An honest verifier computes in floats, so every outcome, given
+The null hypothesis is never one law. A correct verifier computes in floats, so every outcome, given
 all before it, may have any law within the total variation distance `tolerance` of the exact one.
 
 **Bets on a law.** Let r(k) = Q(k) / p0(k) pay for outcome k, Q being a law that was chosen before.
@@ -14,7 +14,7 @@ If P lies within the tolerance d of p0,
     E_P[r] = 1 + sum of (P - p0)(k) r(k) <= 1 + d (max r - min r),
 
 since P - p0 moves a mass of at most d; so the product of r / (1 + d (max r - min r)) is an
-e-process. Q is what a Dirichlet prior c p0 predicts from the counts n(k) of N outcomes,
+e-process. Q is the prediction of a Dirichlet prior c p0 from the counts n(k) of N outcomes,
 
     r(k) = (c + n(k) / p0(k)) / (c + N),
 
@@ -22,7 +22,7 @@ and the product of these is a ratio of gamma functions of the counts, in whateve
 Within a batch no c + n(k) / p0(k) is above its value at the batch's end or below that at its start;
 so the sum of log(1 + d (max r - min r)) is at most d (highest - lowest) times the sum of
 1 / (c + N), which is a difference of digammas. A smaller wealth is still an e-process.
-What p0 says never happens is one more bin, with d in p0's place and 1/2 in the prior. If r is
+Outcomes that p0 excludes are one more bin, with d in p0's place and 1/2 in the prior. If r is
 largest there, the worst P moves all of d to it, which Q's own share of that bin pays for: E_P[r] is
 at most 1 - d min r. If it is not, P does better elsewhere. So max and min are over the others.
 
@@ -34,7 +34,7 @@ cells by the first kind alone, up to 40 times sooner; one below some hundred tim
 the second.
 
 A mean of e-processes is an e-process: all concentrations c, stakes s, and both kinds of bets are
-played at once, which costs a few units of log evidence and spares every guess.
+played at once, which costs a few units of log evidence and makes all choices unnecessary.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Floats = NDArray[numpy.float64]
 
 @dataclass(frozen=True)
 class Budget:
-    """The probability `total` of one false alarm or more, shared alike by a number of tests."""
+    """The probability `total` of one or more false alarms, shared equally by a number of tests."""
 
     total: float = 1e-9
     tests: int = 1
@@ -89,7 +89,7 @@ SMALLEST, LARGEST = 256, 65536
 
 
 def batch_sizes(budget: int, *, smallest: int = SMALLEST, largest: int = LARGEST) -> Iterator[int]:
-    """Yield the sizes of batches that add up to `budget`: each a quarter of all before it.
+    """Yield the sizes of batches that add up to `budget`: each is a quarter of all before it.
 
     With a look at the evidence after each, a test runs at most a quarter longer than it must.
     """
@@ -103,14 +103,14 @@ def batch_sizes(budget: int, *, smallest: int = SMALLEST, largest: int = LARGEST
 # --- evidence against a law -----------------------------------------------------------------
 
 CONCENTRATIONS = (1e2, 1e3, 1e4, 1e5, 1e6, 1e7)
-"""How near to the null the laws lie that are bet on: m / c in chi-square distance, for m bins."""
+"""Chi-square distances m / c, for m bins, between the null and the laws that are bet on: each c."""
 
 STAKES = tuple(0.5 / 2**i for i in range(9))
 """The shares of the wealth that are staked on a mean, from far to near alternatives."""
 
 RARE, FREQUENT = 10, 0.01
-"""Bins have at least `RARE` times the tolerance, or they could show little else; `FREQUENT` ones
-are left as they are, whatever the tolerance."""
+"""Bins have at least `RARE` times the tolerance, because smaller ones show little but the
+tolerance; bins of at least `FREQUENT` stay unchanged for every tolerance."""
 
 
 def tally(cells: NDArray[numpy.int64], weights: Floats, size: int) -> Floats:
@@ -123,11 +123,11 @@ class Null:
     """A law and all within `tolerance` of it.
 
     `law` [cells] has the exact probabilities, zeros included. What falls into a cell that is
-    `forbidden` [cells] rejects at once. Evidence is counted in bins, neighbouring cells put
-    together as long as they are rare: `bin_of` [cells] names each cell's, `weights` [bins] has the
+    `forbidden` [cells] rejects at once. Evidence is counted in bins, which join neighbouring cells
+    as long as they are rare: `bin_of` [cells] has each cell's bin, `weights` [bins] has the
     probabilities. The last bin has all cells of probability zero; its weight is the tolerance.
 
-    That the law is rounded to float64 moves the log evidence of N outcomes by at most N 2**-53.
+    Rounding the law to float64 moves the log evidence of N outcomes by at most N 2**-53.
     """
 
     law: Floats
@@ -145,7 +145,7 @@ class Null:
 
 
 def null(law: Floats, *, tolerance: float = 0.0, forbidden: Collection[int] = ()) -> Null:
-    """Return the null hypothesis of a law [cells]. Raises `ValueError` for what is none."""
+    """Return the null hypothesis of a law [cells]. Raises `ValueError` for an invalid law."""
     if law.ndim != 1 or not (law >= 0).all() or not abs(law.sum() - 1) < 1e-9:
         raise ValueError(f"a law is a row of weights that sum to 1, got {law}")
     if not 0 <= tolerance <= 1:
@@ -170,14 +170,14 @@ def null(law: Floats, *, tolerance: float = 0.0, forbidden: Collection[int] = ()
 
 @dataclass(frozen=True)
 class Wealth:
-    """What was counted so far, and what was won by it."""
+    """The counts so far, and the gain of the bets on them."""
 
     counts: Floats
     """[bins]"""
     forbidden: int
-    """How often what is forbidden happened."""
+    """The number of forbidden outcomes."""
     forgiven: Floats
-    """[concentrations]: how much of the log evidence the tolerance may have brought."""
+    """[concentrations]: the most log evidence that the tolerance may have contributed."""
     learned: Floats
     """[stakes]: the log wealth of the bets on the most discrepant event."""
 
@@ -207,7 +207,7 @@ def updated(null: Null, evidence: Wealth, counts: Floats) -> Wealth:
 
 
 def _learned(null: Null, before: Floats, fresh: Floats) -> Floats:
-    """Return the log wealth [stakes] that a batch brings to bets on the event seen before it."""
+    """Return the log wealth [stakes] that a batch adds to bets on the event chosen before it."""
     event = before > null.weights * before.sum()
     if not event.any():
         return numpy.zeros(len(STAKES))
@@ -218,7 +218,7 @@ def _learned(null: Null, before: Floats, fresh: Floats) -> Floats:
 
 
 def log_evidence(null: Null, evidence: Wealth) -> float:
-    """Return the logarithm of the e-process; infinity where something forbidden happened."""
+    """Return the logarithm of the e-process; infinity after a forbidden outcome."""
     impossible = evidence.counts[-1] if null.tolerance == 0 else 0
     if evidence.forbidden or impossible:
         return inf
@@ -231,7 +231,7 @@ def log_evidence(null: Null, evidence: Wealth) -> float:
 
 
 def log_mean(logs: Floats | list[float]) -> float:
-    """Return the logarithm of the mean of numbers that are given as logarithms."""
+    """Return the logarithm of the mean of numbers given as logarithms."""
     return float(logsumexp(logs) - log(len(logs)))
 
 
@@ -246,8 +246,8 @@ def _forgiven(null: Null, spread: Floats, before: float, after: float) -> Floats
 def bets(counts: Floats, bound: float) -> Floats:
     """Return the log wealth [stakes] of bets that X has a mean above `bound`.
 
-    X lies in 0..len(counts) - 1, and `counts` says how often it had each value. Where `bound` is
-    0 an X above it wins everything; where it cannot be exceeded, nothing is staked.
+    X lies in 0..len(counts) - 1, and `counts` has the number of times of each value. If `bound` is
+    0, an X above it wins everything; if X cannot exceed it, nothing is staked.
     """
     values = numpy.arange(len(counts))
     if bound <= 0:
@@ -277,7 +277,7 @@ def log_evidence_off(counts: Floats, mean: float, tolerance: float) -> float:
 # --- how far off the truth can be -----------------------------------------------------------
 
 MISSED = 1e-6
-"""The probability that an upper bound, at any of all its looks, is too low."""
+"""The probability that an upper bound is too low at any of its looks."""
 
 
 def distance(law: Floats, counts: Floats) -> float:
@@ -302,7 +302,7 @@ def upper_bound(observed: float, outcomes: int, *, look: int, span: float = 1.0)
 
 @dataclass(frozen=True)
 class Outlook:
-    """What the log evidence will be: its mean, nearly its median, and its standard deviation."""
+    """A forecast of the log evidence: its mean, nearly its median, and its standard deviation."""
 
     mean: float
     deviation: float
@@ -316,10 +316,10 @@ def hardest(law: Floats, bias: float) -> Floats:
     """Return the law [cells] at TV `bias` that is hardest to tell from `law`.
 
     Moving the bias d from one event to its complement, within each in proportion to the law, makes
-    the chi-square distance d**2 / (a (1 - a)), a being the event's probability, the least for
-    that event; so the event is one of probability near 1/2. It is found greedily, which is exact
-    where one cell has more than half. A law of one cell can only lose to what never happens, and
-    needs a cell for it. Raises `ValueError` where that is missing.
+    the chi-square distance d**2 / (a (1 - a)), a being the event's probability, the least for that
+    event; so the event is one of probability near 1/2. It is found greedily, which is exact where
+    one cell has more than half. The bias of a law of one cell can only go to an impossible outcome,
+    which needs a cell. Raises `ValueError` where that cell is missing.
     """
     event, first, mass = numpy.zeros(len(law), dtype=bool), 0, 0.0
     order = numpy.argsort(-law)
@@ -382,7 +382,7 @@ def _gain(null: Null, law: Floats, seen: float) -> Floats:
 
 
 def _spread(null: Null, law: Floats, seen: float, step: float) -> Floats:
-    """Return how far apart the bins' c + n(k) / p0(k) are expected to be."""
+    """Return the expected spread of the bins' c + n(k) / p0(k)."""
     weights, kept = null.weights[:-1], law[:-1]
     ratio, noise = seen * kept / weights, numpy.sqrt(seen * kept * (1 - kept)) / weights
     # The largest of m normal deviations is about sqrt(2 log m).
@@ -440,7 +440,7 @@ def shifted(law: Floats, shift: float) -> Floats:
     """Return the law [values] whose mean is larger by `shift` and that is hardest to tell from it.
 
     That is the exponential tilt p(x) e**(t x). A law that has nothing above its mean cannot be
-    tilted; it gives to the next value what the shift takes.
+    tilted; the shift then moves mass to the next value.
     """
     values = numpy.arange(len(law))
     mean, highest = float(law @ values), int(numpy.flatnonzero(law)[-1])
@@ -460,7 +460,7 @@ def shifted(law: Floats, shift: float) -> Floats:
 def detectable(
     after: Callable[[float], Outlook], threshold: float, *, power: float = 0.9, largest: float = 1.0
 ) -> float:
-    """Return the smallest bias up to `largest` whose outlook has the power; infinity for none."""
+    """Return the smallest bias up to `largest` that is found with the power; infinity for none."""
     low, high = 0.0, largest
     if after(high).power(threshold) < power:
         return inf

@@ -1,18 +1,18 @@
-"""Real runs, which nobody watches, held against the laws that the exact and probe lanes compute.
+"""Unwatched real runs, compared with the laws that the exact and probe lanes compute.
 
-These lanes see a program through what they intercept, and a gap there is a wrong law without a
-word: the weights sum to 1 either way. So every law that a campaign computes is followed by runs of
-the same program with real random numbers. An outcome x of a law with weights w is turned into
-F(x-) + V w(x), F being the running sum in a fixed order and V uniform: a number that is uniform on
-[0, 1) if the law is right, whatever the law is. All of them together are counted in one histogram,
-with a bin for outcomes that the law excludes, and are one e-process (`statistics`): a fault that
-moves all laws a little is seen by it, where each law by itself would show gross ones only.
+These lanes see a program through the operations that they intercept. A gap in them silently gives a
+wrong law, since the weights sum to 1 either way. So the suite follows every law that a campaign
+computes by runs of the same program with real random numbers. An outcome x of a law with weights w
+is turned into F(x-) + V w(x), F being the running sum in a fixed order and V uniform: a number that
+is uniform on [0, 1) if the law is correct, whatever the law is. One histogram counts all of these
+numbers, with a bin for outcomes that the law excludes, and gives one e-process (`statistics`): it
+detects a fault that moves all laws a little, where each law by itself would show gross faults only.
 
-Calls of one row and rows of one call are counted apart: a program may take another way with one
-row, and rows of one call may disturb each other.
+Calls of one row and rows of one call are counted separately: a program may take a different branch
+for one row, and rows of one call may disturb each other.
 
-What is compared are whole numbers, floats among them, and words: other floats may be rounded
-differently in a real run.
+The comparison covers whole numbers, also those given as floats, and words: other floats may be
+rounded differently in a real run.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ from draftproof.reference.law import Law
 from draftproof.reference.rational import Rational, rational
 
 BINS = 16
-"""The bins of the histogram; one more has what the laws exclude."""
+"""The bins of the histogram, without the extra one for outcomes that the laws exclude."""
 
 TOLERANCE = 2.0**-14
-"""How far a real law may be from the computed one, in total variation.
+"""The allowed distance of a real law from the computed one, in total variation.
 
-The lane takes noise as ideal. In float32 it lies on a grid of 2**-24, and where the clocks of a
-race are closer than 32 roundings, rounding decides: a run that draws twenty numbers, or races ten
-times among a dozen tokens, is off by less than a thousand roundings.
+The lane takes noise as ideal. In float32 noise has a grid of 2**-24, and where the clocks of a race
+are closer than 32 roundings, rounding decides: a run that draws twenty numbers, or races ten times
+among a dozen tokens, is off by less than a thousand roundings.
 """
 
 _LOOSE = rational("1/1024")
-"""A law that is known no better than that is not held against anything."""
+"""The largest uncertainty of a law that is still compared with real runs."""
 
 MOST = 4096
-"""Runs of one law are no more than that, however many times as many are made."""
+"""The most real runs of one law, whatever `Held.times` asks for."""
 
 _Counts = NDArray[numpy.int64]
 
@@ -72,19 +72,19 @@ class Held:
 
     random: numpy.random.Generator
     times: int | None = None
-    """So many times as many runs as are usual, up to `MOST` of a law; None: as many."""
+    """The factor on the usual number of runs, up to `MOST` runs of a law; None for 1."""
     alone: _Counts = field(default_factory=_nothing)
-    """Of calls as they were watched: of one row, where the law is that of a row."""
+    """Counts of calls like the watched ones: of one row, where the law is that of a row."""
     rows: _Counts = field(default_factory=_nothing)
-    """Of rows of one call."""
+    """Counts of rows of one call."""
     generators: dict[str, torch.Generator] = field(default_factory=dict)
 
     def forget(self) -> None:
-        """Count anew: a lane turned out to be blind, and another one begins."""
+        """Start the counts anew, because a lane proved blind and the next one begins."""
         self.alone, self.rows = _nothing(), _nothing()
 
     def counted(self, lane: str) -> dict[str, Any]:
-        """Return the counts as evidence has them, nothing where there were no runs."""
+        """Return the counts in the form of evidence, nothing where there were no runs."""
         if not (self.alone.any() or self.rows.any()):
             return {}
         return {"lane": lane, "alone": self.alone.tolist(), "rows": self.rows.tolist()}
@@ -100,7 +100,7 @@ _RUNNING: ContextVar[Held | None] = ContextVar("running", default=None)
 
 @contextmanager
 def holding(seed: int, *, times: int | None = None) -> Iterator[Held]:
-    """Hold all laws that are computed meanwhile against real runs, which depend on the seed."""
+    """Compare all laws computed in this block with real runs, which depend on the seed."""
     held = Held(numpy.random.default_rng(seed), times)
     token = _HELD.set(held)
     try:
@@ -111,7 +111,7 @@ def holding(seed: int, *, times: int | None = None) -> Iterator[Held]:
 
 @contextmanager
 def holding_nothing() -> Iterator[None]:
-    """Hold no law that is computed meanwhile: that is done when it is used."""
+    """Skip the comparison for laws computed in this block: it takes place when they are used."""
     token = _HELD.set(None)
     try:
         yield
@@ -133,7 +133,7 @@ def fresh_generator(device: str | torch.device) -> torch.Generator:
 
 
 def watched_generator(device: str | torch.device) -> torch.Generator:
-    """Return a generator of a request under the exact lane, which knows it by its seed."""
+    """Return a request's generator for the exact lane, which recognises it by its seed."""
     return _GENERATOR(device).manual_seed(next(_SEEDS))
 
 
@@ -146,11 +146,11 @@ def hold(
     one: Callable[[], Hashable],
     many: Callable[[int], Mapping[Hashable, int]] | None,
 ) -> None:
-    """Hold a law against real runs, if that is asked for.
+    """Compare a law with real runs, if these are enabled.
 
-    `one()` is the outcome of a real run, of which there are `alone`, or on average so many if that
-    is no whole number; `many(n)` counts those of n `rows` of one call, None where there is no such
-    call.
+    `one()` returns the outcome of a real run. There are `alone` such runs, on average where that is
+    no whole number. `many(n)` counts the outcomes of n `rows` of one call; it is None where there
+    is no such call.
     """
     held = _HELD.get()
     if held is None or slack > _LOOSE:
@@ -204,17 +204,17 @@ def _comparable(outcome: Any) -> Hashable:
 
 
 _ROUNDED = 2.0**-10
-"""A float as near to a whole number stands for it: an accepted length or a token, as a float."""
+"""A float as near as this to a whole number counts as that accepted length or token."""
 
 
 # --- what it came to --------------------------------------------------------------------------
 
 
 def evidence(counts: Sequence[Sequence[int]]) -> float:
-    """Return the log evidence that laws are not those of real runs, of the counts of tasks.
+    """Return the log evidence that laws differ from those of real runs, from the counts of tasks.
 
-    The mean of two e-processes: that of all counts together, and the mean of those of each task, by
-    which a fault of one kind of law alone is seen sooner.
+    It is the mean of two e-processes: that of all counts together, and the mean of those of each
+    task, which detects a fault of a single kind of law sooner.
     """
     if not counts:
         return 0.0
@@ -237,6 +237,6 @@ def _null() -> Null:
 
 
 def off_by(counts: Sequence[int]) -> float:
-    """Return the total variation distance of a histogram from what it should be."""
+    """Return the total variation distance of a histogram from the expected one."""
     shares = numpy.array(counts) / max(sum(counts), 1)
     return float((numpy.maximum(shares - [*[1 / BINS] * BINS, 0], 0)).sum())

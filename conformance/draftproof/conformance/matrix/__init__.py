@@ -1,8 +1,8 @@
-"""The conformance matrix: what the world's verifiers were seen to do, version by version.
+"""The conformance matrix: verdicts on the world's verifiers, version by version.
 
-A row is a version of an implementation, for one algorithm. Every row is judged by `certify`, like
-any adapter, in a process of its own: engines are imported with parts of them left out, and what one
-leaves out another may need. What a row says is read off its certificate.
+A row is a version of an implementation, for one algorithm. `certify` judges every row, like any
+adapter, in a separate process: engines are imported without some of their parts, and one engine may
+need a part that another leaves out. The figures of a row come from its certificate.
 """
 
 from __future__ import annotations
@@ -34,60 +34,60 @@ from draftproof.spec import FileTooLarge, require_small, validate
 from draftproof.spec.reading import MOST_DEPTH, MOST_DIGITS
 
 SEED = 0
-"""Of what is sampled: a matrix can be made again."""
+"""The seed for sampled tests, fixed so that a matrix can be reproduced."""
 
 
 class InvalidRows(ValueError):
-    """A file has no rows that can be judged; the message says what is wrong, and where."""
+    """A file without valid rows; the message says what is wrong, and where."""
 
 
 MOST_TOML = 2**18
-"""The most bytes of a file of rows. The one that ships has a 16th of that."""
+"""The most bytes of a file of rows. The shipped file has a 16th of that."""
 
 # Python's reader takes time by the square of the parts of a key.
 _LONG_KEY = re.compile(rb"""(?:\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){16}""")
 
 _MALFORMED, _UNJUDGED = 5, 3
-"""What `certify` exits with where there is other evidence already, and where it cannot judge."""
+"""Exit codes of `certify`: the folder has other evidence; the adapter cannot be judged."""
 
 _UNDECIDED = "could not be judged"
 
 
 @dataclass(frozen=True)
 class MatrixRow:
-    """An implementation of somebody's, and how it is judged."""
+    """One version of an implementation, and how the suite judges it."""
 
     name: str
-    """Its own among the rows: "engine-part@version", say."""
+    """The name, unique among the rows: "engine-part@version", say."""
     engine: str
     version: str
     algorithm: str
     adapter: str = ""
-    """Where its adapter is, empty if it has none."""
+    """The place of the adapter, empty for a row without one."""
     mode: str = "quick"
     cases: tuple[str, ...] = ()
-    """Patterns of the cases that it is asked, as in `Campaign`, none for all of the mode."""
+    """Patterns of the cases that the row is asked, as in `Campaign`; none for all of the mode."""
     why: str = ""
-    """Why it is not asked the others."""
+    """The reason why the row is not asked the other cases."""
     lanes: tuple[str, ...] = ()
     """The lanes that may decide, none for all."""
     note: str = ""
-    """What stands here for what it would use in its engine."""
+    """The stand-ins for the parts of the engine that the verifier would use."""
     design: str = ""
-    """Why it is no fault that it is lossy: it was made so, and says so."""
+    """The documented design that makes the verifier lossy, so that the loss is not a fault."""
     cause: str = ""
-    """What its fault is, where it has one that is understood."""
+    """The cause of its fault, where there is one and it is understood."""
     report: str = ""
-    """The name of the report of its fault, and of the script that shows it."""
+    """The name of the report on its fault, and of the script that shows the fault."""
     missing: str = ""
-    """Why it cannot be run here at all."""
+    """The reason why the verifier cannot run here at all."""
     unfetched: str = ""
-    """Why it cannot be fetched."""
+    """The reason why the verifier cannot be fetched."""
 
 
 @dataclass(frozen=True)
 class JudgedRow:
-    """The outcome of a row: its certificate, or the way in which it has none, with the reason."""
+    """The outcome of a row: its certificate, or else the kind of outcome and the reason."""
 
     row: MatrixRow
     certificate: Mapping[str, Any] | None = None
@@ -151,10 +151,10 @@ def _frozen(value: Any) -> Any:
 
 
 def judged(rows: Sequence[MatrixRow], folder: Path, *, jobs: int = 1) -> Iterator[JudgedRow]:
-    """Judge rows, `jobs` at a time, and yield what becomes of each as it is done.
+    """Judge rows, `jobs` at a time, and yield the outcome of each as soon as it is known.
 
-    Evidence goes to the folder, and what lies there already is not judged again. Raises `OSError`
-    if it cannot be written.
+    Evidence goes to the folder; rows whose evidence is already there are not judged again. Raises
+    `OSError` if it cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(jobs) as pool:
@@ -210,7 +210,7 @@ def _has_gpu() -> bool:
 
 
 def _outcome(run: subprocess.CompletedProcess[str]) -> str:
-    """Return in which way a row did not run, as `certify` tells; a crash leaves no document."""
+    """Return the kind of outcome of a row that did not run; a crash prints no document."""
     if run.returncode == _MALFORMED:
         return _UNDECIDED
     try:
@@ -221,7 +221,7 @@ def _outcome(run: subprocess.CompletedProcess[str]) -> str:
 
 
 def _reason(said: str) -> str:
-    """Return the last error of what a command said."""
+    """Return the last error in the output of a command."""
     errors = [line for line in said.splitlines() if line.startswith("Error: ")]
     return (
         errors[-1].removeprefix("Error: ") if errors else said.strip()[-300:] or "it said nothing"
@@ -232,11 +232,11 @@ def _reason(said: str) -> str:
 
 
 PASSES, PASSES_SOME = CONCLUSIONS[PASS], CONCLUSIONS[PARTIAL]
-"""The outcome of a row that passes; which cases it was asked stands beside it."""
+"""The outcomes of a row that passes, the second on some cases only; the row names these cases."""
 
 
 def line(found: JudgedRow) -> dict[str, Any]:
-    """Return a line of the matrix, as its file has it."""
+    """Return a line of the matrix, in the form of its file."""
     row = found.row
     told = {name: vars(row)[name] for name in ("name", "engine", "version", "algorithm")}
     told |= {name: vars(row)[name] or None for name in ("note", "design", "cause", "report")}
@@ -274,7 +274,7 @@ def _requirement(decision: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _lengths(said: Mapping[str, Any]) -> dict[str, float] | None:
-    """Return E[accepted length] as observed, and its optimum, each on average over the cases."""
+    """Return the means over the cases of E[accepted length], as observed and at the optimum."""
     seen = [
         finding["lengths"]
         for decision in said["requirements"]
@@ -288,10 +288,10 @@ def _lengths(said: Mapping[str, Any]) -> dict[str, float] | None:
 
 
 def not_judged(found: Sequence[JudgedRow], *, named: bool) -> list[MatrixRow]:
-    """Return the rows without a verdict that should have one.
+    """Return the rows that should have a verdict and have none.
 
-    Where rows were `named`, each of them should. Else those should that have an adapter, and that
-    do more than fail on every case, which is what they were seen to do.
+    If rows were `named`, each of them should have a verdict. Otherwise every row with an adapter
+    should have one, unless the adapter fails on every case.
     """
     return [
         each.row
@@ -302,7 +302,7 @@ def not_judged(found: Sequence[JudgedRow], *, named: bool) -> list[MatrixRow]:
 
 
 def changes(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return in what lines that were judged both times differ, in words, and what is not there."""
+    """Return the differences between lines judged both times, in words, and the missing lines."""
     told, own = [], {each["name"]: each for each in now}
     for then in before:
         name = then["name"]

@@ -1,1 +1,1 @@
-"""Verifiers that are wrong on purpose, what catches them, and test vectors."""
+"""Deliberately wrong verifiers, the kill matrix of their faults, and test vectors."""

@@ -1,4 +1,4 @@
-"""The kill matrix: which requirement catches which mutant, on which lane."""
+"""The kill matrix: the requirements that catch each mutant, lane by lane."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.conformance.run.campaign import FALSE_ALARM, LANES
 
 KILLED, SURVIVED, UNDECIDED, BLIND = "killed", "survived", "undecided", "blind"
-"""Fates of an exhibit on a lane: blind is a lane that could not look at every case."""
+"""Fates of an exhibit on a lane; a blind lane could not observe every case."""
 
 LOSSLESS = ("law.lossless", "law.support", "law.prefix", "length.bounded")
-"""Requirements that every control keeps."""
+"""Requirements that every control satisfies."""
 
 
 @dataclass(frozen=True)
 class KillCell:
     """Verdict of one requirement on one lane: killed, survived, undecided or blind.
 
-    `finding` says so: the one that killed, or one of those that did not; `cases` is how many were
-    judged until then.
+    `finding` is the finding that killed, or one of those that did not; `cases` is the number of
+    cases judged until then.
     """
 
     requirement: str
@@ -50,9 +50,9 @@ class KillCell:
 class KillRow:
     """Fate of one mutant or control.
 
-    `caught` says whether it came out as it must: a mutant killed by the requirement that it breaks
-    and by those that must catch it as well, on every lane that could look; a control failed by the
-    requirements that it must fail by, and by none that would call it lossy.
+    `caught` is true for the required fate: of a mutant, that the requirement that it breaks, and
+    the others that must catch it, kill it on every lane that could observe it; of a control, that
+    it fails the requirements that it must fail, and none that would call it lossy.
     """
 
     exhibit: Exhibit
@@ -72,9 +72,8 @@ def kill_matrix(
     """Judge mutants and controls on each of the lanes by itself.
 
     A mutant is judged by the requirements that must catch it, quick cases first, each until it
-    does; a control by all requirements on all cases. What must be caught and none of the lanes can
-    decide, or see, is judged on the strongest other one that can. `seed` is a fresh one unless it
-    is given.
+    catches the mutant; a control by all requirements on all cases. If none of the lanes can decide
+    on a mutant, the strongest other lane that can judges it. `seed` is random by default.
     """
     terms = Terms("", mode, randbits(48) if seed is None else seed, FALSE_ALARM)
     work = joblib.Parallel(n_jobs=jobs, return_as="generator")(
@@ -105,7 +104,7 @@ def _judged(exhibit: Exhibit, lanes: Sequence[str], terms: Terms) -> KillRow:
 
 
 def _is_killed(requirement: str, cells: Sequence[KillCell]) -> bool:
-    """Return whether a requirement was decided on some lane, and killed wherever it was."""
+    """Return True if some lane decided a requirement, and every lane that did killed."""
     verdicts = {cell.verdict for cell in cells if cell.requirement == requirement}
     return verdicts - {UNDECIDED, BLIND} == {KILLED}
 
@@ -122,7 +121,7 @@ def _quick_first(exhibit: Exhibit, mode: str) -> list[Task]:
 def _cells(
     exhibit: Exhibit, tasks: Sequence[Task], asked: Collection[str], terms: Terms
 ) -> Iterator[KillCell]:
-    """Yield what the requirements come to on one lane, single runs included."""
+    """Yield the cells of the requirements on one lane, single runs included."""
     found: dict[str, list[Finding]] = {}
     alive = set(asked)
     for task in tasks:
@@ -146,7 +145,7 @@ def _cells(
 
 
 def _verdict(findings: Sequence[Finding]) -> tuple[str, Finding]:
-    """Return what the findings come to, and the first that says so."""
+    """Return the verdict of the findings, and the first finding that gives it."""
     kinds = ((KILLED, FAIL), (BLIND, ERROR), (UNDECIDED, INCONCLUSIVE), (SURVIVED, PASS))
     return next((v, f) for v, verdict in kinds for f in findings if f.verdict == verdict)
 

@@ -1,1 +1,1 @@
-"""The protocol: what an adapter is asked and answers, and how it is loaded."""
+"""The protocol: requests to adapters, their results, and the loading of adapters."""

@@ -1,7 +1,7 @@
-"""The adapter protocol: what an implementation is asked, and what it answers.
+"""The adapter protocol: the requests that an implementation gets, and the results that it returns.
 
-An adapter is any object with a `name`, a `version`, an `algorithm` and a `verify`; nothing of
-ours need be imported to write one. These names are public and stay.
+An adapter is any object with a `name`, a `version`, an `algorithm` and a `verify`; an adapter needs
+no import from Draftproof. These names are public and stable.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ class Request:
     generator: torch.Generator | None = None
     """The generator to draw from, None for the global one."""
     lengths: Tensor | None = None
-    """[B] int64: how many tokens each row really drafts, None if all L; given to ragged adapters.
-    What stands beyond is padding: tokens are -1, rows are NaN. The bonus row is row `lengths`."""
+    """[B] int64: the number of tokens that each row really drafts, None if all L; given to ragged
+    adapters. The entries beyond are padding: tokens are -1, rows are NaN. The bonus row is row
+    `lengths`."""
     draft_logits: Tensor | None = None
     """[B, K, L, V]: the draft's rows as logits; given to adapters that take logits."""
     target_logits: Tensor | None = None
@@ -41,25 +42,26 @@ class Request:
     noise: Mapping[str, Tensor] | None = None
     """The random numbers to use, by the names that the adapter declares in `noise`."""
     branching: tuple[int, ...] | None = None
-    """How many tokens were drawn after every context, by its depth, None where the K paths part at
+    """The number of tokens drawn after every context, by its depth, None where the K paths part at
     the root alone; given to adapters that take trees. Paths come in the order of the leaves."""
     state: Mapping[str, Tensor] | None = None
-    """[B, ...] each: the `Result.state` that the iteration before left of each row, None in the
-    first; given to adapters that leave one. The target's rows are still the target's own."""
+    """[B, ...] each: the `Result.state` that the previous iteration left of each row, None in the
+    first iteration; given to adapters that leave a state. The target's rows are still the target's
+    own."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What was emitted for each of the B rows."""
+    """The emission of each of the B rows."""
 
     accepted_length: Tensor
     """[B]: 0..L, the next token not counted."""
     path: Tensor
-    """[B]: which of the K paths the accepted prefix lies on."""
+    """[B]: the index, among the K paths, of the path with the accepted prefix."""
     next_token: Tensor
     """[B]: the correction or the bonus."""
     state: Mapping[str, Tensor] | None = None
-    """[B, ...] each: what a stateful verifier is to be told of each row in the next iteration."""
+    """[B, ...] each: the state of each row that a stateful verifier gets in the next iteration."""
 
 
 @dataclass(frozen=True)
@@ -79,34 +81,35 @@ class DraftRequest:
     top_p: float = 1.0
     """Only the most probable tokens that together reach `top_p` are drafted, 1 for all."""
     branching: tuple[int, ...] | None = None
-    """How many tokens to draw after every context, by its depth, None to part at the root alone."""
+    """The number of tokens to draw after every context, by depth; None to part only at the root."""
     generator: torch.Generator | None = None
 
 
 @dataclass(frozen=True)
 class DraftResult:
-    """The paths that were drafted, and the draft law that is declared to the verifier."""
+    """The drafted paths, and the draft law that the drafter declares to the verifier."""
 
     draft_tokens: Tensor
     """[B, K, L] int64: the drafted paths."""
     draft_probs: Tensor
-    """[B, K, L, V]: the law from which each token was drawn, as the verifier is told."""
+    """[B, K, L, V]: the law from which each token was drawn, as declared to the verifier."""
 
 
 @dataclass(frozen=True)
 class TextRequest:
-    """One text to be written by the pipeline around the verifier, with toy models of its own.
+    """One text for the pipeline around the verifier to write, with toy models of its own.
 
-    Their logits are at most 2.8 in size, and the same for the same text however it is processed.
-    They can be made in the first call for a vocabulary, and kept beside the adapter.
+    The logits of the models are at most 2.8 in absolute value, and equal for equal texts, however a
+    text is processed. The adapter can make the models in the first call for a vocabulary, and keep
+    them.
     """
 
     vocabulary: int
     """The V of the models."""
     horizon: int
-    """How many tokens to write after whatever prompt; no token ends the text before."""
+    """The number of tokens to write after any prompt; no token ends the text early."""
     assisted: bool = True
-    """Whether drafts are verified; if not, the target writes the text by its own sampling."""
+    """True where drafts are verified; False where the target samples the text by itself."""
     temperature: float = 1.0
     """Logits are divided by `temperature`, which is positive."""
     top_k: int = 0
@@ -141,7 +144,7 @@ class Adapter(Protocol):
       in numbers: `{"coins": ("uniform", "L"), "race": ("exponential", "V")}`;
     * `same_as` (default none): another adapter, or its name, with which it agrees row by row on the
       same noise, or on the same seed where neither takes noise. The probe lane searches the noise
-      of a faster one, and confirms of this one what it finds;
+      of a faster adapter, and confirms its findings on this one;
     * `draft(request: DraftRequest) -> DraftResult`: the drafter that goes with the verifier;
     * `generate(request: TextRequest) -> Tensor`: the pipeline around the verifier, which drafts,
       verifies and goes on; the tokens that it writes, [horizon] int64;
@@ -158,7 +161,7 @@ class Adapter(Protocol):
     def algorithm(self) -> str | None:
         """The name of one of the reference's algorithms.
 
-        None for one of its own, which is judged by what needs no reference.
+        None for the adapter's own algorithm, which only the requirements without a reference judge.
         """
 
     def verify(self, request: Request) -> Result:
@@ -166,14 +169,14 @@ class Adapter(Protocol):
 
 
 class AdapterLost(BaseException):
-    """The adapter cannot be asked any more: its process ended, hangs, or breaks the protocol.
+    """The adapter can no longer answer: its process ended, hangs, or breaks the protocol.
 
-    The message says why. It is no `Exception`, so that no lane takes it for an outcome.
+    The message says why. It is not an `Exception`, so that no lane takes it for an outcome.
     """
 
 
 class Unfetched(RuntimeError):
-    """An adapter's program could not be fetched; its module raises this, and says why."""
+    """Raised by an adapter's module whose program could not be fetched; the message says why."""
 
 
 class UnknownAdapter(LookupError):
@@ -181,20 +184,20 @@ class UnknownAdapter(LookupError):
 
 
 class AdapterFailed(RuntimeError):
-    """An adapter was found, but could not be made ready to run."""
+    """An adapter exists, but could not be made ready to run."""
 
 
 class FailsEverywhere(AdapterFailed):
-    """An adapter runs, and no case ever ends in an emission."""
+    """An adapter runs, but no case ever ends in an emission."""
 
 
 class InvalidAdapter(TypeError):
-    """An object does not follow the adapter protocol; the message says in what."""
+    """An object does not follow the adapter protocol; the message says where."""
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """What an adapter declares about itself, defaults filled in."""
+    """The declaration of an adapter, defaults filled in."""
 
     name: str
     version: str
@@ -210,17 +213,17 @@ class Declaration:
     logits: bool
     trees: bool
     drafts: bool
-    """Whether it has a method `draft`."""
+    """True where the adapter has a method `draft`."""
     noise: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict, hash=False)
     undefined: Mapping[str, str] = field(default_factory=dict, hash=False)
     generates: bool = False
-    """Whether it has a method `generate`."""
+    """True where the adapter has a method `generate`."""
     arithmetic: str | None = None
-    """The dtype that shorter rows are computed in, None for their own."""
+    """The dtype in which shorter rows are computed, None for the rows' own."""
 
 
 INVALID_INPUTS = ("nan", "negative", "unnormalised", "shape", "token")
-"""The kinds of invalid input, in the order in which they are tried."""
+"""The kinds of invalid input, in the order of the trials."""
 
 NOISE_LAWS = ("uniform", "exponential")
 """The laws of the noise that an adapter can ask for."""
@@ -230,7 +233,7 @@ DTYPES = ("float64", "float32", "float16", "bfloat16")
 
 
 def declaration(adapter: Any) -> Declaration:
-    """Return what the adapter declares. Raises `InvalidAdapter`."""
+    """Return the adapter's declaration. Raises `InvalidAdapter`."""
     for attribute in ("name", "version"):
         value = getattr(adapter, attribute, None)
         if not isinstance(value, str) or not value or not value.isprintable():
@@ -279,11 +282,11 @@ def declaration(adapter: Any) -> Declaration:
 
 
 OWN = "own"
-"""The name of an algorithm that is none of the reference's, and has no name."""
+"""The name of an algorithm that the reference does not have, and that has no name."""
 
 
 def _algorithm(adapter: Any) -> str:
-    """Return the name of the adapter's algorithm, which must not look like one that it is not."""
+    """Return the name of the adapter's algorithm. It must not resemble a different algorithm's."""
     if not hasattr(adapter, "algorithm"):
         raise InvalidAdapter(
             f"an adapter needs 'algorithm', the name of one that `draftproof list` has, or None "

@@ -1,4 +1,4 @@
-"""From the name on a command line to an adapter or an algorithm."""
+"""The loading of adapters and algorithms by their names on the command line."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from draftproof.reference.verifiers import Algorithm, algorithm_named
 
 @cache
 def built_in() -> dict[str, str]:
-    """Return the adapters that are installed: name and place, ours first.
+    """Return the installed adapters by name, with their places; Draftproof's come first.
 
-    They are entry points of the group "draftproof.adapters", of any distribution. A name is that of
-    the first that has it.
+    They are entry points of the group "draftproof.adapters", of any distribution. A name used twice
+    means the first adapter that has it.
     """
     found = sorted(entry_points(group=GROUP), key=lambda each: not each.value.startswith(GROUP))
     places: dict[str, str] = {}
@@ -47,10 +47,10 @@ def built_in() -> dict[str, str]:
 
 
 GROUP = "draftproof.adapters"
-"""The group of entry points, and the package that ours are in."""
+"""The group of entry points, and the package of the adapters that Draftproof installs."""
 
 HARNESS = "harness:"
-"""What the name of a program begins with, which is asked over its stdin and stdout."""
+"""The prefix in the names of programs, which Draftproof asks over their stdin and stdout."""
 
 
 def load_adapter(name: str) -> Adapter:
@@ -58,8 +58,8 @@ def load_adapter(name: str) -> Adapter:
 
     The attribute is an adapter, or a class that makes one without arguments. "harness:COMMAND" is a
     program of any language, which is started (`draftproof.conformance.protocol.harness`). Raises
-    `UnknownAdapter` if there is none, `AdapterFailed` if it cannot be imported, made or started,
-    `InvalidAdapter` if it does not follow the protocol.
+    `UnknownAdapter` if there is no such adapter, `AdapterFailed` if the adapter cannot be imported,
+    made or started, `InvalidAdapter` if it does not follow the protocol.
     """
     if not name.isprintable():
         raise UnknownAdapter(
@@ -87,7 +87,7 @@ def load_adapter(name: str) -> Adapter:
 
 
 def other_backend(adapter: Any) -> Adapter | None:
-    """Return the adapter that one declares it agrees with (`same_as`), None where it has none.
+    """Return the other backend that an adapter declares (`same_as`), None where there is none.
 
     Raises as `load_adapter` does.
     """
@@ -96,7 +96,7 @@ def other_backend(adapter: Any) -> Adapter | None:
 
 
 def twin_of(adapter: Any) -> Adapter | None:
-    """Return the other backend of an adapter, None where it has none, or one that does not load."""
+    """Return the other backend of an adapter, None where there is none or it does not load."""
     try:
         return other_backend(adapter)
     except Exception:
@@ -104,7 +104,7 @@ def twin_of(adapter: Any) -> Adapter | None:
 
 
 def _unknown(name: str) -> str:
-    """Return what is wrong with the name of no adapter, and what would be correct."""
+    """Describe the error in an unknown adapter name, and correct names."""
     file = name.removesuffix(":")
     if file.endswith(".py"):
         if not Path(file).is_file():
@@ -122,7 +122,7 @@ def _unknown(name: str) -> str:
 
 
 def _verifiers(file: Path) -> list[str]:
-    """Return the classes of a file that have a method `verify`, as they are written in it."""
+    """Return the classes of a file that have a method `verify`, in the order of the file."""
     return [
         each.name
         for each in _defined(file)
@@ -132,7 +132,7 @@ def _verifiers(file: Path) -> list[str]:
 
 
 def _defined(file: Path) -> list[ast.stmt]:
-    """Return the statements of a file, none where they cannot be read."""
+    """Return the statements of a file, none where the file cannot be read."""
     try:
         return ast.parse(file.read_bytes()).body
     except (OSError, SyntaxError, ValueError):
@@ -140,17 +140,17 @@ def _defined(file: Path) -> list[ast.stmt]:
 
 
 def name_from(folder: Path, name: str) -> str:
-    """Return the name by which other folders, too, know an adapter that has a name in one."""
+    """Return a name that leads to the adapter from every folder, from a name that does in one."""
     place, _, attribute = name.rpartition(":")
     is_file = place.endswith(".py") and not name.startswith(HARNESS)
     return f"{folder / place}:{attribute}" if is_file else name
 
 
 def source_digest(adapter: Adapter) -> str:
-    """Return the SHA-256, in hex, of the files that make the adapter up; of one, of its bytes.
+    """Return the SHA-256, in hex, of the files of the adapter; for one file, that of its bytes.
 
-    Of several, it is that of each file's name and digest, one after the other. Raises
-    `InvalidAdapter` if its `files` are no paths, `AdapterFailed` if one of them cannot be read.
+    For several files, it is the SHA-256 of each file's name and digest, one after the other. Raises
+    `InvalidAdapter` if its `files` are not paths, `AdapterFailed` if a file cannot be read.
     """
     files = files_of(adapter)
     try:
@@ -168,7 +168,7 @@ def source_digest(adapter: Adapter) -> str:
 
 
 def files_of(adapter: Any) -> tuple[Path, ...]:
-    """Return the files that the adapter declares, or the one that defines it, if there is one."""
+    """Return the files that the adapter declares, or else the file, if any, that defines it."""
     given = getattr(adapter, "files", None)
     if given is None:
         defined = getattr(sys.modules.get(type(adapter).__module__), "__file__", None)
@@ -184,9 +184,9 @@ def files_of(adapter: Any) -> tuple[Path, ...]:
 
 
 def load_algorithm(name: str) -> Algorithm:
-    """Return a reference algorithm, or the one of a verifier's text at ./file.py:function.
+    """Return a reference algorithm, or that of a verifier's text at ./file.py:function.
 
-    The function is written like those of `draftproof.reference.verifiers`, and may be run on every
+    The function has the form of those of `draftproof.reference.verifiers`, and may run on every
     draft law. Raises `Unsupported`, `UnknownAdapter` or `AdapterFailed`.
     """
     place, separator, attribute = name.rpartition(":")
@@ -216,7 +216,7 @@ def load_algorithm(name: str) -> Algorithm:
 
 
 def _unknown_algorithm(name: str, file: str) -> str:
-    """Return what is wrong with a name that has a file and no function in it, or nothing at all."""
+    """Describe the error in a name that has a file without a function, or is unknown."""
     if not file.endswith(".py"):
         return (
             f"{name!r} names no algorithm: `draftproof list` names all, and your own is at "
@@ -234,7 +234,7 @@ _TOLD_TO_PROVERS = (ArithmeticError, LookupError, ValueError, RecursionError)
 
 
 def _own(name: str, verify: Callable[..., Any]) -> Callable[..., Emission]:
-    """Return a user's verifier, whose errors and results that are none raise `AdapterFailed`."""
+    """Return a user's verifier; its errors and its invalid results raise `AdapterFailed`."""
 
     @wraps(verify)
     def checked(drafts: Any, instance: Instance, chance: Any) -> Emission:
@@ -260,7 +260,7 @@ def _own(name: str, verify: Callable[..., Any]) -> Callable[..., Emission]:
 
 
 def _problem(found: Any, instance: Instance) -> str | None:
-    """Return what is wrong with the result of a user's verifier, None where nothing is."""
+    """Describe the error in the result of a user's verifier, None where there is none."""
     if not isinstance(found, Emission):
         return f"a {type(found).__name__}"
     accepted: Any = found.accepted
@@ -275,7 +275,7 @@ def _problem(found: Any, instance: Instance) -> str | None:
 
 
 def load_attribute(name: str) -> Any:
-    """Return what is called package.module:attribute or ./file.py:attribute.
+    """Return the object of the name package.module:attribute or ./file.py:attribute.
 
     Raises `UnknownAdapter` or `AdapterFailed`.
     """
@@ -335,7 +335,7 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def _told(error: BaseException) -> str:
-    """Return the words for an error, where in the program it is, and what to install for it."""
+    """Return the words for an error, its place in the program, and the extra to install for it."""
     place = place_of(error)
     told = told_of(caught(error)) + (f" ({place})" if place else "")
     # An adapter may say in its own words that something is missing.
@@ -353,4 +353,4 @@ _EXTRAS = {
     "mlx": "engines",
     "hypothesis": "search",
 }
-"""The extra that brings a module that adapters import."""
+"""The extras that bring the modules that adapters import, by module."""

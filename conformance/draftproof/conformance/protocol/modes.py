@@ -1,15 +1,15 @@
-"""Modes: how many cases are asked."""
+"""Modes: how many cases a campaign asks."""
 
 from __future__ import annotations
 
 from draftproof.reference.errors import Unsupported
 
 MODES = ("quick", "standard", "certify")
-"""Each mode asks the cases of those before it, too; certify skips nothing."""
+"""Each mode also asks the cases of the modes before it; certify skips nothing."""
 
 
 def modes_up_to(mode: str) -> tuple[str, ...]:
-    """Return a mode and those before it. Raises `Unsupported` for an unknown one."""
+    """Return a mode and the modes before it. Raises `Unsupported` for an unknown mode."""
     if mode not in MODES:
         raise Unsupported(f"unknown mode {mode!r}; known: {', '.join(MODES)}")
     return MODES[: MODES.index(mode) + 1]

@@ -1,4 +1,4 @@
-"""Text of others, such as names and errors, made fit to be kept in evidence and to be shown."""
+"""Foreign text, such as names and errors, made safe to keep in evidence and to show."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 def printable(text: str) -> str:
     """Return the text on one line, in characters that can be printed.
 
-    White space becomes spaces; what else cannot be printed, such as the control characters of a
-    terminal, what turns the direction of writing, and halves of surrogate pairs, becomes U+FFFD.
+    White space becomes spaces; other unprintable characters, such as control characters of a
+    terminal, marks of the direction of writing, and halves of surrogate pairs, become U+FFFD.
     """
     if text.isprintable():
         return text
@@ -21,9 +21,9 @@ def printable(text: str) -> str:
 
 
 def unobeyed(text: str) -> str:
-    """Return the text with a space in what begins a command of a GitHub workflow.
+    """Return the text with a space inside every command of a GitHub workflow.
 
-    Its log obeys a line that begins with "::", and "##[" anywhere in one.
+    A workflow's log obeys a line that begins with "::", and "##[" anywhere in a line.
     """
     return _WORKFLOW_COMMAND.sub(r"\g<0> ", text)
 
@@ -32,7 +32,7 @@ _WORKFLOW_COMMAND = re.compile(r":(?=:)|##(?=\[)")
 
 
 def printable_lines(value: Any) -> Any:
-    """Return a document, every line of every string of which is `printable`."""
+    """Return a document in which every line of every string is `printable`."""
     if isinstance(value, str):
         return "\n".join(map(printable, value.split("\n")))
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Errors of adapters: the adapter's line that led to one, and its traceback where asked for."""
+"""Errors of adapters: the adapter's line that raised them, and their tracebacks on demand."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from draftproof.conformance.protocol.adapter import AdapterLost
 from draftproof.conformance.protocol.printable import printable, unobeyed
 
 _ASKED = "DRAFTPROOF_TRACEBACK"
-"""The variable of the environment by which worker processes know that tracebacks are shown."""
+"""The environment variable that makes worker processes show tracebacks."""
 
 
 MOST_TOLD = 4_000
-"""So many characters of an error's message are told; evidence and terminals hold no more."""
+"""The most characters shown of an error's message; evidence and terminals hold no more."""
 
 
 def caught(error: BaseException) -> BaseException:
-    """Return an error for which the program under test answers; raise what is for others.
+    """Return an error for which the program under test answers; raise all others again.
 
-    Programs raise more than `Exception`: `asyncio.CancelledError` is none, nor is `SystemExit`. An
-    interruption is the user's, and that a harness is lost is for whoever judges it.
+    The program answers for more than `Exception`: `asyncio.CancelledError` and `SystemExit` are not
+    an `Exception`. An interruption comes from the user, and the caller that judges a harness
+    handles its loss.
     """
     if isinstance(error, (KeyboardInterrupt, AdapterLost)):
         raise error
@@ -36,7 +37,7 @@ def caught(error: BaseException) -> BaseException:
 def told_of(error: BaseException) -> str:
     """Return the type and the message of an error, on one line and cut after `MOST_TOLD`.
 
-    It has no addresses, which no run repeats.
+    Addresses are removed, since no run repeats them.
     """
     name = type(error).__name__
     try:
@@ -49,7 +50,7 @@ def told_of(error: BaseException) -> str:
 
 
 def shown(value: object) -> str:
-    """Return how a value of the program under test shows itself, on one line and cut."""
+    """Return the `repr` of a value of the program under test, on one line and cut."""
     try:
         text = repr(value)
     except BaseException as error:
@@ -58,11 +59,11 @@ def shown(value: object) -> str:
 
 
 MOST_SHOWN = 200
-"""So many characters of a value are shown in a message."""
+"""The most characters of a value in a message."""
 
 
 def is_told(error: BaseException) -> bool:
-    """Return whether an error has a message: a program's own `__str__` may raise one itself."""
+    """Return True if an error has a message: a program's own `__str__` may itself raise."""
     try:
         str(error)
     except BaseException as another:
@@ -75,10 +76,10 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]{4,}")
 
 
 def place_of(error: BaseException) -> str:
-    """Return the adapter's own line that an error came through, as 'file.py:12', or nothing.
+    """Return the adapter's own line that an error came through, as 'file.py:12', or ''.
 
-    It is the innermost line in the file of the outermost program that is neither ours nor a
-    library. A file has no folders: the same error has the same place wherever the file lies.
+    It is the innermost line in the file of the outermost frame outside Draftproof and libraries.
+    Folders are left out of the name: the same error has the same place wherever the file is.
     """
     frames = [(code, line) for code, line, name in _frames(error) if not _is_library(name)]
     # A decorator of some package may stand around an adapter, which may be installed itself.
@@ -106,7 +107,7 @@ def _frames(error: BaseException) -> Iterator[tuple[CodeType, int, str]]:
 
 
 def _is_library(module: str) -> bool:
-    """Return whether a module is Python's, torch's, numpy's, or of the suite that asks."""
+    """Return True if a module is Python's, torch's, numpy's, or Draftproof's."""
     top = module.partition(".")[0]
     ours = module.startswith(("draftproof.conformance", "draftproof.reference"))
     return ours or top in ("torch", "numpy") or top in sys.stdlib_module_names
@@ -127,7 +128,7 @@ def tracebacks_shown() -> Iterator[None]:
 
 
 def show(error: BaseException, words: str) -> None:
-    """Print the traceback of an error, where asked for, once in a process for the same words."""
+    """Print the traceback of an error, if enabled, once in a process for the same words."""
     if _ASKED in os.environ and words not in _SEEN:
         _SEEN.add(words)
         text = "".join(traceback.format_exception(error))

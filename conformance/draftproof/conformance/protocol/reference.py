@@ -1,10 +1,10 @@
-"""The reference as an adapter: one text, and four readings.
+"""The reference as an adapter: the same text, run on torch's random numbers.
 
-A verifier of the reference asks a `Chance` for its coins. Enumerated it has a law, with dice it
-emits, with symbols it proves a theorem; here torch's generator answers, and the text itself is put
-on trial, on every lane. For the command line each is an attribute of this module, such as
-`draftproof.conformance.reference_adapter:recursive_rejection`, or, for the schemes after its first,
-`recursive_rejection_without_replacement`.
+A verifier of the reference asks a `Chance` for its coins. Enumerating the answers gives its law,
+random answers give an emission, symbols give a theorem; here torch's generator answers, so that
+every lane can judge the text itself. For the command line each verifier is an attribute of this
+module, such as `draftproof.conformance.reference_adapter:recursive_rejection`, or, for the schemes
+after its first, `recursive_rejection_without_replacement`.
 """
 
 from __future__ import annotations
@@ -39,25 +39,24 @@ from draftproof.reference.rows import normalised
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm, Verifier, require_fit
 
 _MANY = 8
-"""The largest K that is declared for a text that takes any."""
+"""The largest K that the adapter declares for a text that takes any K."""
 
 _ELSEWHERE = {"spectr_gbv": "where it stops depends on the rows of all that could be drafted"}
-"""The texts that ask for rows off the drafted paths, which no request has, and what for."""
+"""The texts that need rows off the drafted paths, which no request has, and their reasons."""
 
 
 class ReferenceVerifier:
     """A verifier written in the reference's style, run row by row on torch's random numbers.
 
-    `text` is an `Algorithm` or a function verify(drafts, instance, chance) of your own. It is given
-    the rows along the drafted paths, exactly as they come, and normalised; `MissingContext` says
-    so where it asks for another. `max_drafts` is what the text takes, unless it is given.
+    `text` is an `Algorithm` or a function verify(drafts, instance, chance) of your own. The text
+    gets the rows along the drafted paths, with their exact values, normalised; a question about any
+    other row raises `MissingContext`. `max_drafts` is by default the largest K that the text takes.
 
-    What a stateful text leaves of a row is the row's story: what it was asked since no block
-    reached beyond what was emitted, and what chance answered. The next iteration tells the text
-    that story again, with the rows that are known by then, and so has the modified ones along the
-    new paths. That is exact, whatever the text, and needs no formula of its own; a ratio in floats
-    would be short, and not exact. A story is as long as blocks overlap, and drafts must reach as
-    far as the blocks before.
+    The state that a stateful text leaves of a row is the row's story: its requests since the last
+    point that no block spans, and the answers of chance. The next iteration replays the story with
+    the rows known by then, which gives the modified rows along the new paths. The replay is exact
+    for every text, and needs no formula; a ratio in floats would be shorter, but not exact. A story
+    is as long as blocks overlap, and drafts must reach as far as the earlier blocks.
 
     Raises `Unsupported` for a scheme that the text does not take, and for a text that asks for rows
     off the paths.
@@ -147,7 +146,7 @@ class ReferenceVerifier:
     def _emitted(
         self, story: Story, branching: tuple[int, ...], allowed: Rational, chance: Chance
     ) -> Emission:
-        """Return what the last iteration of a story emits."""
+        """Return the emission of the last iteration of a story."""
         paths = story[-1].paths
         instance = _instance(self._text, story, self.scheme, branching, allowed)
         require_fit(self._text, instance)
@@ -161,7 +160,7 @@ _Rows = tuple[tuple[tuple[float, ...], ...], ...]
 
 @dataclass(frozen=True)
 class Iteration:
-    """What a row was asked, what chance answered, and the tokens that were emitted."""
+    """One request for a row, the answers of chance, and the emitted tokens."""
 
     paths: Drafts
     draft_probs: _Rows
@@ -175,7 +174,7 @@ Story = tuple[Iteration, ...]
 
 
 class TorchChance:
-    """Answers by torch's random numbers, of double precision."""
+    """Answers with torch's random numbers, in double precision."""
 
     def __init__(self, generator: torch.Generator | None) -> None:
         self._generator = generator
@@ -199,7 +198,7 @@ class TorchChance:
 
 @lru_cache(maxsize=256)
 def _edges(weights: tuple[Rational, ...]) -> tuple[float, ...]:
-    """Return the ends of all shares of 0..1 but the last. Raises as `draw` does."""
+    """Return the upper ends of all shares of 0..1 but the last. Raises as `draw` does."""
     mass = total(weights)
     if mass == 0 or min(weights) < 0:
         raise NotADistribution(f"cannot draw with the weights {', '.join(map(str, weights))}")
@@ -210,25 +209,25 @@ def _edges(weights: tuple[Rational, ...]) -> tuple[float, ...]:
 
 
 class Heard:
-    """Passes the answers of a chance on, and keeps them."""
+    """Passes on the answers of a chance, and records them."""
 
     def __init__(self, chance: Chance) -> None:
         self._chance = chance
         self.answers: list[int] = []
 
     def coin(self, probability: Rational) -> bool:
-        """Return what the chance answers."""
+        """Return the chance's answer."""
         self.answers.append(self._chance.coin(probability))
         return bool(self.answers[-1])
 
     def draw(self, weights: Sequence[Rational]) -> int:
-        """Return what the chance answers."""
+        """Return the chance's answer."""
         self.answers.append(self._chance.draw(weights))
         return self.answers[-1]
 
 
 class Retold:
-    """Gives the answers that were given before."""
+    """Repeats recorded answers."""
 
     def __init__(self, answers: Sequence[int]) -> None:
         self._answers = iter(answers)
@@ -246,9 +245,9 @@ class Retold:
 def _instance(
     text: Algorithm, story: Story, scheme: str, branching: tuple[int, ...], allowed: Rational
 ) -> Instance:
-    """Return what is known of the models where a story's last iteration starts.
+    """Return the known part of the models where a story's last iteration starts.
 
-    Those are the rows along the paths, the target's as the iterations before have modified them.
+    It consists of the rows along the paths, the target's as modified by the earlier iterations.
     """
     p: dict[Path, Row] = {}
     q: dict[Path, Row] = {}
@@ -292,7 +291,7 @@ def _drafting(
 
 
 class AlongPaths(Model):
-    """A model of which a row is known at some contexts only; `MissingContext` at all others."""
+    """A model with rows at some contexts only; it raises `MissingContext` at all others."""
 
     def __init__(self, name: str, vocabulary: int, rows: Mapping[Path, Row]) -> None:
         # An instance asks a context-free model for no row before a verifier does.
@@ -309,10 +308,11 @@ class AlongPaths(Model):
 
 
 class SoFar(AlongPaths):
-    """A model that gives no weight to what follows a context of which it knows no row yet.
+    """A model that gives no weight to the text after a context whose row it does not know yet.
 
-    A stateful text that works out what it leaves asks everywhere, and so leaves rows along the
-    drafted paths, and none at the other contexts. What it emits does not depend on those.
+    A stateful text that computes its modified rows asks at all contexts; with this model it leaves
+    rows along the drafted paths, and none at the other contexts. Its emission does not depend on
+    the others.
     """
 
     def __call__(self, context: Path) -> Row:
@@ -321,7 +321,7 @@ class SoFar(AlongPaths):
 
 
 class AskedFor(Model):
-    """A draft model that is asked for a row when a drafter comes to it."""
+    """A draft model that gets a row from the request when the drafter reaches its context."""
 
     def __init__(self, request: DraftRequest) -> None:
         any_row = (ONE, *[ZERO] * (request.vocabulary - 1))
@@ -329,7 +329,7 @@ class AskedFor(Model):
         object.__setattr__(self, "declared", cache(partial(_processed, request)))
 
     declared: Callable[[Path], Tensor]
-    """The row [V] at a context, as a verifier is told."""
+    """The row [V] at a context, as declared to a verifier."""
 
     def __call__(self, context: Path) -> Row:
         """Return the row at `context`, normalised."""
@@ -352,7 +352,7 @@ def _processed(request: DraftRequest, context: Path) -> Tensor:
 
 
 def _by_context(name: str, paths: Drafts, rows: _Rows, allowed: Rational) -> dict[Path, Row]:
-    """Return the normalised rows by what they follow. Paths that share a prefix share its row."""
+    """Return the normalised rows by their context. Paths that share a prefix share its row."""
     known: dict[Path, tuple[float, ...]] = {}
     for path, along in zip(paths, rows, strict=True):
         for token in path:
@@ -378,7 +378,7 @@ def _normalised(name: str, context: Path, row: tuple[float, ...], allowed: Ratio
 
 @lru_cache(maxsize=256)
 def _shares(row: tuple[float, ...]) -> tuple[Rational, Row]:
-    """Return the exact sum of a row, and the row over it, nothing for 0."""
+    """Return the exact sum of a row, and the row divided by it, or nothing for a sum of 0."""
     weights = tuple(map(exactly, row))
     mass = total(weights)
     return mass, normalised(weights) if mass else ()
@@ -401,7 +401,7 @@ def _require_shapes(tokens: Sequence[int], q: Sequence[int], p: Sequence[int]) -
 
 
 def _in_force(story: Story) -> Story:
-    """Return the story since no block reached beyond what was emitted."""
+    """Return the iterations of a story since the last point that no block spans."""
     first = written = end = 0
     for number, each in enumerate(story, 1):
         end = max(end, written + len(each.paths[0]))
@@ -412,7 +412,7 @@ def _in_force(story: Story) -> Story:
 
 
 def _state(stories: Sequence[Story]) -> dict[str, Tensor]:
-    """Return the stories as JSON, [B, N] bytes padded by spaces: it has floats to the last bit."""
+    """Return the stories as JSON, [B, N] bytes padded by spaces, with floats to the last bit."""
     texts = [json.dumps([[*vars(each).values()] for each in story]) for story in stories]
     longest = max(map(len, texts))
     rows = [list(text.ljust(longest).encode()) for text in texts]
@@ -420,7 +420,7 @@ def _state(stories: Sequence[Story]) -> dict[str, Tensor]:
 
 
 def _stories(state: Mapping[str, Tensor] | None, rows: int) -> list[Story]:
-    """Return the story of each row. Raises `WrongShape` for what is no state of this verifier."""
+    """Return the story of each row. Raises `WrongShape` for an invalid state of this verifier."""
     if state is None:
         return [()] * rows
     if set(state) != {"story"} or len(state["story"]) != rows:

@@ -1,17 +1,18 @@
-"""Supervision of a command: a parent process that notices how its child ends.
+"""Supervision of a command: a parent process that reports how its child ends.
 
 Programs under test share the process of the command that judges them, and can end it: by
 `os._exit`, a segmentation fault, or a lack of memory. A command therefore runs in a child, and its
-parent takes no exit code for an answer that the child has not announced. One that it has announced
-stands, whatever programs under test do while the child ends: their exit handlers and threads have a
-moment, as what the child started has, and then are ended.
+parent accepts only an exit code that the child has announced. An announced code is final, whatever
+programs under test do while the child ends: their exit handlers and threads, and processes that the
+child started, have a moment to finish before they are killed.
 
 The child is a fork, which shares standard streams, terminal, folder and process group with the
-parent. Linux alone has what finds processes that left their group, and what ends a child with its
-parent; elsewhere a command is supervised, and what it leaves behind stays.
+parent. Only Linux can find processes that left their group, and end a child with its parent;
+elsewhere a command is supervised, and the processes that it leaves behind keep running.
 
-Nobody hears SIGKILL. On Linux there is a guard between the two, in a process group of its own: it
-supervises the child, and ends all that the child started when the parent is gone.
+No process can handle SIGKILL. On Linux there is a guard process between the two, in a separate
+process group: it supervises the child, and ends all processes that the child started when the
+parent is gone.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ import click
 from draftproof.conformance.protocol.printable import printable, unobeyed
 
 UNJUDGED = 3
-"""The exit code of a command whose process was ended by what it ran."""
+"""The exit code of a command whose process was ended by the code that it ran."""
 
 # What a parent passes on, as if it had been sent to the child.
 _PASSED_ON = frozenset(
@@ -58,7 +59,7 @@ _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 
 @dataclass(frozen=True)
 class _Line:
-    """A child's way to tell its parent what it does. A fork of the child has no say."""
+    """A child's line to its parent, for reports. A fork of the child cannot use it."""
 
     owner: int
     parent: int
@@ -71,7 +72,7 @@ class _Line:
                 os.write(self.pipe, f"{word} {rest!r}\n".encode())
 
     def finish(self, code: int) -> None:
-        """Tell the exit code, and wake the parent for it."""
+        """Report the exit code, and wake the parent to read it."""
         self.tell("done", str(code))
         if os.getpid() == self.owner:
             with suppress(OSError):
@@ -82,7 +83,7 @@ _line: _Line | None = None
 
 
 def judging(name: str) -> None:
-    """Tell the supervisor, where there is one, which adapter runs from now on."""
+    """Tell the supervisor, where there is one, the adapter that runs from now on."""
     if _line is not None:
         _line.tell("judging", name)
 
@@ -90,10 +91,11 @@ def judging(name: str) -> None:
 def supervised(work: Callable[[], int]) -> int:
     """Do work in a child process, and return its exit code there; the parent ends with it.
 
-    Where the child ends before the work is done, the parent says how on stderr, and ends with
-    `UNJUDGED`; where a signal ends the child that came to the parent, so does it end the parent. It
-    ends when neither the child nor what that started runs any more, of which nothing can change the
-    code of work that is done. A system without `fork` does the work in this process.
+    If the child ends before the work is done, the parent reports how on stderr, and ends with
+    `UNJUDGED`; if a signal that the parent received ends the child, the same signal ends the
+    parent. The parent ends once neither the child nor any process that the child started runs; none
+    of these can change the exit code of finished work. A system without `fork` does the work in
+    this process.
     """
     if not hasattr(os, "fork"):
         return work()
@@ -125,8 +127,8 @@ def _supervised(
 ) -> int:
     """Do work in a child process, and return its exit code there; this process ends with it.
 
-    The child hears of this process's end by a signal. The end of the process that it is
-    `guarding`, its parent, ends the child and all that it started at once.
+    A signal tells the child of this process's end. When the process that this one is `guarding`,
+    its parent, ends, the child and all processes that it started end at once.
     """
     spared = _descendants()
     _adopt_orphans()
@@ -161,8 +163,8 @@ def _flush() -> None:
 def die_with(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
     """Have the system kill this process when the thread of its parent ends that forked it.
 
-    It is called in the child, with the parent's id. Another signal than SIGKILL leaves the end to
-    this process. Only Linux can do so.
+    The child calls it, with the parent's id. A signal other than SIGKILL leaves the end to this
+    process. Only Linux can do so.
     """
     if _prctl(_SET_PARENT_DEATH_SIGNAL, number) and os.getppid() != parent:
         os._exit(1)
@@ -178,7 +180,7 @@ def _fork() -> int:
 
 
 def _announced(work: Callable[[], int], parent: int, telling: int) -> int:
-    """Do the work of the child, and tell its exit code."""
+    """Do the work of the child, and report its exit code."""
     global _line  # a process has one supervisor
     os.set_blocking(telling, False)
     _line = _Line(os.getpid(), parent, telling)
@@ -193,10 +195,10 @@ def _announced(work: Callable[[], int], parent: int, telling: int) -> int:
 
 
 def _waited(child: int, told: int, guarding: int | None) -> int:
-    """Return the exit code of a child whose work is done, or what its end before that amounts to.
+    """Return the exit code of a child, or the code for an end before its work was done.
 
-    It is -N where the child was ended by signal N, as its parent was to be. The end of
-    the process that it is `guarding` counts as the child's.
+    The code is -N if signal N, sent to the parent, ended the child. The end of the process that
+    this one is `guarding` counts as the child's.
     """
     os.set_blocking(told, False)
     signals: set[int] = set()
@@ -222,7 +224,7 @@ def _is_gone(guarding: int | None) -> bool:
 
 
 def _next() -> int:
-    """Return the next signal, negative if the child has it already."""
+    """Return the next signal, negative if the child has received it already."""
     if sys.platform != "linux":
         number = signal.sigwait(_HEARD)
         return -number if number == signal.SIGINT else number
@@ -232,14 +234,14 @@ def _next() -> int:
 
 
 def _reaped() -> Iterable[tuple[int, int]]:
-    """Yield children that have ended, and orphans that were adopted, with their statuses."""
+    """Yield ended children, and ended orphans that were adopted, with their statuses."""
     with suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             yield ended
 
 
 def _heard(told: int) -> dict[str, str]:
-    """Return the last that a child told under each word, of what was not read before."""
+    """Return the last report of a child under each word, among those not yet read."""
     text = b""
     with suppress(BlockingIOError):
         while some := os.read(told, 2**16):
@@ -249,7 +251,7 @@ def _heard(told: int) -> dict[str, str]:
 
 
 def _cut_short(code: int, signals: set[int], heard: dict[str, str]) -> int:
-    """Return what a child's end before its work was done amounts to, and say so where needed."""
+    """Return the code for a child's end before its work was done, and report it where needed."""
     if -code in signals:
         return code
     how = f"with exit code {code}" if code >= 0 else f"by signal {-code} ({_described(-code)})"
@@ -273,7 +275,7 @@ def _say(adapter: str | None, how: str) -> None:
 
 
 def _end_by(number: int) -> None:
-    """End this process by the signal that ended its child, as if there had been no supervisor."""
+    """End this process by the signal that ended its child, as if without a supervisor."""
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
@@ -285,7 +287,7 @@ def _end_by(number: int) -> None:
 
 
 def _end(spared: frozenset[int], *, at_once: bool) -> None:
-    """See to it that the child and what it started end, but not what was there before."""
+    """End the child and the processes that it started, sparing those that were there before."""
     for seconds, number in ((_GRACE, signal.SIGTERM), (_TERMINATION, signal.SIGKILL)):
         if not at_once:
             if _are_gone(spared, seconds):
@@ -298,7 +300,7 @@ def _end(spared: frozenset[int], *, at_once: bool) -> None:
 
 
 def _are_gone(spared: frozenset[int], seconds: float) -> bool:
-    """Return whether no descendant is left, as soon as that is so or after so many seconds."""
+    """Return True as soon as no descendant is left, False after so many seconds."""
     deadline = time.monotonic() + seconds
     while True:
         for _ in _reaped():
@@ -353,7 +355,7 @@ def _adopt_orphans() -> None:
 
 
 def _prctl(option: int, value: int) -> bool:
-    """Set an attribute of this process; return whether the system has it."""
+    """Set an attribute of this process; return True if the system has it."""
     if _LIBC is None:
         return False
     return int(_LIBC.prctl(option, ctypes.c_ulong(value), *[ctypes.c_ulong(0)] * 3)) == 0

@@ -1,4 +1,4 @@
-"""How far from exact a verifier that computes in floats may be. Derived in spec chapter 11."""
+"""The allowed distance from exact of a verifier that computes in floats (spec, chapter 11)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNIT_ROUNDOFF = {
 """The largest relative error of one operation, by dtype."""
 
 DECISIVE = rational("1/1000")
-"""A larger distance is never called rounding: it is inconclusive at best."""
+"""The largest distance that can count as rounding; a larger one is inconclusive at best."""
 
 
 def allowed_distance(
@@ -22,7 +22,7 @@ def allowed_distance(
 ) -> Rational:
     """Return the total variation distance that rounding alone can cause (spec, chapter 11).
 
-    The target's rows are as given, or as so many nested iterations `before` have modified them.
+    The target's rows are as given, or as modified by `before` nested iterations.
     """
     row = vocabulary + 20 if declared.logits else 0
     for _ in range(before):
@@ -33,7 +33,7 @@ def allowed_distance(
 
 
 def allowed_of_text(declared: Declaration, vocabulary: int, horizon: int) -> Rational:
-    """Return what rounding can cause between a pipeline's text and its target's own (chapter 4)."""
+    """Return the distance that rounding can cause between a pipeline's and its target's text."""
     row = of_processed_row(vocabulary)
     own = horizon * _of_emission(row, vocabulary, 0)
     assisted = sum(_of_emission(row, vocabulary, left) for left in range(1, horizon + 1))
@@ -48,25 +48,26 @@ def of_processed_row(vocabulary: int) -> int:
 def unit_of(declared: Declaration) -> Rational:
     """Return the unit in which errors are counted.
 
-    Noise is taken as ideal, which in float32 it is to this unit: nobody is held to more.
+    Noise counts as ideal. In float32 it is ideal to this unit, so no verifier needs to be more
+    exact.
     """
     return max(UNIT_ROUNDOFF[declared.dtype], UNIT_ROUNDOFF["float32"])
 
 
 def _unit_of_arithmetic(declared: Declaration) -> Rational:
-    """Return the unit in which errors are counted of a verifier that takes rows as they are."""
+    """Return the unit of errors for a verifier that takes rows as they are."""
     own = UNIT_ROUNDOFF[declared.arithmetic] if declared.arithmetic else unit_of(declared)
     return min(unit_of(declared), max(own, UNIT_ROUNDOFF["float32"]))
 
 
 def _of_emission(row: int, vocabulary: int, length: int) -> int:
-    """Return the error of what one iteration emits, of rows whose entries have this error."""
+    """Return the error of one iteration's emission, for rows whose entries have this error."""
     weight, excess = _of_excess(row, length)
     position = 3 * excess + 4 * vocabulary + weight + 2
     return length * position + row + 2 * vocabulary
 
 
 def _of_excess(row: int, length: int) -> tuple[int, int]:
-    """Return the errors of a weight and of an excess, of rows whose entries have this error."""
+    """Return the errors of a weight and of an excess, for rows whose entries have this error."""
     weight = length * (2 * row + 2)
     return weight, weight + 2 * row + 2

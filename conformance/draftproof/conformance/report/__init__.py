@@ -1,4 +1,4 @@
-"""Reports for people: what certificates say, in every form that is looked at."""
+"""Reports for people: the content of certificates, in every form in which it is read."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def rendered(
     """Return certificates in one of the `FORMATS`, "terminal" excepted, which needs a console.
 
     The documents follow the schema "certificate". The `kill_matrix` follows the schema "mutants"
-    and is shown in html alone; None is the one that the suite ships with. Raises
-    `ReportUnavailable`, and `ValueError` for another form.
+    and is shown in html alone; None is the shipped kill matrix. Raises `ReportUnavailable`, and
+    `ValueError` for an unknown form.
     """
     from draftproof.conformance.report import html, junit, markdown
 

@@ -1,4 +1,4 @@
-"""A badge: the verdict in a few words, as shields.io draws it from an endpoint."""
+"""A badge: the verdict in a few words, which shields.io draws from an endpoint."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _COLORS = {
 def badge(document: Mapping[str, Any]) -> dict[str, Any]:
     """Return the endpoint document of shields.io for a certificate.
 
-    It is bright green where the verdict is "conforms", laws were computed and a reference was there
-    to judge by, paler where samples bound them or no reference was, and not green elsewhere: a
-    failure that is known is one.
+    The badge is bright green if the verdict is "conforms", laws were computed, and a reference was
+    available; paler if samples bound the distances or there was no reference; otherwise it is not
+    green: a known failure is a failure.
     """
     found = document["predicate"]["draftproof"]
     verdict, color = found["verdict"], _COLORS[found["verdict"]]

@@ -1,7 +1,7 @@
-"""Drawings as SVG whose colours are variables of a style: matplotlib's, and what others share.
+"""Drawings as SVG whose colours are variables of a style: matplotlib's, and shared helpers.
 
-Letters stay letters: they are read aloud, searched, and set in the font around them. The same
-figures give the same bytes.
+Text stays text: a reader can search it and have it read aloud, and it takes the surrounding font.
+The same figures give the same bytes.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class ReportUnavailable(RuntimeError):
-    """The error of a form whose maker is not installed; the message says what is missing."""
+    """The error of a form whose maker is not installed; the message names the missing package."""
 
 
 def require_matplotlib() -> None:
-    """Raise `ReportUnavailable` unless matplotlib is there."""
+    """Raise `ReportUnavailable` unless matplotlib is installed."""
     try:
         import matplotlib  # noqa: F401  # whether it is there is the question
     except ModuleNotFoundError as error:
@@ -40,7 +40,7 @@ def require_matplotlib() -> None:
 
 
 def inks(*names: str) -> dict[str, str]:
-    """Return a colour for each name that nothing else has: it stands for a variable of a style."""
+    """Return a unique colour for each name: it stands for a variable of a style."""
     return {name: f"#0102{n:02x}" for n, name in enumerate(names)}
 
 
@@ -53,7 +53,7 @@ def drawn(
     letters: float,
     **layout: float,
 ) -> ElementTree.Element:
-    """Return a drawing of so many units, whose letters are so many units high.
+    """Return a drawing of the given size in units, with letters of the given height in units.
 
     `inks` have "ink", "muted" and "line" among them, `layout` is that of matplotlib's axes. Raises
     `ReportUnavailable` without matplotlib.
@@ -91,9 +91,9 @@ def insert(root: ElementTree.Element, tag: str, content: str, **attributes: str)
 def apart(
     places: Mapping[str, float], *, gap: float, high: float, low: float = -inf
 ) -> dict[str, float]:
-    """Return places moved as little as must be for a gap between each two, in their order.
+    """Return the places, in their order, moved as little as a gap between neighbours requires.
 
-    What has no room between `low` and `high` goes beyond `high` where a `low` is given.
+    Places without room between `low` and `high` go beyond `high` where a `low` is given.
     """
     rest = gap * (len(places) - 1)
     lowest, room = min(low, high - rest), max(high, low + rest) - rest
@@ -106,7 +106,7 @@ def apart(
 
 
 def raised(exponent: int) -> str:
-    """Return a power of ten as it is written."""
+    """Return a power of ten with a raised exponent."""
     return f"10{str(exponent).translate(_RAISED)}"
 
 

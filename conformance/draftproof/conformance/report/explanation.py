@@ -57,7 +57,7 @@ def _rows(out: Console, instance: Mapping[str, Any]) -> Table:
 
 
 def _laws(out: Console, shown: Mapping[str, Any]) -> Table:
-    """Return the observed law beside the expected one, what is most wrong first."""
+    """Return the observed law beside the expected one, the most wrong outcomes first."""
     known = shown["expected"] is not None
     table = ruled(out, "emitted", "observed", *(["expected"] if known else []))
     most_wrong, more = outcomes(shown)

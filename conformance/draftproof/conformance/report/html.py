@@ -1,7 +1,7 @@
-"""A page for a browser: one file, without a script, that asks nobody for anything.
+"""A page for a browser: one file, without scripts or external requests.
 
-What stands in a certificate is text and stays text: the template escapes all of it, only addresses
-of the web become links, and the page's own policy forbids the browser to load or to run anything.
+The strings of a certificate stay text: the template escapes all of them, only web addresses become
+links, and the page's own policy forbids the browser to load or to run anything.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ def page(
 ) -> str:
     """Return certificates as one page of HTML; every string is `plain`.
 
-    The page is a file of its own, the same for the same documents. `kill_matrix` is the one that
-    the suite ships with unless it is given. Raises `ReportUnavailable` without jinja2 or
-    matplotlib.
+    The page is self-contained, and the same for the same documents. `kill_matrix` is by default the
+    shipped one. Raises `ReportUnavailable` without jinja2 or matplotlib.
     """
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -56,7 +55,7 @@ def page(
 
 
 def _article(document: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return what the template needs to know of a certificate; `name` is its anchor."""
+    """Return the template's data on a certificate; `name` is its anchor."""
     found = document["predicate"]["draftproof"]
     drawn: tuple[Plot, ...] = plots(found, name=name)
     return {
@@ -87,7 +86,7 @@ def _trial(kill_matrix: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _row(exhibit: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an exhibit with its gravest cell for each requirement."""
+    """Return an exhibit with its most severe cell for each requirement."""
     gravest = ("killed", "survived", "undecided", "blind")
     cells: dict[str, Mapping[str, Any]] = {}
     for cell in sorted(exhibit["cells"], key=lambda each: gravest.index(each["verdict"])):

@@ -1,7 +1,7 @@
-"""JUnit's XML, which every test runner reads: a suite for each adapter, a case for a requirement.
+"""JUnit's XML, which every test runner reads: a suite per adapter, a case per requirement.
 
-What the certificate counts against the adapter is red here and nothing else: a SHOULD that is
-missed is a case that passes, and says so.
+A case fails exactly where the certificate counts the requirement against the adapter: a missed
+SHOULD is a passing case whose text reports the miss.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from draftproof.conformance.requirements.finding import ERROR, INCONCLUSIVE, SKI
 
 
 def junit(documents: Sequence[Mapping[str, Any]]) -> str:
-    """Return certificates as JUnit's XML; every string is `plain`, which XML can hold."""
+    """Return certificates as JUnit's XML; every string is `plain`, so XML can hold it."""
     suites = Element("testsuites", name="draftproof")
     for document in documents:
         suites.append(_suite(document))
@@ -48,7 +48,7 @@ def _suite(document: Mapping[str, Any]) -> Element:
 
 
 def _timestamp(created: str) -> str:
-    """Return a time as JUnit has it, in UTC and without a zone; nothing for what is no time."""
+    """Return a time in JUnit's form, in UTC and without a zone; nothing for an invalid time."""
     try:
         when = datetime.fromisoformat(created).astimezone(UTC)
     except (ValueError, OverflowError):
@@ -93,7 +93,7 @@ def _case(decision: Mapping[str, Any], adapter: str, mode: str) -> Element:
 
 
 def _told(decision: Mapping[str, Any]) -> str:
-    """Return in one line what a requirement came to, and why."""
+    """Return the verdict on a requirement and its reason in one line."""
     detail = decision["worst"]["detail"] or decision["title"]
     return f"{words.leveled(decision)} on {decision['worst']['case']}: {detail}"
 

@@ -1,4 +1,4 @@
-"""Markdown, for pull requests and the summary of a GitHub job: the verdict first."""
+"""Markdown for pull requests and the summary of a GitHub job, with the verdict first."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ def row_of(cells: Sequence[str]) -> str:
 
 
 def in_line(text: str) -> str:
-    """Return text that Markdown shows as it is, on one line; a name after @ calls nobody."""
+    """Return text that Markdown shows unchanged, on one line; a name after @ notifies nobody."""
     return _MARKS.sub(r"\\\1", text).replace("@", "@&#8203;")
 
 
 def fenced(code: str, language: str) -> str:
-    """Return code as a block, in a fence that is longer than any in it."""
+    """Return code as a block, in a fence longer than any fence in the code."""
     fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", code) or [""]))
     return f"{fence}{language}\n{code}\n{fence}"

@@ -75,7 +75,7 @@ _ON_SOME = "conforms on some cases"
 
 
 def _lossless(row: Mapping[str, Any]) -> str:
-    """Return what losslessness came to, of the verifier or of the text, and who decided it."""
+    """Return the verdict on losslessness, of the verifier or of the text, and who decided it."""
     by_id = {each["id"]: each for each in row["judged"]["requirements"]}
     own = by_id["law.lossless"]
     if own["verdict"] == SKIPPED:

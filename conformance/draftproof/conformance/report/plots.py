@@ -1,8 +1,8 @@
-"""Plots of what a certificate found, as SVG that a page holds inline.
+"""Plots of a certificate's findings, as SVG that a page holds inline.
 
 Lines and letters take their colours from variables of the page's style, so that one drawing serves
-a light page and a dark one. Letters stay letters: they are read aloud, searched, and set in the
-page's own font. The same figures give the same bytes.
+a light page and a dark one. Text stays text: a reader can search it and have it read aloud, and it
+takes the page's font. The same figures give the same bytes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _MANY = 100
 
 @dataclass(frozen=True)
 class Plot:
-    """A drawing, and what is said under it; without a drawing, why there is none."""
+    """A drawing and its caption; without a drawing, the reason for its absence."""
 
     title: str
     told: str
@@ -155,7 +155,7 @@ def _lengths(found: Mapping[str, Any], name: str) -> Plot:
 
 
 def _share(lengths: Mapping[str, float]) -> float:
-    """Return which part of the optimum is reached: all of one that is 0."""
+    """Return the share of the optimum that is reached: 1 where the optimum is 0."""
     return lengths["observed"] / lengths["optimum"] if lengths["optimum"] else 1.0
 
 
@@ -210,7 +210,7 @@ def _threshold(sampled: Mapping[str, Any]) -> float:
 
 
 def _walk(sampled: Mapping[str, Any], top: float) -> Iterator[tuple[float, float]]:
-    """Yield the evidence at every look, up to the first that is off the drawing."""
+    """Yield the evidence at every look, up to the first point outside the drawing."""
     for emissions, written in sampled["path"]:
         # Null is infinite.
         won = inf if written is None else written
@@ -235,14 +235,14 @@ def _findings(found: Mapping[str, Any], requirement: str) -> list[Mapping[str, A
 
 
 def _can_draw(*values: float) -> bool:
-    """Return whether all are numbers, of a size that an axis can have."""
+    """Return True if all values are numbers of a size that an axis can have."""
     return all(abs(value) < _LARGEST for value in values)
 
 
 def _below_diagonal(
     figure: Figure, x: Sequence[float], y: Sequence[float], colors: Sequence[str]
 ) -> Axes:
-    """Draw what is observed; return the axes below, for what is left to say of it, over one x."""
+    """Draw the observed values; return the axes below them, with the same x, for the rest."""
     layout = {"height_ratios": (3, 2), "hspace": 0.08}
     stacked: tuple[Axes, Axes] = figure.subplots(2, sharex=True, gridspec_kw=layout)
     upper, lower = stacked
@@ -257,7 +257,7 @@ def _below_diagonal(
 
 
 def _scale_decades(axes: Axes, allowed: float, largest: float) -> None:
-    """Show what is allowed and what is largest, both near and far from 0, on one axis."""
+    """Scale an axis to show both the allowed and the largest distance, near 0 and far from it."""
     axes.set_yscale("symlog", linthresh=max(allowed / 100, _SMALLEST))
     top = 3 * max(allowed, largest)
     axes.set_ylim(-top, top)
@@ -272,7 +272,7 @@ def _scale_decades(axes: Axes, allowed: float, largest: float) -> None:
 
 
 def _tick_emissions(axes: Axes, emissions: Sequence[float]) -> None:
-    """Tick numbers that people count in, fewer where there are many decades."""
+    """Tick round numbers of emissions, fewer where there are many decades."""
     axes.set_xscale("log")
     low, high = min(emissions) / _MARGIN, max(emissions) * _MARGIN
     steps = (1,) if high / low > _MANY else (1, 2, 5)
@@ -287,7 +287,7 @@ def _tick_emissions(axes: Axes, emissions: Sequence[float]) -> None:
 def _drawn(
     draw: Callable[[Figure], None], *, name: str, title: str, told: str, height: float
 ) -> str:
-    """Return a drawing as a page holds it: with ids of its own, and words to be read aloud."""
+    """Return a drawing for a page: with unique ids, and a text to be read aloud."""
     # A layout that measures its letters takes twice the time, and they are not the page's.
     bottom, top = 36 / height, 1 - 7.2 / height
     edges = {"left": 0.17, "right": 0.98, "bottom": bottom, "top": top}

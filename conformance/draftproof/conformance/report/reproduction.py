@@ -1,7 +1,7 @@
-"""A counterexample as a script of a dozen lines, which needs torch and the adapter alone.
+"""A counterexample as a script of a dozen lines, which needs only torch and the adapter.
 
-The script asks the adapter for the failing rows many times, counts what it emits, and prints how
-often that came beside how often it should.
+The script asks the adapter for the failing rows many times, counts the emissions, and prints the
+observed numbers beside the expected ones.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from draftproof.reference.model import Instance, Model, Path, instance_from_json
 from draftproof.reference.rational import Rational
 
 RUNS = 100_000
-"""How often an adapter that takes batches is asked."""
+"""The number of runs of an adapter that takes batches."""
 
 LOOPED_RUNS = 5_000
-"""How often one that is asked in a loop is."""
+"""The number of runs of an adapter that is asked in a loop."""
 
 # Those of the protocol, which is in a module that needs torch.
 _NOISE_LAWS = ("uniform", "exponential")
@@ -47,14 +47,14 @@ _SURE = 20
 
 
 AskedRow = tuple[Instance, list[Path]]
-"""An instance, and the paths that were drafted from it."""
+"""An instance, and the paths drafted from it."""
 
 Text = tuple[Any, ...] | str
-"""What is emitted: tokens, those of every row, or the words of a failure."""
+"""An emission: tokens, those of every row, or the words of a failure."""
 
 
 class NotReproducible(ValueError):
-    """No script can be written from a certificate; the message says why."""
+    """A certificate from which no script can be written; the message says why."""
 
 
 class BrokenCounterexample(ValueError):
@@ -64,8 +64,8 @@ class BrokenCounterexample(ValueError):
 def script(found: Mapping[str, Any], title: str) -> str:
     """Return the script that shows the counterexample of a certificate's `draftproof` part.
 
-    Raises `NotReproducible` where the certificate does not say enough, and
-    `BrokenCounterexample` where it contradicts itself.
+    Raises `NotReproducible` where the certificate lacks the needed data, and `BrokenCounterexample`
+    where it contradicts itself.
     """
     shown = found["counterexample"]
     if shown is None:
@@ -111,10 +111,10 @@ def _asked(row: Mapping[str, Any]) -> AskedRow:
 
 
 def emitted(entry: Mapping[str, Any]) -> Text:
-    """Return what an entry of a law emits: its tokens, those of every row, or what failed.
+    """Return the emission in an entry of a law: its tokens, those of every row, or the failure.
 
-    The accepted length is one less than the number of tokens, and what is accepted says on which
-    path it lies, so tokens are all that need be told apart.
+    Tokens are enough to tell emissions apart: the accepted length is one less than their number,
+    and the accepted tokens determine the path.
     """
     if "rows" in entry:
         return tuple(emitted(row) for row in entry["rows"])
@@ -161,7 +161,7 @@ def _body(
 
 
 def _found(place: str) -> Iterator[str]:
-    """Yield the imports, and what leads to the adapter."""
+    """Yield the imports, and the lines that load the adapter."""
     where, _, attribute = place.rpartition(":")
     in_file = where.endswith(".py")
     yield "import runpy" if in_file else "import pkgutil"
@@ -186,7 +186,7 @@ def _tensors(adapter: Mapping[str, Any], rows: Sequence[AskedRow], repeated: str
 
 
 def _given(adapter: Mapping[str, Any], rows: Sequence[AskedRow]) -> str:
-    """Return what the request has; a field that the adapter does not ask for is not missed."""
+    """Return the fields of the request; those that the adapter does not ask for may be missing."""
     given = "draft_tokens=t.long(), draft_probs=q, target_probs=p, generator=None, lengths=None"
     if adapter["logits"]:
         given += ", draft_logits=q.log(), target_logits=p.log()"
@@ -212,7 +212,7 @@ def _noise(form: Sequence[Any]) -> str:
 
 
 def _text(shown: Mapping[str, Any]) -> str:
-    """Return what stands for one emission: its tokens, or the raw result if it can be none."""
+    """Return the script's expression for one emission: its tokens, or the raw result."""
     if any(_says(entry, "returned") for entry in shown["observed"]):
         return "(float(k), float(m), float(t))"
     return "(*d[int(k)][: int(m)], int(t))"
@@ -233,7 +233,7 @@ def _counting(shown: Mapping[str, Any]) -> Iterator[str]:
 def compared(shown: Mapping[str, Any]) -> list[tuple[Text, float, float]]:
     """Return every outcome with its observed and expected probability, the most wrong first.
 
-    Where nothing is expected, the most probable first, and 0 for what is expected.
+    Without an expected law, the most probable come first, and every expected probability is 0.
     """
     observed = {emitted(entry): entry["probability"] for entry in shown["observed"]}
     expected = {emitted(entry): entry["probability"] for entry in shown["expected"] or ()}
@@ -243,17 +243,17 @@ def compared(shown: Mapping[str, Any]) -> list[tuple[Text, float, float]]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What may be emitted, in words, and how probable it is; None where that is not known."""
+    """A possible emission in words, and its probability; None for an unknown probability."""
 
     spoken: str
     observed: float
     expected: float | None
     is_wrong: bool
-    """Whether it is off by more than rounding."""
+    """True where the probability is off by more than rounding."""
 
 
 def outcomes(shown: Mapping[str, Any]) -> tuple[list[Outcome], int]:
-    """Return the outcomes of a counterexample that are most wrong, and how many more there are."""
+    """Return the most wrong outcomes of a counterexample, and the number of the others."""
     known = shown["expected"] is not None
     found = [
         Outcome(
@@ -268,17 +268,17 @@ def outcomes(shown: Mapping[str, Any]) -> tuple[list[Outcome], int]:
 
 
 def _says(entry: Mapping[str, Any], what: str) -> bool:
-    """Return whether an outcome, or that of a row of it, is a failure of the kind."""
+    """Return True if an outcome, or the outcome of one of its rows, is a failure of the kind."""
     return any(row.get("failure", "").startswith(what) for row in entry.get("rows", [entry]))
 
 
 def _along(model: Model, path: Path, depth: int) -> str:
-    """Return the rows along a path, as they would be written in Python."""
+    """Return the rows along a path, in Python's notation."""
     return _list([_list([_number(w) for w in model(path[:i])]) for i in range(depth)])
 
 
 def _list(items: Sequence[str]) -> str:
-    """Return a list as it would be written in Python, short where all items are one."""
+    """Return a list in Python's notation, in short form where all items are equal."""
     alike = len(items) > 1 and len(set(items)) == 1 and len(items[0]) > 4
     return f"[{items[0]}] * {len(items)}" if alike else f"[{', '.join(items)}]"
 

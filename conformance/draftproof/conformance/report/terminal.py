@@ -1,4 +1,4 @@
-"""Reports on a terminal: tables where there is one, plain lines where there is none."""
+"""Reports on a terminal: tables on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def shown_progress(steps: Iterable[Any], count: int, title: str) -> Iterator[Any
 
 
 def print_certificate(out: Console, document: Mapping[str, Any], path: Path) -> None:
-    """Print what a certificate says, and where it is."""
+    """Print a certificate's content, and its place."""
     document = plain(document)
     found = document["predicate"]["draftproof"]
     name, version = (escape(found["adapter"][key]) for key in ("name", "version"))
@@ -121,7 +121,7 @@ def print_certificate(out: Console, document: Mapping[str, Any], path: Path) -> 
 
 
 def print_law(out: Console, document: Mapping[str, Any]) -> None:
-    """Print the law of what one iteration emits, given as the document that --json prints."""
+    """Print the law of one iteration's emission, given as the document that --json prints."""
     out.print(
         f"{escape(document['algorithm'])} verification: "
         f"E\\[accepted length] = {document['expected_accepted']}, {_lossless(document['lossless'])}"
@@ -153,7 +153,7 @@ def print_optimum(out: Console, document: Mapping[str, Any]) -> None:
 
 
 def print_comparison(out: Console, document: Mapping[str, Any]) -> None:
-    """Print how algorithms compare with the optima, given as the document that --json prints."""
+    """Print algorithms beside the optima, given as the document that --json prints."""
     table = ruled(out, "algorithm", "E\\[accepted length]", "share of optimum", "lossless")
     shown = _decimals if out.width < _NARROW else _exact
     for row in document["algorithms"]:
@@ -189,7 +189,7 @@ def print_claims(out: Console, document: Mapping[str, Any]) -> None:
 
 
 def print_catalogue(out: Console, catalogue: Mapping[str, list[dict[str, Any]]]) -> None:
-    """Print what `draftproof list` lists: a table for every kind of thing."""
+    """Print the output of `draftproof list`: a table for every kind of thing."""
     for kind, entries in catalogue.items():
         out.print(f"[bold]{kind}[/]")
         table = ruled(out, *entries[0])
@@ -199,7 +199,7 @@ def print_catalogue(out: Console, catalogue: Mapping[str, list[dict[str, Any]]])
 
 
 def ruled(out: Console, *columns: str) -> Table:
-    """Return a table of these columns, ruled where there is a terminal, whose cells are folded."""
+    """Return a table of these columns with folded cells, with rules on a terminal."""
     table = Table(box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -222,7 +222,7 @@ def _lossless(lossless: bool) -> str:  # noqa: FBT001  # it is what is printed
 
 
 def _exact(value: str) -> str:
-    """Return a rational and its decimals; only these where it is too long to read."""
+    """Return a rational and its decimals; only the decimals if the rational is too long to read."""
     is_long = len(value) > _READABLE
     return f"{value} = {_decimals(value)}" if "/" in value and not is_long else _decimals(value)
 

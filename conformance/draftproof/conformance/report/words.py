@@ -1,4 +1,4 @@
-"""What a certificate says, in the words and figures that all its forms share."""
+"""The words and figures of a certificate that all forms of a report share."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from draftproof.conformance.requirements.finding import (
 )
 
 REPEAT = "draftproof check-certificate CERTIFICATE.json --rerun --adapter ADAPTER"
-"""The command that judges again what a certificate has judged, and compares."""
+"""The command that judges a certificate's adapter again, and compares the results."""
 
 INAPPLICABLE = "inapplicable"
-"""What a requirement is called that asks nothing of an adapter, by what it declares."""
+"""The verdict on a requirement that asks nothing of an adapter, by the adapter's declaration."""
 
 _GRAVEST_FIRST = (FAIL, ERROR, INCONCLUSIVE, PASS, SKIPPED, INAPPLICABLE)
 
@@ -41,7 +41,7 @@ def duration(seconds: float) -> str:
 
 
 def terms(found: Mapping[str, Any]) -> str:
-    """Return as what an adapter was judged, and how, from a certificate's `draftproof` part."""
+    """Return the algorithm, dtype, mode and cases, from a certificate's `draftproof` part."""
     adapter = found["adapter"]
     return (
         f"{adapter['algorithm']} verification, {adapter['dtype']}, "
@@ -50,12 +50,12 @@ def terms(found: Mapping[str, Any]) -> str:
 
 
 def asked(found: Mapping[str, Any]) -> str:
-    """Return which cases were asked alone, in words, empty where all of the mode were."""
+    """Return the selection of cases in words, empty where all cases of the mode were asked."""
     return f", of the cases {' '.join(found['cases'])}" if "cases" in found else ""
 
 
 def conclusion(found: Mapping[str, Any]) -> str:
-    """Return the verdict as it is read first: of how much, and how surely."""
+    """Return the verdict in the words that are read first: with its extent and its certainty."""
     if found["verdict"] == PASSES_SOME:
         return f"passes {found['asked']} of {found['planned']} cases{_unjudged(found)}"
     if found["verdict"] != CONFORMS:
@@ -64,7 +64,7 @@ def conclusion(found: Mapping[str, Any]) -> str:
 
 
 def grade(found: Mapping[str, Any]) -> str:
-    """Return the verdict in a few words, those of a badge: only the mode certify certifies."""
+    """Return the verdict in the few words of a badge: only the mode certify certifies."""
     if found["verdict"] != CONFORMS:
         return conclusion(found)
     bound = sampled_within(found)
@@ -75,7 +75,7 @@ def grade(found: Mapping[str, Any]) -> str:
 
 
 def cases_of(decision: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """Return the findings on a requirement that a certificate has: a slim one has the worst."""
+    """Return a certificate's findings on a requirement: a slim certificate has only the worst."""
     found: Sequence[Mapping[str, Any]] = decision.get("findings", [decision["worst"]])
     return found
 
@@ -97,7 +97,7 @@ def _unjudged(found: Mapping[str, Any]) -> str:
 
 
 def unreferenced(found: Mapping[str, Any]) -> list[str]:
-    """Return the ids of the requirements that were not judged for want of a reference."""
+    """Return the ids of the requirements that were not judged because there is no reference."""
     skips = (d for d in found["requirements"] if verdict(d) == INAPPLICABLE)
     return [d["id"] for d in skips if d["worst"]["detail"].startswith(UNREFERENCED)]
 
@@ -106,12 +106,12 @@ CONFORMS, PASSES_SOME = "conforms", "passes some cases"
 
 
 def sampled_within(found: Mapping[str, Any]) -> float | None:
-    """Return what samples bound the distance from losslessness by, None where none decided it."""
+    """Return the bound by samples on the distance from losslessness, None where none decided it."""
     return max((f["sampled"]["bound"] for f in _lossless(found) if f["sampled"]), default=None)
 
 
 def computed_within(found: Mapping[str, Any]) -> float | None:
-    """Return the distance from losslessness of the laws that were computed, None if none was."""
+    """Return the computed distance from losslessness, None where no law was computed."""
     return max((f["distance"] for f in _lossless(found) if f["distance"] is not None), default=None)
 
 
@@ -126,45 +126,45 @@ def _lossless(found: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def verdict(decision: Mapping[str, Any]) -> str:
-    """Return what a requirement came to, without its level."""
+    """Return the verdict on a requirement, without its level."""
     unasked = decision["verdict"] == SKIPPED and not decision["worst"]["applies"]
     return INAPPLICABLE if unasked else str(decision["verdict"])
 
 
 def missed(decision: Mapping[str, Any]) -> bool:
-    """Return whether a requirement was decided, and not for the adapter."""
+    """Return True if the verdict on a requirement is an error, a failure, or inconclusive."""
     return decision["verdict"] in (ERROR, FAIL, INCONCLUSIVE)
 
 
 def is_owed(decision: Mapping[str, Any], mode: str) -> bool:
-    """Return whether a requirement was skipped although the mode allows no skip."""
+    """Return True if a requirement was skipped although the mode allows no skip."""
     binds = decision["level"] == "MUST" and verdict(decision) == SKIPPED
     return binds and mode == "certify"
 
 
 def warns(decision: Mapping[str, Any]) -> bool:
-    """Return whether a requirement is missed that does not bind."""
+    """Return True if a requirement that does not bind is missed."""
     return missed(decision) and decision["level"] == "SHOULD"
 
 
 def leveled(decision: Mapping[str, Any]) -> str:
-    """Return what a requirement came to, with its level where that is what spares it."""
+    """Return the verdict on a requirement, with its level where that level excuses a miss."""
     return f"{verdict(decision)} (SHOULD)" if warns(decision) else verdict(decision)
 
 
 def worst_first(decisions: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the requirements, those that bind and are missed first, those not asked last."""
+    """Return the requirements, binding ones that are missed first, inapplicable ones last."""
     return sorted(decisions, key=lambda d: (not _binds(d), _GRAVEST_FIRST.index(verdict(d))))
 
 
 def counted(decisions: Sequence[Mapping[str, Any]]) -> str:
-    """Return how many requirements came to what: "20 pass, 1 fail (SHOULD), 8 inapplicable"."""
+    """Return the number of requirements by verdict: "20 pass, 1 fail (SHOULD), 8 inapplicable"."""
     kinds = [leveled(decision) for decision in worst_first(decisions)]
     return ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
 
 
 def reasons(decisions: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return the reasons of skips, errors and failures, each with the requirements it is of."""
+    """Return the reasons of skips, errors and failures, each with its requirements."""
     found: dict[str, list[str]] = {}
     for decision in decisions:
         if decision["worst"]["detail"]:
@@ -181,14 +181,14 @@ def _binds(decision: Mapping[str, Any]) -> bool:
 
 
 def figure(value: float | None) -> str:
-    """Return a distance with three digits; nothing for what is not measured."""
+    """Return a distance with three digits; nothing for an unmeasured one."""
     if value is None:
         return ""
     return "0" if value == 0 else f"{value:.2e}"
 
 
 def distances(finding: Mapping[str, Any]) -> tuple[str, str]:
-    """Return what was observed and what is allowed, or what the distance is bounded by."""
+    """Return the observed and the allowed distance, or the bound on it."""
     if finding["sampled"] is not None and finding["verdict"] != FAIL:
         return f"< {figure(finding['sampled']['bound'])}", ""
     return figure(finding["distance"]), figure(finding["allowed"])
@@ -211,7 +211,7 @@ def shares(found: Mapping[str, Any]) -> dict[str, float]:
 
 
 def speed(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how near the accepted length comes to the optimum, where that is known."""
+    """Yield the ratio of the accepted length to the optimum, where it is known."""
     if known := shares(found):
         mean, worst = sum(known.values()) / len(known), min(known, key=lambda case: known[case])
         yield (
@@ -221,7 +221,7 @@ def speed(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def chance(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what chance may have done, where anything was sampled."""
+    """Yield the possible effect of chance, where anything was sampled."""
     sampled = [d for d in found["requirements"] if d["worst"]["sampled"] is not None]
     if not sampled:
         return
@@ -241,25 +241,25 @@ def chance(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def sentences(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield all that is said of a certificate in sentences."""
+    """Yield all sentences on a certificate."""
     for told in (owing, blindness, undeclared, speed, chance):
         yield from told(found)
 
 
 def owing(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what leaves a verdict open though nothing fails: what mode certify may not skip."""
+    """Yield the reasons that leave a verdict open without a failure: skips in mode certify."""
     if owed := [d["id"] for d in found["requirements"] if is_owed(d, found["mode"])]:
         yield f"mode certify skips nothing that binds and can be asked: {', '.join(owed)} is open"
 
 
 def blindness(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield why each of the lanes that could not see the adapter could not."""
+    """Yield the reason of each lane that could not see the adapter."""
     for lane, reason in found["blind"].items():
         yield f"the {lane} lane is blind: {reason}"
 
 
 def undeclared(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield which files ran and have no part in the digest of what was judged."""
+    """Yield the files that ran although the digest of the adapter does not cover them."""
     missing = [each for each in found.get("sources", ()) if not each["declared"]]
     if missing:
         listed = ", ".join(_released(each) for each in missing[:_LISTED])
@@ -268,7 +268,7 @@ def undeclared(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 _LISTED = 5
-"""So many files are named in a sentence; the certificate has all."""
+"""The most files named in a sentence; the certificate has all."""
 
 
 def _released(source: Mapping[str, Any]) -> str:
@@ -277,7 +277,7 @@ def _released(source: Mapping[str, Any]) -> str:
 
 
 def is_link(text: str) -> bool:
-    """Return whether a text is an address of the web, and nothing else: what may become a link."""
+    """Return True if a text is a web address and nothing else, and so may become a link."""
     try:
         address = urlsplit(text)
     except ValueError:
@@ -287,7 +287,7 @@ def is_link(text: str) -> bool:
 
 
 def spoken(emitted: Any) -> str:
-    """Return what is emitted, as `reproduction.emitted` has it, in words; a batch side by side."""
+    """Return an emission, in the form of `reproduction.emitted`, in words; a batch side by side."""
     if isinstance(emitted, str):
         return emitted
     if emitted and not isinstance(emitted[0], int):
@@ -297,7 +297,7 @@ def spoken(emitted: Any) -> str:
 
 
 def trial(document: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """Return what was tried in a kill matrix, and the ids of what came out as it must not."""
+    """Return a summary of a kill matrix, and the ids of exhibits without their required fate."""
     exhibits = document["exhibits"]
     mutants = sum(each["kind"] == "mutant" for each in exhibits)
     tried = (
@@ -308,7 +308,7 @@ def trial(document: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 
 def models(instance: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Return the rows of the target and of the draft, by what they stand after."""
+    """Return the rows of the target and of the draft, by their context."""
     target, draft = instance["target"], instance["draft"]
     by_context = [model for model in (target, draft) if isinstance(model, Mapping)]
     contexts = dict.fromkeys(key for model in by_context for key in model) or ["anything"]

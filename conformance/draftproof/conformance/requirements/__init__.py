@@ -1,1 +1,1 @@
-"""The requirements, in modules for the chapters of the specification that state some."""
+"""The requirements, in a module for each chapter of the specification that states some."""

@@ -33,7 +33,7 @@ from draftproof.reference.model import Model
 from draftproof.reference.rational import Rational
 
 ENDS: dict[str, Ends] = {"random.boundary": attainable, "random.one": exactly_one}
-"""Where noise is put, by requirement."""
+"""The ends of the noise, by requirement."""
 
 # Zeros in either row and in both, equal rows, certain ones; the first has a choice everywhere.
 _CASES = (
@@ -49,7 +49,7 @@ _CASES = (
 
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
-    """Yield what judges noise at the ends of its range: a task for every case."""
+    """Yield the tasks on noise at the ends of its range: one for every case."""
     for case in _cases(declared, mode):
         yield Task(case.id, tuple(ENDS), (PROBE,), partial(judge_ends, case))
 
@@ -73,9 +73,10 @@ def judge_ends(case: Case, adapter: Adapter, terms: Terms) -> list[Finding]:
 def _judged(
     requirement: str, case: Case, adapter: Adapter, declared: Declaration, terms: Terms
 ) -> Finding:
-    """Put the noise at its ends, for every draft, and look for what the target cannot say.
+    """Put the noise at its ends, for every draft, and find outcomes that the target cannot write.
 
-    What ordinary noise leads to as well, so that the laws of chapter 2 fail, is left out.
+    Outcomes that ordinary noise leads to as well are left out, since there the laws of chapter 2
+    fail.
     """
     target = as_given(case.instance, declared).target
     law = draft_law(case.instance)
@@ -101,7 +102,7 @@ def _judged(
 def _found(
     ends: Ends, adapter: Adapter, rows: Sequence[Asked], declared: Declaration, seed: int
 ) -> Iterator[tuple[Asked, Outcome, tuple[Put, ...]]]:
-    """Yield every row with what came of it, and what noise was where."""
+    """Yield every row with its outcome, and the noise that was put at its ends."""
     try:
         together = [rows] if declared.batch else [[row] for row in rows]
         yield from _of_requests(ends, adapter, together, declared, seed)
@@ -135,9 +136,10 @@ def _can_be(outcome: Outcome, target: Model) -> bool:
 
 
 def _ordinary(adapter: Adapter, row: Asked, drawn: Rational, declared: Declaration) -> set[Outcome]:
-    """Return what noise at none of its ends leads to, more often than rounding can explain.
+    """Return the outcomes of noise away from its ends, where rounding cannot explain them.
 
-    As far as the exact lane can see; the row's drafts are drawn with probability `drawn`.
+    The set is limited to outcomes that the exact lane can see; `drawn` is the probability of the
+    row's drafts.
     """
     try:
         (found,) = joint_laws(adapter, [[row]], declared, lane=EXACT)

@@ -76,7 +76,7 @@ from draftproof.reference.verifiers import ALGORITHMS, verification_law
 
 
 def tasks(declared: Declaration) -> Iterator[Task]:
-    """Yield what judges drafting and verifying in one program, if the adapter drafts."""
+    """Yield the tasks on drafting and verifying in one program, if the adapter drafts."""
     for case in _cases(declared) if declared.drafts else ():
         judged = partial(judge_iterations, case)
         lanes = (EXACT, PROBE, SAMPLE)
@@ -84,7 +84,7 @@ def tasks(declared: Declaration) -> Iterator[Task]:
 
 
 def _cases(declared: Declaration) -> Iterator[Case]:
-    """Yield the cases. A residual of one token, as with V = 2, shows coins that are used again."""
+    """Yield the cases. A residual of one token, as with V = 2, reveals reused coins."""
     three = fixed("64 144 48", "192 32 32", length=2)
     yield Case("three-tokens", "a residual of two tokens", "quick", three)
     two = instance("iterations.two-tokens", 2, 2)
@@ -96,7 +96,7 @@ def _cases(declared: Declaration) -> Iterator[Case]:
 
 
 Drafted = tuple[Drafts, tuple[Any, ...]] | Failure
-"""What was drafted: the paths, and the rows [K][L][V] that were declared for them."""
+"""The drafts of a row: the paths, and the rows [K][L][V] declared for them."""
 
 
 def judge_iterations(case: Case, adapter: Adapter, terms: Terms) -> list[Finding]:
@@ -118,7 +118,7 @@ def judge_iterations(case: Case, adapter: Adapter, terms: Terms) -> list[Finding
         return drafted, answer(fresh, asking(drafted))
 
     def verification(asked: Adapter, drafted: DraftResult, rows: int) -> Any:
-        """Verify drafts that came from elsewhere."""
+        """Verify drafts that this adapter did not draw."""
         tokens, declares = drafted.draft_tokens, drafted.draft_probs
         repeated = DraftResult(tokens.expand(rows, -1, -1), declares.expand(rows, -1, -1, -1))
         return answer(as_loaded(asked), asking(repeated))
@@ -159,7 +159,7 @@ def _drafted(
     rows: int,
     generator: torch.Generator | None = None,
 ) -> DraftResult | str:
-    """Return what the adapter drafts for rows of the instance's own, or the words of an error."""
+    """Return the adapter's drafts for rows of the instance, or the words of an error."""
     setting = DraftSetting("iterations", "quick", given.draft, given.widths)
     try:
         found = drafted(adapter, setting, declared, rows=rows, generator=generator)
@@ -185,7 +185,7 @@ def _paths(drafted: Drafted) -> Drafts:
 
 
 def _asking(given: Instance, declared: Declaration) -> Callable[..., Request]:
-    """Return what makes the request for drafts, with the rows that the drafter declared."""
+    """Return a function from drafts, with the rows that the drafter declared, to their request."""
     every = product(product(range(given.vocabulary), repeat=given.length), repeat=given.drafts)
     table = request([(given, paths) for paths in every], declared)
     tensors = {name: each for name, each in vars(table).items() if isinstance(each, Tensor)}
@@ -207,10 +207,10 @@ def _asking(given: Instance, declared: Declaration) -> Callable[..., Request]:
 
 
 def _sampled(case: Case, adapter: Adapter, declared: Declaration, terms: Terms) -> Finding:
-    """Hold counts of (drafts, emission) against the draft law and the algorithm's own law.
+    """Test counts of (drafts, emission) against the draft law and the algorithm's own law.
 
-    So a draft that is not from its declared row, and an emission that is not its algorithm's, fail
-    here, too.
+    So a draft that is not drawn from its declared row, and an emission with a law different from
+    its algorithm's, fail here, too.
     """
     requirement, name = "random.iterations", f"iterations.{case.id}"
     algorithm = ALGORITHMS.get(declared.algorithm)
@@ -248,7 +248,7 @@ def _sampled(case: Case, adapter: Adapter, declared: Declaration, terms: Terms) 
 def _drawn(
     adapter: Adapter, given: Instance, declared: Declaration, rows: int, generator: torch.Generator
 ) -> Iterator[tuple[Drafts, Outcome]]:
-    """Yield what is drafted, and what then is emitted, for a number of rows."""
+    """Yield the drafts, and their emissions, for a number of rows."""
     asking = _asking(given, declared)
     at_once = rows if declared.batch else 1
     for _ in range(0, rows, at_once):

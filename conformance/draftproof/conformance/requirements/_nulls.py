@@ -1,4 +1,4 @@
-"""Null hypotheses: the exact laws that the counts of a sample are held against."""
+"""Null hypotheses: the exact laws against which the counts of a sample are tested."""
 
 from __future__ import annotations
 
@@ -35,19 +35,20 @@ from draftproof.reference.verifiers import ALGORITHMS, Algorithm, emission_law, 
 
 @dataclass(frozen=True)
 class NullHypotheses:
-    """What the counts of one instance are held against.
+    """The hypotheses against which the counts of one instance are tested.
 
     `emission` and `length` are None where the reference does not know the algorithm, `optimum`
-    where it is not known; `claimed` says that the algorithm claims it.
+    where it is unknown; `claimed` is true if the algorithm claims the optimum.
     """
 
     cells: EmissionCells
     allowed: float
     text: Null
     continuations: tuple[tuple[Integers, Integers, Integers, Floats], ...]
-    """For 1..L+1 tokens: the cells of so many and the group of each, the number of the text of each
-    group, and the target's law of the texts that go on from there. Cells of one text are one group,
-    unless the algorithm is stateful: then the target is the one that it leaves behind."""
+    """For 1..L+1 tokens: the cells with that many tokens and the group of each, the number of the
+    text of each group, and the target's law of the texts that continue it. Cells of one text are
+    one group, unless the algorithm is stateful: then the target is the modified target that the
+    cell leaves."""
     emission: Null | None
     length: Floats | None
     """[L+1]: the exact law of the accepted length."""
@@ -56,7 +57,7 @@ class NullHypotheses:
 
     @property
     def laws(self) -> dict[str, Null]:
-        """The laws, by what is counted: texts, and emissions where their law is known."""
+        """The laws by the name of the counts: texts, and emissions where their law is known."""
         known = {} if self.emission is None else {"emission": self.emission}
         return {"text": self.text, **known}
 
@@ -68,13 +69,13 @@ def emission_law_of(cells: EmissionCells, algorithm: Algorithm) -> Floats:
 
 
 def allowed_of(instance: Instance, declared: Declaration) -> float:
-    """Return what rounding explains."""
+    """Return the distance that rounding explains."""
     return min(float(allowed_distance(declared, instance.vocabulary, instance.length)), 1.0)
 
 
 @lru_cache(maxsize=8)
 def null_hypotheses(instance: Instance, name: str, allowed: float) -> NullHypotheses:
-    """Return what the counts of an adapter of this algorithm's name are held against."""
+    """Return the null hypotheses for the counts of an adapter with an algorithm of this name."""
     cells, algorithm = cells_of(instance), _fitting(name, instance)
     emission = length = None
     no_result = cells.size - 1
@@ -146,10 +147,10 @@ def _continuations(
 def _modified_continuations(
     cells: EmissionCells, texts: Floats, algorithm: Algorithm
 ) -> Iterator[tuple[Integers, Integers, Integers, Floats]]:
-    """Yield every cell as a group by itself, continued by what the algorithm leaves there.
+    """Yield every cell as a separate group, continued by the target that the algorithm leaves.
 
-    Where drafts are averaged out, that is an average, too. What the algorithm never emits is
-    continued by the target's own rows.
+    The continuation is an average over drafts, like the counts. Emissions that the algorithm never
+    produces are continued by the target's own rows.
     """
     instance = cells.instance
     left = left_behind(emission_law(algorithm, instance))
@@ -163,7 +164,7 @@ def _modified_continuations(
 
 
 def texts_of(nulls: NullHypotheses, counts: Floats, random: numpy.random.Generator) -> Floats:
-    """Return how often each text was written, the emissions continued by the target at random."""
+    """Return the counts of texts: emissions that the target continues at random."""
     texts = numpy.zeros(len(nulls.text.law))
     for own, group, number, following in nulls.continuations:
         started = tally(group, counts[own], len(following))
@@ -176,7 +177,7 @@ def texts_of(nulls: NullHypotheses, counts: Floats, random: numpy.random.Generat
 # --- what is detectable -------------------------------------------------------------------------
 
 POWER = 0.9
-"""What is called detectable is rejected with this probability."""
+"""The probability with which a test rejects a detectable distance."""
 
 
 def detectable_distance(
@@ -207,7 +208,7 @@ def detectable_bias(law: Null, emissions: int, threshold: float) -> float:
 def _detectable_excess(
     nulls: NullHypotheses, optimum: float, emissions: int, threshold: float
 ) -> float:
-    """Return it for the law that varies most at the optimum: all tokens accepted, or none."""
+    """Return the detectable excess over the optimum of the most varied law: all tokens, or none."""
     span = nulls.cells.instance.length
     room, bound = span - optimum, optimum + span * nulls.allowed
     if room <= 0:

@@ -1,4 +1,4 @@
-"""Requirements on batches: rows that are verified together must not know of each other.
+"""Requirements on batches: rows that are verified together must be independent.
 
 Ids, levels and wording are those of the specification's chapter 7.
 """
@@ -83,10 +83,10 @@ from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
 
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
-    """Yield what judges batches; of one row at a time, only its padding and its caller's tensors.
+    """Yield the tasks on batches; for B = 1 alone, those on its padding and its caller's tensors.
 
-    Of them the sample lane judges neighbours in a batch of equal rows: larger joint laws have too
-    many outcomes to be counted.
+    The sample lane judges only the task on neighbours in a batch of equal rows: larger joint laws
+    have too many outcomes to count.
     """
     if declared.batch:
         yield from _independence_tasks(declared, mode)
@@ -128,12 +128,12 @@ def _in_both_orders(batch: BatchCase) -> list[Sequence[Asked]]:
 
 
 def _without_padding(batch: BatchCase) -> list[Sequence[Asked]]:
-    """Return a batch, and what is left of it without the rows that fill it up."""
+    """Return a batch, and the same batch without its padding rows."""
     return [batch.rows, [row for row in batch.rows if not isinstance(row[0], Undrafted)]]
 
 
 def _fitting(given: Iterable[BatchCase], declared: Declaration) -> Iterator[BatchCase]:
-    """Yield the batches of which the adapter says that it takes every row's drafts."""
+    """Yield the batches of which the adapter declares that it takes every row's drafts."""
     for batch in given:
         rows = (Case(batch.id, "", batch.mode, instance) for instance, _ in batch.rows)
         if all(fits(row, declared) for row in rows):
@@ -143,13 +143,13 @@ def _fitting(given: Iterable[BatchCase], declared: Declaration) -> Iterator[Batc
 Judge = Callable[[BatchCase, Adapter, Terms], list[Finding]]
 
 Requests = Callable[[BatchCase], list[Sequence[Asked]]]
-"""Returns the requests whose laws a batch is judged by."""
+"""Returns the requests whose laws judge a batch."""
 
 _SAMPLED = "batch.same"
-"""The batch that stands for all on the sample lane."""
+"""The batch that stands for all batches on the sample lane."""
 
 _NEIGHBOURS = "generic.v3.l2"
-"""The case whose rows are neighbours there: two tokens would not show a neighbour's bonus."""
+"""The case of the neighbouring rows there: two tokens would not reveal a neighbour's bonus."""
 
 
 # --- independence ------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def judge_pairs(
     declared: Declaration,
     terms: Terms,
 ) -> Finding:
-    """Return the finding of a requirement that pairs be independent, as `sample_pairs` has it."""
+    """Return the finding of the independence of pairs, from the result of `sample_pairs`."""
     fresh, seed, budget = as_loaded(adapter), terms.seed_of(case), Budget(terms.false_alarm)
     try:
         result = sample_pairs(fresh, instance, seed=seed, budget=budget)[requirement]
@@ -188,12 +188,12 @@ def judge_pairs(
 
 
 def judge_batch(seen: BatchObservation, requirement: str = "batch.invariant") -> Finding:
-    """Return the finding of a requirement that rows be independent, on one observed batch."""
+    """Return the finding of the independence of rows, on one observed batch."""
     return _finding(requirement, seen, batch_invariant(seen))
 
 
 def independent_law(seen: BatchObservation) -> Law[tuple[Outcome, ...]]:
-    """Return the joint law that the rows of a batch would have if each were verified alone."""
+    """Return the joint law of a batch's rows under independence, with the law of each row alone."""
     return Law(
         {
             rows: prod((law[row] for law, row in zip(seen.alone, rows, strict=True)), start=ONE)
@@ -277,7 +277,7 @@ def judge_padded_vocabulary(case: Case, adapter: Adapter, terms: Terms) -> list[
 
 
 def padded_vocabulary(instance: Instance, places: Sequence[int], width: int) -> Instance:
-    """Return the instance over `width` tokens, of which those at `places` alone are ever said."""
+    """Return the instance over `width` tokens, of which only those at `places` are ever written."""
 
     def padded(model: Model) -> Model:
         rows = {}
@@ -304,7 +304,7 @@ def _as_padded(outcome: Outcome, places: Sequence[int]) -> Outcome:
 # --- the caller's tensors ----------------------------------------------------------------
 
 _WATCHED = ("generic.v2.l2", "zeros.both", "disjoint", "equal", "banked")
-"""The cases whose tensors are watched: tokens are accepted, rejected, masked and void in them."""
+"""The cases whose tensors are watched: their tokens are accepted, rejected, masked or void."""
 
 _SEEDS = 8
 
@@ -312,10 +312,11 @@ _SEEDS = 8
 def judge_unchanged(mode: str, adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the finding of `input.unchanged`: every tensor is compared bit for bit, NaN included.
 
-    All drafts of some cases, with several seeds, in tensors that are parts of larger ones, and in
-    rows that all lie in the same memory (stride 0). Tensors are compared when all is over, so that
-    what a verifier keeps, and writes later, counts as well. Not seen: a write that is undone before
-    then. A verifier that raises where rows share memory has written nothing, and passes.
+    The requests have all drafts of some cases, with several seeds, in tensors that are parts of
+    larger ones, and in rows that share the same memory (stride 0). The comparison follows all
+    calls, so that a later write to a tensor that the verifier kept counts as well. A write that is
+    undone before the comparison goes unseen. A verifier that raises where rows share memory has
+    written nothing, and passes.
     """
     declared = declaration(adapter)
     watched: list[tuple[str, list[_Watched]]] = []
@@ -352,7 +353,7 @@ def _watched_rows(mode: str, declared: Declaration) -> Iterator[tuple[str, Seque
 
 
 class _Watched:
-    """A tensor of a request, as a part of a larger memory, and what it was before."""
+    """A tensor of a request, as a part of a larger memory, and its original content."""
 
     def __init__(self, name: str, tensor: Tensor, times: int) -> None:
         self.name = name
@@ -385,7 +386,7 @@ def _tensors(asked: Request) -> Iterator[tuple[str, Tensor]]:
 
 
 def _with_tensors(asked: Request, tensors: Mapping[str, Tensor]) -> Request:
-    """Return the request with other tensors, named as `_tensors` names them."""
+    """Return the request with other tensors, under the names of `_tensors`."""
     noise = {name: tensors[f"noise[{name!r}]"] for name in asked.noise or {}}
     own: dict[str, Any] = {name: tensors[name] for name in tensors if hasattr(asked, name)}
     return replace(asked, noise=noise or None, **own)
@@ -394,12 +395,12 @@ def _with_tensors(asked: Request, tensors: Mapping[str, Tensor]) -> Request:
 # --- two backends ------------------------------------------------------------------------
 
 NO_CASE = "none"
-"""The case of the one finding where two backends cannot be compared on any."""
+"""The case of the only finding where two backends cannot be compared on any case."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How often two backends returned different emissions of the same row on the same noise."""
+    """The number of different emissions of two backends on the same rows and noise."""
 
     case: str
     rows: int
@@ -409,7 +410,7 @@ class Agreement:
 
 
 def judge_backends(mode: str, adapter: Adapter, terms: Terms) -> list[Finding]:
-    """Return the finding of `batch.backends` on each of the `compared` cases, or on none at all."""
+    """Return the finding of `batch.backends` on each of the `compared` cases, or on `NO_CASE`."""
     try:
         other = other_backend(adapter)
         if other is None:
@@ -435,14 +436,14 @@ def judge_backends(mode: str, adapter: Adapter, terms: Terms) -> list[Finding]:
 
 
 def compared(declared: Declaration, mode: str) -> list[Case]:
-    """Return the cases on which an adapter is compared with another backend: those it takes."""
+    """Return the cases of the comparison with another backend: those that the adapter takes."""
     return [case for case in cases(mode) if fits(case, declared)]
 
 
 def judge_agreement(seen: Agreement, false_alarm: float) -> Finding:
     """Return the finding of `batch.backends` on one case.
 
-    Right backends differ by more than is allowed with probability `false_alarm` at most.
+    Correct backends differ by more than the allowed share with probability `false_alarm` at most.
     """
     distance = rational(seen.different) / seen.rows
     allowed = largest_share(seen.rows, seen.legal, false_alarm)
@@ -451,9 +452,9 @@ def judge_agreement(seen: Agreement, false_alarm: float) -> Finding:
 
 
 def largest_share(rows: int, chance: Rational, false_alarm: float) -> Rational:
-    """Return the share of rows that something rare happens to, at most, but for a false alarm.
+    """Return a bound on the share of rows with a rare event, exceeded only by a false alarm.
 
-    To each row it happens with probability `chance` at most, independently: a binomial tail.
+    The event happens to each row with probability `chance` at most, independently: a binomial tail.
     """
     if chance >= 1:
         return ONE
@@ -462,11 +463,11 @@ def largest_share(rows: int, chance: Rational, false_alarm: float) -> Rational:
 
 
 _ROWS_TOGETHER, _ROWS_APART = 2048, 128
-"""How many rows two backends are compared on: verified together, and one at a time."""
+"""The number of rows of a comparison of two backends: verified together, and one at a time."""
 
 
 def observe_agreement(backends: tuple[Adapter, Adapter], case: Case, seed: int) -> Agreement:
-    """Compare two backends on every draft of a case, on noise or on a seed that they share."""
+    """Compare two backends on every draft of a case, on shared noise or a shared seed."""
     kinds = tuple(map(declaration, backends))
     both = tuple(zip(backends, kinds, strict=True))
     rows: list[Asked] = [(case.instance, d) for d in draft_law(as_given(case.instance, kinds[0]))]
@@ -485,10 +486,10 @@ def observe_agreement(backends: tuple[Adapter, Adapter], case: Case, seed: int) 
 def _legal(declared: Declaration, vocabulary: int, length: int) -> Rational:
     """Return a bound on the probability that rounding changes an emission on given noise.
 
-    Rounding moves the thresholds of coins, and the law of what is drawn, by `allowed_distance` in
-    all. A coin changes its side as often as its threshold moves; a race changes its winner at most
-    twice as often as its law moves, a running sum V - 1 times at most (spec, chapter 7). In each
-    of the L + 1 decisions one number of the noise's grid may lie between two thresholds.
+    Rounding moves the thresholds of coins, and the law of draws, by `allowed_distance` in all. A
+    coin changes its side as often as its threshold moves; a race changes its winner at most twice
+    as often as its law moves, a running sum V - 1 times at most (spec, chapter 7). In each of the
+    L + 1 decisions one number of the noise's grid may lie between two thresholds.
     """
     grid = (length + 1) * UNIT_ROUNDOFF["float32"]
     return max(2, vocabulary - 1) * (allowed_distance(declared, vocabulary, length) + grid)
@@ -497,7 +498,7 @@ def _legal(declared: Declaration, vocabulary: int, length: int) -> Rational:
 def _different(
     backends: Sequence[tuple[Adapter, Declaration]], rows: Sequence[Asked], times: int, seed: int
 ) -> int:
-    """Return how many rows, each repeated, end differently on shared noise or a shared seed."""
+    """Return the number of rows, each repeated, with different outcomes on shared noise or seed."""
     found, noise = [], None
     for adapter, declared in backends:
         asked = request(rows, declared)
@@ -530,7 +531,7 @@ def emitted(
 ) -> list[list[object]] | str:
     """Return the columns of one run on a seed, or the words of its error.
 
-    Two adapters that raise the same are told apart where errors are `placed`.
+    If errors are `placed`, two adapters that raise the same error have different words.
     """
     with seeded(seed):
         _seeded(asked.generator, seed)
@@ -559,7 +560,7 @@ def _measured(
     terms: Terms,
     *laws: Observed,
 ) -> Finding:
-    """Return the finding of a distance between laws, each of which is known up to its slack."""
+    """Return the finding of a distance between laws, each known up to its slack."""
     verdict = verdict_of(distance, allowed, total(law.slack for law in laws))
     runs = sum(law.runs for law in laws)
     return Finding(requirement, case, verdict, distance, allowed, terms.lane, runs)

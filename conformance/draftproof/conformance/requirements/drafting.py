@@ -1,4 +1,4 @@
-"""Requirements on what a drafter declares.
+"""Requirements on the rows that a drafter declares.
 
 Ids, levels and wording are those of the specification's chapter 4.
 """
@@ -43,14 +43,14 @@ from draftproof.reference.rows import normalised
 
 Siblings = tuple[int, ...]
 Level = tuple[tuple[Row, ...], Siblings]
-"""What happens at one depth: a row is declared for each path, and a token of each is drawn."""
+"""The content of one depth: a declared row for each path, and a token of each path."""
 
 
 @dataclass(frozen=True)
 class DraftSetting:
-    """What a drafter is asked for: a toy draft model, K paths of L tokens, and the options.
+    """A request to a drafter: a toy draft model, K paths of L tokens, and the options.
 
-    `widths` has the number of tokens that are drawn together after a context, by its depth.
+    `widths` has the number of tokens drawn together after a context, by the context's depth.
     """
 
     id: str
@@ -73,13 +73,13 @@ class DraftSetting:
 
     @property
     def branching(self) -> tuple[int, ...] | None:
-        """What a drafter is told: None where the paths part at the root alone."""
+        """The branching of the request: None where the paths part at the root alone."""
         return self.widths if max(self.widths[1:], default=1) > 1 else None
 
 
 @dataclass(frozen=True)
 class DraftedRows:
-    """What was drafted for one row, depth by depth."""
+    """The drafts of one row, depth by depth."""
 
     levels: tuple[Level, ...]
 
@@ -95,10 +95,10 @@ class DraftedRows:
 
 @dataclass(frozen=True)
 class DraftObservation:
-    """The joint law of what a drafter draws and declares, beside what it is judged by.
+    """The joint law of a drafter's drafts and declarations, beside the data that judge it.
 
-    `scheme` is the one that it names, `widths` those of its `DraftSetting`. The law is known up to
-    `slack` in total variation.
+    `scheme` is the drafter's declared scheme, `widths` are those of its `DraftSetting`. The law is
+    known up to `slack` in total variation.
     """
 
     case: str
@@ -128,11 +128,11 @@ REQUIREMENTS = {"draft.declared": draft_declared, "draft.joint": draft_joint}
 """The requirements on a drafter, each with the distance that it measures."""
 
 Drawn = Callable[[int, Level], Rational]
-"""The probability of the tokens at a depth, given the rows that were declared for them."""
+"""The probability of the tokens at a depth, given the rows declared for them."""
 
 
 def scheme_of(seen: DraftObservation) -> Drawn:
-    """Return how the scheme draws all paths: siblings together, below every node by themselves."""
+    """Return the scheme's law of all paths: siblings jointly, and each node's independently."""
 
     def drawn(depth: int, level: Level) -> Rational:
         rows, tokens = level
@@ -152,7 +152,7 @@ def scheme_of(seen: DraftObservation) -> Drawn:
 
 
 def _paths_of(seen: DraftObservation) -> Iterator[tuple[Law[DraftedRows | Failure], Drawn]]:
-    """Yield the law of each path by itself, and of its tokens: at each depth the n-th sibling."""
+    """Yield the law of each path alone, and that of its tokens: at each depth the n-th sibling."""
 
     def drawn(path: int, depth: int, level: Level) -> Rational:
         ((row,), (token,)) = level
@@ -169,12 +169,12 @@ def _paths_of(seen: DraftObservation) -> Iterator[tuple[Law[DraftedRows | Failur
 
 
 def declared_law(law: Law[DraftedRows | Failure], drawn: Drawn) -> Law[DraftedRows | Failure]:
-    """Return the law that drafts would have if they were drawn from what is declared for them.
+    """Return the law that drafts drawn from their declared rows would have.
 
-    Depth by depth: the row of each node is declared as it is, given what was drawn and declared on
-    the way to it; the tokens then have the law of these rows, be it one that they never had. So a
-    row may depend on chance, but on no token that is drawn from it, and on no other path: paths
-    that share their tokens share the row after them, and others do not know of each other.
+    It is built depth by depth: the row of each node keeps its law, given the tokens and rows on the
+    way to it; the tokens then get the law of these rows, even if they never had it. So a row may
+    depend on chance, but on no token drawn from it, and on no other path: paths that share their
+    tokens share the row after them, and other paths are independent.
     """
     drafted = {each: weight for each, weight in law.items() if isinstance(each, DraftedRows)}
     reached = _reached(drafted)
@@ -204,7 +204,7 @@ def declared_law(law: Law[DraftedRows | Failure], drawn: Drawn) -> Law[DraftedRo
 _NEVER_DRAWN = Failure("is declared, but never drawn")
 
 Way = tuple[Any, ...]
-"""What was declared and drawn on the way to a node: rows and tokens in turn."""
+"""The rows and tokens, in turn, that were declared and drawn on the way to a node."""
 
 
 def _reached(drafted: dict[DraftedRows, Rational]) -> dict[tuple[int, Way], Rational]:
@@ -243,7 +243,7 @@ def _way(levels: tuple[Level, ...], path: int) -> Way:
 
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
-    """Yield what judges what a drafter declares: a task for every setting, none without one."""
+    """Yield the tasks on a drafter's declarations, one for every setting, if there is a drafter."""
     if declared.drafts:
         for setting in settings(declared):
             if setting.mode in modes_up_to(mode):
@@ -252,9 +252,9 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
 
 
 def settings(declared: Declaration) -> Iterator[DraftSetting]:
-    """Yield the settings that the drafter says that it takes.
+    """Yield the settings that the drafter declares to take.
 
-    Options leave every row as many tokens as are drawn from it, unless they may be equal.
+    Options leave every row as many tokens as are drawn from it, unless tokens may be drawn twice.
     """
     for vocabulary, widths, drafts, mode in (*_SHAPES, *(_TREES if declared.trees else ())):
         widest = max(widths)
@@ -277,13 +277,13 @@ _SHAPES = (
     (3, (2, 1), "k2", "standard"),
     (4, (3,), "k3", "standard"),
 )
-"""V, how many tokens are drawn together by depth, what that is called, and the mode."""
+"""Shapes: V, the numbers of tokens drawn together by depth, a name, and the mode."""
 
 _TREES = (
     (3, (1, 2), "b1x2", "quick"),
     (2, (2, 2), "b2x2", "standard"),
 )
-"""The same of drafts that branch below the root."""
+"""Shapes of drafts that branch below the root, in the same form."""
 
 _ALL = 1_000
 OPTIONS: tuple[tuple[str, int, dict[str, Any]], ...] = (
@@ -296,7 +296,7 @@ OPTIONS: tuple[tuple[str, int, dict[str, Any]], ...] = (
     ("hot-top-p", 1, {"temperature": 2.0, "top_p": 0.8}),
     ("all", 1, {"temperature": 2.0, "top_k": 2, "top_p": 0.9}),
 )
-"""Options by name, with the fewest tokens that they leave of a row."""
+"""Options by name, with the fewest tokens that they leave in a row."""
 
 
 def judge_setting(setting: DraftSetting, adapter: Adapter, terms: Terms) -> list[Finding]:
@@ -305,7 +305,7 @@ def judge_setting(setting: DraftSetting, adapter: Adapter, terms: Terms) -> list
 
 
 def judge(seen: DraftObservation) -> list[Finding]:
-    """Return the findings of `REQUIREMENTS` on what one setting came to."""
+    """Return the findings of `REQUIREMENTS` on one observed setting."""
     return [_finding(requirement, seen) for requirement in REQUIREMENTS]
 
 
@@ -321,7 +321,7 @@ def _finding(requirement: str, seen: DraftObservation) -> Finding:
 
 
 def _told(requirement: str, seen: DraftObservation) -> str:
-    """Say what is drafted most wrongly."""
+    """Describe the most wrong drafts."""
     laws = list(_paths_of(seen)) if requirement == "draft.declared" else []
     law, drawn = max(
         laws or [(seen.law, scheme_of(seen))],
@@ -397,7 +397,8 @@ def drafted(
 ) -> DraftResult:
     """Return the paths [rows, K, L] that a drafter draws, and their rows [rows, K, L, V].
 
-    No choice is left open in them. Raises `TypeError` for other shapes, and what the drafter does.
+    The tensors contain no undecided choice. Raises `TypeError` for wrong shapes, and the drafter's
+    own errors.
     """
     asked = draft_request(setting, declared, rows=rows, generator=generator)
     result = adapter.draft(asked)
@@ -429,7 +430,7 @@ def draft_request(
     rows: int = 1,
     generator: torch.Generator | None = None,
 ) -> DraftRequest:
-    """Return the request that asks for rows of a setting, drawn from a fresh generator if none."""
+    """Return the request for rows of a setting, by default with a fresh generator."""
     dtype, device = getattr(torch, declared.dtype), declared.device
 
     vocabulary = setting.model.vocabulary
@@ -467,7 +468,7 @@ def draft_request(
 
 
 def are_outside(tokens: Tensor, vocabulary: int) -> bool:
-    """Return whether any token is not in 0..V - 1."""
+    """Return True if any token is outside 0..V - 1."""
     return bool(((tokens < 0) | (tokens >= vocabulary) | (tokens != tokens.long())).any())
 
 
@@ -485,10 +486,10 @@ def _frozen(nested: Any) -> Any:
 def _drafted(
     raw: Any, setting: DraftSetting, rounding: Rational, known: dict[Path, list[Row]]
 ) -> DraftedRows | Failure:
-    """Return what was drafted, from nested numbers or the words of an error.
+    """Return the drafts, from nested numbers or from the words of an error.
 
-    `known` has the rows that are known of each context, of whatever outcome: one that differs from
-    such a row by rounding is taken for it, or a law would be split by what was rounded.
+    `known` has the known rows of each context, from any outcome: a row that differs from a known
+    row by rounding is replaced by it, so that rounding does not split a law.
     """
     if isinstance(raw, str):
         return Failure(raw)
@@ -529,7 +530,8 @@ def _row_rounding(setting: DraftSetting, declared: Declaration) -> Rational:
 
     A logarithm of a weight of 1/16 or more (2.8, off by 6 units in the last place), divided by 1/2
     or more (5.6, off by 17), less the largest (23) and exponentiated (25); numerator and sum alike,
-    V terms: V + 50. Cut and normalised anew, which does the same to both once more: 3V + 101.
+    V terms: V + 50. Cutting and normalising the row again does the same to both once more:
+    3V + 101.
     """
     return of_processed_row(setting.model.vocabulary) * unit_of(declared)
 
@@ -537,7 +539,7 @@ def _row_rounding(setting: DraftSetting, declared: Declaration) -> Rational:
 def _allowed(setting: DraftSetting, declared: Declaration) -> Rational:
     """Return the distance that rounding alone can cause.
 
-    Every one of the K L tokens is drawn from a row of its own: that and the declared one may each
+    Every one of the K L tokens is drawn from a separate row: that row and the declared one may each
     carry the error of a row, which is half as much in TV, and a running sum is off by 2V units.
     """
     drawn = _row_rounding(setting, declared) + 2 * setting.model.vocabulary * unit_of(declared)

@@ -1,4 +1,4 @@
-"""Findings: what one requirement came to on one case, and the verdicts."""
+"""Findings: verdict and distance of one requirement on one case."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ PASS, FAIL, INCONCLUSIVE, SKIPPED, ERROR = "pass", "fail", "inconclusive", "skip
 """The verdicts. Inconclusive never certifies; a skip carries its reason."""
 
 UNREFERENCED = "the reference does not have its algorithm"
-"""How the reason of a skip begins where there is nothing to hold an adapter against."""
+"""The beginning of a skip's reason where there is no reference to compare an adapter with."""
 
 OF_MANY_CASES = "batch.backends"
 """The requirement whose one task has a finding for each of many cases."""
 
 PARTIAL = "partial"
-"""The verdict of a campaign that passes, and was not asked all cases."""
+"""The verdict of a campaign that passes without having asked all cases."""
 
 FAILS_EVERYWHERE, CANNOT_RUN = "fails on every case", "cannot run here"
 UNFETCHED = "could not be fetched"
-"""In which way an adapter has no verdict: it raises on every case, or is not there to be asked."""
+"""Kinds of outcome without a verdict: the adapter raises on every case, or is not available."""
 
 
 @dataclass(frozen=True)
 class SampleFigures:
     """The figures behind a finding of the sample lane.
 
-    The true distance is at most `bound`. The test fails a right verifier with probability at most
-    `false_alarm`: where `log_evidence` reaches log(1 / false_alarm). Had the distance been
-    `detectable`, it would have failed with probability `power`. `path` has the emissions and the
-    log evidence after every batch; `stream` is the SHA-256 of all that was emitted, in order.
+    The true distance is at most `bound`. The test fails where `log_evidence` reaches log(1 /
+    false_alarm): for a correct verifier with probability at most `false_alarm`. At a distance of
+    `detectable`, it would have failed with probability `power`. `path` has the number of emissions
+    and the log evidence after every batch; `stream` is the SHA-256 of all emissions, in order.
     """
 
     false_alarm: float
@@ -58,23 +58,23 @@ class Lengths:
 
 @dataclass(frozen=True)
 class TextWeight:
-    """The probability of a text, as observed and as the target has it."""
+    """The probability of a text, as observed and under the target."""
 
     text: Path
-    """Its first L + 1 tokens; what cannot be continued is shorter, a failure is empty."""
+    """Its first L + 1 tokens; a text that cannot be continued is shorter, a failure is empty."""
     observed: float
     expected: float
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one requirement came to on one case.
+    """Verdict and distance of one requirement on one case.
 
-    `distance` is what was observed, `allowed` what rounding explains; both None where nothing was
-    measured. `lane` says what decided it, `runs` how many runs or emissions that took. `detail` is
-    the reason of a skip or an error, or says more about a failure. `applies` is False where the
-    requirement asks nothing of this adapter, by what it declares. `lengths` and `law` show what a
-    length or a law looked like.
+    `distance` is the observed distance, `allowed` the one that rounding explains; both are None
+    where nothing was measured. `lane` is the lane that decided, `runs` its number of runs or
+    emissions. `detail` is the reason of a skip or an error, or gives the details of a failure.
+    `applies` is False where the requirement asks nothing of this adapter, by the adapter's
+    declaration. `lengths` and `law` show the observed lengths or law.
     """
 
     __repr__ = readable
@@ -94,14 +94,14 @@ class Finding:
 
 
 def verdict_of(distance: Rational, allowed: Rational, slack: Rational) -> str:
-    """Return pass, fail or inconclusive for a distance that is known up to `slack`."""
+    """Return pass, fail or inconclusive for a distance known up to `slack`."""
     if distance + slack <= min(allowed, DECISIVE):
         return PASS
     return FAIL if distance - slack > allowed else INCONCLUSIVE
 
 
 def contradiction(finding: Finding) -> str:
-    """Return in what a finding contradicts its own figures, empty if it does not."""
+    """Describe the contradiction between a finding and its figures, empty where there is none."""
     if told := _off_its_law(finding):
         return told
     if finding.distance is None or finding.allowed is None or finding.sampled is not None:
@@ -118,10 +118,10 @@ def contradiction(finding: Finding) -> str:
 
 
 def _off_its_law(finding: Finding) -> str:
-    """Return in what the distance is not that of the law beside it, empty where that is not whole.
+    """Describe the difference of the distance from that of a whole law; empty where there is none.
 
-    Every number is written to the bit, so it is off by its own rounding alone, and the sum of n of
-    them, whatever the order, by n roundings more: of at most 2, the total of both laws.
+    Every number is written to the bit, so its only error is its own rounding; the sum of n numbers,
+    in any order, adds n roundings of at most 2, the total of both laws.
     """
     if finding.law is None or finding.distance is None:
         return ""
@@ -143,7 +143,7 @@ def _off_its_law(finding: Finding) -> str:
 
 
 def finding_to_json(finding: Finding) -> dict[str, Any]:
-    """Return the finding as certificates and evidence have it; its requirement is not in it."""
+    """Return the finding in the form of certificates and evidence, without its requirement."""
     return {
         "case": finding.case,
         "verdict": finding.verdict,
@@ -160,7 +160,7 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
 
 
 def finding_from_json(requirement: str, document: Mapping[str, Any]) -> Finding:
-    """Return the finding that stands in a document; distances are as near as floats are."""
+    """Return the finding in a document; distances are as exact as floats."""
     distance, allowed, law = (document[key] for key in ("distance", "allowed", "law"))
     sampled, lengths = document["sampled"], document["lengths"]
     return Finding(
@@ -180,12 +180,12 @@ def finding_from_json(requirement: str, document: Mapping[str, Any]) -> Finding:
 
 
 def findings_to_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
-    """Return findings as evidence has them, each with its requirement."""
+    """Return findings in the form of evidence, each with its requirement."""
     return [{"requirement": each.requirement, **finding_to_json(each)} for each in findings]
 
 
 def findings_from_json(documents: Iterable[Mapping[str, Any]]) -> list[Finding]:
-    """Return the findings that evidence has."""
+    """Return the findings in evidence."""
     return [finding_from_json(each["requirement"], each) for each in documents]
 
 
@@ -210,7 +210,7 @@ def _sampled_from_json(document: Mapping[str, Any]) -> SampleFigures:
 
 
 def _finite(number: float) -> float | None:
-    """Return the number as JSON has it, which knows no infinity."""
+    """Return the number in JSON's form, which has no infinity."""
     return None if number == inf else number
 
 

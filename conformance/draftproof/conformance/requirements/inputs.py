@@ -47,7 +47,7 @@ from draftproof.reference.rational import total
 
 
 def tasks(_declared: Declaration, _mode: str) -> Iterator[Task]:
-    """Yield what judges how input that breaks its contract is met."""
+    """Yield the tasks on input that breaks its contract."""
     judged = partial(_judge_rejection, cases("quick")[1])
     yield Task("inputs", ("input.rejected",), (RUN,), judged)
     for name, undrafted, drafts in _undrafted():
@@ -65,10 +65,10 @@ def _asked(row: Asked, declared: Declaration) -> Coming:
 
 @dataclass(frozen=True)
 class InputObservation:
-    """What an adapter did with each kind of invalid input: the error, or None if it was silent.
+    """The adapter's reaction to each kind of invalid input: the error, or None for silence.
 
-    `where` says of a kind that was met with silence what was invalid first; `undefined` has the
-    kinds that the adapter declares, each with its reason.
+    `where` describes, for a kind accepted in silence, the first invalid input of that kind;
+    `undefined` has the kinds that the adapter declares, each with its reason.
     """
 
     errors: Mapping[str, str | None]
@@ -82,10 +82,10 @@ def _judge_rejection(case: Case, adapter: Adapter, _terms: Terms) -> list[Findin
 
 
 def observe_inputs(adapter: Adapter, case: Case) -> InputObservation:
-    """Give the adapter every kind of invalid input and see whether it can pass in silence.
+    """Give the adapter every kind of invalid input, and record the kinds that can pass in silence.
 
-    Each is tried at every position of a row, and of the last of two rows if the adapter takes
-    several: whoever checks only the first is found.
+    Each kind is tried at every position of a row, and of the last of two rows if the adapter takes
+    several: this finds an adapter that checks only the first row.
     """
     declared = declaration(adapter)
     paths = next(iter(draft_law(case.instance)))
@@ -117,7 +117,7 @@ def judge_inputs(seen: InputObservation) -> Finding:
 
 
 def input_rejected(seen: InputObservation) -> tuple[str, ...]:
-    """`input.rejected`: the kinds of invalid input met with silence that was not declared."""
+    """`input.rejected`: the kinds of invalid input accepted in silence and not declared."""
     return tuple(
         kind for kind, error in seen.errors.items() if error is None and kind not in seen.undefined
     )
@@ -125,18 +125,18 @@ def input_rejected(seen: InputObservation) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Met:
-    """How invalid input was met: the error, None if a run can end without one."""
+    """The reaction to invalid input: the error, None if a run can end without one."""
 
     error: str | None
     runs: int
 
 
 class _Silence(Exception):
-    """A run ended without an error: no other need be tried."""
+    """Raised when a run ends without an error, so that no other run is needed."""
 
 
 def _met(adapter: Adapter, invalid: Request, declared: Declaration) -> _Met:
-    """See whether any run can be silent: whether an error comes may depend on what is accepted."""
+    """Find out if any run can be silent: an error may depend on which tokens are accepted."""
     runs = 0
 
     def program() -> str:
@@ -182,7 +182,7 @@ _INVALID_ROWS = {
 
 
 def _invalid(kind: str, valid: Request) -> Iterator[tuple[str, Request]]:
-    """Yield requests that are invalid in one way, each with the words for what is."""
+    """Yield requests that are invalid in one way, each with the words for its fault."""
     for row, what in _INVALID_ROWS.get(kind, ()):
         yield from _with_row(valid, "draft_probs", row, what)
         yield from _with_row(valid, "target_probs", row, what)
@@ -251,7 +251,8 @@ def _reshaped(valid: Request, which: str, change: Any) -> Request:
 def _undrafted() -> Iterator[tuple[str, Instance, Drafts]]:
     """Yield instances, each with a draft that has a token without probability at one place.
 
-    The target says that token, or does not; the token is the first or the second, or both are.
+    The target can write that token in some instances, and not in others; the token is the first,
+    the second, or both.
     """
     wanted = instance("undrafted.wanted", 3, 2, draft=lambda c: without(c, 3))
     unsaid = instance(
@@ -284,7 +285,7 @@ def judge_undrafted(
 
 
 def _is_answer(outcome: Outcome, joint: Any) -> bool:
-    """Return whether the outcome is an error, or an emission that the target can say."""
+    """Return True if the outcome is an error, or an emission that the target can write."""
     if isinstance(outcome, Failure):
         return outcome.what.startswith("raised ")
     return bool(joint(outcome.tokens) > 0)

@@ -1,4 +1,4 @@
-"""Requirements on the law of one row: each measures one distance from what must be.
+"""Requirements on the law of one row: each measures one distance from the required law.
 
 Ids, levels and wording are those of the specification's chapters 2, 3 and 8.
 """
@@ -58,11 +58,11 @@ Text = Path | Failure
 
 
 class NotApplicable(Exception):
-    """A requirement does not ask anything of this adapter; the message says why."""
+    """A requirement asks nothing of this adapter; the message says why."""
 
 
 class OutOfReach(Exception):
-    """What a requirement asks cannot be computed for this case; the message says why."""
+    """The value that a requirement needs cannot be computed for this case; the message says why."""
 
 
 # --- what is required ----------------------------------------------------------------------
@@ -83,12 +83,12 @@ def as_reference(seen: Observation) -> Rational:
 
 
 def within_support(seen: Observation) -> Rational:
-    """`law.support`: the probability of emitting what the target never says."""
+    """`law.support`: the probability of an emission that the target never writes."""
     return seen.emitted().probability(partial(is_excluded, seen.instance))
 
 
 def prefix_accepted(seen: Observation) -> Rational:
-    """`law.prefix`: the probability that the result is no prefix, path or token, or no result."""
+    """`law.prefix`: the probability of a result that is not a drafted prefix, path and token."""
     return seen.emitted().probability(lambda outcome: isinstance(outcome, Failure))
 
 
@@ -98,7 +98,7 @@ def expected_length(seen: Observation) -> Rational:
 
 
 def bounded_length(seen: Observation) -> Rational:
-    """`length.bounded`: how far E[accepted length] lies above the certified optimum."""
+    """`length.bounded`: the excess of E[accepted length] over the certified optimum."""
     return max(expected_accepted(seen) - optimum_of(seen), ZERO)
 
 
@@ -111,7 +111,7 @@ def optimal_length(seen: Observation) -> Rational:
 
 
 def fresh_noise(seen: Observation) -> Rational:
-    """`random.fresh`: TV between the laws of the next token given what was accepted, on average."""
+    """`random.fresh`: TV between the next token's laws given the accepted tokens, on average."""
     return total(
         weight * _given_accepted(seen.observed[drafts], reference_law(seen, drafts))
         for drafts, weight in seen.drafts.items()
@@ -135,7 +135,7 @@ LAWS: Mapping[str, Callable[[Observation], Rational]] = {
 
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
-    """Yield what judges the laws of one row: a task for every case that fits the adapter."""
+    """Yield the tasks on the laws of one row: one for every case that fits the adapter."""
     fitting = [case for case in cases(mode) if fits(case, declared)]
     for case in fitting:
         alike = tuple(other for other in fitting if _shape(other) == _shape(case))
@@ -151,19 +151,19 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
 
 
 def asked(case: Case, declared: Declaration) -> Iterator[tuple[list[Asked], Declaration]]:
-    """Yield the requests for all that can be drafted of a case."""
+    """Yield the requests for all possible drafts of a case."""
     for drafts in draft_law(as_given(case.instance, declared)):
         yield [(case.instance, drafts)], declared
 
 
 def _shape(case: Case) -> tuple[object, ...]:
-    """Return what requests must have in common to be rows of one batch."""
+    """Return the form that requests must share to be rows of one batch."""
     instance = case.instance
     return instance.vocabulary, instance.drafts, instance.length, instance.branching
 
 
 def fits(case: Case, declared: Declaration) -> bool:
-    """Return whether the adapter says that it takes the case's drafts."""
+    """Return True if the adapter declares to take the case's drafts."""
     instance = case.instance
     drawn = instance.scheme == declared.scheme and instance.drafts <= declared.max_drafts
     shaped = declared.trees or not instance.branching
@@ -175,7 +175,8 @@ def judge_case(
 ) -> list[Finding]:
     """Return the finding of every requirement of `LAWS` on one case.
 
-    On the probe lane it is observed with all cases that are `alike` and asked, itself among them.
+    On the probe lane the case is observed together with all asked cases in `alike`, which include
+    it.
     """
     declared = declaration(adapter)
     if terms.lane == SAMPLE:
@@ -192,7 +193,7 @@ def judge_case(
 
 
 class _Together:
-    """What was observed of one adapter on cases that are alike: their tasks come one by one."""
+    """Observations of one adapter on cases that are alike, shared by their tasks."""
 
     def __init__(self) -> None:
         self._adapter: Adapter | None = None
@@ -249,7 +250,7 @@ def judge_requirement(requirement: str, seen: Observation) -> Finding:
 
 
 def sequential_test(case: Case, declared: Declaration, terms: Terms) -> SequentialTest:
-    """Return the test that judges a case by samples: its emissions decide all of `LAWS`."""
+    """Return the test that judges a case by samples: the same emissions decide all of `LAWS`."""
     return SequentialTest(
         declared,
         case.instance,
@@ -261,7 +262,7 @@ def sequential_test(case: Case, declared: Declaration, terms: Terms) -> Sequenti
 
 
 def findings_of(case: Case, test: SequentialTest, state: TestState) -> list[Finding]:
-    """Return the finding of every requirement of `LAWS` on one case, as its test stands."""
+    """Return the finding of every requirement of `LAWS` on one case, from the state of its test."""
     declared, instance = test.declared, case.instance
     allowed = allowed_distance(declared, instance.vocabulary, instance.length)
     results = test.results(state)
@@ -285,7 +286,7 @@ def findings_of(case: Case, test: SequentialTest, state: TestState) -> list[Find
 
 
 def _not_sampled(requirement: str, case: str, algorithm: str) -> Finding:
-    """Return the finding that says why the sample lane has nothing to say of a requirement."""
+    """Return the finding with the reason why the sample lane does not judge a requirement."""
     reason, applies = f"{algorithm} claims no optimum", False
     if requirement == "length.bounded":
         reason, applies = "the optimum is out of reach for an instance of this size", True
@@ -302,10 +303,10 @@ _UNKNOWN = f"{UNREFERENCED}, but {', '.join(ALGORITHMS)}"
 
 
 def _moved_by_law(requirement: str, instance: Instance) -> int:
-    """Return by how much at most the distance moves when the law moves by one in TV.
+    """Return the most by which the distance moves when the law moves by one in TV.
 
-    An accepted length lies in 0..L. In `random.fresh` the law of what is emitted is divided by that
-    of what is accepted, which moves by as much again.
+    An accepted length lies in 0..L. In `random.fresh` the law of the emission is divided by that of
+    the accepted tokens, which moves by as much again.
     """
     if requirement.startswith("length."):
         return instance.length
@@ -313,7 +314,7 @@ def _moved_by_law(requirement: str, instance: Instance) -> int:
 
 
 def _detail(requirement: str, seen: Observation) -> str:
-    """Say more about a failure, where there is more to say."""
+    """Describe a failure in more detail, where there is more to say."""
     if requirement == "law.prefix":
         failures = {o: w for o, w in seen.emitted().items() if isinstance(o, Failure)}
         return max(failures, key=lambda failure: failures[failure]).what
@@ -329,8 +330,9 @@ def _detail(requirement: str, seen: Observation) -> str:
 def text_law(seen: Observation, horizon: int) -> Law[Text]:
     """Return the law of the first `horizon` tokens, emitted and then continued by the target.
 
-    After a stateful algorithm that is the target which it leaves behind, where it emits that at
-    all. What the target never says cannot be continued by it and stays as it is.
+    After a stateful algorithm the modified target that it leaves continues, where the algorithm has
+    that emission at all. An emission that the target never writes cannot be continued and stays
+    unchanged.
     """
 
     def text(drafts: Drafts) -> Law[Text]:
@@ -343,7 +345,7 @@ def text_law(seen: Observation, horizon: int) -> Law[Text]:
 
 
 def is_excluded(instance: Instance, outcome: Outcome) -> bool:
-    """Return whether the outcome is an emission that the target never says."""
+    """Return True if the outcome is an emission that the target never writes."""
     return isinstance(outcome, Emission) and instance.target.joint(outcome.tokens) == 0
 
 
@@ -360,7 +362,8 @@ def expected_accepted(seen: Observation) -> Rational:
 def lengths_of(seen: Observation) -> Lengths:
     """Return the observed E[accepted length] beside the certified optimum.
 
-    A lossless verifier is at the optimum at most; what it has less is speed. Raises `OutOfReach`.
+    A lossless verifier reaches at most the optimum; a shortfall costs speed only. Raises
+    `OutOfReach`.
     """
     return Lengths(float(expected_accepted(seen)), float(optimum_of(seen)))
 
@@ -391,9 +394,9 @@ def _continued(
 
 
 def _given_accepted(observed: Law[Outcome], expected: Law[Outcome]) -> Rational:
-    """Return the TV of the next tokens' laws given what was accepted, on average over that.
+    """Return the mean TV of the next token's laws, given the accepted tokens.
 
-    What the algorithm never accepts has no law of a next token, and is not counted.
+    A prefix that the algorithm never accepts has no law of a next token, and is not counted.
     """
     seen, should = observed.map(_accepted), expected.map(_accepted)
     return total(
@@ -411,12 +414,12 @@ def _accepted(outcome: Outcome) -> tuple[int, Path] | None:
 
 
 def reference_law(seen: Observation, drafts: Drafts) -> Law[Outcome]:
-    """Return the law that the adapter's algorithm has on the drafts. Raises `NotApplicable`."""
+    """Return the law of the adapter's algorithm on the drafts. Raises `NotApplicable`."""
     return _reference_law(reference_algorithm(seen), seen.instance, drafts)
 
 
 def _left(seen: Observation, drafts: Drafts) -> Mapping[Outcome, Law[Emission]]:
-    """Return, by what is seen of it, what a stateful algorithm emits: with what it leaves."""
+    """Return, by its visible part, the emission of a stateful algorithm with its modified rows."""
     with suppress(NotApplicable):
         if reference_algorithm(seen).stateful:
             return left_behind(_emissions(reference_algorithm(seen), seen.instance, drafts))
@@ -442,7 +445,7 @@ def _emissions(algorithm: Algorithm, instance: Instance, drafts: Drafts) -> Law[
 
 
 def optimum_of(seen: Observation) -> Rational:
-    """Return the optimum of verifiers that may do what the adapter's algorithm does.
+    """Return the optimum of stateless verifiers, or of all if the adapter's algorithm is stateful.
 
     Raises as `optimum` does.
     """
@@ -453,7 +456,7 @@ def optimum_of(seen: Observation) -> Rational:
 
 @lru_cache(maxsize=256)
 def optimum(instance: Instance, *, is_stateful: bool = False) -> Rational:
-    """Return the certified optimum of stateless verifiers, or of those that may be stateful.
+    """Return the certified optimum of stateless verifiers, or of all verifiers.
 
     Raises `OutOfReach` for more drafts or paths than can be solved.
     """
@@ -484,7 +487,8 @@ def _require_solvable(instance: Instance) -> None:
 def reference_algorithm(seen: Observation) -> Algorithm:
     """Return the algorithm that the adapter names.
 
-    Raises `NotApplicable` where the reference does not know it, or not for these drafts.
+    Raises `NotApplicable` where the reference does not have that algorithm, or not for these
+    drafts.
     """
     if seen.algorithm is None:
         raise NotApplicable(_UNKNOWN)

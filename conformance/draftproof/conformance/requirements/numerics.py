@@ -55,7 +55,7 @@ from draftproof.reference.verifiers import ALGORITHMS, emission_law
 
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
-    """Yield what judges floating-point arithmetic."""
+    """Yield the tasks on floating-point arithmetic."""
     for requirement, cases_of in (
         ("number.dtypes", _in_every_dtype),
         ("number.extreme", _extreme),
@@ -74,7 +74,7 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
 
 @dataclass(frozen=True)
 class Given:
-    """A case, the dtype in which it is given, and what its logits are changed by."""
+    """A case, the dtype of its rows, and a change of its logits."""
 
     case: Case
     dtype: str
@@ -82,7 +82,7 @@ class Given:
 
 
 def _asked(given: Given, declared: Declaration) -> Coming:
-    """Return the requests for a case, none where others are made of them."""
+    """Return the requests for a case, none where their logits are changed."""
     return asked(given.case, replace(declared, dtype=given.dtype)) if given.logits is None else ()
 
 
@@ -90,7 +90,7 @@ def _asked(given: Given, declared: Declaration) -> Coming:
 
 
 def judge_given(requirement: str, given: Given, adapter: Adapter, terms: Terms) -> list[Finding]:
-    """Return the finding of a requirement on the law of a case that is given in some way."""
+    """Return the finding of a requirement on the law of a case, given in a certain way."""
     return [_judged(requirement, observe_given(adapter, given, lane=terms.lane))]
 
 
@@ -104,7 +104,7 @@ def _judged(requirement: str, seen: Observation) -> Finding:
 
 
 def observe_given(adapter: Adapter, given: Given, *, lane: str) -> Observation:
-    """Observe the adapter's law on a case that is given in some way. Raises as `observe` does."""
+    """Observe the adapter's law on a case, given in a certain way. Raises as `observe` does."""
     declared = replace(declaration(adapter), dtype=given.dtype)
     changed = adapter if given.logits is None else OtherLogits(adapter, given.logits)
     return observe(changed, given.case, lane=lane, declared=declared)
@@ -113,15 +113,15 @@ def observe_given(adapter: Adapter, given: Given, *, lane: str) -> Observation:
 def law_distance(seen: Observation) -> Rational:
     """Return the TV to the algorithm's law, or of the text where the algorithm is not known.
 
-    What is no result counts with its probability given the drafts, however unlikely they are: an
-    error takes a whole batch with it.
+    An invalid result counts with its probability given the drafts, however unlikely they are,
+    because one error loses a whole batch.
     """
     law = lossless(seen) if seen.algorithm is None else as_reference(seen)
     return max(law, *(of.probability(_is_failure) for of in seen.observed.values()))
 
 
 def likeliest_failure(seen: Observation) -> Failure | None:
-    """Return what most often stands in place of a result, None if there is always one."""
+    """Return the most frequent failure, None if there is always a result."""
     found = {o: w for law in seen.observed.values() for o, w in law.items() if _is_failure(o)}
     return max(found, key=lambda failure: found[failure], default=None)  # type: ignore[return-value]
 
@@ -131,7 +131,7 @@ def _is_failure(outcome: object) -> bool:
 
 
 class OtherLogits:
-    """An adapter to which other logits are given than those that were asked for."""
+    """An adapter that gets changed logits instead of those in the request."""
 
     def __init__(self, adapter: Adapter, change: Callable[[Tensor], Tensor]) -> None:
         self.name, self.version, self.algorithm = adapter.name, adapter.version, adapter.algorithm
@@ -175,9 +175,9 @@ def _in_every_dtype(declared: Declaration, mode: str) -> Iterator[Given]:
 
 
 def all_bits(dtype: str) -> Case:
-    """Return a case whose rows, a third and three fifths cut short, need all bits of the dtype.
+    """Return a case whose rows need all bits of the dtype: a third and three fifths, rounded.
 
-    Rows in 16ths are exact in every dtype, and so is much of what is made of them.
+    Rows in 16ths are exact in every dtype, and so are many numbers computed from them.
     """
     grid = exactly(torch.finfo(getattr(torch, dtype)).eps) / 2
     third, fifths = (int(rational(share) / grid) * grid for share in ("1/3", "3/5"))
@@ -188,7 +188,7 @@ def all_bits(dtype: str) -> Case:
 # --- extreme rows ------------------------------------------------------------------------
 
 FAR = 1e4
-"""How far logits are shifted, and how far apart they lie."""
+"""The size of the shift of logits, and of the distance between them."""
 
 
 def _extreme(declared: Declaration, mode: str) -> Iterator[Given]:
@@ -237,7 +237,7 @@ def _context_free(target: Row, draft: Row, length: int) -> Instance:
 
 
 def accepts_what_is_equal(declared: Declaration) -> bool:
-    """Return whether the adapter's algorithm accepts everything where p = q."""
+    """Return True if the adapter's algorithm accepts every token where p = q."""
     algorithm = ALGORITHMS.get(declared.algorithm)
     if algorithm is None:
         return False
@@ -255,7 +255,8 @@ _PRODUCT_ROWS = 64
 def judge_products(adapter: Adapter, terms: Terms) -> list[Finding]:
     """Return the finding of `number.extreme` where p = q, and a path's probability underflows.
 
-    Everything is accepted, but for rounding: more is lost with probability `false_alarm` at most.
+    Every token is accepted, but for rounding: a correct verifier loses more with probability
+    `false_alarm` at most.
     """
     declared = declaration(adapter)
     even = (rational(1) / _PRODUCT,) * _PRODUCT
@@ -332,12 +333,12 @@ _EFFORTS = {
     "standard": Effort(256, 0.4),
     "certify": Effort(1024, 0.25),
 }
-"""Less than `sampled.EFFORTS`: a fault of size misplaces a token altogether, which
-moves more than 3/10 (`few_tokens`), and rows so long are dear to an interpreted kernel."""
+"""Smaller than `sampled.EFFORTS`: a fault of size misplaces a token altogether, which moves more
+than 3/10 (`few_tokens`), and rows so long cost an interpreted kernel much time."""
 
 
 def judge_vocabulary(vocabulary: int, adapter: Adapter, terms: Terms) -> list[Finding]:
-    """Return the finding of `number.vocabulary` at one size, by its law or by samples."""
+    """Return the finding of `number.vocabulary` at one size, by the law or by samples."""
     name = f"vocabulary.{vocabulary}"
     judged = _vocabulary_by_samples if terms.lane == SAMPLE else _vocabulary_by_law
     found = judged(name, Scattered(adapter, vocabulary), terms)
@@ -370,10 +371,10 @@ def _vocabulary_by_samples(name: str, scattered: Scattered, terms: Terms) -> Fin
 
 
 def few_tokens() -> Instance:
-    """Return an instance of four tokens in which no fault of size is small.
+    """Return an instance of four tokens in which every fault of size is large.
 
-    The last token is drafted half of the time, and is three bonuses of four; the third is two
-    corrections of three. Who loses one of them moves more than 3/10.
+    The last token is drafted half of the time, and is the bonus three times out of four; the third
+    is the correction two times out of three. Losing one of these tokens moves more than 3/10.
     """
     first, second = row("2 2 4 8", 16), row("1 1 2 12", 16)
     target: dict[Path, Row] = {(): first, **{(token,): second for token in range(4)}}
@@ -382,7 +383,7 @@ def few_tokens() -> Instance:
 
 
 def _with_own_ids(detail: str, vocabulary: int) -> str:
-    """Return words on a result of `Scattered` with the id that its adapter returned."""
+    """Return words on a result of `Scattered`, with the id that its adapter returned."""
     said = re.search(r"(?<=next token )(-?\d+(?:\.\d+)?)(?:, not in 0\.\.\d+)?$", detail)
     if said is None:
         return detail
@@ -393,10 +394,10 @@ def _with_own_ids(detail: str, vocabulary: int) -> str:
 
 
 class Scattered:
-    """An adapter whose four tokens are scattered over a large vocabulary, and found again in it.
+    """An adapter whose four tokens are mapped to places in a large vocabulary, and back.
 
-    They stand at both ends, at the end of one block of 4096 tokens and at the start of another:
-    the first that 16 bits cannot count, where there is one.
+    The places are both ends, the end of one block of 4096 tokens, and the start of another block:
+    where there is one, the first token whose id needs more than 16 bits.
     """
 
     def __init__(self, adapter: Adapter, vocabulary: int) -> None:

@@ -1,4 +1,4 @@
-"""Pairs of emissions: whether neighbouring rows, and consecutive calls, are independent."""
+"""Pairs of emissions: the independence of neighbouring rows, and of consecutive calls."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _DEPENDENCE = {
     "batch.invariant": "neighbouring rows depend on each other",
     "random.calls": "consecutive calls depend on each other",
 }
-"""The requirements that are judged by pairs, and what is wrong where they fail."""
+"""The requirements that are judged by pairs, and the words for a failure of each."""
 
 
 def sample_pairs(
@@ -62,9 +62,9 @@ def sample_pairs(
     """Return the results of `batch.invariant` and `random.calls` on this instance.
 
     Pairs are neighbouring rows of one batch, and the same row in two consecutive calls. The joint
-    law of their accepted lengths and next tokens is held against the product of the exact laws,
-    so what `sample` finds wrong with single emissions fails here, too. `TestResult.emissions`
-    counts pairs. `batch.invariant` is not asked of a verifier that takes one row at a time.
+    law of their accepted lengths and next tokens is tested against the product of the exact laws,
+    so faults that `sample` finds in single emissions fail here, too. `TestResult.emissions` counts
+    pairs. `batch.invariant` does not apply to a verifier that takes one row at a time.
 
     Raises `Unsupported` where the reference does not know the algorithm, or the algorithm does not
     take the instance; `InvalidAdapter`.
@@ -97,7 +97,7 @@ def sample_pairs(
 
 
 def _law_of_pairs(test: SequentialTest, cells: EmissionCells) -> Null:
-    """Return the law of two independent emissions, each told by its length and next token."""
+    """Return the law of two independent emissions, each given by its length and next token."""
     algorithm = ALGORITHMS.get(test.declared.algorithm)
     if algorithm is None:
         raise Unsupported(
@@ -110,13 +110,13 @@ def _law_of_pairs(test: SequentialTest, cells: EmissionCells) -> Null:
 
 
 def _pairs(requirement: str, calls: Sequence[Integers]) -> Integers:
-    """Return the pairs [pairs, 2] that a requirement is about."""
+    """Return the pairs [pairs, 2] that belong to a requirement."""
     if requirement == "random.calls":
         return numpy.stack(calls, 1)
     return numpy.concatenate([call.reshape(-1, 2) for call in calls])
 
 
 def _counted(pairs: Integers, law: Null) -> Floats:
-    """Return how often each pair was met, by the cells of their law."""
+    """Return the number of times of each pair, by the cells of their law."""
     cell = pairs @ numpy.array([isqrt(len(law.law)), 1])
     return numpy.bincount(cell, minlength=len(law.law)).astype(float)

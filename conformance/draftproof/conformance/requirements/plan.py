@@ -1,4 +1,4 @@
-"""Which tasks judge the requirements for an adapter."""
+"""The plan: the tasks that judge the requirements for an adapter."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ def plan(declared: Declaration, mode: str) -> tuple[Task, ...]:
 
 @lru_cache(maxsize=1)
 def coming(declared: Declaration, mode: str, patterns: tuple[str, ...]) -> Coming:
-    """Return what the tasks of a mode will ask the lanes for, whose cases are asked."""
+    """Return the coming requests of a mode's tasks to the lanes, for the asked cases."""
     asked = [task for task in plan(declared, mode) if is_asked(task.case, patterns)]
     return [each for task in asked if task.asks is not None for each in task.asks(declared)]

@@ -1,4 +1,4 @@
-"""Requirements on how randomness is used.
+"""Requirements on the use of randomness.
 
 Ids, levels and wording are those of the specification's chapter 8. `random.fresh` is judged on the
 law of one row, with the laws of chapter 2; drafting and verifying in one program, and noise
@@ -42,7 +42,7 @@ from draftproof.reference.rational import ZERO, total
 
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
-    """Yield what judges how randomness is used."""
+    """Yield the tasks on the use of randomness."""
     yield Task("runs", ("random.reproducible", "random.generator"), (RUN,), judge_runs)
     for name, rows in _consecutive().items():
         lanes = (EXACT, PROBE, SAMPLE) if name == "same" else (EXACT, PROBE)
@@ -58,12 +58,12 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
 _RUN_CASES = ("generic.v3.l2", "banked", "zeros.both")
 
 _SEEDS = 4
-"""The seeds of single runs. See `judge_runs` for what they can miss."""
+"""The number of seeds of single runs. See `judge_runs` for the faults that they can miss."""
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """What a verifier made of the rows, and which generators it moved."""
+    """The outcomes of a verifier's rows, and the generators that it moved."""
 
     outcomes: tuple[Outcome, ...]
     others_moved: tuple[str, ...]
@@ -75,10 +75,10 @@ def judge_runs(adapter: Adapter, terms: Terms) -> list[Finding]:
 
     One adapter object, after a first call that is not counted, verifies every draft of three cases
     with four seeds: twice with all generators seeded alike, once with the request's alone. A
-    verifier that draws its results afresh each time ends all 88 pairs of rows alike with a
-    probability below 1e-30, under token and under block verification. Not seen is what does not
-    change the result: a generator that is drawn from but has no say, randomness that decides less
-    than one row in a hundred, and whatever only another process, thread or device would show.
+    verifier that draws its results afresh each time has equal outcomes in all 88 pairs of rows with
+    a probability below 1e-30, under token and under block verification. Faults that do not change
+    the result stay unseen: draws from a generator that decide nothing, randomness that decides less
+    than one row in a hundred, and effects that show only in another process, thread or device.
     """
     declared = declaration(adapter)
     same = as_loaded(adapter)
@@ -146,7 +146,7 @@ def _differences(case: Case, rows: Sequence[Asked], one: _Answer, two: _Answer) 
 
 
 def _consecutive() -> dict[str, tuple[Asked, Asked]]:
-    """Return pairs of rows for one call after the other: alike, different, of another length."""
+    """Return pairs of rows for consecutive calls: equal, different, and of different length."""
     known = {case.id: case.instance for case in cases("quick")}
     short, first, second = (known[n] for n in ("generic.v2.l1", "generic.v2.l2", "banked"))
     return {
@@ -165,7 +165,7 @@ def judge_calls(
         return [judge_pairs("random.calls", case, rows[0][0], adapter, declared, terms)]
 
     def program(asked: Adapter, copies: int) -> Any:
-        """Make both calls, of a copy that has no past."""
+        """Make both calls on a fresh copy."""
         fresh = as_loaded(asked)
         requests = (request([row] * copies, declared) for row in rows)
         return tuple(answer(fresh, with_noise(each, declared)) for each in requests)
@@ -188,7 +188,7 @@ def judge_calls(
 
 
 def _dependence(rows: tuple[Asked, Asked], seen: Law[Any], independent: Law[Any]) -> str:
-    """Return what two calls do together too often, in words; of equals, what comes first."""
+    """Describe the pair of outcomes with the largest excess; among equals, the first."""
     expected = dict(independent.items())
     excess = {pair: weight - expected.get(pair, ZERO) for pair, weight in seen.items()}
     pair = max(excess, key=lambda each: excess[each])

@@ -1,15 +1,15 @@
-"""Sequential tests: counts of what is emitted, judged after every batch, and their verdicts.
+"""Sequential tests: counts of emissions, judged after every batch, and their verdicts.
 
-What is emitted is counted by the sample lane, and the counts are held against the exact law of the
+The sample lane counts emissions, and this module tests the counts against the exact law of the
 case. A run ends as soon as it shows that a requirement fails, or that every distance is below the
-smallest one of interest, or with its budget: then what is still open is *inconclusive*. Nothing is
-tried again.
+smallest one of interest, or with its budget: requirements that are open then are *inconclusive*. No
+test is repeated.
 
-What it takes for granted is that rows are independent: `sample_pairs` asks for that. A verifier
-whose rows share a coin, or take their neighbours' rows, fails here, too, unless it is given one row
-at a time, `alone`. What is judged is the law of the emission with the drafts averaged out. What a
-verifier makes of drafted tokens that it does not accept, and what it does with a probability below
-`TestResult.detectable`, is out of sight.
+The tests assume that rows are independent, which `sample_pairs` checks. A verifier whose rows share
+a coin, or use their neighbours' rows, fails here, too, unless it gets one row at a time, `alone`.
+The tests judge the law of the emission, averaged over drafts. They do not see a dependence on
+drafted tokens that are not accepted, nor behaviour with a probability below
+`TestResult.detectable`.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from draftproof.reference.rational import Rational, exactly
 
 @dataclass(frozen=True)
 class Effort:
-    """How many emissions one instance is worth, and the smallest bias of interest."""
+    """The number of emissions of one instance, and the smallest bias of interest."""
 
     emissions: int
     bias: float
@@ -77,11 +77,11 @@ EFFORTS = {
     "standard": Effort(2**20, 0.01),
     "certify": Effort(2**23, 0.0035),
 }
-"""The effort of each mode: with it, right verifiers pass on all instances of one draft up to V = 4,
-L = 3. The bound falls below the bias near n = (0.4 s + 3.4)**2 / bias**2 emissions, s being the sum
-of the square roots of a law's weights: at most the root of the number of its cells, 15 for the 256
-texts of V = 4, L = 3. V = 8, L = 3 has 4096 (s = 58) and ends inconclusive on every mode: it takes
-0.8, 7 and 58 million emissions."""
+"""The effort of each mode: with it, correct verifiers pass on all instances of one draft up to
+V = 4, L = 3. The bound falls below the bias near n = (0.4 s + 3.4)**2 / bias**2 emissions, s being
+the sum of the square roots of a law's weights: at most the root of the number of its cells, 15 for
+the 256 texts of V = 4, L = 3. V = 8, L = 3 has 4096 (s = 58) and ends inconclusive on every mode:
+it takes 0.8, 7 and 58 million emissions."""
 
 TESTS = 5
 """The tests of one run that can raise a false alarm: two laws, and three bets on the length."""
@@ -91,11 +91,12 @@ TESTS = 5
 class TestResult:
     """Verdict and figures of a test on one requirement.
 
-    `distance` is the distance that the counts have, `bound` one that the true distance exceeds with
-    probability at most 1e-6; the test passes where that is at most the `bias` of interest. A right
-    verifier reaches the `threshold` with the probability of a false alarm that its budget allows.
-    With these emissions, a distance of `detectable`, in the direction that is hardest to see, is
-    found with the probability `power`, which is computed, and right to a few hundredths.
+    `distance` is the distance of the counts, and `bound` exceeds the true distance except with
+    probability at most 1e-6; the test passes where `bound` is at most the `bias` of interest. A
+    correct verifier reaches the `threshold` with the probability of a false alarm that its budget
+    allows. With these emissions, the test finds a distance of `detectable`, in the direction that
+    is hardest to see, with the probability `power`, which is computed and correct to a few
+    hundredths.
     """
 
     emissions: int
@@ -105,13 +106,13 @@ class TestResult:
     log_evidence: float
     threshold: float
     what: str
-    """What decided it."""
+    """The deciding evidence, in words."""
     detectable: float = inf
     power: float = POWER
     path: tuple[tuple[int, float], ...] = ()
-    """The emissions and the log evidence after every batch."""
+    """The number of emissions and the log evidence after every batch."""
     stream: str = ""
-    """The SHA-256 of all that was emitted, in order."""
+    """The SHA-256 of all emissions, in order."""
 
     @property
     def verdict(self) -> str:
@@ -123,7 +124,7 @@ class TestResult:
     def finding(
         self, requirement: str, case: str, *, allowed: Rational, false_alarm: float
     ) -> Finding:
-        """Return the finding of a requirement; `allowed` is what rounding explains."""
+        """Return the finding of a requirement; `allowed` is the distance that rounding explains."""
         return Finding(
             requirement,
             case,
@@ -147,25 +148,25 @@ class TestResult:
 
 @dataclass(frozen=True)
 class TestState:
-    """A test after some batches: what was counted, the wealth of the bets, and the results."""
+    """A test after some batches: the counts, the wealth of the bets, and the results."""
 
     batches: int = 0
     counts: Mapping[str, Floats] = field(default_factory=dict)
     wealth: Mapping[str, Wealth] = field(default_factory=dict)
     words: str = ""
-    """On the first of what is no result."""
+    """The words of the first invalid result."""
     stream: str = ""
-    """The SHA-256 of all that was emitted, in order."""
+    """The SHA-256 of all emissions, in order."""
     results: Mapping[str, TestResult] = field(default_factory=dict)
 
     @property
     def is_undecided(self) -> bool:
-        """Whether more emissions can decide something."""
+        """True where more emissions can decide a requirement."""
         return not self.results or INCONCLUSIVE in self._verdicts
 
     @property
     def is_open(self) -> bool:
-        """Whether more emissions can decide something, and nothing has failed."""
+        """True where more emissions can decide a requirement, and none has failed."""
         return self.is_undecided and FAIL not in self._verdicts
 
     @property
@@ -191,7 +192,7 @@ class TestState:
         )
 
     def with_results(self, results: Mapping[str, TestResult]) -> TestState:
-        """Return the state with the results of its last batch; what has failed stays as it was."""
+        """Return the state with the results of its last batch; failed requirements stay failed."""
         now: dict[str, TestResult] = {}
         for each, found in results.items():
             before = self.results.get(each)
@@ -208,9 +209,8 @@ class TestState:
 class SequentialTest:
     """A sequential test of one adapter on one instance, cut into shares.
 
-    Shares are drawn anywhere, in any order, each from a seed of its own, and judged in order: so
-    what they come to is the same wherever they were drawn. `alone` gives the verifier one row at a
-    time.
+    Shares can be drawn anywhere, in any order, each from its own seed; they are judged in order, so
+    the result is the same wherever they were drawn. `alone` gives the verifier one row at a time.
     """
 
     declared: Declaration
@@ -222,17 +222,17 @@ class SequentialTest:
 
     @property
     def shares(self) -> tuple[tuple[int, ...], ...]:
-        """The sizes of the batches of every share, which ends where four times as much is drawn."""
+        """The batch sizes of every share; each of the first shares quadruples the emissions."""
         return _shares(self.effort.emissions)
 
     @property
     def nulls(self) -> NullHypotheses:
-        """What the counts are held against."""
+        """The null hypotheses for the counts."""
         given = as_given(self.instance, self.declared)
         return null_hypotheses(given, self.declared.algorithm, allowed_of(given, self.declared))
 
     def run(self, adapter: Adapter, *, to_the_end: bool = False) -> TestState:
-        """Return the state at the end, all shares drawn here, as far as it takes."""
+        """Return the final state, after drawing here as many shares as it takes."""
         state = TestState()
         for share in range(len(self.shares)):
             for batch in self.draw(adapter, share):
@@ -261,7 +261,7 @@ class SequentialTest:
         return seen.with_results(_judged(self, nulls, seen))
 
     def results(self, state: TestState) -> dict[str, TestResult]:
-        """Return the result of each requirement, with the smallest distance that is detectable."""
+        """Return the result of each requirement, with the smallest detectable distance."""
         nulls, threshold = self.nulls, self.budget.threshold
         return {
             each: replace(
@@ -271,7 +271,7 @@ class SequentialTest:
         }
 
     def texts(self, state: TestState) -> tuple[TextWeight, ...]:
-        """Return the law of the text as it was counted, and the target's."""
+        """Return the counted law of the text, and the target's."""
         nulls, counts = self.nulls, state.counts["text"]
         instance = nulls.cells.instance
         shape = (instance.vocabulary,) * (instance.length + 1)
@@ -280,7 +280,7 @@ class SequentialTest:
         return tuple(TextWeight(t, float(seen), float(p)) for t, seen, p in weights if seen or p)
 
     def lengths(self, state: TestState) -> Lengths | None:
-        """Return the mean accepted length and its optimum; None where no optimum is known."""
+        """Return the mean accepted length and its optimum; None where the optimum is unknown."""
         nulls = self.nulls
         if nulls.optimum is None:
             return None
@@ -319,10 +319,11 @@ def sample(
     """Return the result of each requirement that can be judged on this instance.
 
     A requirement passes if its distance is below the bias of interest, L times that for lengths.
-    The budget of false alarms is for `TESTS` tests if it is not given. `alone` gives the verifier
-    one row at a time; `to_the_end` goes on after a failure, until everything is decided.
-    `law.reference`, `length.expected` and `length.optimal` are asked only where the reference knows
-    the algorithm, and it takes the instance; the last one only where it claims the optimum.
+    The default budget of false alarms is for `TESTS` tests. `alone` gives the verifier one row at a
+    time; `to_the_end` goes on after a failure, until everything is decided. `law.reference`,
+    `length.expected` and `length.optimal` are included only where the reference has the algorithm,
+    and the algorithm takes the instance; `length.optimal` only where the algorithm claims the
+    optimum.
 
     Raises `InvalidAdapter`.
     """
@@ -335,7 +336,7 @@ def sample(
 
 
 def _judged(test: SequentialTest, nulls: NullHypotheses, state: TestState) -> dict[str, TestResult]:
-    """Return the result of each requirement as things stand."""
+    """Return the current result of each requirement."""
     emissions = state.counts["emission"]
     text = law_result(test, state, "text", nulls.text, "the law of the text is another one")
     results = {"law.lossless": text}
@@ -363,7 +364,7 @@ def _judged(test: SequentialTest, nulls: NullHypotheses, state: TestState) -> di
 def law_result(
     test: SequentialTest, state: TestState, counted: str, law: Null, what: str
 ) -> TestResult:
-    """Return the result of a law as things stand, by the name of what was `counted`."""
+    """Return the current result on a law, given the name of the counts in `counted`."""
     counts, wealth = state.counts[counted], state.wealth[counted]
     if wealth.forbidden:
         what = f"{what}: it has a forbidden outcome"
@@ -373,7 +374,7 @@ def law_result(
 
 
 def _never_result(test: SequentialTest, state: TestState, times: float, what: str) -> TestResult:
-    """Return the result of what must not happen even once: no rounding excuses it."""
+    """Return the result of a count that must be zero: no rounding excuses a single one."""
     emissions, look = int(state.counts["emission"].sum()), state.batches
     observed = float(times / emissions)
     # Never seen in n emissions: (1 - bound)**n is the batch's share of the error.
@@ -413,12 +414,12 @@ def _mean_result(
 
 
 def _lengths_of(nulls: NullHypotheses, state: TestState) -> Floats:
-    """Return how often each length was accepted."""
+    """Return the number of times of each accepted length."""
     return tally(nulls.cells.accepted, state.counts["emission"], nulls.cells.instance.length + 1)
 
 
 def _mean_of(lengths: Floats) -> float:
-    """Return the mean accepted length, of counts by length."""
+    """Return the mean accepted length, from counts by length."""
     return float(lengths @ numpy.arange(len(lengths))) / int(lengths.sum())
 
 

@@ -1,7 +1,8 @@
-"""The requirement on what a stateful verifier leaves behind: several iterations in a row.
+"""The requirement on a stateful verifier's state: several iterations in a row.
 
-Its id, level and wording are those of the specification's chapter 2. Every iteration is observed by
-itself, with the states that the one before was seen to leave, whatever it drafted and emitted.
+Its id, level and wording are those of the specification's chapter 2. Every iteration is observed
+separately, with each state that the previous iteration was observed to leave, for all of its drafts
+and emissions.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ Each = TypeVar("Each")
 
 @dataclass(frozen=True)
 class Iterated:
-    """Iterations of L tokens from one instance or several, whose models go deep enough.
+    """Iterations of L tokens from one or several instances, whose models are deep enough.
 
-    `going` has the rows of every iteration after the first, as places in the one before: the others
-    have stopped. All that can be drafted is drafted, or, without `all_drafts`, what is most
-    probable: the distance is then what that adds to the average.
+    `going` has the rows of every iteration after the first, as places in the previous one: the
+    other rows have stopped. All possible drafts are included, or, without `all_drafts`, only the
+    most probable ones: the distance is then their part of the average.
     """
 
     id: str
@@ -47,9 +48,9 @@ class Iterated:
 
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:  # noqa: ARG001  # all are of every mode
-    """Yield what judges the states that a verifier leaves, if its algorithm leaves any.
+    """Yield the tasks on the states that a verifier leaves, if its algorithm leaves any.
 
-    Samples would have to be of whole chains, and do not decide it.
+    There is no task for samples, which would have to be of whole chains.
     """
     algorithm = ALGORITHMS.get(declared.algorithm)
     if algorithm is not None and algorithm.stateful:
@@ -59,7 +60,7 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:  # noqa: ARG001  
 
 
 def _chains(declared: Declaration) -> Iterator[Iterated]:
-    """Yield the chains. Rows that do not depend on the context leave few states to go on from."""
+    """Yield the chains. Rows that do not depend on the context leave few different states."""
     # Rows of every context differ.
     yield Iterated("two-tokens", (_deep(instance("states.two-tokens", 2, 5)),))
     # Several ratios are left, by what is rejected.
@@ -90,11 +91,11 @@ def _deep(models: Instance) -> Instance:
 
 @dataclass(frozen=True)
 class _StatePlace:
-    """Where texts have come to between two iterations: all that the next one depends on.
+    """The point that texts have reached between two iterations: all data that the next depends on.
 
-    `asked` and `given` are the instances of the rows from here on, as they are meant, and as the
-    adapter is given them. `states` says how probably which states were left, given what was seen;
-    `targets`, which targets the algorithm left.
+    `asked` and `given` are the instances of the rows from here on, as intended, and as rounded for
+    the adapter. `states` has the states that the adapter left, with their probabilities given the
+    outcomes so far; `targets` has the targets that the algorithm left.
     """
 
     asked: tuple[Instance, ...]
@@ -105,7 +106,7 @@ class _StatePlace:
 
 @dataclass
 class _Step:
-    """What one iteration came to, on average over all places and drafts."""
+    """The distance of one iteration, averaged over all places and drafts."""
 
     number: int
     slack: Rational
@@ -114,7 +115,7 @@ class _Step:
     words: str = ""
 
     def add(self, weight: Rational, has: Rational, owes: Rational, text: str, knew: str) -> None:
-        """Count outcomes that have one probability and should have another."""
+        """Add outcomes, with their observed and their required probability."""
         off = weight * abs(has - owes)
         self.distance += off / 2
         if off > self.worst:
@@ -178,18 +179,18 @@ def _start(chain: Iterated, declared: Declaration) -> _StatePlace:
 
 
 _Request = tuple[tuple[Instance, ...], tuple[Drafts, ...], tuple[State | None, ...]]
-"""The instances, the drafts and the states of the rows of a request."""
+"""The instances, the drafts and the states of a request's rows."""
 
 
 def _requests(place: _StatePlace, chain: Iterated) -> Iterator[_Request]:
-    """Yield what the adapter is asked at a place."""
+    """Yield the requests to the adapter at a place."""
     for drafts, _ in _drafted(place, chain):
         for states, _ in place.states:
             yield place.asked, drafts, states
 
 
 def _drafted(place: _StatePlace, chain: Iterated) -> Iterable[tuple[tuple[Drafts, ...], Rational]]:
-    """Return what is drafted for the rows, with its probability."""
+    """Return the drafts for the rows, with their probabilities."""
     law = _together(draft_law(each) for each in place.given)
     return law.items() if chain.all_drafts else [max(law.items(), key=lambda item: item[1])]
 
@@ -203,13 +204,13 @@ def _together(laws: Iterable[Law[Each]]) -> Law[tuple[Each, ...]]:
 
 
 _Ways = dict[tuple[Each, ...], Rational]
-"""What is behind the same outcomes, unseen: the states, or the targets, each with its weight."""
+"""The unseen states, or targets, behind the same outcomes, each with its weight."""
 
 
 def _by_outcomes(
     laws: Iterable[tuple[Law[tuple[tuple[Outcome, Each], ...]], Rational]],
 ) -> dict[tuple[Outcome, ...], _Ways[Each]]:
-    """Return what laws, each with its weight, say of the outcomes and of what is behind them."""
+    """Return the outcomes of weighted laws, each with the weights of its states or targets."""
     found: dict[tuple[Outcome, ...], _Ways[Each]] = {}
     for law, share in laws:
         for rows, weight in law.items():
@@ -227,7 +228,7 @@ def _after(
     states: _Ways[State | None],
     targets: _Ways[Model],
 ) -> _StatePlace:
-    """Return the place after these outcomes, of the rows that go on."""
+    """Return the place after these outcomes, for the rows that go on."""
     # Outcomes of the algorithm are emissions, all of them.
     tokens = [outcome.tokens for outcome in outcomes if isinstance(outcome, Emission)]
 
@@ -279,11 +280,11 @@ def _told(drafts: tuple[Drafts, ...], outcomes: tuple[Outcome, ...]) -> str:
 
 
 _MOST_NUMBERS = 8
-"""A state of more numbers is named, not shown."""
+"""The most numbers of a state that is shown; larger states are only named."""
 
 
 def _shown(place: _StatePlace) -> str:
-    """Say what the adapter is told of the iteration before, where there was one."""
+    """Describe the state that the adapter gets from the previous iteration, where there was one."""
     (states, _), *_ = place.states
     told_of = [
         f"{name} {list(values) if len(values) <= _MOST_NUMBERS else list(shape)}"

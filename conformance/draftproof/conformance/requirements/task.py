@@ -15,11 +15,11 @@ from draftproof.conformance.requirements.sampled import SequentialTest, TestStat
 
 @dataclass(frozen=True)
 class Terms:
-    """On which terms a task is judged: by which lane, and what chance may cost.
+    """The terms of a judgement: the lane, the seed, and the allowed effect of chance.
 
-    `seed` is the campaign's; `false_alarm` the probability with which each statistical test may
-    fail a right verifier. `cases` are patterns of the cases that are asked, none for all. `alone`
-    says that samples are drawn one row a call: there they are in doubt.
+    `seed` is the campaign's; `false_alarm` is the probability with which each statistical test may
+    fail a correct verifier. `cases` are patterns of the asked cases, none for all. `alone` draws
+    samples one row a call, because real runs of single rows contradict the computed laws.
     """
 
     lane: str
@@ -30,14 +30,14 @@ class Terms:
     alone: bool = False
 
     def seed_of(self, case: str) -> int:
-        """Return the seed of a case: the same for the same campaign, different for every case."""
+        """Return the seed of a case: equal for equal campaigns, different for every case."""
         return int.from_bytes(sha256(f"{self.seed}/{case}".encode()).digest()[:7], "big")
 
 
 def is_asked(case: str, patterns: Collection[str]) -> bool:
-    """Return whether patterns ask a case: "generic.*" names some, "!wide.*" leaves some out.
+    """Return True if patterns include a case: "generic.*" names some, "!wide.*" leaves some out.
 
-    All are asked that are not left out, if none are named.
+    If the patterns name no cases, they include all that are not left out.
     """
     left_out = {pattern for pattern in patterns if pattern.startswith("!")}
     named = {*patterns} - left_out
@@ -48,13 +48,13 @@ def is_asked(case: str, patterns: Collection[str]) -> bool:
 
 @dataclass(frozen=True)
 class Task:
-    """What decides some requirements on one case, by one of the lanes that can, strongest first.
+    """A judgement of some requirements on one case, by one of the lanes that can, strongest first.
 
     `judge` returns a finding for each of the requirements; it raises `OpaqueRandomness`,
-    `TooManyRuns` or `NondeterministicProgram` where the lane of its terms is blind. It can be
-    sent to another process. Where there is a test by `sampling`, its shares can be drawn anywhere,
-    and `findings` tells what it came to. `asks` returns the requests whose laws it is judged by:
-    those of alike tasks are walked together.
+    `TooManyRuns` or `NondeterministicProgram` where the lane of its terms is blind. A task can be
+    sent to another process. If there is a test by `sampling`, its shares can be drawn anywhere, and
+    `findings` returns its results. `asks` returns the requests whose laws the task needs: one walk
+    computes those of similar tasks.
     """
 
     case: str

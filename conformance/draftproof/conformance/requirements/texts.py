@@ -1,7 +1,7 @@
-"""The requirement on the pipeline around a verifier: what it writes.
+"""The requirement on the text of the pipeline around a verifier.
 
 Its id, level and wording are those of the specification's chapter 4. The pipeline has models of its
-own, so its law is held against another law of the same program: the target's own sampling.
+own, so its law is compared with another law of the same program: the target's own sampling.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from draftproof.reference.model import Path
 from draftproof.reference.rational import Rational
 
 Text = Path | Failure
-"""The tokens that were written, or what happened instead."""
+"""The written tokens, or the failure that replaced them."""
 
 
 @dataclass(frozen=True)
 class TextSetting:
-    """What a pipeline is asked for: the vocabulary, how many tokens, and the options."""
+    """A request to a pipeline: the vocabulary, the number of tokens, and the options."""
 
     id: str
     mode: str
@@ -44,7 +44,7 @@ class TextSetting:
 
 @dataclass(frozen=True)
 class TextObservation:
-    """The law of a pipeline's text, and of the text that its target writes by itself.
+    """The law of a pipeline's text, and of the text that its target writes alone.
 
     Together they are known up to `slack` in total variation.
     """
@@ -67,7 +67,7 @@ def text_lossless(seen: TextObservation) -> Rational:
 
 
 def _expected(seen: TextObservation) -> Law[Text]:
-    """Return the law of the target's own text; where it writes none, nothing equals that."""
+    """Return the law of the target's own text, with an unequalled failure where it writes none."""
     return seen.own.map(lambda text: _NO_TEXT if isinstance(text, Failure) else text)
 
 
@@ -78,7 +78,7 @@ _NO_TEXT = Failure("has a target that writes no text by itself")
 
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
-    """Yield what judges a pipeline's text: a task for every setting, none without a pipeline."""
+    """Yield the tasks on a pipeline's text: one for every setting, none without a pipeline."""
     for setting in settings() if declared.generates else ():
         if setting.mode in modes_up_to(mode):
             judged = partial(judge_setting, setting)
@@ -86,7 +86,7 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
 
 
 def settings() -> Iterator[TextSetting]:
-    """Yield the settings; a sampler that has no temperature of 0 owes none."""
+    """Yield the settings; a sampler needs no temperature of 0."""
     for vocabulary, horizon, mode in _SHAPES:
         for name, _, options in OPTIONS:
             if options.get("temperature") != 0:
@@ -105,7 +105,7 @@ def judge_setting(setting: TextSetting, adapter: Adapter, terms: Terms) -> list[
 
 
 def judge(seen: TextObservation) -> Finding:
-    """Return the finding of `text.lossless` on what one setting came to."""
+    """Return the finding of `text.lossless` on one observed setting."""
     distance = text_lossless(seen)
     verdict = verdict_of(distance, seen.allowed, seen.slack)
     detail = _told(seen) if verdict == FAIL else ""
@@ -115,7 +115,7 @@ def judge(seen: TextObservation) -> Finding:
 
 
 def _told(seen: TextObservation) -> str:
-    """Say which text is written too often, or too rarely, by most."""
+    """Describe the text with the largest error of its probability."""
     expected = _expected(seen)
     failures = [text for text in seen.assisted if isinstance(text, Failure)]
     if failures:
@@ -167,7 +167,7 @@ def observe_text(adapter: Adapter, setting: TextSetting, *, lane: str = EXACT) -
 
 
 def written(adapter: Adapter, setting: TextSetting, *, assisted: bool) -> Any:
-    """Return the tokens that are written, or the words of an error."""
+    """Return the written tokens, or the words of an error."""
     request = TextRequest(
         vocabulary=setting.vocabulary,
         horizon=setting.horizon,

@@ -1,15 +1,16 @@
-"""The ledger: what is claimed of verification, and what exact arithmetic says of it.
+"""The ledger: claims about verification, and the verdicts of exact arithmetic on them.
 
-`CLAIMS` has every claim by its id. Each is data, a statement with its source, its verdict and its
-figures, and carries the program that derives them again: `check` runs it and compares.
+`CLAIMS` has every claim by its id. Each claim is data, a statement with its source, its verdict and
+its figures, and carries the program that derives the verdict and figures again: `check` runs the
+program and compares.
 
 - `single_path`: token, block and greedy block verification of one path.
 - `one_position`: several drafts of one token, and the optimum.
 - `several_paths`: greedy multi-path block verification and traversal.
 - `spectr_gbv`: several paths with a modified target.
 - `mixed` and `scored`: our own multi-path block verification, of two kinds.
-- `theorems`: what is proved for all p and q of a shape.
-- `exhibits`: the verifiers that are wrong.
+- `theorems`: theorems for all p and q of a shape.
+- `exhibits`: wrong verifiers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What a claim is, and how it is held to account.
+"""Claims, and their check by exact arithmetic.
 
-A claim is recorded as data: what it says, who said it, and what exact arithmetic found. Beside the
-data stands a program that finds the same again from nothing but the verifiers of this room. A
-ledger that is never recomputed is an opinion; so `check` compares the two, figure by figure.
+A claim is recorded as data: its statement, its source, and the findings of exact arithmetic. The
+data comes with a program that derives the same findings from the verifiers of this package alone.
+`check` compares the two, figure by figure, so that the ledger stays true to the verifiers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Refutation = Callable[[Instance], Mapping[str, Figure] | None]
 
 
 class Verdict(StrEnum):
-    """What exact arithmetic says of a claim, or an argument that it illustrates."""
+    """The verdict of exact arithmetic on a claim, or an argument that it illustrates."""
 
     PROVED = "proved"
     HOLDS = "holds"
@@ -30,14 +30,14 @@ class Verdict(StrEnum):
 
 
 class ClaimFailed(AssertionError):
-    """What was derived is not what the ledger says."""
+    """The derived figures or verdict differ from the ledger's."""
 
 
 @dataclass(frozen=True)
 class Derivation:
-    """How many instances were examined, the figures found, and where the claim fails, if it does.
+    """The number of examined instances, the figures found, and the counterexample, if any.
 
-    `figures` are exact numbers by name, as they are printed.
+    `figures` are exact numbers by name, in printed form.
     """
 
     instances: int
@@ -47,39 +47,38 @@ class Derivation:
 
 @dataclass(frozen=True)
 class Scope:
-    """Instances in the order in which a claim examines them, and what they are in words."""
+    """Instances in the order in which a claim examines them, and their description."""
 
     words: str
     instances: Callable[[], Iterable[Instance]]
 
     def also(self, words: str) -> Scope:
-        """Return the same instances, of which more is said."""
+        """Return the same instances with a longer description."""
         return replace(self, words=self.words + words)
 
     def then(self, words: str, *others: Scope) -> Scope:
-        """Return these instances and those of others after them, in words of their own."""
+        """Return these instances and then those of others, with a new description."""
         return Scope(
             words, lambda: chain.from_iterable(each.instances() for each in (self, *others))
         )
 
     def all_with(self, words: str, change: Callable[[Instance], Instance]) -> Scope:
-        """Return these instances, each changed, in words that come before theirs."""
+        """Return these instances, each changed, with words before their description."""
         return Scope(words + self.words, lambda: map(change, self.instances()))
 
 
 def by_figures(_: Instance) -> None:
-    """Refute nothing: such a claim is its figures, which `check` compares."""
+    """Refute nothing, for a claim that consists of its figures, which `check` compares."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A statement, its source, and what was found.
+    """A statement, its source, and the findings on it.
 
-    `statement` is what is claimed, even where it is false. A counterexample is the first instance
-    of those `examined` for which `refuted` returns figures; `known` are figures that are wanted in
-    any case. `proof` is an argument for all instances of the shape, where there is a short one;
-    what it says is not taken on trust either: `derive` tries it on the instances. Texts may be
-    written over several lines.
+    `statement` is the claim as made, even where it is false. A counterexample is the first instance
+    of those `examined` for which `refuted` returns figures; `known` are figures that are computed
+    in any case. `proof` is an argument for all instances of the shape, where there is a short one;
+    `derive` also tests the argument on the instances. Texts may span several lines.
     """
 
     id: str
@@ -98,7 +97,7 @@ class Claim:
 
     @property
     def scope(self) -> str:
-        """Return which instances are examined, in words."""
+        """Return the description of the examined instances."""
         return " ".join(self.examined.words.split())
 
     def derive(self) -> Derivation:
@@ -112,7 +111,7 @@ class Claim:
 
     @property
     def verdict(self) -> Verdict:
-        """Return the verdict, which follows from what is recorded."""
+        """Return the verdict, which follows from the recorded findings."""
         if self.recorded.counterexample is not None:
             return Verdict.REFUTED
         return Verdict.PROVED if self.proof else Verdict.HOLDS
@@ -129,9 +128,9 @@ class Claim:
 
 
 def check(claim: Claim) -> Derivation:
-    """Derive the claim again and return what is found.
+    """Derive the claim again and return the findings.
 
-    Raises `ClaimFailed`, naming the first difference, where that is not what is recorded.
+    Raises `ClaimFailed`, naming the first difference, where the findings differ from the record.
     """
     found, recorded = claim.derive(), claim.recorded
     for name in sorted({*found.figures, *recorded.figures}):

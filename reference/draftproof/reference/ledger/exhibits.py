@@ -1,6 +1,6 @@
-"""Verifiers that are wrong, or not what they claim: each says what is the matter and where it was.
+"""Wrong or misnamed verifiers; each docstring names the fault and its source.
 
-They have the signature of every verifier of this room, so whatever judges those judges these.
+They have the signature of all verifiers of the reference, so the same programs judge them.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from draftproof.reference.verifiers.multipath_block import multipath_block
 def block_without_last(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
     """Verify all but the last drafted token as a block.
 
-    Lossless and, in one iteration, never better than block verification. It shows that being best
-    in every iteration is not being best over several (arXiv 2403.10444 on several iterations).
+    Lossless and, in one iteration, never better than block verification. It shows that the best
+    verifier in every iteration need not be the best over several (arXiv 2403.10444 on several
+    iterations).
     """
     path = single_path(drafts)[:-1]
     rows = [instance.draft(path[:i]) for i in range(len(path))]
@@ -36,8 +37,8 @@ def block_without_last(drafts: Drafted, instance: Instance, chance: Chance) -> E
 def block_that_waits(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
     """Leave the last drafted token to the next iteration where the target is sure of all others.
 
-    Lossless: which rule is used depends on the first L - 2 tokens alone, and both rules keep those
-    with the same probability. See `block_without_last`.
+    Lossless: the choice of the rule depends on the first L - 2 tokens alone, and both rules keep
+    those with the same probability. See `block_without_last`.
     """
     path = single_path(drafts)
     sure = all(max(instance.target(path[:i])) == 1 for i in range(len(path) - 1))
@@ -45,7 +46,7 @@ def block_that_waits(drafts: Drafted, instance: Instance, chance: Chance) -> Emi
 
 
 def block_then_token_residual(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-    """Keep what block verification keeps, correct as token verification does.
+    """Keep the tokens of block verification, correct as token verification does.
 
     Wrong: the correction must come from (weight p - q)+, not from (p - q)+.
     Seen in vllm-project/vllm-ascend, pull request 9772, where the block flag was dropped on the
@@ -63,7 +64,7 @@ def block_then_token_residual(drafts: Drafted, instance: Instance, chance: Chanc
 def block_with_break(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
     """Test prefixes as block verification does, but stop at the first that fails.
 
-    Wrong: the weights make up for prefixes that fail now and pass as part of a longer one.
+    Wrong: the weights compensate for prefixes that fail now and pass as part of a longer prefix.
     Asked for by a review of vllm-project/vllm-ascend, pull request 11985.
     """
     path = single_path(drafts)
@@ -88,8 +89,8 @@ def greedy_block_without_memory(drafts: Drafted, instance: Instance, chance: Cha
 def capped_hierarchical(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
     """Test every prefix on the ratio since the best prefix before it, capped at one.
 
-    Hierarchical speculative decoding with capped prefix ratios, arXiv 2601.05724. Right, but it
-    is block verification: the capped ratio is block verification's weight.
+    Hierarchical speculative decoding with capped prefix ratios, arXiv 2601.05724. Correct, but
+    identical to block verification: the capped ratio is block verification's weight.
     """
     path = single_path(drafts)
     ratios = list(accumulate(_ratios(path, instance), mul, initial=ONE))
@@ -111,11 +112,11 @@ def capped_hierarchical(drafts: Drafted, instance: Instance, chance: Chance) -> 
 def released_hierarchical(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
     """Accept the path on its raw ratio, else stop at the last prefix that passes.
 
-    Wrong for L > 1: prefixes are weighed by min(1, p/q) of their joint probabilities, which forgets
-    that a prefix of theirs was capped before; and a prefix passes for sure where the *next* ratio
-    is at least one. Seen in ZhouYuxuanYX/Hierarchical-Speculative-Decoding, algorithm_clean.py
-    with HSD set; arXiv 2601.05724 caps with memory, see `capped_hierarchical`. Where there is no
-    law to draw a correction from, the program keeps the next drafted token.
+    Wrong for L > 1: prefixes are weighed by min(1, p/q) of their joint probabilities, which ignores
+    the cap on their own prefixes; and a prefix passes for sure where the *next* ratio is at least
+    one. Seen in ZhouYuxuanYX/Hierarchical-Speculative-Decoding, algorithm_clean.py with HSD set;
+    arXiv 2601.05724 caps with memory, see `capped_hierarchical`. If there is no law to draw a
+    correction from, the program keeps the next drafted token.
     """
     path = single_path(drafts)
     ratios = list(accumulate(_ratios(path, instance), mul, initial=ONE))
@@ -166,9 +167,9 @@ def multipath_block_first_of_equals(
 
 
 def multipath_block_clamped(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-    """Do the same with every ratio clamped at one, so that all tokens with p >= q are equal.
+    """Rank as `multipath_block_first_of_equals`, with every ratio clamped at one: p >= q is a tie.
 
-    Wrong for nearly every pair of models. Seen as `multipath_block_first_of_equals`.
+    Wrong for nearly every pair of models. Seen where `multipath_block_first_of_equals` was.
     """
 
     def clamped(p: Row, q: Row) -> Sequence[int]:
@@ -198,13 +199,13 @@ class _InDrawingOrder:
 
 
 def spectr_gbv_loop(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-    """Go over the drafts, test prefixes that are longer than what is accepted, then the whole path.
+    """Loop over the drafts: test prefixes longer than the accepted one, then the whole path.
 
-    Wrong for K > 1: a prefix is tested as if only longer prefixes could have come before it, but
-    other drafts have; and the residual is p (1 - min(q/p, 1)^K) where p (1 - min(q/p, 1))^K is
-    owed; and for L > 1 the target that follows is not modified.
-    Seen in the released code of arXiv 2604.25925. Where it has no law for the correction, the
-    target's row serves here.
+    Wrong for K > 1: the test of a prefix assumes that only longer prefixes were tested before, but
+    other drafts were, too; and the residual is p (1 - min(q/p, 1)^K) instead of p
+    (1 - min(q/p, 1))^K; and for L > 1 the later target is not modified.
+    Seen in the released code of arXiv 2604.25925. Where the code has no law for the correction,
+    this function uses the target's row.
     """
     accepted: Path = ()
     seen: set[Path] = set()
@@ -230,7 +231,7 @@ def spectr_gbv_loop(drafts: Drafted, instance: Instance, chance: Chance) -> Emis
 
 
 def spectr_gbv_pass(prefix: Path, instance: Instance) -> Rational:
-    """Return the loop's probability to accept a prefix, before it is clipped to 0..1."""
+    """Return the loop's probability of accepting a prefix, before clipping to 0..1."""
     target, draft, drafts = instance.target, instance.draft, instance.drafts
 
     def owed(text: Path) -> Rational:
@@ -261,7 +262,7 @@ def _ratios(path: Path, instance: Instance) -> list[Rational]:
 
 
 def _pass(prefix: Path, weight: Sequence[Rational], instance: Instance) -> Rational:
-    """Return block verification's probability to pass a prefix, by weights of all prefixes."""
+    """Return block verification's probability of passing a prefix, from all weights."""
     if len(prefix) == instance.length:
         return weight[len(prefix)]
     more = total(_owed(prefix, len(prefix), weight, instance))
@@ -269,7 +270,7 @@ def _pass(prefix: Path, weight: Sequence[Rational], instance: Instance) -> Ratio
 
 
 def _owed(path: Path, kept: int, weight: Sequence[Rational], instance: Instance) -> Row:
-    """Return what block verification corrects by, or the target's row after all of the path."""
+    """Return block verification's correction law, or the target's row after the whole path."""
     z = path[:kept]
     if kept == instance.length:
         return instance.target(z)

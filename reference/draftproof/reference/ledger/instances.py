@@ -68,7 +68,7 @@ def context_free(
 def drafts_alone(
     vocabulary: int, denominators: int, *, drafts: int, scheme: str
 ) -> Iterator[Instance]:
-    """Yield an instance, its own target, for every draft row with small denominators."""
+    """Yield an instance with its draft as its target, for every draft row of small denominators."""
     for (q,) in up_to(vocabulary, 1, denominators):
         yield _context_free(q, q, length=1, drafts=drafts, scheme=scheme)
 
@@ -76,7 +76,7 @@ def drafts_alone(
 def every_context(
     vocabulary: int, denominators: int, *, length: int = 2, drafts: int = 1
 ) -> Iterator[Instance]:
-    """Yield every instance with rows of its own at every context of fewer than L tokens.
+    """Yield every instance with separate rows at every context of fewer than L tokens.
 
     The target's rows at L tokens, which no accepted length depends on, are uniform.
     """
@@ -99,7 +99,7 @@ def seeded(
     branching: Sequence[int] = (),
     depth: int | None = None,
 ) -> Iterator[Instance]:
-    """Yield instances with a row of its own at every context of at most `depth` (L) tokens.
+    """Yield instances with separate rows at every context of at most `depth` (L) tokens.
 
     They are the same in every run. Zeros, ties between ratios, point masses and contexts in which
     the draft agrees with the target are common.

@@ -1,14 +1,14 @@
-"""Our own: mixed multi-path block verification, what is proved of it and what is only observed.
+"""Mixed multi-path block verification, Draftproof's own: proved, observed and refuted claims.
 
-It goes to the highest-ranked sibling with some probability, else to any, and verifies the selected
-path as a block; the probability is chosen so that most of the next token is kept (the *local
-rule*).
+The algorithm goes to the highest-ranked sibling with some probability, else to any, and verifies
+the selected path as a block; the *local rule* chooses the probability that keeps most of the next
+token.
 
-What is proved: for one token the local rule accepts at least as much as block verification and
-greedy multi-path block verification, between which it lies; of a vocabulary of two, the optimum.
-What is observed on the instances below: it is lossless; for two tokens of a vocabulary of two it
-is still above both. What is refuted: that it is above either in general, that it does not fall with
-K, that it is optimal.
+Proved: for one token the local rule accepts at least as much as block verification and greedy
+multi-path block verification, the two algorithms that it mixes; with a vocabulary of two it accepts
+the optimum. Observed on the instances below: the algorithm is lossless; for two tokens of a
+vocabulary of two it is still above both. Refuted: that it is above either in general, that its
+value does not fall with K, that it is optimal.
 """
 
 from __future__ import annotations
@@ -112,10 +112,10 @@ DEAD_ENDS = Scope(
 
 
 def dead_end(p: Row, q: Row, after_one: Row) -> Instance:
-    """Return an instance of V = 2, K = 2 in which one first token leads nowhere, one on and on.
+    """Return an instance of V = 2, K = 2: one first token is a dead end, the other goes on and on.
 
     After the first token 0 target and draft never agree, after 10 they always do. The free rows are
-    those at first, and the draft's after 1.
+    those at the root, and the draft's after 1.
     """
     length = 6
     zero, one = row("1 0"), row("0 1")
@@ -129,7 +129,7 @@ def dead_end(p: Row, q: Row, after_one: Row) -> Instance:
 def formula(mix: Mix = most_kept_next) -> Callable[[Instance], Rational]:
     """Return the closed form of E[accepted length].
 
-    What is accepted of a prefix is A(zy) = min(A(z) p(y|z), Q'(zy)), Q' being the law of the
+    A prefix is accepted with probability A(zy) = min(A(z) p(y|z), Q'(zy)), Q' being the law of the
     selected path (see `mixture`).
     """
 
@@ -169,9 +169,10 @@ MULTIPATH = Quantity("multipath_block", formula(share(ONE)))
 
 
 def run_where(quick: Refutation, *quantities: Quantity) -> Refutation:
-    """Refute what a formula refutes, with the figures of the verifiers, which are run there.
+    """Refute where a formula refutes, with the figures of the verifiers, which run there.
 
-    Should they not refute it too, the figures of the formula stand alone: it is wrong there.
+    If the verifiers do not refute the claim there, the formula's figures are returned alone: then
+    the formula is wrong there.
     """
 
     def refuted(instance: Instance) -> Mapping[str, Figure] | None:

@@ -97,7 +97,7 @@ CONDITIONAL = HUB.also("; those that satisfy the condition are compared")
 
 
 def covers(instance: Instance) -> bool:
-    """Say whether the target can write all that the draft can."""
+    """Return True if the target can write every token that the draft can."""
     return all(
         a > 0 or b == 0 for a, b in zip(instance.target(()), instance.draft(()), strict=True)
     )
@@ -113,7 +113,7 @@ def rates(instance: Instance) -> list[Rational]:
 
 
 def keeps(verify: str, formula: Callable[[Instance], Row]) -> Refutation:
-    """Refute that every token is accepted with the probability that a formula gives."""
+    """Refute that every token is accepted with the probability of a formula."""
 
     def refuted(instance: Instance) -> Mapping[str, Figure] | None:
         kept, given = kept_tokens(verify, instance), formula(instance)
@@ -129,7 +129,7 @@ def rejection_row(instance: Instance) -> Row:
 
 
 def k_seq_accepts(instance: Instance, factor: Rational) -> tuple[Rational, Rational]:
-    """Return what K-SEQ accepts with a factor, and what its residual can afford: factor * each."""
+    """Return K-SEQ's acceptance with a factor, and the largest that the residual allows."""
     each = overlap(instance.draft(()), instance.target(()), 1 / factor)
     return 1 - (1 - each) ** instance.drafts, factor * each
 
@@ -140,7 +140,7 @@ def factor_of(instance: Instance) -> Rational:
 
 
 def below_k_seq(instance: Instance) -> Mapping[str, Figure] | None:
-    """Refute that rejection sampling accepts at most what K-SEQ does, and K-SEQ the optimum.
+    """Refute that rejection sampling accepts at most as much as K-SEQ, and K-SEQ as the optimum.
 
     Both accept min(p, g q) in all, rejection sampling with g from its recursion, K-SEQ with its
     least factor; a g at which K-SEQ accepts as much as it can afford, or more, is at most
@@ -178,7 +178,7 @@ def k_seq_residual(instance: Instance) -> Mapping[str, Figure] | None:
 
 
 def falling(instance: Instance) -> bool:
-    """Say whether the draft's row does not increase: other instances only rename the tokens."""
+    """Return True if the draft's row does not increase: other instances only rename the tokens."""
     return all(a >= b for a, b in pairwise(instance.draft(())))
 
 
@@ -251,7 +251,7 @@ def larger_k(instance: Instance) -> Mapping[str, Figure] | None:
 
 
 def k_seq_law(instance: Instance) -> Mapping[str, Figure] | None:
-    """Refute that K-SEQ is lossless and accepts what its formula says."""
+    """Refute that K-SEQ is lossless and accepts the mass of its formula."""
     factor = factor_of(instance)
     verify = partial(k_seq, rho=factor)
     formula = Quantity("formula", lambda here: k_seq_accepts(here, factor)[0])

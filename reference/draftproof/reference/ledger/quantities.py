@@ -1,4 +1,4 @@
-"""What claims are about: numbers that an instance has, and how they compare."""
+"""The subjects of claims: numbers of an instance, and comparisons of them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Named = str | Verifier
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number that every instance has, under the name that figures give it."""
+    """A number that every instance has, under the name that figures use."""
 
     name: str
     value: Callable[[Instance], Rational]
@@ -39,7 +39,7 @@ class Quantity:
         return self.value(instance)
 
     def where(self, said: str, change: Callable[[Instance], Instance]) -> Quantity:
-        """Return the same number of the same models drafted otherwise, and say so in its name."""
+        """Return the number of the same models drafted differently, with a name that says so."""
         return Quantity(self.name + said, lambda instance: self.value(change(instance)))
 
     def drawn(self, scheme: str) -> Quantity:
@@ -53,7 +53,7 @@ class Quantity:
 
 
 def over_prefixes(name: str, share: Callable[[Rational, Rational, int], Rational]) -> Quantity:
-    """Return the sum of what p, q and K make of a prefix, over all that can be drafted."""
+    """Return the sum over all draftable prefixes of a function of p, q and K."""
 
     def value(instance: Instance) -> Rational:
         p, q = instance.target, instance.draft
@@ -75,16 +75,16 @@ def accepted(verify: Named) -> Quantity:
 
 @lru_cache(maxsize=2048)
 def law(verify: Named, instance: Instance) -> Law[Emission]:
-    """Return the exact law of what one iteration emits."""
+    """Return the exact law of one iteration's emission."""
     run = ALGORITHMS[verify].verify if isinstance(verify, str) else verify
     return enumerate_law(lambda chance: run(GrowingTree(instance, chance), instance, chance))
 
 
 def expected_tokens(verify: Named, instance: Instance, iterations: int) -> Rational:
-    """Return the expected number of tokens that `iterations` iterations emit.
+    """Return the expected number of emitted tokens in `iterations` iterations.
 
-    Each of them drafts L tokens; what a stateful verifier leaves behind is the target of the next.
-    Raises `MissingContext` where the models do not reach that far.
+    Each iteration drafts L tokens; the modified target of a stateful verifier is the target of the
+    next iteration. Raises `MissingContext` where the models do not reach that far.
     """
 
     @cache
@@ -112,14 +112,14 @@ def name_of(verify: Named) -> str:
 
 
 def of_one_path(verify: Verifier) -> Algorithm:
-    """Return a verifier of one path as an algorithm, which it need not be listed as."""
+    """Return a verifier of one path as an algorithm, which need not be in the table."""
     return Algorithm(
         name=name_of(verify), title="", source="draftproof", verify=verify, most_drafts=1
     )
 
 
 def tokens(verify: Named, instance: Instance) -> Law[tuple[Path, int]]:
-    """Return the law of what is accepted and what follows it, whichever path it lies on."""
+    """Return the law of the accepted tokens and the next token, whatever their path."""
     return law(verify, instance).map(lambda emission: (emission.accepted, emission.next_token))
 
 
@@ -159,7 +159,7 @@ def lossless(verify: Named) -> Refutation:
 
 
 def biased(verify: Named) -> Refutation:
-    """Refute the same, and say what the law of the first token is."""
+    """Refute the same, and state the law of the first token."""
 
     def refuted(instance: Instance) -> Mapping[str, Figure] | None:
         found = lossless(verify)(instance)
@@ -171,7 +171,7 @@ def biased(verify: Named) -> Refutation:
 def lossless_text(
     algorithm: Algorithm, horizon: int, *, among: Callable[[Instance], bool] = lambda _: True
 ) -> Refutation:
-    """Refute that so many tokens, iteration by iteration, have the target's law."""
+    """Refute that the first tokens of the text, iteration by iteration, have the target's law."""
 
     def refuted(instance: Instance) -> Mapping[str, Figure] | None:
         if not among(instance):
@@ -182,7 +182,7 @@ def lossless_text(
 
 
 def differ(one: Law[Any], other: Law[Any]) -> Mapping[str, Figure] | None:
-    """Return how far two laws are apart, None where they are the same."""
+    """Return the distance of two laws, None where they are the same."""
     return None if one == other else {"total variation": one.total_variation(other)}
 
 
@@ -207,7 +207,7 @@ def _in_order(
 
 
 def any_of(*refutations: Refutation) -> Refutation:
-    """Refute what the first of several refutations refutes."""
+    """Refute where the first of several refutations does."""
     return lambda here: next((found for one in refutations if (found := one(here))), None)
 
 
@@ -219,6 +219,6 @@ def same_law(one: Named, other: Named, *, drafts: int | None = None) -> Refutati
 
 
 def output(verify: Named, instance: Instance) -> str:
-    """Return the law of the first token of the text as it is printed."""
+    """Return the law of the first token of the text, in printed form."""
     text = continued(law(verify, instance), instance, 1)
     return ", ".join(str(text[(token,)]) for token in range(instance.vocabulary))

@@ -1,14 +1,15 @@
-"""Our own: scored multi-path block verification, what is proved of it and what is only observed.
+"""Scored multi-path block verification, Draftproof's own: proved, observed and refuted claims.
 
-Every path has a score that its own rows decide, and the one with the smallest is verified as a
-block. The law of the selected path is known along it, whatever the rule that deals the scores.
+Every path has a score that its own rows decide, and the algorithm verifies the path with the
+smallest score as a block. The law of the selected path is known along it, whatever the rule that
+deals the scores.
 
-What is proved: it is lossless; for one token it is optimal, for one path it is block verification;
-for two tokens it is never below block verification. What is observed: for small models it reaches
-more than 99 % of what any stateless verifier could. What is refuted: that it is never below block
-verification of one path for long drafts, nor below greedy multi-path block verification, and that
-it is optimal. No rule that sees the drafted paths only can be: it cannot know whether what it gives
-up would have been worth more later.
+Proved: the algorithm is lossless; for one token it is optimal, for one path it is block
+verification; for two tokens it is never below block verification. Observed: for small models it
+reaches more than 99 % of the stateless optimum. Refuted: that it is never below block verification
+of one path for long drafts, nor below greedy multi-path block verification, and that it is optimal.
+No rule that sees only the drafted paths can be optimal: it cannot know whether the mass that it
+gives up would have been worth more later.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ SHARES = ((2, 2), (2, 3), (3, 2))
 
 
 def formula(instance: Instance) -> Rational:
-    """Return E[accepted length]: what is accepted of a prefix is min(A(z) p(y|z), Q'(zy))."""
+    """Return E[accepted length]: a prefix is accepted with probability min(A(z) p(y|z), Q'(zy))."""
 
     def below(node: Path, scores: Scores, kept: Rational) -> Rational:
         if len(node) == instance.length or kept == 0:
@@ -67,7 +68,7 @@ def formula(instance: Instance) -> Rational:
 
 
 def sure_after_one() -> Instance:
-    """Return a tie between two tokens, of which the one that the ranking prefers is sure later."""
+    """Return a tie between two tokens, where only the one with the higher rank is sure later."""
     drafted: list[Path] = [(), *product(range(3))]
     draft = dict.fromkeys(drafted, row("1 0 0"))
     target = dict.fromkeys([*drafted, *product(range(3), repeat=2)], row("1 0 0"))

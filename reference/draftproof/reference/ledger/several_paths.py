@@ -1,4 +1,4 @@
-"""Several paths, the target untouched: greedy multi-path block verification and traversal.
+"""Verifiers of several paths that keep the target: greedy multi-path block, and traversal.
 
 Papers: arXiv 2602.16961 (greedy multi-path block verification), arXiv 2505.12398 (traversal),
 arXiv 2602.16994 (a comparison).
@@ -36,7 +36,7 @@ from draftproof.reference.verifiers.multipath_block import by_ratio, multipath_b
 
 
 def iid_paths(said: str, two_tokens: int, three_tokens: int) -> Scope:
-    """Return all instances of small denominators, and so many seeded ones of V = 2 and V = 3."""
+    """Return all instances of small denominators, and the given numbers of seeded ones."""
     return Scope(
         f"""all context-free i.i.d. instances with denominators up to 6 (V = 2, L = 1, K = 2, 3), up
         to 3 (V = 3, L = 1, K = 2) and up to 4 (V = 2, L = 2, K = 2); {said} for V = 2, L = 2, K = 2
@@ -101,8 +101,8 @@ def reversed_ratio(p: Row, q: Row) -> Sequence[int]:
 def other_order(instance: Instance) -> Mapping[str, Figure] | None:
     """Refute that no fixed order accepts more than the order by p/q, one token being drafted.
 
-    A path's selection law is a difference of powers, so orders are compared without running them;
-    what they accept in a refutation comes from running them.
+    A path's selection law is a difference of powers, so the function compares orders without
+    running them; the accepted lengths in a refutation come from running them.
     """
     p, q, drafts = instance.target(()), instance.draft(()), instance.drafts
 
@@ -123,7 +123,7 @@ def other_order(instance: Instance) -> Mapping[str, Figure] | None:
 
 
 def by_k(quantity: Quantity, instance: Instance, most: int) -> str:
-    """Return a quantity for K = 1..most as it is printed."""
+    """Return a quantity for K = 1..most, in printed form."""
     return ", ".join(str(quantity(replace(instance, drafts=k))) for k in range(1, most + 1))
 
 
@@ -135,7 +135,7 @@ ONE_BLOCK = accepted("block").where(", K = 1", one_path)
 
 
 def gives(verify: Verifier, p: str) -> Mapping[str, Figure]:
-    """Return the law of the first token on two drafts of one token, by what it is said of."""
+    """Return, by the name of the figure, the law of the first token on two drafts of one token."""
     q = "1/5 1/5 3/5"
     return {f"p = ({p}), q = ({q}) gives": output(verify, example(p, q, drafts=2))}
 

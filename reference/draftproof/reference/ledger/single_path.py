@@ -1,4 +1,4 @@
-"""One path: token, block and greedy block verification, and what is said of them.
+"""Claims on one path: token, block and greedy block verification.
 
 Papers: arXiv 2403.10444 (block verification), arXiv 2601.05724 (hierarchical speculative decoding);
 code: vLLM, vLLM-ascend.
@@ -83,7 +83,7 @@ def after_iterations(verify: Named, iterations: int) -> Quantity:
 
 
 def banked(length: int, mass: Rational) -> Instance:
-    """Return an instance on which block verification banks what the next iteration could use.
+    """Return an instance where block verification keeps tokens that the next iteration could use.
 
     Target and draft are sure of L tokens. Then the draft is sure of one that the target takes
     with probability `mass`; then it gives `mass` to one that the target is sure of; then
@@ -106,7 +106,7 @@ def banked(length: int, mass: Rational) -> Instance:
 
 
 def ahead_after_two() -> Mapping[str, Figure]:
-    """Return what block verification has written after two iterations, and what others have."""
+    """Return the tokens that block verification has written after two iterations, and others'."""
     ahead: dict[str, Figure] = {}
     slower = (exhibits.block_that_waits, 3, "3/4"), (exhibits.block_without_last, 6, "1/2")
     for verify, length, mass in slower:
@@ -117,7 +117,7 @@ def ahead_after_two() -> Mapping[str, Figure]:
 
 
 def behind_a_lossless_one(instance: Instance) -> Mapping[str, Figure] | None:
-    """Refute that block verification is ahead of one that waits, where that one is lossless."""
+    """Refute that block verification is ahead of a waiting verifier, where that is lossless."""
     waits = after_iterations(exhibits.block_that_waits, 2)
     found = ascending(waits, after_iterations("block", 2))(instance)
     biased = lossless_text(of_one_path(exhibits.block_that_waits), 2 * instance.length + 1)
@@ -131,7 +131,7 @@ def over_token(instance: Instance) -> Mapping[str, Figure] | None:
 
 
 def never_behind(one: str, other: str, iterations: int) -> Refutation:
-    """Refute that after some iterations the other has written at least as many tokens."""
+    """Refute that after some iterations the other verifier has written at least as many tokens."""
     return ascending(after_iterations(one, iterations), after_iterations(other, iterations))
 
 
@@ -145,7 +145,7 @@ def sure(instance: Instance) -> Instance:
 
 
 def capped_is_block(instance: Instance) -> Mapping[str, Figure] | None:
-    """Refute that both have the same law given every path that can be drafted."""
+    """Refute that both verifiers have the same law given every path that can be drafted."""
     algorithms = ALGORITHMS["block"], of_one_path(exhibits.capped_hierarchical)
     laws = (
         [verification_law(each, instance, (path,)) for each in algorithms]

@@ -1,4 +1,4 @@
-"""SpecTr-GBV: several paths, a modified target, and a program that does not do what is proved.
+"""SpecTr-GBV: several paths, a modified target, and a released program that differs from the proof.
 
 Paper: arXiv 2604.25925 and its released code.
 """

@@ -1,7 +1,7 @@
-"""What is proved for all p and q of a shape, by running the verifiers' text on symbols.
+"""Theorems for all p and q of a shape, proved by running the verifiers' text on symbols.
 
-Deriving such a claim again proves it again, writes the proof's record and checks that. Larger
-shapes take minutes: `draftproof prove` has them.
+Deriving such a claim again proves it again, writes the proof's record and checks the record. Larger
+shapes take minutes: `draftproof prove` proves them.
 
 A stateful verifier that is lossless for one iteration, whatever p and q are, is lossless for any
 number of them: the modified target that it leaves is one of the p.
@@ -52,7 +52,7 @@ _MEANT = {
 
 @dataclass(frozen=True, kw_only=True)
 class ClaimOfAll(Claim):
-    """A claim about all p and q of a shape, which is proved and not examined."""
+    """A claim about all p and q of a shape, which is proved instead of examined."""
 
     refuted: Callable[[Instance], None] = by_figures
     prove: Callable[[], Theorem | Refutation]

@@ -1,4 +1,4 @@
-"""What no verifier can beat, each value with a certificate."""
+"""Upper bounds for all verifiers, each value with a certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a certificate can fail to be."""
+"""The error of a certificate that does not prove its value."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _BITS = 64
 
 
 def is_valid_factor(rho: Rational, p: Row, q: Row, drafts: int) -> bool:
-    """Return whether K-SEQ with this factor leaves every token a residual that is not negative."""
+    """Return True if K-SEQ with this factor leaves every token a residual that is not negative."""
     if rho < 1:
         return False
     each = overlap(q, p, 1 / rho)
@@ -25,8 +25,9 @@ def is_valid_factor(rho: Rational, p: Row, q: Row, drafts: int) -> bool:
 def least_factor(p: Row, q: Row, drafts: int) -> Rational:
     """Return rho*, the root of 1 - (1 - b)^K = rho b where b = sum of min(p/rho, q), in 1..K.
 
-    It is algebraic. The exact root is returned where it is rational, otherwise the least multiple
-    of 2^-64 above it: still a valid factor, since K-SEQ is lossless at every factor from rho* on.
+    The root is algebraic. The result is exact where the root is rational, otherwise the least
+    multiple of 2^-64 above it: still a valid factor, since K-SEQ is lossless at every factor from
+    rho* on.
     Source: arXiv 2310.15141.
     """
     low, high = 0, (drafts - 1) << _BITS

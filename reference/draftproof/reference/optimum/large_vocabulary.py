@@ -109,10 +109,10 @@ def acceptance_rate(target: Row, draft: Row, *, scheme: str, drafts: int) -> flo
     - "hub": SpecHub's pairs, K = 2 (arXiv 2411.05289). As sets they have the law of "greedy".
 
     The error is at most 1e-9 without replacement while (K + 2) V <= 3,000,000, and at most
-    (V + 100) 2^-53 of the value otherwise; the module says why. Without replacement the main cost
-    is up to K V multiplications and additions at each of 20 to 70 times, the more the greater the
-    mass of the K-1 most probable tokens; otherwise some passes over the rows and a sort, of few
-    tokens as a rule.
+    (V + 100) 2^-53 of the value otherwise; the module's docstring has the proof. Without
+    replacement the main cost is up to K V multiplications and additions at each of 20 to 70 times,
+    the more the greater the mass of the K-1 most probable tokens; otherwise some passes over the
+    rows and a sort, of few tokens as a rule.
 
     Raises `WrongShape`, `NotADistribution`, or `Unsupported` for another type, scheme or K.
     """
@@ -139,7 +139,7 @@ def acceptance_rate(target: Row, draft: Row, *, scheme: str, drafts: int) -> flo
 
 
 def _checked(name: str, row: Row) -> Floats:
-    """Return a copy of the row in float64, of weights in 0..1 that sum to 1 as they should."""
+    """Return a copy of the row in float64. Its weights are in 0..1, and sum to 1 within 1e-3."""
     if row.ndim != 1 or row.size == 0:
         raise WrongShape(f"the {name} must be one row of weights, its shape is {row.shape}")
     if row.dtype.kind != "f":
@@ -166,8 +166,9 @@ def _with_replacement(p: Floats, q: Floats, drafts: int) -> float:
 def _bundled(p: Floats, q: Floats, drafts: int) -> tuple[Floats, Floats]:
     """Bundle tokens of similar p/q, to leave little to sort, where no best H can end among them.
 
-    From one end of a bundle to the other p(H) grows at least by the least p/q times what q(H) does,
-    and 1 - q(H)^K is concave in q(H). So the least value inside is that of the start or `least`.
+    From one end of a bundle to the other p(H) grows at least by the least p/q times the growth of
+    q(H), and 1 - q(H)^K is concave in q(H). So the least value inside is that of the start or
+    `least`.
     """
     keys = (_ratios(p, q).view(np.uint64) >> KEY_SHIFT).astype(np.intp)
     bundles = np.flatnonzero(np.bincount(keys))
@@ -184,7 +185,7 @@ def _bundled(p: Floats, q: Floats, drafts: int) -> tuple[Floats, Floats]:
 def _greedy(p: Floats, q: Floats, drafts: int) -> float:
     """Return p(A) + sum of min(p, q / (1 - q(A))) over the tokens that are not in A.
 
-    The weights of q are as they came: dividing them by their sum could make new ties.
+    The weights of q are unnormalised: dividing them by their sum could make new ties.
     """
     sure = _most_probable(q, drafts - 1)
     mass = q[~sure].sum()
@@ -244,8 +245,8 @@ def _independent_escape(outside: Floats, drafts: int) -> Floats:
 def _escape(q: Floats, heavy: NDArray[np.bool_], drafts: int) -> Floats:
     """Return 1 - Q(H_r) without replacement for r = 1..n, H_r being the first r tokens.
 
-    The nodes end where t T is so small that products of light odds do not overflow. Those of a
-    heavy token do, so it is taken by itself.
+    The nodes end where t T is so small that products of light odds do not overflow. Products with a
+    heavy token's odds do overflow, so that token is treated separately.
     """
     light_mass = float(q[~heavy].sum())
     nodes, step, small = _nodes(drafts, light_mass)

@@ -1,20 +1,20 @@
-"""A certified largest E[accepted length]: what it says, and how plain arithmetic checks it.
+"""A certified largest E[accepted length], and its check by plain arithmetic.
 
-`stateless` and `stateful` differ in one thing only, what the target lets a prefix have. This module
-has what they share. The *budget* A(x) is the probability that what is accepted starts with x, a
+`stateless` and `stateful` differ only in the target's bound on a prefix. This module has the parts
+that they share. The *budget* A(x) is the probability that the accepted tokens start with x, a
 prefix of 1..L tokens; A of the empty prefix is 1. Then E[accepted length] is the sum of A, and
 there are two bounds on A.
 
-**The target's.** A(x) <= share(x) A(base(x)), where base and share are each program's own.
+**The target's bound.** A(x) <= share(x) A(base(x)), where each program has its own base and share.
 
-**The draft's.** What is accepted is a prefix of a drafted path. Continue it, in any way, to the end
-of a drafted path that passes it: that *selects* a path of those that were drafted, knowing all of
-them, and A(x) <= Q'(x) = P(the selected path passes x). The laws Q' of selected paths are the
-mixtures of those of orders: rank all paths, and select the highest-ranked that was drafted.
-(For any weights w of the paths, E[w of the selected path] is at most E[the largest w drafted], and
-the order by w reaches that. So no linear function separates a selection law from the
-mixtures.) With H_i the i lowest paths of an order, its law is P(all drafts lie in H_i) -
-P(all drafts lie in H_(i-1)).
+**The draft's bound.** The accepted tokens are a prefix of a drafted path. Continue them, in any
+way, to the end of a drafted path that passes them: this *selects* one of the drafted paths, knowing
+all of them, and A(x) <= Q'(x) = P(the selected path passes x). The laws Q' of selected paths are
+the mixtures of the laws of orders: rank all paths, and select the highest-ranked drafted path. (For
+any weights w of the paths, E[w of the selected path] is at most E[the largest w drafted], and the
+order by w reaches that. So no linear function separates a selection law from the mixtures.) With
+H_i the i lowest paths of an order, its law is P(all drafts lie in H_i) - P(all drafts lie in
+H_(i-1)).
 
 **Prices** prove that nothing is better. Let s(x) >= 0 be a price of the first bound, t(x) >= 0 one
 of the second, and s(x) + t(x) >= 1 + sum of s(y) share(y) over the y of base x. Then
@@ -24,9 +24,9 @@ of the second, and s(x) + t(x) >= 1 + sum of s(y) share(y) over the y of base x.
                    + sum of s(y) share(y) over the y of empty base
                 <= E[max of w(l) over drafted paths l] + sum of s(y) share(y) over those y,
 
-w(l) being the sum of t over the prefixes of l: what is accepted lies on one drafted path.
+w(l) being the sum of t over the prefixes of l: the accepted tokens are on one drafted path.
 
-A budget below both bounds, whose sum is what such prices charge, is therefore the optimum.
+A budget below both bounds, whose sum equals the charge of such prices, is therefore the optimum.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Drawn = Mapping[Path, Sequence[tuple[Rational, tuple[Path, ...]]]]
 
 @dataclass(frozen=True)
 class LengthOptimum:
-    """A value with its proof: a budget that reaches it, and prices that no budget can beat.
+    """A value with its proof: a budget that reaches the value, and prices that bound all budgets.
 
     `selection` is the mixture of orders, lowest path first, whose law of the selected path is at
     least the budget. `target_price` and `draft_price` are s and t.
@@ -143,7 +143,7 @@ def paths(instance: Instance) -> list[Path]:
 def drawn_below(instance: Instance) -> Drawn:
     """Return, after every drafted context, the sets of next contexts with their probabilities.
 
-    Siblings of the same tokens in another order are one set, with the tokens as often as drawn.
+    Siblings of the same tokens in a different order are one set, with the tokens as often as drawn.
     """
     contexts = instance.draft.reachable(instance.length - 1)
     return {

@@ -15,9 +15,9 @@ prefixes of the third kind. It determines everything:
    that the weights sum to 1, is a square system.
  - One of s(x) and t(x) is 0 where one bound holds; elsewhere s(x) is the multiplier of e(x) = 0.
 
-Where both bounds hold and one has a negative price, letting go of that one improves. Where no
-price of these is negative, no other is, and only an order can improve. What shrinks to 0 first, a
-weight, a d or an e, leaves the basis.
+Where both bounds hold and one has a negative price, letting go of that one improves. Where no price
+of these is negative, no other is, and only an order can improve. The first weight, d or e to shrink
+to 0 leaves the basis.
 
 **It ends.** Add eps i + eps^2 i^2 + ... units to the target's bound of the i-th prefix. For small
 eps > 0 nothing that a basis leaves positive is 0 (powers of distinct numbers are independent), so
@@ -25,7 +25,7 @@ every pivot improves, and no basis returns. The first basis, one order with the 
 wherever the bounds agree, is feasible for these bounds too. In exact numbers eps is a symbol:
 where several shrink to 0 at once, the first coefficients that differ decide.
 
-**Two readings.** The text runs on floats first, with an actual eps. Where that ends is only a
+**Two readings.** The text runs on floats first, with an actual eps. Its last basis is only a
 proposal: the exact reading starts at the last basis, of a few on the way, that is feasible exactly,
 and does not stop before nothing improves.
 """
@@ -87,10 +87,11 @@ def optimum(kind: type[Kind], instance: Instance) -> Kind:
 
 @dataclass(frozen=True, eq=False)
 class _LinearProgram:
-    """What is fixed: the prefixes, the empty one first, and their bounds.
+    """The fixed data: the prefixes, the empty one first, and their bounds.
 
-    `unit` has of each prefix what d and e are measured in, or floats would miss the improbable
-    ones. `ladder` is the paths by target's to draft's probability, for choices that are free.
+    `unit` has the unit of d and e for each prefix, without which floats would miss the improbable
+    prefixes. `ladder` has the paths by the ratio of target's to draft's probability, for free
+    choices.
     """
 
     nodes: list[Path]
@@ -110,7 +111,7 @@ class _LinearProgram:
         return self.laws[order]
 
     def in_floats(self) -> _LinearProgram:
-        """Return the program of the other reading."""
+        """Return the same program in floats."""
         drawn: Any = {
             context: [(float(weight), contexts) for weight, contexts in below]
             for context, below in self.drawn.items()
@@ -138,7 +139,7 @@ def _program(kind: type[LengthOptimum], instance: Instance) -> _LinearProgram:
 
 @dataclass(frozen=True)
 class _Basis:
-    """Some orders, and of every prefix which bounds hold with equality."""
+    """Some orders, and for every prefix the bounds that hold with equality."""
 
     orders: tuple[Order, ...]
     binding: tuple[str, ...]
@@ -177,7 +178,7 @@ def _is_feasible(program: _LinearProgram, basis: _Basis) -> bool:
 
 
 def _vertices(program: _LinearProgram, basis: _Basis) -> Iterator[_Vertex]:
-    """Yield the vertex of the basis and better and better ones, the last one optimal."""
+    """Yield the vertex of the basis, then better and better vertices, the last one optimal."""
     while True:
         vertex = _Vertex(program, basis)
         yield vertex
@@ -188,7 +189,7 @@ def _vertices(program: _LinearProgram, basis: _Basis) -> Iterator[_Vertex]:
 
 
 class _Vertex:
-    """What a basis determines. Matrices have a row for each prefix and a column for each case."""
+    """The values that a basis determines. Matrices have rows for prefixes, columns for cases."""
 
     def __init__(self, program: _LinearProgram, basis: _Basis) -> None:
         self.program, self.basis = program, basis
@@ -227,7 +228,7 @@ class _Vertex:
 
     @cached_property
     def prices(self) -> tuple[list[Any], list[Any], Any]:
-        """The prices s and t of each prefix, and what s charges at the empty prefix."""
+        """The prices s and t of each prefix, and the charge of s at the empty prefix."""
         program, binding = self.program, self.basis.binding
         multipliers = self._factors.solve_transposed(self._budgets[1:].sum(axis=0))
         multiplier = dict(
@@ -242,7 +243,7 @@ class _Vertex:
         return s, t, charge[0]
 
     def is_feasible(self) -> bool:
-        """Tell whether for small eps > 0 everything that may be positive is."""
+        """Return True if for small eps > 0 all values that may be positive are positive."""
         undecided = self._single
         for power in range(3):
             values = self._of_order(power)[undecided]
@@ -279,7 +280,7 @@ class _Vertex:
         return _Basis(tuple(orders), tuple(binding))
 
     def _best_order(self) -> tuple[Any, Order]:
-        """Return the order by w, and by how much its law is worth more than the basis."""
+        """Return the order by w, and the gain of its law over the basis."""
         _, t, charge = self.prices
         program = self.program
         worth: dict[Path, Any] = {(): 0 * charge}
@@ -291,9 +292,9 @@ class _Vertex:
         return program.law(order) @ np.array(t) + charge - self.value, order
 
     def _best_release(self) -> tuple[Any, int, str]:
-        """Return where to let go of one of two bounds, and which one to keep.
+        """Return the place to let go of one of two bounds, and the bound to keep.
 
-        It is where a negative price times the unit, about the gain, is the largest.
+        It is the place of the largest negative price times the unit, which is about the gain.
         """
         s, t, charge = self.prices
         gains = [
@@ -304,7 +305,7 @@ class _Vertex:
         return max(gains, default=(0 * charge, 0, DRAFT))
 
     def _first_at_zero(self, change: Numbers) -> int:
-        """Return what shrinks to 0 first."""
+        """Return the value that shrinks to 0 first."""
         rows = self._single[change[self._single] < -self._nothing]
         if not len(rows):
             raise _Singular
@@ -328,7 +329,7 @@ class _Vertex:
         return self._response(zero, zero, -more * self.program.unit, 0)
 
     def _response(self, law: Numbers, d: Numbers, e: Numbers, mass: int) -> Numbers:
-        """Return what the basis' own values must be beside a given law, d and e.
+        """Return the basis' own values that go with a given law, d and e.
 
         The weights sum to `mass`, and no bound that holds with equality is violated.
         """
@@ -349,13 +350,13 @@ class _Vertex:
         return budget
 
     def _short(self, budget: Numbers, e: Numbers) -> Numbers:
-        """Return by how many units A(x) + e(x) is below the target's bound."""
+        """Return the gap in units between A(x) + e(x) and the target's bound."""
         bound = (self.program.share * budget[self.program.base].T).T
         return ((bound - budget - e).T / self.program.unit).T
 
 
 class _Singular(NotOptimal):
-    """A basis does not determine its vertex, or nothing shrinks: only floats can lead there."""
+    """A basis does not determine its vertex, or no value shrinks: only floats can lead there."""
 
     def __init__(self) -> None:
         super().__init__("the linear program has led to a basis without a vertex")

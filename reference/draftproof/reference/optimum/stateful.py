@@ -1,23 +1,23 @@
 """The largest E[accepted length] of any verifier, later targets being free to be modified.
 
-What an iteration leaves behind is then any law of the text to come, so a verifier is any coupling
-of the drafts with a text of the target. With A(x) the probability that what is accepted starts with
-x, a prefix of 1..L tokens:
+An iteration may then leave any law of the later text, so a verifier is any coupling of the drafts
+with a text of the target. With A(x) the probability that the accepted tokens start with x, a prefix
+of 1..L tokens:
 
     maximise    sum of A(x)
-    subject to  A(x) <= p(x)     what is accepted begins a text of the target
-                A(x) <= Q'(x)    what is accepted lies on one drafted path: see `length`
+    subject to  A(x) <= p(x)     the accepted tokens begin a text of the target
+                A(x) <= Q'(x)    the accepted tokens are on one drafted path: see `length`
                 A(x) >= 0.
 
-**No verifier has more:** both are necessary for whatever is accepted.
+**No verifier has more:** both bounds are necessary for any accepted tokens.
 
 **Some verifier has that.** At the optimum A = min(p, Q'). Select a path by Q', and draw the text
 from the coupling of Q' and p that shares a prefix x with probability min(p(x), Q'(x)) for all x at
 once: such a coupling exists, since the sum of min(p(xy), Q'(xy)) over y is at most
-min(p(x), Q'(x)), and what either law has left at x, it can put wherever it has more than the other.
-Accept what the text shares with the path; the next token and the modified targets after it are the
-text's conditional laws. That is greedy block verification of the selected path (arXiv 2403.10444);
-for K = 1 the optimum is its sum of min(p(x), q(x)).
+min(p(x), Q'(x)), and either law can put its rest at x wherever it has more than the other. Accept
+the tokens that the text shares with the path; the next token and the modified targets after it are
+the text's conditional laws. That is greedy block verification of the selected path
+(arXiv 2403.10444); for K = 1 the optimum is its sum of min(p(x), q(x)).
 
 SpecTr-GBV's value (arXiv 2604.25925) is below this optimum in general for K > 1.
 """

@@ -1,26 +1,26 @@
 """The largest E[accepted length] of any verifier that leaves later targets untouched.
 
-For any K, any scheme, and verifiers that know all there is to know, also off the drafted paths. It
-is a linear program over the tree of prefixes. The *node budget* A(x) is the probability that what
-is accepted starts with x, A() = 1:
+The value holds for any K, any scheme, and verifiers that know all rows, also off the drafted paths.
+It is a linear program over the tree of prefixes. The *node budget* A(x) is the probability that the
+accepted tokens start with x, A() = 1:
 
     maximise    sum of A(x) over prefixes x of 1..L tokens
-    subject to  A(xy) <= A(x) p(y|x)    what is kept and what corrects it must follow the target
-                A(x)  <= Q'(x)          what is accepted lies on one drafted path: see `length`
+    subject to  A(xy) <= A(x) p(y|x)    accepted and corrected tokens must follow the target
+                A(x)  <= Q'(x)          the accepted tokens are on one drafted path: see `length`
                 A(x)  >= 0.
 
-**No verifier has more.** The text starts with x with probability p(x). If what is accepted does
+**No verifier has more.** The text starts with x with probability p(x). If the accepted tokens do
 not start with x, the target writes from x on, so of the texts that start with xy,
 (p(x) - A(x)) p(y|x) are of that kind. The others are those where xy is accepted and those where x
 is, followed by the next token y:
 
     A(xy) + P(x is accepted, y is the next token) = A(x) p(y|x).
 
-**Every such budget is a verifier's.** Stop at x with probability S(x) = A(x) - sum of A(xy), which
-the first constraint keeps from being negative, and draw the next token from A(x) p(y|x) - A(xy). It
-takes a way to stop on the selected path with these probabilities: stops at or below x ask for A(x),
-and paths through x offer Q'(x). These sets are nested or disjoint, so Hall's condition needs no
-more than A(x) <= Q'(x).
+**Every such budget belongs to a verifier.** Stop at x with probability S(x) = A(x) - sum of A(xy),
+which the first constraint keeps from being negative, and draw the next token from
+A(x) p(y|x) - A(xy). It takes a way to stop on the selected path with these probabilities: stops at
+or below x ask for A(x), and paths through x offer Q'(x). These sets are nested or disjoint, so
+Hall's condition needs no more than A(x) <= Q'(x).
 
 For K = 1 the optimum is block verification's, A(xy) = min(A(x) p(y|x), q(xy)) (arXiv 2403.10444,
 Lemmas 3 and 4). For K i.i.d. paths it is the program of arXiv 2602.16961, section 4, whose greedy

@@ -2,14 +2,14 @@
 
     claim -> program on symbols -> splits and certificates -> tree -> check
 
-The text is run on symbols instead of numbers. Where it compares two of them, the space of all p and
-q is split by the sign of their difference; in each of the cells that result its law is a law of
-rational functions, and what is required of it an identity, or an inequality with a certificate.
-Every number has a sign, so the cells cover all there is: zeros, ties and point masses too. A split
-that does not change the law of the runs it occurs in is closed there, so that cells add up where
-they would multiply.
+The text runs on symbols instead of numbers. Where it compares two symbols, the prover splits the
+space of all p and q by the sign of their difference; in each of the resulting cells the text's law
+is a law of rational functions, and the claim is an identity, or an inequality with a certificate.
+Every number has a sign, so the cells cover the whole space, including zeros, ties and point masses.
+A split that does not change the law of the runs it occurs in is closed there, so that cells add up
+where they would multiply.
 
-Read `claims` first, then `cells`, `runs` and `checker`; `prover` and `search` only find things.
+Read `claims` first, then `cells`, `runs` and `checker`; `prover` and `search` only find proofs.
 """
 
 from draftproof.reference.proof.checker import NotAProof, establish

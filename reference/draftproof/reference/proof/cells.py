@@ -1,7 +1,7 @@
 """Cells: the points at which certain polynomials have certain signs.
 
-A cell says what is known of the symbols. Whatever is asked of it is answered from what it knows,
-or is undecided; then the cell is split by the signs of one polynomial. Every real number is
+A cell holds the known facts about the symbols. It answers questions from these facts, or the answer
+is undecided; then the prover splits the cell by the signs of one polynomial. Every real number is
 negative, zero or positive, so the parts cover the cell, whatever the polynomial is.
 """
 
@@ -44,7 +44,7 @@ SIGN_NAMES: Mapping[str, Signs] = {
 
 
 class Undecided(Exception):
-    """A cell does not know a sign: it is to be split by whether `polynomial` has it in `signs`."""
+    """The sign is unknown in a cell: split the cell by whether `polynomial` has it in `signs`."""
 
     def __init__(self, polynomial: Polynomial, signs: Signs) -> None:
         super().__init__(polynomial, signs)
@@ -53,7 +53,7 @@ class Undecided(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """What is known: the signs that polynomials may have, and the symbols that others determine.
+    """The known facts: the signs that polynomials may have, and the symbols that others determine.
 
     `facts` maps polynomials with leading coefficient one to sets of signs, never naming a symbol
     of `solved`; `solved` maps the index of a symbol to its value in the others. A cell that is
@@ -88,7 +88,7 @@ class Cell:
         return _times(self._signs(top), self._signs(bottom) - ZERO)
 
     def ask(self, value: Quotient, wanted: Signs) -> bool:
-        """Return whether the value's sign is one of those wanted. Raises `Undecided`."""
+        """Return True if the value's sign is one of those wanted. Raises `Undecided`."""
         signs = self.signs(value)
         if signs <= wanted:
             return True
@@ -97,7 +97,7 @@ class Cell:
         raise self.question(value, wanted)
 
     def question(self, value: Quotient, wanted: Signs) -> Undecided:
-        """Return the split that helps to decide whether the value's sign is one of those wanted."""
+        """Return the split that helps to decide if the value's sign is one of those wanted."""
         top, bottom = parts(value)
         orientation = 1
         undecided = []
@@ -133,9 +133,9 @@ class Cell:
         return cell._eliminated()
 
     def restricted(self, value: Quotient) -> Quotient | None:
-        """Return the value in the symbols that are not determined, None where it has none.
+        """Return the value in the symbols that are not determined, None where it is undefined.
 
-        That is where its denominator vanishes on the whole cell.
+        The value is undefined where its denominator vanishes on the whole cell.
         """
         field = field_of(self.ring)
         if not any(variables(part) & self.solved.keys() for part in parts(value)):
@@ -144,7 +144,7 @@ class Cell:
         return field(top[0]) / field(bottom[0]) * bottom[1] / top[1] if bottom[0] != 0 else None
 
     def is_within(self, other: Cell) -> bool:
-        """Return whether all that the other cell knows is known here, at a glance."""
+        """Return True if this cell knows, at a glance, all facts of the other cell."""
         if not other.solved.keys() <= self.solved.keys():
             return False
         for fact, signs in reversed(list(other.facts.items())):
@@ -155,21 +155,21 @@ class Cell:
         return all(self.restricted(value) == self.solved[i] for i, value in other.solved.items())
 
     def vanishes(self, value: Quotient) -> bool:
-        """Return whether the value is identically zero, given the equations of the cell."""
+        """Return True if the value is identically zero, given the equations of the cell."""
         top, _ = parts(value)
         equations = [f for f in self.facts if self._signs(f) == ZERO]
         return bool(top == 0 or (equations and top.rem(equations) == 0))
 
     def is_regular(self, value: Quotient) -> bool:
-        """Return whether the denominator is known not to vanish anywhere in the cell."""
+        """Return True if the denominator is known not to vanish anywhere in the cell."""
         return 0 not in self._signs(parts(value)[1])
 
     def contradicts_itself(self) -> bool:
-        """Return whether some fact is left with no sign that it can have."""
+        """Return True if some fact is left with no possible sign."""
         return self.contradictory or not all(map(self._signs, self.facts))
 
     def generators(self) -> list[tuple[Polynomial, bool]]:
-        """Return polynomials that are not negative in the cell, and whether they are positive."""
+        """Return polynomials that are not negative in the cell, with True for positive ones."""
         found = []
         for fact, signs in self.facts.items():
             if signs <= NOT_NEGATIVE:
@@ -205,7 +205,7 @@ class Cell:
         return known if len(known) == 1 else known & self._signs_by_terms(polynomial)
 
     def _signs_by_terms(self, polynomial: Polynomial) -> Signs:
-        """Return the signs that a sum can have when its terms have theirs."""
+        """Return the possible signs of a sum, given the signs of its terms."""
         possible = ZERO
         for coefficient, powers in compiled(polynomial):
             term = _sign(coefficient)
@@ -249,7 +249,7 @@ class Cell:
 
 
 def refutes(terms: Iterable[tuple[Rational, Sequence[Polynomial]]], cell: Cell) -> bool:
-    """Return whether the certificate shows that the cell has no points.
+    """Return True if the certificate shows that the cell has no points.
 
     A certificate is a sum of positive multiples of products of polynomials that are not negative
     in the cell, one of the products being positive: if the sum is identically zero, there is no
@@ -272,7 +272,7 @@ def refutes(terms: Iterable[tuple[Rational, Sequence[Polynomial]]], cell: Cell) 
 
 
 class _Learning:
-    """Facts that are added one by one, each with what follows for its factors."""
+    """Facts added one by one, each with its consequences for its factors."""
 
     def __init__(self, facts: Mapping[Polynomial, Signs]) -> None:
         self.facts, self.contradictory = dict(facts), False

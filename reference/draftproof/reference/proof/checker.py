@@ -1,7 +1,7 @@
-"""What a tree proves: walk it, with the program's own text, and add everything up again.
+"""The checker of proofs: it walks a tree with the program's own text, and adds up every sum again.
 
-The walk relies on the text of the program, on this room's arithmetic of cells and laws, and on
-sympy's of polynomials: nothing that was found by searching, by floats or by a solver.
+The walk relies on the text of the program, on this package's arithmetic of cells and laws, and on
+sympy's arithmetic of polynomials, and on no result of a search, of floats or of a solver.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from draftproof.reference.proof.tree import Empty, Node, Split
 
 
 class NotAProof(InvalidInput):
-    """A tree or a record does not prove what it claims; the message says where it breaks."""
+    """A tree or a record does not prove its claim; the message names the place of the error."""
 
 
 def establish(claim: Statement, tree: Node) -> None:
     """Raise `NotAProof` unless the tree proves the claim.
 
-    Every split is checked to cover its cell, every certificate to add up, every run to ask only
-    what its cell knows, every difference to vanish or to have the sign it must have. Nothing that
-    the tree says is taken on trust, and no solver is asked.
+    The function checks that every split covers its cell, that every certificate adds up, that every
+    run asks only questions that its cell decides, and that every difference vanishes or has the
+    required sign. It trusts nothing in the tree, and asks no solver.
     """
     try:
         _Walk(claim).cover(everywhere(claim.shape), tree)

@@ -1,8 +1,8 @@
-"""What can be proved: random programs, and what their laws must satisfy.
+"""Claims that can be proved: random programs, and the required properties of their laws.
 
-A program is run on symbols and on numbers alike. It returns a law of outcomes given its run:
-what is certain has weight one, and where the law of the rest is known in closed form, as that of
-the target's own text, there is no need to draw it.
+A program is run on symbols and on numbers alike. It returns a law of outcomes given its run: a
+certain outcome has weight one, and a part whose law is known in closed form, such as the target's
+own text, need not be drawn.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ Program = Callable[[Instance, Any, Chance], Masses]
 
 @dataclass(frozen=True)
 class Judgement:
-    """One number that a claim is about: it must vanish, or must not be negative.
+    """One number of a claim: it must vanish, or must not be negative.
 
-    `observed` and `required` are what is compared, `outcome` says of what.
+    `observed` and `required` are the compared values, `outcome` is the outcome that has them.
     """
 
     outcome: Outcome
@@ -61,8 +61,8 @@ Judge = Callable[[Instance, Any, tuple[Masses, ...]], Iterator[Judgement]]
 class Statement:
     """A statement about the laws of programs, for every p and q of a shape.
 
-    `judge` returns the judgements on the laws of the programs, and may compare numbers. `each` says
-    what a cell of the proof is.
+    `judge` returns the judgements on the laws of the programs, and may compare numbers. `each`
+    describes a cell of the proof.
     """
 
     name: str
@@ -78,8 +78,8 @@ def lossless(algorithm: Algorithm, shape: Shape, *, iterations: int = 1) -> Stat
     """One iteration, continued by the target that it leaves, has the target's law.
 
     That is the law of L+1 tokens, the most that one iteration emits. With two `iterations` the
-    second goes on with what the first left, then the target: L+2 tokens. It drafts L tokens where
-    L+2 leaves room for them, otherwise as many as it does.
+    second goes on with the target that the first left, then the target alone: L+2 tokens. The
+    second drafts L tokens, or fewer where L+2 leaves no room for L.
     """
     horizon = shape.length + iterations
     return Statement(
@@ -116,7 +116,7 @@ def at_least_token(algorithm: Algorithm, shape: Shape) -> Statement:
 def optimal(algorithm: Algorithm, shape: Shape) -> Statement:
     """At one position, P(a draft is accepted) = 1 + min over sets H of p(H) - Q(H).
 
-    Every H is enumerated: none is below, and one is met.
+    The proof enumerates every H: no H has a smaller value, and one has an equal value.
     """
     _require_one_position("optimal", shape)
 
@@ -142,7 +142,7 @@ def optimal(algorithm: Algorithm, shape: Shape) -> Statement:
 
 
 def lossless_at_every_rho(algorithm: Algorithm, shape: Shape) -> Statement:
-    """K-SEQ is lossless at every rho rho >= 1 with 1 - (1 - b)^K <= rho b."""
+    """K-SEQ is lossless at every rho >= 1 with 1 - (1 - b)^K <= rho b."""
     _require_one_position("lossless_at_every_rho", shape)
     if algorithm.name != "k_seq":
         raise Unsupported(f"only k_seq has a rho, got {algorithm.name}")
@@ -167,9 +167,9 @@ def lossless_at_every_rho(algorithm: Algorithm, shape: Shape) -> Statement:
 
 
 def at_most_k_seq(algorithm: Algorithm, shape: Shape) -> Statement:
-    """At one position, P(accept) <= the sum of min(p, rho q) for every valid rho rho.
+    """At one position, P(accept) <= the sum of min(p, rho q) for every valid rho.
 
-    At the least one that is what K-SEQ accepts, since there 1 - (1 - b)^K = rho b.
+    At the least valid rho the bound is K-SEQ's acceptance, since there 1 - (1 - b)^K = rho b.
     """
     _require_one_position("at_most_k_seq", shape)
 
@@ -200,7 +200,7 @@ CLAIMS: Mapping[str, Callable[[Algorithm, Shape], Statement]] = {
 
 
 def claim_named(name: str, algorithm: Algorithm | str, shape: Shape) -> Statement:
-    """Return the claim. Raises `Unsupported` for an unknown one, or one that makes no sense."""
+    """Return the claim. Raises `Unsupported` for an unknown or an inapplicable claim."""
     if name not in CLAIMS:
         raise Unsupported(f"unknown claim {name!r}; known: {', '.join(CLAIMS)}")
     if isinstance(algorithm, str):

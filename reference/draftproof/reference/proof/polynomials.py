@@ -1,4 +1,4 @@
-"""Polynomials and rational functions with exact coefficients: sympy's, and the text they have.
+"""Polynomials and rational functions with exact coefficients: sympy's, and their text form.
 
 The field is the rational functions in a few named symbols. Elements are in lowest terms, so two
 of them are equal as functions if and only if they are equal as values.
@@ -41,7 +41,7 @@ def field_of(ring: Ring) -> Any:
 
 
 def is_quotient(value: object) -> bool:
-    """Return whether `value` is an element of a field of rational functions."""
+    """Return True if `value` is an element of a field of rational functions."""
     return isinstance(value, FracElement)
 
 
@@ -53,7 +53,7 @@ def parts(value: Quotient | Polynomial) -> tuple[Polynomial, Polynomial]:
 
 
 def power_of(value: Any, power: int) -> Any:
-    """Return the power, which sympy refuses for 0^0: it is one."""
+    """Return the power, with 0^0 = 1, which sympy refuses."""
     return value**power if power else value * 0 + 1
 
 
@@ -142,7 +142,7 @@ _FACTOR = re.compile(r"([a-z]+(?:\([0-9,|]*\))?)(?:\^([0-9]{1,3}))?", re.ASCII)
 
 
 def read(text: str, ring: Ring) -> Polynomial:
-    """Return the polynomial of a text. Raises `MalformedPolynomial` if it is none in this ring."""
+    """Return the polynomial of a text. Raises `MalformedPolynomial` if it is not in this ring."""
     known = {symbol.name: i for i, symbol in enumerate(ring.symbols)}
     terms: dict[tuple[int, ...], Rational] = {}
     position = 0

@@ -1,4 +1,4 @@
-"""Proving a claim: split the space of all p and q until every cell shows it, or one refutes it."""
+"""The prover: it splits the space of all p and q until every cell shows or refutes the claim."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Watch = Callable[[int], object]
 class Refutation:
     """A point at which the claim is false, by exact enumeration.
 
-    Where the program fails there instead of having a law, `reason` says how.
+    If the program fails there instead of having a law, `reason` describes the failure.
     """
 
     claim: Statement
@@ -145,7 +145,7 @@ class _Prover:
         """Return the law of the outcomes given these answers, and the tree that shows it.
 
         There is no law where the cell is empty. Raises `Undecided` for a split that changes the
-        law, and so has to be made where these answers are weighed against others.
+        law, and so belongs where these answers are weighed against others.
         """
         shown = self._shown_before.setdefault((program, answers), [])
         for outer, law, node in shown[: -self._remembered - 1 : -1]:
@@ -186,7 +186,7 @@ class _Prover:
     def _closed(
         self, program: int, answers: Answers, cell: Cell, question: Undecided
     ) -> tuple[Law | None, Node]:
-        """Close a split where its cases agree on one law; otherwise hand it on."""
+        """Close a split where its cases agree on one law; otherwise pass it on."""
         key = (program, answers, question.polynomial)
         if key in self._open:
             raise question
@@ -206,7 +206,7 @@ class _Prover:
         return found, node
 
     def _cases(self, cell: Cell, question: Undecided) -> Iterator[tuple[Signs, Cell, Empty | None]]:
-        """Yield the cases of a split, with what shows them to be empty where they are."""
+        """Yield the cases of a split, with the proofs that cases are empty."""
         polynomial = question.polynomial
         possible = cell.signs(polynomial)
         met = {sign(at(polynomial, point)) for point in self._points.within(cell)}
@@ -232,8 +232,8 @@ class _Prover:
     def _failed(self, cell: Cell, reason: str) -> Empty:
         """Show that a cell in which the claim fails is empty, or raise a counterexample.
 
-        Raises `Undecided` for a part of the boundary: what holds there only, or nowhere but there,
-        is an identity after the next split.
+        Raises `Undecided` for a part of the boundary: a relation that holds only there, or
+        everywhere except there, is an identity after the next split.
         """
         for point in self._points.within(cell):
             found = counterexample_at(self._claim, point)
@@ -259,7 +259,7 @@ class _Prover:
 
 
 def counterexample_at(claim: Statement, point: Point) -> Refutation | None:
-    """Return what is wrong with the claim at a point, by exact enumeration; None if nothing is."""
+    """Describe the claim's violation at a point, by exact enumeration; None if it holds."""
     instance, rho = instance_at(claim.shape, point)
 
     def law(program: int) -> Masses:

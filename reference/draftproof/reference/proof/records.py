@@ -1,4 +1,4 @@
-"""Theorems, and their records: a proof as a JSON document that anybody can check again."""
+"""Theorems, and their records: a proof as a JSON document that anybody can check."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Theorem:
 
     @property
     def cells(self) -> int:
-        """How many cells the proof distinguishes, those without points left out."""
+        """The number of cells that the proof distinguishes, without the empty ones."""
         return _cells(self.tree, {})
 
     def __str__(self) -> str:
@@ -111,8 +111,8 @@ def record(theorem: Theorem) -> dict[str, Any]:
 def check(document: Any) -> Theorem:
     """Return the theorem that a record proves, having established it again.
 
-    The record is not believed: see `establish`. Raises `NotAProof` where it is no proof, or not of
-    what it says.
+    The check trusts nothing in the record: see `establish`. Raises `NotAProof` where the record is
+    not a proof, or not of its claim.
     """
     claim, tree = _read(document)
     establish(claim, tree)
@@ -144,7 +144,7 @@ def _read(document: Any) -> tuple[Statement, Node]:
 
 
 def _tree(listed: list[Any], polynomials: list[Any]) -> Node:
-    """Return the last node; each refers to earlier ones only, so that there are no circles."""
+    """Return the last node; each node refers only to earlier ones, so that there are no circles."""
     nodes: list[Node] = []
 
     def earlier(number: int) -> Node:

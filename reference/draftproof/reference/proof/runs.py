@@ -1,4 +1,4 @@
-"""The runs of a program on symbols: what it does next after given answers, in a given cell."""
+"""The runs of a program on symbols: the next event after given answers, in a given cell."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Shares = tuple[Quotient, ...]
 
 
 class Misbehaves(Exception):
-    """At every point of the cell, the program divides by zero or draws from what is no law."""
+    """At every point of the cell, the program divides by zero or draws from an invalid law."""
 
     def __init__(self, reason: str, cell: Cell) -> None:
         super().__init__(reason)
@@ -26,11 +26,11 @@ class Misbehaves(Exception):
 
 
 def next_event(claim: Statement, program: int, answers: Answers, cell: Cell) -> Law | Shares:
-    """Run a program of the claim with these answers until it ends or asks for one draw more.
+    """Run a program of the claim with these answers until it ends or asks for another draw.
 
     Return the law of outcomes given this run, or the probability of every answer to the draw.
-    Raises `Undecided` where it asks what the cell does not know, `Misbehaves` where it fails,
-    `Unsupported` for a program that refuses symbols.
+    Raises `Undecided` where the cell cannot answer the program's question, `Misbehaves` where the
+    program fails, `Unsupported` for a program that refuses symbols.
     """
     try:
         instance, rho = symbolic_instance(claim.shape, cell)
@@ -66,7 +66,7 @@ def mixture(weighted: Iterable[tuple[Quotient, Law]]) -> Law:
 
 
 def is_same_law(one: Law, other: Law, cell: Cell) -> bool:
-    """Return whether two laws are equal at every point of a cell, `other` being in its symbols.
+    """Return True if two laws are equal at every point of a cell, `other` being in its symbols.
 
     The denominators of `one` must not vanish in the cell.
     """
@@ -79,14 +79,14 @@ def is_same_law(one: Law, other: Law, cell: Cell) -> bool:
 
 
 def holds_everywhere(law: Law, cell: Cell) -> bool:
-    """Return whether the law's denominators vanish nowhere in the cell."""
+    """Return True if the law's denominators vanish nowhere in the cell."""
     return all(cell.is_regular(mass) for mass in law.values())
 
 
 def agreed(laws: list[tuple[Law, Cell]], cell: Cell) -> Law | None:
-    """Return the law of a cell that is covered by parts of it with these laws, None if they differ.
+    """Return the law of a cell that is covered by parts with these laws, None if the laws differ.
 
-    One of the laws has to be right in all of the parts.
+    One of the laws has to hold in all of the parts.
     """
     if len(laws) == 1:
         return laws[0][0]
@@ -99,7 +99,7 @@ def agreed(laws: list[tuple[Law, Cell]], cell: Cell) -> Law | None:
 
 
 def judged(claim: Statement, cell: Cell, laws: tuple[Law, ...]) -> Iterator[tuple[Judgement, bool]]:
-    """Yield the judgements on the laws of all programs, each with whether it holds in the cell.
+    """Yield the judgements on the laws of all programs, each with True if it holds in the cell.
 
     Raises `Undecided` where the cell does not know which of two numbers is larger, `Misbehaves`
     where the judgement fails.
@@ -124,7 +124,7 @@ class _AskedForMore(Exception):
 
 
 class _Answers:
-    """Gives the answers that it was told to give, and then stops the program."""
+    """Gives the given answers, and then stops the program."""
 
     def __init__(self, answers: Answers, cell: Cell) -> None:
         self._answers, self._cell = iter(answers), cell

@@ -1,6 +1,7 @@
-"""Finding what a proof is made of: splits, certificates that a cell is empty, points in a cell.
+"""The search for the parts of a proof: splits, certificates of empty cells, points in a cell.
 
-Nothing that is found here is believed: a certificate is checked exactly, a point is put in.
+The proof relies on none of these results: the checker verifies a certificate exactly, and evaluates
+the claim at a point.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ _MOST_COUNTED = 12
 def refutation(cell: Cell, about: Polynomial | None, degree: int) -> Terms | None:
     """Return a certificate that the cell has no points, from products of at most `degree` facts.
 
-    Only facts that are connected to the polynomial `about` by common symbols are used. None says
-    that no certificate was found, not that there is none.
+    Only facts that are connected to the polynomial `about` by common symbols are used. A result of
+    None means that the search found no certificate, not that there is none.
     """
     if cell.contradicts_itself():
         return ()
@@ -62,7 +63,7 @@ def _vanishing_sum(
     generators: Sequence[tuple[Polynomial, bool]],
     products: Sequence[tuple[int, ...]],
 ) -> Terms | None:
-    """Return positive multiples of products that add up to zero, one of them being positive."""
+    """Return positive multiples of products that add up to zero, one product being positive."""
     # Importing them takes a second, and most commands prove nothing.
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
@@ -136,9 +137,9 @@ def _connected(
 
 
 class Points:
-    """Rational points of cells: some are kept from cell to cell, more are tried at need.
+    """Rational points of cells: some are kept from cell to cell, and more are tried on demand.
 
-    Floats sort out which points are worth an exact look.
+    Floats select the points that are worth an exact test.
     """
 
     def __init__(self, shape: Shape, tries: int = 400) -> None:
@@ -150,7 +151,7 @@ class Points:
         self._known: dict[Cell, list[Point]] = {}
 
     def within(self, cell: Cell, outer: Cell | None = None) -> list[Point]:
-        """Return a few points of the cell, those of an outer one first; there may be none."""
+        """Return a few points of the cell, those of an outer cell first; there may be none."""
         if cell not in self._known:
             inherited = self._known.get(outer, []) if outer is not None else []
             found = [point for point in inherited if contains(cell, point)]
@@ -161,7 +162,7 @@ class Points:
         return self._known[cell]
 
     def _promising(self, cell: Cell) -> Iterator[int]:
-        """Yield the indices of points that seem to lie in the cell, up to rounding."""
+        """Yield the indices of points that seem to be in the cell, up to rounding."""
         columns = list(self._floats)
         with np.errstate(all="ignore"):
             for index, value in cell.solved.items():
@@ -197,7 +198,7 @@ class Points:
 
 
 class SolverMissing(Unsupported):
-    """z3 is needed to go on, and it is not installed."""
+    """The search needs z3, which is not installed."""
 
 
 def solved_point(cell: Cell) -> Point | None:
@@ -241,7 +242,7 @@ def sign(value: Rational) -> int:
 
 
 def contains(cell: Cell, point: Sequence[Rational]) -> bool:
-    """Return whether a point, which satisfies the cell's solved equations, lies in the cell."""
+    """Return True if a point, which satisfies the cell's solved equations, is in the cell."""
     if cell.contradictory:
         return False
     for index, value in cell.solved.items():
@@ -263,7 +264,7 @@ def _floating(polynomial: Polynomial, columns: Any) -> Any:
 
 
 def _moved(cell: Cell, point: list[Rational]) -> Point:
-    """Return the point with the symbols that the cell determines as it determines them."""
+    """Return the point with the values that the cell determines for its solved symbols."""
     moved = list(point)
     for index, value in cell.solved.items():
         top, bottom = parts(value)

@@ -1,4 +1,4 @@
-"""Numbers that stand for every p and q at once, and the models that are made of them."""
+"""Numbers that stand for every p and q at once, and models made of them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Shape:
     def rows(self) -> list[tuple[str, Path]]:
         """Return the model and the context of every row, in the order of their symbols.
 
-        Target and draft alternate, so that what is compared stands together.
+        Target and draft alternate, so that compared rows are neighbours.
         """
         return [
             (name, context)
@@ -66,8 +66,8 @@ class Shape:
 def everywhere(shape: Shape) -> Cell:
     """Return the cell of all p and q: each row's weights are not negative, nor is the last one.
 
-    The last weight of a row is one less the others, which have a symbol each. The factor of K-SEQ
-    is one symbol more, of which it is known that it is at least one.
+    The last weight of a row is one minus the others, each of which has a symbol. The factor of
+    K-SEQ is one more symbol, known to be at least one.
     """
     names = [
         f"{name}({token}|{','.join(map(str, context))})" if context else f"{name}({token})"
@@ -97,7 +97,7 @@ def _compares(wanted: Signs) -> Callable[[Unknown, object], bool]:
 
 
 class Unknown:
-    """A number of which a cell knows what it knows; comparisons ask the cell."""
+    """A number about which a cell has facts; comparisons ask the cell."""
 
     __slots__ = ("cell", "value")
 
@@ -150,22 +150,22 @@ def _constant(number: Rational, ring: Ring) -> Quotient:
 
 
 class SymbolicModel(Model):
-    """A model with a row of symbols for every context that is asked of it: none is missing."""
+    """A model with a row of symbols for every context, without exception."""
 
     def __post_init__(self) -> None:
-        """Check nothing: the rows are laws because the cell says so."""
+        """Check nothing: the cell's facts make the rows laws."""
 
     def _row(self, context: Path, row: Sequence[object]) -> Row:
         del context
         return tuple(row)  # type: ignore[arg-type]  # symbols stand for rationals
 
     def reachable(self, depth: int) -> Iterator[Path]:
-        """Yield nothing: what can be reached is for the program to find out."""
+        """Yield nothing: the program finds out which contexts can be reached."""
         del depth
         yield from ()
 
     def joint(self, path: Path) -> Rational:
-        """Return the product to the end: there is no early stop for what may or may not be zero."""
+        """Return the whole product: there is no early stop, since any factor may be zero."""
         product = rational(1)
         for i, token in enumerate(path):
             product = product * self(path[:i])[token]
@@ -185,7 +185,7 @@ def instance_at(shape: Shape, point: Sequence[Rational]) -> tuple[Instance, Any]
 
 
 def _instance(shape: Shape, weights: Sequence[Any], kind: type[Model]) -> tuple[Instance, Any]:
-    """Return the instance whose rows have these weights, in order, but for the last of each."""
+    """Return the instance whose rows have these weights, in order, except the last of each row."""
     models: dict[str, dict[Path, Row]] = {"p": {}, "q": {}}
     left = iter(weights)
     for name, context in shape.rows():

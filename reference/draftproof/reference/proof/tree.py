@@ -1,7 +1,7 @@
-"""The tree that a proof is: splits that cover a cell, empty cells, and the parts of a run.
+"""The tree of a proof: splits that cover a cell, empty cells, and the parts of a run.
 
-Nothing in a tree is believed: a polynomial to split by may be any polynomial, and a certificate
-is a sum to add up. What it proves is found by walking it (`establish`).
+The checker trusts nothing in a tree: a split may use any polynomial, and a certificate is a sum to
+add up. `establish` walks the tree to find what it proves.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Empty:
 
 @dataclass(frozen=True)
 class Parts:
-    """No split is needed: what follows for every answer to the next draw.
+    """No split is needed: the continuations for every answer to the next draw.
 
-    None stands for an impossible answer. At the top, what there is for every program; nothing
-    where a run ends.
+    None stands for an impossible answer. At the top there is a continuation for every program;
+    where a run ends there is none.
     """
 
     children: tuple[Node | None, ...] = ()

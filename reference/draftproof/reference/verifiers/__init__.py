@@ -45,13 +45,13 @@ EVERY = tuple(SCHEMES)
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A verification algorithm: its text, what it takes, and what it claims.
+    """A verification algorithm: its text, its accepted instances, and its claims.
 
     `schemes` are the drafting schemes that it takes for several drafts (one draft is the same under
-    all of them), `most_drafts` the largest K, if there is one. `trees` says whether tokens below
-    the root may branch. `reads_all` says that it reads every path to the end, whatever it keeps.
-    `stateful` says that it leaves a modified target behind. `optimal` says that it claims the
-    largest E[accepted length] of all verifiers that leave the target untouched.
+    all schemes), `most_drafts` is the largest K, if there is one. `trees` is true if tokens below
+    the root may branch, `reads_all` if the algorithm reads every path to the end, whatever it
+    keeps, `stateful` if it leaves a modified target, `optimal` if it claims the largest
+    E[accepted length] of all verifiers that leave the target untouched.
     """
 
     name: str
@@ -176,7 +176,7 @@ def require_fit(algorithm: Algorithm, instance: Instance) -> None:
 
 
 def verification_law(algorithm: Algorithm, instance: Instance, drafts: Drafts) -> Law[Emission]:
-    """Return the exact law of what `algorithm` emits on the given drafts.
+    """Return the exact law of the emission of `algorithm` on the given drafts.
 
     Raises `Unsupported` for an instance that the algorithm does not take, `WrongShape` for drafts
     that the instance's scheme cannot draw, on which no verifier is defined.
@@ -188,7 +188,7 @@ def verification_law(algorithm: Algorithm, instance: Instance, drafts: Drafts) -
 
 
 def emission_law(algorithm: Algorithm, instance: Instance) -> Law[Emission]:
-    """Return the exact law of what one iteration emits, drafting included.
+    """Return the exact law of one iteration's emission, drafting included.
 
     Raises `Unsupported` for an instance that the algorithm does not take.
     """

@@ -15,8 +15,8 @@ from draftproof.reference.rows import excess
 def block(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
     """Test every prefix on a coin of its own, keep the longest that passes.
 
-    Law: P(accepted length >= i | path[:i]) = weight[i]. Given the whole path it is another
-    number: whether a prefix is kept depends on the tokens after it.
+    Law: P(accepted length >= i | path[:i]) = weight[i]. Given the whole path the probability is
+    different: keeping a prefix depends on the tokens after it.
     Source: arXiv 2403.10444, Algorithm 2.
     """
     path = single_path(drafts)
@@ -28,7 +28,7 @@ def block(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
 def keep(
     path: Path, rows: Sequence[Row], instance: Instance, chance: Chance
 ) -> tuple[Path, Sequence[Rational]]:
-    """Return what block verification keeps of a path, and the law of the next token.
+    """Return the tokens of a path that block verification keeps, and the law of the next token.
 
     `rows[i]` is the law that path[i] was drawn from, given path[:i].
     """

@@ -1,4 +1,4 @@
-"""Verification from the root down: one rule for one position, applied at every node on the way."""
+"""Verification from the root down, with one rule for one position, applied at every node."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from draftproof.reference.model import Instance, Path, Row
 
 
 class Rule(Protocol):
-    """How one token is chosen when `siblings` were drafted from q and p is to be followed.
+    """A rule that chooses one token when `siblings` were drafted from q and p is to be followed.
 
-    Returns the token and whether to go on at its node, which must have been drafted. A lossless
+    Returns the token, and True to go on at its node, which must have been drafted. A lossless
     descent needs a rule under which the token has the law p.
     """
 
     def __call__(self, siblings: Siblings, p: Row, q: Row, chance: Chance) -> tuple[int, bool]:
-        """Return the token and whether to go on."""
+        """Return the token, and True to go on."""
 
 
 def descend(rule: Rule, drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
     """Go down as long as the rule chooses drafted tokens, and add a bonus at a leaf.
 
-    The siblings that the rule sees after a node were drawn from the draft's row there, whatever was
-    decided above; so a rule that is lossless for one position is lossless for the text.
+    The siblings that the rule sees after a node were drawn from the draft's row there, whatever the
+    decisions above; so a rule that is lossless for one position is lossless for the text.
     """
     node: Path = ()
     while len(node) < instance.length:

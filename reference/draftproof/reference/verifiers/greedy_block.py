@@ -1,4 +1,4 @@
-"""Greedy block verification: keep what draft and target share, and let the next block repay it."""
+"""Greedy block verification: keep all mass that draft and target share; later blocks repay it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from draftproof.reference.rows import excess, normalised
 
 
 def greedy_block(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-    """Test every prefix against the unclipped ratio, keep the longest; hand on what is owed.
+    """Test every prefix against the unclipped ratio, keep the longest; pass on the owed mass.
 
-    Law: P(accepted starts with x) = min(p(x), q(x)), jointly over prefixes x. It is stateful:
-    inside the old block the target becomes (p - q)+ of what follows.
+    Law: P(accepted starts with x) = min(p(x), q(x)), jointly over prefixes x. The algorithm is
+    stateful: inside the old block the target becomes (p - q)+ of the later text.
     Source: arXiv 2403.10444, appendix; the modification is derived there and here by tests.
     """
     target, draft, length = instance.target, instance.draft, instance.length
@@ -29,7 +29,7 @@ def greedy_block(drafts: Drafted, instance: Instance, chance: Chance) -> Emissio
 
 
 def kept(path: Path, target: Model, draft: Model, chance: Chance) -> int:
-    """Return how many tokens of a path drawn from `draft` are kept."""
+    """Return the number of tokens kept of a path drawn from `draft`."""
     ratio = [ONE]
     for i, drafted in enumerate(path):
         ratio.append(ratio[i] * target(path[:i])[drafted] / draft(path[:i])[drafted])
@@ -45,16 +45,16 @@ def kept(path: Path, target: Model, draft: Model, chance: Chance) -> int:
 
 
 def uncovered(target: Model, draft: Model) -> Callable[[Path], Rational]:
-    """Return (p - q)+ of a text as a function: the mass that no draft can be accepted for."""
+    """Return (p - q)+ of a text as a function: the mass that no draft can cover."""
     return lambda text: positive_part(target.joint(text) - draft.joint(text))
 
 
 def modified_rows(
     owed: Callable[[Path], Rational], start: Path, length: int, vocabulary: int
 ) -> dict[Path, Row]:
-    """Return the rows, from `start` to the block's end, under which a text has the mass it is owed.
+    """Return the rows, from `start` to the block's end, under which a text has its owed mass.
 
-    The row at z is proportional to owed(zx). Contexts that nothing leads to have no row.
+    The row at z is proportional to owed(zx). Contexts that no text reaches have no row.
     """
     rows: dict[Path, Row] = {}
     level = [start]

@@ -1,4 +1,4 @@
-"""The greedy draft's verifier: one ordinary test of the sibling that was drawn."""
+"""The greedy draft's verifier: one ordinary test of the drawn sibling."""
 
 from __future__ import annotations
 

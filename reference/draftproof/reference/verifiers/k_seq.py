@@ -16,13 +16,13 @@ from draftproof.reference.verifiers.descent import descend
 def k_seq(
     drafts: Drafted, instance: Instance, chance: Chance, *, rho: Rational | None = None
 ) -> Emission:
-    """Accept a sibling with probability min(1, p / (rho q)); correct by what is left of p.
+    """Accept a sibling with probability min(1, p / (rho q)); correct by the rest of p.
 
     Law at one position: P(a sibling is accepted) = 1 - (1 - b)^K with b = sum of min(p/rho, q),
-    shared in proportion to min(p/rho, q); a correction is not accepted, be it a sibling. What is
-    left of p is a law if rho is at least rho*, and only then where some token has 0 < p <= rho q:
-    a smaller one is refused (`Unsupported`). By default it is rho* itself where that is rational,
-    otherwise the next multiple of 2^-64 above it.
+    shared in proportion to min(p/rho, q); a correction does not count as accepted, even if it
+    equals a sibling. The rest of p is a law if rho is at least rho*, and only then where some token
+    has 0 < p <= rho q: a smaller rho is refused (`Unsupported`). The default is rho* itself where
+    it is rational, otherwise the next multiple of 2^-64 above rho*.
     Source: arXiv 2310.15141 (SpecTr), Algorithm 2; arXiv 2602.16994, appendix B.3.
     """
 

@@ -24,10 +24,11 @@ def mixed_multipath_block(
 ) -> Emission:
     """Go down to the highest-ranked sibling with probability `mix`, else to any; verify as a block.
 
-    `mix` may depend on what is known at a node whatever was drawn: here the mass that is owed
-    to every next token, and the selected path's law after either choice.
+    `mix` may depend on data that is known at a node for all drafts: here the mass owed to every
+    next token, and the selected path's law after either choice.
     Law: block verification's against the law of the selected path, which `mixture` gives along that
-    path. Always the highest is `multipath_block`, always any is block verification. Ours.
+    path. A `mix` of one gives `multipath_block`, a `mix` of zero gives block verification.
+    Draftproof's own.
     """
     path: Path = ()
     rows: list[Row] = []

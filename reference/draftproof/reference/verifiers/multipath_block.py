@@ -51,5 +51,5 @@ def multipath_block(
 
 
 def _difference(high: Rational, low: Rational, power: int) -> Rational:
-    """Return high^power - low^power as a product of what is never negative."""
+    """Return high^power - low^power as a product of factors that are never negative."""
     return (high - low) * sum((high**a * low ** (power - 1 - a) for a in range(power)), ZERO)

@@ -1,4 +1,4 @@
-"""The naive tree rule: verify the first sibling; a correction may land on another one."""
+"""The naive tree rule: verify the first sibling; a correction may equal a different sibling."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from draftproof.reference.verifiers.token import accept_or_correct
 
 
 def naive_tree(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-    """Verify the first sibling as a single draft, and go on wherever a sibling comes out.
+    """Verify the first sibling as a single draft, and go on if the result is any sibling.
 
     Law at one position, i.i.d. siblings: P(accept i) = min(p, q) + (p - q)+ (1 - (1 - q)^(K-1)).
-    The first sibling must have the law q by itself. Source: arXiv 2602.16994, appendix C.
+    The first sibling alone must have the law q. Source: arXiv 2602.16994, appendix C.
     """
 
     def rule(siblings: Siblings, p: Row, q: Row, chance: Chance) -> tuple[int, bool]:

@@ -13,11 +13,11 @@ from draftproof.reference.verifiers.descent import descend
 
 
 def optimal_transport(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-    """Choose a sibling by an optimal coupling, else correct by what the coupling leaves of p.
+    """Choose a sibling by an optimal coupling, else correct by the rest of p.
 
     Law at one position: P(a sibling is accepted) = the largest possible, for any law of siblings.
-    Which of the optimal couplings is used is not part of the algorithm: here it is the maximum
-    flow that the solver returns. Source: arXiv 2310.15141, section 3; arXiv 2502.18779.
+    The choice among optimal couplings is not part of the algorithm: here it is the maximum flow
+    that the solver returns. Source: arXiv 2310.15141, section 3; arXiv 2502.18779.
     """
 
     def rule(siblings: Siblings, p: Row, q: Row, chance: Chance) -> tuple[int, bool]:

@@ -1,4 +1,4 @@
-"""Recursive greedy block verification: one path after another, each against what is still owed."""
+"""Recursive greedy block verification: one path after another, each against the mass still owed."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from draftproof.reference.verifiers.greedy_block import kept, modified_rows, unc
 def recursive_greedy_block(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
     """Verify each path through the accepted node greedily, with the target that the last one left.
 
-    Law: greedy block verification, composed: a path that does not pass through the accepted node is
-    no news about what lies below it, one that does has the draft's law there. It is stateful;
-    for one path it is greedy block verification. A lossless relative of arXiv 2604.25925, ours.
+    Law: greedy block verification, composed: a path that does not pass through the accepted node
+    carries no information about the tokens below the node, and a path that does has the draft's law
+    there. The algorithm is stateful; for one path it is greedy block verification. Draftproof's
+    own, a lossless relative of arXiv 2604.25925.
     """
     node: Path = ()
     target, draft = instance.target, instance.draft

@@ -1,4 +1,4 @@
-"""Recursive rejection sampling: try the siblings in turn, each against what is still owed."""
+"""Recursive rejection sampling: try the siblings in turn, each against the mass still owed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def recursive_rejection(drafts: Drafted, instance: Instance, chance: Chance) -> 
     """Accept a sibling with probability min(1, p/q), else go on with the residual as target.
 
     Law at one position, with replacement: P(accept i) = min(p(i), g_K q(i)), where g_0 = 0 and
-    g_{j+1} = g_j + 1 - sum of min(p, g_j q). Without replacement every sibling is measured by q
-    without those before it.
+    g_{j+1} = g_j + 1 - sum of min(p, g_j q). Without replacement every sibling is tested against q
+    without the siblings before it.
     Source: arXiv 2305.09781 (SpecInfer) with replacement; arXiv 2402.14160, arXiv 2402.12374
     (Sequoia) and arXiv 2401.15077 (EAGLE-1) without.
     """

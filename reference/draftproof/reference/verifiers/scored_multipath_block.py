@@ -18,9 +18,9 @@ from draftproof.reference.verifiers.block import keep
 def scored_multipath_block(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
     """Give every path a score that its own rows decide; verify the path with the smallest.
 
-    Law: block verification's against the law of the selected path, which `scores` gives along
-    that path. At one position it reaches the optimum; one path is block verification. It is not
-    optimal: it cannot know what lies off the drafted paths. Ours.
+    Law: block verification's against the law of the selected path, which `scores` gives along that
+    path. At one position it reaches the optimum; one path is block verification. The algorithm is
+    not optimal: it cannot know the rows off the drafted paths. Draftproof's own.
     """
     paths = drafts.paths()
     chances = _smallest(tuple(_walk(path, instance)[1] for path in paths))
@@ -47,8 +47,8 @@ def _smallest(paths: tuple[Scores, ...]) -> tuple[Rational, ...]:
     """Return the probability with which each of the paths has the smallest score.
 
     Between two neighbouring edges of cells every score is spread evenly: with the others' chances
-    of lying there (g) and beyond (t), one that lies there is the smallest with the integral over
-    0..1 of the product of t + g s.
+    of being there (g) and beyond (t), a score there is the smallest with probability the integral
+    over 0..1 of the product of t + g s.
     """
     edges = sorted({edge for cells in paths for cell in cells for edge in (cell.low, cell.high)})
     masses = [total(cell.mass for cell in cells) for cells in paths]

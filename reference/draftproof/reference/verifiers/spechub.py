@@ -1,4 +1,4 @@
-"""SpecHub: the hub token is drafted with every other token and takes what they cannot use."""
+"""SpecHub: the hub token is drafted with every other token, and gets the mass they cannot use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from draftproof.reference.verifiers.token import accept_or_correct
 
 
 def spechub(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-    """Try the pair's other token first, then the hub, each against what is still owed.
+    """Try the pair's other token first, then the hub, each against the mass still owed.
 
     Law at one position, a being the hub: P(accept a) = p(a), P(accept i) =
     min(p(i), q(i) / (1 - q(a))) elsewhere, the optimum of this draft law. Source: arXiv 2411.05289.
@@ -22,7 +22,7 @@ def spechub(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
 
 
 def rule(siblings: Siblings, p: Row, q: Row, chance: Chance) -> tuple[int, bool]:
-    """Serve a pair in four passes; a single token is verified as such."""
+    """Serve a pair in four passes; verify a single token as a single draft."""
     if len(siblings) == 1:
         return accept_or_correct(siblings, p, q, chance)
     (hub,) = most_probable(q, 1)

@@ -17,12 +17,12 @@ Leaves = frozenset[Path]
 
 
 def spectr_gbv(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-    """Stop where an exact flow from stops to drafts says, and modify the target by what is owed.
+    """Draw the stop by an exact flow from stops to drafts, and modify the target by the owed mass.
 
     Law: P(accepted starts with x) = p(x) (1 - (1 - min(q(x)/p(x), 1))^K) for prefixes x, so
-    E[accepted length] is the sum of that over prefixes. The released loop
-    does not reach this law for K > 1; the flow does. It is stateful, and not optimal for K > 1.
-    Source: arXiv 2604.25925, its accept family; the flow in place of its loop is ours.
+    E[accepted length] is the sum of that over prefixes. The released loop does not reach this law
+    for K > 1; the flow does. The algorithm is stateful, and not optimal for K > 1. Source:
+    arXiv 2604.25925, its accept family; Draftproof's flow replaces the loop.
     """
     drawn = frozenset(drafts.paths())
     stops, weights = zip(*_stops(instance)[drawn], strict=True)
@@ -43,10 +43,10 @@ def _owed(instance: Instance, text: Path) -> Rational:
 
 @lru_cache(maxsize=256)
 def _stops(instance: Instance) -> dict[Leaves, list[tuple[Path, Rational]]]:
-    """Return where to stop on each set of drafted paths, as weights.
+    """Return, for each set of drafted paths, the weights of the places to stop.
 
     The flow serves every stop in full: 1 - (1 - min(u, 1))^K is concave in u, so no set of prefixes
-    asks for more than the chance that some draft passes through it.
+    needs more than the probability that some draft passes through it.
     """
 
     def accepted(prefix: Path) -> Rational:

@@ -1,4 +1,4 @@
-"""Target first (naive sampling of a tree): sample the target, keep it where it was drafted."""
+"""Target first (naive sampling of a tree): sample the target, keep the token if drafted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from draftproof.reference.verifiers.descent import descend
 
 
 def target_first(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-    """Draw from p and go on while what is drawn was drafted; the draft's law is of no account.
+    """Draw from p, and go on while the drawn token was drafted; the draft's law does not matter.
 
     Law: E[accepted length] = sum over x of p(x) P(x was drafted), which is
     p(x) (1 - (1 - q(x))^K) for K i.i.d. paths. Source: arXiv 2305.09781, naive sampling.

@@ -21,7 +21,7 @@ def token(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
 
 
 def accept_or_correct(siblings: Siblings, p: Row, q: Row, chance: Chance) -> tuple[int, bool]:
-    """Accept the one token drawn from q, or draw from what q gives too little of."""
+    """Accept the one token drawn from q, or draw from the mass that q does not cover."""
     (drafted,) = siblings
     if chance.coin(min(ONE, p[drafted] / q[drafted])):
         return drafted, True

@@ -13,11 +13,11 @@ from draftproof.reference.rows import excess, normalised, without
 
 
 def traversal(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-    """Try the leaves in order; a refused one leaves its parent a residual target and weight.
+    """Try the leaves in order; a rejected leaf gives its parent a residual target and weight.
 
-    A node's weight is the probability with which all that starts there may be kept. Siblings that
-    repeat a token are one child. Law: block verification for one path; at one position, recursive
-    rejection without replacement. Source: arXiv 2505.12398.
+    A node's weight is the probability with which all text that starts there may be kept. Siblings
+    that repeat a token are one child. Law: block verification for one path; at one position,
+    recursive rejection without replacement. Source: arXiv 2505.12398.
     """
 
     def kept(node: Path, weight: Rational) -> Iterator[Emission]:

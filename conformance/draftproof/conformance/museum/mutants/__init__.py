@@ -1,13 +1,13 @@
-"""The museum of mutants: faults of real engines, each as a verifier that is wrong in one place.
+"""The museum of mutants: faults of real engines, each as a verifier with one wrong step.
 
-A suite is worth what it catches. Each mutant names the requirement that its fault breaks; the kill
-matrix (`museum.kill_matrix`) shows by which requirement, on which lane and on which case it is
-caught. The controls are what must not be caught: lossless verifiers that are only slow, or only
-look wrong.
+The museum measures the strength of the suite. Each mutant names the requirement that its fault
+breaks; the kill matrix (`museum.kill_matrix`) shows the requirement, the lane and the case that
+catch it. The controls must not be caught: they are lossless verifiers that are slow, or that look
+wrong.
 
 Rooms: `token`, `block`, `drafts`, `trees` and `stateful` for wrong rules, `shared_noise` and
-`boundaries` for randomness, `batches`, `numerics`, `drafting`, `pipelines`. Each is a table: a
-right verifier of `verifiers` or `texts`, and the steps of it that are got wrong.
+`boundaries` for randomness, `batches`, `numerics`, `drafting`, `pipelines`. Each module is a table:
+a correct verifier of `verifiers` or `texts`, and the wrong steps that replace some of its steps.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ MUTANTS: tuple[Mutant, ...] = (
     *drafting.MUTANTS,
     *pipelines.MUTANTS,
 )
-"""All mutants, room by room."""
+"""All mutants, module by module."""
 
 EXHIBITS: dict[str, Exhibit] = {each.id: each for each in (*CONTROLS, *MUTANTS)}
-"""All of both by id, the controls first: they take longest."""
+"""All controls and mutants by id, the controls first: they take longest."""
 
 _CLASSES = {each.make.__name__: each.make for each in EXHIBITS.values()}
 
 
 def __getattr__(name: str) -> Any:
-    """Return the class of an exhibit, to load it as an adapter or to unpickle it."""
+    """Return the class of an exhibit, for loading it as an adapter or unpickling it."""
     try:
         return _CLASSES[name]
     except KeyError:

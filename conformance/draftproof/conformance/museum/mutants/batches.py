@@ -1,4 +1,4 @@
-"""Rows that are verified together and know of each other; tensors that are the caller's."""
+"""Mutants whose rows influence each other in a batch, or that write to the caller's tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Block verification, got wrong."""
+"""Mutants of block verification."""
 
 from __future__ import annotations
 

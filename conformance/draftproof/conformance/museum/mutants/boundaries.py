@@ -1,4 +1,4 @@
-"""Noise at the ends of its range: an exact 0, an exact 1, a race that nobody wins."""
+"""Mutants that fail at the ends of the noise: an exact 0, an exact 1, a race without a winner."""
 
 from __future__ import annotations
 

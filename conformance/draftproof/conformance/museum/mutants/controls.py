@@ -1,4 +1,4 @@
-"""Verifiers that look wrong and are not: none of them may be called lossy."""
+"""Controls: correct verifiers that look wrong; no requirement may call them lossy."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ AS_CERTAIN: dict[str, Any] = {
     "ratio": lambda p, q, path: at(p, path),
     "residual": lambda p, q, path: without(p, path),
 }
-"""The steps of token verification of a draft that is certain."""
+"""The steps of token verification for a draft that is certain."""
 
 
 class SampleMatches(Token):
-    """Draws from p at every position, and goes on where the drafted token was drawn."""
+    """Draws from p at every position, and goes on where the draw equals the drafted token."""
 
     def verify(self, request: Request) -> Result:
         """Verify B single paths."""
@@ -40,7 +40,7 @@ class SampleMatches(Token):
 
 
 class WithoutCoinsWhereCertain(Token):
-    """Token verification that asks only for the most probable token of rows that are certain."""
+    """Token verification that ignores coins where rows are certain, and takes their top token."""
 
     def passed(self, coins: Tensor, ratio: Tensor) -> Tensor:
         return torch.where(self._greedy, self._agrees, super().passed(coins, ratio))

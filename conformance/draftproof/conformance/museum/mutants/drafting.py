@@ -1,4 +1,4 @@
-"""Drafters that declare another law than the one they draw from."""
+"""Drafters whose declared law differs from the law that they draw from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from draftproof.conformance.protocol.adapter import DraftRequest, DraftResult
 
 
 class Drafter:
-    """K i.i.d. paths from the processed rows of a draft model, which are what is declared."""
+    """K i.i.d. paths from the processed rows of a draft model, which it declares."""
 
     def draft(self, request: DraftRequest) -> DraftResult:
         """Draft B times K paths of L tokens."""
@@ -29,7 +29,7 @@ class Drafter:
         return DraftResult(*self.shaped(drawn, torch.stack(declared, 1), request))
 
     def raw(self, drawn: Tensor, request: DraftRequest) -> Tensor:
-        """Return the draft model's rows [N, V] after what is drawn [N, D]."""
+        """Return the draft model's rows [N, V] after the drafted tokens [N, D]."""
         return request.next_probs(drawn)
 
     def processed(self, raw: Tensor, request: DraftRequest) -> Tensor:
@@ -37,17 +37,17 @@ class Drafter:
         return top_p(top_k(heated(raw, request.temperature), request.top_k), request.top_p)
 
     def token(self, rows: Tensor, drawn: Tensor, request: DraftRequest) -> Tensor:
-        """Draw a token [N] from rows [N, V] after what is drawn [N, D]."""
+        """Draw a token [N] from rows [N, V] after the drafted tokens [N, D]."""
         return torch.multinomial(rows, 1, generator=request.generator)[:, 0]
 
     def declared(self, raw: Tensor, row: Tensor, token: Tensor) -> Tensor:
-        """Return the rows [N, V] that the verifier is told."""
+        """Return the rows [N, V] that the drafter declares to the verifier."""
         return row
 
     def shaped(
         self, drawn: Tensor, declared: Tensor, request: DraftRequest
     ) -> tuple[Tensor, Tensor]:
-        """Return tokens [B, K, L] and rows [B, K, L, V]."""
+        """Return tokens as [B, K, L] and rows as [B, K, L, V]."""
         shape = request.rows, request.drafts, request.length
         return drawn.view(shape), declared.view(*shape, -1)
 
@@ -92,7 +92,7 @@ class DraftingSeveral(Drafter, Recursive):
 
 
 class CutsBeforeItHeats(Drafting):
-    """A drafter that draws from rows which were cut before they were heated."""
+    """A drafter that cuts its rows before it applies the temperature."""
 
     def draft(self, request: DraftRequest) -> DraftResult:
         self._request = request

@@ -1,4 +1,4 @@
-"""Verification of several drafts, got wrong."""
+"""Mutants of the verification of several drafts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a mutant is: a verifier that is right but for one place, where some engine was wrong."""
+"""Mutants and controls: verifiers with one wrong step taken from an engine, and correct ones."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from draftproof.conformance.protocol.adapter import Adapter
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A verifier, or a drafter, of the museum, and the requirements that it must fail by.
+    """A verifier, or a drafter, of the museum, and the requirements that it must fail.
 
-    `source` has the public threads in which the fault was met, or a repository that was read or
-    run, or "draftproof" for what we thought of ourselves.
+    `source` has the public threads that report the fault, or a repository that we read or ran, or
+    "draftproof" for a fault of our own invention.
     """
 
     id: str
@@ -28,21 +28,22 @@ class Exhibit:
 
 
 class Mutant(Exhibit):
-    """A verifier, or a drafter, that is wrong in one place.
+    """A verifier, or a drafter, with one wrong step.
 
-    The first requirement that it must fail by is the one that the fault itself offends.
+    The first requirement that it must fail is the one that the fault itself violates.
     """
 
     @property
     def breaks(self) -> str:
-        """The requirement that it is here for."""
+        """The requirement that the mutant is there for."""
         return self.must_fail[0]
 
 
 class Control(Exhibit):
-    """A verifier that looks wrong and is not: what must not be called lossy.
+    """A correct verifier that looks wrong, and that no requirement may call lossy.
 
-    It fails by a requirement only if it is not what it calls itself; the others must conform.
+    It fails a requirement only if it does not run the algorithm that it names; the others must
+    conform.
     """
 
 
@@ -53,16 +54,16 @@ def mutant(
     also: tuple[str, ...] = (),
     **made: Any,
 ) -> Mutant:
-    """Return a mutant that breaks a requirement, and must fail by others as well.
+    """Return a mutant that breaks a requirement, and must fail others as well.
 
-    It is `made` by `what`, `why`, the verifier `of` which it is one, and the steps of that which
-    it gets wrong: functions without `self`. No source stands for "draftproof".
+    `made` describes it: `what`, `why`, the verifier that it is made `of`, and the wrong steps that
+    replace steps of that verifier: functions without `self`. No source means "draftproof".
     """
     return _exhibit(Mutant, name, source, (breaks, *also), **made)
 
 
 def control(name: str, *source: str, fails: tuple[str, ...] = (), **made: Any) -> Control:
-    """Return a control, made as a mutant is."""
+    """Return a control, made in the way of a mutant."""
     return _exhibit(Control, name, source, fails, **made)
 
 

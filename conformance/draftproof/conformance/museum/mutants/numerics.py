@@ -1,4 +1,4 @@
-"""Floating-point arithmetic, got wrong: precision, guards against zero, masks, block sizes."""
+"""Mutants of floating-point arithmetic: precision, guards against zero, masks, block sizes."""
 
 from __future__ import annotations
 

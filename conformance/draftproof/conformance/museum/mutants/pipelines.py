@@ -1,4 +1,4 @@
-"""Pipelines that write another text than their target."""
+"""Pipelines whose text has a law different from their target's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from draftproof.reference.model import Instance, Model
 
 
 class Writing(Drafting):
-    """Token verification in a pipeline, which drafts up to two tokens, verifies and goes on."""
+    """Token verification in a pipeline that drafts up to two tokens, verifies and repeats."""
 
     name = "writing"
 
@@ -29,7 +29,7 @@ class Writing(Drafting):
         return text
 
     def iteration(self, context: Tensor, left: int, request: TextRequest) -> tuple[Tensor, Tensor]:
-        """Return what is drafted [L] and what is emitted when so many tokens are left to write."""
+        """Return the draft [L] and the emission of an iteration with `left` tokens to write."""
         models = _models(request.vocabulary, request.horizon)
         asked = DraftRequest(
             next_probs=lambda contexts: _rows(models.draft, context, contexts),
@@ -55,11 +55,11 @@ class Writing(Drafting):
         return path, torch.cat([path[: int(result.accepted_length)], result.next_token])
 
     def of_target(self, raw: Tensor, asked: DraftRequest) -> Tensor:
-        """Return the target's rows [L+1, V] that drafts are verified against."""
+        """Return the target's rows [L+1, V] against which drafts are verified."""
         return self.processed(raw, asked)
 
     def remembered(self, path: Tensor, emitted: Tensor) -> Tensor:
-        """Return what the models take for the text that an iteration has added."""
+        """Return the models' view of the text that an iteration has added."""
         return emitted
 
 

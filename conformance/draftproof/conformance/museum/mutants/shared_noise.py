@@ -1,4 +1,4 @@
-"""Random numbers that are used twice, kept, copied, or drawn from the wrong place."""
+"""Mutants that use random numbers twice, keep them, copy them, or draw from the wrong place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RIGHT, SUPPLIED = Token(), Supplied()
 
 
 class CoinRejectsAndCorrects(Token):
-    """Token verification whose last coin is the number that draws."""
+    """Token verification whose last coin also draws the correction."""
 
     def coins(self, ratio: Tensor, request: Request) -> Tensor:
         self._coins = super().coins(ratio, request)
@@ -37,7 +37,7 @@ def one_more(ratio: Tensor, request: Request) -> Tensor:
 
 
 class CoinsDrawnOnce(Token):
-    """Token verification that keeps its coins."""
+    """Token verification that draws its coins once and keeps them."""
 
     _kept: Tensor | None = None
 
@@ -48,7 +48,7 @@ class CoinsDrawnOnce(Token):
 
 
 class ScratchNotCleared(Token):
-    """Token verification that sums the draft's rows of all calls."""
+    """Token verification that adds up the draft's rows of all calls."""
 
     _scratch: Tensor | None = None
 
@@ -69,7 +69,7 @@ def on_a_seed_of_its_own(request: Request) -> Result:
 
 
 class NoiseOfTheDraftCorrects(Drafting):
-    """Drafting and verification that draw with the same number."""
+    """Drafting and verification that draw with the same random number."""
 
     _marks: Tensor | None = None
 

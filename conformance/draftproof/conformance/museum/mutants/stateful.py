@@ -1,4 +1,4 @@
-"""Stateful verification, got wrong: what is left behind, or what is made of it."""
+"""Mutants of stateful verification: of the state that it leaves, or of its use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verifiers written in the reference's style, run row by row on torch's random numbers."""
+"""Base verifiers in the reference's style, run row by row on torch's random numbers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class BlockText(ReferenceStyle):
 
 
 class Recursive(ReferenceStyle):
-    """Recursive rejection of i.i.d. siblings: the rule for one position can be got wrong."""
+    """Recursive rejection of i.i.d. siblings, with a replaceable rule for one position."""
 
     name = "recursive"
     algorithm = "recursive_rejection"
@@ -53,7 +53,7 @@ class Recursive(ReferenceStyle):
         return descend(self.rule, drafts, instance, chance)
 
     def rule(self, siblings: Siblings, p: Row, q: Row, chance: Chance) -> tuple[int, bool]:
-        """Try the siblings in turn, each against what is still owed."""
+        """Try the siblings in turn, each against the mass that is still owed."""
         for token in siblings:
             if chance.coin(min(ONE, p[token] / q[token])):
                 return token, True

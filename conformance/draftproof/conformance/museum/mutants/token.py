@@ -1,4 +1,4 @@
-"""Token verification, got wrong: what is accepted, what corrects, and which row is which."""
+"""Mutants of token verification: of the acceptance, the correction, and the choice of rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def crashing(accepted: Tensor, owed: Tensor, p: Tensor, request: Request) -> Res
 
 
 class TargetOneRowLate(Token):
-    """Token verification whose ratio is of the target's rows from the second on."""
+    """Token verification whose ratio uses the target's rows from the second on."""
 
     def verify(self, request: Request) -> Result:
         self._late = request.target_probs[:, 0, 1:]

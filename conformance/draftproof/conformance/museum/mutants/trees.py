@@ -1,4 +1,4 @@
-"""Verification and drafting of trees, got wrong below the root: one path shows nothing of it."""
+"""Mutants of the verification and drafting of trees: their faults show only below the root."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from draftproof.reference.model import Instance, Path
 
 
 class Tree(Recursive):
-    """Recursive rejection of the siblings of a tree: what is seen of it can be got wrong."""
+    """Recursive rejection of the siblings of a tree, with a replaceable view of the tree."""
 
     name = "tree"
     max_drafts = 4
     trees = True
 
     def text(self, drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-        """Descend in the tree as it is seen."""
+        """Descend in the tree as this view shows it."""
         seen: Any = SimpleNamespace(
             siblings=partial(self.siblings, drafts),
             first=partial(self.first, drafts),
@@ -33,11 +33,11 @@ class Tree(Recursive):
         return super().text(seen, instance, chance)
 
     def siblings(self, drafts: Drafted, node: Path) -> Siblings:
-        """Return the tokens that are taken for those drafted after `node`."""
+        """Return the tokens in this view of the siblings drafted after `node`."""
         return drafts.siblings(node)
 
     def first(self, drafts: Drafted, node: Path) -> int:
-        """Return the index of the path that is taken for the first through `node`."""
+        """Return the index in this view of the first path through `node`."""
         return drafts.first(node)
 
 

@@ -1,4 +1,4 @@
-"""The right verifiers that mutants are made from: every step is a method that can be got wrong."""
+"""The correct verifiers that mutants are made from: a mutant can replace every step, a method."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from draftproof.conformance.protocol.adapter import INVALID_INPUTS, Request, Res
 
 
 class Token:
-    """Token verification of one path. Rows of different lengths are not asked of it."""
+    """Token verification of one path. Rows of one request have the same length."""
 
     name = "token"
     version = "1"
@@ -35,11 +35,11 @@ class Token:
         return path, *self.seen(path, *rows)
 
     def seen(self, path: Tensor, q: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the rows q [B, L, V] and p [B, L+1, V] that are verified."""
+        """Return the rows q [B, L, V] and p [B, L+1, V] to verify."""
         return q, p
 
     def ratio(self, p: Tensor, q: Tensor, path: Tensor) -> Tensor:
-        """Return how much more the target wants each drafted token than the draft: [B, L]."""
+        """Return the ratio p/q of each drafted token: [B, L]."""
         return at(p, path) / at(q, path)
 
     def coins(self, ratio: Tensor, request: Request) -> Tensor:
@@ -47,23 +47,23 @@ class Token:
         return torch.rand(ratio.shape, dtype=ratio.dtype, generator=request.generator)
 
     def passed(self, coins: Tensor, ratio: Tensor) -> Tensor:
-        """Return which positions pass."""
+        """Return the positions that pass, as a mask."""
         return coins < ratio
 
     def accepted(self, passed: Tensor) -> Tensor:
-        """Return how many tokens [B] pass before the first that does not."""
+        """Return the number of tokens [B] that pass before the first that does not."""
         return passed.long().cumprod(-1).sum(-1)
 
     def residual(self, p: Tensor, q: Tensor, path: Tensor) -> Tensor:
-        """Return what corrections are drawn from, not normalised: [B, L, V]."""
+        """Return the weights of corrections, not normalised: [B, L, V]."""
         return (p - q).clamp(min=0)
 
     def bonus(self, p: Tensor, q: Tensor) -> Tensor:
-        """Return what the bonus is drawn from: [B, 1, V]."""
+        """Return the weights of the bonus: [B, 1, V]."""
         return p[:, -1:]
 
     def emitted(self, accepted: Tensor, owed: Tensor, p: Tensor, request: Request) -> Result:
-        """Draw the next token from the row of `owed` [B, L+1, V] after what is accepted."""
+        """Draw the next token from the row of `owed` [B, L+1, V] after the accepted tokens."""
         row = torch.arange(len(p))
         last = owed[row, accepted]
         # Only rounding leaves nothing to draw from.
@@ -101,11 +101,11 @@ class Block(Token):
         return torch.stack(weight, 1)
 
     def mass(self, excess: Tensor, weight: Tensor, p: Tensor, q: Tensor) -> Tensor:
-        """Return what the target still wants after each prefix but the whole path: [B, L]."""
+        """Return the target's remaining mass after each prefix but the whole path: [B, L]."""
         return excess.sum(-1)
 
     def passing(self, mass: Tensor, weight: Tensor) -> Tensor:
-        """Return the probability [B, L] that the test of each prefix is passed."""
+        """Return the probability [B, L] of passing the test of each prefix."""
         against = mass[:, 1:] + 1 - weight[:, 1:-1]
         shorter = torch.where(against > 0, mass[:, 1:] / against, 1.0)
         return torch.cat([shorter, weight[:, -1:]], 1)
@@ -115,16 +115,16 @@ class Block(Token):
         return (passed * torch.arange(1, passed.shape[1] + 1)).amax(1)
 
     def correction(self, excess: Tensor, p: Tensor, q: Tensor) -> Tensor:
-        """Return what corrections are drawn from, not normalised: [B, L, V]."""
+        """Return the weights of corrections, not normalised: [B, L, V]."""
         return excess
 
 
 class GreedyBlock(Block):
     """Greedy block verification of one path, in blocks that nest; all are of one length.
 
-    Of the last L-1 blocks, the oldest first, it leaves `ratio` [B, L-1], what the block's target
-    gives what was emitted since its start over what the draft gives it, and `left` [B, L-1], how
-    many positions are still to be modified.
+    Of the last L-1 blocks, the oldest first, its state has `ratio` [B, L-1], the ratio of the
+    target's to the draft's probability of the tokens emitted since the block's start, and `left`
+    [B, L-1], the number of positions still to be modified.
     """
 
     name = "greedy-block"
@@ -138,19 +138,19 @@ class GreedyBlock(Block):
         return replace(result, state=self.state(request, result))
 
     def rows(self, request: Request) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the path and its rows, the target's as the blocks before have modified them."""
+        """Return the path and its rows, the target's as modified by the earlier blocks."""
         path, q, p = super().rows(request)
         targets, _ = self.blocks(path, q, p, *self.told(request))
         return path, q, targets[:, -1]
 
     def passing(self, mass: Tensor, weight: Tensor) -> Tensor:
-        """Return the probability [B, L] that the test of each prefix is passed."""
+        """Return the probability [B, L] of passing the test of each prefix."""
         against = torch.maximum(mass[:, 1:], mass[:, 1:] + 1 - weight[:, 1:-1])
         shorter = torch.where(against > 0, mass[:, 1:] / against, 1.0)
         return torch.cat([shorter, weight[:, -1:].clamp(max=1)], 1)
 
     def told(self, request: Request) -> tuple[Tensor, Tensor]:
-        """Return the ratio and what is left [B, L-1] of the blocks before."""
+        """Return the ratio and the positions left [B, L-1] of the earlier blocks."""
         if request.state is not None:
             return request.state["ratio"], request.state["left"]
         rows, _, length = request.draft_tokens.shape
@@ -159,9 +159,10 @@ class GreedyBlock(Block):
     def blocks(
         self, path: Tensor, q: Tensor, p: Tensor, ratio: Tensor, left: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return the rows [B, L, L+1, V] of the target of each block, and its ratios [B, L-1, L+1].
+        """Return the rows [B, L, L+1, V] of each block's target, and its ratios [B, L-1, L+1].
 
-        The last of the targets is the own block's. Ratios are of what comes before each position.
+        The last of the targets is the current block's. Ratios are of the tokens before each
+        position.
         """
         row = torch.arange(len(p))
         targets, ratios = [], []
@@ -182,11 +183,11 @@ class GreedyBlock(Block):
         return torch.stack(targets, 2), torch.stack(ratios, 2)
 
     def said(self, targets: Tensor, p: Tensor) -> Tensor:
-        """Return the rows [B, L, V] that the ratio of each block is of: those of its target."""
+        """Return the rows [B, L, V] behind the ratio of each block: those of its target."""
         return targets
 
     def state(self, request: Request, result: Result) -> dict[str, Tensor] | None:
-        """Return what is left of the last blocks, the own one included."""
+        """Return the state of the last blocks, including the current one."""
         path, q, p = super().rows(request)
         ratio, left = self.told(request)
         targets, ratios = self.blocks(path, q, p, ratio, left)
@@ -206,11 +207,11 @@ class GreedyBlock(Block):
         return {"ratio": torch.where(left > 0, after, 1.0)[:, 1:], "left": left[:, 1:]}
 
     def emitted_ratio(self, ratio: Tensor, p: Tensor, q: Tensor) -> Tensor:
-        """Return the ratio [B, L] of each block with the next token in it."""
+        """Return the ratio [B, L] of each block, including the next token."""
         return ratio * p / q[:, None]
 
     def positions_left(self, left: Tensor, accepted: Tensor) -> Tensor:
-        """Return how many positions [B, L] of each block are left behind the next token."""
+        """Return the number of positions [B, L] that each block has left after the next token."""
         return (left - accepted[:, None] - 1).clamp(min=0)
 
 
@@ -233,28 +234,28 @@ class Ragged(Token):
         return torch.where(path >= 0, super().ratio(p, q, path.clamp(min=0)), 0.0)
 
     def residual(self, p: Tensor, q: Tensor, path: Tensor) -> Tensor:
-        """Return the bonus row where a row has ended: nothing is taken out of it."""
+        """Return the bonus row where a row has ended: nothing is subtracted from it."""
         return torch.where((path >= 0)[..., None], super().residual(p, q, path), p)
 
 
 class Supplied(Token):
-    """Token verification on random numbers that the caller supplies."""
+    """Token verification on the caller's random numbers."""
 
     name = "supplied"
     noise: ClassVar = {"coins": ("uniform", "L"), "race": ("exponential", "V")}
 
     def coins(self, ratio: Tensor, request: Request) -> Tensor:
-        """Return the caller's."""
+        """Return the caller's coins."""
         return request.noise["coins"]  # type: ignore[index]  # it is declared
 
     def draw(self, rows: Tensor, request: Request) -> Tensor:
-        """Let the tokens race: the one with the most probability per time wins."""
+        """Let the tokens race: the token with the most probability per time wins."""
         clocks = request.noise["race"]  # type: ignore[index]  # it is declared
         return (rows / clocks.clamp(min=torch.finfo(clocks.dtype).tiny)).argmax(-1)
 
 
 class Logits(Token):
-    """Token verification of rows that are given as logits."""
+    """Token verification of rows given as logits."""
 
     name = "logits"
     logits = True
@@ -266,7 +267,7 @@ class Logits(Token):
 
 
 class Checked(Token):
-    """Token verification that refuses what breaks its contract."""
+    """Token verification that refuses invalid input."""
 
     name = "checked"
     undefined: ClassVar = {}
@@ -287,7 +288,7 @@ class Checked(Token):
         return path, q, p
 
     def is_invalid(self, rows: Tensor) -> bool:
-        """Return whether one of the rows is no distribution."""
+        """Return True if one of the rows is not a distribution."""
         sums = rows.sum(-1)
         return not ((rows >= 0).all() and ((sums - 1).abs() < 1e-2).all())
 
@@ -315,7 +316,7 @@ def tempered(rows: Tensor, temperature: float) -> Tensor:
 def in_blocks(rows: Tensor, size: int, *, large: int) -> Tensor:
     """Return the whole blocks of the rows [B, V] of a large vocabulary; all of a smaller one.
 
-    A row that has nothing left has all tokens alike.
+    A row that has nothing left becomes uniform.
     """
     vocabulary = rows.shape[-1]
     blocks = rows[:, : vocabulary // size * size] if vocabulary >= large else rows

@@ -1,6 +1,6 @@
-"""Test vectors: what the reference says of chosen inputs, for those who write verifiers elsewhere.
+"""Test vectors: the reference's results on chosen inputs, for verifiers written elsewhere.
 
-Four kinds, in sizes that contain each other: whole laws, tables of decisions on supplied numbers,
-values with certificates, and input that must be refused. They are computed from the reference
-(`making`), written in one form (`written`), and never believed: `checking` computes all again.
+There are four kinds, in nested sizes: whole laws, tables of decisions on supplied numbers, values
+with certificates, and input that must be refused. `making` computes them from the reference,
+`written` gives them one form, and `checking` trusts nothing in them: it recomputes all.
 """

@@ -1,7 +1,7 @@
-"""Vectors that are not believed: read, held to their schema, and computed again.
+"""Checks of vectors: read, validated against their schema, and recomputed.
 
-Everything that a vector says follows from its inputs, so it is compared exactly. Only the
-certificates of optima are not compared but checked, by sums: another one proves as much.
+Everything in a vector follows from its inputs, so the comparison is exact. Only the certificates of
+optima are checked, by sums, instead of compared: a different certificate proves as much.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OPTIMA: Mapping[str, type[LengthOptimum]] = {
 
 
 class VectorsError(ValueError):
-    """A file of vectors that cannot be relied on; the message says which, where and why."""
+    """A file of vectors that cannot be relied on; the message says which vector, where and why."""
 
 
 class UnreadableVectors(VectorsError):
@@ -50,7 +50,7 @@ class MalformedVectors(VectorsError):
 
 
 class WrongVectors(VectorsError):
-    """A vector says something else than the reference."""
+    """A vector contradicts the reference."""
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -84,10 +84,10 @@ def instances_of(document: Mapping[str, Any]) -> dict[str, Instance]:
 
 
 def require_right(document: Mapping[str, Any], name: str) -> None:
-    """Compute every vector of a file that was read again, in the order of their ids.
+    """Recompute every vector of a file that was read, in the order of their ids.
 
     Raises `WrongVectors` for the first that the reference does not confirm, `MalformedVectors` for
-    an instance that is none.
+    an invalid instance.
     """
     try:
         instances = instances_of(document)
@@ -113,7 +113,7 @@ def require_right(document: Mapping[str, Any], name: str) -> None:
 
 
 def _require_whole(document: Mapping[str, Any], name: str) -> None:
-    """Refuse an id that comes twice, and instances that are missing or that nothing is of."""
+    """Refuse an id that comes twice, missing instances, and instances without a vector."""
     for identity, times in Counter(vector["id"] for vector in document["vectors"]).items():
         if times > 1:
             raise MalformedVectors(f"{name}: the id {identity!r} appears {times} times")
@@ -134,7 +134,7 @@ def _require_whole(document: Mapping[str, Any], name: str) -> None:
 def _again(
     kind: str, vector: Mapping[str, Any], instances: Mapping[str, Instance]
 ) -> making.Vector:
-    """Return what the reference says of the input of a vector."""
+    """Return the reference's results for the input of a vector."""
     name = vector["instance"]
     if kind == "errors":
         return errors.error(vector["id"], vector["kind"], name, vector["paths"])

@@ -1,6 +1,6 @@
-"""Vectors of input that breaks the contract: instances with one fault, and the paths drafted.
+"""Vectors of input that breaks the contract: instances with one fault, and drafted paths.
 
-They are written raw, since most are no instance at all: NaN and infinities are the strings of the
+They are written raw, since most are not valid instances: NaN and infinities are the strings of the
 harness protocol.
 """
 
@@ -17,10 +17,10 @@ from draftproof.reference.model import Instance, context_key, instance_from_json
 from draftproof.reference.verifiers import algorithm_named, verification_law
 
 REFUSED = "error"
-"""Nothing but an error is right."""
+"""The only correct answer is an error."""
 
 REFUSED_OR_SAID = "error or a token of the target"
-"""An error is right, and so is whatever the target can say."""
+"""Correct answers are an error, and every emission that the target can write."""
 
 _CASES = {
     "tiny": ("generic.v2.l1",),
@@ -37,7 +37,7 @@ _ROWS = {
     "sum-below-one": ("unnormalised", ("1/4", "1/4")),
     "sum-above-one": ("unnormalised", ("1", "1")),
 }
-"""The first entries of a row with one fault, the others being 0; and the kind of the fault."""
+"""The first entries of a row with one fault, and the kind of the fault; other entries are 0."""
 
 
 def vectors(size: str) -> Iterator[dict[str, Any]]:
@@ -55,9 +55,9 @@ def vectors(size: str) -> Iterator[dict[str, Any]]:
 def error(
     identity: str, kind: str, instance: dict[str, Any], drafts: Sequence[Sequence[int]]
 ) -> dict[str, Any]:
-    """Return the vector of an input, with what the reference says of it.
+    """Return the vector of an invalid input, with the reference's answer.
 
-    Raises `ValueError` for input that the reference takes.
+    Raises `ValueError` for input that the reference accepts.
     """
     undrafted = kind == "undrafted"
     return {
@@ -73,9 +73,9 @@ def error(
 
 
 def refusal(instance: dict[str, Any], drafts: Sequence[Sequence[int]]) -> str:
-    """Return what the reference says of invalid input.
+    """Return the reference's answer to invalid input.
 
-    Raises `ValueError` for input that it takes.
+    Raises `ValueError` for input that the reference accepts.
     """
     try:
         # Of all the reference's verifiers it is the one that takes every scheme and every K.
@@ -129,7 +129,7 @@ def _of_tokens(name: str, given: Instance, drafts: Drafts) -> Iterator[dict[str,
 def _undrafted(name: str, given: Instance) -> Iterator[dict[str, Any]]:
     """Yield, for every position, the first path whose token there has no probability.
 
-    Two of them, if there are: the target can say one, and not the other.
+    It yields two where both kinds exist: a token that the target can write, and one that it cannot.
     """
     for position in range(given.length):
         found: dict[bool, Drafts] = {}

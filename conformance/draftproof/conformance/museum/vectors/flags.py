@@ -1,7 +1,7 @@
-"""Flags: what there is in a vector that a class of faults trips over, and who has had the fault.
+"""Flags: properties of a vector that expose a class of faults, and the mutants with that fault.
 
-A flag follows from the vector. The mutants of its class are named, and each is caught by a vector
-that has the flag; their sources are those of the catalogue of mutants.
+A flag follows from the vector. It names the mutants of its class, and a vector with the flag
+catches each of them; their sources are those of the catalogue of mutants.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from draftproof.reference.rational import ONE, ZERO, Rational, rational
 from draftproof.reference.verifiers import Algorithm
 
 _NEARLY = rational("99/100")
-"""From here on a token is certain to whoever rounds it, or takes it for granted."""
+"""The probability from which a verifier that rounds, or skips coins, treats a token as certain."""
 
 
 @dataclass(frozen=True)
 class Flag:
-    """A class of faults, where it shows, and the mutants that have it."""
+    """A class of faults, the inputs that expose it, and the mutants that have it."""
 
     fault: str
     description: str
@@ -206,7 +206,7 @@ FLAGS = {
 
 
 def flags_used(names: Iterable[str]) -> dict[str, Any]:
-    """Return the notes of these flags, as they stand in a file."""
+    """Return the notes of these flags, in the form of a file."""
     return {
         name: {
             "bugClass": FLAGS[name].fault,
@@ -222,7 +222,7 @@ def flags_used(names: Iterable[str]) -> dict[str, Any]:
 
 @cache
 def _sources() -> dict[str, list[str]]:
-    """Return the sources of the mutants, from the kill matrix: it is there without torch."""
+    """Return the sources of the mutants, from the kill matrix, which needs no torch."""
     shipped = files("draftproof.conformance.report").joinpath("kill_matrix.json")
     document = json.loads(shipped.read_text(encoding="utf-8"))
     return {exhibit["id"]: exhibit["source"] for exhibit in document["exhibits"]}
@@ -249,7 +249,7 @@ def of_decision(
 
 
 def _of_emissions(instance: Instance, emissions: Iterable[Emission]) -> Iterator[str]:
-    """Yield the flags of what can be emitted on one draft."""
+    """Yield the flags of the possible emissions on one draft."""
     lengths, bonuses = set(), set()
     for emission in emissions:
         lengths.add(len(emission.accepted))

@@ -1,4 +1,4 @@
-"""Vectors from the reference: what it says of one input, in the form in which it is written."""
+"""Vectors from the reference: its results on one input, in their written form."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from draftproof.reference.verifiers import (
 from draftproof.spec import VECTOR_KINDS
 
 FORMAT = 1
-"""The version of the format: a file of another one is not read."""
+"""The version of the format: files of other versions are refused."""
 
 Vector = dict[str, Any]
 
@@ -138,7 +138,7 @@ def optima(instance: Instance) -> dict[str, Any]:
 
 
 def program(algorithm: Algorithm, instance: Instance, drafts: Drafts) -> Program:
-    """Return the algorithm's text on these drafts, which asks a chance.
+    """Return the algorithm's text on these drafts, as a program that asks a `Chance`.
 
     Raises `Unsupported` and `WrongShape` as `verification_law` does.
     """
@@ -149,7 +149,7 @@ def program(algorithm: Algorithm, instance: Instance, drafts: Drafts) -> Program
 
 
 def emitted(emission: Emission) -> list[int]:
-    """Return what is seen of an emission: path, accepted length, next token."""
+    """Return the visible part of an emission: path, accepted length, next token."""
     return [emission.path, len(emission.accepted), emission.next_token]
 
 
@@ -183,7 +183,7 @@ _KINDS: Mapping[str, Callable[[str], Iterator[Vector]]] = dict(
 
 
 def _shape(run: SuppliedRun) -> tuple[Any, ...]:
-    """Return what a run has in common with those on other numbers: its answers, and how it ends."""
+    """Return the key that a run shares with runs of the same course: its answers, and its end."""
     cells = tuple((question.coin, len([*question.cells()])) for question in run.asked)
     return cells, run.emission.path, len(run.emission.accepted)
 
@@ -197,7 +197,7 @@ def _asked(question: Question) -> list[str]:
 
 
 def _left(emission: Emission) -> list[Any]:
-    """Return the modified rows that an emission leaves behind, in a list that is empty for none."""
+    """Return the modified rows that an emission leaves, in a list; an empty list for none."""
     rows = {context_key(z): [str(weight) for weight in row] for z, row in emission.modified}
     return [rows] if rows else []
 

@@ -1,7 +1,7 @@
-"""What there are vectors of: algorithms on instances, size by size.
+"""The plan of the vectors: algorithms on instances, size by size.
 
-A size has what is new in it. Instances are the suite's cases, and a few more; they are named, so
-that the id of a vector follows from what it is of.
+A size lists only its additions to the smaller ones. Instances are the suite's cases, and a few
+more; they have names, so that the id of a vector follows from its subject.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from draftproof.reference.verifiers import ALGORITHMS, Algorithm, require_fit
 from draftproof.spec import VECTOR_SIZES
 
 OPTIMUM = "optimum"
-"""What stands for an algorithm in the id of an optimum."""
+"""The word that stands for an algorithm in the id of an optimum."""
 
 
 Entry = tuple[Algorithm, str, Instance]
-"""An algorithm on an instance, between them the name of this."""
+"""An algorithm, and an instance with its name before it."""
 
 
 _LAWS = {
@@ -82,7 +82,7 @@ _LAWS = {
         "tree.[!i]*.disjoint.once.b2x2",
     ),
 }
-"""The instances of laws: of several paths, those on which few of them can be drawn."""
+"""The instances of laws: of several paths, those on which few paths can be drawn."""
 
 _DECISIONS = {
     "tiny": _LAWS["tiny"],
@@ -127,7 +127,7 @@ _VALUES = {
 _PLANS = {"laws": _LAWS, "decisions": _DECISIONS, "values": _VALUES}
 
 ONE_PATH = "generic.v2.l2"
-"""The instance of one path on which verifiers of several are asked, too."""
+"""The instance of one path on which verifiers of several paths run, too."""
 
 
 @cache
@@ -138,7 +138,7 @@ def instances() -> dict[str, Instance]:
 
 
 def entries(kind: str, size: str) -> Iterator[Entry]:
-    """Yield what the laws, decisions or values of a size are of, but for the optima."""
+    """Yield the subjects of the laws, decisions or values of a size, without the optima."""
     for name in _named(_PLANS[kind], size):
         asked = instances()[name]
         for algorithm in ALGORITHMS.values():
@@ -154,7 +154,7 @@ def optima(size: str) -> Iterator[tuple[str, Instance]]:
 
 
 def _named(plan: dict[str, tuple[str, ...]], size: str) -> list[str]:
-    """Return the names of a size that no size before it has."""
+    """Return the names that a size adds to the smaller ones."""
     own, before = plan[size], VECTOR_SIZES[: VECTOR_SIZES.index(size)]
     taken = [pattern for each in before for pattern in plan[each]]
     return [name for name in instances() if _matches(name, own) and not _matches(name, taken)]
@@ -173,7 +173,7 @@ def _fits(algorithm: Algorithm, asked: Instance) -> bool:
 
 
 def _own() -> Iterator[tuple[str, Instance]]:
-    """Yield the instances that are no cases."""
+    """Yield the instances that are not cases."""
     yield "zeros.target.v2.l1", instance("zeros.target.v2.l1", 2, 1, target=lambda _: (1,))
     same = instance(
         "zeros.same", 3, 2, target=lambda c: without(c, 3), draft=lambda c: without(c, 3)

@@ -1,6 +1,6 @@
-"""Supplied numbers: a chance that answers from a list, and keeps what it was asked.
+"""Supplied numbers: a chance that answers from a list, and records its questions.
 
-Every question takes the next number u, 0 <= u < 1, also where the answer is certain. A question is
+Every question takes the next number u, 0 <= u < 1, even where the answer is certain. A question is
 its *thresholds*: the running sums of the weights, divided by their sum. The answer is the first
 place whose threshold exceeds u; so a coin, whose one threshold is its probability, passes if and
 only if u is below it.
@@ -31,8 +31,9 @@ BITS = 16
 is `MARGIN` away from it."""
 
 MARGIN = rational("1/2") ** (BITS + 1)
-"""So far from a threshold, a number is decided in float32 as it is in exact arithmetic: thresholds
-are off by a few 2**-24, divided by the mass of a residual. A test holds verifiers to it."""
+"""The distance from a threshold at which float32 decides a number as exact arithmetic does:
+thresholds are off by a few 2**-24, divided by the mass of a residual. A test checks verifiers at
+it."""
 
 
 class OutOfNumbers(RuntimeError):
@@ -47,7 +48,7 @@ class Question:
     thresholds: Numbers
 
     def cells(self) -> Iterator[tuple[Rational, Rational]]:
-        """Yield, for every answer that is possible, the numbers low <= u < high that give it."""
+        """Yield, for every possible answer, the numbers low <= u < high that give it."""
         ends = (ZERO, *self.thresholds, *((ONE,) if self.coin else ()))
         yield from ((low, high) for low, high in pairwise(ends) if low < high)
 
@@ -55,8 +56,8 @@ class Question:
 class SuppliedNoise:
     """A chance that answers from numbers, and keeps its questions.
 
-    Where the numbers end it takes `otherwise`'s of the question, and keeps them too; without it, it
-    raises `OutOfNumbers`.
+    After the last number it uses `otherwise`(question), and keeps these numbers too; without
+    `otherwise`, it raises `OutOfNumbers`.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class SuppliedNoise:
         return next(place for place, edge in enumerate(thresholds) if number < edge)
 
     def coin(self, probability: Rational) -> bool:
-        """Return whether the next number is below the probability."""
+        """Return True if the next number is below the probability."""
         return self._next(Question(coin=True, thresholds=(rational(probability),))) < probability
 
     def _next(self, question: Question) -> Rational:
@@ -96,7 +97,7 @@ class SuppliedNoise:
 
 @dataclass(frozen=True)
 class SuppliedRun:
-    """What a program was asked, which numbers answered, and what it emitted."""
+    """A run of a program: its questions, the numbers that answered, and its emission."""
 
     asked: tuple[Question, ...]
     numbers: Numbers
@@ -106,7 +107,7 @@ class SuppliedRun:
 def run_on(program: Program, numbers: Sequence[Rational]) -> SuppliedRun:
     """Run a program on exactly these numbers.
 
-    Raises `OutOfNumbers` where it asks for more, `ValueError` where it asks for fewer.
+    Raises `OutOfNumbers` where the program asks for more, `ValueError` where it asks for fewer.
     """
     run = _run(program, SuppliedNoise(numbers))
     if len(run.numbers) < len(numbers):
@@ -118,9 +119,9 @@ def table(program: Program) -> list[SuppliedRun]:
     """Return runs that reach every leaf of a program's tree of decisions, and every threshold.
 
     A leaf is reached with numbers inside the cells of its answers. Every question, once, also gets
-    the numbers at the ends of its cells: each threshold below 1, and what is just inside of each;
-    what follows it is answered from inside the first cell. One run has zeros alone. Runs are in the
-    order of their numbers.
+    the numbers at the ends of its cells: each threshold below 1, and the number just inside of
+    each; later questions are answered from inside the first cell. One run has zeros alone. Runs are
+    in the order of their numbers.
     """
     found: dict[Numbers, SuppliedRun] = {}
     questions: set[Question] = set()
@@ -164,7 +165,7 @@ def _inside(low: Rational, high: Rational) -> Rational:
 
 
 def _edges(question: Question) -> Iterator[Rational]:
-    """Yield the thresholds below 1, and the numbers just inside of all: 1 is one of a draw's."""
+    """Yield thresholds below 1, and the numbers just inside all thresholds (for a draw, 1 too)."""
     for low, high in question.cells():
         if low in question.thresholds:
             yield low

@@ -1,8 +1,8 @@
-"""The one form in which vectors are written.
+"""The one written form of vectors.
 
-Keys, vectors and names have an order, rationals are in lowest terms, and what fits on a line of 100
-columns stands on one; lists without objects are filled line by line. So what two people export is
-the same, byte for byte, and a change shows where it is.
+Keys, vectors and names have an order, rationals are in lowest terms, and a value that fits on a
+line of 100 columns is on one line; lists without objects are filled line by line. So two exports
+are equal byte for byte, and a diff shows exactly the change.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _KEYS = (
     "expected",
     "reason",
 )
-"""The order of keys; those that name a flag, an instance or a context come by themselves."""
+"""The order of keys, except for those that name a flag, an instance or a context."""
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(/[0-9]+|\.[0-9]+)?")
 
@@ -83,7 +83,7 @@ def _identity(vector: Any) -> str:
 
 
 def _place(key: str) -> tuple[Any, ...]:
-    """Return where a key stands: known ones first, then contexts by length, then names."""
+    """Return the position of a key: known keys first, then contexts by length, then names."""
     if key in _KEYS:
         return (0, _KEYS.index(key))
     if re.fullmatch(r"([0-9]+(,[0-9]+)*)?", key):
@@ -102,7 +102,7 @@ def _reduced(value: str) -> str:
 
 
 def _lines(value: Any, indent: str, before: str) -> Iterator[str]:
-    """Yield the pieces of a value that stands behind `before` on its line."""
+    """Yield the pieces of a value that follows `before` on its line."""
     flat = _flat(value)
     # A comma may follow.
     if len(indent) + len(before) + len(flat) < _WIDTH or not isinstance(value, (dict, list)):
@@ -125,7 +125,7 @@ def _lines(value: Any, indent: str, before: str) -> Iterator[str]:
 
 
 def _is_filled(value: Any, flat: str) -> bool:
-    """Return whether items share lines: those of lists without objects, and of small objects."""
+    """Return True if items share lines: those of lists without objects, and of small objects."""
     if isinstance(value, list):
         return not _holds_objects(value)
     short = len(flat) < 2 * _WIDTH and all(
@@ -135,7 +135,7 @@ def _is_filled(value: Any, flat: str) -> bool:
 
 
 def _filled(items: Sequence[tuple[str, Any]], indent: str, column: int) -> Iterator[str]:
-    """Yield the items, as many to a line as fit; the first stands in a column, behind a bracket."""
+    """Yield the items, as many to a line as fit; the first follows a bracket at a column."""
     for number, (name, each) in enumerate(items):
         flat = name + _flat(each)
         # Two brackets, or a bracket and a comma, may follow.

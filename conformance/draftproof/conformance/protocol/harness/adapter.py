@@ -1,4 +1,4 @@
-"""The adapter of a program: what is asked of it, and what its answers stand for."""
+"""The adapter of a program: its requests as messages, and the answers as results."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ from draftproof.conformance.protocol.harness.process import Process, Seconds, se
 
 
 class HarnessError(RuntimeError):
-    """The harness answered a request with an error: what `raise` is for an adapter in Python."""
+    """The harness answered a request with an error, as an adapter in Python would with `raise`."""
 
 
 class HarnessAdapter:
     """The adapter of a program, with the attributes that the program declares.
 
-    Copies share its process, which ends with the last of them. A pickled one starts its own, and so
-    does one that finds itself in a forked process. Raises `UnknownAdapter` and `AdapterLost`.
+    Copies share the program's process, which ends with the last copy. An unpickled adapter starts
+    its own process, and so does an adapter in a forked process. Raises `UnknownAdapter` and
+    `AdapterLost`.
     """
 
     name: str
@@ -47,17 +48,17 @@ class HarnessAdapter:
         vars(self).update({k: v for k, v in declared.items() if k not in ("protocol", "tensors")})
 
     def verify(self, request: Request) -> Result:
-        """Verify B rows. Raises `HarnessError` for its errors, and `AdapterLost`."""
+        """Verify B rows. Raises `HarnessError` for an error of the program, and `AdapterLost`."""
         result = self._conversation.verified(request)
         accepted, path, token = (torch.tensor(result[column]) for column in COLUMNS)
         return Result(accepted, path, token)
 
 
 def started(command: str) -> HarnessAdapter:
-    """Return the adapter of a command, which is run without a shell.
+    """Return the adapter of a command, run without a shell.
 
-    Raises `UnknownAdapter` if there is no such program, `AdapterFailed` if it does not start as the
-    protocol says.
+    Raises `UnknownAdapter` if there is no such program, `AdapterFailed` if its start breaks the
+    protocol.
     """
     try:
         return HarnessAdapter(command)
@@ -99,7 +100,7 @@ def _files(arguments: Sequence[str]) -> tuple[str, ...]:
 
 
 class _Conversation:
-    """What is said to a harness and what it answers: one request after the other, numbered."""
+    """A conversation with a harness: numbered requests, one after the other, and their answers."""
 
     def __init__(self, arguments: Sequence[str], seconds: Seconds) -> None:
         self._arguments, self._seconds = arguments, seconds
@@ -130,7 +131,7 @@ class _Conversation:
         return body
 
     def _begin(self) -> None:
-        """Start a process of our own: whoever was forked must not talk to its parent's."""
+        """Start a process of our own: a forked process must not use that of its parent."""
         self._owner, self._lost, self._sequence = os.getpid(), "", 0
         self._process = Process(self._arguments)
         line = messages.line("start", {"protocol": messages.PROTOCOL})
@@ -142,7 +143,7 @@ class _Conversation:
 
     @contextmanager
     def _losing(self) -> Iterator[None]:
-        """Kill the harness if it breaks the protocol, or if an exchange is left half done."""
+        """Kill the harness if it breaks the protocol, or if an exchange is interrupted."""
         try:
             yield
         except Breach as breach:

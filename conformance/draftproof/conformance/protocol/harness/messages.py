@@ -1,7 +1,7 @@
-"""The lines between us and a harness: requests as JSON, and answers that are what they must be.
+"""The lines between Draftproof and a harness: requests as JSON, and checked answers.
 
-The schema `harness` says what a message is; what it cannot say, as how many numbers belong to so
-many rows, is said here.
+The schema `harness` defines the messages; this module checks what a schema cannot express, such as
+the number of values for a number of rows.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from draftproof.reference.verifiers import ALGORITHMS
 from draftproof.spec import MalformedDocument, validate
 
 PROTOCOL = 1
-"""The version of the protocol that is spoken here."""
+"""The version of the protocol."""
 
 COLUMNS = ("accepted_length", "path", "next_token")
-"""What a result has for every row."""
+"""The columns of a result, each with a number for every row."""
 
 LARGEST_DECLARATION = 2**15
-"""The most bytes of a declaration. It needs a tenth of that."""
+"""The most bytes of a declaration. Declarations need a tenth of that."""
 
 
 def largest_answer(rows: int) -> int:
-    """Return the most bytes of an answer to so many rows.
+    """Return the most bytes of an answer for a number of rows.
 
     An error has up to 2,000 characters, each escaped in 12 bytes at most, and its keys: below
-    2**15. A row has three integers of at most 20 digits, and as much again for what is between.
+    2**15. A row has three integers of at most 20 digits, and as many bytes again for separators.
     """
     return 2**15 + rows * 3 * 40
 
@@ -57,12 +57,12 @@ _TENSORS = (
 
 
 def line(kind: str, body: dict[str, Any]) -> bytes:
-    """Return a message as a line of ASCII, with its end."""
+    """Return a message as a line of ASCII, including its end."""
     return orjson.dumps({kind: body}, option=orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY)
 
 
 def asked(request: Request, form: str) -> dict[str, Any]:
-    """Return a request as the body of a `verify`, but for its number.
+    """Return a request as the body of a `verify`, without its number.
 
     Tensors take the form "numbers" or "base64". If there is no noise, a seed is drawn from the
     request's generator.
@@ -87,7 +87,7 @@ def asked(request: Request, form: str) -> dict[str, Any]:
 
 
 def _as_numbers(tensor: Tensor) -> Any:
-    """Return what is written as nested lists, every float of every dtype as the double it is."""
+    """Return nested lists in their written form, every float of every dtype as the equal double."""
     plain = tensor.detach().cpu()
     # At `numpy`, a lane that follows noise is told that it leaves torch here.
     array = (plain.double() if plain.is_floating_point() else plain).numpy()
@@ -96,7 +96,7 @@ def _as_numbers(tensor: Tensor) -> Any:
 
 
 def _spelled(values: Any) -> Any:
-    """Return the values, those for which JSON has no number as strings."""
+    """Return the values, with strings for those that JSON has no number for."""
     if isinstance(values, list):
         return [_spelled(each) for each in values]
     if numpy.isfinite(values):
@@ -124,7 +124,7 @@ _BRANCHES = ("main", "master", "trunk")
 
 
 def declaration(heard: bytes) -> dict[str, Any]:
-    """Return what a harness declares, as it says it. Raises `Breach`."""
+    """Return the declaration of a harness, unchanged. Raises `Breach`."""
     message = _parsed(heard)
     _require_kind(message, "declaration")
     body: dict[str, Any] = message["declaration"]
@@ -147,7 +147,7 @@ def declaration(heard: bytes) -> dict[str, Any]:
 
 
 def answer(heard: bytes, sequence: int, rows: int) -> tuple[str, dict[str, Any]]:
-    """Return the kind of an answer to a request, "result" or "error", and its body.
+    """Return the kind of the answer to a request, "result" or "error", and its body.
 
     Raises `Breach`.
     """
@@ -170,7 +170,7 @@ def answer(heard: bytes, sequence: int, rows: int) -> tuple[str, dict[str, Any]]
 
 
 def _is_plain_result(message: Any) -> bool:
-    """Return whether a message plainly is a result, as its schema finds, too, in far longer."""
+    """Return True if a message plainly is a result, as the slower schema would find, too."""
     body = message.get("result") if isinstance(message, dict) and len(message) == 1 else None
     if not isinstance(body, dict) or body.keys() != {"sequence", *COLUMNS}:
         return False
@@ -186,7 +186,7 @@ def _is_plain_result(message: Any) -> bool:
 
 
 def _parsed(heard: bytes) -> Any:
-    """Return a line's JSON, in which all numbers are whole. Raises `Breach`."""
+    """Return the JSON value of a line, in which all numbers are whole. Raises `Breach`."""
     try:
         return json.loads(
             heard.decode("utf-8"),
@@ -217,7 +217,7 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _require_kind(message: Any, *wanted: str) -> None:
-    """Raise `Breach` unless the message follows the schema, and is of a kind that is wanted."""
+    """Raise `Breach` unless the message follows the schema, and has the wanted kind."""
     try:
         validate(message, "harness")
     except MalformedDocument as error:
@@ -228,6 +228,6 @@ def _require_kind(message: Any, *wanted: str) -> None:
 
 
 def quoted(said: bytes) -> str:
-    """Return the beginning of what a harness said, in quotes."""
+    """Return the beginning of a harness's words, in quotes."""
     most = 80
     return repr(said[:most].decode("utf-8", "replace")) + (" ..." if len(said) > most else "")

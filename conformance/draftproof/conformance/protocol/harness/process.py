@@ -1,4 +1,4 @@
-"""A harness that runs: its pipes, its limits of time, and its end."""
+"""The process of a harness: its pipes, its time limits, and its end."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ TIMEOUT = "DRAFTPROOF_HARNESS_TIMEOUT"
 
 @dataclass(frozen=True)
 class Seconds:
-    """How long a harness may take for its start, and for each answer."""
+    """The seconds that a harness has for its start, and for each answer."""
 
     start: float = 30
     answer: float = 60
 
 
 def seconds_given() -> Seconds:
-    """Return the limits of time, which the environment can change. Raises `UnknownAdapter`."""
+    """Return the time limits, which the environment can change. Raises `UnknownAdapter`."""
     given = os.environ.get(TIMEOUT)
     if not given:
         return Seconds()
@@ -62,7 +62,7 @@ _LAST_LINES = 5
 
 
 class Process:
-    """A program in a process group of its own, told to stop when nobody needs it any more.
+    """A program in its own process group, told to stop once nothing needs it.
 
     Raises `AdapterLost` if it cannot be run.
     """
@@ -90,8 +90,8 @@ class Process:
     def exchange(self, message: bytes, *, limit: int, seconds: float) -> bytes:
         """Send a line, and return the line that answers it, without its end.
 
-        Neither a harness that does not read can hold it up, nor one that does not write; nor does
-        it hold up one that has much to say on stderr. Raises `Breach`.
+        A harness that does not read, or does not write, cannot block the exchange, and the exchange
+        does not block a harness that writes much to stderr. Raises `Breach`.
         """
         early = _read(self._stdout)
         if early:
@@ -124,7 +124,7 @@ class Process:
         return _first_line(bytes(heard), unsent=len(unsent))
 
     def lost(self, why: str) -> str:
-        """Kill the process and return why in words, with the last that it said on stderr."""
+        """Kill the process and return the reason in words, with its last lines on stderr."""
         self._end.detach()
         _kill(self._popen)
         self._murmured()
@@ -136,7 +136,7 @@ class Process:
         return f"the harness {why}{told if last else ''}"
 
     def _ready(self, poll: select.poll, deadline: float) -> list[int]:
-        """Return the pipes that are ready, none if it is too late. Raises `Breach` at its end."""
+        """Return the ready pipes, none after the deadline. Raises `Breach` if the harness ended."""
         while (left := deadline - time.monotonic()) > 0:
             ready = [pipe for pipe, _ in poll.poll(1000 * min(left, _TICK))]
             if ready:
@@ -153,7 +153,7 @@ class Process:
         return said or b""
 
     def _written(self, unsent: memoryview) -> memoryview:
-        """Write what goes into the pipe, and return what is left."""
+        """Write as much as the pipe takes, and return the rest."""
         try:
             return unsent[os.write(self._stdin, unsent[:_CHUNK]) :]
         except BlockingIOError:
@@ -162,13 +162,13 @@ class Process:
             raise Breach(self._ending()) from None
 
     def _murmured(self) -> bool:
-        """Take what is on stderr, of which the end is kept. Return whether more can come."""
+        """Read from stderr, keeping only its end. Return True if more can come."""
         said = _read(self._stderr)
         self._murmur = (self._murmur + (said or b""))[-_CHUNK:]
         return said != b""
 
     def _ending(self) -> str:
-        """Return in words how it ended, which it may be just about to do."""
+        """Describe how the process ended, after waiting a moment for its end."""
         try:
             code = self._popen.wait(_TERMINATION)
         except subprocess.TimeoutExpired:
@@ -180,7 +180,7 @@ class Process:
 
 
 def _read(pipe: int) -> bytes | None:
-    """Return what is there: nothing at the end, None where nothing is there yet."""
+    """Return the available bytes: empty at the end of the stream, None if there are none yet."""
     try:
         return os.read(pipe, _CHUNK)
     except BlockingIOError:
@@ -197,7 +197,7 @@ def _late(seconds: float, unsent: int, heard: bytes) -> str:
 
 
 def _first_line(heard: bytes, *, unsent: int) -> bytes:
-    """Return the one line that was heard. Raises `Breach` if there is more, or it came early."""
+    """Return the one line of an answer. Raises `Breach` if there is more, or if it came early."""
     first, _, rest = heard.partition(b"\n")
     if unsent:
         raise Breach(f"says {quoted(first)} before it has read all of what it is asked")
@@ -210,9 +210,10 @@ def _first_line(heard: bytes, *, unsent: int) -> bytes:
 
 
 def _bound_to_us() -> Callable[[], None] | None:
-    """Return what binds a child to this process, so that it ends even where this one is killed.
+    """Return a function that binds a child to this process, so that the child ends with it.
 
-    The system binds it to the thread that starts it; of all threads, the main one lasts.
+    The binding holds even if this process is killed. The system binds a child to the thread that
+    starts it; only the main thread lasts as long as the process.
     """
     if sys.platform != "linux" or threading.current_thread() is not threading.main_thread():
         return None
@@ -223,7 +224,7 @@ def _bound_to_us() -> Callable[[], None] | None:
 
 
 def _stop(popen: subprocess.Popen[bytes], owner: int) -> None:
-    """Tell a harness to stop, and see to it that it does: if it is ours, and not our parent's."""
+    """Make a harness stop, by force if need be, unless it belongs to a parent process."""
     if os.getpid() != owner:
         return
     with suppress(OSError):
@@ -239,7 +240,7 @@ def _stop(popen: subprocess.Popen[bytes], owner: int) -> None:
 
 
 def _kill(popen: subprocess.Popen[bytes]) -> None:
-    """Kill a harness, and what it started and left in its group."""
+    """Kill a harness, and the processes that it started and left in its group."""
     _signal(popen, signal.SIGKILL)
     with suppress(subprocess.TimeoutExpired):
         popen.wait(_TERMINATION)
