@@ -147,7 +147,7 @@ def test_what_reaches_beyond_is_judged_every_time(tmp_path: Path) -> None:
     for _ in range(2):
         ran = certify(tmp_path)
         assert (ran.returncode, counts(ran)) == (SOME, (0, -1))
-        told = "./mine.py:Mine: nothing is taken from the store: it starts other programs"
+        told = "./mine.py:Mine: not kept in the store: it starts other programs"
         assert told in ran.stderr
 
 
@@ -205,7 +205,7 @@ def test_a_store_that_is_wrong_is_found_out(tmp_path: Path) -> None:
     audited = certify(tmp_path, "--audit", "100")
     assert audited.returncode == 5
     assert "was judged again: " in audited.stderr
-    assert "where the store has 'pass'; --fresh ignores the store" in audited.stderr
+    assert "where the store has 'pass'; the store has forgotten it" in audited.stderr
 
 
 def test_workers_of_their_own_fill_the_same_store(tmp_path: Path) -> None:

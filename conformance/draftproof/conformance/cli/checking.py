@@ -87,7 +87,7 @@ def check_certificate(
         print_json({"certificates": found, "exit_code": code}, "check")
     else:
         for document, _ in checked:
-            _print(document)
+            _print(document, is_key_named=bool(terms.keys))
         _print_count([document for document, _ in checked])
     sys.exit(code)
 
@@ -188,7 +188,11 @@ def _opened(path: Path, keys: Sequence[Path]) -> tuple[bytes, dict[str, Any] | N
     envelope = read_envelope(path)
     with usage_errors(InvalidKey):
         verified = envelope.signed_by(keys)
-    return envelope.content, {"keys": [*envelope.signatures], "verified": [*verified]}
+    pairs = zip(envelope.signatures, verified, strict=True)
+    return envelope.content, {
+        "keys": [who or hint or "a key without a name" for (hint, _), who in pairs],
+        "verified": [who for who in verified if who is not None],
+    }
 
 
 class _NotRun(Exception):
@@ -227,21 +231,21 @@ def _repeated(evidence: Any, name: str | None, working: Mapping[str, Any]) -> di
         raise _NotRun(str(error)) from None
 
 
-def _print(told: Mapping[str, Any]) -> None:
+def _print(told: Mapping[str, Any], *, is_key_named: bool) -> None:
     if told["standing"] is not None:
-        _print_checked(told)
+        _print_checked(told, is_key_named=is_key_named)
     if told["error"] is not None:
         echo(f"Error: {told['error']}", err=True)
 
 
-def _print_checked(told: Mapping[str, Any]) -> None:
+def _print_checked(told: Mapping[str, Any], *, is_key_named: bool) -> None:
     """Print what is known of a certificate that is as it was written."""
     has_evidence = "records" in told
     as_it_was = f"as it was written{' and as its evidence has it' if has_evidence else ''}"
     echo(f"{told['file']}: {plain(told['conclusion'])}, {as_it_was}")
     for line in _state(told["standing"]):
         echo(f"  {plain(line)}")
-    echo(f"  {_signatures(told['signed'])}")
+    echo(f"  {_signatures(told['signed'], is_key_named=is_key_named)}")
     if has_evidence:
         echo(f"  {told['records']} records, none lost, added or changed")
     else:
@@ -253,13 +257,14 @@ def _print_checked(told: Mapping[str, Any]) -> None:
         _print_rerun(told["rerun"])
 
 
-def _signatures(signed: Mapping[str, Sequence[str]] | None) -> str:
+def _signatures(signed: Mapping[str, Sequence[str]] | None, *, is_key_named: bool) -> str:
     """Return who signed a certificate, and whether that was checked."""
     if signed is None:
         return "unsigned"
+    unchecked = "not by a key of --key" if is_key_named else "not checked: name it by --key"
     told = (
-        f"{key[:16]} ({'holds' if key in signed['verified'] else 'not checked: name it by --key'})"
-        for key in signed["keys"]
+        f"{key[:16]} ({'holds' if key in signed['verified'] else unchecked})"
+        for key in map(plain, signed["keys"])
     )
     return f"signed by {', '.join(told)}"
 

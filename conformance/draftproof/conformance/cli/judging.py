@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from textwrap import indent
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -24,7 +24,15 @@ from draftproof.conformance.cli.documents import (
     stop,
     usage_errors,
 )
-from draftproof.conformance.cli.storing import Stored, asked, refused, takes_store, tell
+from draftproof.conformance.cli.storing import (
+    Stored,
+    asked,
+    place_of,
+    refused,
+    takes_store,
+    tell,
+    tell_reason,
+)
 from draftproof.conformance.cli.storing import campaign as known_campaign
 from draftproof.conformance.cli.working import interruptible, worked_by
 from draftproof.conformance.evidence.certificate import gravest, no_longer_known
@@ -41,6 +49,9 @@ from draftproof.conformance.report.plain import plain
 from draftproof.conformance.requirements.finding import CANNOT_RUN, FAILS_EVERYWHERE, UNFETCHED
 from draftproof.reference.extras import installation
 from draftproof.spec import MalformedDocument
+
+if TYPE_CHECKING:
+    from draftproof.conformance.run.recall import Recall
 
 
 @click.command()
@@ -115,6 +126,8 @@ def certify(
     if traceback:
         click.get_current_context().with_resource(tracebacks_shown())
     known = {} if is_planned or resume else {n: known_campaign(n, terms, stored) for n in names}
+    if stored.store is not None and not all(known.get(name) for name in names):
+        _record_what_is_read(has_workers=working["jobs"] > 1)
     loaded = {name: _loaded(name, known.get(name)) for name in dict.fromkeys(names)}
     if is_planned:
         _foretell([loaded[name] for name in names], terms, form)
@@ -238,6 +251,13 @@ class _Loaded:
     """The evidence of the whole campaign, which is known already: then nothing is loaded."""
 
 
+def _record_what_is_read(*, has_workers: bool) -> None:
+    """Record what adapters read until the command ends: what is kept in a store rests on it."""
+    from draftproof.conformance.evidence.traces import recording
+
+    click.get_current_context().with_resource(recording(has_workers=has_workers))
+
+
 def _loaded(name: str, known: KnownFindings | None) -> _Loaded:
     """Load an adapter. A name that leads nowhere is a usage error, before anything is judged."""
     if known is not None:
@@ -355,7 +375,7 @@ def _known_before(
         sink.keep(*known.records)
     lines, _ = evidence.sealed(known.records)
     count = sum(len(each.get("findings", ())) for each in known.records)
-    tell(loaded.name, known={known.made: count}, judged=0)
+    tell(loaded.name, {known.made: count}, 0)
     return _written(known.records, records.name, sha256(lines).hexdigest(), path)
 
 
@@ -373,7 +393,9 @@ def _certified(loaded: _Loaded, request: _Request, taken: Sequence[Path]) -> _Ju
     """Judge an adapter, and write evidence, certificate and badge."""
     from draftproof.conformance.evidence import certificate
     from draftproof.conformance.evidence import records as evidence
+    from draftproof.conformance.evidence.traces import traced, unheard
     from draftproof.conformance.protocol.adapter import declaration
+    from draftproof.conformance.protocol.loading import source_digest
     from draftproof.conformance.report import terminal
     from draftproof.conformance.run import campaign
     from draftproof.conformance.run.recall import Recall
@@ -383,7 +405,8 @@ def _certified(loaded: _Loaded, request: _Request, taken: Sequence[Path]) -> _Ju
     declared = declaration(loaded.adapter)
     path = certificate.place_for(declared.name, request.output, taken=taken)
     records = path.with_suffix(".jsonl")
-    known, then = evidence.NOTHING, _seeded(loaded, terms, stored)
+    subject = source_digest(loaded.adapter)
+    known, then = evidence.NOTHING, _seeded(loaded, terms, stored, subject)
     if request.resume and (known := _kept(records)).records:
         header = known.header
         # A seed that was not given was drawn, as the time was taken, when it began.
@@ -393,11 +416,21 @@ def _certified(loaded: _Loaded, request: _Request, taken: Sequence[Path]) -> _Ju
     store = None if refusal else stored.store
     recall = None
     if store is not None:
-        is_ignored = stored.is_fresh
-        recall = Recall(store, wanted.created, audited=stored.audited, is_ignored=is_ignored)
+        recall = Recall(
+            store,
+            place_of(loaded.name),
+            wanted.created,
+            audited=stored.audited,
+            is_ignored=stored.is_fresh,
+        )
     _tell_of(records, known, resume=request.resume)
     try:
-        with evidence.written(records, known) as sink, interruptible() as check, chdir("."):
+        with (
+            evidence.written(records, known) as sink,
+            interruptible() as check,
+            chdir("."),
+            traced(),
+        ):
 
             def keep(record: dict[str, Any]) -> None:
                 check()
@@ -409,7 +442,7 @@ def _certified(loaded: _Loaded, request: _Request, taken: Sequence[Path]) -> _Ju
                 keep=keep,
                 known=known,
                 workers=Workers(**working),
-                progress=terminal.shown_progress,
+                progress=unheard(terminal.shown_progress),
                 recall=recall,
             )
     except KeyboardInterrupt:
@@ -418,22 +451,58 @@ def _certified(loaded: _Loaded, request: _Request, taken: Sequence[Path]) -> _Ju
             echo("The evidence so far is kept: go on with --resume.", err=True)
         raise
     finished, digest = evidence.read_finished(records)
-    if recall is not None:
-        refusal = recall.store.refusal(sorted(recall.traces))
-        for told in (terms, {**terms, "seed": wanted.seed}):
-            recall.keep(asked(loaded.name, told), finished.records)
-        tell(loaded.name, known=recall.known, judged=recall.judged, refusal=refusal)
-    elif stored.store is not None:
-        tell(loaded.name, known={}, judged=0, refusal=refusal)
+    if stored.store is not None:
+        tell_reason(loaded.name, "nothing is taken from the store", refusal)
+        _keep(loaded.name, request, finished, subject, recall, is_resumed=bool(known.records))
     return _written(finished.records, records.name, digest, path)
 
 
-def _seeded(loaded: _Loaded, terms: Mapping[str, Any], stored: Stored) -> dict[str, Any]:
+def _keep(
+    name: str,
+    request: _Request,
+    finished: Evidence,
+    subject: str,
+    recall: Recall | None,
+    *,
+    is_resumed: bool,
+) -> None:
+    """Keep a campaign and its seed in the store, and say what was known, and what is not kept.
+
+    Raises `StoreDiffers`.
+    """
+    from draftproof.conformance.run.recall import has_failed_sample
+
+    store: Any = request.stored.store
+    seed = finished.header["campaign"]["seed"]
+    unseeded, seeded = (asked(name, {**request.terms, **each}) for each in ({}, {"seed": seed}))
+    ways = [seeded]
+    if unseeded != seeded:
+        is_failed = has_failed_sample(finished.records)
+        ways += [unseeded] * store.keep_seed(unseeded, subject, seed, is_failed=is_failed)
+    reason = ""
+    if recall is not None:
+        tell(name, recall.known, recall.judged)
+        # What another run had read nobody has told.
+        recall.basis.add(refusal="another run judged a part of it (--resume)" * is_resumed)
+        recall.keep_campaign(ways, finished.records)
+        reason = recall.basis.refusal
+    tell_reason(name, "not kept in the store", reason or store.trouble)
+
+
+def _seeded(
+    loaded: _Loaded, terms: Mapping[str, Any], stored: Stored, subject: str
+) -> dict[str, Any]:
     """Return the seed on record for a campaign for which none is given, if there is one."""
+    from draftproof.conformance.evidence.store import DamagedSeed
+
     store = stored.store
     if store is None or stored.is_fresh or "seed" in terms:
         return {}
-    seed = store.seed(asked(loaded.name, terms))
+    try:
+        seed = store.seed(asked(loaded.name, terms), subject)
+    except DamagedSeed as error:
+        echo(f"{loaded.name}: {error} is damaged, and the recorded seed lost: a new one", err=True)
+        return {}
     if seed is None:
         return {}
     echo(f"{loaded.name}: seed {seed}, as recorded; --fresh draws a new one", err=True)

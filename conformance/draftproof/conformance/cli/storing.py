@@ -18,8 +18,6 @@ from draftproof.conformance.evidence.store import FOLDER, KnownFindings, Store
 if TYPE_CHECKING:
     from draftproof.conformance.protocol.adapter import Declaration
 
-HARNESS = "harness:"
-
 OFF = "off"
 """What is named in place of a folder for no store."""
 
@@ -69,11 +67,17 @@ def takes_store(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def asked(name: str, terms: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a campaign is asked for, wherever it is asked: the name of a file is absolute."""
-    place, _, attribute = name.rpartition(":")
+    """Return what a campaign is asked for, wherever it is asked: by the place that a name has."""
+    return {"name": place_of(name), **{key: _plain(value) for key, value in terms.items()}}
+
+
+def place_of(name: str) -> str:
+    """Return where a name leads now: the place of an entry point, the path of a file."""
+    from draftproof.conformance.protocol.loading import HARNESS, built_in
+
+    place, _, attribute = built_in().get(name, name).rpartition(":")
     is_file = place.endswith(".py") and not name.startswith(HARNESS)
-    told = f"{Path(place).absolute()}:{attribute}" if is_file else name
-    return {"name": told, **{key: _plain(value) for key, value in terms.items()}}
+    return f"{Path(place).resolve() if is_file else place}:{attribute}"
 
 
 def _plain(value: Any) -> Any:
@@ -96,6 +100,8 @@ def campaign(name: str, terms: Mapping[str, Any], stored: Stored) -> KnownFindin
 
 def refused(name: str, declared: Declaration, *, backend: str) -> str:
     """Return why nothing of an adapter may be taken from a store, empty if it may."""
+    from draftproof.conformance.protocol.loading import HARNESS
+
     if name.startswith(HARNESS):
         return "it is a program of its own, whose files are not known"
     if declared.device != "cpu":
@@ -103,12 +109,16 @@ def refused(name: str, declared: Declaration, *, backend: str) -> str:
     return f"it is judged by a cluster, {backend}" if backend != "processes" else ""
 
 
-def tell(name: str, *, known: Mapping[str, int], judged: int, refusal: str = "") -> None:
+def tell(name: str, known: Mapping[str, int], judged: int) -> None:
     """Say how many findings of an adapter were known, and since when."""
-    if refusal:
-        echo(f"{name}: nothing is taken from the store: {refusal}", err=True)
     total = sum(known.values())
     if total:
         dates = sorted({made.partition("T")[0] for made in known})
         since = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
         echo(f"{name}: {total} findings known, made {since}; {judged} judged now", err=True)
+
+
+def tell_reason(name: str, told: str, reason: str) -> None:
+    """Say why the store is not used, where there is a reason."""
+    if reason:
+        echo(f"{name}: {told}: {reason}", err=True)

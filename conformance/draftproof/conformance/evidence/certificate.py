@@ -15,7 +15,14 @@ from itertools import chain, count, groupby
 from pathlib import Path
 from typing import Any
 
-from draftproof.conformance.evidence.decision import Decision, Report, decisive, report
+from draftproof.conformance.evidence.decision import (
+    Decision,
+    Report,
+    decisive,
+    gravest_verdict,
+    over_binding,
+    report,
+)
 from draftproof.conformance.evidence.keys import tree_root
 from draftproof.conformance.evidence.records import (
     EditedEvidence,
@@ -42,10 +49,11 @@ from draftproof.conformance.requirements.finding import (
     SKIPPED,
     Finding,
     contradiction,
+    finding_from_json,
     finding_to_json,
     findings_from_json,
 )
-from draftproof.spec import FileTooLarge, MalformedDocument, parsed, validate
+from draftproof.spec import FileTooLarge, MalformedDocument, parsed, requirements, validate
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://in-toto.io/attestation/test-result/v0.1"
@@ -126,18 +134,32 @@ def statement(
     """
     found, tasks = report(records), _tasks(records)
     header = found.header
-    ids = {
-        verdict: [d.requirement.id for d in found.decisions if d.verdict == verdict]
-        for verdict in (PASS, SKIPPED)
-    }
-    missed = [d for d in found.decisions if d.verdict not in ids]
     campaign = header["campaign"]
+    told: dict[str, Any] = {
+        "created": header["created"],
+        **{key: campaign[key] for key in ("mode", "lanes", "blind", "seed")},
+        **({"cases": campaign["cases"]} if "cases" in campaign else {}),
+        **({"asked": found.asked, "planned": campaign["planned"]} if "planned" in campaign else {}),
+        "chance": {key: campaign[key] for key in ("false_alarm", "tests")},
+        "adapter": header["adapter"],
+        "environment": header["environment"],
+        **({"sources": found.sources} if found.sources is not None else {}),
+        **({"judged": _judged(records, tasks)} if tasks else {}),
+        "requirements": [
+            _decision(decision, tasks, is_slim=is_slim) for decision in found.decisions
+        ],
+        "search": found.search,
+        "counterexample": found.counterexample,
+        "known_failures": header["known_failures"],
+        "limits": LIMITS,
+    }
+    outcome, verdict = _outcome(told)
     document: dict[str, Any] = {
         "_type": STATEMENT,
         "subject": [_descriptor(header["subject"]["name"], header["subject"])],
         "predicateType": PREDICATE,
         "predicate": {
-            "result": _result(found),
+            "result": outcome["result"],
             "configuration": [
                 _descriptor("specification", header["specification"]),
                 _descriptor("suite", header["suite"]),
@@ -147,35 +169,53 @@ def statement(
                     "annotations": {"records": len(records)},
                 },
             ],
-            "passedTests": ids[PASS],
-            "warnedTests": [d.requirement.id for d in missed if d.requirement.level != "MUST"],
-            "failedTests": [d.requirement.id for d in missed if d.requirement.level == "MUST"],
-            "draftproof": {
-                "verdict": CONCLUSIONS[_verdict(found)],
-                "created": header["created"],
-                **{key: campaign[key] for key in ("mode", "lanes", "blind", "seed")},
-                **({"cases": campaign["cases"]} if "cases" in campaign else {}),
-                **(
-                    {"asked": found.asked, "planned": campaign["planned"]}
-                    if "planned" in campaign
-                    else {}
-                ),
-                "chance": {key: campaign[key] for key in ("false_alarm", "tests")},
-                "adapter": header["adapter"],
-                "environment": header["environment"],
-                **({"sources": found.sources} if found.sources is not None else {}),
-                **({"judged": _judged(records, tasks)} if tasks else {}),
-                "requirements": [
-                    _decision(decision, tasks, is_slim=is_slim) for decision in found.decisions
-                ],
-                "search": found.search,
-                "counterexample": found.counterexample,
-                "known_failures": header["known_failures"],
-                "limits": LIMITS,
-            },
+            **{key: outcome[key] for key in ("passedTests", "warnedTests", "failedTests")},
+            "draftproof": {"verdict": verdict, **told},
         },
     }
     return sealed(document)
+
+
+def _outcome(told: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """Return the result, the lists of tests, and the verdict that follow from the requirements."""
+    decided = told["requirements"]
+    ids = {
+        verdict: [each["id"] for each in decided if each["verdict"] == verdict]
+        for verdict in (PASS, SKIPPED)
+    }
+    missed = [each for each in decided if each["verdict"] not in ids]
+    binding = [
+        (each["verdict"], each["verdict"] == SKIPPED and each["worst"]["applies"])
+        for each in decided
+        if each["level"] == "MUST"
+    ]
+    verdict = over_binding(binding, strict=told["mode"] == "certify")
+    is_partial = told.get("asked", 0) < told.get("planned", 0)
+    result = "FAILED" if verdict != PASS else "WARNED" if is_partial or missed else "PASSED"
+    return {
+        "result": result,
+        "passedTests": ids[PASS],
+        "warnedTests": [each["id"] for each in missed if each["level"] != "MUST"],
+        "failedTests": [each["id"] for each in missed if each["level"] == "MUST"],
+    }, CONCLUSIONS[PARTIAL if verdict == PASS and is_partial else verdict]
+
+
+def _require_outcome(document: Mapping[str, Any], name: str) -> None:
+    """Refuse a certificate whose verdict does not follow from what it says of requirements."""
+    predicate = document["predicate"]
+    told = predicate["draftproof"]
+    outcome, verdict = _outcome(told)
+    if told["verdict"] != verdict or {key: predicate[key] for key in outcome} != outcome:
+        raise EditedEvidence(f"{name}: its verdict does not follow from its requirements")
+    for each in told["requirements"]:
+        known = requirements().get(each["id"])
+        worst = finding_from_json(each["id"], each["worst"])
+        if known is not None and known.level != each["level"]:
+            raise EditedEvidence(f"{name}: {each['id']} is a {known.level}")
+        if not each["verdict"] == worst.verdict == gravest_verdict(each["counts"]):
+            raise EditedEvidence(f"{name}: the verdict on {each['id']} is not that of its counts")
+        if told_of := contradiction(worst):
+            raise EditedEvidence(f"{name}: {each['id']} on {worst.case} {told_of}")
 
 
 def sealed(document: dict[str, Any]) -> dict[str, Any]:
@@ -271,6 +311,7 @@ def parsed_certificate(content: bytes, name: str) -> dict[str, Any]:
         raise MalformedEvidence(f"{name}: {_written_elsewhere(document) or error}") from None
     if _text(_with_digest(document)).encode() != content:
         raise EditedEvidence(f"{name} is not what was written: its digest does not follow from it")
+    _require_outcome(document, name)
     return dict(document)
 
 
@@ -338,13 +379,6 @@ def _text(document: dict[str, Any]) -> str:
 
 def _verdict(found: Report) -> str:
     return PARTIAL if found.verdict == PASS and found.is_partial else found.verdict
-
-
-def _result(found: Report) -> str:
-    if found.verdict != PASS:
-        return "FAILED"
-    ok = not found.is_partial and all(d.verdict in (PASS, SKIPPED) for d in found.decisions)
-    return "PASSED" if ok else "WARNED"
 
 
 def _descriptor(name: str, identity: dict[str, str]) -> dict[str, Any]:

@@ -129,11 +129,19 @@ def decisions(findings: Sequence[Finding], declared: Mapping[str, Any]) -> tuple
 
 def overall(decided: Iterable[Decision], *, strict: bool) -> str:
     """Return the verdict over all MUST requirements; `strict` leaves none of them undecided."""
-    binding = [d for d in decided if d.requirement.level == "MUST"]
-    verdicts = {
-        INCONCLUSIVE if strict and decision.is_owed else decision.verdict for decision in binding
-    }
+    binding = (d for d in decided if d.requirement.level == "MUST")
+    return over_binding(((d.verdict, d.is_owed) for d in binding), strict=strict)
+
+
+def over_binding(binding: Iterable[tuple[str, bool]], *, strict: bool) -> str:
+    """Return the verdict over MUST requirements, of each the verdict, and whether it is owed."""
+    verdicts = {INCONCLUSIVE if strict and is_owed else verdict for verdict, is_owed in binding}
     return next((v for v in (FAIL, ERROR, INCONCLUSIVE) if v in verdicts), PASS)
+
+
+def gravest_verdict(verdicts: Iterable[str]) -> str:
+    """Return the verdict of several that decides."""
+    return max(verdicts, key=_SEVERITY.index)
 
 
 def _severity(finding: Finding) -> tuple[Any, ...]:

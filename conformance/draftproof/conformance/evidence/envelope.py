@@ -8,7 +8,7 @@ Source: https://github.com/secure-systems-lab/dsse, protocol.md.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -34,33 +34,40 @@ class InvalidKey(ValueError):
 
 @dataclass(frozen=True)
 class Envelope:
-    """A certificate as it was written, and the ids of the keys whose signatures it has."""
+    """A certificate as it was written, and its signatures: of each what it says of its key."""
 
     content: bytes
-    signatures: Mapping[str, bytes]
+    signatures: Sequence[tuple[str, bytes]]
+    """The id of a key is a hint, which may be empty or another tool's."""
 
-    def signed_by(self, keys: Sequence[Path]) -> tuple[str, ...]:
-        """Return the ids of those of these public keys whose signatures are there and hold.
+    def signed_by(self, keys: Sequence[Path]) -> tuple[str | None, ...]:
+        """Return for each signature the id of the one of these public keys by which it holds.
 
-        Raises `InvalidKey`, and `EditedEvidence` where a signature of one of them does not hold.
+        Raises `InvalidKey`, and `EditedEvidence` where a signature that names one of them does not
+        hold.
         """
-        from cryptography.exceptions import InvalidSignature
-
+        known = {key_id(key): key for key in map(_public, keys)}
         found = []
-        for path in keys:
-            key = _public(path)
-            identity = key_id(key)
-            if identity not in self.signatures:
-                continue
-            try:
-                key.verify(self.signatures[identity], _encoded(self.content))
-            except InvalidSignature:
+        for hint, signature in self.signatures:
+            holds = (one for one, key in known.items() if _holds(key, signature, self.content))
+            who = next(holds, None)
+            if who is None and hint in known:
                 raise EditedEvidence(
-                    f"the signature by key {identity[:16]} does not hold: the certificate, or the "
+                    f"the signature by key {hint[:16]} does not hold: the certificate, or the "
                     f"signature, is not what was signed"
-                ) from None
-            found.append(identity)
+                )
+            found.append(who)
         return tuple(found)
+
+
+def _holds(key: Ed25519PublicKey, signature: bytes, content: bytes) -> bool:
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        key.verify(signature, _encoded(content))
+    except InvalidSignature:
+        return False
+    return True
 
 
 def is_envelope(content: bytes) -> bool:
@@ -93,7 +100,7 @@ def read_envelope(path: Path) -> Envelope:
         validate(document, "envelope")
         content = b64decode(document["payload"], validate=True)
         each = document["signatures"]
-        signatures = {one["keyid"]: b64decode(one["sig"], validate=True) for one in each}
+        signatures = [(one.get("keyid", ""), b64decode(one["sig"], validate=True)) for one in each]
     except (MalformedDocument, ValueError) as error:
         raise MalformedEvidence(f"{path} is no DSSE envelope of a certificate: {error}") from None
     return Envelope(content, signatures)

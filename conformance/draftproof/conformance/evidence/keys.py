@@ -151,8 +151,9 @@ def _version(name: str) -> str | None:
 
 
 _READ_IN_C = (
-    *("ATEN_", "BLIS_", "CUBLAS_", "CUDA_", "CUDNN_", "GOMP_", "KMP_", "LC_", "LD_", "MALLOC_"),
-    *("MKL_", "NPY_", "NUMEXPR_", "NVIDIA_", "OMP_", "OPENBLAS_", "PYTHONHASHSEED"),
+    *("ATEN_", "BLIS_", "CUBLAS_", "CUDA_", "CUDNN_", "DNNL_", "GLIBC_TUNABLES", "GOMP_", "KMP_"),
+    *("LC_", "LD_", "MALLOC_", "MKL_", "NPY_", "NUMEXPR_", "NVIDIA_", "OMP_", "ONEDNN_"),
+    *("OPENBLAS_", "PYTHONHASHSEED"),
     *("PYTORCH_", "TORCH_", "TRITON_", "XLA_", "JAX_"),
 )
 """How variables begin that libraries read without Python: those that a program reads are traced."""

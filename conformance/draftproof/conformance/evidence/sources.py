@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from draftproof.conformance.cases import Case
-from draftproof.conformance.evidence.traces import PACKAGES, VERSIONED, suite_folders
+from draftproof.conformance.evidence.traces import PACKAGES, VERSIONED, suite_folders, untraced
 from draftproof.conformance.lanes._streams import seeded
 from draftproof.conformance.lanes.exchange import Asked, as_given, as_loaded, verified
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
@@ -71,7 +71,8 @@ def sources(adapter: Adapter, asked: Iterable[Case]) -> list[Source]:
     seen |= dict.fromkeys(map(str, torch.ops.loaded_libraries), "")
     own = {file.resolve() for file in files_of(adapter)}
     found = {Path(name).resolve(): module for name, module in seen.items() if _counts(name)}
-    listed = (_source(file, module, declared=file in own) for file, module in found.items())
+    with untraced():
+        listed = [_source(file, module, declared=file in own) for file, module in found.items()]
     return sorted(listed, key=lambda each: (each.file, each.sha256))
 
 

@@ -1,32 +1,38 @@
-"""Traces: the files and the variables that a program under test has read, each with its digest.
+"""Traces: what a program under test has read, each file and variable with its digest.
 
 A finding is true of the program as it was. An adapter declares files, but what it imports, opens
-and asks of its environment counts as well, so all of it is recorded while it is loaded and judged:
+and asks of its environment counts as well. So all of it is recorded, from before the adapter is
+loaded until its last finding:
 
-* the source of every module that is loaded, but for Python's own, the suite's, and the libraries
-  whose versions a key has;
-* every file that is opened to be read, and every compiled library that is loaded;
+* every file that is opened to be read, and every compiled library that is loaded, hashed before the
+  program sees it, but for Python's own, the suite's, and the libraries whose versions a key has;
+* every folder in which a module was looked for, with what the folder has by the module's name;
 * every variable of the environment that Python asks for.
 
-A program that starts another one, or reaches over a network, is one whose results hang on what
-cannot be recorded: its findings are never taken from a store. What leaves no trace is said on the
-page about stores: the clock, whether a file is there that is not opened, variables that compiled
-code reads by itself.
+A recording fails closed. A program that starts another one, reaches over a network, or opens what
+is no regular file depends on what cannot be recorded: the trace is *closed*, and its findings are
+never taken from a store. So does a file that changes while the program is judged. What leaves no
+trace is told on the page about known findings.
 """
 
 from __future__ import annotations
 
 import os
+import platform
+import stat
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cache
-from hashlib import sha256
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache, wraps
+from hashlib import file_digest, sha256
+from importlib.machinery import all_suffixes
 from importlib.metadata import PackageNotFoundError, distribution
-from importlib.util import find_spec
+from importlib.util import find_spec, source_from_cache
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from threading import local
 from types import FrameType
 from typing import Any
 
@@ -34,18 +40,21 @@ import draftproof.conformance
 import draftproof.reference
 import draftproof.spec
 from draftproof.conformance.evidence.keys import libraries
+from draftproof.spec import chapters, schema_files
 
 
 @dataclass(frozen=True)
 class Trace:
     """What was read: files by path and variables by name, each with its SHA-256, None if absent.
 
-    `closed` says why nothing of it may be taken from a store, empty if it may.
+    `modules` has, by folder, the names of modules that were looked up there, and the files that
+    stand for each. `closed` says why nothing of it may be taken from a store, empty if it may.
     """
 
     files: Mapping[str, str | None]
     variables: Mapping[str, str | None]
     closed: str = ""
+    modules: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
     def changed(self) -> str | None:
         """Return what is no longer as it was read, or why that is not known; None if all is."""
@@ -54,80 +63,331 @@ class Trace:
         for file, was in self.files.items():
             if _digest_of(file) != was:
                 return file
+        for folder, names in self.modules.items():
+            for name, had in names.items():
+                if _named_so(folder, name) != had:
+                    return f"what {folder} has by the name of {name}"
         for name, was in self.variables.items():
             if _digest_of_variable(name) != was:
                 return f"the variable {name}"
         return None
 
 
+class _Recording:
+    """What this process has read since the recording began."""
+
+    def __init__(self, *, has_workers: bool) -> None:
+        self.has_workers = has_workers
+        self.closed = ""
+        self.files: dict[str, str | None] = {}
+        self.stamps: dict[str, _Stamp | None] = {}
+        self.variables: dict[str, str | None] = {}
+        self.modules: dict[str, dict[str, Sequence[str]]] = {}
+        self.loaded = 0
+
+    def close(self, reason: str) -> None:
+        self.closed = self.closed or reason
+
+    def read(self, name: str) -> None:
+        """Hash a file that is about to be read, unless it was."""
+        path = _source_of(str(Path(name).absolute()))
+        if path in self.files or _is_left_out(path):
+            return
+        stamp = _stamp(path)
+        if stamp is not None and not stat.S_ISREG(stamp[0]):
+            self.close(f"it reads {path}, which is no regular file")
+        self.stamps[path], self.files[path] = stamp, _digest_of(path)
+
+    def look_up(self, name: str, path: Sequence[str]) -> None:
+        """Record what stands for a module in the folders in which it is looked for."""
+        last = name.rpartition(".")[2]
+        for each in path:
+            folder = str(Path(each).absolute())
+            found = _named_so(folder, last)
+            if not _is_left_out(f"{folder}{os.sep}_"):
+                self.modules.setdefault(folder, {}).setdefault(last, found)
+            # A folder alone may be a part of a package, and so may others be.
+            if any(one != last or Path(folder, one, "__init__.py").is_file() for one in found):
+                break
+
+    def read_modules(self) -> None:
+        """Record the files of modules that no hook has heard of."""
+        if len(sys.modules) != self.loaded:
+            self.loaded = len(sys.modules)
+            for module in list(sys.modules.values()):
+                file = getattr(module, "__file__", None)
+                if isinstance(file, str):
+                    self.read(file)
+
+
+_Stamp = tuple[int, ...]
+
+_ON: list[_Recording] = []
+"""The recording of this process, if one is on."""
+
+_HERE = local()
+"""Whether what this thread does is not the program's: `silent`."""
+
+
 @contextmanager
-def traced() -> Iterator[None]:
-    """Record what is opened, loaded and asked for meanwhile, in this thread and in others."""
-    _begin()
-    _RECORDING.append(True)
+def recording(*, has_workers: bool = False) -> Iterator[None]:
+    """Record what the program under test reads meanwhile: in this thread where it is `traced`.
+
+    Where it `has_workers`, processes that joblib starts are the suite's own.
+    """
+    begin(has_workers=has_workers)
     try:
         yield
     finally:
-        _RECORDING.pop()
+        _ON.clear()
+        _HERE.silent = False
+        sys.meta_path[:] = [each for each in sys.meta_path if each is not _LookedUp]
+
+
+def begin(*, has_workers: bool = False) -> None:
+    """Begin to record, for as long as this process lives."""
+    _listen()
+    # It asks a program for the processor, once.
+    platform.platform()
+    _ON[:] = [_Recording(has_workers=has_workers)]
+    _HERE.silent = True
+    sys.meta_path.insert(0, _LookedUp)
+    # What is loaded already is as it is now, or was edited behind it: nobody knows.
+    _ON[0].read_modules()
+
+
+def is_recording() -> bool:
+    """Return whether this process records what is read."""
+    return bool(_ON)
+
+
+def close(reason: str) -> None:
+    """Never let a store have what is judged in this process."""
+    for recorded in _ON:
+        recorded.close(reason)
+
+
+def traced() -> Any:
+    """Count what this thread does meanwhile as done by the program under test."""
+    return _silent(is_silent=False)
+
+
+def untraced() -> Any:
+    """Count what this thread does meanwhile as done by the suite."""
+    return _silent(is_silent=True)
+
+
+@contextmanager
+def _silent(*, is_silent: bool) -> Iterator[None]:
+    before = getattr(_HERE, "silent", False)
+    _HERE.silent = is_silent
+    try:
+        yield
+    finally:
+        _HERE.silent = before
+
+
+def unheard(shown: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    """Return what shows the progress of steps: the suite does that, and the program the steps."""
+
+    def both(steps: Iterable[Any], *about: Any) -> Iterator[Any]:
+        yield from _each(shown(_each(steps, traced), *about), untraced)
+
+    return both
+
+
+def _each(steps: Iterable[Any], within: Callable[[], Any]) -> Iterator[Any]:
+    iterator = iter(steps)
+    while True:
+        with within():
+            try:
+                step = next(iterator)
+            except StopIteration:
+                return
+        yield step
 
 
 def trace() -> Trace:
-    """Return what this process has read while it was traced, and the modules that it has.
+    """Return what was read since the recording began: a closed trace where a file has changed."""
+    if not _ON:
+        return Trace({}, {}, "what it reads was not recorded")
+    recorded = _ON[0]
+    with untraced():
+        recorded.read_modules()
+        for path, stamp in list(recorded.stamps.items()):
+            if _stamp(path) != stamp:
+                recorded.close(f"{path} was changed while it was judged")
+    return Trace(
+        dict(sorted(recorded.files.items())),
+        {name: was for name, was in sorted(recorded.variables.items()) if was != _SET},
+        recorded.closed,
+        {folder: dict(sorted(names.items())) for folder, names in sorted(recorded.modules.items())},
+    )
 
-    Of each file it has the digest that it had when it was first in a trace of this process.
-    """
-    size = len(sys.modules), len(_OPENED), len(_ASKED), len(_CLOSED)
-    if size not in _LAST:
-        files = {*_modules(), *(name for name in list(_OPENED) if not _is_left_out(name))}
-        _LAST.clear()
-        _LAST[size] = Trace(
-            {name: _first_digest_of(name) for name in sorted(files)},
-            {name: was for name, was in sorted(_ASKED.items()) if was != _SET},
-            next(iter(_CLOSED), ""),
-        )
-    return _LAST[size]
 
-
-_LAST: dict[tuple[int, ...], Trace] = {}
-"""The last trace, by how much there was to trace."""
-_RECORDING: list[bool] = []
-_OPENED: dict[str, None] = {}
-_ASKED: dict[str, str | None] = {}
-_CLOSED: dict[str, None] = {}
+# --- what is heard ------------------------------------------------------------------------
 
 
 @cache
-def _begin() -> None:
-    """Listen to what Python audits, and to what is asked of the environment: for good."""
+def _listen() -> None:
+    """Listen to what Python audits, to starting processes, and to what is asked of variables."""
     sys.addaudithook(_heard)
-    kind = type(os.environ)
-    get, contains, walk, put = kind.__getitem__, kind.__contains__, kind.__iter__, kind.__setitem__
+    kind: Any = BaseProcess
+    kind.start = _starting(kind.start)
+    _listen_to_names(type(os.environ))
+    _listen_to_walks(type(os.environ))
+
+
+def _listen_to_names(kind: Any) -> None:
+    """Hear which variables are read, looked for and set."""
+    get, contains, put = kind.__getitem__, kind.__contains__, kind.__setitem__
 
     def traced_get(environment: Any, name: Any) -> Any:
-        if _RECORDING and not (_is_walk(sys._getframe(1)) and _is_installed(_asking())):
+        if _is_heard() and not (_is_walk(sys._getframe(1)) and _is_installed(_asking())):
             _ask(environment, name)
         return get(environment, name)
 
     def traced_contains(environment: Any, name: Any) -> bool:
         _ask(environment, name)
-        return contains(environment, name)
-
-    # Who walks through all of them may look at any. Libraries look for those of their own, which
-    # they read by name then.
-    def traced_walk(environment: Any) -> Iterator[str]:
-        if _RECORDING and not _is_installed(_asking()):
-            for name in (_NAMES, *walk(environment)):
-                _ask(environment, name)
-        return walk(environment)
+        return bool(contains(environment, name))
 
     # What a program sets itself is no input, unless it has been read before.
     def traced_put(environment: Any, name: Any, value: Any) -> None:
-        if _RECORDING and _is_of_process(environment):
-            _ASKED.setdefault(os.fsdecode(name), _SET)
+        if _is_heard() and _is_of_process(environment):
+            _ON[0].variables.setdefault(os.fsdecode(name), _SET)
         put(environment, name, value)
 
-    kind.__getitem__, kind.__contains__ = traced_get, traced_contains  # type: ignore[method-assign]
-    kind.__iter__, kind.__setitem__ = traced_walk, traced_put  # type: ignore[method-assign]
+    kind.__getitem__, kind.__contains__, kind.__setitem__ = traced_get, traced_contains, traced_put
+
+
+def _listen_to_walks(kind: Any) -> None:
+    """Hear who goes through all variables: they may look at any."""
+    walk, shown = kind.__iter__, kind.__repr__
+
+    def ask_all(environment: Any) -> None:
+        for name in (_NAMES, *walk(environment)):
+            _ask(environment, name)
+
+    # Libraries look for those of their own, which they read by name then.
+    def traced_walk(environment: Any) -> Any:
+        if _is_heard() and not _is_installed(_asking()):
+            ask_all(environment)
+        return walk(environment)
+
+    def traced_shown(environment: Any) -> Any:
+        ask_all(environment)
+        return shown(environment)
+
+    kind.__iter__, kind.__repr__ = traced_walk, traced_shown
+
+
+def _is_heard() -> bool:
+    """Return whether what this thread does is the program's, and is recorded."""
+    return bool(_ON) and not getattr(_HERE, "silent", False)
+
+
+def _heard(event: str, arguments: tuple[Any, ...]) -> None:
+    if event not in _EVENTS or not _is_heard():
+        return
+    with untraced():
+        try:
+            _EVENTS[event](arguments)
+        except Exception as error:
+            # What cannot be recorded must not stop the program, nor be believed.
+            close(f"what it reads could not be recorded ({type(error).__name__}: {error})")
+
+
+def _opened(arguments: tuple[Any, ...]) -> None:
+    """Record a file that is opened to be read."""
+    name, mode, flags = arguments
+    if not isinstance(name, (str, bytes, os.PathLike)):
+        return  # what is open already was recorded when it was opened
+    is_new = flags & os.O_TRUNC or (flags & os.O_CREAT and flags & os.O_EXCL)
+    if is_new or flags & (os.O_RDONLY | os.O_WRONLY | os.O_RDWR) == os.O_WRONLY:
+        return  # what is written is no input
+    path = os.fsdecode(name)
+    # `os.open` may mean a folder that is open (dir_fd), of which nothing is told.
+    if mode is None and not Path(path).is_absolute():
+        close(f"it opens {path!r} by `os.open`, and the folder is not known")
+    else:
+        _ON[0].read(path)
+
+
+def _loaded_library(arguments: tuple[Any, ...]) -> None:
+    """Record a compiled library, which only a path leads to for certain."""
+    name = arguments[0]
+    if name is None:
+        return  # the process itself
+    if os.sep in os.fsdecode(name):
+        _ON[0].read(os.fsdecode(name))
+    else:
+        close(f"it loads the library {name!r}, wherever that is found")
+
+
+def _connected(arguments: tuple[Any, ...]) -> None:
+    if arguments[0] != ":memory:":
+        close("it opens a database")
+
+
+def _beyond(told: str) -> Callable[[tuple[Any, ...]], None]:
+    return lambda _: close(f"it {told}")
+
+
+_PROGRAMS, _NETWORK = "starts other programs", "reaches over a network"
+
+_EVENTS: Mapping[str, Callable[[tuple[Any, ...]], None]] = {
+    "open": _opened,
+    "ctypes.dlopen": _loaded_library,
+    "sqlite3.connect": _connected,
+    **dict.fromkeys(
+        (
+            *("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn"),
+            *("os.fork", "os.forkpty", "os.startfile", "pty.spawn"),
+        ),
+        _beyond(_PROGRAMS),
+    ),
+    **dict.fromkeys(
+        (
+            *("socket.connect", "socket.bind", "socket.sendto", "socket.sendmsg"),
+            *("socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr"),
+        ),
+        _beyond(_NETWORK),
+    ),
+    "socket.gethostname": _beyond("asks for the name of the machine"),
+}
+"""What Python audits, and what becomes of it."""
+
+
+def _starting(start: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Return the method that starts a process of `multiprocessing`, of which no event tells."""
+
+    @wraps(start)
+    def heard(process: Any) -> None:
+        is_own = bool(_ON) and _ON[0].has_workers and type(process).__module__.startswith("joblib.")
+        if _is_heard() and not is_own:
+            close(f"it {_PROGRAMS}")
+        start(process)
+
+    return heard
+
+
+class _LookedUp:
+    """The first finder of modules, which finds none: it hears where they are looked for."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, _: Any = None) -> None:
+        """Record a name, and the folders in which it is looked for."""
+        if not _is_heard() or name in sys.builtin_module_names:
+            return
+        with untraced():
+            try:
+                folders = sys.path if path is None else path
+                _ON[0].look_up(name, folders)
+            except Exception as error:
+                close(f"{name} was looked for, and where is not known ({error})")
+
+
+# --- variables ----------------------------------------------------------------------------
 
 
 def _is_walk(frame: FrameType) -> bool:
@@ -137,11 +397,11 @@ def _is_walk(frame: FrameType) -> bool:
 
 def _ask(environment: Any, name: Any) -> None:
     """Record the value of a variable that is read for the first time."""
-    if _RECORDING and isinstance(name, (str, bytes)) and _is_of_process(environment):
-        called = os.fsdecode(name)
-        if called not in _ASKED:
-            _ASKED[called] = _SET  # reading its value asks for it again
-            _ASKED[called] = _digest_of_variable(called)
+    if _is_heard() and isinstance(name, (str, bytes)) and _is_of_process(environment):
+        called, asked = os.fsdecode(name), _ON[0].variables
+        if called not in asked:
+            with untraced():
+                asked[called] = _digest_of_variable(called)
 
 
 def _is_of_process(environment: Any) -> bool:
@@ -165,48 +425,96 @@ def _asking() -> str:
     return file
 
 
-def _heard(event: str, arguments: tuple[Any, ...]) -> None:
-    if not _RECORDING:
-        return
-    if event == "open":
-        name, _, flags = arguments
-        # What is written is no input, and what is open already was recorded when it was opened.
-        is_read = not (flags & (os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
-        if isinstance(name, (str, bytes, os.PathLike)) and is_read:
-            _OPENED[str(Path(os.fsdecode(name)).absolute())] = None
-    elif event == "ctypes.dlopen":
-        if isinstance(arguments[0], str) and os.sep in arguments[0]:
-            _OPENED[str(Path(arguments[0]).absolute())] = None
-    elif event in _BEYOND:
-        _CLOSED.setdefault(f"it {_BEYOND[event]}")
+def _digest_of_variable(name: str) -> str | None:
+    known = _ON[0].variables if _ON else {}
+    own = [each for each, was in known.items() if was == _SET]
+    with untraced():
+        every = "\n".join(sorted(set(os.environ) - set(own))) if name == _NAMES else None
+        value = every if name == _NAMES else os.environ.get(name)
+    return None if value is None else sha256(os.fsencode(value)).hexdigest()
 
 
-_BEYOND = {
-    "subprocess.Popen": "starts other programs",
-    "os.system": "starts other programs",
-    "os.exec": "starts other programs",
-    "os.posix_spawn": "starts other programs",
-    "os.spawn": "starts other programs",
-    "socket.connect": "reaches over a network",
-}
-"""What Python audits of that whose result nothing here tells."""
+# --- files --------------------------------------------------------------------------------
 
 
-def _modules() -> Iterator[str]:
-    """Yield the files of the modules that are loaded, but for those that a key has."""
-    for module in list(sys.modules.values()):
-        file = getattr(module, "__file__", None)
-        if isinstance(file, str) and not _is_left_out(file):
-            yield str(Path(file).absolute())
+def _source_of(path: str) -> str:
+    """Return the source that compiled code came from, or the path where that is not there."""
+    if path.endswith(".pyc"):
+        with suppress(ValueError, NotImplementedError):
+            source = source_from_cache(path)
+            return source if Path(source).exists() else path
+    return path
+
+
+def _stamp(path: str) -> _Stamp | None:
+    """Return what differs where a file has been written or replaced, None where there is none."""
+    try:
+        found = Path(path).stat()
+    except (OSError, ValueError):
+        return None
+    return (
+        *(found.st_mode, found.st_dev, found.st_ino),
+        *(found.st_size, found.st_mtime_ns, found.st_ctime_ns),
+    )
+
+
+def _digest_of(file: str) -> str | None:
+    """Return the SHA-256 of a regular file, None where there is none that can be read."""
+    with untraced():
+        try:
+            # A pipe would keep its reader waiting.
+            opened = os.open(file, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
+        except (OSError, ValueError):
+            return None
+        try:
+            if not stat.S_ISREG(os.fstat(opened).st_mode):
+                return None
+            with open(opened, "rb", closefd=False) as content:
+                return file_digest(content, "sha256").hexdigest()
+        except OSError:
+            return None
+        finally:
+            os.close(opened)
+
+
+_BINARY = getattr(os, "O_BINARY", 0)
+
+
+def _named_so(folder: str, name: str) -> list[str]:
+    """Return the entries of a folder that stand for a module of a name, sorted."""
+    try:
+        # Whatever is added, removed or renamed changes the time.
+        entries = _entries(folder, Path(folder).stat().st_mtime_ns)
+    except (OSError, ValueError):
+        return []
+    return entries.get(name, [])
+
+
+@cache
+def _entries(folder: str, _: int) -> dict[str, list[str]]:
+    """Return the entries of a folder by the names of the modules that they can stand for."""
+    found: dict[str, list[str]] = {}
+    for each in sorted(each.name for each in Path(folder).iterdir()):
+        name, dot, rest = each.partition(".")
+        if not dot or f"{dot}{rest}" in _SUFFIXES:
+            found.setdefault(name, []).append(each)
+    return found
+
+
+_SUFFIXES = frozenset(all_suffixes())
 
 
 @cache
 def _is_left_out(name: str) -> bool:
     """Return whether a file is Python's, the suite's, of a library with a version, or no file."""
     path = os.path.realpath(name)
-    if name.endswith(".pyc") or any(path.startswith(f"{place}{os.sep}") for place in _elsewhere()):
+    if name in _SAME or any(path.startswith(f"{place}{os.sep}") for place in _elsewhere()):
         return True
     return _is_standard(name) or path in _installed() or Path(path).is_dir()
+
+
+_SAME = ("/dev/null", "/proc/cpuinfo", "/proc/self/maps")
+"""Files of the system that say nothing, or what a key has, or where this process has what."""
 
 
 def _is_installed(name: str) -> bool:
@@ -225,8 +533,12 @@ def _is_standard(name: str) -> bool:
 
 @cache
 def _elsewhere() -> tuple[str, ...]:
-    """Return the folders of which keys say enough: the suite's, of libraries, and the system's."""
-    return (*suite_folders(), *filter(None, map(_folder, VERSIONED)), "/proc", "/sys", "/dev")
+    """Return the folders of which keys say enough: the suite's, and those of libraries."""
+    told = {os.path.realpath(each.parent) for each in (*chapters(), *schema_files())}
+    libraries_of = [*filter(None, map(_folder, VERSIONED))]
+    # Wheels keep the libraries that they bring along beside the package.
+    beside = [f"{each}.libs" for each in libraries_of]
+    return (*suite_folders(), *sorted(told), *libraries_of, *beside)
 
 
 def suite_folders() -> list[str]:
@@ -260,20 +572,3 @@ def _installed() -> frozenset[str]:
                 continue
             found += [os.path.realpath(str(each.locate())) for each in listed]
     return frozenset(found)
-
-
-def _digest_of(file: str) -> str | None:
-    try:
-        return sha256(Path(file).read_bytes()).hexdigest()
-    except OSError:
-        return None
-
-
-_first_digest_of = cache(_digest_of)
-
-
-def _digest_of_variable(name: str) -> str | None:
-    own = [known for known, was in _ASKED.items() if was == _SET]
-    every = "\n".join(sorted(set(os.environ) - set(own)))
-    value = every if name == _NAMES else os.environ.get(name)
-    return None if value is None else sha256(os.fsencode(value)).hexdigest()

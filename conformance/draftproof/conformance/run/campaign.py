@@ -41,6 +41,7 @@ from draftproof.conformance.evidence.records import (
     differences,
     found_blind,
 )
+from draftproof.conformance.evidence.traces import untraced
 from draftproof.conformance.failure.counterexample import (
     Progress,
     counterexample_to_json,
@@ -364,14 +365,15 @@ def _header(
     blind: Mapping[str, str],
     tests: int,
 ) -> Record:
+    with untraced():
+        by, here = {"specification": specification(), "suite": suite()}, environment()
     return {
         "record": "header",
         "format": 2,
         "created": campaign.created,
         "subject": subject(adapter, declared),
-        "specification": specification(),
-        "suite": suite(),
-        "environment": environment(),
+        **by,
+        "environment": here,
         "campaign": {
             "mode": campaign.mode,
             "lanes": list(campaign.lanes),

@@ -9,53 +9,96 @@ from math import ceil
 from random import SystemRandom
 from typing import Any
 
-from draftproof.conformance.evidence.records import Record
-from draftproof.conformance.evidence.store import KnownFindings, Store
+from draftproof.conformance.evidence.records import Record, StoreDiffers, differences
+from draftproof.conformance.evidence.store import Basis, KnownFindings, Store
 from draftproof.conformance.lanes.observe import SAMPLE
 from draftproof.conformance.requirements.finding import FAIL
 
 
 @dataclass
 class Recall:
-    """What a store knows of a campaign that began at the time `made`.
+    """What a store knows of a campaign that began at the time `made`, of the adapter of a `name`.
 
     Of what is known, the share `audited` is judged again all the same, or all of it, where it
     `is_ignored`. Counted are the findings that were `known`, by the times at which they were made,
-    and those that were `judged` now; `traces` are the digests of what the program under test has
-    read.
+    and those that were `judged` now; all of them rest on the `basis`.
     """
 
     store: Store
+    name: str
     made: str
     audited: float = 0.0
     is_ignored: bool = False
     known: Counter[str] = field(default_factory=Counter)
     judged: int = 0
-    traces: set[str] = field(default_factory=set)
+    basis: Basis = field(default_factory=Basis)
 
     def finding(self, codes: Iterable[str]) -> KnownFindings | None:
         """Return what is known of a task, by the code keys of the lanes that can decide it."""
         if self.is_ignored:
             return None
-        return next(filter(None, map(self.store.finding, codes)), None)
+        return next(filter(None, (self.store.finding(self._key(each)) for each in codes)), None)
 
-    def keep(self, asked: Mapping[str, Any], records: Sequence[Record]) -> None:
-        """Keep the evidence of the campaign that was asked for so.
+    def keep(self, code: str, records: Sequence[Record], basis: Basis) -> None:
+        """Keep what judging a task left."""
+        self.store.keep(self._key(code), records, basis, made=self.made)
 
-        A sample that failed is not replaced by one with another seed.
+    def forget(self, codes: Iterable[str]) -> None:
+        """Remove what is known of a task."""
+        for each in codes:
+            self.store.forget(self._key(each))
+
+    def keep_campaign(self, asked: Iterable[Mapping[str, Any]], records: Sequence[Record]) -> None:
+        """Keep the evidence of the campaign that was asked for in these ways.
+
+        Raises `StoreDiffers` where the store knows it otherwise, and has it no longer then.
         """
-        known = self.store.campaign(asked)
-        before = records if known is None else known.records
-        seeds = {each[0]["campaign"]["seed"] for each in (records, before)}
-        if len(seeds) == 1 or not _has_failed_sample(before):
-            self.store.keep_campaign(asked, records, traces=sorted(self.traces))
+        self.basis.read(self.store.folder)
+        for each in asked:
+            known = None if self.is_ignored else self.store.campaign(each)
+            if known is not None and (told := _difference(known.records, records)):
+                self.store.forget_campaign(each)
+                raise StoreDiffers(f"the campaign was judged again: {told}; {FORGOTTEN}")
+            self.store.keep_campaign(each, records, self.basis)
 
     def drawn(self, known: Collection[int]) -> frozenset[int]:
         """Return which of the tasks that are known are judged again."""
         count = min(ceil(self.audited * len(known)), len(known))
         return frozenset(SystemRandom().sample(sorted(known), count))
 
+    def _key(self, code: str) -> str:
+        # Adapters of the same files may import others.
+        return f"{self.name}\n{code}"
 
-def _has_failed_sample(records: Iterable[Record]) -> bool:
+
+FORGOTTEN = "the store has forgotten it: judge again, with --fresh if you doubt the rest"
+"""What becomes of what was found wrong."""
+
+
+def has_failed_sample(records: Iterable[Record]) -> bool:
+    """Return whether a sample has failed."""
     found = (each for record in records for each in record.get("findings", ()))
     return any(each["lane"] == SAMPLE and each["verdict"] == FAIL for each in found)
+
+
+def _difference(then: Sequence[Record], now: Sequence[Record]) -> str:
+    """Return in what the store has another campaign than judging left, empty if it has not.
+
+    Where the suite has changed since, what is judged by the same code is compared.
+    """
+    old, new = then[0], now[0]
+    if old["campaign"]["seed"] != new["campaign"]["seed"]:
+        return ""
+    is_same = all(old[each] == new[each] for each in ("suite", "specification"))
+    before, after = (_comparable(each, is_whole=is_same) for each in (then, now))
+    for key in before if is_same else before.keys() & after.keys():
+        for where, was, is_now in differences(before[key], after.get(key)):
+            return f"{where} is {is_now!r}, where the store has {was!r}"
+    return ""
+
+
+def _comparable(records: Sequence[Record], *, is_whole: bool) -> dict[str, Record]:
+    """Return results by task and key, and with the whole of it all other records by their place."""
+    told = [{k: v for k, v in each.items() if k != "made"} for each in records[1:]]
+    keyed = {f"{each['task']} {each['key']}": each for each in told if "key" in each}
+    return {str(place): each for place, each in enumerate(told)} if is_whole else keyed

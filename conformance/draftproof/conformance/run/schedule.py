@@ -21,7 +21,7 @@ from draftproof.conformance.evidence.records import (
     StoreDiffers,
     differences,
 )
-from draftproof.conformance.evidence.store import KnownFindings
+from draftproof.conformance.evidence.store import Basis, KnownFindings
 from draftproof.conformance.lanes.observe import SAMPLE
 from draftproof.conformance.protocol.adapter import Adapter, Declaration
 from draftproof.conformance.protocol.printable import printable_lines
@@ -34,7 +34,7 @@ from draftproof.conformance.requirements.laws import fits
 from draftproof.conformance.requirements.sampled import SequentialTest
 from draftproof.conformance.requirements.task import Task, Terms, is_asked
 from draftproof.conformance.run.judging import Judged
-from draftproof.conformance.run.recall import Recall
+from draftproof.conformance.run.recall import FORGOTTEN, Recall
 from draftproof.conformance.run.sampling import TestRun, batches_in
 from draftproof.conformance.run.worker import (
     Subject,
@@ -150,11 +150,11 @@ def _run_of(work: Work, index: int, known: Sequence[Record]) -> TestRun | None:
 
 @dataclass(frozen=True)
 class _Done:
-    """What a task came to, the shares of its test, and the traces of the program."""
+    """What a task came to, what that rests on, and the shares of its test."""
 
     judged: Judged
+    basis: Basis
     shares: Sequence[Record] = ()
-    traces: Collection[str] = ()
 
 
 def _next(
@@ -180,7 +180,7 @@ def _next(
             )
             for each in range(index, next(end, len(work.tasks)))
         )
-        yield from (_Done(found, traces=traces) for found, traces in over(calls))
+        yield from (_Done(found, basis) for found, basis in over(calls))
 
 
 def _sampled(
@@ -190,15 +190,15 @@ def _sampled(
     subject, first = work.for_workers, len(run.shares)
     numbers = range(first, first if run.is_over else len(run.test.shares))
     drawing = (joblib.delayed(draw_share)(subject, run.test, number) for number in numbers)
-    found: set[str] = set()
+    found = Basis()
     with closing(over(drawing)) as shares:
-        for batches, traces in shares:
+        for batches, basis in shares:
             run.add(batches)
-            found |= traces
+            found.include(basis)
             keep({"record": "share", "task": index, **run.shares[-1]})
             if run.is_over:
                 break
-    return _Done(Judged(run.findings(work.tasks[index]), SAMPLE), run.shares, found)
+    return _Done(Judged(run.findings(work.tasks[index]), SAMPLE), found, run.shares)
 
 
 def _concluded(
@@ -224,6 +224,7 @@ def _concluded(
     findings = findings_from_json(result["findings"])
     if work.recall is not None and isinstance(done, KnownFindings):
         work.recall.known[done.made] += len(findings)
+        work.recall.basis.add(traces=done.traces)
     elif work.recall is not None:
         work.recall.judged += len(findings)
     return findings
@@ -238,15 +239,16 @@ def _result(work: Work, index: int, done: _Done, known: KnownFindings | None) ->
     result: Record = {"findings": told, **unwatched, "lane": found.lane, "key": code}
     records = printable_lines([*done.shares, result])
     for where, was, now in differences([*known.records], records) if known else ():
+        if work.recall is not None:
+            work.recall.forget(work.key(index, lane) for lane in work.tasks[index].lanes)
         raise StoreDiffers(
             f"{work.tasks[index].case} was judged again: {where} is {now!r}, where the store has "
-            f"{was!r}; --fresh ignores the store, and an empty folder forgets it"
+            f"{was!r}; {FORGOTTEN}"
         )
     if work.recall is not None:
-        work.recall.traces |= {*done.traces}
-        traces = sorted(work.recall.traces)
+        work.recall.basis.include(done.basis)
         if found.lane is not None:
-            work.recall.store.keep(code, records, traces=traces, made=work.recall.made)
+            work.recall.keep(code, records, done.basis)
     return result
 
 
@@ -257,5 +259,7 @@ def files_that_ran(work: Work, over: Over) -> Record:
         for case in cases("quick")
         if fits(case, work.declared) and is_asked(case.id, work.terms.cases)
     ]
-    (found,) = over([joblib.delayed(sources_of)(work.for_workers, asked)])
+    ((found, basis),) = over([joblib.delayed(sources_of)(work.for_workers, asked)])
+    if work.recall is not None:
+        work.recall.basis.include(basis)
     return {"record": "sources", "files": [vars(each) for each in found]}

@@ -14,13 +14,19 @@ from draftproof.conformance.cases import Case
 from draftproof.conformance.evidence.identity import environment, suite
 from draftproof.conformance.evidence.records import differences
 from draftproof.conformance.evidence.sources import Source, sources
-from draftproof.conformance.evidence.store import keep_trace
-from draftproof.conformance.evidence.traces import trace, traced
+from draftproof.conformance.evidence.store import Basis
+from draftproof.conformance.evidence.traces import (
+    begin,
+    close,
+    is_recording,
+    traced,
+    untraced,
+)
 from draftproof.conformance.lanes.cache import foreseeing
 from draftproof.conformance.lanes.probe._interpreted import patched_once
 from draftproof.conformance.lanes.sample import BatchCounts
 from draftproof.conformance.protocol.adapter import Adapter, declaration
-from draftproof.conformance.protocol.loading import load_adapter, source_digest
+from draftproof.conformance.protocol.loading import built_in, load_adapter, source_digest
 from draftproof.conformance.requirements.plan import coming
 from draftproof.conformance.requirements.sampled import SequentialTest
 from draftproof.conformance.requirements.task import Task, Terms
@@ -55,30 +61,36 @@ def subject_of(adapter: Adapter, name: str | None, store: Path | None) -> Subjec
 
 
 @contextmanager
-def _at_work(subject: Subject, traces: set[str]) -> Iterator[Adapter]:
-    """Let nobody else use torch meanwhile; add the digest of what has been read to the traces."""
+def _at_work(subject: Subject, basis: Basis) -> Iterator[Adapter]:
+    """Let nobody else use torch meanwhile; add what has been read by then to the basis."""
     with _ALONE, patched_once():
-        adapter = _loaded(subject.adapter)
+        adapter = _loaded(subject)
         with traced():
             yield adapter
     if subject.store is not None:
-        traces.add(keep_trace(subject.store, trace()))
+        basis.read(subject.store)
 
 
 def draw_share(
     subject: Subject, test: SequentialTest, share: int
-) -> tuple[list[BatchCounts], set[str]]:
-    """Return the counts of a share, and the digest of what the program has read, if it is kept."""
-    traces: set[str] = set()
-    with _at_work(subject, traces) as adapter:
+) -> tuple[list[BatchCounts], Basis]:
+    """Return the counts of a share, and what they rest on."""
+    basis = Basis()
+    with _at_work(subject, basis) as adapter:
         batches = list(test.draw(adapter, share))
-    return batches, traces
+    return batches, basis
 
 
-def sources_of(subject: Subject, asked: Sequence[Case]) -> list[Source]:
-    """Return the files whose code runs in calls of these cases."""
+def sources_of(subject: Subject, asked: Sequence[Case]) -> tuple[list[Source], Basis]:
+    """Return the files whose code runs in calls of these cases, and what was read meanwhile."""
+    basis = Basis()
     with _ALONE:
-        return sources(_loaded(subject.adapter), asked)
+        adapter = _loaded(subject)
+        with traced():
+            found = sources(adapter, asked)
+    if subject.store is not None:
+        basis.read(subject.store)
+    return found, basis
 
 
 def judge_task(
@@ -87,22 +99,30 @@ def judge_task(
     terms: Terms,
     blind: Mapping[str, str],
     sampled: bool,  # noqa: FBT001  # joblib passes it on
-) -> tuple[Judged, set[str]]:
-    """Return what a task comes to, and the digest of what the program has read, if it is kept."""
-    traces: set[str] = set()
-    with _at_work(subject, traces) as adapter:
+) -> tuple[Judged, Basis]:
+    """Return what a task comes to, and what that rests on."""
+    basis = Basis()
+    with _at_work(subject, basis) as adapter:
         ahead = partial(coming, declaration(adapter), terms.mode, terms.cases)
         with foreseeing(ahead):
             done = judge(adapter, task, terms, blind=blind, sampled=sampled)
-    return done, traces
+    return done, basis
 
 
-def _loaded(known_as: Adapter | _Named) -> Adapter:
+def _loaded(subject: Subject) -> Adapter:
     """Return the adapter. Raises `WorkersFailed` if what is here is not what is to be judged."""
+    known_as = subject.adapter
     if not isinstance(known_as, _Named):
         return known_as
     keep_apart()
-    adapter, identity = _by_name(known_as.name)
+    if subject.store is not None and not is_recording():
+        begin()
+        if _by_name.cache_info().currsize:
+            close("its worker had loaded it before what it reads was recorded")
+    # Who is installed is asked once, and not by the adapter.
+    built_in()
+    with traced():
+        adapter, identity = _by_name(known_as.name)
     for where, there, here in differences(known_as.identity, identity):
         raise WorkersFailed(
             f"a worker has something else than is judged: {where} is {here!r} there, and {there!r} "
@@ -114,14 +134,15 @@ def _loaded(known_as: Adapter | _Named) -> Adapter:
 @cache
 def _by_name(name: str) -> tuple[Adapter, _Identity]:
     """Return the adapter, and what it was when it was loaded: files may change behind it."""
-    with traced():
-        adapter = load_adapter(name)
+    adapter = load_adapter(name)
     return adapter, _identity(adapter)
 
 
 def _identity(adapter: Adapter) -> _Identity:
-    return {
-        "adapter": source_digest(adapter),
-        "suite": suite()["sha256"],
-        "environment": environment(),
-    }
+    digest = source_digest(adapter)
+    with untraced():
+        return {
+            "adapter": digest,
+            "suite": suite()["sha256"],
+            "environment": environment(),
+        }
