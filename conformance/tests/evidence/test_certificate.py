@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from draftproof.conformance.evidence.certificate import (
+    _outcome,
     checked,
     exit_code,
     no_longer_known,
@@ -80,8 +81,13 @@ def conforming(records: list[Record]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def failing() -> dict[str, Any]:
-    return certificate(BONUS)
+def failed() -> list[Record]:
+    return judged(BONUS)
+
+
+@pytest.fixture(scope="module")
+def failing(failed: list[Record]) -> dict[str, Any]:
+    return stated(failed)
 
 
 def test_it_is_an_in_toto_statement_about_the_adapters_files(conforming: dict[str, Any]) -> None:
@@ -238,6 +244,40 @@ def test_it_follows_from_its_evidence(tmp_path: Path, records: list[Record]) -> 
     write(sealed(mine), path)
     with pytest.raises(EditedEvidence, match="does not follow from its evidence"):
         checked(path)
+
+
+@pytest.mark.parametrize(
+    ("part", "edit", "told"),
+    [
+        ("verdict", {"verdict": "conforms"}, "its verdict does not follow from its requirements"),
+        ("result", {"result": "PASSED"}, "its verdict does not follow from its requirements"),
+        ("list", {"failedTests": []}, "its verdict does not follow from its requirements"),
+        ("requirement", {"verdict": "pass"}, "the verdict on [a-z.]+ is not that of its counts"),
+        ("requirement", {"level": "SHOULD"}, "[a-z.]+ is a MUST"),
+    ],
+)
+def test_a_slim_certificate_says_what_follows_from_its_requirements(
+    tmp_path: Path, failed: list[Record], part: str, edit: dict[str, Any], told: str
+) -> None:
+    slim = statement(failed, evidence="mine.jsonl", digest="0" * 64, is_slim=True)
+    write(slim, tmp_path / "mine.json")
+    assert checked(tmp_path / "mine.json") == (slim, None)
+    predicate = slim["predicate"]
+    if part == "verdict":
+        predicate["draftproof"] |= edit
+    elif part == "requirement":
+        # All that follows is edited as well.
+        for each in predicate["draftproof"]["requirements"]:
+            if each["verdict"] == "fail":
+                each |= edit
+        outcome, verdict = _outcome(predicate["draftproof"])
+        predicate |= outcome
+        predicate["draftproof"]["verdict"] = verdict
+    else:
+        predicate |= edit
+    write(sealed(slim), tmp_path / "mine.json")
+    with pytest.raises(EditedEvidence, match=told):
+        checked(tmp_path / "mine.json")
 
 
 def test_a_known_failure_is_excused_and_stays_one(failing: dict[str, Any]) -> None:

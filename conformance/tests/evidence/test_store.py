@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
 from draftproof.conformance.evidence import store as stores
-from draftproof.conformance.evidence.store import KnownFindings, Store, keep_trace
-from draftproof.conformance.evidence.traces import Trace
+from draftproof.conformance.evidence.store import (
+    Basis,
+    DamagedSeed,
+    KnownFindings,
+    Store,
+    keep_trace,
+)
+from draftproof.conformance.evidence.traces import Trace, recording
 
 RECORDS = ({"share": 0, "looks": []}, {"findings": [{"case": "one"}], "key": "0" * 64})
 MADE = "2026-01-01T00:00:00+00:00"
@@ -29,7 +38,7 @@ NOTHING_READ = Trace({}, {})
 def kept(store: Store, trace: Trace = NOTHING_READ) -> Path:
     """Keep a finding, and return its file."""
     own = keep_trace(store.folder, trace)
-    store.keep(CODE, RECORDS, traces=[own], made=MADE)
+    store.keep(CODE, RECORDS, Basis({own}), made=MADE)
     (file,) = (store.folder / "findings").glob("*/*")
     return file
 
@@ -43,7 +52,9 @@ def test_what_is_kept_is_known(store: Store) -> None:
     assert store.finding(CODE) is None
     assert not store.folder.exists()
     kept(store)
-    assert again(store).finding(CODE) == KnownFindings(RECORDS, MADE)
+    known = again(store).finding(CODE)
+    assert known is not None
+    assert (known.records, known.made, len(known.traces)) == (RECORDS, MADE, 1)
     assert again(store).finding("b" * 64) is None
     assert (store.folder / ".gitignore").read_text() == "*\n"
 
@@ -108,16 +119,104 @@ def test_a_variable_that_was_read_has_to_be_as_it_was(
 
 
 def test_what_reaches_beyond_is_never_known(store: Store) -> None:
-    closed = Trace({}, {}, "it starts other programs")
-    kept(store, closed)
+    kept(store, Trace({}, {}, "it starts other programs"))
     assert again(store).finding(CODE) is None
-    traces = [each.name for each in (store.folder / "traces").iterdir()]
-    assert store.refusal(traces) == "it starts other programs"
+    other = "b" * 64
+    store.keep(other, RECORDS, Basis({"c" * 64}, "it starts other programs"), made=MADE)
+    assert len([*(store.folder / "findings").glob("*/*")]) == 1
+
+
+def test_what_has_no_trace_is_neither_kept_nor_known(store: Store) -> None:
+    store.keep(CODE, RECORDS, Basis(), made=MADE)
+    store.keep_campaign({}, [{"created": MADE}], Basis())
+    assert not store.folder.exists()
+    file = kept(store)
+    text = json.dumps({**json.loads(file.read_text().partition("\n")[2]), "traces": []})
+    file.write_text(f"{sha256(text.encode()).hexdigest()}\n{text}")
+    assert again(store).finding(CODE) is None
+
+
+def test_what_another_program_wrote_is_not_known(store: Store) -> None:
+    file = kept(store)
+    file.write_text(f"{sha256(b'{}').hexdigest()}\n{{}}")
+    assert again(store).finding(CODE) is None
+
+
+def test_what_was_not_recorded_is_not_kept(store: Store) -> None:
+    basis = Basis()
+    basis.read(store.folder)
+    assert basis == Basis(refusal="what it reads was not recorded")
+
+
+def test_another_folder_or_path_knows_nothing(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name leads elsewhere there."""
+    kept(store)
+    with monkeypatch.context() as patched:
+        patched.chdir(tmp_path)
+        assert again(store).finding(CODE) is None
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "path", [str(tmp_path), *sys.path])
+        assert again(store).finding(CODE) is None
+    assert again(store).finding(CODE) is not None
+
+
+@pytest.mark.parametrize("name", ["DNNL_MAX_CPU_ISA", "ONEDNN_DEFAULT_FPMATH_MODE", "OMP_SCHEDULE"])
+def test_a_variable_that_compiled_code_reads_is_of_the_environment(
+    store: Store, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    kept(store)
+    monkeypatch.setenv(name, "other")
+    assert again(store).finding(CODE) is None
+
+
+def test_a_seed_is_of_an_adapter_and_survives_another(store: Store) -> None:
+    asked = {"name": "mine.py:Mine", "mode": "quick"}
+    assert store.seed(asked, "one") is None
+    assert store.keep_seed(asked, "one", 5, is_failed=True)
+    assert store.keep_seed(asked, "two", 6, is_failed=False)
+    assert not again(store).keep_seed(asked, "one", 7, is_failed=False)
+    assert store.keep_seed(asked, "one", 5, is_failed=False)
+    assert not store.keep_seed(asked, "one", 7, is_failed=False), "it failed once"
+    assert (store.seed(asked, "one"), store.seed(asked, "two")) == (5, 6)
+    assert store.keep_seed(asked, "two", 8, is_failed=False)
+    for file in (store.folder / "seeds").iterdir():
+        file.write_bytes(file.read_bytes()[:-2])
+    with pytest.raises(DamagedSeed):
+        store.seed(asked, "one")
+
+
+def test_what_is_forgotten_is_not_known(store: Store) -> None:
+    kept(store)
+    store.forget(CODE)
+    store.forget(CODE)
+    assert again(store).finding(CODE) is None
+    assert not store.trouble
+
+
+def test_a_folder_of_the_user_is_not_hidden(store: Store) -> None:
+    store.folder.mkdir()
+    kept(store)
+    assert not (store.folder / ".gitignore").exists()
+
+
+def test_what_killed_writers_left_is_removed(store: Store) -> None:
+    kept(store)
+    old, new = (store.folder / "writing" / each for each in ("old", "new"))
+    for each in (old, new):
+        each.touch()
+    os.utime(old, (0, 0))
+    store.keep("b" * 64, RECORDS, Basis({"c"}), made=MADE)
+    assert (old.exists(), new.exists()) == (False, True)
 
 
 def test_two_writers_leave_one_of_their_findings(store: Store) -> None:
+    trace = keep_trace(store.folder, NOTHING_READ)
+
     def write(number: int) -> None:
-        again(store).keep(CODE, [{"number": number, "much": "x" * 50_000}], traces=[], made=MADE)
+        records = [{"number": number, "much": "x" * 50_000}]
+        again(store).keep(CODE, records, Basis({trace}), made=MADE)
 
     def read(_: int) -> KnownFindings | None:
         return again(store).finding(CODE)
@@ -129,13 +228,18 @@ def test_two_writers_leave_one_of_their_findings(store: Store) -> None:
     whole = {each.records[0]["number"] for each in seen if each}
     assert whole <= {*range(200)}
     files = [each for each in store.folder.rglob("*") if each.is_file()]
-    assert len(files) == 2, "a finding and .gitignore: nothing that was being written is left"
+    assert len(files) == 3, "a finding, its trace and .gitignore: nothing that was being written"
 
 
-def test_a_store_that_cannot_be_written_says_so(store: Store) -> None:
+def test_a_store_that_cannot_be_written_ends_nothing(store: Store) -> None:
     store.folder.write_text("a file")
-    with pytest.raises(OSError, match=r"[Nn]ot a directory|exists"):
-        kept(store)
+    store.keep(CODE, RECORDS, Basis({"c"}), made=MADE)
+    assert store.trouble.startswith("the store cannot be written: ")
+    basis = Basis()
+    with recording():
+        basis.read(store.folder)
+    assert basis.refusal == store.trouble
+    assert store.keep_seed({}, "one", 5, is_failed=False)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="it needs permissions")
