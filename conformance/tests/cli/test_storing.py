@@ -282,7 +282,7 @@ def test_a_place_is_one_however_it_is_named(tmp_path: Path) -> None:
     with chdir(tmp_path):
         (tmp_path / "sub").mkdir()
         assert place_of("sub/../mine.py:Mine") == place_of("./mine.py:Mine")
-    assert place_of("torch-block").endswith(":TorchBlock")
+    assert place_of("torch-block") == "draftproof.adapters.fast:torch_block"
 
 
 def test_a_fresh_run_ignores_the_store(tmp_path: Path) -> None:

@@ -192,18 +192,18 @@ class Store:
 
 def keep_trace(folder: Path, trace: Trace) -> str:
     """Keep a trace in the store of a folder, and return its digest. Raises `OSError`."""
-    if _KEPT.get("trace") != (folder, trace):
-        text = canonical(asdict(trace))
-        digest = sha256(text.encode()).hexdigest()
-        place = folder / "traces" / digest
-        if _read(place) is None:
-            _write(folder, place, text)
-        _KEPT.update(trace=(folder, trace), digest=digest)
-    return str(_KEPT["digest"])
+    if not _LAST or _LAST[0] != trace:
+        _LAST[:] = [trace, canonical(asdict(trace))]
+    text = _LAST[1]
+    digest = sha256(text.encode()).hexdigest()
+    place = folder / "traces" / digest
+    if _read(place) is None:
+        _write(folder, place, text)
+    return digest
 
 
-_KEPT: dict[str, Any] = {}
-"""The trace that this process kept last, where, and its digest."""
+_LAST: list[Any] = []
+"""The trace that this process kept last, and its text."""
 
 
 def _unwritable(error: OSError) -> str:
