@@ -155,7 +155,8 @@ READS = {
     "a file": ("return pathlib.Path('data.txt').read_text() == 'True'", "data.txt", "{}"),
     "whether there is a file": (
         "import contextlib\n"
-        "        with contextlib.suppress(OSError): return pathlib.Path('data.txt').read_text() == 'True'\n"
+        "        with contextlib.suppress(OSError):\n"
+        "            return pathlib.Path('data.txt').read_text() == 'True'\n"
         "        return False",
         "data.txt",
         "{}",
