@@ -206,16 +206,19 @@ def test_what_reaches_beyond_is_judged_every_time(tmp_path: Path, program: str) 
 
 
 def damage(folder: Path) -> None:
+    """Damage all files of a folder."""
     for file in folder.iterdir():
         file.write_bytes(file.read_bytes()[:-2] + b"?}")
 
 
-ROUTES: dict[str, Callable[[Path], Any]] = {
+def judge_without_campaigns(folder: Path) -> Ran:
+    damage(folder / ".draftproof" / "campaigns")
+    return certify(folder, "--seed", "5")
+
+
+ROUTES: dict[str, Callable[[Path], Ran]] = {
     "resumed": lambda folder: certify(folder, "--seed", "5", "--resume"),
-    "the campaign was damaged": lambda folder: (
-        damage(folder / ".draftproof" / "campaigns"),
-        certify(folder, "--seed", "5"),
-    ),
+    "the campaign was damaged": judge_without_campaigns,
     "audited": lambda folder: certify(folder, "--seed", "5", CI="true"),
 }
 
@@ -242,12 +245,12 @@ def test_a_resumed_campaign_is_not_kept(tmp_path: Path) -> None:
 
 def test_a_name_is_what_it_leads_to_now(tmp_path: Path) -> None:
     """Two folders have a module of one name, and share a store."""
-    store = {"DRAFTPROOF_STORE": str(tmp_path / "store")}
+    store = str(tmp_path / "store")
     for folder, is_broken in ((tmp_path / "a", False), (tmp_path / "b", True)):
         folder.mkdir()
         write(folder, f"return {is_broken}")
         (folder / "mine.py").rename(folder / "mymine.py")
-        ran = certify(folder, name="mymine:Mine", **store)
+        ran = certify(folder, name="mymine:Mine", DRAFTPROOF_STORE=store)
         assert (ran.returncode, counts(ran)) == (1 if is_broken else SOME, (0, -1))
 
 
