@@ -124,7 +124,7 @@ def _environment() -> dict[str, Any]:
         "flags": _cpu_flags(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
         "libraries": libraries(),
-        "variables": {n: v for n, v in sorted(os.environ.items()) if n.startswith(_READ_IN_C)},
+        "variables": _variables(),
         "optimized": sys.flags.optimize,
         "gpu": [_text_of(each) for each in _GPU],
     }
@@ -149,6 +149,14 @@ def _version(name: str) -> str | None:
     except PackageNotFoundError:
         return None
 
+
+def _variables() -> dict[str, str]:
+    """Return the variables that libraries read, whether torch was imported before or not."""
+    read = {name for name in os.environ if name.startswith(_READ_IN_C)}
+    return {name: os.environ[name] for name in sorted(read - {_SET_BY_TORCH})}
+
+
+_SET_BY_TORCH = "KMP_INIT_AT_FORK"
 
 _READ_IN_C = (
     *("ATEN_", "BLIS_", "CUBLAS_", "CUDA_", "CUDNN_", "DNNL_", "GLIBC_TUNABLES", "GOMP_", "KMP_"),
