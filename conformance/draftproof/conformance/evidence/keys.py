@@ -151,12 +151,12 @@ def _version(name: str) -> str | None:
 
 
 def _variables() -> dict[str, str]:
-    """Return the variables that libraries read, whether torch was imported before or not."""
+    """Return the variables that libraries read, whether joblib was imported before or not."""
     read = {name for name in os.environ if name.startswith(_READ_IN_C)}
-    return {name: os.environ[name] for name in sorted(read - {_SET_BY_TORCH})}
+    return {name: os.environ[name] for name in sorted(read - {_SET_BY_JOBLIB})}
 
 
-_SET_BY_TORCH = "KMP_INIT_AT_FORK"
+_SET_BY_JOBLIB = "KMP_INIT_AT_FORK"
 
 _READ_IN_C = (
     *("ATEN_", "BLIS_", "CUBLAS_", "CUDA_", "CUDNN_", "DNNL_", "GLIBC_TUNABLES", "GOMP_", "KMP_"),
