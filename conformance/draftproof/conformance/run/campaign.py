@@ -170,6 +170,7 @@ def campaign_in(said: Mapping[str, Any]) -> Campaign:
         lanes=said["lanes"],
         seed=said["seed"],
         false_alarm=said["chance"]["false_alarm"],
+        only=[each["id"] for each in said["requirements"]],
         cases=said.get("cases", ()),
         created=said["created"],
     )
