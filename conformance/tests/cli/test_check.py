@@ -466,7 +466,7 @@ def test_another_suite_with_the_same_keys_is_as_good(of_ours: Path) -> None:
 
 def test_several_are_counted(of_ours: Path, folder: Path) -> None:
     other = {"name": "torch-token", "version": "1", "sha256": "1" * 64}
-    stale = changed(of_ours, subject=other)
+    stale = changed(of_ours, suite=OTHER, subject=other)
     ran = check(of_ours, stale, folder / "right.json")
     assert ran.exit_code == 0
     assert ran.stdout.splitlines()[-1] == "3 certificates: 1 current, 1 stale, 1 unknown"
