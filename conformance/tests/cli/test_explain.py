@@ -17,7 +17,7 @@ from draftproof.conformance.lanes.observe import EXACT
 from draftproof.conformance.protocol.adapter import declaration
 from draftproof.conformance.report.explanation import print_explanation
 from draftproof.conformance.requirements.finding import FAIL, PASS, Finding, finding_to_json
-from draftproof.reference.rational import ZERO
+from draftproof.reference.rational import ONE, ZERO
 from draftproof.spec import validate
 
 INSTANCE = {"vocabulary": 2, "length": 1, "target": ["0", "1"], "draft": ["1/2", "1/2"]}
@@ -47,7 +47,8 @@ def certificate(
     counterexample: Any = BONUS, *, verdict: str = FAIL, detail: str = ""
 ) -> dict[str, Any]:
     """Return a certificate with one requirement, as a campaign would write it."""
-    finding = Finding("law.lossless", "generic.v2.l1", verdict, ZERO, ZERO, EXACT, 5, detail)
+    distance = ONE / 4 if verdict == FAIL else ZERO
+    finding = Finding("law.lossless", "generic.v2.l1", verdict, distance, ZERO, EXACT, 5, detail)
     identity = {"version": "1", "sha256": "0" * 64}
     told = {"requirement": "law.lossless", **finding_to_json(finding)}
     records: list[dict[str, Any]] = [
@@ -175,6 +176,8 @@ def test_it_is_a_must_that_is_judged_again() -> None:
     document = certificate(None)
     found = document["predicate"]["draftproof"]
     (law,) = found["requirements"]
+    document["predicate"]["warnedTests"] = ["random.generator"]
+    document["predicate"]["failedTests"] = ["random.calls"]
     found["requirements"] = [
         {
             **law,

@@ -131,7 +131,7 @@ def test_one_certificate_is_told_in_order(failing: dict[str, Any]) -> None:
         "law.lossless",
         "law.support",
         "number.dtypes",
-        "random.reproducible",
+        "random.iterations",
         "law.prefix",
     ]
     said = texts(page, "dd")

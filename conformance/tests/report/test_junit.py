@@ -76,7 +76,7 @@ def test_what_binds_is_red_and_a_should_says_so(
     assert red == {
         "law.lossless": ("failure", "fail"),
         "law.support": ("failure", "fail"),
-        "random.reproducible": ("failure", "inconclusive"),
+        "random.iterations": ("failure", "inconclusive"),
         "number.dtypes": ("error", "error"),
     }
     (failure,) = cases["law.lossless"]

@@ -36,7 +36,7 @@ def files(tmp_path: Path, conforming: dict[str, Any], failing: dict[str, Any]) -
 
 def test_a_terminal_is_the_default_and_whatever_they_say_is_no_failure(files: list[str]) -> None:
     result = run(*files)
-    assert result.exit_code == 0
+    assert result.exit_code == 0, result.output
     assert f"mine {CONFORMS}; certificate: {files[0]}" in result.output
     assert f"lossy does not conform; certificate: {files[1]}" in result.output
     assert "law.lossless fails as is known: https://example.org/issues/1" in result.output

@@ -55,7 +55,7 @@ def test_the_worst_comes_first_and_what_is_not_asked_last(
         "law.lossless",
         "law.support",
         "number.dtypes",
-        "random.reproducible",
+        "random.iterations",
         "law.prefix",
     ]
     shown = [each["id"] for each in words.worst_first(found(conforming)["requirements"])]

@@ -212,7 +212,8 @@ def _require_outcome(document: Mapping[str, Any], name: str) -> None:
         worst = finding_from_json(each["id"], each["worst"])
         if known is not None and known.level != each["level"]:
             raise EditedEvidence(f"{name}: {each['id']} is a {known.level}")
-        if not each["verdict"] == worst.verdict == gravest_verdict(each["counts"]):
+        counts = each.get("counts", {worst.verdict: 1})
+        if not each["verdict"] == worst.verdict == gravest_verdict(counts):
             raise EditedEvidence(f"{name}: the verdict on {each['id']} is not that of its counts")
         if told_of := contradiction(worst):
             raise EditedEvidence(f"{name}: {each['id']} on {worst.case} {told_of}")
