@@ -110,7 +110,7 @@ def _certificate(
         kind: [each["id"] for each in requirements if each["verdict"] == kind]
         for kind in ("pass", "fail")
     }
-    document = {
+    document: dict[str, Any] = {
         "_type": "https://in-toto.io/Statement/v1",
         "subject": [
             {"name": name, "digest": {"sha256": DIGEST}, "annotations": {"version": "1.0"}}
