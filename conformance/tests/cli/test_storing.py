@@ -44,7 +44,7 @@ FEW = ("--mode", "quick", "--case", "generic.v2.l1", "--case", "runs", "--lane",
 
 @dataclass(frozen=True)
 class Ran:
-    """What became of a command."""
+    """Outcome of a command."""
 
     returncode: int
     stdout: str
@@ -143,7 +143,7 @@ def test_an_edited_verifier_is_judged_again(tmp_path: Path) -> None:
 
 
 ONCE = "if 'read' not in vars(Mine): Mine.read = {}\n        return Mine.read"
-"""What asks the first time, and goes by the answer."""
+"""Program that asks the first time, and keeps the answer."""
 
 READS = {
     "a file, once": (

@@ -61,7 +61,7 @@ def test_a_file_that_is_opened_or_missed_is_recorded(here: Path) -> None:
 
 
 EVERY = ("dict(os.environ)", "repr(os.environ)", "os.environ.copy()")
-"""What reads the variables that there are."""
+"""Programs that read the variables that there are."""
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_a_file_that_changes_meanwhile_closes_the_trace(here: Path) -> None:
 
 
 def test_other_threads_are_always_recorded(here: Path) -> None:
-    """What a program reads in the background is read by it, whatever the suite does meanwhile."""
+    """Reads of a program's threads are its own, whatever the suite does meanwhile."""
     for name in ("ours", "its"):
         (here / name).touch()
     with recording():

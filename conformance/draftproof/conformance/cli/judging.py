@@ -285,7 +285,7 @@ def _loaded(name: str, known: KnownFindings | None) -> _Loaded:
 
 @dataclass(frozen=True)
 class _Request:
-    """What is asked of every adapter, as the command's options have it."""
+    """Terms for every adapter, as the options of the command give them."""
 
     terms: Mapping[str, Any]
     output: Path

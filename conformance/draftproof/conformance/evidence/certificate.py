@@ -65,7 +65,7 @@ CONCLUSIONS = {
     INCONCLUSIVE: "inconclusive",
     ERROR: "could not be judged",
 }
-"""What the verdict over all MUST requirements is called."""
+"""Names of the verdict over all MUST requirements."""
 
 LIMITS = (
     "The law of this version of this verifier was computed, probed or sampled on the cases named "
@@ -77,7 +77,7 @@ LIMITS = (
 
 @dataclass(frozen=True)
 class Certificate:
-    """What a campaign found, and the records that it follows from."""
+    """Result of a campaign, and the records from which it follows."""
 
     report: Report
     records: tuple[Record, ...]
@@ -95,7 +95,7 @@ class Certificate:
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
-        """What each requirement came to over all cases."""
+        """Verdict and worst finding of each requirement over all cases."""
         return self.report.decisions
 
     @property

@@ -29,7 +29,7 @@ _SEVERITY = (SKIPPED, PASS, INCONCLUSIVE, ERROR, FAIL)
 
 @dataclass(frozen=True)
 class Decision:
-    """What one requirement came to over all cases: the worst verdict, and the finding behind it."""
+    """Worst verdict of one requirement over all cases, and the finding behind it."""
 
     requirement: Requirement
     verdict: str
@@ -49,7 +49,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Report:
-    """What a campaign came to; `verdict` is that of its MUST requirements together.
+    """Decisions of a campaign; `verdict` is that of its MUST requirements together.
 
     `header` says what was judged and how, as in the evidence; `sources`, `search` and
     `counterexample` are as in the certificate. `asked` is the number of cases that were asked.

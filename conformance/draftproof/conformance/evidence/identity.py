@@ -102,7 +102,7 @@ def _triton() -> dict[str, str]:
 
 
 _ON = ("1", "true", "yes", "on", "y")
-"""What Triton takes for yes."""
+"""Values that Triton takes for yes."""
 
 
 def _digest(files: Iterable[tuple[str, Path]]) -> str:

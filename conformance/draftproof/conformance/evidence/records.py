@@ -36,7 +36,7 @@ from draftproof.spec import parsed as read_json
 Record = dict[str, Any]
 
 UNFINISHED = ".part"
-"""What the name of the file ends with until its footer is there."""
+"""Ending of the file's name until its footer is there."""
 
 
 class EvidenceError(ValueError):

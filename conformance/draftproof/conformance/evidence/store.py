@@ -38,7 +38,7 @@ _FORMAT = 2
 
 @dataclass(frozen=True)
 class KnownFindings:
-    """What judging left before: records, the time at which that campaign began, and its traces."""
+    """Records that judging left before, the time at which that campaign began, and its traces."""
 
     records: tuple[Record, ...]
     made: str
@@ -47,7 +47,7 @@ class KnownFindings:
 
 @dataclass
 class Basis:
-    """What findings rest on: the digests of traces, or a `refusal`, the reason not to keep them."""
+    """Basis of findings: the digests of traces, or a `refusal`, the reason not to keep them."""
 
     traces: set[str] = field(default_factory=set)
     refusal: str = ""

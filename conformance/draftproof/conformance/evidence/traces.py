@@ -45,7 +45,7 @@ from draftproof.spec import chapters, schema_files
 
 @dataclass(frozen=True)
 class Trace:
-    """What was read: files by path and variables by name, each with its SHA-256, None if absent.
+    """Files by path and variables by name that were read, each with its SHA-256, None if absent.
 
     `modules` has, by folder, the names of modules that were looked up there, and the files that
     stand for each. `closed` says why nothing of it may be taken from a store, empty if it may.
@@ -74,7 +74,7 @@ class Trace:
 
 
 class _Recording:
-    """What this process has read since the recording began."""
+    """Files, variables and modules that this process has read since the recording began."""
 
     def __init__(self, *, has_workers: bool) -> None:
         self.has_workers = has_workers
@@ -126,7 +126,7 @@ _ON: list[_Recording] = []
 """The recording of this process, if one is on."""
 
 _HERE = local()
-"""Whether what this thread does is not the program's: `silent`."""
+"""Flag of a thread, `silent`: true while its reads are not the program's."""
 
 
 @contextmanager
@@ -355,7 +355,7 @@ _EVENTS: Mapping[str, Callable[[tuple[Any, ...]], None]] = {
     ),
     "socket.gethostname": _beyond("asks for the name of the machine"),
 }
-"""What Python audits, and what becomes of it."""
+"""Functions that hear the events that Python audits, by their names."""
 
 
 def _starting(start: Callable[[Any], None]) -> Callable[[Any], None]:
@@ -410,10 +410,10 @@ def _is_of_process(environment: Any) -> bool:
 
 
 _NAMES = "*"
-"""What stands for the names of all variables, which no variable is called."""
+"""Placeholder for the names of all variables; no variable has this name."""
 
 _SET = "set by the program"
-"""What stands for a variable that was set before it was read."""
+"""Placeholder for a variable that was set before it was read."""
 
 
 def _asking() -> str:

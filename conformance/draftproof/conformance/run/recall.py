@@ -17,7 +17,7 @@ from draftproof.conformance.requirements.finding import FAIL
 
 @dataclass
 class Recall:
-    """What a store knows of a campaign that began at the time `made`, of the adapter of a `name`.
+    """Known findings of a campaign that began at the time `made`, of the adapter of a `name`.
 
     Of what is known, the share `audited` is judged again all the same, or all of it, where it
     `is_ignored`. Counted are the findings that were `known`, by the times at which they were made,
@@ -72,7 +72,7 @@ class Recall:
 
 
 FORGOTTEN = "the store has forgotten it: judge again, with --fresh if you doubt the rest"
-"""What becomes of what was found wrong."""
+"""Fate of a finding that was found wrong, and the advice that goes with it."""
 
 
 def has_failed_sample(records: Iterable[Record]) -> bool:

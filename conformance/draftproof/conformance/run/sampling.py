@@ -39,7 +39,7 @@ class TestRun:
 
     @property
     def is_over(self) -> bool:
-        """Whether no more shares are needed, or there are no more."""
+        """True where no more shares are needed, or there are no more."""
         drawn_all = len(self.shares) == len(self.test.shares)
         return bool(self.shares) and (drawn_all or not self.state.is_open)
 

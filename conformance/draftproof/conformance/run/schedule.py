@@ -78,7 +78,7 @@ class Work:
 
     @property
     def for_workers(self) -> Subject:
-        """What workers load."""
+        """Adapter that workers load."""
         store = None if self.recall is None else self.recall.store.folder
         return subject_of(self.adapter, self.name, store)
 
@@ -150,7 +150,7 @@ def _run_of(work: Work, index: int, known: Sequence[Record]) -> TestRun | None:
 
 @dataclass(frozen=True)
 class _Done:
-    """What a task came to, what that rests on, and the shares of its test."""
+    """Findings of a task, their basis, and the shares of its test."""
 
     judged: Judged
     basis: Basis

@@ -27,13 +27,13 @@ _MODULES = (
 )
 
 _PASSING = {"__annotations__", "grid_dim", "grid_idx"}
-"""What is made when somebody asks for it, and what the builder is given at each launch."""
+"""Attributes that are made on demand, and those that the builder is given at each launch."""
 
 _PATCHED = {"_implicit_cvt", "_patch_lang_tensor", "_get_np_dtype", "_patch_lang"}
-"""What the lane patches in the interpreter."""
+"""Names in the interpreter that the lane patches."""
 
 CODE = attrgetter("__code__", "__defaults__", "__kwdefaults__")
-"""What a function does, but for what it reads elsewhere."""
+"""Code and defaults of a function, without the values that it reads elsewhere."""
 
 
 class Language:

@@ -354,7 +354,7 @@ def _looked(tensor: Any, look: Callable[[Any], Any]) -> Any:
 
 @dataclass(frozen=True)
 class _Write:
-    """What a step is about to write over."""
+    """Memory that a step is about to overwrite."""
 
     pointers: Any
     mask: Any

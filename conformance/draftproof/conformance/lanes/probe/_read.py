@@ -26,7 +26,7 @@ from typing import Any
 from draftproof.conformance.lanes.probe._language import CODE, Language
 
 _BUILTINS = attrgetter("__builtins__")
-"""What a function finds where it has no global; not every typeshed knows of it."""
+"""Names that a function finds where it has no global; not every typeshed knows of it."""
 
 
 class NotFrozen(Exception):
@@ -333,9 +333,9 @@ _PLAIN = (
     *(each for each in vars(math).values() if isinstance(each, BuiltinFunctionType)),
     *(AssertionError, NotImplementedError, RuntimeError, TypeError, ValueError),
 )
-"""What tells of nothing but what it is given."""
+"""Functions and types that tell of nothing but their arguments."""
 
 _PLAIN_IDS = {id(each): each for each in _PLAIN}
 
 _PYTHONS_IDS = {id(each): each for each in (*_PLAIN, dict, map)}
-"""What the functions of types of named tuples are made with."""
+"""Globals with which the functions of types of named tuples are made."""
