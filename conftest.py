@@ -1,6 +1,6 @@
 """Terms of all tests: kernels are interpreted, torch keeps to one thread, skips are counted.
 
-Each test is marked by the CPU seconds that it took when all were measured: `slow` ones are not of
+Each test is marked by the seconds that it took when all were measured: `slow` ones are not of
 `make check`, `nightly` ones not of `make test`. What nobody has measured is run every time, and so
 is the quickest test of each module.
 """
@@ -11,6 +11,7 @@ import gc
 import json
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from datetime import UTC, datetime
@@ -20,10 +21,10 @@ from tempfile import gettempdir
 import pytest
 
 DURATIONS = Path(__file__).with_name("durations.json")
-"""CPU seconds of every test that takes long, as `--measure` has written them."""
+"""Seconds of every test that takes long, as `--measure` has written them."""
 
 MARKS = {"slow": 0.25, "nightly": 2.0}
-"""CPU seconds from which on a test is slow, and from which on it runs by night: so many leave two
+"""Seconds from which on a test is slow, and from which on it runs by night: so many leave two
 minutes of two cores to `make check`, and twelve to `make test`."""
 
 # Triton decides when a kernel is defined. TRITON_INTERPRET=0 tests kernels on a GPU that is there.
@@ -75,8 +76,8 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Measure a test, with what is made for it first and what it starts."""
-    item.stash[_BEGIN] = sum(os.times()[:4])
+    """Measure a test, with what is made for it first and the programs that it waits for."""
+    item.stash[_BEGIN] = time.monotonic()
     return (yield)
 
 
@@ -87,13 +88,13 @@ def pytest_runtest_makereport(
     """Let the last report of a test say what it took."""
     report = yield
     if call.when == "teardown":
-        report.user_properties.append((_TOOK, sum(os.times()[:4]) - item.stash[_BEGIN]))
+        report.user_properties.append((_TOOK, time.monotonic() - item.stash[_BEGIN]))
     return report
 
 
 _BEGIN = pytest.StashKey[float]()
 
-_TOOK = "CPU seconds"
+_TOOK = "seconds"
 
 
 @pytest.fixture(autouse=True)
@@ -155,6 +156,6 @@ def _measured(told: pytest.TerminalReporter) -> None:
             for kind in ("passed", "failed", "skipped", "error")
             if kind in told.stats
         },
-        "seconds": {name: round(s, 1) for name, s in sorted(took.items()) if s >= MARKS["slow"]},
+        "seconds": {name: round(s, 2) for name, s in sorted(took.items()) if s >= MARKS["slow"]},
     }
     DURATIONS.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
