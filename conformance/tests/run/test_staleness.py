@@ -81,6 +81,18 @@ def test_a_change_makes_stale_what_it_judges(
         assert found.reason == told
 
 
+def test_a_requirement_that_was_left_out_is_missed(keyed: dict[str, Any]) -> None:
+    """Without its evidence, nothing else than the plan knows of it."""
+    predicate = keyed["predicate"]
+    said = predicate["draftproof"]
+    kept = [each for each in said["requirements"] if each["id"] != "law.support"]
+    assert len(kept) + 1 == len(said["requirements"])
+    less = {**keyed, "predicate": {**predicate, "draftproof": {**said, "requirements": kept}}}
+    found = standing(less)
+    assert (found.state, found.judged) == (STALE, ("law.support",))
+    assert found.requirements == standing(keyed).requirements
+
+
 def certificate(name: str, **others: Mapping[str, str]) -> dict[str, Any]:
     """Those parts of a certificate that can become stale: of what is here, unless it says other."""
     adapter = load_adapter(name)

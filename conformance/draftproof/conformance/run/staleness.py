@@ -62,9 +62,10 @@ class Currency:
     specification: Comparison
     suite: Comparison
     judged: tuple[str, ...]
-    """Requirements that other keys lead to now: what asks, observes or judges them has changed."""
+    """Requirements that other keys lead to now: what asks, observes or judges them has changed, or
+    the certificate leaves them out."""
     requirements: int
-    """How many requirements have keys."""
+    """How many requirements have keys, then or now."""
     command: str
     """Command that judges the verifier again, by the suite that is here."""
 
@@ -135,8 +136,8 @@ def standing(document: Mapping[str, Any], adapter: str | None = None) -> Currenc
         Comparison(then, now, reason),
         Comparison(_named(by), specification()),
         Comparison(_named(with_suite), suite()),
-        tuple(each for each, root in roots.items() if roots_now.get(each) != root),
-        len(roots),
+        tuple(each for each in roots | roots_now if roots_now.get(each) != roots.get(each)),
+        len(roots | roots_now),
         shlex.join(again),
     )
 
@@ -159,7 +160,9 @@ def _roots(said: Mapping[str, Any], adapter: Adapter) -> dict[str, str]:
     for task, key in zip(tasks_of(campaign, declared), keys, strict=False):
         for requirement in task.requirements:
             own.setdefault(requirement, []).append(key)
-    return {each["id"]: tree_root(own.get(each["id"], [])) for each in said["requirements"]}
+    # What is asked now and is not there would not be missed without its evidence.
+    asked = [each["id"] for each in said["requirements"]]
+    return {each: tree_root(own.get(each, [])) for each in (*asked, *own)}
 
 
 def keys_now(
