@@ -219,7 +219,8 @@ def programs() -> Path:
 def _serve(place: str) -> None:
     """Start a program for everyone who asks at a socket, as long as somebody may."""
     del sys.path[0]
-    __import__("draftproof.conformance.run.campaign")
+    for name in ("draftproof.conformance.run.campaign", "draftproof.conformance.cli.judging"):
+        __import__(name)
     __import__("pytest")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(place)

@@ -7,6 +7,7 @@ of trees come for every scheme.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from draftproof.conformance.cases.case import BatchCase
 from draftproof.conformance.cases.rows import equal, instance
@@ -115,6 +116,7 @@ def _of(mode: str, batches: Iterator[BatchCase] | tuple[BatchCase, ...]) -> Iter
     yield from (batch for batch in batches if batch.mode in included)
 
 
+@cache
 def _case(name: str) -> Instance:
     return next(case.instance for case in single() if case.id == name)
 

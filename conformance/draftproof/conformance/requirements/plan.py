@@ -22,6 +22,7 @@ CHAPTERS = (laws, states, drafting, texts, batches, randomness, numerics, inputs
 """The modules, in the order of the chapters."""
 
 
+@lru_cache(maxsize=8)
 def plan(declared: Declaration, mode: str) -> tuple[Task, ...]:
     """Return the tasks of a mode for an adapter, in the order of the chapters."""
     return tuple(task for chapter in CHAPTERS for task in chapter.tasks(declared, mode))
