@@ -7,7 +7,7 @@ import torch
 
 from draftproof.adapters import engines
 from draftproof.adapters.engines.assisted import CANDIDATES, AssistedGeneration
-from draftproof.conformance.protocol.adapter import TextRequest, declaration
+from draftproof.conformance.protocol.adapter import TextRequest, declaration, program_of
 from draftproof.conformance.protocol.tolerance import allowed_of_text
 from draftproof.conformance.requirements.finding import FAIL, PASS, Finding
 from draftproof.conformance.requirements.texts import judge, observe_text, settings
@@ -17,7 +17,7 @@ ASSISTED, EARLY_EXIT, LOOKUP, UNIVERSAL, SINGLE = CANDIDATES
 
 
 def judged(candidates: str, setting: str) -> Finding:
-    return judge(observe_text(AssistedGeneration(candidates), SETTINGS[setting]))
+    return judge(observe_text(program_of(AssistedGeneration(candidates)), SETTINGS[setting]))
 
 
 def test_every_generator_is_an_engine() -> None:

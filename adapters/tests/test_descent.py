@@ -23,7 +23,7 @@ from draftproof.adapters.fast.inputs import from_request
 from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.lanes.exchange import as_given
 from draftproof.conformance.lanes.observe import EXACT, as_observed, joint_laws, observe
-from draftproof.conformance.protocol.adapter import Request, Result, declaration
+from draftproof.conformance.protocol.adapter import Request, Result, declaration, program_of
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements.finding import PASS, SKIPPED
 from draftproof.conformance.requirements.laws import fits, judge
@@ -51,7 +51,7 @@ def distance(name: str, instance: Instance, drafts: Drafts) -> Rational:
     """Return how far the law of what is emitted on some drafts is from the reference's."""
     verifier = FastVerifier(name)
     declared = declaration(verifier)
-    (seen,) = joint_laws(verifier, [[(instance, drafts)]], declared, lane=EXACT)
+    (seen,) = joint_laws(program_of(verifier), [[(instance, drafts)]], lane=EXACT)
     algorithm = ALGORITHMS[verifier.algorithm]
     expected = verification_law(algorithm, as_given(instance, declared), drafts)
     return seen.of_row(0).total_variation(expected.map(as_observed))
@@ -83,7 +83,7 @@ def cases_of(name: str) -> tuple[Case, ...]:
 def test_every_requirement_holds_on_the_cases(name: str) -> None:
     few = (case for case in cases_of(name) if len(draft_law(case.instance).weights) <= 4)
     for case in islice(few, 3):
-        findings = judge(observe(FastVerifier(name), case))
+        findings = judge(observe(program_of(FastVerifier(name)), case))
         assert {finding.verdict for finding in findings} <= {PASS, SKIPPED}, case.id
 
 
@@ -393,7 +393,7 @@ def test_padding_has_the_law_of_the_reference(name: str) -> None:
     short = next(case for case in cases_of(name) if case.id.endswith("v2.l1.k2"))
     declared = declaration(FastVerifier(name))
     asked = [(each.instance, next(iter(draft_law(each.instance)))) for each in (case, short)]
-    (seen,) = joint_laws(FastVerifier(name), [asked], declared, lane=EXACT)
+    (seen,) = joint_laws(program_of(FastVerifier(name)), [asked], lane=EXACT)
     for row, (instance, drafts) in enumerate(asked):
         algorithm = ALGORITHMS[TEXTS[name].algorithm]
         expected = verification_law(algorithm, as_given(instance, declared), drafts)

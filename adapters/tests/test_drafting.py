@@ -27,7 +27,7 @@ from draftproof.adapters.fast.inputs import InvalidRequest
 from draftproof.adapters.fast.sampling import Sampling, softmax
 from draftproof.adapters.fast.urn import urn
 from draftproof.conformance.lanes.exact import exact_law
-from draftproof.conformance.protocol.adapter import DraftRequest, declaration
+from draftproof.conformance.protocol.adapter import DraftRequest, declaration, program_of
 from draftproof.conformance.requirements import drafting as judged
 from draftproof.conformance.requirements.finding import PASS
 from draftproof.reference.drafting import SCHEMES, sibling_law
@@ -136,7 +136,7 @@ ASKED = (
 def test_tokens_are_drawn_from_the_rows_that_are_declared(
     scheme: str, setting: judged.DraftSetting
 ) -> None:
-    seen = judged.observe_drafting(FastVerifier(BY_SCHEME[scheme]), setting)
+    seen = judged.observe_drafting(program_of(FastVerifier(BY_SCHEME[scheme])), setting)
     assert seen.scheme == scheme
     assert {finding.verdict for finding in judged.judge(seen)} == {PASS}
 

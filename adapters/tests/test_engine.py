@@ -27,7 +27,7 @@ from draftproof.adapters.fast.inputs import InvalidRequest, from_flat
 from draftproof.adapters.fast.sampling import Sampling, declared
 from draftproof.conformance.cases import cases
 from draftproof.conformance.lanes.observe import observe
-from draftproof.conformance.protocol.adapter import DraftRequest, Request, Result
+from draftproof.conformance.protocol.adapter import DraftRequest, Request, Result, program_of
 from draftproof.conformance.requirements.finding import PASS, SKIPPED
 from draftproof.conformance.requirements.laws import judge
 
@@ -117,7 +117,9 @@ def test_a_bonus_from_the_row_before_is_seen(monkeypatch: pytest.MonkeyPatch) ->
     case = next(case for case in cases("quick") if case.id == "generic.v3.l2")
 
     def verdicts() -> set[str]:
-        return {finding.verdict for finding in judge(observe(FastVerifier("token"), case))}
+        return {
+            finding.verdict for finding in judge(observe(program_of(FastVerifier("token")), case))
+        }
 
     assert verdicts() <= {PASS, SKIPPED}
 

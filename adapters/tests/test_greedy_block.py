@@ -15,7 +15,7 @@ from draftproof.adapters.fast.batch import uniforms
 from draftproof.adapters.fast.inputs import InvalidRequest, from_request
 from draftproof.conformance.lanes.exact import exact_law
 from draftproof.conformance.lanes.observe import EXACT
-from draftproof.conformance.protocol.adapter import Request, declaration
+from draftproof.conformance.protocol.adapter import Request, declaration, program_of
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements import states
 from draftproof.conformance.requirements.finding import PASS
@@ -29,7 +29,7 @@ DECLARED = declaration(VERIFIER)
 @pytest.mark.requirement("law.state")
 @pytest.mark.parametrize("task", [*states.tasks(DECLARED, "quick")], ids=lambda task: task.case)
 def test_what_is_left_is_repaid(task: Task) -> None:
-    (finding,) = task.judge(VERIFIER, Terms(EXACT, "quick"))
+    (finding,) = task.judge(program_of(VERIFIER), Terms(EXACT, "quick"))
     assert finding.verdict == PASS, finding.detail
 
 

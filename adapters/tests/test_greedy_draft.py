@@ -11,7 +11,7 @@ from draftproof.adapters.fast.excess import mass
 from draftproof.adapters.fast.inputs import from_request
 from draftproof.conformance.cases import Case
 from draftproof.conformance.lanes.observe import observe
-from draftproof.conformance.protocol.adapter import Request
+from draftproof.conformance.protocol.adapter import Request, program_of
 from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED
 from draftproof.conformance.requirements.laws import judge
 from draftproof.reference.model import Instance, Model
@@ -70,7 +70,9 @@ INSTANCE = Instance(
 
 
 def verdicts() -> dict[str, str]:
-    findings = judge(observe(FastVerifier("greedy_draft"), Case("own", "", "certify", INSTANCE)))
+    findings = judge(
+        observe(program_of(FastVerifier("greedy_draft")), Case("own", "", "certify", INSTANCE))
+    )
     return {finding.requirement: finding.verdict for finding in findings}
 
 

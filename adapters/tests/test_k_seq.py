@@ -13,7 +13,7 @@ from draftproof.adapters.fast.inputs import from_request
 from draftproof.adapters.fast.k_seq import SWEEPS, least_factor
 from draftproof.conformance.cases import Case
 from draftproof.conformance.lanes.observe import observe
-from draftproof.conformance.protocol.adapter import Request
+from draftproof.conformance.protocol.adapter import Request, program_of
 from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED
 from draftproof.conformance.requirements.laws import judge
 from draftproof.reference.model import Instance, Model, Row
@@ -158,11 +158,15 @@ def test_a_factor_that_is_wrong_is_found(
         return rho, 1 + (q - p / rho[:, None]).clamp(min=0).sum(-1)
 
     monkeypatch.setattr("draftproof.adapters.fast.k_seq.least_factor", other)
-    findings = judge(observe(FastVerifier("k_seq"), Case("wrong", "", "certify", INSTANCE)))
+    findings = judge(
+        observe(program_of(FastVerifier("k_seq")), Case("wrong", "", "certify", INSTANCE))
+    )
     found = {finding.requirement: finding.verdict for finding in findings}
     assert {requirement: found[requirement] for requirement in verdicts} == verdicts
 
 
 def test_it_is_right_with_the_right_one() -> None:
-    findings = judge(observe(FastVerifier("k_seq"), Case("right", "", "certify", INSTANCE)))
+    findings = judge(
+        observe(program_of(FastVerifier("k_seq")), Case("right", "", "certify", INSTANCE))
+    )
     assert {finding.verdict for finding in findings} <= {PASS, SKIPPED}

@@ -22,7 +22,7 @@ from draftproof.conformance.lanes.exchange import Asked, request
 from draftproof.conformance.lanes.observe import PROBE, observe
 from draftproof.conformance.lanes.probe import _launches
 from draftproof.conformance.lanes.probe._interpreted import patched_once
-from draftproof.conformance.protocol.adapter import DraftRequest, Request, declaration
+from draftproof.conformance.protocol.adapter import DraftRequest, Request, declaration, program_of
 from draftproof.conformance.requirements.finding import PASS, SKIPPED
 from draftproof.conformance.requirements.laws import fits, judge
 from draftproof.reference.drafting import draft_law
@@ -143,7 +143,7 @@ def test_the_kernels_have_the_law_of_their_algorithm(name: str) -> None:
     """On one case, of several drafts if it takes them; the certificates tell of all."""
     _, two, *others = quick_cases(name)
     case = next((other for other in others if other.instance.drafts > 1), two)
-    findings = judge(observe(FastVerifier(name, form="triton"), case, lane=PROBE))
+    findings = judge(observe(program_of(FastVerifier(name, form="triton")), case, lane=PROBE))
     assert {finding.verdict for finding in findings} <= {PASS, SKIPPED}
 
 

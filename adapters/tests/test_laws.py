@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from draftproof.adapters.fast import TEXTS, FastVerifier
 from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.lanes.observe import observe
-from draftproof.conformance.protocol.adapter import declaration
+from draftproof.conformance.protocol.adapter import declaration, program_of
 from draftproof.conformance.requirements.finding import PASS, SKIPPED
 from draftproof.conformance.requirements.laws import fits, judge
 from draftproof.reference.model import Instance
@@ -34,7 +34,7 @@ def on_cases(name: str) -> list[tuple[str, Case]]:
 
 
 def holds(name: str, case: Case) -> None:
-    findings = judge(observe(FastVerifier(name), case))
+    findings = judge(observe(program_of(FastVerifier(name)), case))
     assert {finding.verdict for finding in findings} <= {PASS, SKIPPED}
 
 

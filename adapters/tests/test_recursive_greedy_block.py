@@ -16,7 +16,7 @@ from draftproof.adapters.fast.inputs import from_request
 from draftproof.conformance.cases import Case
 from draftproof.conformance.cases.rows import fixed
 from draftproof.conformance.lanes.observe import EXACT, as_observed, joint_laws, observe
-from draftproof.conformance.protocol.adapter import Request, Result, declaration
+from draftproof.conformance.protocol.adapter import Request, Result, declaration, program_of
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements.finding import PASS, SKIPPED
 from draftproof.conformance.requirements.laws import judge
@@ -35,7 +35,7 @@ PAIR = replace(fixed("112 144", "208 48", length=2), drafts=2)
 
 
 def test_the_second_path_is_verified_behind_the_first() -> None:
-    findings = judge(observe(VERIFIER, Case("pair", "", "certify", PAIR)))
+    findings = judge(observe(program_of(VERIFIER), Case("pair", "", "certify", PAIR)))
     assert {finding.verdict for finding in findings} <= {PASS, SKIPPED}
 
 
@@ -52,7 +52,7 @@ def test_the_second_path_is_verified_behind_the_first() -> None:
 )
 def test_three_paths_of_three_tokens_have_the_references_law(paths: Drafts) -> None:
     instance = replace(fixed("112 144", "208 48", length=3), drafts=3)
-    (law,) = joint_laws(VERIFIER, [[(instance, paths)]], DECLARED, lane=EXACT)
+    (law,) = joint_laws(program_of(VERIFIER), [[(instance, paths)]], lane=EXACT)
     expected = verification_law(ALGORITHMS[NAME], instance, paths)
     distance = law.of_row(0).total_variation(expected.map(as_observed))
     assert distance <= allowed_distance(DECLARED, 2, 3)
@@ -60,7 +60,7 @@ def test_three_paths_of_three_tokens_have_the_references_law(paths: Drafts) -> N
 
 @pytest.mark.requirement("law.state")
 def test_what_two_paths_leave_is_repaid() -> None:
-    (finding,) = judge_chain(Iterated("pair", (PAIR,)), VERIFIER, Terms(EXACT, "quick"))
+    (finding,) = judge_chain(Iterated("pair", (PAIR,)), program_of(VERIFIER), Terms(EXACT, "quick"))
     assert finding.verdict == PASS, finding.detail
 
 

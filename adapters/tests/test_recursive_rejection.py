@@ -13,7 +13,7 @@ from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.inputs import from_request
 from draftproof.conformance.cases import Case
 from draftproof.conformance.lanes.observe import observe
-from draftproof.conformance.protocol.adapter import Request, Result
+from draftproof.conformance.protocol.adapter import Request, Result, program_of
 from draftproof.conformance.requirements.finding import FAIL
 from draftproof.conformance.requirements.laws import judge
 from draftproof.reference.model import Instance, Model
@@ -114,6 +114,6 @@ def test_a_wrong_one_is_found(
     module = import_module("draftproof.adapters.fast.recursive_rejection")
     monkeypatch.setattr(module, broken, wrong)
     verifier = FastVerifier(name)
-    findings = judge(observe(verifier, case(verifier.scheme)))
+    findings = judge(observe(program_of(verifier), case(verifier.scheme)))
     failed = {finding.requirement for finding in findings if finding.verdict == FAIL}
     assert {"law.lossless", "law.reference"} <= failed

@@ -10,7 +10,7 @@ from transformers.generation import utils
 from draftproof.adapters.engines.transformers import SpeculativeSampling
 from draftproof.conformance.cases import cases
 from draftproof.conformance.lanes.observe import observe
-from draftproof.conformance.protocol.adapter import Request
+from draftproof.conformance.protocol.adapter import Request, program_of
 from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED
 from draftproof.conformance.requirements.laws import judge
 
@@ -24,13 +24,15 @@ def test_it_is_the_installed_function_under_its_version() -> None:
 
 
 def test_it_conforms() -> None:
-    findings = judge(observe(SpeculativeSampling(), GENERIC))
+    findings = judge(observe(program_of(SpeculativeSampling()), GENERIC))
     assert {finding.verdict for finding in findings} <= {PASS, SKIPPED}
 
 
 @pytest.mark.requirement("law.lossless", "law.reference")
 def test_its_ensemble_option_is_found_lossy() -> None:
-    findings = judge(observe(SpeculativeSampling(assistant_ensemble_weight=0.9), GENERIC))
+    findings = judge(
+        observe(program_of(SpeculativeSampling(assistant_ensemble_weight=0.9)), GENERIC)
+    )
     verdicts = {finding.requirement: finding.verdict for finding in findings}
     assert verdicts["law.lossless"] == verdicts["law.reference"] == FAIL
 

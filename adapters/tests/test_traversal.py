@@ -16,7 +16,7 @@ from draftproof.adapters.fast.traversal import in_order
 from draftproof.conformance.cases.rows import by_depth
 from draftproof.conformance.lanes.exact import exact_law
 from draftproof.conformance.lanes.observe import EXACT, as_observed, joint_laws
-from draftproof.conformance.protocol.adapter import Request, Result, declaration
+from draftproof.conformance.protocol.adapter import Request, Result, declaration, program_of
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.model import Instance
@@ -62,7 +62,7 @@ def test_paths_that_share_nodes_anywhere_have_the_references_law(
     verifier: FastVerifier, given: Instance, paths: Drafts
 ) -> None:
     declared = declaration(verifier)
-    (law,) = joint_laws(verifier, [[(given, paths)]], declared, lane=EXACT)
+    (law,) = joint_laws(program_of(verifier), [[(given, paths)]], lane=EXACT)
     expected = verification_law(ALGORITHMS["traversal"], given, paths)
     allowed = allowed_distance(declared, given.vocabulary, given.length)
     assert law.of_row(0).total_variation(expected.map(as_observed)) <= allowed

@@ -13,8 +13,7 @@ from transformers.generation.utils import _speculative_sampling
 from draftproof.conformance.lanes.exact import ExactLaw, RowLaw, exact_law, row_law
 from draftproof.conformance.lanes.exchange import columns, request
 from draftproof.conformance.lanes.unwatched import fresh_generator, holding
-from draftproof.conformance.protocol.adapter import declaration
-from draftproof.conformance.protocol.loading import load_adapter
+from draftproof.conformance.protocol.loading import load_program
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.reference.chance import Chance, enumerate_rows
 from draftproof.reference.drafting import FixedTree
@@ -74,18 +73,18 @@ def _row(counts: Any) -> Row:
 
 def test_the_law_at_the_vocabulary_of_a_real_model(benchmark: BenchmarkFixture) -> None:
     """Every token of every accepted length, held against real runs, and against the reference."""
-    adapter, (instance, path) = load_adapter("torch-block"), wide_instance()
-    declared = declaration(adapter)
+    program, (instance, path) = load_program("torch-block"), wide_instance()
+    declared = program.declared
     asked = request([(instance, (path,))], declared)
 
-    def program() -> tuple[Tensor, Tensor]:
+    def run() -> tuple[Tensor, Tensor]:
         given = replace(asked, generator=fresh_generator(declared.device))
-        accepted, _, token = columns(adapter.verify(given), 1)
+        accepted, _, token = columns(program.adapter.verify(given), 1)
         return accepted, token
 
     def law() -> RowLaw:
         with holding(seed=1) as held:
-            found = row_law(program, WIDE)
+            found = row_law(run, WIDE)
         # Nothing that the law excludes.
         assert held.alone[:-1].any()
         assert held.alone[-1] == 0

@@ -5,7 +5,7 @@ from functools import partial
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from draftproof.conformance.cases.rows import instance
-from draftproof.conformance.protocol.loading import load_adapter
+from draftproof.conformance.protocol.loading import load_program
 from draftproof.conformance.requirements.sampled import Effort, sample
 
 EMISSIONS_PER_SECOND = 1e6
@@ -17,8 +17,8 @@ EFFORT = Effort(2**20, 0.001)
 
 def test_a_million_emissions_a_second(benchmark: BenchmarkFixture) -> None:
     """Drafting, verifying, encoding, counting and evidence; the exact laws are known before."""
-    adapter, case = load_adapter("torch-block"), instance("bench", VOCABULARY, LENGTH)
-    emissions = partial(sample, adapter, case, seed=1, effort=EFFORT)
+    program, case = load_program("torch-block"), instance("bench", VOCABULARY, LENGTH)
+    emissions = partial(sample, program, case, seed=1, effort=EFFORT)
 
     emissions()
     tested = benchmark(emissions)

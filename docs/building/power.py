@@ -276,9 +276,10 @@ def observed(name: str) -> Seen:
     from draftproof.conformance.lanes.observe import observe
     from draftproof.conformance.museum.mutants import EXHIBITS
     from draftproof.conformance.museum.mutants.verifiers import Block, Token
+    from draftproof.conformance.protocol.adapter import program_of
 
     right = {"token": Token, "block": Block}
-    made = right[name]() if name in right else EXHIBITS[name].make()
+    made = program_of(right[name]() if name in right else EXHIBITS[name].make())
     seen = {key: observe(made, Case(key, "", "quick", each)) for key, each in inputs().items()}
     return Seen(
         {key: each.emitted() for key, each in seen.items()},

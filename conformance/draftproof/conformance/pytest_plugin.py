@@ -204,14 +204,13 @@ def _asked(campaign: Campaign, taken: list[Path]) -> Iterator[_Asked]:
         AdapterLost,
         InvalidAdapter,
         UnknownAdapter,
-        declaration,
     )
-    from draftproof.conformance.protocol.loading import load_adapter
+    from draftproof.conformance.protocol.loading import load_program
     from draftproof.conformance.run.campaign import tasks_of, tests_of
     from draftproof.spec import requirements
 
     try:
-        declared = declaration(load_adapter(campaign.name))
+        declared = load_program(campaign.name).declared
     except (UnknownAdapter, AdapterFailed, InvalidAdapter, AdapterLost) as error:
         raise pytest.UsageError(f"--draftproof {campaign.name}: {error}") from None
     # What is a name of a file is a part of an id.

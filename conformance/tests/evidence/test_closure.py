@@ -16,8 +16,7 @@ import draftproof.reference
 from draftproof.conformance.evidence import closure as closures
 from draftproof.conformance.evidence.closure import LANES, TABLE, closure
 from draftproof.conformance.evidence.keys import JUDGE
-from draftproof.conformance.protocol.adapter import declaration
-from draftproof.conformance.protocol.loading import load_adapter
+from draftproof.conformance.protocol.loading import load_program
 from draftproof.conformance.requirements.plan import plan
 from draftproof.conformance.requirements.task import Terms
 from draftproof.conformance.run.judging import judge
@@ -154,12 +153,11 @@ IMPORTED_LATE = {"draftproof.conformance", "draftproof.reference", "draftproof.r
 @pytest.mark.parametrize("lane", ["exact", "probe"])
 def test_all_that_runs_while_a_task_is_judged_is_in_its_closure(name: str, lane: str) -> None:
     """One task of each kind, by each lane. What ran and is not there would change unseen."""
-    adapter = load_adapter(name)
-    declared = declaration(adapter)
-    algorithm = ALGORITHMS[declared.algorithm].verify.__module__
+    program = load_program(name)
+    algorithm = ALGORITHMS[program.declared.algorithm].verify.__module__
     terms = Terms("", "quick", 0)
     judged: dict[tuple[str, ...], int] = {}
-    for task in plan(declared, "quick"):
+    for task in plan(program.declared, "quick"):
         lanes = [each for each in task.lanes if each in (lane, "run")]
         judged[task.requirements] = judged.get(task.requirements, 0) + bool(lanes)
         if not lanes or judged[task.requirements] > 1:
@@ -167,7 +165,7 @@ def test_all_that_runs_while_a_task_is_judged_is_in_its_closure(name: str, lane:
         blind = {each: "left out" for each in task.lanes if each not in lanes}
         files: set[str] = set()
         with running(files):
-            judge(adapter, task, terms, blind=blind, sampled=False)
+            judge(program, task, terms, blind=blind, sampled=False)
         calls = {closures_of(task.judge), JUDGE}
         expected = closure(calls, lanes=lanes, algorithm=algorithm)
         assert modules(files) - IMPORTED_LATE <= expected, task.case

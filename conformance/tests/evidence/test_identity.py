@@ -12,7 +12,7 @@ import torch
 import draftproof.conformance
 import draftproof.reference
 from draftproof.conformance.evidence import identity
-from draftproof.conformance.protocol.adapter import declaration
+from draftproof.conformance.protocol.adapter import program_of
 from draftproof.conformance.protocol.loading import load_adapter, source_digest
 from draftproof.spec import chapters, schema_files
 
@@ -29,7 +29,7 @@ def computed_anew() -> Iterator[None]:
 
 def test_the_subject_is_the_adapters_files() -> None:
     adapter = load_adapter("torch-token")
-    assert identity.subject(adapter, declaration(adapter)) == {
+    assert identity.subject(program_of(adapter)) == {
         "name": "torch-token",
         "version": adapter.version,
         "sha256": source_digest(adapter),

@@ -17,7 +17,8 @@ from draftproof.conformance.cases import cases
 from draftproof.conformance.evidence.certificate import statement
 from draftproof.conformance.evidence.records import Record
 from draftproof.conformance.evidence.sources import Source, sources
-from draftproof.conformance.protocol.loading import load_adapter
+from draftproof.conformance.protocol.adapter import program_of
+from draftproof.conformance.protocol.loading import load_adapter, load_program
 from draftproof.conformance.report import words
 from draftproof.conformance.run.campaign import Campaign, run
 from draftproof.conformance.run.workers import Workers
@@ -112,7 +113,7 @@ def asked(name: str) -> Campaign:
 
 
 def test_what_a_wrapper_wraps_is_known_and_told(place: Path) -> None:
-    found = by_file(sources(load_adapter(f"{place / 'wrapper.py'}:Wrapper"), SMALLEST))
+    found = by_file(sources(load_program(f"{place / 'wrapper.py'}:Wrapper"), SMALLEST))
     assert found["wrapper.py"].declared
     assert not found["wrapped.py"].declared
     assert found["wrapped.py"].sha256 == sha256(WRAPPED.encode()).hexdigest()
@@ -130,13 +131,13 @@ def test_what_a_wrapper_wraps_is_known_and_told(place: Path) -> None:
 
 
 def test_what_is_declared_is_not_told_of() -> None:
-    found = sources(FastVerifier("block"), SMALLEST)
+    found = sources(program_of(FastVerifier("block")), SMALLEST)
     assert {each.file.rpartition("/")[2] for each in found} >= {"block.py", "engine.py"}
     assert [*words.undeclared({"sources": [vars(each) for each in found]})] == []
 
 
 def test_transformers_verifier_is_part_of_its_subject() -> None:
-    found = by_file(sources(load_adapter("transformers"), SMALLEST))
+    found = by_file(sources(load_program("transformers"), SMALLEST))
     inner = found["transformers/generation/utils.py"]
     assert (inner.distribution, inner.declared) == ("transformers", True)
     assert inner.version == load_adapter("transformers").version
@@ -150,7 +151,7 @@ def test_compiled_libraries_are_known_by_the_modules_that_refer_to_them(tmp_path
         f"import ctypes\n\nfrom markupsafe import _speedups\n\nMINE = ctypes.CDLL({str(shared)!r})"
     )
     adapter = written(tmp_path, f"{lines}\n{FAST}\ndef begin():\n    pass")
-    found = by_file(sources(adapter, SMALLEST))
+    found = by_file(sources(program_of(adapter), SMALLEST))
     assert found["libmine.so"].sha256 == sha256(inner.read_bytes()).hexdigest()
     compiled = found[f"markupsafe/{inner.name}"]
     assert (compiled.distribution, compiled.declared) == ("MarkupSafe", False)
@@ -162,7 +163,7 @@ def test_garbage_and_first_calls_leave_no_trace(place: Path) -> None:
     before = gc.get_threshold()
     gc.set_threshold(20, 10**6, 10**6)
     try:
-        found = by_file(sources(adapter, SMALLEST))
+        found = by_file(sources(program_of(adapter), SMALLEST))
     finally:
         gc.set_threshold(*before)
     assert "mine.py" in found
@@ -171,7 +172,7 @@ def test_garbage_and_first_calls_leave_no_trace(place: Path) -> None:
 
 def test_an_adapter_that_raises_has_run(tmp_path: Path) -> None:
     adapter = written(tmp_path, f"{FAST}\ndef begin():\n    raise ValueError('no')")
-    assert [*by_file(sources(adapter, SMALLEST))] == ["mine.py"]
+    assert [*by_file(sources(program_of(adapter), SMALLEST))] == ["mine.py"]
 
 
 def test_a_campaign_keeps_the_same_in_every_process(place: Path) -> None:

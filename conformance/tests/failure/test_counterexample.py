@@ -8,7 +8,7 @@ import torch
 from draftproof.conformance.cases import BatchCase, batches, cases
 from draftproof.conformance.failure.counterexample import Counterexample, explain, explain_batch
 from draftproof.conformance.museum.mutants import GreedyBlockWithCappedRatio
-from draftproof.conformance.protocol.adapter import Request, Result
+from draftproof.conformance.protocol.adapter import Request, Result, program_of
 from draftproof.conformance.requirements.laws import LAWS
 from draftproof.reference.model import Instance, Model
 from draftproof.reference.rational import rational
@@ -17,7 +17,7 @@ CASES = {case.id: case for case in cases("standard")}
 
 
 def explained(adapter: Any, requirement: str, case: str) -> Counterexample:
-    found = explain(adapter, requirement, CASES[case].instance)
+    found = explain(program_of(adapter), requirement, CASES[case].instance)
     assert found is not None
     return found
 
@@ -167,18 +167,18 @@ def test_what_the_simplest_do_not_show_is_made_smaller() -> None:
 def test_what_does_not_fail_is_not_explained() -> None:
     right = AcceptsUntil(9, 9)
     instance = CASES["generic.v2.l2"].instance
-    assert explain(right, "law.lossless", instance) is None
+    assert explain(program_of(right), "law.lossless", instance) is None
     batch = batches("quick")[0]
-    assert explain_batch(right, batch) is None
+    assert explain_batch(program_of(right), batch) is None
 
 
 def test_a_lane_without_laws_is_refused() -> None:
     instance, batch = CASES["generic.v2.l1"].instance, batches("quick")[0]
     needed = "a counterexample needs the lane 'exact' or 'probe', got 'sample'"
     with pytest.raises(ValueError, match=needed):
-        explain(AcceptsUntil(1, 2), "law.lossless", instance, lane="sample")
+        explain(program_of(AcceptsUntil(1, 2)), "law.lossless", instance, lane="sample")
     with pytest.raises(ValueError, match=needed):
-        explain_batch(Shared(2), batch, lane="sample")
+        explain_batch(program_of(Shared(2)), batch, lane="sample")
 
 
 def test_what_the_exact_lane_cannot_see_the_probe_explains() -> None:
@@ -194,8 +194,8 @@ def test_what_the_exact_lane_cannot_see_the_probe_explains() -> None:
             return Result(torch.tensor([kept]), torch.tensor([0]), token)
 
     instance = CASES["generic.v2.l1"].instance
-    assert explain(Numpy(1, 2), "law.lossless", instance) is None
-    found = explain(Numpy(1, 2), "law.lossless", instance, lane="probe")
+    assert explain(program_of(Numpy(1, 2)), "law.lossless", instance) is None
+    found = explain(program_of(Numpy(1, 2)), "law.lossless", instance, lane="probe")
     assert found is not None
     assert found.instance.length == 1
     assert "over all drafts, the text [" in found.words[-1]
@@ -228,7 +228,7 @@ def batch_named(name: str) -> BatchCase:
 
 
 def test_a_batch_is_told_by_its_simplest_rows() -> None:
-    found = explain_batch(Shared(2), batch_named("batch.same"))
+    found = explain_batch(program_of(Shared(2)), batch_named("batch.same"))
     assert found is not None
     assert found.requirement == "batch.invariant"
     assert found.distance >= rational("1/100")
@@ -248,7 +248,7 @@ def test_rows_that_are_not_needed_are_left_out_of_a_batch() -> None:
         length=2,
     )
     batch = BatchCase("made", "quick", ((coin, ((0, 1),)), (coin, ((1, 0),)), (coin, ((0, 0),))))
-    found = explain_batch(Shared(2, length=2), batch)
+    found = explain_batch(program_of(Shared(2, length=2)), batch)
     assert found is not None
     # No batch of drafts of one token fails: the simplest are no counterexamples.
     assert [instance.length for instance, _ in found.rows] == [2, 2]
@@ -256,7 +256,7 @@ def test_rows_that_are_not_needed_are_left_out_of_a_batch() -> None:
 
 
 def test_a_batch_keeps_the_rows_that_it_needs() -> None:
-    found = explain_batch(Shared(3), batch_named("batch.three"))
+    found = explain_batch(program_of(Shared(3)), batch_named("batch.three"))
     assert found is not None
     assert [instance.length for instance, _ in found.rows] == [1, 1, 1]
     assert found.words[0].startswith("batch.invariant fails in a batch of 3 rows: distance ")

@@ -17,6 +17,7 @@ from torch import Tensor
 from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.failure.counterexample import explain
 from draftproof.conformance.failure.search import (
+    Search,
     SearchUnavailable,
     badness,
     failed_instance,
@@ -30,9 +31,11 @@ from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.protocol.adapter import (
     DTYPES,
     Declaration,
+    Program,
     Request,
     Result,
     declaration,
+    program_of,
 )
 from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Finding
 from draftproof.conformance.requirements.laws import LAWS, judge
@@ -93,28 +96,32 @@ class Opaque(Token):
         return p / q + torch.randn(1) * 0
 
 
+def searched(adapter: Any, **terms: Any) -> Search:
+    return search(program_of(adapter), **terms)
+
+
 HIDDEN = {"nearly sure": Shortcut(0.99), "sure": Shortcut(0.999), "goes on": GoesOn()}
 
 
 @pytest.mark.parametrize("name", HIDDEN)
 def test_it_finds_what_the_quick_cases_do_not(name: str) -> None:
-    found = search(HIDDEN[name], examples=120, seed=0, progress=silent)
+    found = searched(HIDDEN[name], examples=120, seed=0, progress=silent)
     assert found.failed is not None
     assert found.failed_after is not None
     assert found.failed_after <= found.examples <= 120
     assert found.failed.finding.requirement == "law.lossless"
-    seen = observe(HIDDEN[name], Case("again", "", "quick", found.failed.instance))
+    seen = observe(program_of(HIDDEN[name]), Case("again", "", "quick", found.failed.instance))
     assert judge(seen)[0].distance == found.failed.finding.distance
 
 
 def test_the_quick_cases_do_not_see_a_shortcut() -> None:
     quick = [case for case in cases("quick") if case.instance.drafts == 1]
-    found = [f for case in quick for f in judge(observe(HIDDEN["sure"], case))]
+    found = [f for case in quick for f in judge(observe(program_of(HIDDEN["sure"]), case))]
     assert {finding.verdict for finding in found} == {PASS, SKIPPED}
 
 
 def test_a_right_verifier_passes_with_room() -> None:
-    found = search(Token(), examples=40, seed=0, progress=silent)
+    found = searched(Token(), examples=40, seed=0, progress=silent)
     assert found.failed is None
     assert found.failed_after is None
     assert found.lane == EXACT
@@ -126,25 +133,25 @@ def test_a_right_verifier_passes_with_room() -> None:
 
 
 def test_a_seed_repeats_a_search() -> None:
-    once, again = (search(Shortcut(0.99), examples=20, seed=5, progress=silent) for _ in range(2))
+    once, again = (searched(Shortcut(0.99), examples=20, seed=5, progress=silent) for _ in range(2))
     assert once == again
-    assert search(Shortcut(0.99), examples=20, seed=6, progress=silent) != once
+    assert searched(Shortcut(0.99), examples=20, seed=6, progress=silent) != once
 
 
 def test_the_failure_is_made_simple_enough_for_a_counterexample() -> None:
     adapter = Shortcut(0.5)
-    found = search(adapter, examples=40, seed=0, progress=silent)
+    found = searched(adapter, examples=40, seed=0, progress=silent)
     assert found.failed is not None
     assert found.failed.instance.vocabulary == 2
     assert found.failed.finding.distance is not None
     assert found.failed.finding.distance >= rational("1/100")
-    small = explain(adapter, "law.lossless", found.failed.instance, progress=silent)
+    small = explain(program_of(adapter), "law.lossless", found.failed.instance, progress=silent)
     assert small is not None
     assert (small.instance.vocabulary, small.instance.length) == (2, 1)
 
 
 def test_findings_are_ready_for_a_campaign() -> None:
-    found = search(Shortcut(0.9), examples=40, seed=3, progress=silent)
+    found = searched(Shortcut(0.9), examples=40, seed=3, progress=silent)
     findings = {finding.requirement: finding for finding in search_findings(found)}
     assert list(findings) == list(LAWS)
     assert {finding.case for finding in findings.values()} == {"search"}
@@ -161,7 +168,7 @@ def test_findings_are_ready_for_a_campaign() -> None:
 
 
 def test_its_part_of_a_certificate_follows_the_schema() -> None:
-    found = search(Shortcut(0.9), examples=20, seed=0, progress=silent)
+    found = searched(Shortcut(0.9), examples=20, seed=0, progress=silent)
     part = search_to_json(found)
     certificate = {**schema("certificate"), "$ref": "#/$defs/search"}
     kept = {key: certificate[key] for key in ("$schema", "$id", "$defs", "$ref")}
@@ -175,14 +182,14 @@ def test_its_part_of_a_certificate_follows_the_schema() -> None:
 def test_the_next_lane_takes_over_where_one_is_blind(monkeypatch: pytest.MonkeyPatch) -> None:
     lanes = []
 
-    def watched(adapter: Any, case: Case, *, lane: str) -> Any:
+    def watched(program: Program, case: Case, *, lane: str) -> Any:
         lanes.append(lane)
         if lane == EXACT:
             raise OpaqueRandomness("here", "is hidden")
-        return replace(observe(adapter, case), lane=lane)
+        return replace(observe(program, case), lane=lane)
 
     monkeypatch.setattr("draftproof.conformance.failure.search.observe", watched)
-    found = search(Token(), examples=5, seed=0, progress=silent)
+    found = searched(Token(), examples=5, seed=0, progress=silent)
     assert found.lane == PROBE
     assert lanes == [EXACT, *[PROBE] * (len(lanes) - 1)]
     assert {sought.finding.lane for sought in found.worst.values()} == {PROBE}
@@ -190,7 +197,7 @@ def test_the_next_lane_takes_over_where_one_is_blind(monkeypatch: pytest.MonkeyP
 
 def test_where_no_lane_sees_the_adapter_the_reason_is_told() -> None:
     with pytest.raises(OpaqueRandomness, match=r"randn[\s\S]*torch\.randn\(1\) \* 0"):
-        search(Opaque(), examples=5, seed=0, lanes=[EXACT], progress=silent)
+        searched(Opaque(), examples=5, seed=0, lanes=[EXACT], progress=silent)
 
 
 def test_what_raises_fails_and_does_not_end_the_search() -> None:
@@ -198,7 +205,7 @@ def test_what_raises_fails_and_does_not_end_the_search() -> None:
         def accepted(self, passed: Tensor) -> Tensor:
             raise RuntimeError("out of memory")
 
-    found = search(Broken(), examples=10, seed=0, progress=silent)
+    found = searched(Broken(), examples=10, seed=0, progress=silent)
     assert found.worst["law.prefix"].finding.detail.startswith(
         "raised RuntimeError: out of memory ("
     )
@@ -216,7 +223,7 @@ def test_progress_is_shown_step_by_step_and_ends() -> None:
             yield step
         steps.append("end")
 
-    search(Token(), examples=6, seed=0, progress=watched)
+    searched(Token(), examples=6, seed=0, progress=watched)
     assert shown == [(6, "search")]
     assert steps == [*range(6), "end"]
 
@@ -225,7 +232,7 @@ def test_nothing_is_written_into_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    search(Token(), examples=3, seed=0, progress=silent)
+    searched(Token(), examples=3, seed=0, progress=silent)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -234,7 +241,7 @@ def test_without_hypothesis_the_error_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     with pytest.raises(SearchUnavailable, match=re.escape(installation("search"))):
-        search(Token(), examples=1, seed=0, progress=silent)
+        searched(Token(), examples=1, seed=0, progress=silent)
 
 
 def test_without_hypothesis_nothing_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:

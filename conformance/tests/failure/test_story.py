@@ -5,6 +5,7 @@ from __future__ import annotations
 from draftproof.conformance.cases import Case
 from draftproof.conformance.failure import story
 from draftproof.conformance.lanes.observe import observe
+from draftproof.conformance.protocol.adapter import program_of
 from draftproof.conformance.protocol.reference import ReferenceVerifier
 from draftproof.reference.model import Instance, Model
 from draftproof.reference.rational import rational
@@ -23,7 +24,8 @@ TREE = Instance(
 
 def test_a_tree_is_told_with_its_branching_and_its_paths_in_order() -> None:
     seen = observe(
-        ReferenceVerifier(ALGORITHMS["recursive_rejection"]), Case("tree", "", "quick", TREE)
+        program_of(ReferenceVerifier(ALGORITHMS["recursive_rejection"])),
+        Case("tree", "", "quick", TREE),
     )
     drafts = ((0, 0), (0, 0), (1, 1), (1, 0))
     words = list(story.of_case("law.reference", HALF, TREE, seen, drafts, None))
@@ -38,7 +40,8 @@ def test_a_tree_is_told_with_its_branching_and_its_paths_in_order() -> None:
 def test_paths_that_part_at_the_root_do_not_branch() -> None:
     flat = Instance(TREE.target, TREE.draft, length=2, drafts=2)
     seen = observe(
-        ReferenceVerifier(ALGORITHMS["recursive_rejection"]), Case("flat", "", "quick", flat)
+        program_of(ReferenceVerifier(ALGORITHMS["recursive_rejection"])),
+        Case("flat", "", "quick", flat),
     )
     words = list(story.of_case("law.reference", HALF, flat, seen, ((0, 0), (1, 0)), None))
     assert words[0] == "law.reference fails at V=2, L=2, K=2, iid drafts: distance 1/2"

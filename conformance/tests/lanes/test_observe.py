@@ -11,7 +11,7 @@ from draftproof.conformance.lanes.cache import LawCache, caching
 from draftproof.conformance.lanes.exact import OpaqueRandomness
 from draftproof.conformance.lanes.exchange import Failure
 from draftproof.conformance.lanes.observe import EXACT, joint_laws, observe
-from draftproof.conformance.protocol.adapter import Request, Result, declaration
+from draftproof.conformance.protocol.adapter import Request, Result, program_of
 from draftproof.reference.emission import Emission
 from draftproof.reference.rational import rational
 
@@ -42,14 +42,14 @@ def columns(accepted: Any, path: Any, token: Any) -> Result:
 
 
 def only_outcome(answer: Any, case: str = "generic.v2.l1") -> Any:
-    seen = observe(Scripted(answer), CASES[case])
+    seen = observe(program_of(Scripted(answer)), CASES[case])
     outcomes = {outcome for law in seen.observed.values() for outcome in law}
     assert len(outcomes) == 1
     return outcomes.pop()
 
 
 def test_every_draft_that_can_be_drafted_is_observed() -> None:
-    seen = observe(Scripted(lambda _: columns([0], [0], [0])), CASES["zeros.draft"])
+    seen = observe(program_of(Scripted(lambda _: columns([0], [0], [0]))), CASES["zeros.draft"])
     assert set(seen.observed) == set(seen.drafts)
     assert all(seen.instance.draft.joint(path) > 0 for (path,) in seen.observed)
     assert seen.runs == len(seen.observed)
@@ -57,7 +57,7 @@ def test_every_draft_that_can_be_drafted_is_observed() -> None:
 
 
 def test_an_emission_is_read_from_the_result() -> None:
-    seen = observe(Scripted(lambda _: columns([1], [0], [1])), CASES["generic.v2.l1"])
+    seen = observe(program_of(Scripted(lambda _: columns([1], [0], [1]))), CASES["generic.v2.l1"])
     assert dict(seen.observed[((0,),)].items()) == {Emission(0, (0,), 1): 1}
 
 
@@ -97,7 +97,7 @@ def test_a_verifier_that_overwrites_its_input_harms_itself_alone() -> None:
         request.target_probs.fill_(0.5)
         return columns([0], [0], torch.bernoulli(torch.tensor([0.5])).long() * tokens[:, 0, 0])
 
-    seen = observe(Scripted(spoil), CASES["generic.v2.l1"])
+    seen = observe(program_of(Scripted(spoil)), CASES["generic.v2.l1"])
     assert seen.observed[((1,),)][Emission(0, (), 1)] == rational("1/2")
 
 
@@ -109,7 +109,7 @@ def test_rows_come_in_the_declared_dtype(dtype: str) -> None:
         given.append((request.draft_probs, request.target_probs, request.draft_tokens))
         return columns([0], [0], [0])
 
-    observe(Scripted(answer, dtype=dtype), CASES["generic.v3.l2"])
+    observe(program_of(Scripted(answer, dtype=dtype)), CASES["generic.v3.l2"])
     q, p, tokens = given[0]
     assert q.dtype == p.dtype == getattr(torch, dtype)
     assert tokens.dtype == torch.int64
@@ -120,7 +120,7 @@ def test_rows_come_in_the_declared_dtype(dtype: str) -> None:
 
 
 def laws_of(adapter: Any) -> list[Any]:
-    seen = observe(adapter, CASES["generic.v2.l1"])
+    seen = observe(program_of(adapter), CASES["generic.v2.l1"])
     return [(paths, [*law.items()]) for paths, law in seen.observed.items()]
 
 
@@ -159,11 +159,11 @@ def test_the_first_laws_are_forgotten_where_there_are_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cache, "_MOST_OUTCOMES", 3)
-    adapter = Scripted(tosses)
-    declared, known = declaration(adapter), LawCache(adapter)
+    program = program_of(Scripted(tosses))
+    known = LawCache(program.adapter)
     rows = [(CASES["generic.v2.l1"].instance, ((token,),)) for token in range(2)]
     with caching(known):
         for row in rows:
-            joint_laws(adapter, [[row]], declared, lane=EXACT)
-    assert known.get(adapter, rows[:1], declared) is None
-    assert known.get(adapter, rows[1:], declared) is not None
+            joint_laws(program, [[row]], lane=EXACT)
+    assert known.get(program, rows[:1]) is None
+    assert known.get(program, rows[1:]) is not None

@@ -23,7 +23,7 @@ from draftproof.conformance.lanes.exact._noise import Uniform
 from draftproof.conformance.lanes.observe import observe
 from draftproof.conformance.lanes.probe import _launches, hold_probed
 from draftproof.conformance.lanes.statistics import Budget
-from draftproof.conformance.protocol.adapter import FailsEverywhere
+from draftproof.conformance.protocol.adapter import FailsEverywhere, program_of
 from draftproof.conformance.requirements.finding import FAIL, INCONCLUSIVE, PASS
 from draftproof.conformance.run.campaign import Campaign, run
 from draftproof.conformance.run.rerun import recounted, repeat
@@ -255,7 +255,7 @@ def test_an_interception_that_is_off_by_little_is_seen_over_a_campaign(
         counts = []
         for case in asked:
             with unwatched.holding(3) as held:
-                observe(verifier, case)
+                observe(program_of(verifier), case)
             counts.append(held.rows.tolist())
         return unwatched.evidence(counts)
 

@@ -17,7 +17,7 @@ from draftproof.conformance.lanes import exchange
 from draftproof.conformance.lanes.exact import exact_law
 from draftproof.conformance.lanes.observe import observe
 from draftproof.conformance.protocol import reference
-from draftproof.conformance.protocol.adapter import DraftRequest, Request, declaration
+from draftproof.conformance.protocol.adapter import DraftRequest, Request, declaration, program_of
 from draftproof.conformance.protocol.loading import load_adapter
 from draftproof.conformance.protocol.reference import (
     Heard,
@@ -79,7 +79,7 @@ def test_every_text_conforms_by_every_scheme(algorithm: Algorithm, scheme: str) 
     fitting = [CASES[i] for i in ids if i in CASES and fits(CASES[i], declaration(adapter))]
     assert len(fitting) == (1 if algorithm.most_drafts == 1 else 5 if scheme == "hub" else 6)
     for case in fitting:
-        for finding in judge(observe(adapter, case)):
+        for finding in judge(observe(program_of(adapter), case)):
             assert finding.verdict in (PASS, SKIPPED), (case.id, finding)
             assert finding.distance is None or finding.distance < ROUNDED
 
@@ -99,7 +99,9 @@ def test_a_text_of_your_own_is_judged() -> None:
     adapter = ReferenceVerifier(accepts_everything)
     assert adapter.name == "reference-accepts_everything"
     assert adapter.algorithm == "accepts_everything"
-    found = {f.requirement: f for f in judge(observe(adapter, CASES["several.iid.zeros.k2"]))}
+    found = {
+        f.requirement: f for f in judge(observe(program_of(adapter), CASES["several.iid.zeros.k2"]))
+    }
     assert found["law.lossless"].verdict == found["length.bounded"].verdict == FAIL
     assert found["law.reference"].verdict == SKIPPED
     assert found["law.prefix"].verdict == PASS
@@ -109,7 +111,7 @@ def test_a_row_off_the_drafted_paths_is_refused() -> None:
     adapter = ReferenceVerifier(reads_elsewhere)
     with pytest.raises(MissingContext, match=r"the target's row at '1', which lies on none of the"):
         adapter.verify(request([[0]]))
-    found = {f.requirement: f for f in judge(observe(adapter, CASES["generic.v2.l1"]))}
+    found = {f.requirement: f for f in judge(observe(program_of(adapter), CASES["generic.v2.l1"]))}
     assert found["law.prefix"].detail.startswith("raised MissingContext: the verifier asks for the")
 
 
@@ -299,7 +301,7 @@ def test_every_text_that_takes_trees_conforms_on_them(algorithm: Algorithm, sche
     fitting = [case for case in trees if fits(case, declared)]
     assert fitting
     for case in fitting[:1]:
-        for finding in judge(observe(adapter, case)):
+        for finding in judge(observe(program_of(adapter), case)):
             assert finding.verdict in (PASS, SKIPPED), (case.id, finding)
             assert finding.distance is None or finding.distance < ROUNDED
 
@@ -464,7 +466,7 @@ def test_drafts_have_the_law_of_the_scheme_and_the_declared_rows(name: str) -> N
     quick = [s for s in settings(declaration(adapter)) if s.mode == "quick"]
     assert quick
     for setting in quick:
-        for finding in judge_drafting(observe_drafting(adapter, setting)):
+        for finding in judge_drafting(observe_drafting(program_of(adapter), setting)):
             assert finding.verdict == PASS, finding
             assert finding.distance is not None
             assert finding.distance < ROUNDED

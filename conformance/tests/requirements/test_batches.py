@@ -14,7 +14,7 @@ from draftproof.conformance.cases import batches, cases
 from draftproof.conformance.cases.together import mixed, ragged, reordered, with_padding_rows
 from draftproof.conformance.lanes.exchange import Outcome
 from draftproof.conformance.lanes.observe import RUN, BatchObservation, observe_batch
-from draftproof.conformance.protocol.adapter import Request, Result, declaration
+from draftproof.conformance.protocol.adapter import Request, Result, declaration, program_of
 from draftproof.conformance.protocol.reference import ReferenceVerifier
 from draftproof.conformance.requirements.batches import (
     Agreement,
@@ -41,11 +41,11 @@ TERMS = Terms(RUN, "quick", seed=1)
 
 
 def judged(adapter: Any, mode: str = "quick") -> list[Finding]:
-    declared = declaration(adapter)
+    program = program_of(adapter)
     return [
         finding
-        for task in tasks(declared, mode)
-        for finding in task.judge(adapter, Terms(task.lanes[0], mode, seed=1))
+        for task in tasks(program.declared, mode)
+        for finding in task.judge(program, Terms(task.lanes[0], mode, seed=1))
     ]
 
 
@@ -435,7 +435,7 @@ class TransposesInPlace(Token):
     ids=lambda given: getattr(given, "name", ""),
 )
 def test_a_callers_tensor_that_is_written_to_is_seen(verifier: Any, field: str) -> None:
-    (finding,) = judge_unchanged("quick", verifier, TERMS)
+    (finding,) = judge_unchanged("quick", program_of(verifier), TERMS)
     assert finding.verdict == FAIL
     assert finding.detail.startswith(f"Request.{field} was changed on ")
 
@@ -451,7 +451,7 @@ def test_an_error_has_written_nothing() -> None:
         def verify(self, request: Request) -> Result:
             raise ValueError("no")
 
-    (finding,) = judge_unchanged("quick", Refuses(), TERMS)
+    (finding,) = judge_unchanged("quick", program_of(Refuses()), TERMS)
     assert finding.verdict == PASS
 
 
@@ -466,7 +466,7 @@ def test_noise_is_a_callers_tensor_too() -> None:
             none = torch.zeros(len(request.draft_tokens), dtype=torch.int64)
             return Result(none, none, none)
 
-    (finding,) = judge_unchanged("quick", UsesUp(), TERMS)
+    (finding,) = judge_unchanged("quick", program_of(UsesUp()), TERMS)
     assert finding.detail.startswith("Request.noise['coins'] was changed on generic.v2.l2")
 
 
@@ -548,7 +548,9 @@ def with_other(adapter: Any, other: Any) -> Any:
     ids=lambda given: getattr(given, "name", given),
 )
 def test_backends_that_differ_by_rounding_agree(other: Any, mode: str) -> None:
-    found = judge_backends(mode, with_other(Supplied(), other), Terms(RUN, mode, seed=1))
+    found = judge_backends(
+        mode, program_of(with_other(Supplied(), other)), Terms(RUN, mode, seed=1)
+    )
     assert {each.case for each in found} == {c.id for c in cases(mode) if c.instance.drafts == 1}
     assert {each.verdict for each in found} == {PASS}
     assert all(each.runs >= 2048 for each in found)
@@ -563,16 +565,17 @@ def test_a_lossless_backend_can_be_another() -> None:
 @pytest.mark.requirement("batch.backends")
 @pytest.mark.parametrize("other", [SuppliedFlipped(), SuppliedHalf()], ids=lambda v: v.name)
 def test_backends_that_differ_by_more_do_not_agree(other: Any) -> None:
-    found = judge_backends("quick", with_other(Supplied(), other), TERMS)
+    found = judge_backends("quick", program_of(with_other(Supplied(), other)), TERMS)
     assert FAIL in {each.verdict for each in found}
 
 
 @pytest.mark.requirement("batch.backends")
 def test_backends_without_noise_are_compared_on_seeds() -> None:
     assert {
-        each.verdict for each in judge_backends("quick", with_other(Token(), Seeded()), TERMS)
+        each.verdict
+        for each in judge_backends("quick", program_of(with_other(Token(), Seeded())), TERMS)
     } == {PASS}
-    found = judge_backends("quick", with_other(Token(), SeededCoinLate()), TERMS)
+    found = judge_backends("quick", program_of(with_other(Token(), SeededCoinLate())), TERMS)
     assert FAIL in {each.verdict for each in found}
 
 
@@ -580,7 +583,7 @@ def test_what_one_backend_alone_takes_is_skipped_by_name() -> None:
     class OfTwoDrafts(Token):
         max_drafts = 2
 
-    found = judge_backends("quick", with_other(OfTwoDrafts(), Token()), TERMS)
+    found = judge_backends("quick", program_of(with_other(OfTwoDrafts(), Token())), TERMS)
     skipped = {each.case: each for each in found if each.verdict == SKIPPED}
     assert skipped.keys() == {
         case.id
@@ -596,7 +599,9 @@ def test_what_one_backend_alone_takes_is_skipped_by_name() -> None:
 
 
 def test_backends_of_one_row_at_a_time_are_compared_row_by_row() -> None:
-    seen = observe_agreement((OneAtATime(), Token()), CASES["banked"], seed=1)
+    seen = observe_agreement(
+        (program_of(OneAtATime()), program_of(Token())), CASES["banked"], seed=1
+    )
     assert (seen.rows, seen.different) == (128, 0)
 
 
@@ -610,7 +615,7 @@ def test_backends_of_one_row_at_a_time_are_compared_row_by_row() -> None:
     ],
 )
 def test_backends_that_cannot_be_compared_say_why(other: Any, verdict: str, reason: str) -> None:
-    (finding,) = judge_backends("quick", with_other(Supplied(), other), TERMS)
+    (finding,) = judge_backends("quick", program_of(with_other(Supplied(), other)), TERMS)
     assert finding.verdict == verdict
     assert finding.detail.startswith(reason)
 
@@ -665,7 +670,7 @@ def test_a_batch_keeps_rows_apart() -> None:
 
     instance = CASES["generic.v2.l2"].instance
     rows = ((instance, ((0, 1),)), (instance, ((1, 0),)))
-    seen = observe_batch(SaysItsFirstToken(), "two", rows)
+    seen = observe_batch(program_of(SaysItsFirstToken()), "two", rows)
     assert dict(seen.joint.items()) == {(Emission(0, (), 0), Emission(0, (), 1)): 1}
     assert [dict(law.items()) for law in seen.alone] == [
         {Emission(0, (), 0): 1},
@@ -716,7 +721,7 @@ class TreeRowsOfTheNeighbour(TreeVerifier):
 
 def tree_batches(adapter: Any) -> dict[str, Finding]:
     return {
-        task.case: task.judge(adapter, Terms("exact", "standard"))[0]
+        task.case: task.judge(program_of(adapter), Terms("exact", "standard"))[0]
         for task in tasks(declaration(adapter), "standard")
         if ".tree." in task.case
     }

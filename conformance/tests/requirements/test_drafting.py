@@ -17,6 +17,7 @@ from draftproof.conformance.protocol.adapter import (
     Request,
     Result,
     declaration,
+    program_of,
 )
 from draftproof.conformance.protocol.reference import ReferenceVerifier
 from draftproof.conformance.requirements.drafting import (
@@ -306,7 +307,7 @@ def of_trees(adapter: Any, option: str = "plain") -> dict[tuple[str, str], str]:
         (task.case.split(".")[3], finding.requirement): finding.verdict
         for task in tasks(declaration(adapter), "standard")
         if ".b" in task.case and task.case.endswith(f".{option}")
-        for finding in task.judge(adapter, Terms("exact", "standard"))
+        for finding in task.judge(program_of(adapter), Terms("exact", "standard"))
     }
 
 
@@ -382,7 +383,7 @@ def found(adapter: Any, lane: str = "exact", only: str = "") -> dict[str, list[F
     findings: dict[str, list[Finding]] = {"draft.declared": [], "draft.joint": []}
     for task in tasks(declaration(adapter), "quick"):
         if only in task.case:
-            for finding in task.judge(adapter, Terms(lane, "quick")):
+            for finding in task.judge(program_of(adapter), Terms(lane, "quick")):
                 assert finding.case == task.case
                 findings[finding.requirement].append(finding)
     return findings
@@ -450,7 +451,7 @@ def test_what_is_declared_otherwise_fails(
         drafts, option = (2 if ".k2." in task.case else 1), task.case.rpartition(".")[2]
         if (drafts, option) == (2, "greedy") and isinstance(wrong, SaysIid):
             continue  # there are no two different tokens to draw
-        for finding in task.judge(wrong, Terms("exact", "quick")):
+        for finding in task.judge(program_of(wrong), Terms("exact", "quick")):
             failing.setdefault((drafts, finding.requirement), set())
             if finding.verdict == FAIL:
                 failing[drafts, finding.requirement].add(option)
@@ -621,7 +622,7 @@ def test_a_row_must_not_know_what_was_drawn_for_another_path() -> None:
 def test_what_is_observed_is_the_joint_law() -> None:
     setting = next(s for s in settings(declaration(Drafter())) if s.id == "draft.v3.l1.k2.plain")
     assert isinstance(setting, DraftSetting)
-    seen = observe_drafting(Drafter(), setting)
+    seen = observe_drafting(program_of(Drafter()), setting)
     row = setting.model(())
     assert seen.law == Law(
         {DraftedRows((((row, row), (i, j)),)): row[i] * row[j] for i in range(3) for j in range(3)}

@@ -12,7 +12,13 @@ from torch import Tensor
 
 from draftproof.conformance.cases import cases
 from draftproof.conformance.lanes.exchange import request
-from draftproof.conformance.protocol.adapter import INVALID_INPUTS, Request, Result, declaration
+from draftproof.conformance.protocol.adapter import (
+    INVALID_INPUTS,
+    Request,
+    Result,
+    declaration,
+    program_of,
+)
 from draftproof.conformance.requirements import inputs
 from draftproof.conformance.requirements.finding import FAIL, PASS, Finding
 from draftproof.conformance.requirements.inputs import (
@@ -175,7 +181,7 @@ class NaNForUndrafted(Checked):
 @pytest.mark.requirement("input.rejected")
 @pytest.mark.parametrize("kind", [Checked, Loop])
 def test_every_invalid_input_is_rejected_by_whoever_looks_everywhere(kind: type[Any]) -> None:
-    seen = observe_inputs(kind(), CASE)
+    seen = observe_inputs(program_of(kind()), CASE)
     assert dict(seen.errors) == {
         "nan": "ValueError: no probability",
         "negative": "ValueError: no probability",
@@ -210,7 +216,7 @@ def test_every_invalid_input_is_rejected_by_whoever_looks_everywhere(kind: type[
     ],
 )
 def test_a_check_that_does_not_look_everywhere_is_found(kind: type[Any], silent: str) -> None:
-    finding = judge_inputs(observe_inputs(kind(), CASE))
+    finding = judge_inputs(observe_inputs(program_of(kind()), CASE))
     assert (finding.verdict, finding.detail) == (FAIL, f"accepted in silence: {silent}")
 
 
@@ -254,7 +260,7 @@ def test_invalid_inputs_are_told_apart() -> None:
         none = torch.zeros(len(request.draft_tokens), dtype=torch.int64)
         return Result(none, none, none)
 
-    seen = observe_inputs(Scripted(answer, undefined={"token": "trusted"}), CASE)
+    seen = observe_inputs(program_of(Scripted(answer, undefined={"token": "trusted"})), CASE)
     assert seen.errors == {
         "nan": "ValueError: not a number",
         "negative": None,
@@ -275,7 +281,7 @@ def test_an_error_that_may_not_come_is_silence() -> None:
         none = torch.zeros(len(request.draft_tokens), dtype=torch.int64)
         return Result(none, none, none)
 
-    assert set(observe_inputs(Scripted(answer), CASE).errors.values()) == {None}
+    assert set(observe_inputs(program_of(Scripted(answer)), CASE).errors.values()) == {None}
 
 
 @pytest.mark.requirement("input.rejected")
@@ -302,7 +308,7 @@ def undrafted(kind: type[Any], lane: str = "exact") -> dict[str, Finding]:
         task.case: finding
         for task in tasks
         if task.requirements == ("input.undrafted",)
-        for finding in task.judge(adapter, Terms(lane=lane, mode="quick"))
+        for finding in task.judge(program_of(adapter), Terms(lane=lane, mode="quick"))
     }
 
 

@@ -14,7 +14,7 @@ from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.lanes.exchange import Failure, Outcome
 from draftproof.conformance.lanes.observe import PROBE, Observation, observe
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.protocol.adapter import Request, Result, declaration
+from draftproof.conformance.protocol.adapter import Request, Result, declaration, program_of
 from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Finding, Lengths
 from draftproof.conformance.requirements.laws import (
     LAWS,
@@ -320,7 +320,7 @@ def test_the_sample_lane_is_asked_for_the_same_requirements() -> None:
     """One seed of a right verifier: it fails with probability 5e-9 at most."""
     case = next(case for case in cases("quick") if case.id == "generic.v2.l1")
     terms = Terms("sample", "quick", seed=1)
-    found = {f.requirement: f for f in judge_case(case, (case,), OneDraft(), terms)}
+    found = {f.requirement: f for f in judge_case(case, (case,), program_of(OneDraft()), terms)}
     assert set(found) == set(LAWS)
     for requirement in ("law.lossless", "law.reference", "law.support", "length.expected"):
         assert found[requirement].verdict == PASS
@@ -377,13 +377,13 @@ def alike(vocabulary: int, length: int) -> tuple[Case, ...]:
 
 
 def test_cases_of_one_shape_are_probed_together_and_come_out_as_alone() -> None:
-    adapter, terms = Counting(), Terms(PROBE, "quick")
+    program, terms = program_of(Counting()), Terms(PROBE, "quick")
     first, *others = known = alike(3, 2)
-    judge_case(first, known, adapter, terms)
+    judge_case(first, known, program, terms)
     before = Counting.calls
     for case in others:
-        found = judge_case(case, known, adapter, terms)
-        alone = judge(observe(OneDraft(), case, lane=PROBE))
+        found = judge_case(case, known, program, terms)
+        alone = judge(observe(program_of(OneDraft()), case, lane=PROBE))
         assert [(f.requirement, f.verdict, f.distance) for f in found] == [
             (f.requirement, f.verdict, f.distance) for f in alone
         ]
@@ -392,10 +392,10 @@ def test_cases_of_one_shape_are_probed_together_and_come_out_as_alone() -> None:
 
 
 def test_tasks_of_one_shape_know_each_other() -> None:
-    adapter = Counting()
-    for task in tasks(declaration(adapter), "quick"):
+    program = program_of(Counting())
+    for task in tasks(program.declared, "quick"):
         before = Counting.calls
-        task.judge(adapter, Terms(PROBE, "quick"))
+        task.judge(program, Terms(PROBE, "quick"))
         if task.case == alike(3, 2)[1].id:
             assert Counting.calls == before
             return
@@ -404,21 +404,21 @@ def test_tasks_of_one_shape_know_each_other() -> None:
 
 def test_another_adapter_is_observed_anew() -> None:
     known, terms = alike(2, 1), Terms(PROBE, "quick")
-    judge_case(known[0], known, Counting(), terms)
+    judge_case(known[0], known, program_of(Counting()), terms)
     before = Counting.calls
-    judge_case(known[0], known, Counting(), terms)
+    judge_case(known[0], known, program_of(Counting()), terms)
     assert Counting.calls > before
 
 
 def test_a_case_that_blinds_the_lane_blinds_it_to_no_other() -> None:
-    adapter, terms, known = BlindSpot(), Terms(PROBE, "quick"), alike(3, 2)
+    program, terms, known = program_of(BlindSpot()), Terms(PROBE, "quick"), alike(3, 2)
     assert {case.id for case in known} == {"generic.v3.l2", "equal", "equal.first"}
     for case in known:
         if case.id != "generic.v3.l2":
             with pytest.raises(OpaqueRandomness):
-                judge_case(case, known, adapter, terms)
+                judge_case(case, known, program, terms)
         else:
-            found = judge_case(case, known, adapter, terms)
+            found = judge_case(case, known, program, terms)
             assert {f.verdict for f in found} <= {PASS, SKIPPED}
 
 
@@ -530,7 +530,7 @@ def failed(adapter: Any) -> dict[str, set[int]]:
     """Return, for every requirement that fails on a few cases, the numbers of drafts."""
     found: dict[str, set[int]] = {}
     for case in QUICK:
-        for finding in judge(observe(adapter, case)):
+        for finding in judge(observe(program_of(adapter), case)):
             assert finding.verdict in (PASS, FAIL, SKIPPED)
             if finding.verdict == FAIL:
                 found.setdefault(finding.requirement, set()).add(case.instance.drafts)

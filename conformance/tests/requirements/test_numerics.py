@@ -11,7 +11,7 @@ from torch import Tensor
 
 from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.lanes.observe import EXACT, RUN, SAMPLE
-from draftproof.conformance.protocol.adapter import DTYPES, Request, Result, declaration
+from draftproof.conformance.protocol.adapter import DTYPES, Request, Result, declaration, program_of
 from draftproof.conformance.requirements.finding import FAIL, INCONCLUSIVE, PASS, Finding
 from draftproof.conformance.requirements.numerics import (
     Given,
@@ -36,11 +36,12 @@ CASES = {case.id: case for case in cases("standard")}
 
 def judged(adapter: Any, mode: str = "quick") -> list[Finding]:
     """Judge everything but large vocabularies, which take their time."""
+    program = program_of(adapter)
     return [
         finding
-        for task in tasks(declaration(adapter), mode)
+        for task in tasks(program.declared, mode)
         if task.requirements != ("number.vocabulary",)
-        for finding in task.judge(adapter, Terms(task.lanes[0], mode, seed=1))
+        for finding in task.judge(program, Terms(task.lanes[0], mode, seed=1))
     ]
 
 
@@ -324,19 +325,19 @@ def test_what_is_no_result_counts_however_unlikely_its_draft() -> None:
         length=1,
     )
     given = Given(Case("rare", "", "quick", instance), "float32")
-    seen = observe_given(RaisesOnOne(), given, lane=EXACT)
+    seen = observe_given(program_of(RaisesOnOne()), given, lane=EXACT)
     assert law_distance(seen) == 1
     likeliest = likeliest_failure(seen)
     assert likeliest is not None
     assert likeliest.what.startswith("raised OverflowError: too large (test_numerics.py:")
-    assert likeliest_failure(observe_given(Token(), given, lane=EXACT)) is None
+    assert likeliest_failure(observe_given(program_of(Token()), given, lane=EXACT)) is None
 
 
 def test_the_text_is_judged_where_the_algorithm_is_not_known() -> None:
     unknown = Token()
     unknown.algorithm = "mine"
     given = Given(CASES["zeros.both"], "float32")
-    seen = observe_given(unknown, given, lane=EXACT)
+    seen = observe_given(program_of(unknown), given, lane=EXACT)
     assert seen.algorithm is None
     assert 0 < law_distance(seen) < seen.allowed
 
@@ -348,10 +349,10 @@ def test_products_are_asked_of_algorithms_that_accept_what_is_equal() -> None:
     assert accepts_what_is_equal(replace(token, algorithm="block"))
     assert not accepts_what_is_equal(replace(token, algorithm="target_first"))
     assert not accepts_what_is_equal(replace(token, algorithm="mine"))
-    (finding,) = judge_products(Token(), Terms(RUN, "quick", seed=1))
+    (finding,) = judge_products(program_of(Token()), Terms(RUN, "quick", seed=1))
     assert (finding.verdict, finding.runs) == (PASS, 64)
     assert finding.distance == 0
-    (finding,) = judge_products(ProductsApart(), Terms(RUN, "quick", seed=1))
+    (finding,) = judge_products(program_of(ProductsApart()), Terms(RUN, "quick", seed=1))
     assert finding.verdict == FAIL
     assert finding.distance == 1
 
@@ -395,7 +396,7 @@ class EndsOneTooEarly(Token):
     ids=lambda given: getattr(given, "name", given),
 )
 def test_right_verifiers_pass_at_every_size(verifier: Any, vocabulary: int) -> None:
-    (finding,) = judge_vocabulary(vocabulary, verifier, Terms(SAMPLE, "quick", seed=1))
+    (finding,) = judge_vocabulary(vocabulary, program_of(verifier), Terms(SAMPLE, "quick", seed=1))
     assert finding.verdict == PASS
     assert finding.sampled is not None
     assert finding.sampled.bound < 0.4
@@ -409,7 +410,7 @@ def test_right_verifiers_pass_at_every_size(verifier: Any, vocabulary: int) -> N
     ids=lambda given: getattr(given, "name", given),
 )
 def test_the_law_at_every_size_is_computed(verifier: Any, vocabulary: int) -> None:
-    (finding,) = judge_vocabulary(vocabulary, verifier, Terms(EXACT, "quick", seed=1))
+    (finding,) = judge_vocabulary(vocabulary, program_of(verifier), Terms(EXACT, "quick", seed=1))
     assert (finding.verdict, finding.lane) == (PASS, EXACT)
     assert finding.distance is not None
     assert finding.distance < rational("1/100000")
@@ -429,21 +430,23 @@ def test_the_law_at_every_size_is_computed(verifier: Any, vocabulary: int) -> No
 )
 def test_faults_of_size_are_found(verifier: Any, vocabulary: int, lane: str) -> None:
     terms = Terms(lane, "quick", seed=1)
-    (finding,) = judge_vocabulary(vocabulary, verifier, terms)
+    (finding,) = judge_vocabulary(vocabulary, program_of(verifier), terms)
     assert finding.verdict == FAIL
     assert finding.runs <= 256
 
 
 def test_small_enough_sizes_hide_a_fault_of_size() -> None:
     """What is seen above is the size, not the verifier as such."""
-    (finding,) = judge_vocabulary(8192, LosesItsLastBlock(), Terms(SAMPLE, "quick", seed=1))
+    (finding,) = judge_vocabulary(
+        8192, program_of(LosesItsLastBlock()), Terms(SAMPLE, "quick", seed=1)
+    )
     assert finding.verdict == PASS
     assert broken(CountsInSixteenBits()) == set()
 
 
 @pytest.mark.parametrize("vocabulary", [8191, 8192, 50_257, 65_537, 65_538, 262_144])
 def test_tokens_are_scattered_and_found_again(vocabulary: int) -> None:
-    places = Scattered(Token(), vocabulary).places.tolist()
+    places = Scattered(program_of(Token()), vocabulary).places.tolist()
     assert len(set(places)) == 4
     assert (places[0], places[-1]) == (0, vocabulary - 1)
     assert (places[2] >= 2**16) == (vocabulary > 2**16 + 1)
@@ -466,7 +469,7 @@ def test_what_is_said_between_the_scattered_tokens_is_told(token: int, told: str
             return torch.full((len(rows),), token)
 
     for lane in (EXACT, SAMPLE):
-        (finding,) = judge_vocabulary(8191, SaysOne(), Terms(lane, "quick", seed=1))
+        (finding,) = judge_vocabulary(8191, program_of(SaysOne()), Terms(lane, "quick", seed=1))
         assert finding.verdict == FAIL
         assert finding.detail.endswith(told)
 

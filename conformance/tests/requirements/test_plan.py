@@ -14,7 +14,13 @@ from draftproof.conformance.lanes import cache, observe
 from draftproof.conformance.lanes.cache import LawCache, caching, foreseeing
 from draftproof.conformance.lanes.observe import BLINDNESS, EXACT
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.protocol.adapter import Request, Result, declaration
+from draftproof.conformance.protocol.adapter import (
+    Program,
+    Request,
+    Result,
+    declaration,
+    program_of,
+)
 from draftproof.conformance.requirements.finding import FAIL, PASS, Finding
 from draftproof.conformance.requirements.plan import coming, plan
 from draftproof.conformance.requirements.task import Task, Terms, is_asked
@@ -56,7 +62,7 @@ def alike(adapter: Any) -> Iterator[Task]:
 
 def judged(adapter: Any, task: Task) -> list[Finding] | str:
     try:
-        return task.judge(adapter, TERMS)
+        return task.judge(program_of(adapter), TERMS)
     except BLINDNESS as error:
         return type(error).__name__
 
@@ -77,9 +83,9 @@ def computed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     original = observe._computed
 
-    def counting(adapter: Any, requests: Any, *given: Any) -> Any:
+    def counting(program: Program, requests: Any, *given: Any) -> Any:
         counts.append(len(requests))
-        return original(adapter, requests, *given)
+        return original(program, requests, *given)
 
     monkeypatch.setattr(observe, "_computed", counting)
     return counts
@@ -98,14 +104,14 @@ def test_what_a_task_finds_does_not_depend_on_those_that_are_walked_with_it(
 
 def test_a_task_asks_for_what_it_said_that_it_would_ask_for() -> None:
     """None is computed in vain, and nothing again."""
-    adapter = Token()
-    for task in alike(adapter):
+    program = program_of(Token())
+    for task in alike(program.adapter):
         assert task.asks is not None
-        said = {(*rows, declared) for rows, declared in task.asks(declaration(adapter))}
-        known = LawCache(adapter)
+        said = {(*rows, declared) for rows, declared in task.asks(program.declared)}
+        known = LawCache(program.adapter)
         with caching(known):
             known.ahead = lambda *_: []  # type: ignore[method-assign]
-            task.judge(adapter, TERMS)
+            task.judge(program, TERMS)
         assert said <= known._laws.keys()
 
 

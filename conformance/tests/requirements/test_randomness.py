@@ -23,6 +23,7 @@ from draftproof.conformance.protocol.adapter import (
     Request,
     Result,
     declaration,
+    program_of,
 )
 from draftproof.conformance.requirements import randomness
 from draftproof.conformance.requirements.finding import Finding
@@ -317,7 +318,7 @@ BLIND = (DrawsFromTheSystem, KeepsAGenerator, PythonCoins, SeedsByState, HalfRac
 @cache
 def of_task(kind: type[Any], name: str, lane: str) -> list[Finding]:
     (task,) = (task for task in tasks_of(kind, name) if task.case == name)
-    return task.judge(kind(), Terms(lane=lane, mode="quick"))
+    return task.judge(program_of(kind()), Terms(lane=lane, mode="quick"))
 
 
 def judged(kind: type[Any], requirement: str) -> list[Finding]:
@@ -336,9 +337,9 @@ def iterations(kind: type[Any]) -> list[Finding]:
     found: list[Finding] = []
     for task in tasks_of(kind, "iterations."):
         try:
-            found += task.judge(kind(), Terms(lane="exact", mode="quick"))
+            found += task.judge(program_of(kind()), Terms(lane="exact", mode="quick"))
         except OpaqueRandomness:
-            found += task.judge(kind(), Terms(lane="sample", mode="quick"))
+            found += task.judge(program_of(kind()), Terms(lane="sample", mode="quick"))
     return found
 
 
@@ -491,14 +492,14 @@ def test_coins_that_are_kept_make_calls_dependent_in_the_exact_and_the_sample_la
     )
     assert details["calls.longer"] == ""
     (task,) = tasks_of(KeepsCoins, "calls.same")
-    (finding,) = task.judge(KeepsCoins(), Terms(lane="sample", mode="quick"))
+    (finding,) = task.judge(program_of(KeepsCoins()), Terms(lane="sample", mode="quick"))
     assert (finding.verdict, finding.lane) == ("fail", "sample")
 
 
 @pytest.mark.requirement("random.calls")
 def test_calls_pass_in_the_sample_lane_too() -> None:
     (task,) = tasks_of(Batched, "calls.same")
-    (finding,) = task.judge(Batched(), Terms(lane="sample", mode="quick"))
+    (finding,) = task.judge(program_of(Batched()), Terms(lane="sample", mode="quick"))
     assert (finding.verdict, finding.lane) == ("pass", "sample")
     assert finding.sampled is not None
     assert finding.sampled.bound < 0.03
@@ -508,7 +509,7 @@ def test_pairs_of_an_unknown_algorithm_cannot_be_sampled() -> None:
     adapter: Any = Batched()
     adapter.algorithm = "ours"
     (task,) = tasks_of(Batched, "calls.same")
-    (finding,) = task.judge(adapter, Terms(lane="sample", mode="quick"))
+    (finding,) = task.judge(program_of(adapter), Terms(lane="sample", mode="quick"))
     assert finding.verdict == "skipped"
     assert "does not know 'ours'" in finding.detail
 
@@ -517,8 +518,8 @@ def test_coins_of_an_earlier_run_do_not_confuse_the_exact_lane() -> None:
     """One object is judged over and over; its own attributes are never drawn on."""
     adapter = KeepsCoins()
     (task,) = tasks_of(KeepsCoins, "calls.same")
-    first = task.judge(adapter, Terms(lane="exact", mode="quick"))
-    assert task.judge(adapter, Terms(lane="exact", mode="quick")) == first
+    first = task.judge(program_of(adapter), Terms(lane="exact", mode="quick"))
+    assert task.judge(program_of(adapter), Terms(lane="exact", mode="quick")) == first
     assert adapter.kept is None
 
 
@@ -527,12 +528,12 @@ def test_a_race_that_runs_twice_is_decided_by_counting() -> None:
     """The exact lane refuses it, and says why; the counts are far from what they should be."""
     tasks = tasks_of(ReusesClocks, "iterations.three-tokens")
     with pytest.raises(OpaqueRandomness, match="already decided another race"):
-        tasks[0].judge(ReusesClocks(), Terms(lane="exact", mode="quick"))
-    (finding,) = tasks[0].judge(ReusesClocks(), Terms(lane="sample", mode="quick"))
+        tasks[0].judge(program_of(ReusesClocks()), Terms(lane="exact", mode="quick"))
+    (finding,) = tasks[0].judge(program_of(ReusesClocks()), Terms(lane="sample", mode="quick"))
     assert (finding.verdict, finding.lane) == ("fail", "sample")
     assert finding.sampled is not None
     assert finding.sampled.log_evidence >= -log(1e-9)
-    (finding,) = tasks[0].judge(Drafter(), Terms(lane="sample", mode="quick"))
+    (finding,) = tasks[0].judge(program_of(Drafter()), Terms(lane="sample", mode="quick"))
     assert finding.verdict == "pass"
 
 
@@ -558,7 +559,7 @@ def test_what_drafts_nothing_uses_nothing_again(kind: type[Any]) -> None:
     """With one object as with two: `draft.declared` says what is wrong with it. Counts do, too."""
     assert {each.verdict for each in iterations(kind)} == {"pass"}
     (task,) = tasks_of(kind, "iterations.three-tokens")
-    (finding,) = task.judge(kind(), Terms(lane="sample", mode="quick"))
+    (finding,) = task.judge(program_of(kind()), Terms(lane="sample", mode="quick"))
     assert finding.verdict == "fail"
 
 

@@ -24,7 +24,7 @@ from draftproof.conformance.lanes.statistics import (
 )
 from draftproof.conformance.museum.mutants import EXHIBITS, GreedyBlockWithCappedRatio
 from draftproof.conformance.museum.mutants.verifiers import GreedyBlock
-from draftproof.conformance.protocol.adapter import Request, Result, declaration
+from draftproof.conformance.protocol.adapter import Request, Result, declaration, program_of
 from draftproof.conformance.protocol.loading import load_adapter
 from draftproof.conformance.requirements import sampled
 from draftproof.conformance.requirements._nulls import emission_law_of, null_hypotheses
@@ -61,6 +61,10 @@ def instance(case: str) -> Instance:
     return next(each.instance for each in cases("standard") if each.id == case)
 
 
+def judged(adapter: Any, where: Instance, **terms: Any) -> dict[str, sampled.TestResult]:
+    return sample(program_of(adapter), where, **terms)
+
+
 def verdicts(tested: dict[str, sampled.TestResult]) -> set[str]:
     return {found.verdict for found in tested.values()}
 
@@ -71,11 +75,11 @@ def verdicts(tested: dict[str, sampled.TestResult]) -> set[str]:
 @pytest.mark.requirement("law.lossless", "law.reference")
 def test_what_a_stateful_verifier_emits_is_continued_by_what_its_algorithm_leaves() -> None:
     effort = EFFORTS["quick"]
-    tested = sample(GreedyBlock(), instance("banked"), seed=1, effort=effort)
+    tested = judged(GreedyBlock(), instance("banked"), seed=1, effort=effort)
     assert set(tested) == EVERY
     assert verdicts(tested) == {"pass"}
     capped = GreedyBlockWithCappedRatio()
-    tested = sample(capped, instance("banked"), seed=1, effort=effort, to_the_end=True)
+    tested = judged(capped, instance("banked"), seed=1, effort=effort, to_the_end=True)
     # Computed, the text of the capped one is off by 1/8, and so is its law.
     for requirement in ("law.lossless", "law.reference"):
         assert tested[requirement].verdict == "fail"
@@ -98,7 +102,7 @@ def test_what_a_stateful_verifier_emits_is_continued_by_what_its_algorithm_leave
 def test_what_is_right_passes(name: str, case: str) -> None:
     adapter = load_adapter(name) if name == "torch-block" else right(name)
     effort = EFFORTS["quick"]
-    tested = sample(adapter, instance(case), seed=1, effort=effort)
+    tested = judged(adapter, instance(case), seed=1, effort=effort)
     claimed = {"length.optimal"} if adapter.algorithm == "block" else set()
     assert set(tested) == EVERY | claimed
     for found in tested.values():
@@ -111,14 +115,14 @@ def test_what_is_right_passes(name: str, case: str) -> None:
 
 
 def test_a_verifier_that_takes_one_row_is_given_one() -> None:
-    tested = sample(
+    tested = judged(
         right("OneAtATime"), instance("generic.v2.l1"), seed=1, effort=Effort(1024, 0.2)
     )
     assert verdicts(tested) == {"pass"}
 
 
 def test_what_the_budget_does_not_decide_is_inconclusive() -> None:
-    tested = sample(right("Batched"), instance("generic.v3.l2"), seed=1, effort=Effort(300, 0.01))
+    tested = judged(right("Batched"), instance("generic.v3.l2"), seed=1, effort=Effort(300, 0.01))
     assert {found.emissions for found in tested.values()} == {300}
     assert verdicts(tested) == {"inconclusive"}
 
@@ -126,11 +130,11 @@ def test_what_the_budget_does_not_decide_is_inconclusive() -> None:
 def test_an_unknown_algorithm_is_asked_for_its_text_alone() -> None:
     adapter = right("Batched")
     adapter.algorithm = "our own"
-    tested = sample(adapter, instance("generic.v2.l2"), seed=1, effort=SMALL)
+    tested = judged(adapter, instance("generic.v2.l2"), seed=1, effort=SMALL)
     assert set(tested) == {"law.lossless", "law.support", "law.prefix", "length.bounded"}
     assert verdicts(tested) == {"pass"}
     with pytest.raises(Unsupported, match=r"^pairs of emissions are held against the law of an"):
-        sample_pairs(adapter, instance("generic.v2.l2"), seed=1)
+        sample_pairs(program_of(adapter), instance("generic.v2.l2"), seed=1)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
@@ -138,7 +142,7 @@ def test_narrow_floats_are_allowed_their_rounding(dtype: str) -> None:
     adapter = right("Batched")
     adapter.dtype = dtype
     adapter.verify = widened(adapter.verify)
-    tested = sample(adapter, instance("generic.v2.l1"), seed=1, effort=SMALL)
+    tested = judged(adapter, instance("generic.v2.l1"), seed=1, effort=SMALL)
     assert verdicts(tested) == {"pass"}
 
 
@@ -167,7 +171,7 @@ def test_logits_and_noise_are_given_to_those_that_ask_for_them() -> None:
             token = torch.multinomial(rows[torch.arange(len(p)), accepted], 1)[:, 0]
             return Result(accepted, torch.zeros_like(accepted), token)
 
-    assert verdicts(sample(Asking(), instance("generic.v3.l2"), seed=1)) == {"pass"}
+    assert verdicts(judged(Asking(), instance("generic.v3.l2"), seed=1)) == {"pass"}
 
 
 # --- wrong verifiers ------------------------------------------------------------------------
@@ -204,7 +208,7 @@ IN_PAIRS = {"OneCoinForAllRows": "generic.v2.l2", "BonusOfTheNextRequest": "gene
 @pytest.mark.parametrize("name", SEEN)
 def test_what_is_wrong_fails(name: str) -> None:
     case, requirement = SEEN[name]
-    tested = sample(wrong(name), instance(case), seed=2, effort=EFFORTS["standard"])
+    tested = judged(wrong(name), instance(case), seed=2, effort=EFFORTS["standard"])
     found = tested[requirement]
     assert found.verdict == "fail"
     assert found.log_evidence >= found.threshold
@@ -215,14 +219,14 @@ def test_what_is_wrong_fails(name: str) -> None:
 @pytest.mark.parametrize("name", IN_PAIRS)
 def test_what_is_wrong_with_the_batch_fails_in_pairs_and_not_alone(name: str) -> None:
     adapter, where = wrong(name), instance(IN_PAIRS[name])
-    assert sample_pairs(adapter, where, seed=2)["batch.invariant"].verdict == "fail"
-    alone = sample(adapter, where, seed=2, effort=Effort(2048, 0.2), alone=True)
+    assert sample_pairs(program_of(adapter), where, seed=2)["batch.invariant"].verdict == "fail"
+    alone = judged(adapter, where, seed=2, effort=Effort(2048, 0.2), alone=True)
     assert "fail" not in verdicts(alone)
 
 
 def test_what_decided_is_said() -> None:
     def what(name: str, case: str, requirement: str) -> str:
-        return sample(wrong(name), instance(case), seed=3, to_the_end=True)[requirement].what
+        return judged(wrong(name), instance(case), seed=3, to_the_end=True)[requirement].what
 
     never = "a forbidden outcome: what the target never says"
     assert what("BonusFromDraft", "zeros.both", "law.support") == never
@@ -244,7 +248,7 @@ def test_what_decided_is_said() -> None:
 def test_a_run_may_go_on_after_a_failure() -> None:
     adapter = wrong("OneHotUnderTheNameToken")
     short, whole = (
-        sample(adapter, instance("generic.v2.l2"), seed=3, effort=SMALL, to_the_end=to_end)
+        judged(adapter, instance("generic.v2.l2"), seed=3, effort=SMALL, to_the_end=to_end)
         for to_end in (False, True)
     )
     assert short["law.reference"] == whole["law.reference"]
@@ -284,7 +288,7 @@ def answering(**columns: Any) -> Any:
     ],
 )
 def test_what_is_no_result_is_counted_and_told(columns: dict[str, Any], words: str) -> None:
-    found = sample(answering(**columns), instance("generic.v2.l1"), seed=1)["law.prefix"]
+    found = judged(answering(**columns), instance("generic.v2.l1"), seed=1)["law.prefix"]
     assert found.verdict == "fail"
     assert found.distance == 1
     assert found.log_evidence == inf
@@ -294,7 +298,7 @@ def test_what_is_no_result_is_counted_and_told(columns: dict[str, Any], words: s
 def test_whole_numbers_of_any_dtype_are_results() -> None:
     for dtype in (torch.int32, torch.uint8, torch.float32, torch.bool):
         adapter = answering(path=lambda rows, dtype=dtype: torch.zeros(rows, dtype=dtype))
-        found = sample(adapter, instance("generic.v2.l1"), seed=1)["law.prefix"]
+        found = judged(adapter, instance("generic.v2.l1"), seed=1)["law.prefix"]
         assert found.distance == 0
 
 
@@ -303,7 +307,7 @@ def test_an_exit_is_a_failure_like_others() -> None:
         raise SystemExit(3)
 
     adapter: Any = SimpleNamespace(name="a", version="1", algorithm="token", verify=verify)
-    found = sample(adapter, instance("generic.v2.l1"), seed=1)["law.prefix"]
+    found = judged(adapter, instance("generic.v2.l1"), seed=1)["law.prefix"]
     told = r"a forbidden outcome: raised SystemExit: 3 \(test_sampled\.py:\d+\)"
     assert re.fullmatch(told, found.what)
 
@@ -371,7 +375,7 @@ def test_several_drafts_of_every_scheme(algorithm: str, scheme: str) -> None:
     # Paths that share what was accepted are one and the same.
     for last in (False, True):
         adapter = Reference(algorithm, where, last=last)
-        tested = sample(adapter, where, seed=1, effort=SMALL)
+        tested = judged(adapter, where, seed=1, effort=SMALL)
         assert set(tested) == EVERY
         assert verdicts(tested) == {"pass"}
 
@@ -381,12 +385,12 @@ def test_another_algorithm_of_several_drafts_fails() -> None:
     where = two_drafts("iid")
     adapter = Reference("target_first", where)
     adapter.algorithm = "recursive_rejection"
-    tested = sample(adapter, where, seed=1, effort=SMALL)
+    tested = judged(adapter, where, seed=1, effort=SMALL)
     assert tested["law.reference"].verdict == "fail"
 
 
 def test_an_algorithm_that_does_not_take_the_drafts_is_judged_by_its_text() -> None:
-    tested = sample(right("Batched"), two_drafts("iid"), seed=1, effort=SMALL)
+    tested = judged(right("Batched"), two_drafts("iid"), seed=1, effort=SMALL)
     assert set(tested) == {"law.lossless", "law.support", "law.prefix", "length.bounded"}
     assert verdicts(tested) == {"pass"}
 
@@ -454,7 +458,7 @@ class Remembering:
 
 @pytest.mark.requirement("batch.invariant", "random.calls")
 def test_pairs_of_what_is_right_pass() -> None:
-    tested = sample_pairs(right("Batched"), instance("generic.v2.l2"), seed=1)
+    tested = sample_pairs(program_of(right("Batched")), instance("generic.v2.l2"), seed=1)
     assert {each: found.verdict for each, found in tested.items()} == {
         "batch.invariant": "pass",
         "random.calls": "pass",
@@ -464,7 +468,7 @@ def test_pairs_of_what_is_right_pass() -> None:
 @pytest.mark.requirement("batch.invariant", "random.calls")
 @pytest.mark.parametrize("kind", [SameSeed, Remembering])
 def test_calls_that_depend_on_each_other_fail(kind: type) -> None:
-    tested = sample_pairs(kind(), instance("generic.v3.l2"), seed=1)
+    tested = sample_pairs(program_of(kind()), instance("generic.v3.l2"), seed=1)
     assert tested["random.calls"].verdict == "fail"
     assert tested["random.calls"].what == "consecutive calls depend on each other"
     assert tested["batch.invariant"].verdict != "fail"
@@ -472,7 +476,9 @@ def test_calls_that_depend_on_each_other_fail(kind: type) -> None:
 
 def test_one_row_at_a_time_has_no_neighbours() -> None:
     effort = Effort(1024, 0.3)
-    tested = sample_pairs(right("OneAtATime"), instance("generic.v2.l1"), seed=1, effort=effort)
+    tested = sample_pairs(
+        program_of(right("OneAtATime")), instance("generic.v2.l1"), seed=1, effort=effort
+    )
     assert set(tested) == {"random.calls"}
 
 
@@ -481,7 +487,7 @@ def test_one_row_at_a_time_has_no_neighbours() -> None:
 
 def test_the_same_seed_gives_the_same_run() -> None:
     first, again, other = (
-        sample(right("Batched"), instance("generic.v2.l2"), seed=seed, effort=SMALL)
+        judged(right("Batched"), instance("generic.v2.l2"), seed=seed, effort=SMALL)
         for seed in (1, 1, 2)
     )
     assert first == again
@@ -501,7 +507,7 @@ def test_nothing_is_left_behind() -> None:
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    sample(right("Batched"), instance("generic.v2.l1"), seed=1, effort=Effort(600, 0.1))
+    judged(right("Batched"), instance("generic.v2.l1"), seed=1, effort=Effort(600, 0.1))
     assert torch.equal(torch.rand(3), expected)
     assert torch.get_num_threads() == 2
 
@@ -517,12 +523,12 @@ def test_a_verifier_that_writes_into_its_request_harms_itself_only() -> None:
         return result
 
     adapter.verify = writing
-    tested = sample(adapter, instance("generic.v2.l2"), seed=1, effort=SMALL)
+    tested = judged(adapter, instance("generic.v2.l2"), seed=1, effort=SMALL)
     assert verdicts(tested) == {"pass"}
 
 
 def test_tokens_that_are_sure_leave_nothing_to_be_seen_but_failures() -> None:
-    tested = sample(right("Batched"), instance("single-token"), seed=1, effort=SMALL)
+    tested = judged(right("Batched"), instance("single-token"), seed=1, effort=SMALL)
     assert verdicts(tested) == {"pass"}
     assert tested["law.reference"].distance == 0
     assert tested["law.reference"].detectable < 0.01

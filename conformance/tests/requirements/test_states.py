@@ -13,7 +13,13 @@ from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.museum import mutants
 from draftproof.conformance.museum.mutants.verifiers import GreedyBlock
 from draftproof.conformance.protocol import reference
-from draftproof.conformance.protocol.adapter import Adapter, Request, Result, declaration
+from draftproof.conformance.protocol.adapter import (
+    Adapter,
+    Request,
+    Result,
+    declaration,
+    program_of,
+)
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements.finding import FAIL, PASS, Finding
 from draftproof.conformance.requirements.states import tasks
@@ -27,7 +33,7 @@ ROUNDED = rational("1/2") ** 48
 
 def judged(adapter: Adapter, chain: str, *, lane: str = "exact") -> Finding:
     (task,) = (t for t in tasks(declaration(adapter), "quick") if t.case == f"states.{chain}")
-    (finding,) = task.judge(adapter, Terms(lane, "quick"))
+    (finding,) = task.judge(program_of(adapter), Terms(lane, "quick"))
     assert (finding.requirement, finding.case) == ("law.state", task.case)
     return finding
 

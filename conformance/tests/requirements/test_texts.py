@@ -16,7 +16,12 @@ from draftproof.conformance.museum.mutants import (
 )
 from draftproof.conformance.museum.mutants.pipelines import Writing
 from draftproof.conformance.museum.mutants.verifiers import Token
-from draftproof.conformance.protocol.adapter import DraftRequest, TextRequest, declaration
+from draftproof.conformance.protocol.adapter import (
+    DraftRequest,
+    TextRequest,
+    declaration,
+    program_of,
+)
 from draftproof.conformance.requirements.finding import FAIL, INCONCLUSIVE, PASS, Finding
 from draftproof.conformance.requirements.task import Terms
 from draftproof.conformance.requirements.texts import (
@@ -34,7 +39,7 @@ SETTINGS = {setting.id: setting for setting in settings()}
 
 
 def judged(adapter: Any, setting: str, *, lane: str = "exact") -> Finding:
-    (finding,) = judge_setting(SETTINGS[setting], adapter, Terms(lane, "quick"))
+    (finding,) = judge_setting(SETTINGS[setting], program_of(adapter), Terms(lane, "quick"))
     return finding
 
 
@@ -182,7 +187,7 @@ class Watched(Writing):
 
 def test_the_options_reach_the_pipeline() -> None:
     Watched.asked = []
-    observe_text(Watched(), SETTINGS["text.v3.h2.all"])
+    observe_text(program_of(Watched()), SETTINGS["text.v3.h2.all"])
     assert {(r.temperature, r.top_k, r.top_p) for r in Watched.asked} == {(2.0, 2, 0.9)}
     assert {r.length for r in Watched.asked} == {0, 1}
     assert {r.vocabulary for r in Watched.asked} == {3}

@@ -19,7 +19,13 @@ from draftproof.conformance.evidence.records import (
 )
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.lanes.statistics import Budget
-from draftproof.conformance.protocol.adapter import Declaration, Request, Result, declaration
+from draftproof.conformance.protocol.adapter import (
+    Declaration,
+    Request,
+    Result,
+    declaration,
+    program_of,
+)
 from draftproof.conformance.protocol.loading import load_adapter
 from draftproof.conformance.requirements import sampled as sequential
 from draftproof.conformance.requirements.finding import Finding
@@ -105,9 +111,8 @@ TASKS = (
 
 
 def work(adapter: Any = None, *, name: str | None = None, tasks: Sequence[Task] = TASKS) -> Work:
-    adapter = adapter or Token()
-    declared = declaration(adapter)
-    return Work(adapter, name, declared, tasks, TERMS, {"exact": "it is opaque"}, sampled=True)
+    program = program_of(adapter or Token())
+    return Work(program, name, tasks, TERMS, {"exact": "it is opaque"}, sampled=True)
 
 
 def here(calls: Iterable[Any]) -> Generator[Any, None, None]:
@@ -242,7 +247,7 @@ def test_a_worker_judges_what_is_asked_for_and_nothing_else(tmp_path: Path) -> N
 
 
 def test_shares_of_what_another_lane_sees_now_are_stale(whole: list[Record]) -> None:
-    seen = Work(Token(), None, declaration(Token()), TASKS, TERMS, {}, sampled=True)
+    seen = Work(program_of(Token()), None, TASKS, TERMS, {}, sampled=True)
     with pytest.raises(StaleEvidence, match="task 1 was sampled, and another lane sees it now"):
         list(judged(seen, known=whole[:2], keep=refuse, over=here))
 
@@ -250,9 +255,7 @@ def test_shares_of_what_another_lane_sees_now_are_stale(whole: list[Record]) -> 
 def test_what_no_lane_sees_is_said_lane_by_lane() -> None:
     opaque = Task("equal", ("law.lossless",), ("exact", "probe"), blind)
     nothing = Task("equal", ("law.support", "law.prefix"), (), blind)
-    unsampled = Work(
-        Token(), None, declaration(Token()), [opaque, nothing], TERMS, {}, sampled=False
-    )
+    unsampled = Work(program_of(Token()), None, [opaque, nothing], TERMS, {}, sampled=False)
     opaque_found, nothing_found = judged(unsampled, known=(), keep=forget, over=here)
     (found,) = opaque_found
     assert found.verdict == "error"
@@ -266,7 +269,7 @@ def test_what_no_lane_sees_is_said_lane_by_lane() -> None:
 def test_what_samples_cannot_decide_is_skipped_where_nothing_else_sees() -> None:
     unseen = Task("equal", ("random.one",), ("exact", "probe"), blind)
     reasons = {"exact": "opaque", "probe": "opaque"}
-    alone = Work(Token(), None, declaration(Token()), [unseen], TERMS, reasons, sampled=True)
+    alone = Work(program_of(Token()), None, [unseen], TERMS, reasons, sampled=True)
     ((found,),) = judged(alone, known=(), keep=forget, over=here)
     assert (found.verdict, found.applies) == ("skipped", True)
     assert found.detail == "samples cannot decide it, and no other lane sees it"

@@ -13,7 +13,7 @@ from draftproof.conformance import certify
 from draftproof.conformance.evidence import closure
 from draftproof.conformance.evidence.certificate import read_certificate
 from draftproof.conformance.evidence.identity import specification, subject, suite
-from draftproof.conformance.protocol.adapter import declaration
+from draftproof.conformance.protocol.adapter import program_of
 from draftproof.conformance.protocol.loading import built_in, load_adapter
 from draftproof.conformance.run import staleness
 from draftproof.conformance.run.staleness import CURRENT, STALE, UNKNOWN, standing
@@ -97,7 +97,7 @@ def certificate(name: str, **others: Mapping[str, str]) -> dict[str, Any]:
     """Those parts of a certificate that can become stale: of what is here, unless it says other."""
     adapter = load_adapter(name)
     of = {
-        "subject": subject(adapter, declaration(adapter)),
+        "subject": subject(program_of(adapter)),
         "specification": specification(),
         "suite": suite(),
     } | others

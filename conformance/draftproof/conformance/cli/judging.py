@@ -205,13 +205,12 @@ def _foretold(loaded: _Loaded, terms: Mapping[str, Any]) -> _Judged:
     """Return how long it takes to judge an adapter, or what prevents it."""
 
     def foretold() -> _Judged:
-        from draftproof.conformance.protocol.adapter import declaration
         from draftproof.conformance.run import campaign
         from draftproof.conformance.run.forecast import forecast
 
         asked = campaign.Campaign(loaded.name, **terms)
-        found = forecast(asked, adapter=loaded.adapter)
-        called = declaration(loaded.adapter).name
+        found = forecast(asked, program=loaded.program)
+        called = loaded.program.declared.name
         told = {"adapter": called, "mode": asked.mode, **vars(found), "blind": dict(found.blind)}
         return _Judged(0, forecast=told)
 
@@ -241,10 +240,10 @@ def _show(outcome: Mapping[str, Any], form: str) -> None:
 
 @dataclass(frozen=True)
 class _Loaded:
-    """What a name led to: an adapter, or why there is none."""
+    """What a name led to: a program, or why there is none."""
 
     name: str
-    adapter: Any = None
+    program: Any = None
     error: str = ""
     state: str = CANNOT_RUN
     known: KnownFindings | None = None
@@ -269,13 +268,13 @@ def _loaded(name: str, known: KnownFindings | None) -> _Loaded:
         InvalidAdapter,
         UnknownAdapter,
     )
-    from draftproof.conformance.protocol.loading import load_adapter
+    from draftproof.conformance.protocol.loading import load_program
 
     judging(name)
     try:
         # Code under test may go to another folder; the paths of the user are of this one.
         with nothing_printed(), chdir("."), traced():
-            return _Loaded(name, load_adapter(name))
+            return _Loaded(name, load_program(name))
     except UnknownAdapter as error:
         raise click.UsageError(str(error)) from None
     except (AdapterFailed, InvalidAdapter, AdapterLost) as error:
@@ -394,7 +393,6 @@ def _certified(loaded: _Loaded, request: _Request, taken: Sequence[Path]) -> _Ju
     from draftproof.conformance.evidence import certificate
     from draftproof.conformance.evidence import records as evidence
     from draftproof.conformance.evidence.traces import traced, unheard
-    from draftproof.conformance.protocol.adapter import declaration
     from draftproof.conformance.protocol.loading import source_digest
     from draftproof.conformance.report import terminal
     from draftproof.conformance.run import campaign
@@ -402,10 +400,10 @@ def _certified(loaded: _Loaded, request: _Request, taken: Sequence[Path]) -> _Ju
     from draftproof.conformance.run.workers import Workers
 
     terms, stored, working = request.terms, request.stored, request.working
-    declared = declaration(loaded.adapter)
+    declared = loaded.program.declared
     path = certificate.place_for(declared.name, request.output, taken=taken)
     records = path.with_suffix(".jsonl")
-    subject = source_digest(loaded.adapter)
+    subject = source_digest(loaded.program.adapter)
     known, then = evidence.NOTHING, _seeded(loaded, terms, stored, subject)
     if request.resume and (known := _kept(records)).records:
         header = known.header
@@ -438,7 +436,7 @@ def _certified(loaded: _Loaded, request: _Request, taken: Sequence[Path]) -> _Ju
 
             campaign.run(
                 wanted,
-                adapter=loaded.adapter,
+                program=loaded.program,
                 keep=keep,
                 known=known,
                 workers=Workers(**working),

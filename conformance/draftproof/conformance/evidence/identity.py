@@ -15,17 +15,17 @@ import numpy
 
 import draftproof.conformance
 import draftproof.reference
-from draftproof.conformance.protocol.adapter import Adapter, Declaration
+from draftproof.conformance.protocol.adapter import Program
 from draftproof.conformance.protocol.loading import source_digest
 from draftproof.spec import chapters, schema_files, version
 
 
-def subject(adapter: Adapter, declared: Declaration) -> dict[str, str]:
+def subject(program: Program) -> dict[str, str]:
     """Return what is judged: name, version, and the digest of its source."""
     return {
-        "name": declared.name,
-        "version": declared.version,
-        "sha256": source_digest(adapter),
+        "name": program.declared.name,
+        "version": program.declared.version,
+        "sha256": source_digest(program.adapter),
     }
 
 

@@ -29,7 +29,7 @@ from draftproof.conformance.cases import Case
 from draftproof.conformance.evidence.traces import PACKAGES, VERSIONED, suite_folders, untraced
 from draftproof.conformance.lanes._streams import seeded
 from draftproof.conformance.lanes.exchange import Asked, as_given, as_loaded, verified
-from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
+from draftproof.conformance.protocol.adapter import Declaration, Program
 from draftproof.conformance.protocol.loading import files_of
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.model import Instance
@@ -48,7 +48,7 @@ class Source:
     """Whether the adapter has it among its `files`."""
 
 
-def sources(adapter: Adapter, asked: Iterable[Case]) -> list[Source]:
+def sources(program: Program, asked: Iterable[Case]) -> list[Source]:
     """Return the files whose code runs in calls of one row, one for each case, by their names.
 
     Not those of Python itself, of the suite, and of the libraries that the environment names. Every
@@ -56,7 +56,7 @@ def sources(adapter: Adapter, asked: Iterable[Case]) -> list[Source]:
     hangs on what came before. Of a compiled library it is the file that a module which ran imported
     or loaded. A harness is another process: of its code nothing is known here.
     """
-    declared = declaration(adapter)
+    adapter, declared = program.adapter, program.declared
     rows = [_row(each.instance, declared) for each in asked]
     seen: dict[str, str] = {}
     with seeded(0):

@@ -25,7 +25,7 @@ from draftproof.conformance.lanes.observe import (
     observe,
     observe_batch,
 )
-from draftproof.conformance.protocol.adapter import Adapter
+from draftproof.conformance.protocol.adapter import Program
 from draftproof.conformance.requirements.batches import independent_law, judge_batch
 from draftproof.conformance.requirements.finding import FAIL, Finding
 from draftproof.conformance.requirements.laws import (
@@ -94,7 +94,7 @@ def silently(steps: Iterable[Any], _count: int, _title: str) -> Iterable[Any]:
 
 
 def explain(
-    adapter: Adapter,
+    program: Program,
     requirement: str,
     failed: Instance,
     *,
@@ -108,16 +108,16 @@ def explain(
     _require_laws(lane)
 
     def judged(instance: Instance) -> Finding:
-        return judge_requirement(requirement, observe(adapter, _as_case(instance), lane=lane))
+        return judge_requirement(requirement, observe(program, _as_case(instance), lane=lane))
 
     small = _smallest(failed, judged, list(_simplest(failed)), _steps, progress)
     if small is None:
         return None
-    return _account(requirement, small, observe(adapter, _as_case(small), lane=lane))
+    return _account(requirement, small, observe(program, _as_case(small), lane=lane))
 
 
 def explain_batch(
-    adapter: Adapter, batch: BatchCase, *, lane: str = EXACT, progress: Progress = silently
+    program: Program, batch: BatchCase, *, lane: str = EXACT, progress: Progress = silently
 ) -> BatchCounterexample | None:
     """Return a small counterexample to `batch.invariant`, which fails on `batch`.
 
@@ -126,12 +126,12 @@ def explain_batch(
     _require_laws(lane)
 
     def judged(rows: Rows) -> Finding:
-        return judge_batch(observe_batch(adapter, "counterexample", rows, lane=lane))
+        return judge_batch(observe_batch(program, "counterexample", rows, lane=lane))
 
     rows = _smallest(batch.rows, judged, list(_simplest_pairs()), _batch_steps, progress)
     if rows is None:
         return None
-    seen = observe_batch(adapter, "counterexample", rows, lane=lane)
+    seen = observe_batch(program, "counterexample", rows, lane=lane)
     independent = independent_law(seen)
     outcomes = {**seen.joint.weights, **independent.weights}
     worst = max(outcomes, key=lambda each: abs(seen.joint[each] - independent[each]))

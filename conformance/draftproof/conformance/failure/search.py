@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from draftproof.conformance.cases import Case
 from draftproof.conformance.failure.counterexample import Progress
 from draftproof.conformance.lanes.observe import BLINDNESS, EXACT, PROBE, observe
-from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
+from draftproof.conformance.protocol.adapter import Declaration, Program
 from draftproof.conformance.requirements.finding import FAIL, INCONCLUSIVE, PASS, SKIPPED, Finding
 from draftproof.conformance.requirements.laws import LAWS, fits, judge
 from draftproof.reference.extras import installation
@@ -87,7 +87,7 @@ class Search:
 
 
 def search(
-    adapter: Adapter,
+    program: Program,
     *,
     examples: int,
     seed: int,
@@ -105,8 +105,8 @@ def search(
     *others, last = lanes
     for lane in others:
         with contextlib.suppress(*BLINDNESS):
-            return _searched(adapter, examples, seed, lane, progress)
-    return _searched(adapter, examples, seed, last, progress)
+            return _searched(program, examples, seed, lane, progress)
+    return _searched(program, examples, seed, last, progress)
 
 
 def search_findings(found: Search) -> list[Finding]:
@@ -176,7 +176,7 @@ def require_hypothesis() -> None:
 class _Log:
     """The record of a search so far: the findings of every instance, in order."""
 
-    adapter: Adapter
+    program: Program
     lane: str
     findings: dict[Instance, list[Finding]] = field(default_factory=dict)
 
@@ -184,7 +184,7 @@ class _Log:
         """Return the findings on an instance, from the log if it was judged before."""
         if instance not in self.findings:
             case = Case(CASE, "", "certify", instance)
-            self.findings[instance] = judge(observe(self.adapter, case, lane=self.lane))
+            self.findings[instance] = judge(observe(self.program, case, lane=self.lane))
         return self.findings[instance]
 
     def worst(self) -> dict[str, Sought]:
@@ -215,8 +215,8 @@ def badness(finding: Finding) -> tuple[int, float]:
     return (PASS, INCONCLUSIVE, FAIL).index(finding.verdict), share
 
 
-def _searched(adapter: Adapter, examples: int, seed: int, lane: str, progress: Progress) -> Search:
-    log = _Log(adapter, lane)
+def _searched(program: Program, examples: int, seed: int, lane: str, progress: Progress) -> Search:
+    log = _Log(program, lane)
     _climb(log, examples, seed, lambda _: False, progress)
     tried, after, worst = len(log.findings), log.failed_after(), log.worst()
     skips = {f.requirement: f.detail for found in log.findings.values() for f in found}
@@ -283,7 +283,7 @@ def _climb(
             if finding.verdict != SKIPPED:
                 hypothesis.target(badness(finding)[1], label=finding.requirement)
 
-    attempt = hypothesis.given(instances(declaration(log.adapter)))(attempt)
+    attempt = hypothesis.given(instances(log.program.declared))(attempt)
     attempt = hypothesis.settings(
         max_examples=examples,
         phases=[hypothesis.Phase.generate, hypothesis.Phase.target, hypothesis.Phase.shrink],

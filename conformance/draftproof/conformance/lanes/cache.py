@@ -9,7 +9,7 @@ from typing import Any
 
 from draftproof.conformance.lanes.exact import ExactLaw
 from draftproof.conformance.lanes.exchange import Asked
-from draftproof.conformance.protocol.adapter import Adapter, Declaration
+from draftproof.conformance.protocol.adapter import Adapter, Declaration, Program
 
 _MOST_OUTCOMES = 200_000
 """The most outcomes that the cache keeps in all: some hundred megabytes."""
@@ -32,21 +32,19 @@ class LawCache:
         self._refused: set[Hashable] = set()
         self._outcomes = 0
 
-    def get(
-        self, adapter: Adapter, rows: Sequence[Asked], declared: Declaration
-    ) -> ExactLaw[Any] | None:
+    def get(self, program: Program, rows: Sequence[Asked]) -> ExactLaw[Any] | None:
         """Return the law of a request, None where it is unknown or of a different adapter."""
-        return self._laws.get(_key(rows, declared)) if adapter is self.adapter else None
+        is_known = program.adapter is self.adapter
+        return self._laws.get(_key(rows, program.declared)) if is_known else None
 
-    def ahead(
-        self, adapter: Adapter, asked: Sequence[Sequence[Asked]], declared: Declaration
-    ) -> list[Sequence[Asked]]:
+    def ahead(self, program: Program, asked: Sequence[Sequence[Asked]]) -> list[Sequence[Asked]]:
         """Return the requests to come that resemble those asked, and whose laws are still unknown.
 
         It excludes refused requests, and all requests of a different adapter.
         """
-        if adapter is not self.adapter or self is not _IN_USE.get():
+        if program.adapter is not self.adapter or self is not _IN_USE.get():
             return []
+        declared = program.declared
         forms = {_form_of_request(rows) for rows in asked}
         there = {*self._laws, *self._refused, *(_key(rows, declared) for rows in asked)}
         coming = {
@@ -58,17 +56,15 @@ class LawCache:
             : max(_MOST_TOGETHER - len(asked), 0)
         ]
 
-    def refuse(self, ahead: Sequence[Sequence[Asked]], declared: Declaration) -> None:
+    def refuse(self, program: Program, ahead: Sequence[Sequence[Asked]]) -> None:
         """Stop computing the laws of requests together with others."""
-        self._refused |= {_key(rows, declared) for rows in ahead}
+        self._refused |= {_key(rows, program.declared) for rows in ahead}
 
-    def keep(
-        self, adapter: Adapter, rows: Sequence[Asked], declared: Declaration, law: ExactLaw[Any]
-    ) -> None:
+    def keep(self, program: Program, rows: Sequence[Asked], law: ExactLaw[Any]) -> None:
         """Store a law of this adapter, and forget the oldest ones."""
-        if adapter is not self.adapter:
+        if program.adapter is not self.adapter:
             return
-        self._laws[_key(rows, declared)] = law
+        self._laws[_key(rows, program.declared)] = law
         self._outcomes += len(law.law)
         while self._outcomes > _MOST_OUTCOMES:
             first = next(iter(self._laws))

@@ -35,7 +35,7 @@ from draftproof.conformance.lanes.exchange import (
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.lanes.probe import hold_probed, points_held_back, probed_laws
 from draftproof.conformance.lanes.unwatched import watched_generator
-from draftproof.conformance.protocol.adapter import Adapter, Declaration, Request, declaration
+from draftproof.conformance.protocol.adapter import Adapter, Declaration, Program, Request
 from draftproof.conformance.protocol.loading import twin_of
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.reference.chance import NondeterministicProgram
@@ -124,51 +124,43 @@ def left_behind(law: Law[Emission]) -> dict[Outcome, Law[Emission]]:
     }
 
 
-def observe(
-    adapter: Adapter, case: Case, *, lane: str = EXACT, declared: Declaration | None = None
-) -> Observation:
-    """Observe the adapter's law on a case, for all possible drafts.
+def observe(program: Program, case: Case, *, lane: str = EXACT) -> Observation:
+    """Observe the program's law on a case, for all possible drafts.
 
-    Requests follow `declared`, by default the adapter's own declaration. Raises `OpaqueRandomness`,
-    `TooManyRuns` or `NondeterministicProgram` where the lane is blind.
+    Raises `OpaqueRandomness`, `TooManyRuns` or `NondeterministicProgram` where the lane is blind.
     """
-    (seen,) = observe_together(adapter, [case], lane=lane, declared=declared)
+    (seen,) = observe_together(program, [case], lane=lane)
     return seen
 
 
 def observe_together(
-    adapter: Adapter,
-    cases: Sequence[Case],
-    *,
-    lane: str = EXACT,
-    declared: Declaration | None = None,
+    program: Program, cases: Sequence[Case], *, lane: str = EXACT
 ) -> list[Observation]:
-    """Observe the adapter's laws on cases of one shape, which share calls on the probe lane.
+    """Observe the program's laws on cases of one shape, which share calls on the probe lane.
 
     Raises as `observe` does.
     """
-    declared = declared or declaration(adapter)
-    drafts = [draft_law(as_given(case.instance, declared)) for case in cases]
+    drafts = [draft_law(as_given(case.instance, program.declared)) for case in cases]
     asked = [
         [(case.instance, paths)] for case, law in zip(cases, drafts, strict=True) for paths in law
     ]
-    laws = iter(joint_laws(adapter, asked, declared, lane=lane))
+    laws = iter(joint_laws(program, asked, lane=lane))
     return [
-        _observation(case, law, [*islice(laws, len(law))], declared, lane)
+        _observation(case, law, [*islice(laws, len(law))], program.declared, lane)
         for case, law in zip(cases, drafts, strict=True)
     ]
 
 
-def hold_observed(adapter: Adapter, case: Case, seen: Observation, declared: Declaration) -> None:
+def hold_observed(program: Program, case: Case, seen: Observation) -> None:
     """Compare the laws that the probe lane found on a case with real runs, if these are enabled."""
     drafts = list(seen.observed)
 
     def verify(subjects: Sequence[int]) -> tuple[Outcome, ...]:
         asked = [(case.instance, drafts[subject]) for subject in subjects]
-        return verified(as_loaded(adapter), asked, declared)
+        return verified(as_loaded(program.adapter), asked, program.declared)
 
     laws = [*seen.observed.values()]
-    hold_probed(laws, verify, slacks=[seen.slack] * len(laws), batched=declared.batch)
+    hold_probed(laws, verify, slacks=[seen.slack] * len(laws), batched=program.declared.batch)
 
 
 def _observation(
@@ -189,26 +181,25 @@ def _observation(
 
 
 def observe_batch(
-    adapter: Adapter, name: str, rows: Sequence[Asked], *, lane: str = EXACT
+    program: Program, name: str, rows: Sequence[Asked], *, lane: str = EXACT
 ) -> BatchObservation:
     """Observe the joint law of a batch, and the law of each row alone. Raises as `observe` does.
 
     A row that drafts nothing has no request of its own: its law alone is its target's row.
     """
-    declared = declaration(adapter)
-    together, *apart = joint_laws(adapter, with_rows_alone(rows), declared, lane=lane)
+    together, *apart = joint_laws(program, with_rows_alone(rows), lane=lane)
     alone = iter(apart)
     return BatchObservation(
         case=name,
         joint=together.law,
         alone=tuple(
-            next(alone).of_row(0) if each.length else _first_token(as_given(each, declared))
+            next(alone).of_row(0) if each.length else _first_token(as_given(each, program.declared))
             for each, _ in rows
         ),
         runs=together.runs + sum(law.runs for law in apart),
         slack=together.slack + total(law.slack for law in apart),
         # Every row may be off by the rounding of one law, in the batch and alone.
-        allowed=2 * len(rows) * largest_allowed(declared, rows),
+        allowed=2 * len(rows) * largest_allowed(program.declared, rows),
         lane=lane,
     )
 
@@ -239,27 +230,25 @@ _MOST_RUNS_OF_PROGRAMS = 20_000
 
 
 def observed(
-    adapter: Adapter,
-    program: Callable[[Adapter, int], Any],
+    program: Program,
+    run: Callable[[Adapter, int], Any],
     read: Callable[[Any, int], Sequence[Any]],
-    declared: Declaration,
     *,
     vocabulary: int,
     lane: str,
     most_runs: int = _MOST_RUNS_OF_PROGRAMS,
 ) -> Observed:
-    """Return the law of `read(result)` of a program, on the exact or the probe lane.
+    """Return the law of `read(result)` of what `run` does, on the exact or the probe lane.
 
-    `program(adapter, n)` does the same with an adapter n times over, in the rows of one batch, and
-    `read(result, n)` returns the outcome of each. An adapter that takes no batches runs with n = 1
-    only. Raises as `observe` does.
+    `run(adapter, n)` does the same with an adapter n times over, in the rows of one batch, and
+    `read(result, n)` returns the outcome of each. The adapter is the program's, or its twin. One
+    that takes no batches runs with n = 1 only. Raises as `observe` does.
     """
     (found,) = observed_each(
-        adapter,
-        lambda asked, _, rows: program(asked, rows),
+        program,
+        lambda asked, _, rows: run(asked, rows),
         lambda raw, _, rows: read(raw, rows),
         [None],
-        declared,
         vocabulary=vocabulary,
         lane=lane,
         most_runs=most_runs,
@@ -268,11 +257,10 @@ def observed(
 
 
 def observed_each(
-    adapter: Adapter,
-    program: Callable[[Adapter, Subject, int], Any],
+    program: Program,
+    run: Callable[[Adapter, Subject, int], Any],
     read: Callable[[Any, Subject, int], Sequence[Any]],
     subjects: Sequence[Subject],
-    declared: Declaration,
     *,
     vocabulary: int,
     lane: str,
@@ -282,16 +270,16 @@ def observed_each(
     if lane == PROBE:
 
         def verify(subject: Subject, asked: Adapter, rows: Sequence[int]) -> Sequence[Any]:
-            return read(program(asked, subject, len(rows)), subject, len(rows))
+            return read(run(asked, subject, len(rows)), subject, len(rows))
 
         return [
             law
             for subject in subjects
-            for law in _probed(adapter, partial(verify, subject), 1, declared, vocabulary)
+            for law in _probed(program, partial(verify, subject), 1, vocabulary)
         ]
 
     def once(subject: Subject) -> Any:
-        return program(adapter, subject, 1)
+        return run(program.adapter, subject, 1)
 
     def outcome(subject: Subject, raw: Any) -> Any:
         return read(raw, subject, 1)[0]
@@ -306,7 +294,7 @@ def observed_each(
 
 
 def joint_laws(
-    adapter: Adapter, requests: Sequence[Sequence[Asked]], declared: Declaration, *, lane: str
+    program: Program, requests: Sequence[Sequence[Asked]], *, lane: str
 ) -> list[Observed]:
     """Return the joint law of the outcomes of each request, on the exact or the probe lane.
 
@@ -315,19 +303,19 @@ def joint_laws(
     if lane not in COMPUTING:
         raise ValueError(f"a law is observed on the lane {EXACT!r} or {PROBE!r}, got {lane!r}")
     if lane == EXACT:
-        return _exact(adapter, requests, declared)
+        return _exact(program, requests)
 
     def ask(asked: Adapter, rows: Sequence[Asked]) -> Sequence[Any]:
-        return verified(as_loaded(asked), rows, declared)
+        return verified(as_loaded(asked), rows, program.declared)
 
     # What an adapter makes of each draft of an instance is judged together.
     alike = Counter(id(rows[0][0]) for rows in requests)
     points = [points_held_back(alike[id(rows[0][0])]) for rows in requests]
-    return _probed_requests(adapter, requests, declared, ask, points, most_runs=_MOST_RUNS)
+    return _probed_requests(program, requests, ask, points, most_runs=_MOST_RUNS)
 
 
 def laws_left(
-    adapter: Adapter, requests: Sequence[Sequence[Going]], declared: Declaration, *, lane: str
+    program: Program, requests: Sequence[Sequence[Going]], *, lane: str
 ) -> list[Observed]:
     """Return, for each request, the joint law of the `Left` of its rows.
 
@@ -336,7 +324,7 @@ def laws_left(
     """
 
     def ask(asked: Adapter, rows: Sequence[Going]) -> Any:
-        return _answered(asked, declared, columns_left, request(rows, declared))
+        return _answered(asked, program.declared, columns_left, request(rows, program.declared))
 
     if lane == PROBE:
 
@@ -344,54 +332,52 @@ def laws_left(
             return outcomes_left(ask(asked, rows), rows)
 
         points = [points_held_back(1)] * len(requests)
-        return _probed_requests(adapter, requests, declared, read, points)
-    laws = _computed(adapter, requests, declared, columns_left, _MOST_RUNS_OF_PROGRAMS)
+        return _probed_requests(program, requests, read, points)
+    laws = _computed(program, requests, columns_left, _MOST_RUNS_OF_PROGRAMS)
     for rows, law in zip(requests, laws, strict=True):
-        hold_exact(law, partial(ask, adapter, rows))
+        hold_exact(law, partial(ask, program.adapter, rows))
     return [
         Observed(law.law.map(partial(outcomes_left, rows=rows)), law.runs, law.slack)
         for rows, law in zip(requests, laws, strict=True)
     ]
 
 
-def _exact(
-    adapter: Adapter, requests: Sequence[Sequence[Asked]], declared: Declaration
-) -> list[Observed]:
+def _exact(program: Program, requests: Sequence[Sequence[Asked]]) -> list[Observed]:
     """Return the joint laws of requests, cached or computed, compared with real runs."""
-    cache = cache_for(adapter)
-    found = [cache.get(adapter, rows, declared) for rows in requests]
+    cache = cache_for(program.adapter)
+    found = [cache.get(program, rows) for rows in requests]
     new = [number for number, law in enumerate(found) if law is None]
     asked = [requests[number] for number in new]
-    computed = _computed_ahead(adapter, asked, declared, cache) if new else []
+    computed = _computed_ahead(program, asked, cache) if new else []
     for number, law in zip(new, computed, strict=True):
         found[number] = law
-        cache.keep(adapter, requests[number], declared, law)
+        cache.keep(program, requests[number], law)
     return [
-        _held(adapter, rows, declared, law)
+        _held(program, rows, law)
         for rows, law in zip(requests, found, strict=True)
         if law is not None
     ]
 
 
 def _computed_ahead(
-    adapter: Adapter, asked: Sequence[Sequence[Asked]], declared: Declaration, cache: LawCache
+    program: Program, asked: Sequence[Sequence[Asked]], cache: LawCache
 ) -> list[ExactLaw[Any]]:
     """Return the laws of requests, and cache those of similar requests to come.
 
     One walk for all costs a third, and gives the same laws. Where it fails, the requests that are
     asked are walked alone: an error of the others is reported by their own task.
     """
-    ahead = cache.ahead(adapter, asked, declared)
+    ahead = cache.ahead(program, asked)
     if ahead:
         try:
-            laws = _computed(adapter, [*asked, *ahead], declared, columns, _MOST_RUNS)
+            laws = _computed(program, [*asked, *ahead], columns, _MOST_RUNS)
         except Exception:
-            cache.refuse(ahead, declared)
+            cache.refuse(program, ahead)
         else:
             for rows, law in zip(ahead, laws[len(asked) :], strict=True):
-                cache.keep(adapter, rows, declared, law)
+                cache.keep(program, rows, law)
             return laws[: len(asked)]
-    return _computed(adapter, asked, declared, columns, _MOST_RUNS)
+    return _computed(program, asked, columns, _MOST_RUNS)
 
 
 _Taken = Callable[[Any, int], Any]
@@ -399,17 +385,18 @@ _Taken = Callable[[Any, int], Any]
 
 
 def _computed(
-    adapter: Adapter,
+    program: Program,
     requests: Sequence[Sequence[Asked | Going]],
-    declared: Declaration,
     taken: _Taken,
     most_runs: int,
 ) -> list[ExactLaw[Any]]:
     """Return the laws of the observed part of results, in few walks; requests have one shape."""
     # All draw from one generator, each as if it were alone.
+    declared = program.declared
     generator = watched_generator(declared.device)
     asked = [replace(request(rows, declared), generator=generator) for rows in requests]
-    return exact_laws(partial(_answered, adapter, declared, taken), asked, most_runs=most_runs)
+    answered = partial(_answered, program.adapter, declared, taken)
+    return exact_laws(answered, asked, most_runs=most_runs)
 
 
 def _answered(adapter: Adapter, declared: Declaration, taken: _Taken, asked: Request) -> Any:
@@ -421,13 +408,12 @@ def _answered(adapter: Adapter, declared: Declaration, taken: _Taken, asked: Req
         return raised(error)
 
 
-def _held(
-    adapter: Adapter, rows: Sequence[Asked], declared: Declaration, law: ExactLaw[Any]
-) -> Observed:
+def _held(program: Program, rows: Sequence[Asked], law: ExactLaw[Any]) -> Observed:
     """Return the joint law of one request, compared with real runs."""
+    declared = program.declared
 
     def asked(rows: Sequence[Asked]) -> Any:
-        return _answered(adapter, declared, columns, request(rows, declared))
+        return _answered(program.adapter, declared, columns, request(rows, declared))
 
     def many(count: int) -> dict[Any, int]:
         """Count the columns of each row of a call, in the form of a call of that row alone."""
@@ -447,9 +433,8 @@ _Ask = Callable[[Adapter, Sequence[Any]], Sequence[Any]]
 
 
 def _probed_requests(
-    adapter: Adapter,
+    program: Program,
     requests: Sequence[Sequence[Any]],
-    declared: Declaration,
     ask: _Ask,
     points: Sequence[int],
     **limits: int,
@@ -461,9 +446,7 @@ def _probed_requests(
         own = [index for index, other in enumerate(forms) if other == form]
         alike, held_back = zip(*((requests[index], points[index]) for index in own), strict=True)
         verify, vocabulary = partial(_by_request, ask, alike), alike[0][0][0].vocabulary
-        laws = _probed(
-            adapter, verify, len(own), declared, vocabulary, held_back=held_back, **limits
-        )
+        laws = _probed(program, verify, len(own), vocabulary, held_back=held_back, **limits)
         found.update(zip(own, laws, strict=True))
     return [found[index] for index in range(len(requests))]
 
@@ -485,21 +468,20 @@ def _by_request(
 
 
 def _probed(
-    adapter: Adapter,
+    program: Program,
     verify: Callable[[Adapter, Sequence[int]], Sequence[Any]],
     subjects: int,
-    declared: Declaration,
     vocabulary: int,
     **limits: Any,
 ) -> list[Observed]:
-    """Return the laws of the results of `verify` on each subject with an adapter, or its twin."""
-    other = twin_of(adapter)
+    """Return the laws of the results of `verify` on each subject with the adapter, or its twin."""
+    other = twin_of(program.adapter)
     found = probed_laws(
-        partial(verify, adapter),
+        partial(verify, program.adapter),
         subjects,
-        batched=declared.batch,
+        batched=program.declared.batch,
         vocabulary=vocabulary,
-        at_once=declared.at_once,
+        at_once=program.declared.at_once,
         twin=None if other is None else partial(verify, other),
         **limits,
     )

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from draftproof.conformance.lanes.exchange import columns, raised, request, with_noise
 from draftproof.conformance.lanes.statistics import Floats
-from draftproof.conformance.protocol.adapter import Adapter, Declaration, Request
+from draftproof.conformance.protocol.adapter import Declaration, Program, Request
 from draftproof.reference.drafting import Drafts, draft_law
 from draftproof.reference.emission import Emission
 from draftproof.reference.model import Instance, Path
@@ -43,15 +43,14 @@ class BatchCounts:
 
 
 def counted_batches(
-    adapter: Adapter,
+    program: Program,
     instance: Instance,
     cells: EmissionCells,
-    declared: Declaration,
     random: numpy.random.Generator,
     sizes: Sequence[int],
 ) -> Iterator[BatchCounts]:
     """Yield the counts of batches of these sizes, one after another."""
-    with verifying(adapter, instance, cells, declared, random) as verify:
+    with verifying(program, instance, cells, random) as verify:
         for size in sizes:
             found, words = verify(size)
             counts = numpy.bincount(found, minlength=cells.size)
@@ -147,15 +146,11 @@ _Verify = Callable[[int], tuple[Integers, str]]
 
 @contextmanager
 def verifying(
-    adapter: Adapter,
-    instance: Instance,
-    cells: EmissionCells,
-    declared: Declaration,
-    random: numpy.random.Generator,
+    program: Program, instance: Instance, cells: EmissionCells, random: numpy.random.Generator
 ) -> Iterator[_Verify]:
     """Seed torch's global generator and the request's from `random` within the block."""
     sizes = numpy.array([len(drafts) for drafts in cells.drafts])
-    tables = _tables(instance, cells.instance, declared)
+    tables = _tables(instance, cells.instance, program.declared)
 
     def verify(rows: int) -> tuple[Integers, str]:
         drawn = cells.chances.searchsorted(random.random(rows) * cells.chances[-1], side="right")
@@ -163,9 +158,9 @@ def verifying(
         for size, table in tables.items():
             here = numpy.flatnonzero(sizes[drawn] == size)
             # A verifier that takes one row at a time is given one row at a time.
-            for part in [here] if declared.batch and len(here) else here[:, None]:
+            for part in [here] if program.declared.batch and len(here) else here[:, None]:
                 chosen = torch.from_numpy(table.row[drawn[part]])
-                found[part], failed = _verified(adapter, declared, cells, table, chosen, generator)
+                found[part], failed = _verified(program, cells, table, chosen, generator)
                 words = words or failed
         return found, words
 
@@ -175,7 +170,7 @@ def verifying(
         torch.set_num_threads(1)
         with torch.random.fork_rng():
             torch.manual_seed(int(random.integers(2**63)))
-            generator = torch.Generator(declared.device)
+            generator = torch.Generator(program.declared.device)
             generator.manual_seed(int(random.integers(2**63)))
             yield verify
     finally:
@@ -202,16 +197,15 @@ def _tables(instance: Instance, given: Instance, declared: Declaration) -> dict[
 
 
 def _verified(
-    adapter: Adapter,
-    declared: Declaration,
+    program: Program,
     cells: EmissionCells,
     table: _Table,
     chosen: Tensor,
     generator: torch.Generator,
 ) -> tuple[Integers, str]:
-    asked = with_noise(_gathered(table.request, chosen, generator), declared)
+    asked = with_noise(_gathered(table.request, chosen, generator), program.declared)
     try:
-        result = columns(adapter.verify(asked), len(chosen))
+        result = columns(program.adapter.verify(asked), len(chosen))
         accepted, path, token = (_whole(column) for column in result)
     except BaseException as error:
         return numpy.full(len(chosen), cells.size - 1), raised(error)

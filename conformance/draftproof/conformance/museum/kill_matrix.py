@@ -11,7 +11,7 @@ import joblib
 from draftproof.conformance.failure.counterexample import Progress
 from draftproof.conformance.lanes.observe import BLINDNESS, RUN
 from draftproof.conformance.museum.mutants.mutant import Control, Exhibit, Mutant
-from draftproof.conformance.protocol.adapter import declaration
+from draftproof.conformance.protocol.adapter import program_of
 from draftproof.conformance.requirements.finding import (
     ERROR,
     FAIL,
@@ -111,7 +111,7 @@ def _is_killed(requirement: str, cells: Sequence[KillCell]) -> bool:
 
 def _quick_first(exhibit: Exhibit, mode: str) -> list[Task]:
     """Return the tasks of the mode, those of mode quick before all others."""
-    declared = declaration(exhibit.make())
+    declared = program_of(exhibit.make()).declared
     quick = {(task.case, task.requirements) for task in plan(declared, "quick")}
     return sorted(
         plan(declared, mode), key=lambda task: (task.case, task.requirements) not in quick
@@ -152,7 +152,7 @@ def _verdict(findings: Sequence[Finding]) -> tuple[str, Finding]:
 
 def _findings(exhibit: Exhibit, task: Task, terms: Terms) -> list[Finding]:
     try:
-        return task.judge(exhibit.make(), terms)
+        return task.judge(program_of(exhibit.make()), terms)
     except BLINDNESS as error:
         reason = f"{type(error).__name__}: {error}"
         return [

@@ -281,6 +281,19 @@ def declaration(adapter: Any) -> Declaration:
     return declared
 
 
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A verifier under test: an adapter, and what it declared when it was loaded."""
+
+    adapter: Adapter
+    declared: Declaration
+
+
+def program_of(adapter: Any) -> Program:
+    """Return an adapter with its declaration. Raises `InvalidAdapter`."""
+    return Program(adapter, declaration(adapter))
+
+
 OWN = "own"
 """The name of an algorithm that the reference does not have, and that has no name."""
 

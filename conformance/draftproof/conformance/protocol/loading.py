@@ -22,8 +22,9 @@ from draftproof.conformance.protocol.adapter import (
     Adapter,
     AdapterFailed,
     InvalidAdapter,
+    Program,
     UnknownAdapter,
-    declaration,
+    program_of,
 )
 from draftproof.conformance.protocol.raising import caught, is_told, place_of, shown, told_of
 from draftproof.reference.emission import Emission
@@ -54,6 +55,11 @@ HARNESS = "harness:"
 
 
 def load_adapter(name: str) -> Adapter:
+    """Return the adapter of a name. Takes and raises what `load_program` does."""
+    return load_program(name).adapter
+
+
+def load_program(name: str) -> Program:
     """Return the adapter of an installed name, "package.module:attribute" or "./file.py:attribute".
 
     The attribute is an adapter, or a class that makes one without arguments. "harness:COMMAND" is a
@@ -69,9 +75,7 @@ def load_adapter(name: str) -> Adapter:
         # It needs torch, which a reader of names does without.
         from draftproof.conformance.protocol.harness import started
 
-        program = started(name.removeprefix(HARNESS))
-        declaration(program)
-        return program
+        return program_of(started(name.removeprefix(HARNESS)))
     place = built_in().get(name, name)
     if not all(place.rpartition(":")):
         raise UnknownAdapter(_unknown(name))
@@ -82,8 +86,7 @@ def load_adapter(name: str) -> Adapter:
         except BaseException as error:
             attribute = place.rpartition(":")[2]
             raise AdapterFailed(f"{name}: {attribute}() raised {_told(error)}") from error
-    declaration(adapter)
-    return adapter  # type: ignore[no-any-return]  # declaration has checked it
+    return program_of(adapter)
 
 
 def other_backend(adapter: Any) -> Adapter | None:

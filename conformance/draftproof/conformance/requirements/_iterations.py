@@ -43,8 +43,8 @@ from draftproof.conformance.protocol.adapter import (
     Adapter,
     Declaration,
     DraftResult,
+    Program,
     Request,
-    declaration,
 )
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements.drafting import (
@@ -99,11 +99,11 @@ Drafted = tuple[Drafts, tuple[Any, ...]] | Failure
 """The drafts of a row: the paths, and the rows [K][L][V] declared for them."""
 
 
-def judge_iterations(case: Case, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_iterations(case: Case, program: Program, terms: Terms) -> list[Finding]:
     """Return the finding of `random.iterations` on one case."""
-    declared, given = declaration(adapter), case.instance
+    declared, given = program.declared, case.instance
     if terms.lane == SAMPLE:
-        return [_sampled(case, adapter, declared, terms)]
+        return [_sampled(case, program, terms)]
     asking = _asking(given, declared)
 
     def drafting(asked: Adapter, rows: int) -> DraftResult | str:
@@ -133,12 +133,12 @@ def judge_iterations(case: Case, adapter: Adapter, terms: Terms) -> list[Finding
         return outcomes(raw, [(given, tuple(map(tuple, paths)))] * rows)
 
     lane: dict[str, Any] = {"vocabulary": given.vocabulary, "lane": terms.lane}
-    together = observed(adapter, iteration, read, declared, **lane)
-    drafts = observed(adapter, drafting, _read, declared, **lane)
+    together = observed(program, iteration, read, **lane)
+    drafts = observed(program, drafting, _read, **lane)
     failed = [each for each in drafts.law if isinstance(each, Failure)]
     drawn = {each: _as_drafted(each) for each in drafts.law if not isinstance(each, Failure)}
     apart = {each: Observed(Law.certain(each), 0, ZERO) for each in failed}
-    seen = observed_each(adapter, verification, emitted, [*drawn.values()], declared, **lane)
+    seen = observed_each(program, verification, emitted, [*drawn.values()], **lane)
     apart |= zip(drawn, seen, strict=True)
     independent = drafts.law.then(lambda d: apart[d].law.map(lambda outcome: (d, outcome)))
     distance = together.law.total_variation(independent)
@@ -206,13 +206,14 @@ def _asking(given: Instance, declared: Declaration) -> Callable[..., Request]:
 # --- where nothing can be seen but what comes out -----------------------------------------------
 
 
-def _sampled(case: Case, adapter: Adapter, declared: Declaration, terms: Terms) -> Finding:
+def _sampled(case: Case, program: Program, terms: Terms) -> Finding:
     """Test counts of (drafts, emission) against the draft law and the algorithm's own law.
 
     So a draft that is not drawn from its declared row, and an emission with a law different from
     its algorithm's, fail here, too.
     """
     requirement, name = "random.iterations", f"iterations.{case.id}"
+    declared = program.declared
     algorithm = ALGORITHMS.get(declared.algorithm)
     if algorithm is None:
         reason = f"{UNREFERENCED}, against which what is counted is held"
@@ -227,7 +228,7 @@ def _sampled(case: Case, adapter: Adapter, declared: Declaration, terms: Terms) 
     budget = statistics.Budget(terms.false_alarm)
     test = SequentialTest(declared, case.instance, terms.seed_of(name), EFFORTS["quick"], budget)
     cells: dict[Any, int] = {pair: cell for cell, pair in enumerate(law)}
-    fresh, state, stream = as_loaded(adapter), TestState(), sha256()
+    fresh, state, stream = as_loaded(program.adapter), TestState(), sha256()
     generator = torch.Generator(declared.device).manual_seed(test.seed)
     with seeded(test.seed):
         for size in statistics.batch_sizes(test.effort.emissions):

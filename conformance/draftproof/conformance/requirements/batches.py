@@ -57,9 +57,10 @@ from draftproof.conformance.protocol.adapter import (
     AdapterFailed,
     Declaration,
     InvalidAdapter,
+    Program,
     Request,
     UnknownAdapter,
-    declaration,
+    program_of,
 )
 from draftproof.conformance.protocol.loading import other_backend
 from draftproof.conformance.protocol.tolerance import UNIT_ROUNDOFF, allowed_distance
@@ -140,7 +141,7 @@ def _fitting(given: Iterable[BatchCase], declared: Declaration) -> Iterator[Batc
             yield batch
 
 
-Judge = Callable[[BatchCase, Adapter, Terms], list[Finding]]
+Judge = Callable[[BatchCase, Program, Terms], list[Finding]]
 
 Requests = Callable[[BatchCase], list[Sequence[Asked]]]
 """Returns the requests whose laws judge a batch."""
@@ -160,30 +161,25 @@ def batch_invariant(seen: BatchObservation) -> Rational:
     return seen.joint.total_variation(independent_law(seen))
 
 
-def judge_case(batch: BatchCase, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_case(batch: BatchCase, program: Program, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.invariant` on a batch."""
     if terms.lane == SAMPLE:
         (rows,) = (each.instance for each in cases("quick") if each.id == _NEIGHBOURS)
-        declared = declaration(adapter)
-        return [judge_pairs("batch.invariant", batch.id, rows, adapter, declared, terms)]
-    return [judge_batch(observe_batch(adapter, batch.id, batch.rows, lane=terms.lane))]
+        return [judge_pairs("batch.invariant", batch.id, rows, program, terms)]
+    return [judge_batch(observe_batch(program, batch.id, batch.rows, lane=terms.lane))]
 
 
 def judge_pairs(
-    requirement: str,
-    case: str,
-    instance: Instance,
-    adapter: Adapter,
-    declared: Declaration,
-    terms: Terms,
+    requirement: str, case: str, instance: Instance, program: Program, terms: Terms
 ) -> Finding:
     """Return the finding of the independence of pairs, from the result of `sample_pairs`."""
-    fresh, seed, budget = as_loaded(adapter), terms.seed_of(case), Budget(terms.false_alarm)
+    fresh = replace(program, adapter=as_loaded(program.adapter))
+    seed, budget = terms.seed_of(case), Budget(terms.false_alarm)
     try:
         result = sample_pairs(fresh, instance, seed=seed, budget=budget)[requirement]
     except Unsupported as reason:
         return Finding(requirement, case, SKIPPED, detail=str(reason), applies=False)
-    allowed = 2 * allowed_distance(declared, instance.vocabulary, instance.length)
+    allowed = 2 * allowed_distance(program.declared, instance.vocabulary, instance.length)
     return result.finding(requirement, case, allowed=allowed, false_alarm=terms.false_alarm)
 
 
@@ -202,9 +198,9 @@ def independent_law(seen: BatchObservation) -> Law[tuple[Outcome, ...]]:
     )
 
 
-def judge_mixed(batch: BatchCase, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_mixed(batch: BatchCase, program: Program, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.mixed` on a batch of certain rows beside random ones."""
-    seen = observe_batch(adapter, batch.id, batch.rows, lane=terms.lane)
+    seen = observe_batch(program, batch.id, batch.rows, lane=terms.lane)
     # A certain target can say one text, so whatever else its row emits lies outside its support.
     astray = max(
         law.probability(partial(_outside, instance))
@@ -217,12 +213,11 @@ def _outside(instance: Instance, outcome: Outcome) -> bool:
     return not isinstance(outcome, Emission) or instance.target.joint(outcome.tokens) == 0
 
 
-def judge_order(batch: BatchCase, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_order(batch: BatchCase, program: Program, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.order` on a batch and on the same batch in reverse."""
-    declared = declaration(adapter)
-    first, second = joint_laws(adapter, _in_both_orders(batch), declared, lane=terms.lane)
+    first, second = joint_laws(program, _in_both_orders(batch), lane=terms.lane)
     back = second.law.map(lambda rows: rows[::-1])
-    allowed = 2 * len(batch.rows) * largest_allowed(declared, batch.rows)
+    allowed = 2 * len(batch.rows) * largest_allowed(program.declared, batch.rows)
     distance = first.law.total_variation(back)
     return [_measured("batch.order", batch.id, distance, allowed, terms, first, second)]
 
@@ -230,19 +225,19 @@ def judge_order(batch: BatchCase, adapter: Adapter, terms: Terms) -> list[Findin
 # --- padding -----------------------------------------------------------------------------
 
 
-def judge_ragged(batch: BatchCase, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_ragged(batch: BatchCase, program: Program, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.ragged` on a batch of rows of different lengths."""
-    seen = observe_batch(adapter, batch.id, batch.rows, lane=terms.lane)
+    seen = observe_batch(program, batch.id, batch.rows, lane=terms.lane)
     return [judge_batch(seen, "batch.ragged")]
 
 
-def judge_padding_rows(batch: BatchCase, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_padding_rows(batch: BatchCase, program: Program, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.padding` on a batch that is filled up with empty rows."""
-    declared = declaration(adapter)
     kept = [i for i, (instance, _) in enumerate(batch.rows) if not isinstance(instance, Undrafted)]
-    filled, bare = joint_laws(adapter, _without_padding(batch), declared, lane=terms.lane)
+    filled, bare = joint_laws(program, _without_padding(batch), lane=terms.lane)
     marginal = filled.law.map(lambda rows: tuple(rows[index] for index in kept))
-    allowed = 2 * len(kept) * largest_allowed(declared, [batch.rows[index] for index in kept])
+    rows = [batch.rows[index] for index in kept]
+    allowed = 2 * len(kept) * largest_allowed(program.declared, rows)
     distance = marginal.total_variation(bare.law)
     return [_measured("batch.padding", batch.id, distance, allowed, terms, filled, bare)]
 
@@ -256,23 +251,23 @@ def _padded_cases(mode: str) -> Iterator[Case]:
     yield from (case for case in cases(mode) if case.id in chosen)
 
 
-def judge_padded_vocabulary(case: Case, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_padded_vocabulary(case: Case, program: Program, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.padding` on a case whose vocabulary is padded."""
-    declared = declaration(adapter)
     vocabulary = case.instance.vocabulary
     # Two tokens of padding before each, two behind all: no multiple of a block's size.
     places = range(2, 3 * vocabulary, 3)
     padded = padded_vocabulary(case.instance, places, 3 * vocabulary + 2)
-    drafts = draft_law(as_given(case.instance, declared))
-    bare = joint_laws(adapter, [[(case.instance, d)] for d in drafts], declared, lane=terms.lane)
+    drafts = draft_law(as_given(case.instance, program.declared))
+    bare = joint_laws(program, [[(case.instance, d)] for d in drafts], lane=terms.lane)
     wide = [[(padded, tuple(renamed(path, places) for path in paths))] for paths in drafts]
-    seen = joint_laws(adapter, wide, declared, lane=terms.lane)
+    seen = joint_laws(program, wide, lane=terms.lane)
     distance = total(
         weight
         * one.of_row(0).map(partial(_as_padded, places=places)).total_variation(other.of_row(0))
         for weight, one, other in zip(drafts.weights.values(), bare, seen, strict=True)
     )
-    allowed = largest_allowed(declared, [(case.instance, ((),)), (padded, ((),))]) * 2
+    both: list[Asked] = [(case.instance, ((),)), (padded, ((),))]
+    allowed = 2 * largest_allowed(program.declared, both)
     return [_measured("batch.padding", f"{case.id}.padded", distance, allowed, terms, *bare, *seen)]
 
 
@@ -309,7 +304,7 @@ _WATCHED = ("generic.v2.l2", "zeros.both", "disjoint", "equal", "banked")
 _SEEDS = 8
 
 
-def judge_unchanged(mode: str, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_unchanged(mode: str, program: Program, terms: Terms) -> list[Finding]:
     """Return the finding of `input.unchanged`: every tensor is compared bit for bit, NaN included.
 
     The requests have all drafts of some cases, with several seeds, in tensors that are parts of
@@ -318,7 +313,7 @@ def judge_unchanged(mode: str, adapter: Adapter, terms: Terms) -> list[Finding]:
     undone before the comparison goes unseen. A verifier that raises where rows share memory has
     written nothing, and passes.
     """
-    declared = declaration(adapter)
+    declared = program.declared
     watched: list[tuple[str, list[_Watched]]] = []
     for case, rows in _watched_rows(mode, declared):
         layouts = {"": 1, " in shared memory": 4} if declared.batch and len(rows) == 1 else {"": 1}
@@ -326,7 +321,7 @@ def judge_unchanged(mode: str, adapter: Adapter, terms: Terms) -> list[Finding]:
             asked = with_noise(request(rows, declared), declared)
             given = {name: _Watched(name, tensor, times) for name, tensor in _tensors(asked)}
             put = _with_tensors(asked, {name: each.tensor for name, each in given.items()})
-            emitted(adapter, put, terms.seed_of(f"unchanged/{case}/{seed}"))
+            emitted(program.adapter, put, terms.seed_of(f"unchanged/{case}/{seed}"))
             watched.append((f"{case}{layout}", list(given.values())))
     written = [
         f"Request.{each.name} was changed on {where}"
@@ -409,27 +404,28 @@ class Agreement:
     """A bound on the probability that rounding alone makes a row differ."""
 
 
-def judge_backends(mode: str, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_backends(mode: str, program: Program, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.backends` on each of the `compared` cases, or on `NO_CASE`."""
     try:
-        other = other_backend(adapter)
-        if other is None:
+        twin = other_backend(program.adapter)
+        if twin is None:
             reason = "it names no other backend to agree with (same_as)"
             return [Finding("batch.backends", NO_CASE, SKIPPED, detail=reason, applies=False)]
-        kinds = declaration(adapter), declaration(other)
+        other = program_of(twin)
     except (UnknownAdapter, AdapterFailed, InvalidAdapter) as error:
         return [Finding("batch.backends", NO_CASE, ERROR, detail=f"same_as: {error}")]
-    if _noise(kinds[0]) != _noise(kinds[1]):
-        reason = f"{kinds[0].name} and {kinds[1].name} take different noise: none can be shared"
+    own, its = program.declared, other.declared
+    if _noise(own) != _noise(its):
+        reason = f"{own.name} and {its.name} take different noise: none can be shared"
         return [Finding("batch.backends", NO_CASE, ERROR, detail=reason)]
-    given = compared(kinds[0], mode)
-    shared = [case for case in given if fits(case, kinds[1])]
+    given = compared(own, mode)
+    shared = [case for case in given if fits(case, its)]
 
     def judged(case: Case) -> Finding:
         if case not in shared:
-            reason = f"{kinds[1].name} does not take the drafts of this case"
+            reason = f"{its.name} does not take the drafts of this case"
             return Finding("batch.backends", case.id, SKIPPED, detail=reason, applies=False)
-        seen = observe_agreement((adapter, other), case, terms.seed_of(f"backends/{case.id}"))
+        seen = observe_agreement((program, other), case, terms.seed_of(f"backends/{case.id}"))
         return judge_agreement(seen, terms.false_alarm / len(shared))
 
     return [judged(case) for case in given]
@@ -466,17 +462,16 @@ _ROWS_TOGETHER, _ROWS_APART = 2048, 128
 """The number of rows of a comparison of two backends: verified together, and one at a time."""
 
 
-def observe_agreement(backends: tuple[Adapter, Adapter], case: Case, seed: int) -> Agreement:
+def observe_agreement(backends: tuple[Program, Program], case: Case, seed: int) -> Agreement:
     """Compare two backends on every draft of a case, on shared noise or a shared seed."""
-    kinds = tuple(map(declaration, backends))
-    both = tuple(zip(backends, kinds, strict=True))
+    kinds = tuple(backend.declared for backend in backends)
     rows: list[Asked] = [(case.instance, d) for d in draft_law(as_given(case.instance, kinds[0]))]
     together = all(declared.batch for declared in kinds)
     times = -(-(_ROWS_TOGETHER if together else _ROWS_APART) // len(rows))
     groups = [rows] if together else [[row] for row in rows for _ in range(times)]
     different = 0
     for number, group in enumerate(groups):
-        different += _different(both, group, times if together else 1, seed + number)
+        different += _different(backends, group, times if together else 1, seed + number)
     size = case.instance.vocabulary, case.instance.length
     return Agreement(
         case.id, len(rows) * times, different, total(_legal(kind, *size) for kind in kinds)
@@ -495,22 +490,20 @@ def _legal(declared: Declaration, vocabulary: int, length: int) -> Rational:
     return max(2, vocabulary - 1) * (allowed_distance(declared, vocabulary, length) + grid)
 
 
-def _different(
-    backends: Sequence[tuple[Adapter, Declaration]], rows: Sequence[Asked], times: int, seed: int
-) -> int:
+def _different(backends: Sequence[Program], rows: Sequence[Asked], times: int, seed: int) -> int:
     """Return the number of rows, each repeated, with different outcomes on shared noise or seed."""
     found, noise = [], None
-    for adapter, declared in backends:
-        asked = request(rows, declared)
+    for backend in backends:
+        asked = request(rows, backend.declared)
         repeated = {name: each.repeat_interleave(times, 0) for name, each in _tensors(asked)}
         asked = _with_tensors(asked, repeated)
         if noise is None:
             _seeded(asked.generator, seed)
-            noise = with_noise(asked, declared).noise
+            noise = with_noise(asked, backend.declared).noise
         if noise is not None:
             device = asked.draft_probs.device
             asked = replace(asked, noise={n: each.clone().to(device) for n, each in noise.items()})
-        found.append(emitted(adapter, asked, seed, placed=False))
+        found.append(emitted(backend.adapter, asked, seed, placed=False))
     first, second = found
     if first == second:
         return 0

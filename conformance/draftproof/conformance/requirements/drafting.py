@@ -28,7 +28,7 @@ from draftproof.conformance.protocol.adapter import (
     Declaration,
     DraftRequest,
     DraftResult,
-    declaration,
+    Program,
 )
 from draftproof.conformance.protocol.modes import modes_up_to
 from draftproof.conformance.protocol.tolerance import of_processed_row, unit_of
@@ -299,9 +299,9 @@ OPTIONS: tuple[tuple[str, int, dict[str, Any]], ...] = (
 """Options by name, with the fewest tokens that they leave in a row."""
 
 
-def judge_setting(setting: DraftSetting, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_setting(setting: DraftSetting, program: Program, terms: Terms) -> list[Finding]:
     """Return the findings of `REQUIREMENTS` on one setting."""
-    return judge(observe_drafting(adapter, setting, lane=terms.lane))
+    return judge(observe_drafting(program, setting, lane=terms.lane))
 
 
 def judge(seen: DraftObservation) -> list[Finding]:
@@ -350,27 +350,26 @@ _MOST_RUNS = 50_000
 
 
 def observe_drafting(
-    adapter: Adapter, setting: DraftSetting, *, lane: str = EXACT
+    program: Program, setting: DraftSetting, *, lane: str = EXACT
 ) -> DraftObservation:
     """Observe the joint law of what a drafter draws and declares.
 
     Raises `OpaqueRandomness`, `TooManyRuns` or `NondeterministicProgram` where the lane is blind.
     """
-    declared = declaration(adapter)
+    declared = program.declared
     rounding = _row_rounding(setting, declared)
     known: dict[Path, list[Row]] = {}
 
-    def program(asked: Adapter, rows: int) -> DraftResult | str:
+    def run(asked: Adapter, rows: int) -> DraftResult | str:
         try:
             return drafted(as_loaded(asked), setting, declared, rows=rows)
         except BaseException as error:
             return raised(error)
 
     found = observed(
-        adapter,
         program,
+        run,
         each_drafted,
-        declared,
         vocabulary=setting.model.vocabulary,
         lane=lane,
         most_runs=_MOST_RUNS,

@@ -32,10 +32,9 @@ from draftproof.conformance.lanes.exchange import (
 from draftproof.conformance.lanes.observe import BLINDNESS, EXACT, PROBE, RUN, joint_laws
 from draftproof.conformance.protocol.adapter import (
     INVALID_INPUTS,
-    Adapter,
     Declaration,
+    Program,
     Request,
-    declaration,
 )
 from draftproof.conformance.protocol.raising import caught, told_of
 from draftproof.conformance.protocol.tolerance import allowed_distance
@@ -77,17 +76,17 @@ class InputObservation:
     runs: int = 0
 
 
-def _judge_rejection(case: Case, adapter: Adapter, _terms: Terms) -> list[Finding]:
-    return [judge_inputs(observe_inputs(adapter, case))]
+def _judge_rejection(case: Case, program: Program, _terms: Terms) -> list[Finding]:
+    return [judge_inputs(observe_inputs(program, case))]
 
 
-def observe_inputs(adapter: Adapter, case: Case) -> InputObservation:
+def observe_inputs(program: Program, case: Case) -> InputObservation:
     """Give the adapter every kind of invalid input, and record the kinds that can pass in silence.
 
     Each kind is tried at every position of a row, and of the last of two rows if the adapter takes
     several: this finds an adapter that checks only the first row.
     """
-    declared = declaration(adapter)
+    declared = program.declared
     paths = next(iter(draft_law(case.instance)))
     valid = request([(case.instance, paths)] * (2 if declared.batch else 1), declared)
     errors: dict[str, str | None] = {}
@@ -95,7 +94,7 @@ def observe_inputs(adapter: Adapter, case: Case) -> InputObservation:
     runs = 0
     for kind in INVALID_INPUTS:
         for what, invalid in _invalid(kind, valid):
-            met = _met(adapter, invalid, declared)
+            met = _met(program, invalid)
             runs += met.runs
             if met.error is None:
                 errors[kind] = None
@@ -135,35 +134,35 @@ class _Silence(Exception):
     """Raised when a run ends without an error, so that no other run is needed."""
 
 
-def _met(adapter: Adapter, invalid: Request, declared: Declaration) -> _Met:
+def _met(program: Program, invalid: Request) -> _Met:
     """Find out if any run can be silent: an error may depend on which tokens are accepted."""
     runs = 0
 
-    def program() -> str:
+    def run() -> str:
         nonlocal runs
         runs += 1
-        error = _error(adapter, invalid, declared)
+        error = _error(program, invalid)
         if error is None:
             raise _Silence
         return error
 
     try:
-        errors = list(exact_law(program, is_held=False).law)
+        errors = list(exact_law(run, is_held=False).law)
         return _Met(errors[0], runs)
     except _Silence:
         return _Met(None, runs)
     except BLINDNESS:
         # NaN in a race, say, has no law to be followed: one real run must do.
         with seeded(0):
-            return _Met(_error(adapter, invalid, declared), runs + 1)
+            return _Met(_error(program, invalid), runs + 1)
 
 
-def _error(adapter: Adapter, invalid: Request, declared: Declaration) -> str | None:
+def _error(program: Program, invalid: Request) -> str | None:
     tensors = {name: each for name, each in vars(invalid).items() if isinstance(each, Tensor)}
     clones: dict[str, Any] = {name: each.clone() for name, each in tensors.items()}
     fresh = replace(invalid, **clones)
     try:
-        as_loaded(adapter).verify(with_noise(fresh, declared))
+        as_loaded(program.adapter).verify(with_noise(fresh, program.declared))
     except BaseException as error:
         return told_of(caught(error))
     return None
@@ -264,16 +263,15 @@ def _undrafted() -> Iterator[tuple[str, Instance, Drafts]]:
 
 
 def judge_undrafted(
-    name: str, given: Instance, drafts: Drafts, adapter: Adapter, terms: Terms
+    name: str, given: Instance, drafts: Drafts, program: Program, terms: Terms
 ) -> list[Finding]:
     """Return the finding of `input.undrafted` on one draft that cannot have been drawn."""
-    declared = declaration(adapter)
-    (seen,) = joint_laws(adapter, [[(given, drafts)]], declared, lane=terms.lane)
+    (seen,) = joint_laws(program, [[(given, drafts)]], lane=terms.lane)
     law = seen.of_row(0)
-    target = as_given(given, declared).target
+    target = as_given(given, program.declared).target
     wrong = {outcome: w for outcome, w in law.items() if not _is_answer(outcome, target.joint)}
     distance = total(wrong.values())
-    allowed = allowed_distance(declared, given.vocabulary, given.length)
+    allowed = allowed_distance(program.declared, given.vocabulary, given.length)
     verdict = verdict_of(distance, allowed, seen.slack)
     detail = ""
     if verdict == FAIL:

@@ -26,7 +26,7 @@ from draftproof.conformance.lanes.observe import (
 )
 from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.lanes.unwatched import holding_nothing
-from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
+from draftproof.conformance.protocol.adapter import Adapter, Declaration, Program
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements.finding import (
     FAIL,
@@ -171,25 +171,24 @@ def fits(case: Case, declared: Declaration) -> bool:
 
 
 def judge_case(
-    case: Case, alike: tuple[Case, ...], adapter: Adapter, terms: Terms
+    case: Case, alike: tuple[Case, ...], program: Program, terms: Terms
 ) -> list[Finding]:
     """Return the finding of every requirement of `LAWS` on one case.
 
     On the probe lane the case is observed together with all asked cases in `alike`, which include
     it.
     """
-    declared = declaration(adapter)
     if terms.lane == SAMPLE:
-        test = sequential_test(case, declared, terms)
-        return findings_of(case, test, test.run(adapter))
-    if terms.lane == PROBE and declared.batch:
+        test = sequential_test(case, program.declared, terms)
+        return findings_of(case, test, test.run(program.adapter))
+    if terms.lane == PROBE and program.declared.batch:
         alike = tuple(other for other in alike if is_asked(other.id, terms.cases))
-        together = _together.of(adapter, alike, declared)
+        together = _together.of(program, alike)
         if together is not None:
             seen = together[alike.index(case)]
-            hold_observed(adapter, case, seen, declared)
+            hold_observed(program, case, seen)
             return judge(seen)
-    return judge(observe(adapter, case, lane=terms.lane, declared=declared))
+    return judge(observe(program, case, lane=terms.lane))
 
 
 class _Together:
@@ -199,20 +198,16 @@ class _Together:
         self._adapter: Adapter | None = None
         self._seen: dict[tuple[str, ...], list[Observation] | None] = {}
 
-    def of(
-        self, adapter: Adapter, alike: Sequence[Case], declared: Declaration
-    ) -> list[Observation] | None:
+    def of(self, program: Program, alike: Sequence[Case]) -> list[Observation] | None:
         """Return an observation of each case, None where they cannot be rows of one batch."""
-        if adapter is not self._adapter:
-            self._adapter, self._seen = adapter, {}
+        if program.adapter is not self._adapter:
+            self._adapter, self._seen = program.adapter, {}
         key = tuple(case.id for case in alike)
         if key not in self._seen:
             try:
                 # Whose task comes first is chance; each holds its own laws.
                 with holding_nothing():
-                    self._seen[key] = observe_together(
-                        adapter, alike, lane=PROBE, declared=declared
-                    )
+                    self._seen[key] = observe_together(program, alike, lane=PROBE)
             except BLINDNESS:
                 self._seen[key] = None
         return self._seen[key]

@@ -38,9 +38,10 @@ from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.protocol.adapter import (
     Adapter,
     Declaration,
+    Program,
     Request,
     Result,
-    declaration,
+    program_of,
 )
 from draftproof.conformance.protocol.loading import twin_of
 from draftproof.conformance.protocol.tolerance import allowed_distance
@@ -89,9 +90,9 @@ def _asked(given: Given, declared: Declaration) -> Coming:
 # --- laws on one row ---------------------------------------------------------------------
 
 
-def judge_given(requirement: str, given: Given, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_given(requirement: str, given: Given, program: Program, terms: Terms) -> list[Finding]:
     """Return the finding of a requirement on the law of a case, given in a certain way."""
-    return [_judged(requirement, observe_given(adapter, given, lane=terms.lane))]
+    return [_judged(requirement, observe_given(program, given, lane=terms.lane))]
 
 
 def _judged(requirement: str, seen: Observation) -> Finding:
@@ -103,11 +104,12 @@ def _judged(requirement: str, seen: Observation) -> Finding:
     )
 
 
-def observe_given(adapter: Adapter, given: Given, *, lane: str) -> Observation:
-    """Observe the adapter's law on a case, given in a certain way. Raises as `observe` does."""
-    declared = replace(declaration(adapter), dtype=given.dtype)
-    changed = adapter if given.logits is None else OtherLogits(adapter, given.logits)
-    return observe(changed, given.case, lane=lane, declared=declared)
+def observe_given(program: Program, given: Given, *, lane: str) -> Observation:
+    """Observe the program's law on a case, given in a certain way. Raises as `observe` does."""
+    asked = replace(program, declared=replace(program.declared, dtype=given.dtype))
+    if given.logits is not None:
+        asked = replace(asked, adapter=OtherLogits(program.adapter, given.logits))
+    return observe(asked, given.case, lane=lane)
 
 
 def law_distance(seen: Observation) -> Rational:
@@ -252,13 +254,13 @@ _PRODUCT = 32
 _PRODUCT_ROWS = 64
 
 
-def judge_products(adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_products(program: Program, terms: Terms) -> list[Finding]:
     """Return the finding of `number.extreme` where p = q, and a path's probability underflows.
 
     Every token is accepted, but for rounding: a correct verifier loses more with probability
     `false_alarm` at most.
     """
-    declared = declaration(adapter)
+    declared = program.declared
     even = (rational(1) / _PRODUCT,) * _PRODUCT
     flat = _context_free(even, even, _PRODUCT)
     seed = terms.seed_of("extreme.products")
@@ -267,7 +269,7 @@ def judge_products(adapter: Adapter, terms: Terms) -> list[Finding]:
     rows: list[Asked] = [(flat, (tuple(path),)) for path in paths]
     lost, words = 0, ""
     for number, part in enumerate([rows] if declared.batch else [[each] for each in rows]):
-        raw = emitted(adapter, with_noise(request(part, declared), declared), seed + number)
+        raw = emitted(program.adapter, with_noise(request(part, declared), declared), seed + number)
         if isinstance(raw, str):
             lost, words = lost + len(part), raw
         else:
@@ -337,21 +339,21 @@ _EFFORTS = {
 than 3/10 (`few_tokens`), and rows so long cost an interpreted kernel much time."""
 
 
-def judge_vocabulary(vocabulary: int, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_vocabulary(vocabulary: int, program: Program, terms: Terms) -> list[Finding]:
     """Return the finding of `number.vocabulary` at one size, by the law or by samples."""
     name = f"vocabulary.{vocabulary}"
     judged = _vocabulary_by_samples if terms.lane == SAMPLE else _vocabulary_by_law
-    found = judged(name, Scattered(adapter, vocabulary), terms)
+    found = judged(name, program_of(Scattered(program, vocabulary)), terms)
     return [replace(found, detail=_with_own_ids(found.detail, vocabulary))]
 
 
-def _vocabulary_by_law(name: str, scattered: Scattered, terms: Terms) -> Finding:
+def _vocabulary_by_law(name: str, scattered: Program, terms: Terms) -> Finding:
     case = Case(name, "four tokens of many", terms.mode, few_tokens())
     seen = observe(scattered, case, lane=terms.lane)
     return _judged("number.vocabulary", seen)
 
 
-def _vocabulary_by_samples(name: str, scattered: Scattered, terms: Terms) -> Finding:
+def _vocabulary_by_samples(name: str, scattered: Program, terms: Terms) -> Finding:
     few = few_tokens()
     results = sample(
         scattered,
@@ -366,7 +368,7 @@ def _vocabulary_by_samples(name: str, scattered: Scattered, terms: Terms) -> Fin
     failed = (results[each] for each in asked if results[each].verdict == FAIL)
     result = next(failed, results[law])
     # Zeros add up without rounding: what is allowed is for the tokens that are said.
-    allowed = allowed_distance(declaration(scattered), few.vocabulary, few.length)
+    allowed = allowed_distance(scattered.declared, few.vocabulary, few.length)
     return result.finding("number.vocabulary", name, allowed=allowed, false_alarm=terms.false_alarm)
 
 
@@ -400,9 +402,9 @@ class Scattered:
     where there is one, the first token whose id needs more than 16 bits.
     """
 
-    def __init__(self, adapter: Adapter, vocabulary: int) -> None:
-        self._adapter = adapter
-        self._declared = declared = declaration(adapter)
+    def __init__(self, program: Program, vocabulary: int) -> None:
+        self._adapter = adapter = program.adapter
+        self._declared = declared = program.declared
         self._vocabulary = vocabulary
         self.name, self.version, self.algorithm = adapter.name, adapter.version, adapter.algorithm
         self.dtype, self.device = declared.dtype, declared.device

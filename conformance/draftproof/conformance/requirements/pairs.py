@@ -26,7 +26,7 @@ from draftproof.conformance.lanes.statistics import (
     null,
     tally,
 )
-from draftproof.conformance.protocol.adapter import Adapter, declaration
+from draftproof.conformance.protocol.adapter import Program
 from draftproof.conformance.requirements._nulls import (
     allowed_of,
     detectable_bias,
@@ -52,7 +52,7 @@ _DEPENDENCE = {
 
 
 def sample_pairs(
-    adapter: Adapter,
+    program: Program,
     instance: Instance,
     *,
     seed: int,
@@ -67,16 +67,16 @@ def sample_pairs(
     pairs. `batch.invariant` does not apply to a verifier that takes one row at a time.
 
     Raises `Unsupported` where the reference does not know the algorithm, or the algorithm does not
-    take the instance; `InvalidAdapter`.
+    take the instance.
     """
     budget = budget or Budget(tests=2)
-    test = SequentialTest(declaration(adapter), instance, seed, effort, budget)
+    test = SequentialTest(program.declared, instance, seed, effort, budget)
     cells = cells_of(as_given(instance, test.declared))
     both = _law_of_pairs(test, cells)
     laws = {each: both for each in _DEPENDENCE if test.declared.batch or each != "batch.invariant"}
     state, stream = TestState(), sha256()
     random = numpy.random.default_rng(seed)
-    with verifying(adapter, instance, cells, test.declared, random) as verify:
+    with verifying(program, instance, cells, random) as verify:
         for size in batch_sizes(effort.emissions, smallest=2 * SMALLEST):
             rows = max(size // 4 * 2, 2)
             calls = [cells.kind[verify(rows)[0]] for _ in range(2)]

@@ -29,7 +29,7 @@ from draftproof.conformance.lanes.exchange import (
     with_noise,
 )
 from draftproof.conformance.lanes.observe import EXACT, PROBE, RUN, SAMPLE, joint_laws, observed
-from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
+from draftproof.conformance.protocol.adapter import Adapter, Declaration, Program
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements import _ends, _iterations
 from draftproof.conformance.requirements.batches import judge_pairs
@@ -70,7 +70,7 @@ class _Answer:
     own_moved: bool
 
 
-def judge_runs(adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_runs(program: Program, terms: Terms) -> list[Finding]:
     """Return the findings of `random.reproducible` and `random.generator`.
 
     One adapter object, after a first call that is not counted, verifies every draft of three cases
@@ -80,8 +80,7 @@ def judge_runs(adapter: Adapter, terms: Terms) -> list[Finding]:
     the result stay unseen: draws from a generator that decide nothing, randomness that decides less
     than one row in a hundred, and effects that show only in another process, thread or device.
     """
-    declared = declaration(adapter)
-    same = as_loaded(adapter)
+    declared, same = program.declared, as_loaded(program.adapter)
     differ: list[str] = []
     depends: list[str] = []
     moved: dict[str, None] = {}
@@ -157,14 +156,14 @@ def _consecutive() -> dict[str, tuple[Asked, Asked]]:
 
 
 def judge_calls(
-    name: str, rows: tuple[Asked, Asked], adapter: Adapter, terms: Terms
+    name: str, rows: tuple[Asked, Asked], program: Program, terms: Terms
 ) -> list[Finding]:
     """Return the finding of `random.calls` on two consecutive calls of one adapter object."""
-    declared, case = declaration(adapter), f"calls.{name}"
+    declared, case = program.declared, f"calls.{name}"
     if terms.lane == SAMPLE:
-        return [judge_pairs("random.calls", case, rows[0][0], adapter, declared, terms)]
+        return [judge_pairs("random.calls", case, rows[0][0], program, terms)]
 
-    def program(asked: Adapter, copies: int) -> Any:
+    def run(asked: Adapter, copies: int) -> Any:
         """Make both calls on a fresh copy."""
         fresh = as_loaded(asked)
         requests = (request([row] * copies, declared) for row in rows)
@@ -175,8 +174,8 @@ def judge_calls(
         return list(zip(*each, strict=True))
 
     vocabulary, lane = rows[0][0].vocabulary, terms.lane
-    together = observed(adapter, program, read, declared, vocabulary=vocabulary, lane=lane)
-    one, two = (joint_laws(adapter, [[row]], declared, lane=lane)[0] for row in rows)
+    together = observed(program, run, read, vocabulary=vocabulary, lane=lane)
+    one, two = (joint_laws(program, [[row]], lane=lane)[0] for row in rows)
     product = one.law.then(lambda first: two.law.map(lambda second: (*first, *second)))
     distance = together.law.total_variation(product)
     # Both calls may be off by the rounding of one law, together and alone.

@@ -42,7 +42,7 @@ from draftproof.conformance.lanes.statistics import (
     updated,
     upper_bound,
 )
-from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
+from draftproof.conformance.protocol.adapter import Adapter, Declaration, Program
 from draftproof.conformance.requirements._nulls import (
     POWER,
     NullHypotheses,
@@ -246,7 +246,8 @@ class SequentialTest:
         declared = replace(self.declared, batch=self.declared.batch and not self.alone)
         cells = cells_of(as_given(self.instance, self.declared))
         random = numpy.random.default_rng((self.seed, _DRAWN, share))
-        return counted_batches(adapter, self.instance, cells, declared, random, self.shares[share])
+        program, sizes = Program(adapter, declared), self.shares[share]
+        return counted_batches(program, self.instance, cells, random, sizes)
 
     def after(self, state: TestState, batch: BatchCounts) -> TestState:
         """Return the state after one more batch."""
@@ -307,7 +308,7 @@ def _shares(emissions: int) -> tuple[tuple[int, ...], ...]:
 
 
 def sample(
-    adapter: Adapter,
+    program: Program,
     instance: Instance,
     *,
     seed: int,
@@ -324,12 +325,10 @@ def sample(
     `length.expected` and `length.optimal` are included only where the reference has the algorithm,
     and the algorithm takes the instance; `length.optimal` only where the algorithm claims the
     optimum.
-
-    Raises `InvalidAdapter`.
     """
     budget = budget or Budget(tests=TESTS)
-    test = SequentialTest(declaration(adapter), instance, seed, effort, budget, alone)
-    return test.results(test.run(adapter, to_the_end=to_the_end))
+    test = SequentialTest(program.declared, instance, seed, effort, budget, alone)
+    return test.results(test.run(program.adapter, to_the_end=to_the_end))
 
 
 # --- results -----------------------------------------------------------------------------------

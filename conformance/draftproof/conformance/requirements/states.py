@@ -16,7 +16,7 @@ from draftproof.conformance.cases import Case
 from draftproof.conformance.cases.rows import equal, fixed, instance
 from draftproof.conformance.lanes.exchange import Outcome, State, as_given, told
 from draftproof.conformance.lanes.observe import EXACT, PROBE, Observed, as_observed, laws_left
-from draftproof.conformance.protocol.adapter import Adapter, Declaration, declaration
+from draftproof.conformance.protocol.adapter import Declaration, Program
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements.finding import FAIL, Finding, verdict_of
 from draftproof.conformance.requirements.laws import fits
@@ -123,24 +123,23 @@ class _Step:
             self.worst, self.words = off, f"iteration {self.number}: {text}, {chances}, {knew}"
 
 
-def judge_chain(chain: Iterated, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_chain(chain: Iterated, program: Program, terms: Terms) -> list[Finding]:
     """Return the finding of `law.state` on a chain of iterations."""
-    declared = declaration(adapter)
-    algorithm = ALGORITHMS[declared.algorithm]
+    algorithm = ALGORITHMS[program.declared.algorithm]
 
     @cache
     def expected(given: Instance, drafts: Drafts) -> Law[tuple[Outcome, Model]]:
         law = verification_law(algorithm, given, drafts)
         return law.map(lambda emission: (as_observed(emission), after(given.target, emission)))
 
-    places = {_start(chain, declared): (ONE, "")}
+    places = {_start(chain, program.declared): (ONE, "")}
     known: dict[_Request, Observed] = {}
     steps: list[_Step] = []
     for going in (*chain.going, ()):
         wanted = dict.fromkeys(each for place in places for each in _requests(place, chain))
         fresh = [each for each in wanted if each not in known]
         rows = [list(zip(*each, strict=True)) for each in fresh]
-        known |= zip(fresh, laws_left(adapter, rows, declared, lane=terms.lane), strict=True)
+        known |= zip(fresh, laws_left(program, rows, lane=terms.lane), strict=True)
         step = _Step(len(steps) + 1, max((known[each].slack for each in wanted), default=ZERO))
         following: dict[_StatePlace, tuple[Rational, str]] = {}
         for place, (weight, story) in places.items():
@@ -165,7 +164,7 @@ def judge_chain(chain: Iterated, adapter: Adapter, terms: Terms) -> list[Finding
         steps.append(step)
         places = following
     runs = sum(each.runs for each in known.values())
-    return [_finding(chain, declared, terms, steps, runs)]
+    return [_finding(chain, program.declared, terms, steps, runs)]
 
 
 def _with(targets: tuple[Model, ...], given: tuple[Instance, ...]) -> Iterator[Instance]:

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from hashlib import sha256
 
 from draftproof.conformance.lanes.cache import Coming
-from draftproof.conformance.protocol.adapter import Adapter, Declaration
+from draftproof.conformance.protocol.adapter import Declaration, Program
 from draftproof.conformance.requirements.finding import Finding
 from draftproof.conformance.requirements.sampled import SequentialTest, TestState
 
@@ -60,7 +60,7 @@ class Task:
     case: str
     requirements: tuple[str, ...]
     lanes: tuple[str, ...]
-    judge: Callable[[Adapter, Terms], list[Finding]]
+    judge: Callable[[Program, Terms], list[Finding]]
     sampling: Callable[[Declaration, Terms], SequentialTest] | None = None
     findings: Callable[[SequentialTest, TestState], list[Finding]] | None = None
     asks: Callable[[Declaration], Coming] | None = None

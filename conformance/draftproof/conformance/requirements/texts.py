@@ -17,7 +17,7 @@ from draftproof.conformance.lanes._streams import seeded
 from draftproof.conformance.lanes.exchange import Failure, as_loaded, raised
 from draftproof.conformance.lanes.observe import EXACT, PROBE, Observed, observed
 from draftproof.conformance.lanes.unwatched import fresh_generator
-from draftproof.conformance.protocol.adapter import Adapter, Declaration, TextRequest, declaration
+from draftproof.conformance.protocol.adapter import Adapter, Declaration, Program, TextRequest
 from draftproof.conformance.protocol.modes import modes_up_to
 from draftproof.conformance.protocol.tolerance import allowed_of_text
 from draftproof.conformance.requirements.drafting import OPTIONS
@@ -99,9 +99,9 @@ _SHAPES = ((3, 2, "quick"), (3, 3, "standard"), (4, 3, "certify"))
 """V, the horizon, and the mode."""
 
 
-def judge_setting(setting: TextSetting, adapter: Adapter, terms: Terms) -> list[Finding]:
+def judge_setting(setting: TextSetting, program: Program, terms: Terms) -> list[Finding]:
     """Return the finding of `text.lossless` on one setting."""
-    return [judge(observe_text(adapter, setting, lane=terms.lane))]
+    return [judge(observe_text(program, setting, lane=terms.lane))]
 
 
 def judge(seen: TextObservation) -> Finding:
@@ -132,24 +132,27 @@ def _told(seen: TextObservation) -> str:
 # --- what is observed ----------------------------------------------------------------------
 
 
-def observe_text(adapter: Adapter, setting: TextSetting, *, lane: str = EXACT) -> TextObservation:
+def observe_text(program: Program, setting: TextSetting, *, lane: str = EXACT) -> TextObservation:
     """Observe the laws of a pipeline's text and of its target's own.
 
     Raises `OpaqueRandomness`, `TooManyRuns` or `NondeterministicProgram` where the lane is blind.
     """
-    declared = declaration(adapter)
+    # Texts are written one at a time.
+    declared = replace(program.declared, batch=False)
 
     with seeded(0):
         # Models are made of random numbers, too, which no lane should see.
-        written(adapter, setting, assisted=True)
+        written(program.adapter, setting, declared.device, assisted=True)
 
     def seen(*, assisted: bool) -> Observed:
+        def run(asked: Adapter, rows: int) -> list[Any]:
+            device = declared.device
+            return [written(asked, setting, device, assisted=assisted) for _ in range(rows)]
+
         return observed(
-            adapter,
-            lambda asked, rows: [written(asked, setting, assisted=assisted) for _ in range(rows)],
+            replace(program, declared=declared),
+            run,
             lambda raw, _: [_read(each, setting) for each in raw],
-            # Texts are written one at a time.
-            replace(declared, batch=False),
             vocabulary=setting.vocabulary,
             lane=lane,
         )
@@ -166,13 +169,13 @@ def observe_text(adapter: Adapter, setting: TextSetting, *, lane: str = EXACT) -
     )
 
 
-def written(adapter: Adapter, setting: TextSetting, *, assisted: bool) -> Any:
+def written(adapter: Adapter, setting: TextSetting, device: str, *, assisted: bool) -> Any:
     """Return the written tokens, or the words of an error."""
     request = TextRequest(
         vocabulary=setting.vocabulary,
         horizon=setting.horizon,
         assisted=assisted,
-        generator=fresh_generator(declaration(adapter).device),
+        generator=fresh_generator(device),
         **setting.options,
     )
     try:

@@ -62,17 +62,16 @@ from draftproof.conformance.lanes import unwatched
 from draftproof.conformance.lanes.observe import BLINDNESS, COMPUTING, RUN, SAMPLE, observe
 from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.protocol.adapter import (
-    Adapter,
     AdapterFailed,
     AdapterLost,
     Declaration,
     FailsEverywhere,
     InvalidAdapter,
-    declaration,
+    Program,
 )
 from draftproof.conformance.protocol.loading import (
     built_in,
-    load_adapter,
+    load_program,
     name_from,
     source_digest,
 )
@@ -187,7 +186,7 @@ def run(
     campaign: Campaign,
     *,
     keep: Callable[[Record], None],
-    adapter: Adapter | None = None,
+    program: Program | None = None,
     known: Evidence = NOTHING,
     workers: Workers = Workers(),  # noqa: B008  # it is frozen
     progress: Progress = silently,
@@ -195,15 +194,14 @@ def run(
 ) -> None:
     """Judge an adapter, and `keep` a record of every step that is not `known` already.
 
-    The `adapter` is loaded by its name, if it is not yet. What the `recall` has of it is not judged
-    again, and it is told what is found. Raises what `load_adapter` raises, `FailsEverywhere` if the
+    The `program` is loaded by its name, if it is not yet. What the `recall` has of it is not judged
+    again, and it is told what is found. Raises what `load_program` raises, `FailsEverywhere` if the
     adapter fails on every case, `StaleEvidence` if what is known is of something else,
     `StoreDiffers` where the recall turns out wrong, `UnknownCase`, `SearchUnavailable` and
     `WorkersFailed`.
     """
-    adapter = adapter or load_adapter(campaign.name)
-    declared = declaration(adapter)
-    work = replace(work_of(campaign, adapter, declared, workers), recall=recall)
+    program = program or load_program(campaign.name)
+    work = replace(work_of(campaign, program, workers), recall=recall)
     _require_search(campaign, work.blind)
 
     def kept(record: Record) -> None:
@@ -212,7 +210,7 @@ def run(
         records.append(shown)
         keep(shown)
 
-    header = _header(campaign, adapter, declared, work.blind, tests_of(work.tasks))
+    header = _header(campaign, program, work.blind, tests_of(work.tasks))
     opening = printable_lines([header, *_cases(work.tasks)])
     _require_same(known.records, opening)
     records = list(known.records)
@@ -232,30 +230,29 @@ def run(
         last = {record["record"] for record in records}
         if "sources" not in last:
             kept(files_that_ran(work, over))
-    if "search" not in last and (sought := _search(campaign, adapter, work, progress)):
+    if "search" not in last and (sought := _search(campaign, work, progress)):
         kept(sought)
     if "counterexample" not in last:
-        kept(_counterexample(campaign, adapter, records, progress))
+        kept(_counterexample(campaign, program, records, progress))
     if "footer" not in last:
         kept({"record": "footer", "records": len(records) + 1})
 
 
-def work_of(campaign: Campaign, adapter: Adapter, declared: Declaration, workers: Workers) -> Work:
+def work_of(campaign: Campaign, program: Program, workers: Workers) -> Work:
     """Return what a campaign judges, as workers know it.
 
     Raises `AdapterFailed` where the adapter's device is not there, and `UnknownCase`.
     """
-    _require_device(declared)
-    _require_cases(campaign, declared)
-    tasks = tasks_of(campaign, declared)
+    _require_device(program.declared)
+    _require_cases(campaign, program.declared)
+    tasks = tasks_of(campaign, program.declared)
     return Work(
-        adapter=adapter,
+        program=program,
         name=None if workers.are_here else name_from(Path.cwd(), campaign.name),
-        subject=source_digest(adapter),
-        declared=declared,
+        subject=source_digest(program.adapter),
         tasks=tasks,
         terms=terms_of(campaign, tasks),
-        blind=_blind(adapter, campaign.lanes),
+        blind=_blind(program, campaign.lanes),
         sampled=SAMPLE in campaign.lanes,
     )
 
@@ -270,8 +267,8 @@ def _judged_all(
     """Return the findings of all tasks, those first that records `known` of them have."""
     before = known[: next(iter(found_blind(known)), None)]
     done = [record for record in before if record["record"] in ("share", "result")]
-    steps = judged(work, known=done, keep=keep, over=over)
-    return [f for found in progress(steps, len(work.tasks), work.declared.name) for f in found]
+    steps, title = judged(work, known=done, keep=keep, over=over), work.program.declared.name
+    return [f for found in progress(steps, len(work.tasks), title) for f in found]
 
 
 # --- laws against real runs -------------------------------------------------------------------
@@ -324,7 +321,7 @@ def _disagreeing(
                 continue
             seed = work.terms.seed_of(f"{task.case}/real runs {times}")
             with unwatched.holding(seed, times=times) as held, suppress(*BLINDNESS):
-                task.judge(work.adapter, replace(work.terms, lane=lane))
+                task.judge(work.program, replace(work.terms, lane=lane))
             alone.append(held.alone.tolist())
             rows.append(held.rows.tolist())
             if unwatched.evidence(alone) >= threshold or sum(map(sum, alone)) > _MOST_ALONE:
@@ -359,20 +356,15 @@ def _told(counts: Sequence[Sequence[int]]) -> str:
     )
 
 
-def _header(
-    campaign: Campaign,
-    adapter: Adapter,
-    declared: Declaration,
-    blind: Mapping[str, str],
-    tests: int,
-) -> Record:
+def _header(campaign: Campaign, program: Program, blind: Mapping[str, str], tests: int) -> Record:
+    declared = program.declared
     with untraced():
         by, here = {"specification": specification(), "suite": suite()}, environment()
     return {
         "record": "header",
         "format": 2,
         "created": campaign.created,
-        "subject": subject(adapter, declared),
+        "subject": subject(program),
         **by,
         "environment": here,
         "campaign": {
@@ -457,13 +449,13 @@ def tests_of(tasks: Sequence[Task]) -> int:
 # --- before and after the cases ---------------------------------------------------------------
 
 
-def _blind(adapter: Adapter, lanes: Sequence[str]) -> dict[str, str]:
+def _blind(program: Program, lanes: Sequence[str]) -> dict[str, str]:
     """Return the lanes that cannot see the adapter on the smallest case, each with the reason."""
     blind = {}
     for lane in COMPUTING:
         if lane in lanes:
             try:
-                observe(adapter, cases("quick")[0], lane=lane)
+                observe(program, cases("quick")[0], lane=lane)
             except BLINDNESS as error:
                 blind[lane] = told_of(error)
     return blind
@@ -508,7 +500,7 @@ def _require_search(campaign: Campaign, blind: Mapping[str, str]) -> None:
         require_hypothesis()
 
 
-def _search(campaign: Campaign, adapter: Adapter, work: Work, progress: Progress) -> Record | None:
+def _search(campaign: Campaign, work: Work, progress: Progress) -> Record | None:
     """Return what a search came to; None where none was asked for, or no lane computes laws."""
     computing = _computing(campaign, work.blind)
     if not campaign.examples or not computing:
@@ -516,7 +508,7 @@ def _search(campaign: Campaign, adapter: Adapter, work: Work, progress: Progress
     seed = work.terms.seed_of(SEARCHED)
     try:
         found = search(
-            adapter, examples=campaign.examples, seed=seed, lanes=computing, progress=progress
+            work.program, examples=campaign.examples, seed=seed, lanes=computing, progress=progress
         )
     except BLINDNESS:
         # The cases have said so already.
@@ -529,7 +521,7 @@ def _search(campaign: Campaign, adapter: Adapter, work: Work, progress: Progress
 
 
 def _counterexample(
-    campaign: Campaign, adapter: Adapter, records: Sequence[Record], progress: Progress
+    campaign: Campaign, program: Program, records: Sequence[Record], progress: Progress
 ) -> Record:
     """Return the smallest counterexample found to the first requirement that fails on a law."""
     nothing: Record = {"record": "counterexample", "counterexample": None}
@@ -545,10 +537,10 @@ def _counterexample(
                 failed = failed_instance(decided.search, identity)
             else:
                 failed = next(c.instance for c in cases(campaign.mode) if c.id == worst.case)
-            found = explain(adapter, identity, failed, lane=worst.lane, progress=progress)
+            found = explain(program, identity, failed, lane=worst.lane, progress=progress)
             return {**nothing, "counterexample": counterexample_to_json(found)}
         if identity == "batch.invariant":
             batch = next(b for b in batches(campaign.mode) if b.id == worst.case)
-            several = explain_batch(adapter, batch, lane=worst.lane, progress=progress)
+            several = explain_batch(program, batch, lane=worst.lane, progress=progress)
             return {**nothing, "counterexample": counterexample_to_json(several)}
     return nothing

@@ -9,7 +9,7 @@ from draftproof.conformance.evidence.certificate import Certificate
 from draftproof.conformance.evidence.decision import report
 from draftproof.conformance.evidence.records import Record
 from draftproof.conformance.failure.counterexample import Progress, silently
-from draftproof.conformance.protocol.adapter import Adapter
+from draftproof.conformance.protocol.adapter import Adapter, program_of
 from draftproof.conformance.run.campaign import LANES, Campaign, run
 from draftproof.conformance.run.workers import Workers
 
@@ -37,13 +37,13 @@ def certify(
     terms |= {"mode": mode, "only": only, "cases": cases, "lanes": lanes}
     if seed is not None:
         terms["seed"] = seed
-    given = None if isinstance(adapter, str) else adapter
-    if given is not None and jobs != 1:
+    if not isinstance(adapter, str) and jobs != 1:
         raise ValueError(f"an adapter is judged by the process that has it: jobs is 1, got {jobs}")
     records: list[Record] = []
     campaign = Campaign(adapter if isinstance(adapter, str) else _place(adapter), **terms)
     workers = Workers(jobs=jobs)
-    run(campaign, adapter=given, keep=records.append, workers=workers, progress=progress)
+    program = None if isinstance(adapter, str) else program_of(adapter)
+    run(campaign, program=program, keep=records.append, workers=workers, progress=progress)
     return Certificate(report(records), tuple(records))
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from time import monotonic
 
-from draftproof.conformance.protocol.adapter import Adapter, declaration
-from draftproof.conformance.protocol.loading import load_adapter
+from draftproof.conformance.protocol.adapter import Program
+from draftproof.conformance.protocol.loading import load_program
 from draftproof.conformance.run.campaign import Campaign, work_of
 from draftproof.conformance.run.schedule import Work, judged
 from draftproof.conformance.run.workers import Over, Workers, working
@@ -37,14 +37,13 @@ class Forecast:
 
 
 def forecast(
-    campaign: Campaign, *, adapter: Adapter | None = None, seconds: float = SECONDS
+    campaign: Campaign, *, program: Program | None = None, seconds: float = SECONDS
 ) -> Forecast:
     """Return how long a campaign takes, after working on some of its tasks for some seconds.
 
     Raises as `campaign.run` does.
     """
-    adapter = adapter or load_adapter(campaign.name)
-    work = work_of(campaign, adapter, declaration(adapter), Workers())
+    work = work_of(campaign, program or load_program(campaign.name), Workers())
     kinds: dict[tuple[str, ...], list[int]] = {}
     for index, task in enumerate(work.tasks):
         kinds.setdefault(task.requirements, []).append(index)
@@ -85,7 +84,7 @@ def _timed(work: Work, index: int, over: Over) -> float:
     """Return how many seconds a task takes."""
     began = monotonic()
     if (test := work.test(index)) is not None:
-        next(test.draw(work.adapter, 0))
+        next(test.draw(work.program.adapter, 0))
         batches = [size for share in test.shares for size in share]
         return (monotonic() - began) * sum(batches) / batches[0]
     alone = replace(work, tasks=[work.tasks[index]])

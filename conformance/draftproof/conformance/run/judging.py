@@ -9,7 +9,7 @@ from typing import Any
 from draftproof.conformance.lanes.cache import LawCache, caching
 from draftproof.conformance.lanes.observe import BLINDNESS, SAMPLE
 from draftproof.conformance.lanes.unwatched import Held, holding
-from draftproof.conformance.protocol.adapter import Adapter
+from draftproof.conformance.protocol.adapter import Adapter, Program
 from draftproof.conformance.protocol.raising import told_of
 from draftproof.conformance.requirements.finding import ERROR, SKIPPED, Finding
 from draftproof.conformance.requirements.task import Task, Terms
@@ -29,15 +29,16 @@ class Judged:
 
 
 def judge(
-    adapter: Adapter, task: Task, terms: Terms, *, blind: Mapping[str, str], sampled: bool
+    program: Program, task: Task, terms: Terms, *, blind: Mapping[str, str], sampled: bool
 ) -> Judged:
     """Return what a task comes to.
 
     The lanes that are `blind` cannot see the adapter, for these reasons; `sampled` says whether
     samples may decide.
     """
-    with holding(terms.seed_of(f"{task.case}/unwatched")) as held, caching(_cache_of(adapter)):
-        return _seen(adapter, task, terms, blind, held, sampled=sampled)
+    laws = _cache_of(program.adapter)
+    with holding(terms.seed_of(f"{task.case}/unwatched")) as held, caching(laws):
+        return _seen(program, task, terms, blind, held, sampled=sampled)
 
 
 _LAST: list[LawCache] = []
@@ -51,7 +52,7 @@ def _cache_of(adapter: Adapter) -> LawCache:
 
 
 def _seen(
-    adapter: Adapter,
+    program: Program,
     task: Task,
     terms: Terms,
     blind: Mapping[str, str],
@@ -68,7 +69,7 @@ def _seen(
         if lane in blind:
             continue
         try:
-            findings = task.judge(adapter, replace(terms, lane=lane))
+            findings = task.judge(program, replace(terms, lane=lane))
             return Judged(findings, lane, held.counted(lane))
         except BLINDNESS as error:
             reasons[lane] = told_of(error)

@@ -20,8 +20,8 @@ from draftproof.conformance.evidence.records import (
 from draftproof.conformance.failure.counterexample import Progress, silently
 from draftproof.conformance.failure.search import CASE as SEARCHED
 from draftproof.conformance.lanes.observe import BLINDNESS, observe
-from draftproof.conformance.protocol.adapter import Adapter
-from draftproof.conformance.protocol.loading import load_adapter
+from draftproof.conformance.protocol.adapter import Program
+from draftproof.conformance.protocol.loading import load_program
 from draftproof.conformance.protocol.tolerance import DECISIVE
 from draftproof.conformance.requirements.batches import NO_CASE, compared
 from draftproof.conformance.requirements.finding import (
@@ -175,7 +175,7 @@ def repeat(
         *_elsewhere(then["environment"], again[0]["environment"]),
         *_other_code(evidence.records, again),
     )
-    return _compared(evidence.records, again, elsewhere, lambda: load_adapter(where.name))
+    return _compared(evidence.records, again, elsewhere, lambda: load_program(where.name))
 
 
 def _elsewhere(then: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
@@ -212,7 +212,7 @@ def _compared(
     first: Sequence[Record],
     again: Sequence[Record],
     elsewhere: tuple[str, ...],
-    loaded: Callable[[], Adapter],
+    loaded: Callable[[], Program],
 ) -> Repetition:
     before, after = _parts(first), _parts(again)
     same, near, different = 0, _Near(), []
@@ -261,7 +261,7 @@ class _Near:
     """Those with a verdict that turned."""
 
     def takes(
-        self, then: Sequence[Record], now: Sequence[Record], loaded: Callable[[], Adapter]
+        self, then: Sequence[Record], now: Sequence[Record], loaded: Callable[[], Program]
     ) -> bool:
         """Add a part, and return whether it is one of these."""
         kinds = {records[-1]["record"] if records else "nothing" for records in (then, now)}
@@ -310,7 +310,7 @@ def _share(moved: Moved) -> float:
     return moved.by / moved.bound if moved.bound else 0.0
 
 
-def _nearness(was: Record, is_now: Record, loaded: Callable[[], Adapter]) -> list[_Pair] | None:
+def _nearness(was: Record, is_now: Record, loaded: Callable[[], Program]) -> list[_Pair] | None:
     """Return what became of all findings of a task or a search; None where one is different."""
     if len(was["findings"]) != len(is_now["findings"]):
         return None
@@ -373,7 +373,7 @@ def _pair_of_search(
     was: Mapping[str, Any],
     now: Record,
     is_now: Mapping[str, Any],
-    loaded: Callable[[], Adapter],
+    loaded: Callable[[], Program],
 ) -> _Pair | None:
     """Return what became of the worst rows of a search, judged again.
 

@@ -23,7 +23,7 @@ from draftproof.conformance.evidence.records import (
 )
 from draftproof.conformance.evidence.store import Basis, KnownFindings
 from draftproof.conformance.lanes.observe import SAMPLE
-from draftproof.conformance.protocol.adapter import Adapter, Declaration
+from draftproof.conformance.protocol.adapter import Program
 from draftproof.conformance.protocol.printable import printable_lines
 from draftproof.conformance.requirements.finding import (
     Finding,
@@ -51,16 +51,15 @@ _MOST_LOSSES = 3
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be judged: tasks, by an adapter, on terms that leave the lane open.
+    """What is to be judged: tasks, by a program, on terms that leave the lane open.
 
-    `name` is what other processes know the adapter by, `subject` the digest of its files. `blind`
+    `name` is what other processes know the program by, `subject` the digest of its files. `blind`
     has the lanes that cannot see it, `sampled` says whether samples may decide. What the `recall`
     has is not judged again.
     """
 
-    adapter: Adapter
+    program: Program
     name: str | None
-    declared: Declaration
     tasks: Sequence[Task]
     terms: Terms
     blind: Mapping[str, str]
@@ -74,13 +73,13 @@ class Work:
         others = set(task.lanes) - {SAMPLE}
         if task.sampling is None or not self.sampled or not others <= self.blind.keys():
             return None
-        return task.sampling(self.declared, replace(self.terms, lane=SAMPLE))
+        return task.sampling(self.program.declared, replace(self.terms, lane=SAMPLE))
 
     @property
     def for_workers(self) -> Subject:
         """Adapter that workers load."""
         store = None if self.recall is None else self.recall.store.folder
-        return subject_of(self.adapter, self.name, store)
+        return subject_of(self.program, self.name, store)
 
     def recalled(self, tasks: Iterable[int]) -> dict[int, KnownFindings]:
         """Return what the store knows of some tasks, by their index."""
@@ -99,7 +98,7 @@ class Work:
             self.tasks[index],
             lane=lane,
             blind=self.blind,
-            declared=self.declared,
+            declared=self.program.declared,
             subject=self.subject,
             terms=self.terms,
         )
@@ -257,7 +256,7 @@ def files_that_ran(work: Work, over: Over) -> Record:
     asked = [
         case
         for case in cases("quick")
-        if fits(case, work.declared) and is_asked(case.id, work.terms.cases)
+        if fits(case, work.program.declared) and is_asked(case.id, work.terms.cases)
     ]
     ((found, basis),) = over([joblib.delayed(sources_of)(work.for_workers, asked)])
     if work.recall is not None:

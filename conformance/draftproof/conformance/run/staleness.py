@@ -19,14 +19,13 @@ from draftproof.conformance.evidence.identity import specification, subject, sui
 from draftproof.conformance.evidence.keys import code_key, tree_root
 from draftproof.conformance.evidence.records import Evidence
 from draftproof.conformance.protocol.adapter import (
-    Adapter,
     AdapterFailed,
     Declaration,
     InvalidAdapter,
+    Program,
     UnknownAdapter,
-    declaration,
 )
-from draftproof.conformance.protocol.loading import built_in, load_adapter, source_digest
+from draftproof.conformance.protocol.loading import built_in, load_program, source_digest
 
 if TYPE_CHECKING:
     from draftproof.conformance.run.campaign import Campaign
@@ -128,7 +127,7 @@ def standing(document: Mapping[str, Any], adapter: str | None = None) -> Currenc
     again = ("draftproof", "certify", name or "ADAPTER", "--mode", said["mode"])
     then = {"name": of["name"], **_named(of)}
     loaded, reason = _loaded(name)
-    now = subject(loaded, declaration(loaded)) if loaded is not None else None
+    now = subject(loaded) if loaded is not None else None
     roots = {each["id"]: each["root"] for each in said.get("requirements", ()) if "root" in each}
     is_same = now == then and roots
     roots_now = _roots(said, loaded) if is_same and loaded is not None else roots
@@ -142,22 +141,22 @@ def standing(document: Mapping[str, Any], adapter: str | None = None) -> Currenc
     )
 
 
-def _roots(said: Mapping[str, Any], adapter: Adapter) -> dict[str, str]:
-    """Return the roots of requirements as judging the adapter now would leave them."""
+def _roots(said: Mapping[str, Any], program: Program) -> dict[str, str]:
+    """Return the roots of requirements as judging the program now would leave them."""
     # What it imports needs torch.
     from draftproof.conformance.run.campaign import campaign_in, tasks_of
 
-    declared, campaign = declaration(adapter), campaign_in(said)
+    campaign = campaign_in(said)
     keys = keys_now(
         campaign,
-        declared,
-        source_digest(adapter),
+        program.declared,
+        source_digest(program.adapter),
         lanes=[lane for lane, count in said["judged"]["lanes"] for _ in range(count)],
         blind=said["blind"],
         alone=said["judged"]["alone"],
     )
     own: dict[str, list[str]] = {}
-    for task, key in zip(tasks_of(campaign, declared), keys, strict=False):
+    for task, key in zip(tasks_of(campaign, program.declared), keys, strict=False):
         for requirement in task.requirements:
             own.setdefault(requirement, []).append(key)
     # What is asked now and is not there would not be missed without its evidence.
@@ -238,11 +237,11 @@ def _named(descriptor: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _loaded(name: str | None) -> tuple[Adapter | None, str | None]:
-    """Return the adapter of a name, or why there is none to compare."""
+def _loaded(name: str | None) -> tuple[Program | None, str | None]:
+    """Return the program of a name, or why there is none to compare."""
     if name is None:
         return None, NOT_BUILT_IN
     try:
-        return load_adapter(name), None
+        return load_program(name), None
     except (UnknownAdapter, AdapterFailed, InvalidAdapter, ModuleNotFoundError) as error:
         return None, str(error)

@@ -25,8 +25,8 @@ from draftproof.conformance.evidence.traces import (
 from draftproof.conformance.lanes.cache import foreseeing
 from draftproof.conformance.lanes.probe._interpreted import patched_once
 from draftproof.conformance.lanes.sample import BatchCounts
-from draftproof.conformance.protocol.adapter import Adapter, declaration
-from draftproof.conformance.protocol.loading import built_in, load_adapter, source_digest
+from draftproof.conformance.protocol.adapter import Adapter, Program
+from draftproof.conformance.protocol.loading import built_in, load_program, source_digest
 from draftproof.conformance.requirements.plan import coming
 from draftproof.conformance.requirements.sampled import SequentialTest
 from draftproof.conformance.requirements.task import Task, Terms
@@ -51,22 +51,22 @@ class _Named:
 class Subject:
     """The adapter for a worker, and the folder of the store that has its traces, if one has."""
 
-    adapter: Adapter | _Named
+    program: Program | _Named
     store: Path | None
 
 
-def subject_of(adapter: Adapter, name: str | None, store: Path | None) -> Subject:
-    """Return what workers load: the adapter itself where no `name` is known in other processes."""
-    return Subject(adapter if name is None else _Named(name, _identity(adapter)), store)
+def subject_of(program: Program, name: str | None, store: Path | None) -> Subject:
+    """Return what workers load: the program itself where no `name` is known in other processes."""
+    return Subject(program if name is None else _Named(name, _identity(program.adapter)), store)
 
 
 @contextmanager
-def _at_work(subject: Subject, basis: Basis) -> Iterator[Adapter]:
+def _at_work(subject: Subject, basis: Basis) -> Iterator[Program]:
     """Let nobody else use torch meanwhile; add what has been read by then to the basis."""
     with _ALONE, patched_once():
-        adapter = _loaded(subject)
+        program = _loaded(subject)
         with traced():
-            yield adapter
+            yield program
     if subject.store is not None:
         basis.read(subject.store)
 
@@ -76,8 +76,8 @@ def draw_share(
 ) -> tuple[list[BatchCounts], Basis]:
     """Return the counts of a share, and what they rest on."""
     basis = Basis()
-    with _at_work(subject, basis) as adapter:
-        batches = list(test.draw(adapter, share))
+    with _at_work(subject, basis) as program:
+        batches = list(test.draw(program.adapter, share))
     return batches, basis
 
 
@@ -85,9 +85,9 @@ def sources_of(subject: Subject, asked: Sequence[Case]) -> tuple[list[Source], B
     """Return the files whose code runs in calls of these cases, and what was read meanwhile."""
     basis = Basis()
     with _ALONE:
-        adapter = _loaded(subject)
+        program = _loaded(subject)
         with traced():
-            found = sources(adapter, asked)
+            found = sources(program, asked)
     if subject.store is not None:
         basis.read(subject.store)
     return found, basis
@@ -102,16 +102,16 @@ def judge_task(
 ) -> tuple[Judged, Basis]:
     """Return what a task comes to, and what that rests on."""
     basis = Basis()
-    with _at_work(subject, basis) as adapter:
-        ahead = partial(coming, declaration(adapter), terms.mode, terms.cases)
+    with _at_work(subject, basis) as program:
+        ahead = partial(coming, program.declared, terms.mode, terms.cases)
         with foreseeing(ahead):
-            done = judge(adapter, task, terms, blind=blind, sampled=sampled)
+            done = judge(program, task, terms, blind=blind, sampled=sampled)
     return done, basis
 
 
-def _loaded(subject: Subject) -> Adapter:
-    """Return the adapter. Raises `WorkersFailed` if what is here is not what is to be judged."""
-    known_as = subject.adapter
+def _loaded(subject: Subject) -> Program:
+    """Return the program. Raises `WorkersFailed` if what is here is not what is to be judged."""
+    known_as = subject.program
     if not isinstance(known_as, _Named):
         return known_as
     keep_apart()
@@ -122,20 +122,20 @@ def _loaded(subject: Subject) -> Adapter:
     # Who is installed is asked once, and not by the adapter.
     built_in()
     with traced():
-        adapter, identity = _by_name(known_as.name)
+        program, identity = _by_name(known_as.name)
     for where, there, here in differences(known_as.identity, identity):
         raise WorkersFailed(
             f"a worker has something else than is judged: {where} is {here!r} there, and {there!r} "
             f"here; install the same, and start the workers anew"
         )
-    return adapter
+    return program
 
 
 @cache
-def _by_name(name: str) -> tuple[Adapter, _Identity]:
-    """Return the adapter, and what it was when it was loaded: files may change behind it."""
-    adapter = load_adapter(name)
-    return adapter, _identity(adapter)
+def _by_name(name: str) -> tuple[Program, _Identity]:
+    """Return the program, and what it was when it was loaded: files may change behind it."""
+    program = load_program(name)
+    return program, _identity(program.adapter)
 
 
 def _identity(adapter: Adapter) -> _Identity:

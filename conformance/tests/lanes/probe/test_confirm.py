@@ -21,7 +21,7 @@ from draftproof.conformance.lanes.probe import (
     _confirm,
     probed_laws,
 )
-from draftproof.conformance.protocol.adapter import Request, Result
+from draftproof.conformance.protocol.adapter import Request, Result, program_of
 from draftproof.conformance.requirements.laws import judge
 from draftproof.reference.emission import Emission
 
@@ -330,7 +330,8 @@ def test_an_adapter_has_the_law_that_it_has_alone(
 ) -> None:
     case = next(each for each in cases("quick") if each.id == "generic.v2.l2")
     led, alone = (
-        observe(Twinned(fault, is_led=is_led), case, lane=PROBE) for is_led in (True, False)
+        observe(program_of(Twinned(fault, is_led=is_led)), case, lane=PROBE)
+        for is_led in (True, False)
     )
     assert led.observed == alone.observed
     assert all(

@@ -38,7 +38,13 @@ from draftproof.conformance.lanes.probe import (
 )
 from draftproof.conformance.museum.mutants import EXHIBITS
 from draftproof.conformance.museum.mutants.verifiers import Supplied
-from draftproof.conformance.protocol.adapter import Adapter, Request, Result, declaration
+from draftproof.conformance.protocol.adapter import (
+    Adapter,
+    Request,
+    Result,
+    declaration,
+    program_of,
+)
 from draftproof.conformance.requirements.laws import judge
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.emission import Emission
@@ -352,7 +358,9 @@ def test_what_never_rings_never_wins() -> None:
 @pytest.mark.parametrize("case", ["generic.v2.l1", "equal.first", "zeros.both"])
 def test_a_race_is_seen_sharply_enough_to_pass(case: str) -> None:
     """Where rounding is allowed least, the lane's own doubt must leave room for a verdict."""
-    observed = observe(Supplied(), next(c for c in cases("quick") if c.id == case), lane=PROBE)
+    observed = observe(
+        program_of(Supplied()), next(c for c in cases("quick") if c.id == case), lane=PROBE
+    )
     assert {finding.verdict for finding in judge(observed)} <= {"pass", "skipped"}
     assert 0 < observed.slack < observed.allowed
 

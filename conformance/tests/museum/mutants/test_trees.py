@@ -6,7 +6,7 @@ import pytest
 
 from draftproof.conformance.museum.mutants import EXHIBITS, trees
 from draftproof.conformance.museum.mutants.mutant import Mutant
-from draftproof.conformance.protocol.adapter import Adapter, declaration
+from draftproof.conformance.protocol.adapter import Adapter, declaration, program_of
 from draftproof.conformance.requirements import drafting, laws
 from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Finding
 from draftproof.conformance.requirements.task import Terms
@@ -19,7 +19,7 @@ def judged(adapter: Adapter, *, of_trees: bool) -> list[Finding]:
         finding
         for task in (*laws.tasks(declared, "quick"), *drafting.tasks(declared, "quick"))
         if (task.case.startswith("tree.") or ".b1x2." in task.case) == of_trees
-        for finding in task.judge(adapter, Terms("exact", "quick"))
+        for finding in task.judge(program_of(adapter), Terms("exact", "quick"))
     ]
 
 

@@ -36,7 +36,7 @@ from draftproof.conformance.museum.vectors.supplied import (
     run_on,
     table,
 )
-from draftproof.conformance.protocol.adapter import Declaration, Request, declaration
+from draftproof.conformance.protocol.adapter import Declaration, Request, declaration, program_of
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements.drafting import DraftSetting, observe_drafting
 from draftproof.reference.chance import Chance
@@ -144,7 +144,7 @@ def test_supplied_numbers_have_the_law_of_what_they_decide() -> None:
     """The leaves' cells multiply to the law that the enumerator finds."""
     for vector in of("decisions", "traversal")[:10]:
         drafts = drafts_of(vector["paths"])
-        text = making.program(ALGORITHMS["traversal"], vector["instance"], drafts)
+        text = making.verification(ALGORITHMS["traversal"], vector["instance"], drafts)
         weights: dict[tuple[Any, ...], Any] = {}
         for run in table(text):
             cells = [
@@ -350,7 +350,7 @@ def law_is_met(vector: Vector, verify: Verifier, algorithm: Algorithm) -> bool:
 
 def decisions_are_met(vector: Vector, verify: Verifier) -> bool:
     """Whether all emissions are right; how many numbers a verifier takes is left to it."""
-    tree = making.program(
+    tree = making.verification(
         Algorithm(name="wrong", title="", source="", verify=verify),
         vector["instance"],
         drafts_of(vector["paths"]),
@@ -438,7 +438,7 @@ def missed_law(vector: Vector, exhibit: Mutant) -> bool:
     for draft in vector["drafts"]:
         drafts = drafts_of(draft["paths"])
         try:
-            (seen,) = joint_laws(adapter, [[(instance, drafts)]], declared, lane=EXACT)
+            (seen,) = joint_laws(program_of(adapter), [[(instance, drafts)]], lane=EXACT)
         except BLINDNESS:
             return False
         law = law_of(draft["law"], drafts)
@@ -460,7 +460,7 @@ def missed_value(vector: Vector, exhibit: Mutant) -> bool:
     found = ZERO
     for draft in drafted(vector["algorithm"], instance):
         asked = (instance, drafts_of(draft["paths"]))
-        (seen,) = joint_laws(adapter, [[asked]], declared, lane=EXACT)
+        (seen,) = joint_laws(program_of(adapter), [[asked]], lane=EXACT)
         lengths = seen.of_row(0).expectation(
             lambda e: 0 if isinstance(e, Failure) else len(e.accepted)
         )
@@ -475,7 +475,7 @@ def missed_drafts(vector: Vector, exhibit: Mutant) -> bool:
     if not hasattr(adapter, "draft"):
         return False
     seen = observe_drafting(
-        adapter, DraftSetting("vector", "quick", instance.draft, instance.widths)
+        program_of(adapter), DraftSetting("vector", "quick", instance.draft, instance.widths)
     )
     law = Law({drafts_of(d["paths"]): rational(d["probability"]) for d in vector["drafts"]})
     found: dict[Any, Any] = {}

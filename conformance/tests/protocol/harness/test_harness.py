@@ -38,6 +38,7 @@ from draftproof.conformance.protocol.adapter import (
     Request,
     UnknownAdapter,
     declaration,
+    program_of,
 )
 from draftproof.conformance.protocol.harness import HarnessAdapter, HarnessError, process
 from draftproof.conformance.protocol.harness import adapter as adapters
@@ -91,12 +92,12 @@ def test_a_right_harness_is_probed_and_has_its_algorithms_law() -> None:
     assert (adapter.name, adapter.version, adapter.algorithm) == ("miniature", "1.0", "token")
     noise: dict[str, Any] = {"coins": ["uniform", "L"], "token": ["uniform"]}
     assert declaration(adapter).noise == noise
-    found = judge(observe(adapter, cases("quick")[1], lane="probe"))
+    found = judge(observe(program_of(adapter), cases("quick")[1], lane="probe"))
     assert {each.verdict for each in found} == {PASS, SKIPPED}
 
 
 def test_a_biased_harness_fails_by_the_law() -> None:
-    found = judge(observe(miniature("biased"), cases("quick")[1], lane="probe"))
+    found = judge(observe(program_of(miniature("biased")), cases("quick")[1], lane="probe"))
     assert {each.requirement for each in found if each.verdict == FAIL} >= {"law.reference"}
 
 
@@ -107,7 +108,7 @@ def test_the_exact_lane_says_that_it_is_blind(tmp_path: Path, tensors: str, nois
     adapter = miniature("records", str(tmp_path / "log"), declared)
     reason = "takes noise out of torch" if noise else "range too wide to be enumerated"
     with pytest.raises(OpaqueRandomness, match=reason):
-        observe(adapter, cases("quick")[0])
+        observe(program_of(adapter), cases("quick")[0])
     assert len((tmp_path / "log").read_text().splitlines()) == 1
 
 
@@ -384,7 +385,7 @@ def test_a_loss_is_no_exception_that_a_lane_takes_for_an_outcome() -> None:
     assert not issubclass(AdapterLost, Exception)
     adapter = miniature("dies")
     with pytest.raises(AdapterLost, match="exit code 7"):
-        observe(adapter, cases("quick")[0], lane="probe")
+        observe(program_of(adapter), cases("quick")[0], lane="probe")
 
 
 def test_what_is_interrupted_is_not_taken_up_again(monkeypatch: pytest.MonkeyPatch) -> None:

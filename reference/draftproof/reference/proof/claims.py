@@ -33,7 +33,8 @@ from draftproof.reference.verifiers.k_seq import k_seq
 
 Outcome = Any
 Masses = Mapping[Outcome, Rational]
-Program = Callable[[Instance, Any, Chance], Masses]
+Decoding = Callable[[Instance, Any, Chance], Masses]
+"""One decoding, drafts included, with the masses that it puts on outcomes."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class Statement:
     algorithm: str
     shape: Shape
     statement: str
-    programs: tuple[Program, ...]
+    programs: tuple[Decoding, ...]
     judge: Judge
     each: str = "an identity"
 
@@ -213,7 +214,7 @@ def claim_named(name: str, algorithm: Algorithm | str, shape: Shape) -> Statemen
     return claim
 
 
-def _decoding(verify: Verifier, iterations: int, horizon: int) -> Program:
+def _decoding(verify: Verifier, iterations: int, horizon: int) -> Decoding:
     def program(instance: Instance, rho: Any, chance: Chance) -> Masses:
         del rho
         text: Path = ()
@@ -232,7 +233,7 @@ def _decoding(verify: Verifier, iterations: int, horizon: int) -> Program:
     return program
 
 
-def _accepting(verify: Verifier) -> Program:
+def _accepting(verify: Verifier) -> Decoding:
     """Return the program whose only mass is E[accepted length]."""
 
     def program(instance: Instance, rho: Any, chance: Chance) -> Masses:

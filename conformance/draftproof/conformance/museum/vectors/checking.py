@@ -146,7 +146,7 @@ def _again(
         make = making.law if kind == "laws" else making.value
         return make(algorithm, name, instance)
     drafts = tuple(map(tuple, vector["paths"]))
-    text = making.program(algorithm, instance, drafts)
+    text = making.verification(algorithm, instance, drafts)
     runs = [run_on(text, tuple(map(rational, run["numbers"]))) for run in vector["runs"]]
     return making.decision(algorithm, name, instance, drafts, runs)
 

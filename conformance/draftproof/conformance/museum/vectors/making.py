@@ -8,7 +8,12 @@ from typing import Any
 
 from draftproof.conformance.museum.vectors import errors, plan
 from draftproof.conformance.museum.vectors.flags import flags_used, of_decision, of_law
-from draftproof.conformance.museum.vectors.supplied import Program, Question, SuppliedRun, table
+from draftproof.conformance.museum.vectors.supplied import (
+    Question,
+    SuppliedRun,
+    Verification,
+    table,
+)
 from draftproof.reference.drafting import Drafts, FixedTree, draft_law, require_drawable
 from draftproof.reference.emission import Emission
 from draftproof.reference.model import Instance, context_key, instance_to_json
@@ -137,8 +142,8 @@ def optima(instance: Instance) -> dict[str, Any]:
     return {**rate, **{kind: found.to_json() for kind, found in lengths.items()}}
 
 
-def program(algorithm: Algorithm, instance: Instance, drafts: Drafts) -> Program:
-    """Return the algorithm's text on these drafts, as a program that asks a `Chance`.
+def verification(algorithm: Algorithm, instance: Instance, drafts: Drafts) -> Verification:
+    """Return the algorithm's text on these drafts, as a function that asks a `Chance`.
 
     Raises `Unsupported` and `WrongShape` as `verification_law` does.
     """
@@ -164,7 +169,7 @@ def _decisions(size: str) -> Iterator[Vector]:
     for algorithm, name, instance in plan.entries("decisions", size):
         shapes: set[frozenset[Any]] = set()
         for drafts in sorted(draft_law(instance)):
-            runs = table(program(algorithm, instance, drafts))
+            runs = table(verification(algorithm, instance, drafts))
             shape = frozenset(_shape(run) for run in runs)
             # A draft on which the same happens as on one before, with other numbers, is no news.
             if shape not in shapes:

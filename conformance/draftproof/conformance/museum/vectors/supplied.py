@@ -24,7 +24,8 @@ from draftproof.reference.emission import Emission
 from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
 
 Numbers = tuple[Rational, ...]
-Program = Callable[[Chance], Emission]
+Verification = Callable[[Chance], Emission]
+"""The verification of some drafts, by one algorithm: its decisions are asked of a chance."""
 
 BITS = 16
 """A number just inside a threshold is a multiple of 2**-16, which is a float, and the largest that
@@ -37,7 +38,7 @@ it."""
 
 
 class OutOfNumbers(RuntimeError):
-    """A program asks for more numbers than it is supplied with."""
+    """A verification asks for more numbers than it is supplied with."""
 
 
 @dataclass(frozen=True)
@@ -97,26 +98,26 @@ class SuppliedNoise:
 
 @dataclass(frozen=True)
 class SuppliedRun:
-    """A run of a program: its questions, the numbers that answered, and its emission."""
+    """A run of a verification: its questions, the numbers that answered, and its emission."""
 
     asked: tuple[Question, ...]
     numbers: Numbers
     emission: Emission
 
 
-def run_on(program: Program, numbers: Sequence[Rational]) -> SuppliedRun:
-    """Run a program on exactly these numbers.
+def run_on(verification: Verification, numbers: Sequence[Rational]) -> SuppliedRun:
+    """Run a verification on exactly these numbers.
 
-    Raises `OutOfNumbers` where the program asks for more, `ValueError` where it asks for fewer.
+    Raises `OutOfNumbers` where it asks for more, `ValueError` where it asks for fewer.
     """
-    run = _run(program, SuppliedNoise(numbers))
+    run = _run(verification, SuppliedNoise(numbers))
     if len(run.numbers) < len(numbers):
         raise ValueError(f"{len(numbers)} numbers are given, {len(run.numbers)} are asked for")
     return run
 
 
-def table(program: Program) -> list[SuppliedRun]:
-    """Return runs that reach every leaf of a program's tree of decisions, and every threshold.
+def table(verification: Verification) -> list[SuppliedRun]:
+    """Return runs that reach every leaf of the tree of decisions, and every threshold.
 
     A leaf is reached with numbers inside the cells of its answers. Every question, once, also gets
     the numbers at the ends of its cells: each threshold below 1, and the number just inside of
@@ -127,7 +128,7 @@ def table(program: Program) -> list[SuppliedRun]:
     questions: set[Question] = set()
 
     def follow(start: Numbers) -> SuppliedRun:
-        run = _run(program, SuppliedNoise(start, otherwise=_first_inside))
+        run = _run(verification, SuppliedNoise(start, otherwise=_first_inside))
         found[run.numbers] = run
         return run
 
@@ -143,13 +144,13 @@ def table(program: Program) -> list[SuppliedRun]:
                 questions.add(question)
                 for number in _edges(question):
                     follow((*before, number))
-    zeros = _run(program, SuppliedNoise((), otherwise=lambda _: ZERO))
+    zeros = _run(verification, SuppliedNoise((), otherwise=lambda _: ZERO))
     found[zeros.numbers] = zeros
     return [found[numbers] for numbers in sorted(found)]
 
 
-def _run(program: Program, chance: SuppliedNoise) -> SuppliedRun:
-    emission = program(chance)
+def _run(verification: Verification, chance: SuppliedNoise) -> SuppliedRun:
+    emission = verification(chance)
     return SuppliedRun(tuple(chance.asked), tuple(chance.numbers), emission)
 
 
