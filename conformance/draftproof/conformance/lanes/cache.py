@@ -34,8 +34,9 @@ class LawCache:
 
     def get(self, program: Program, rows: Sequence[Asked]) -> ExactLaw[Any] | None:
         """Return the law of a request, None where it is unknown or of a different adapter."""
-        is_known = program.adapter is self.adapter
-        return self._laws.get(_key(rows, program.declared)) if is_known else None
+        if program.adapter is not self.adapter:
+            return None
+        return self._laws.get(_key(rows, program.declared))
 
     def ahead(self, program: Program, asked: Sequence[Sequence[Asked]]) -> list[Sequence[Asked]]:
         """Return the requests to come that resemble those asked, and whose laws are still unknown.

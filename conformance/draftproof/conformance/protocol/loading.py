@@ -55,11 +55,6 @@ HARNESS = "harness:"
 
 
 def load_adapter(name: str) -> Adapter:
-    """Return the adapter of a name. Takes and raises what `load_program` does."""
-    return load_program(name).adapter
-
-
-def load_program(name: str) -> Program:
     """Return the adapter of an installed name, "package.module:attribute" or "./file.py:attribute".
 
     The attribute is an adapter, or a class that makes one without arguments. "harness:COMMAND" is a
@@ -67,6 +62,11 @@ def load_program(name: str) -> Program:
     `UnknownAdapter` if there is no such adapter, `AdapterFailed` if the adapter cannot be imported,
     made or started, `InvalidAdapter` if it does not follow the protocol.
     """
+    return load_program(name).adapter
+
+
+def load_program(name: str) -> Program:
+    """Return the adapter of a name with its declaration. Raises what `load_adapter` raises."""
     if not name.isprintable():
         raise UnknownAdapter(
             f"an adapter's name is printed in its certificate, {name!r} cannot be: rename its file"

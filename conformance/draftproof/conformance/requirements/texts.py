@@ -137,21 +137,19 @@ def observe_text(program: Program, setting: TextSetting, *, lane: str = EXACT) -
 
     Raises `OpaqueRandomness`, `TooManyRuns` or `NondeterministicProgram` where the lane is blind.
     """
+    declared = program.declared
     # Texts are written one at a time.
-    declared = replace(program.declared, batch=False)
+    one_by_one = replace(program, declared=replace(declared, batch=False))
+    write = partial(written, setting=setting, device=declared.device)
 
     with seeded(0):
         # Models are made of random numbers, too, which no lane should see.
-        written(program.adapter, setting, declared.device, assisted=True)
+        write(program.adapter, assisted=True)
 
     def seen(*, assisted: bool) -> Observed:
-        def run(asked: Adapter, rows: int) -> list[Any]:
-            device = declared.device
-            return [written(asked, setting, device, assisted=assisted) for _ in range(rows)]
-
         return observed(
-            replace(program, declared=declared),
-            run,
+            one_by_one,
+            lambda asked, rows: [write(asked, assisted=assisted) for _ in range(rows)],
             lambda raw, _: [_read(each, setting) for each in raw],
             vocabulary=setting.vocabulary,
             lane=lane,

@@ -195,7 +195,7 @@ def run(
     """Judge an adapter, and `keep` a record of every step that is not `known` already.
 
     The `program` is loaded by its name, if it is not yet. What the `recall` has of it is not judged
-    again, and it is told what is found. Raises what `load_program` raises, `FailsEverywhere` if the
+    again, and it is told what is found. Raises what `load_adapter` raises, `FailsEverywhere` if the
     adapter fails on every case, `StaleEvidence` if what is known is of something else,
     `StoreDiffers` where the recall turns out wrong, `UnknownCase`, `SearchUnavailable` and
     `WorkersFailed`.
