@@ -84,12 +84,8 @@ def draw_share(
 def sources_of(subject: Subject, asked: Sequence[Case]) -> tuple[list[Source], Basis]:
     """Return the files whose code runs in calls of these cases, and what was read meanwhile."""
     basis = Basis()
-    with _ALONE:
-        program = _loaded(subject)
-        with traced():
-            found = sources(program, asked)
-    if subject.store is not None:
-        basis.read(subject.store)
+    with _at_work(subject, basis) as program:
+        found = sources(program, asked)
     return found, basis
 
 
