@@ -50,10 +50,10 @@ Drafts = tuple[Path, ...]
 def distance(name: str, instance: Instance, drafts: Drafts) -> Rational:
     """Return how far the law of what is emitted on some drafts is from the reference's."""
     verifier = FastVerifier(name)
-    declared = declaration(verifier)
-    (seen,) = joint_laws(program_of(verifier), [[(instance, drafts)]], lane=EXACT)
+    program = program_of(verifier)
+    (seen,) = joint_laws(program, [[(instance, drafts)]], lane=EXACT)
     algorithm = ALGORITHMS[verifier.algorithm]
-    expected = verification_law(algorithm, as_given(instance, declared), drafts)
+    expected = verification_law(algorithm, as_given(instance, program.declared), drafts)
     return seen.of_row(0).total_variation(expected.map(as_observed))
 
 
@@ -391,12 +391,12 @@ def test_padding_has_the_law_of_the_reference(name: str) -> None:
     """The exact lane sees no coin that is compared with what is not there."""
     case = next(case for case in cases_of(name) if case.id.endswith("v2.l2.k2"))
     short = next(case for case in cases_of(name) if case.id.endswith("v2.l1.k2"))
-    declared = declaration(FastVerifier(name))
+    program = program_of(FastVerifier(name))
     asked = [(each.instance, next(iter(draft_law(each.instance)))) for each in (case, short)]
-    (seen,) = joint_laws(program_of(FastVerifier(name)), [asked], lane=EXACT)
+    (seen,) = joint_laws(program, [asked], lane=EXACT)
     for row, (instance, drafts) in enumerate(asked):
         algorithm = ALGORITHMS[TEXTS[name].algorithm]
-        expected = verification_law(algorithm, as_given(instance, declared), drafts)
+        expected = verification_law(algorithm, as_given(instance, program.declared), drafts)
         found = seen.of_row(row).total_variation(expected.map(as_observed))
         assert found <= allowed(name, instance)
 

@@ -14,7 +14,7 @@ from draftproof.adapters.engines.released import Commit, Unavailable, Wheel
 from draftproof.conformance.cases import cases
 from draftproof.conformance.lanes.observe import observe
 from draftproof.conformance.matrix import MatrixRow, read_rows
-from draftproof.conformance.protocol.adapter import AdapterFailed, declaration, program_of
+from draftproof.conformance.protocol.adapter import AdapterFailed, program_of
 from draftproof.conformance.protocol.loading import load_adapter
 from draftproof.conformance.report.matrix import markdown
 from draftproof.conformance.report.plain import plain
@@ -143,18 +143,16 @@ def test_a_verdict_is_come_to_again(row: MatrixRow, monkeypatch: pytest.MonkeyPa
         if isinstance(error.__cause__, Unavailable):
             pytest.skip(str(error.__cause__))
         raise
-    declared = declaration(adapter)
-    assert declared.algorithm == row.algorithm
-    assert declared.version.startswith(row.version)
+    program = program_of(adapter)
+    assert program.declared.algorithm == row.algorithm
+    assert program.declared.version.startswith(row.version)
     if LINES[row.name]["judged"] is None:
         pytest.skip(LINES[row.name]["reason"])
     worst = requirement(LINES[row.name], "law.lossless")
     if worst["lanes"] != ["exact"]:
         pytest.skip("no exact lane decided of its rows: draftproof matrix does it again")
     (case,) = (case for case in cases("standard") if case.id == worst["case"])
-    found = {
-        each.requirement: each for each in judge(observe(program_of(adapter), case, lane="exact"))
-    }
+    found = {each.requirement: each for each in judge(observe(program, case, lane="exact"))}
     now = found["law.lossless"]
     assert now.verdict == worst["verdict"]
     # Another processor may have left the record: each law is off by what is allowed, at most.

@@ -61,10 +61,10 @@ WIDE = replace(
 def test_paths_that_share_nodes_anywhere_have_the_references_law(
     verifier: FastVerifier, given: Instance, paths: Drafts
 ) -> None:
-    declared = declaration(verifier)
-    (law,) = joint_laws(program_of(verifier), [[(given, paths)]], lane=EXACT)
+    program = program_of(verifier)
+    (law,) = joint_laws(program, [[(given, paths)]], lane=EXACT)
     expected = verification_law(ALGORITHMS["traversal"], given, paths)
-    allowed = allowed_distance(declared, given.vocabulary, given.length)
+    allowed = allowed_distance(program.declared, given.vocabulary, given.length)
     assert law.of_row(0).total_variation(expected.map(as_observed)) <= allowed
 
 

@@ -74,12 +74,13 @@ ROUNDED = rational("1/2") ** 48
 @pytest.mark.parametrize(("algorithm", "scheme"), TEXTS, ids=lambda x: getattr(x, "name", x))
 def test_every_text_conforms_by_every_scheme(algorithm: Algorithm, scheme: str) -> None:
     adapter = ReferenceVerifier(algorithm, scheme=scheme)
+    program = program_of(adapter)
     chosen = ("v2.l2.k2", "v3.l1.k2", "zeros.k2", "disjoint.k2", "v3.l1.k3")
     ids = ("zeros.both", *(f"several.{scheme}.{name}" for name in chosen))
-    fitting = [CASES[i] for i in ids if i in CASES and fits(CASES[i], declaration(adapter))]
+    fitting = [CASES[i] for i in ids if i in CASES and fits(CASES[i], program.declared)]
     assert len(fitting) == (1 if algorithm.most_drafts == 1 else 5 if scheme == "hub" else 6)
     for case in fitting:
-        for finding in judge(observe(program_of(adapter), case)):
+        for finding in judge(observe(program, case)):
             assert finding.verdict in (PASS, SKIPPED), (case.id, finding)
             assert finding.distance is None or finding.distance < ROUNDED
 
@@ -295,13 +296,13 @@ TREES = [(a, s) for a, s in TEXTS if a.trees and not a.stateful and a.most_draft
 @pytest.mark.parametrize(("algorithm", "scheme"), TREES, ids=lambda x: getattr(x, "name", x))
 def test_every_text_that_takes_trees_conforms_on_them(algorithm: Algorithm, scheme: str) -> None:
     adapter = ReferenceVerifier(algorithm, scheme=scheme)
-    declared = declaration(adapter)
-    assert declared.trees
+    program = program_of(adapter)
+    assert program.declared.trees
     trees = [c for c in cases("quick") if c.instance.branching and c.instance.scheme == scheme]
-    fitting = [case for case in trees if fits(case, declared)]
+    fitting = [case for case in trees if fits(case, program.declared)]
     assert fitting
     for case in fitting[:1]:
-        for finding in judge(observe(program_of(adapter), case)):
+        for finding in judge(observe(program, case)):
             assert finding.verdict in (PASS, SKIPPED), (case.id, finding)
             assert finding.distance is None or finding.distance < ROUNDED
 
@@ -463,10 +464,11 @@ def test_a_uniform_number_that_is_one_changes_nothing_certain(
 )
 def test_drafts_have_the_law_of_the_scheme_and_the_declared_rows(name: str) -> None:
     adapter = getattr(reference, name)
-    quick = [s for s in settings(declaration(adapter)) if s.mode == "quick"]
+    program = program_of(adapter)
+    quick = [s for s in settings(program.declared) if s.mode == "quick"]
     assert quick
     for setting in quick:
-        for finding in judge_drafting(observe_drafting(program_of(adapter), setting)):
+        for finding in judge_drafting(observe_drafting(program, setting)):
             assert finding.verdict == PASS, finding
             assert finding.distance is not None
             assert finding.distance < ROUNDED

@@ -720,9 +720,10 @@ class TreeRowsOfTheNeighbour(TreeVerifier):
 
 
 def tree_batches(adapter: Any) -> dict[str, Finding]:
+    program = program_of(adapter)
     return {
-        task.case: task.judge(program_of(adapter), Terms("exact", "standard"))[0]
-        for task in tasks(declaration(adapter), "standard")
+        task.case: task.judge(program, Terms("exact", "standard"))[0]
+        for task in tasks(program.declared, "standard")
         if ".tree." in task.case
     }
 

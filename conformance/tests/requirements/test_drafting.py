@@ -303,11 +303,12 @@ class TreesSaidToBeIid(Trees):
 
 def of_trees(adapter: Any, option: str = "plain") -> dict[tuple[str, str], str]:
     """Return the verdicts on the trees of one option, by their shape and requirement."""
+    program = program_of(adapter)
     return {
         (task.case.split(".")[3], finding.requirement): finding.verdict
-        for task in tasks(declaration(adapter), "standard")
+        for task in tasks(program.declared, "standard")
         if ".b" in task.case and task.case.endswith(f".{option}")
-        for finding in task.judge(program_of(adapter), Terms("exact", "standard"))
+        for finding in task.judge(program, Terms("exact", "standard"))
     }
 
 
@@ -380,10 +381,11 @@ def test_a_drafter_is_told_of_a_tree_only_where_there_is_one() -> None:
 
 def found(adapter: Any, lane: str = "exact", only: str = "") -> dict[str, list[Finding]]:
     """Return the findings of the quick settings by requirement."""
+    program = program_of(adapter)
     findings: dict[str, list[Finding]] = {"draft.declared": [], "draft.joint": []}
-    for task in tasks(declaration(adapter), "quick"):
+    for task in tasks(program.declared, "quick"):
         if only in task.case:
-            for finding in task.judge(program_of(adapter), Terms(lane, "quick")):
+            for finding in task.judge(program, Terms(lane, "quick")):
                 assert finding.case == task.case
                 findings[finding.requirement].append(finding)
     return findings
@@ -446,12 +448,13 @@ def test_what_is_declared_otherwise_fails(
     wrong: Drafter, one_path: set[str], declared: set[str], joint: set[str]
 ) -> None:
     """The first set of options fails on one path of two tokens, the others on two of one."""
+    program = program_of(wrong)
     failing: dict[tuple[int, str], set[str]] = {(1, "draft.declared"): set()}
-    for task in tasks(declaration(wrong), "quick"):
+    for task in tasks(program.declared, "quick"):
         drafts, option = (2 if ".k2." in task.case else 1), task.case.rpartition(".")[2]
         if (drafts, option) == (2, "greedy") and isinstance(wrong, SaysIid):
             continue  # there are no two different tokens to draw
-        for finding in task.judge(program_of(wrong), Terms("exact", "quick")):
+        for finding in task.judge(program, Terms("exact", "quick")):
             failing.setdefault((drafts, finding.requirement), set())
             if finding.verdict == FAIL:
                 failing[drafts, finding.requirement].add(option)

@@ -303,12 +303,13 @@ def test_silence_is_excused_by_a_declaration_only() -> None:
 
 def undrafted(kind: type[Any], lane: str = "exact") -> dict[str, Finding]:
     adapter = kind()
-    tasks = inputs.tasks(declaration(adapter), "quick")
+    program = program_of(adapter)
+    tasks = inputs.tasks(program.declared, "quick")
     return {
         task.case: finding
         for task in tasks
         if task.requirements == ("input.undrafted",)
-        for finding in task.judge(program_of(adapter), Terms(lane=lane, mode="quick"))
+        for finding in task.judge(program, Terms(lane=lane, mode="quick"))
     }
 
 

@@ -517,9 +517,10 @@ def test_pairs_of_an_unknown_algorithm_cannot_be_sampled() -> None:
 def test_coins_of_an_earlier_run_do_not_confuse_the_exact_lane() -> None:
     """One object is judged over and over; its own attributes are never drawn on."""
     adapter = KeepsCoins()
+    program = program_of(adapter)
     (task,) = tasks_of(KeepsCoins, "calls.same")
-    first = task.judge(program_of(adapter), Terms(lane="exact", mode="quick"))
-    assert task.judge(program_of(adapter), Terms(lane="exact", mode="quick")) == first
+    first = task.judge(program, Terms(lane="exact", mode="quick"))
+    assert task.judge(program, Terms(lane="exact", mode="quick")) == first
     assert adapter.kept is None
 
 

@@ -32,8 +32,9 @@ ROUNDED = rational("1/2") ** 48
 
 
 def judged(adapter: Adapter, chain: str, *, lane: str = "exact") -> Finding:
-    (task,) = (t for t in tasks(declaration(adapter), "quick") if t.case == f"states.{chain}")
-    (finding,) = task.judge(program_of(adapter), Terms(lane, "quick"))
+    program = program_of(adapter)
+    (task,) = (t for t in tasks(program.declared, "quick") if t.case == f"states.{chain}")
+    (finding,) = task.judge(program, Terms(lane, "quick"))
     assert (finding.requirement, finding.case) == ("law.state", task.case)
     return finding
 

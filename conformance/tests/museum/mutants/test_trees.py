@@ -6,7 +6,7 @@ import pytest
 
 from draftproof.conformance.museum.mutants import EXHIBITS, trees
 from draftproof.conformance.museum.mutants.mutant import Mutant
-from draftproof.conformance.protocol.adapter import Adapter, declaration, program_of
+from draftproof.conformance.protocol.adapter import Adapter, program_of
 from draftproof.conformance.requirements import drafting, laws
 from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Finding
 from draftproof.conformance.requirements.task import Terms
@@ -14,12 +14,15 @@ from draftproof.conformance.requirements.task import Terms
 
 def judged(adapter: Adapter, *, of_trees: bool) -> list[Finding]:
     """Return the findings on the quick cases of trees, or on all the others."""
-    declared = declaration(adapter)
+    program = program_of(adapter)
     return [
         finding
-        for task in (*laws.tasks(declared, "quick"), *drafting.tasks(declared, "quick"))
+        for task in (
+            *laws.tasks(program.declared, "quick"),
+            *drafting.tasks(program.declared, "quick"),
+        )
         if (task.case.startswith("tree.") or ".b1x2." in task.case) == of_trees
-        for finding in task.judge(program_of(adapter), Terms("exact", "quick"))
+        for finding in task.judge(program, Terms("exact", "quick"))
     ]
 
 

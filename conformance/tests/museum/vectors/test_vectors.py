@@ -433,12 +433,12 @@ def fits(instance: Instance, declared: Declaration) -> bool:
 def missed_law(vector: Vector, exhibit: Mutant) -> bool:
     """Whether the exact lane finds another law, by more than rounding, or cannot look."""
     adapter = exhibit.make()
-    declared, instance = declaration(adapter), vector["instance"]
-    allowed = allowed_distance(declared, instance.vocabulary, instance.length)
+    program, instance = program_of(adapter), vector["instance"]
+    allowed = allowed_distance(program.declared, instance.vocabulary, instance.length)
     for draft in vector["drafts"]:
         drafts = drafts_of(draft["paths"])
         try:
-            (seen,) = joint_laws(program_of(adapter), [[(instance, drafts)]], lane=EXACT)
+            (seen,) = joint_laws(program, [[(instance, drafts)]], lane=EXACT)
         except BLINDNESS:
             return False
         law = law_of(draft["law"], drafts)
@@ -456,16 +456,18 @@ def drafted(algorithm: str, instance: Instance) -> Any:
 def missed_value(vector: Vector, exhibit: Mutant) -> bool:
     """Whether the exact lane finds another E[accepted length]."""
     adapter = exhibit.make()
-    declared, instance = declaration(adapter), vector["instance"]
+    program, instance = program_of(adapter), vector["instance"]
     found = ZERO
     for draft in drafted(vector["algorithm"], instance):
         asked = (instance, drafts_of(draft["paths"]))
-        (seen,) = joint_laws(program_of(adapter), [[asked]], lane=EXACT)
+        (seen,) = joint_laws(program, [[asked]], lane=EXACT)
         lengths = seen.of_row(0).expectation(
             lambda e: 0 if isinstance(e, Failure) else len(e.accepted)
         )
         found += rational(draft["probability"]) * lengths
-    allowed = instance.length * allowed_distance(declared, instance.vocabulary, instance.length)
+    allowed = instance.length * allowed_distance(
+        program.declared, instance.vocabulary, instance.length
+    )
     return bool(abs(found - rational(vector["expected_accepted"])) > allowed)
 
 
