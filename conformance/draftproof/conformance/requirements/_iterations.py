@@ -228,11 +228,12 @@ def _sampled(case: Case, program: Program, terms: Terms) -> Finding:
     budget = statistics.Budget(terms.false_alarm)
     test = SequentialTest(declared, case.instance, terms.seed_of(name), EFFORTS["quick"], budget)
     cells: dict[Any, int] = {pair: cell for cell, pair in enumerate(law)}
-    fresh, state, stream = as_loaded(program.adapter), TestState(), sha256()
+    fresh = replace(program, adapter=as_loaded(program.adapter))
+    state, stream = TestState(), sha256()
     generator = torch.Generator(declared.device).manual_seed(test.seed)
     with seeded(test.seed):
         for size in statistics.batch_sizes(test.effort.emissions):
-            pairs = _drawn(fresh, case.instance, declared, size, generator)
+            pairs = _drawn(fresh, case.instance, size, generator)
             numbers = numpy.array([cells.get(pair, len(cells)) for pair in pairs])
             stream.update(in_order(numbers))
             counts = {requirement: numpy.bincount(numbers, minlength=len(weights)).astype(float)}
@@ -247,9 +248,10 @@ def _sampled(case: Case, program: Program, terms: Terms) -> Finding:
 
 
 def _drawn(
-    adapter: Adapter, given: Instance, declared: Declaration, rows: int, generator: torch.Generator
+    program: Program, given: Instance, rows: int, generator: torch.Generator
 ) -> Iterator[tuple[Drafts, Outcome]]:
     """Yield the drafts, and their emissions, for a number of rows."""
+    adapter, declared = program.adapter, program.declared
     asking = _asking(given, declared)
     at_once = rows if declared.batch else 1
     for _ in range(0, rows, at_once):

@@ -8,7 +8,7 @@ at the ends of its range, have modules of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -80,19 +80,19 @@ def judge_runs(program: Program, terms: Terms) -> list[Finding]:
     the result stay unseen: draws from a generator that decide nothing, randomness that decides less
     than one row in a hundred, and effects that show only in another process, thread or device.
     """
-    declared, same = program.declared, as_loaded(program.adapter)
+    same = replace(program, adapter=as_loaded(program.adapter))
     differ: list[str] = []
     depends: list[str] = []
     moved: dict[str, None] = {}
-    own_moved, runs = bool(declared.noise), 0
+    own_moved, runs = bool(program.declared.noise), 0
     for case in (case for case in cases("quick") if case.id in _RUN_CASES):
         first = terms.seed_of(f"runs/{case.id}")
-        for rows in _requests(case.instance, declared):
-            _answered(same, rows, declared, own=first, others=first)
+        for rows in _requests(case.instance, program.declared):
+            _answered(same, rows, own=first, others=first)
             for seed in range(first, first + _SEEDS):
-                one = _answered(same, rows, declared, own=seed, others=seed)
-                again = _answered(same, rows, declared, own=seed, others=seed)
-                other = _answered(same, rows, declared, own=seed, others=seed + _SEEDS)
+                one = _answered(same, rows, own=seed, others=seed)
+                again = _answered(same, rows, own=seed, others=seed)
+                other = _answered(same, rows, own=seed, others=seed + _SEEDS)
                 differ += _differences(case, rows, one, again)
                 depends += _differences(case, rows, one, other)
                 moved.update(dict.fromkeys(one.others_moved))
@@ -118,15 +118,13 @@ def _requests(instance: Instance, declared: Declaration) -> Iterator[list[Asked]
     yield from [rows] if declared.batch else ([row] for row in rows)
 
 
-def _answered(
-    adapter: Adapter, rows: Sequence[Asked], declared: Declaration, *, own: int, others: int
-) -> _Answer:
+def _answered(program: Program, rows: Sequence[Asked], *, own: int, others: int) -> _Answer:
     """Verify with the request's generator seeded by `own`, and all global ones by `others`."""
     with seeded(others):
-        generator = torch.Generator(declared.device).manual_seed(own)
-        asked = seeded_request(rows, declared, generator)
+        generator = torch.Generator(program.declared.device).manual_seed(own)
+        asked = seeded_request(rows, program.declared, generator)
         before, own_before = states(), generator.get_state()
-        raw = answer(adapter, asked)
+        raw = answer(program.adapter, asked)
         after, own_after = states(), generator.get_state()
     return _Answer(
         outcomes(raw, rows),
