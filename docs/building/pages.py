@@ -113,6 +113,9 @@ class _Site:
         if not (HOUSE / path).exists():
             self.broken.append(f"{page.origin}: {link}: there is no page and no file {path!r}")
             return link
+        # A folder is what its README says; the list of its files would have the same address.
+        if (HOUSE / path / "README.md").exists():
+            path = f"{path}/README.md"
         return self._to_source(page, link, path)
 
     def _to_anchor(self, page: Page, link: Link) -> Link:
