@@ -13,7 +13,7 @@ from draftproof.conformance.cases import cases
 from draftproof.conformance.cli import EXIT_CODES
 from draftproof.conformance.lanes.observe import SAMPLE
 from draftproof.conformance.protocol.adapter import DTYPES, declaration
-from draftproof.conformance.protocol.loading import load_adapter
+from draftproof.conformance.protocol.loading import load_program
 from draftproof.conformance.protocol.modes import MODES
 from draftproof.conformance.requirements.finding import SKIPPED
 from draftproof.conformance.requirements.laws import judge_case
@@ -125,7 +125,7 @@ def not_sampled() -> Iterator[str]:
     """What samples of one row leave open, of a verifier of which they are asked everything."""
     smallest = cases("quick")[0]
     terms = Terms(SAMPLE, "quick", seed=1)
-    for found in judge_case(smallest, (smallest,), load_adapter("torch-block"), terms):
+    for found in judge_case(smallest, (smallest,), load_program("torch-block"), terms):
         if found.verdict == SKIPPED:
             assert "follows from" in found.detail
             yield found.requirement
