@@ -289,6 +289,18 @@ def test_a_place_is_one_however_it_is_named(tmp_path: Path) -> None:
     assert place_of("torch-block") == "draftproof.adapters.fast:torch_block"
 
 
+def test_a_link_to_a_verifier_finds_what_is_beside_the_link(tmp_path: Path) -> None:
+    write(tmp_path, "return (pathlib.Path(__file__).parent / 'broken').exists()")
+    for each, is_broken in (("a", False), ("b", True)):
+        folder = tmp_path / each
+        folder.mkdir()
+        (folder / "mine.py").symlink_to(tmp_path / "mine.py")
+        if is_broken:
+            (folder / "broken").touch()
+        ran = certify(tmp_path, name=f"{each}/mine.py:Mine")
+        assert (ran.returncode, counts(ran)) == (1 if is_broken else SOME, (0, -1))
+
+
 def test_a_fresh_run_ignores_the_store(tmp_path: Path) -> None:
     write(tmp_path, "return False")
 

@@ -132,14 +132,37 @@ def test_what_has_no_trace_is_neither_kept_nor_known(store: Store) -> None:
     assert not store.folder.exists()
     file = kept(store)
     text = json.dumps({**json.loads(file.read_text().partition("\n")[2]), "traces": []})
-    file.write_text(f"{sha256(text.encode()).hexdigest()}\n{text}")
+    rewrite(file, text)
     assert again(store).finding(CODE) is None
 
 
-def test_what_another_program_wrote_is_not_known(store: Store) -> None:
+def rewrite(file: Path, text: str) -> None:
+    """Write a file of a store with a digest that is right."""
+    seal = sha256(f"{file.name}\n{text}".encode()).hexdigest()
+    file.write_text(f"{seal}\n{text}")
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "1", "no JSON", ""])
+def test_what_another_program_wrote_is_not_known(store: Store, text: str) -> None:
     file = kept(store)
-    file.write_text(f"{sha256(b'{}').hexdigest()}\n{{}}")
+    rewrite(file, text)
     assert again(store).finding(CODE) is None
+    asked = {"name": "mine.py:Mine"}
+    store.keep_seed(asked, "f" * 64, 7, is_failed=False)
+    (seed,) = (store.folder / "seeds").iterdir()
+    rewrite(seed, text)
+    with pytest.raises(DamagedSeed):
+        store.seed(asked, "f" * 64)
+    assert store.keep_seed(asked, "f" * 64, 8, is_failed=False)
+
+
+def test_what_is_moved_to_another_name_is_not_known(store: Store) -> None:
+    file = kept(store)
+    store.keep("b" * 64, RECORDS, Basis({"c" * 64}), made=MADE)
+    (other,) = (each for each in (store.folder / "findings").glob("*/*") if each != file)
+    other.write_bytes(file.read_bytes())
+    assert again(store).finding("b" * 64) is None
+    assert again(store).finding(CODE) is not None
 
 
 def test_what_was_not_recorded_is_not_kept(store: Store) -> None:

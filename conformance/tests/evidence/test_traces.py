@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import py_compile
+import shutil
 import sys
 from collections.abc import Iterator
 from hashlib import sha256
+from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import cache_from_source
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from threading import Thread
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 
@@ -89,6 +93,13 @@ def test_a_variable_that_is_asked_for_is_recorded(
     assert found.changed() is None
     monkeypatch.setenv("ASKED", "2")
     assert found.changed() is not None
+
+
+def test_the_number_of_variables_is_recorded(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = read_by("import os; len(os.environ)")
+    assert found.changed() is None
+    monkeypatch.setenv("ONE_MORE", "1")
+    assert found.changed() == "the variable *"
 
 
 def test_a_variable_that_the_program_sets_is_no_input(
@@ -249,6 +260,55 @@ def test_a_module_that_comes_to_stand_before_another_is_noticed(
         if "__init__" in new:
             (here / new).parent.rmdir()
     assert read.changed() is None
+
+
+@pytest.mark.parametrize("beside", ["package/own.py", "package.py"])
+def test_a_folder_that_becomes_a_package_is_noticed(here: Path, beside: str) -> None:
+    """Without a file of its own, it was one of several parts, or nothing but data."""
+    (here / "package").mkdir()
+    (here / beside).write_text("")
+    found = read_by("import sys, package\ndel sys.modules['package']")
+    assert found.changed() is None
+    (here / "package" / "__init__.py").write_text("")
+    assert found.changed() == f"what {here} has by the name of package"
+
+
+def test_an_archive_in_which_modules_are_looked_for_is_recorded(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ZipFile(here / "archive.zip", "w") as archive:
+        archive.writestr("other.py", "")
+    (here / "archived.py").write_text("")
+    monkeypatch.syspath_prepend(str(here / "archive.zip"))
+    __import__("other")  # it is open now
+    found = read_by("import archived")
+    del sys.modules["archived"], sys.modules["other"]
+    assert found.changed() is None
+    with ZipFile(here / "archive.zip", "a") as archive:
+        archive.writestr("archived.py", "")
+    assert found.changed() == f"what {here / 'archive.zip'} has by the name of archived"
+
+
+def test_a_compiled_module_that_is_forgotten_is_recorded(here: Path) -> None:
+    compiled = here / f"forgotten{EXTENSION_SUFFIXES[0]}"
+    shutil.copy(str(importlib.import_module("_multiprocessing").__file__), compiled)
+    found = read_by(
+        "from importlib.util import module_from_spec, spec_from_file_location\n"
+        f"spec = spec_from_file_location('_multiprocessing', {str(compiled)!r})\n"
+        "spec.loader.exec_module(module_from_spec(spec))"
+    )
+    assert found.files[str(compiled)] is not None
+
+
+def test_a_link_among_the_files_of_others_is_recorded(here: Path) -> None:
+    """What is Python's own today may be the user's tomorrow."""
+    link = here / "link.py"
+    link.symlink_to(str(importlib.import_module("abc").__file__))
+    found = read_by("open('link.py').close()")
+    assert found.changed() is None
+    link.unlink()
+    link.write_text("")
+    assert found.changed() == str(link)
 
 
 def test_how_progress_is_shown_is_not_read_by_the_program(

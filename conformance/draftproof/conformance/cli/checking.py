@@ -20,7 +20,7 @@ from draftproof.conformance.cli.documents import (
     usage_errors,
 )
 from draftproof.conformance.cli.working import worked_by
-from draftproof.conformance.evidence.certificate import gravest
+from draftproof.conformance.evidence.certificate import gravest, place_for
 from draftproof.conformance.report.plain import plain
 from draftproof.conformance.report.words import CONFORMS, conclusion
 from draftproof.reference.extras import installation
@@ -242,7 +242,10 @@ def _print_checked(told: Mapping[str, Any], *, is_key_named: bool) -> None:
     """Print what is known of a certificate that is as it was written."""
     has_evidence = "records" in told
     as_it_was = f"as it was written{' and as its evidence has it' if has_evidence else ''}"
-    echo(f"{told['file']}: {plain(told['conclusion'])}, {as_it_was}")
+    name = plain(told["standing"]["subject"]["then"]["name"])
+    # A file may have been given the name of another verifier.
+    whose = "" if place_for(name, Path()).stem in Path(told["file"]).stem else f"{name} "
+    echo(f"{told['file']}: {whose}{plain(told['conclusion'])}, {as_it_was}")
     for line in _state(told["standing"]):
         echo(f"  {plain(line)}")
     echo(f"  {_signatures(told['signed'], is_key_named=is_key_named)}")

@@ -375,6 +375,8 @@ def _known_before(
     lines, _ = evidence.sealed(known.records)
     count = sum(len(each.get("findings", ())) for each in known.records)
     tell(loaded.name, {known.made: count}, 0)
+    if "seed" not in request.terms:
+        _tell_of_seed(loaded.name, known.records[0]["campaign"]["seed"])
     return _written(known.records, records.name, sha256(lines).hexdigest(), path)
 
 
@@ -503,8 +505,12 @@ def _seeded(
         return {}
     if seed is None:
         return {}
-    echo(f"{loaded.name}: seed {seed}, as recorded; --fresh draws a new one", err=True)
+    _tell_of_seed(loaded.name, seed)
     return {"seed": seed}
+
+
+def _tell_of_seed(name: str, seed: int) -> None:
+    echo(f"{name}: seed {seed}, as recorded; --fresh draws a new one", err=True)
 
 
 def _kept(records: Path) -> Evidence:

@@ -77,7 +77,14 @@ def place_of(name: str) -> str:
 
     place, _, attribute = built_in().get(name, name).rpartition(":")
     is_file = place.endswith(".py") and not name.startswith(HARNESS)
-    return f"{Path(place).resolve() if is_file else place}:{attribute}"
+    return f"{_file(Path(place)) if is_file else place}:{attribute}"
+
+
+def _file(path: Path) -> Path:
+    """Return the path of a file as it is loaded, without detours unless there are links."""
+    resolved = path.resolve()
+    # A program that is linked to finds what is beside the link.
+    return resolved if str(resolved) == os.path.abspath(path) else path.absolute()  # noqa: PTH100  # as written
 
 
 def _plain(value: Any) -> Any:

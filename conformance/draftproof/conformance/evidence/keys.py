@@ -160,9 +160,9 @@ _SET_BY_JOBLIB = "KMP_INIT_AT_FORK"
 
 _READ_IN_C = (
     *("ATEN_", "BLIS_", "CUBLAS_", "CUDA_", "CUDNN_", "DNNL_", "GLIBC_TUNABLES", "GOMP_", "KMP_"),
-    *("LC_", "LD_", "MALLOC_", "MKL_", "NPY_", "NUMEXPR_", "NVIDIA_", "OMP_", "ONEDNN_"),
+    *("LANG", "LC_", "LD_", "MALLOC_", "MKL_", "NPY_", "NUMEXPR_", "NVIDIA_", "OMP_", "ONEDNN_"),
     *("OPENBLAS_", "PYTHONHASHSEED"),
-    *("PYTORCH_", "TORCH_", "TRITON_", "XLA_", "JAX_"),
+    *("PYTORCH_", "TORCH_", "TRITON_", "TZ", "XLA_", "JAX_"),
 )
 """How variables begin that libraries read without Python: those that a program reads are traced."""
 

@@ -6,8 +6,9 @@
     traces/<digest>    what the program under test had read by then
     writing/           what is being written
 
-Each file is JSON behind a line with its SHA-256: one that is damaged is as good as none. Files are
-written whole and moved, so that two writers may meet, and a reader sees one or the other. What has
+Each file is JSON behind a line with the SHA-256 of its name and its text: one that is damaged, or
+moved to another name, is as good as none. Files are written whole and moved into place, so that two
+writers may meet, and a reader sees one or the other. What has
 no trace is never believed. A store is a cache: one that cannot be written ends no run. It is
 trusted like the machine that filled it: who can write to it can write any verdict.
 """
@@ -32,7 +33,7 @@ from draftproof.conformance.evidence.traces import Trace, trace, untraced
 FOLDER = Path(".draftproof")
 """The store of a folder, unless another one is named."""
 
-_FORMAT = 2
+_FORMAT = 3
 """The way in which findings are kept: what another one has kept is unknown."""
 
 
@@ -127,7 +128,10 @@ class Store:
         found = _read(place)
         if found is None and place.exists():
             raise DamagedSeed(place)
-        return None if found is None else int(found["seed"])
+        seed = None if found is None else found.get("seed")
+        if found is not None and type(seed) is not int:
+            raise DamagedSeed(place)
+        return seed
 
     def keep_seed(
         self, asked: Mapping[str, Any], subject: str, seed: int, *, is_failed: bool
@@ -135,9 +139,9 @@ class Store:
         """Record a seed, and return True, unless a sample with another seed has failed."""
         place = self._of_seed(asked, subject)
         found = _read(place)
-        if found is not None and found["failed"] and found["seed"] != seed:
+        was_failed = found is not None and found.get("failed", False)
+        if found is not None and was_failed and found.get("seed") != seed:
             return False
-        was_failed = found is not None and found["failed"]
         self._put(place, {"seed": seed, "failed": is_failed or was_failed})
         return True
 
@@ -221,15 +225,22 @@ def _read(place: Path) -> dict[str, Any] | None:
             digest, _, text = place.read_bytes().partition(b"\n")
     except OSError:
         return None
-    if sha256(text).hexdigest().encode() != digest:
+    if _seal(place, text).encode() != digest:
         return None
-    found: dict[str, Any] = json.loads(text)
-    return found
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _seal(place: Path, text: bytes) -> str:
+    return sha256(place.name.encode() + b"\n" + text).hexdigest()
 
 
 def _write(folder: Path, place: Path, text: str) -> None:
     """Write a file of a store, which appears whole or not at all."""
-    digest = sha256(text.encode()).hexdigest()
+    digest = _seal(place, text.encode())
     own = folder / "writing" / token_hex(8)
     with untraced():
         if not folder.exists():

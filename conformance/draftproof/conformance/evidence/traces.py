@@ -107,7 +107,7 @@ class _Recording:
             if not _is_left_out(f"{folder}{os.sep}_"):
                 self.modules.setdefault(folder, {}).setdefault(last, found)
             # A folder alone may be a part of a package, and so may others be.
-            if any(one != last or Path(folder, one, "__init__.py").is_file() for one in found):
+            if any(one.startswith((f"{last}.", f"{last}{os.sep}")) for one in found):
                 break
 
     def read_modules(self) -> None:
@@ -262,7 +262,7 @@ def _listen_to_names(kind: Any) -> None:
 
 def _listen_to_walks(kind: Any) -> None:
     """Hear who goes through all variables: they may look at any."""
-    walk, shown = kind.__iter__, kind.__repr__
+    walk, shown, count = kind.__iter__, kind.__repr__, kind.__len__
 
     def ask_all(environment: Any) -> None:
         for name in (_NAMES, *walk(environment)):
@@ -278,7 +278,11 @@ def _listen_to_walks(kind: Any) -> None:
         ask_all(environment)
         return shown(environment)
 
-    kind.__iter__, kind.__repr__ = traced_walk, traced_shown
+    def traced_count(environment: Any) -> int:
+        _ask(environment, _NAMES)
+        return int(count(environment))
+
+    kind.__iter__, kind.__repr__, kind.__len__ = traced_walk, traced_shown, traced_count
 
 
 def _is_heard() -> bool:
@@ -313,6 +317,12 @@ def _opened(arguments: tuple[Any, ...]) -> None:
         _ON[0].read(path)
 
 
+def _imported(arguments: tuple[Any, ...]) -> None:
+    """Record a compiled module, the only one whose file is told."""
+    if arguments[1] is not None:
+        _ON[0].read(os.fsdecode(arguments[1]))
+
+
 def _loaded_library(arguments: tuple[Any, ...]) -> None:
     """Record a compiled library, which only a path leads to for certain."""
     name = arguments[0]
@@ -337,6 +347,7 @@ _PROGRAMS, _NETWORK = "starts other programs", "reaches over a network"
 
 _EVENTS: Mapping[str, Callable[[tuple[Any, ...]], None]] = {
     "open": _opened,
+    "import": _imported,
     "ctypes.dlopen": _loaded_library,
     "sqlite3.connect": _connected,
     **dict.fromkeys(
@@ -481,13 +492,20 @@ _BINARY = getattr(os, "O_BINARY", 0)
 
 
 def _named_so(folder: str, name: str) -> list[str]:
-    """Return the entries of a folder that stand for a module of a name, sorted."""
+    """Return the entries of a folder that stand for a module of a name, sorted.
+
+    A folder by that name is a package or not by what it has inside. An archive of modules, in the
+    place of a folder, stands for any of them by its digest.
+    """
     try:
         # Whatever is added, removed or renamed changes the time.
-        entries = _entries(folder, Path(folder).stat().st_mtime_ns)
+        entries = _entries(folder, Path(folder).stat().st_mtime_ns).get(name, [])
+    except NotADirectoryError:
+        return [f"SHA-256 {_digest_of(folder)}"]
     except (OSError, ValueError):
         return []
-    return entries.get(name, [])
+    inside = (f"{name}{os.sep}__init__{suffix}" for suffix in all_suffixes() if name in entries)
+    return [*entries, *(each for each in inside if Path(folder, each).is_file())]
 
 
 @cache
@@ -508,9 +526,12 @@ _SUFFIXES = frozenset(all_suffixes())
 def _is_left_out(name: str) -> bool:
     """Return whether a file is Python's, the suite's, of a library with a version, or no file."""
     path = os.path.realpath(name)
-    if name in _SAME or any(path.startswith(f"{place}{os.sep}") for place in _elsewhere()):
+    if name in _SAME or Path(path).is_dir():
         return True
-    return _is_standard(name) or path in _installed() or Path(path).is_dir()
+    if Path(name).is_symlink() and not name.startswith(_python_folders()):
+        return False  # where it leads may change
+    is_told = any(path.startswith(f"{place}{os.sep}") for place in _elsewhere())
+    return is_told or _is_standard(name) or path in _installed()
 
 
 _SAME = ("/dev/null", "/proc/cpuinfo", "/proc/self/maps")
@@ -529,6 +550,12 @@ def _is_standard(name: str) -> bool:
     path = os.path.realpath(name)
     is_below = path.startswith(standard) and not path[len(standard) :].startswith(PACKAGES)
     return is_below or name.startswith("<frozen ")
+
+
+@cache
+def _python_folders() -> tuple[str, ...]:
+    """Return the folders of Python and its libraries, which may be links to each file."""
+    return tuple({f"{path}{os.sep}" for path in sysconfig.get_paths().values() if path})
 
 
 @cache
