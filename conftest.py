@@ -76,9 +76,25 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Measure a test, with what is made for it first and the programs that it waits for."""
+    """Measure a test, with the programs that it waits for."""
     item.stash[_BEGIN] = time.monotonic()
     return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(request: pytest.FixtureRequest) -> Generator[None, object, object]:
+    """Measure what is made once for several tests: without the first, another has it made."""
+    begin = time.monotonic()
+    try:
+        return (yield)
+    finally:
+        made = time.monotonic() - begin
+        if request.scope == "function":
+            # Another module may share what has this name.
+            _MADE.pop(request.fixturename or "", None)
+        else:
+            _MADE[request.fixturename or ""] = made
+            request.session.stash[_SHARED] = request.session.stash.get(_SHARED, 0.0) + made
 
 
 @pytest.hookimpl(wrapper=True)
@@ -88,11 +104,18 @@ def pytest_runtest_makereport(
     """Let the last report of a test say what it took."""
     report = yield
     if call.when == "teardown":
-        report.user_properties.append((_TOOK, time.monotonic() - item.stash[_BEGIN]))
+        own = time.monotonic() - item.stash[_BEGIN] - item.session.stash.get(_SHARED, 0.0)
+        shared = sum(_MADE.get(name, 0.0) for name in getattr(item, "fixturenames", ()))
+        report.user_properties.append((_TOOK, own + shared))
+        item.session.stash[_SHARED] = 0.0
     return report
 
 
-_BEGIN = pytest.StashKey[float]()
+_BEGIN, _SHARED = pytest.StashKey[float](), pytest.StashKey[float]()
+"""When a test began, and the seconds in which it had something made that others share."""
+
+_MADE: dict[str, float] = {}
+"""Seconds that it took to make what several tests share, by the fixture's name, the last of it."""
 
 _TOOK = "seconds"
 

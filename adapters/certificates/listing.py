@@ -42,7 +42,7 @@ evidence, a line for every step, is attached to each release; here it goes to th
 
 @dataclass(frozen=True)
 class Listed:
-    """A certificate of the list, and how it stands to this checkout."""
+    """A certificate of the list."""
 
     name: str
     verdict: str
@@ -50,7 +50,6 @@ class Listed:
     lanes: tuple[str, ...]
     date: str
     suite: str
-    standing: Currency
 
     def row(self) -> tuple[str, ...]:
         """Return the cells below `HEAD`."""
@@ -62,17 +61,23 @@ def listed(name: str) -> Listed:
     document = read_certificate(FOLDER / f"{name}.json")
     said = document["predicate"]["draftproof"]
     deciding = {lane for lane, _ in said["judged"]["lanes"]}
-    found = standing(document, name)
-    judge = found.suite.then
+    _, judge, _ = document["predicate"]["configuration"]
     return Listed(
         name=name,
         verdict=said["verdict"],
         mode=said["mode"],
         lanes=tuple(lane for lane in _LANES if lane in deciding),
         date=said["created"].partition("T")[0],
-        suite=f"{judge['version']} ({judge['sha256'][:12]})",
-        standing=found,
+        suite=f"{judge['annotations']['version']} ({judge['digest']['sha256'][:12]})",
     )
+
+
+def currency(name: str) -> Currency:
+    """Return how the certificate of a fast verifier stands to this checkout.
+
+    Raises `EvidenceError`.
+    """
+    return standing(read_certificate(FOLDER / f"{name}.json"), name)
 
 
 def present() -> Iterator[Listed]:

@@ -13,7 +13,7 @@ from certificates.listing import (
     FOLDER,
     NAMES,
     README,
-    Listed,
+    currency,
     listed,
     readme,
 )
@@ -43,15 +43,10 @@ def found(name: str) -> dict[str, Any]:
     return document["predicate"]["draftproof"]  # type: ignore[no-any-return]  # schema
 
 
-@cache
-def row(name: str) -> Listed:
-    return listed(name)
-
-
 @pytest.mark.parametrize("name", NAMES)
 def test_every_form_is_certified_by_the_code_that_is_here(name: str) -> None:
     """`make certificates` judges again what has changed; the store knows the rest."""
-    said, standing = found(name), row(name).standing
+    said, standing = found(name), currency(name)
     assert (said["verdict"], said["mode"]) == ("conforms", "certify")
     assert (standing.state, standing.reason) == (CURRENT, None)
     assert standing.requirements == len(said["requirements"])
@@ -86,7 +81,7 @@ def test_all_are_made_anew_in_the_workflow() -> None:
 
 def test_the_list_says_what_the_certificates_say() -> None:
     """`python adapters/certificates/fast.py --list` writes it."""
-    assert README.read_text(encoding="utf-8") == readme(map(row, NAMES))
+    assert README.read_text(encoding="utf-8") == readme(map(listed, NAMES))
 
 
 def test_nothing_is_lacking() -> None:

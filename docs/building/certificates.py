@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-from certificates.listing import HEAD, Listed, present
+from certificates.listing import HEAD, Listed, currency, present
 
 from building.markdown import table
 from draftproof.conformance.evidence.identity import specification, suite
-from draftproof.conformance.run.staleness import STATES, UNKNOWN
+from draftproof.conformance.run.staleness import STATES, UNKNOWN, Currency
 
 
 def certified() -> str:
     """Return the certificates of the fast verifiers as a table, and how many are current."""
-    return told([*present()])
+    return told({each: currency(each.name) for each in present()})
 
 
-def told(certificates: Sequence[Listed]) -> str:
+def told(certificates: Mapping[Listed, Currency]) -> str:
     """Return certificates as a table, and how many are current."""
-    states = Counter(each.standing.state for each in certificates)
+    states = Counter(each.state for each in certificates.values())
     shown = [state for state in STATES if states[state] or state != UNKNOWN]
     counted = ", ".join(f"{states[state]} {state}" for state in shown)
     by = {"suite": suite(), "specification": specification()}
@@ -28,13 +28,12 @@ def told(certificates: Sequence[Listed]) -> str:
     )
     said = f"**{len(certificates)} certificates: {counted}.** Compared with {here}."
     name, *others = HEAD
-    rows = [[own[0], _state(each), *own[1:]] for each in certificates if (own := each.row())]
+    rows = [[each.name, _state(found), *each.row()[1:]] for each, found in certificates.items()]
     return f"{said}\n\n{table([name, 'state', *others], rows)}"
 
 
-def _state(certificate: Listed) -> str:
+def _state(found: Currency) -> str:
     """Return the state, and which parts have changed or what was not compared."""
-    found = certificate.standing
     if found.changed:
         return f"**{found.state}**: {', '.join(found.changed)}"
     return f"{found.state}: {found.reason}" if found.reason else found.state

@@ -12,23 +12,25 @@ HERE = {"version": "0.1.0", "sha256": "1" * 64}
 OTHER = {"version": "0.0.1", "sha256": "0" * 64}
 
 
-def certificate(name: str, subject: Comparison, suite: Comparison) -> Listed:
-    standing = Currency(subject, Comparison(HERE, HERE), suite, (), 0, "draftproof certify")
+def certificate(name: str, subject: Comparison, suite: Comparison) -> tuple[Listed, Currency]:
     lanes = ("exact", "run")
-    return Listed(name, "conforms", "certify", lanes, "2026-11-22", "0.1.0 (1111)", standing)
+    found = Listed(name, "conforms", "certify", lanes, "2026-11-22", "0.1.0 (1111)")
+    return found, Currency(subject, Comparison(HERE, HERE), suite, (), 0, "draftproof certify")
 
 
 def test_every_state_is_told() -> None:
     same, other = Comparison(HERE, HERE), Comparison(OTHER, HERE)
     absent = Comparison(HERE, None, "there is no Triton")
     text = told(
-        [
-            certificate("one", same, same),
-            certificate("two", other, other),
-            certificate("three", same, other),
-            certificate("four", absent, same),
-            certificate("five", absent, other),
-        ]
+        dict(
+            (
+                certificate("one", same, same),
+                certificate("two", other, other),
+                certificate("three", same, other),
+                certificate("four", absent, same),
+                certificate("five", absent, other),
+            )
+        )
     )
     head, _, table = text.partition("\n\n")
     assert head.startswith("**5 certificates: 1 current, 3 stale, 1 unknown.** ")
@@ -44,7 +46,7 @@ def test_every_state_is_told() -> None:
 
 def test_nothing_unknown_is_not_told() -> None:
     same = Comparison(HERE, HERE)
-    assert told([certificate("one", same, same)]).startswith(
+    assert told(dict([certificate("one", same, same)])).startswith(
         "**1 certificates: 1 current, 0 stale.** Compared with suite "
     )
 
