@@ -23,7 +23,7 @@ import pytest
 DURATIONS = Path(__file__).with_name("durations.json")
 """Seconds of every test that takes long, as `--measure` has written them."""
 
-MARKS = {"slow": 0.25, "nightly": 2.0}
+MARKS = {"slow": 0.2, "nightly": 2.0}
 """Seconds from which on a test is slow, and from which on it runs by night: so many leave two
 minutes of two cores to `make check`, and twelve to `make test`."""
 
@@ -43,18 +43,8 @@ os.environ.pop("PYTEST_ADDOPTS", None)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that measures."""
-    told = f"write {DURATIONS.name} anew, by which tests are slow or run by night"
+    told = f"write {DURATIONS.name}, by which tests are slow or run by night"
     parser.addoption("--measure", action="store_true", help=told)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    """Refuse to measure some tests, and to forget what all others took."""
-    is_all = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    part = (config.option.keyword, config.option.markexpr, config.option.collectonly)
-    # A worker of xdist is given the paths.
-    is_worker = hasattr(config, "workerinput")
-    if config.getoption("measure") and not is_worker and (any(part) or not is_all):
-        raise pytest.UsageError("--measure is of all tests: give no path, no -k and no -m with it")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -151,7 +141,7 @@ def pytest_terminal_summary(
     """Say last how many tests of pages were skipped for want of a browser, and how to get it."""
     yield
     if terminalreporter.config.getoption("measure"):
-        _measured(terminalreporter)
+        _measured(terminalreporter, is_whole=_is_of_all_tests(terminalreporter.config))
     skipped = terminalreporter.stats.get("skipped", [])
     count = sum("chromium is not installed" in str(report.longrepr) for report in skipped)
     if count:
@@ -159,9 +149,16 @@ def pytest_terminal_summary(
         terminalreporter.write_line(f"{told} On Debian: apt-get install chromium", yellow=True)
 
 
-def _measured(told: pytest.TerminalReporter) -> None:
+def _is_of_all_tests(config: pytest.Config) -> bool:
+    """Return whether no tests were left out: those keep what is on record of them."""
+    part = (config.option.keyword, config.option.markexpr)
+    return config.args_source is pytest.Config.ArgsSource.TESTPATHS and not any(part)
+
+
+def _measured(told: pytest.TerminalReporter, *, is_whole: bool) -> None:
     """Write what each test took, and tell of those that are marked anew."""
-    before = json.loads(DURATIONS.read_text(encoding="utf-8"))["seconds"]
+    document = json.loads(DURATIONS.read_text(encoding="utf-8"))
+    before = document["seconds"]
     took: Counter[str] = Counter()
     for reports in told.stats.values():
         for report in reports:
@@ -171,14 +168,16 @@ def _measured(told: pytest.TerminalReporter) -> None:
     for mark, limit in MARKS.items():
         moved = [name for name in took if (took[name] < limit) != (before.get(name, 0) < limit)]
         told.write_line(f"{len(moved)} tests change sides at {limit} s ({mark})")
-    document = {
-        "measured": f"{datetime.now(UTC):%Y-%m-%d}",
-        "seconds in all": round(took.total()),
-        "outcomes": {
-            kind: len(told.stats[kind])
-            for kind in ("passed", "failed", "skipped", "error")
-            if kind in told.stats
-        },
-        "seconds": {name: round(s, 2) for name, s in sorted(took.items()) if s >= MARKS["slow"]},
-    }
+    if is_whole:
+        document = {
+            "measured": f"{datetime.now(UTC):%Y-%m-%d}",
+            "seconds in all": round(took.total()),
+            "outcomes": {
+                kind: len(told.stats[kind])
+                for kind in ("passed", "failed", "skipped", "error")
+                if kind in told.stats
+            },
+        }
+    now = sorted({**({} if is_whole else before), **took}.items())
+    document["seconds"] = {name: round(s, 2) for name, s in now if s >= MARKS["slow"]}
     DURATIONS.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
