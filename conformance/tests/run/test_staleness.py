@@ -93,6 +93,15 @@ def test_a_requirement_that_was_left_out_is_missed(keyed: dict[str, Any]) -> Non
     assert found.requirements == standing(keyed).requirements
 
 
+def test_a_verifier_on_another_device_is_not_compared(keyed: dict[str, Any]) -> None:
+    predicate = keyed["predicate"]
+    said = predicate["draftproof"]
+    other = {**said, "adapter": {**said["adapter"], "device": "cuda"}}
+    found = standing({**keyed, "predicate": {**predicate, "draftproof": other}})
+    told = "the verifier was not compared: it runs on cpu here, and was judged on cuda"
+    assert (found.state, found.reason) == (UNKNOWN, told)
+
+
 def certificate(name: str, **others: Mapping[str, str]) -> dict[str, Any]:
     """Those parts of a certificate that can become stale: of what is here, unless it says other."""
     adapter = load_adapter(name)

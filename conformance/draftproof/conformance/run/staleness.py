@@ -127,6 +127,11 @@ def standing(document: Mapping[str, Any], adapter: str | None = None) -> Currenc
     again = ("draftproof", "certify", name or "ADAPTER", "--mode", said["mode"])
     then = {"name": of["name"], **_named(of)}
     loaded, reason = _loaded(name)
+    on = said["adapter"].get("device")
+    if loaded is not None and on not in (None, loaded.declared.device):
+        # The same files are another verifier there.
+        reason = f"it runs on {loaded.declared.device} here, and was judged on {on}"
+        loaded = None
     now = subject(loaded) if loaded is not None else None
     roots = {each["id"]: each["root"] for each in said.get("requirements", ()) if "root" in each}
     is_same = now == then and roots
