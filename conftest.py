@@ -140,7 +140,9 @@ def pytest_terminal_summary(
 ) -> Generator[None, None, None]:
     """Say last how many tests of pages were skipped for want of a browser, and how to get it."""
     yield
-    if terminalreporter.config.getoption("measure"):
+    # A worker of xdist has a summary, too, which nobody sees.
+    is_worker = hasattr(terminalreporter.config, "workerinput")
+    if terminalreporter.config.getoption("measure") and not is_worker:
         _measured(terminalreporter, is_whole=_is_of_all_tests(terminalreporter.config))
     skipped = terminalreporter.stats.get("skipped", [])
     count = sum("chromium is not installed" in str(report.longrepr) for report in skipped)
@@ -162,9 +164,9 @@ def _measured(told: pytest.TerminalReporter, *, is_whole: bool) -> None:
     took: Counter[str] = Counter()
     for reports in told.stats.values():
         for report in reports:
-            took[getattr(report, "nodeid", "")] += dict(getattr(report, "user_properties", ())).get(
-                _TOOK, 0
-            )
+            # What was deselected is among them, and has taken nothing.
+            for name, seconds in getattr(report, "user_properties", ()):
+                took[report.nodeid] += seconds if name == _TOOK else 0
     for mark, limit in MARKS.items():
         moved = [name for name in took if (took[name] < limit) != (before.get(name, 0) < limit)]
         told.write_line(f"{len(moved)} tests change sides at {limit} s ({mark})")

@@ -439,7 +439,7 @@ def test_a_stale_certificate_is_no_error_and_cannot_be_overlooked(of_ours: Path)
     assert (ran.exit_code, ran.stderr) == (0, "")
     suite, subject = now["suite"]["now"], now["subject"]["now"]
     assert ran.stdout.splitlines()[:5] == [
-        f"{path}: conforms (quick), as it was written and as its evidence has it",
+        f"{path}: torch-token conforms (quick), as it was written and as its evidence has it",
         "  stale: the verifier has changed",
         f"    verifier: was torch-token 1 (111111111111), is torch-token {subject['version']} "
         f"({subject['sha256'][:12]})",

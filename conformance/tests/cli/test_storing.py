@@ -347,7 +347,8 @@ def forge(folder: Path) -> None:
     for file in (each for each in folder.rglob("*") if each.is_file()):
         _, _, text = file.read_text().partition("\n")
         forged = text.replace('"verdict":"fail"', '"verdict":"pass"')
-        file.write_text(f"{sha256(forged.encode()).hexdigest()}\n{forged}")
+        seal = sha256(f"{file.name}\n{forged}".encode()).hexdigest()
+        file.write_text(f"{seal}\n{forged}")
 
 
 def test_a_store_that_is_wrong_is_found_out(tmp_path: Path) -> None:
