@@ -576,6 +576,7 @@ def test_what_makes_up_a_harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         (command("right"), 0, "miniature conforms"),
         ("harness:no-such-program", 2, "there is no program 'no-such-program'"),
     ],
+    ids=["dies", "dies-at-start", "words", "refuses", "biased", "right", "missing"],
 )
 def test_what_the_command_line_makes_of_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, code: int, message: str
