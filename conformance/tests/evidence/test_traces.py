@@ -301,7 +301,7 @@ def test_a_compiled_module_that_is_forgotten_is_recorded(here: Path) -> None:
 
 
 def test_a_link_among_the_files_of_others_is_recorded(here: Path) -> None:
-    """What is Python's own today may be the user's tomorrow."""
+    """A file that is Python's own today may be the user's tomorrow."""
     link = here / "link.py"
     link.symlink_to(str(importlib.import_module("abc").__file__))
     found = read_by("open('link.py').close()")

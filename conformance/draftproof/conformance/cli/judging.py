@@ -240,7 +240,7 @@ def _show(outcome: Mapping[str, Any], form: str) -> None:
 
 @dataclass(frozen=True)
 class _Loaded:
-    """What a name led to: a program, or why there is none."""
+    """Outcome of loading a name: a program, or the reason why there is none."""
 
     name: str
     program: Any = None

@@ -84,7 +84,8 @@ def _file(path: Path) -> Path:
     """Return the path of a file as it is loaded, without detours unless there are links."""
     resolved = path.resolve()
     # A program that is linked to finds what is beside the link.
-    return resolved if str(resolved) == os.path.abspath(path) else path.absolute()  # noqa: PTH100  # as written
+    written = path.absolute()
+    return resolved if str(resolved) == os.path.normpath(written) else written
 
 
 def _plain(value: Any) -> Any:

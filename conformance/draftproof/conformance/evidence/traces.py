@@ -499,13 +499,20 @@ def _named_so(folder: str, name: str) -> list[str]:
     """
     try:
         # Whatever is added, removed or renamed changes the time.
-        entries = _entries(folder, Path(folder).stat().st_mtime_ns).get(name, [])
+        changed = Path(folder).stat().st_mtime_ns
+        entries = _entries(folder, changed).get(name, [])
     except NotADirectoryError:
-        return [f"SHA-256 {_digest_of(folder)}"]
+        return _archive(folder, changed)
     except (OSError, ValueError):
         return []
     inside = (f"{name}{os.sep}__init__{suffix}" for suffix in all_suffixes() if name in entries)
     return [*entries, *(each for each in inside if Path(folder, each).is_file())]
+
+
+@cache
+def _archive(path: str, _: int) -> list[str]:
+    """Return what stands for every module of an archive, which is hashed once for all of them."""
+    return [f"SHA-256 {_digest_of(path)}"]
 
 
 @cache

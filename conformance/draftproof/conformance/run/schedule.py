@@ -51,7 +51,7 @@ _MOST_LOSSES = 3
 
 @dataclass(frozen=True)
 class Work:
-    """What is to be judged: tasks, by a program, on terms that leave the lane open.
+    """Tasks to be judged, by a program, on terms that leave the lane open.
 
     `name` is what other processes know the program by, `subject` the digest of its files. `blind`
     has the lanes that cannot see it, `sampled` says whether samples may decide. What the `recall`
