@@ -33,7 +33,7 @@ from draftproof.conformance.lanes.exact._elements import Elements
 from draftproof.conformance.lanes.exact._errors import NotUnderstood, ran
 from draftproof.conformance.lanes.exact._identity import Identities
 from draftproof.conformance.lanes.exact._looks import LOOKS
-from draftproof.conformance.lanes.exact._moves import MOVES
+from draftproof.conformance.lanes.exact._moves import MOVES, follow_masked, is_masked
 from draftproof.conformance.lanes.exact._whole import follow_whole, is_whole
 
 _FOLLOWED = MOVES | LOOKS
@@ -108,6 +108,8 @@ class Interpreter:
         name, elements = name_of(func), self.elements
         if name in _FOLLOWED:
             return _FOLLOWED[name](elements, func, args, kwargs)
+        if is_masked(func, args, touched):
+            return follow_masked(elements, func, args, kwargs)
         for tensor in touched:
             if is_whole(elements, func, args, kwargs, touched):
                 return follow_whole(elements, func, args, kwargs)

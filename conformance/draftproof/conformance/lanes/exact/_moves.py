@@ -130,6 +130,28 @@ def _are_followed(numbers: Iterable[Noise | Choice], dtype: torch.dtype) -> bool
     return dtype in _WIDE and all(is_held(each, dtype) for each in choices)
 
 
+# Operators on truth values: the one that decides the result, whatever stands beside it.
+_DECIDED_BY = {"bitwise_and": False, "logical_and": False, "bitwise_or": True, "logical_or": True}
+
+
+def is_masked(func: OpOverload, args: Any, touched: list[Tensor]) -> bool:
+    """Return whether an operator holds choices of truth against known truth values."""
+    return (
+        name_of(func) in _DECIDED_BY
+        and len(touched) == 1
+        and all(isinstance(each, Tensor) and each.dtype is torch.bool for each in args)
+    )
+
+
+def follow_masked(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Any:
+    """Run an operator on truth values: choices move, but for those that decide nothing."""
+    (known,) = (each.clone() for each in args if elements.identities.of(each) is None)
+    (ids,) = (elements.ids(each) for each in args if elements.identities.of(each) is not None)
+    out = ran(func, args, kwargs)
+    elements.attach(out, torch.where(known == _DECIDED_BY[name_of(func)], 0, ids))
+    return out
+
+
 MOVES: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(_MOVED, _move),
     **dict.fromkeys(("_to_copy", "copy"), _cast),
