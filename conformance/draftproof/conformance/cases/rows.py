@@ -25,7 +25,7 @@ def instance(
 
     def rows(which: str, depth: int, support: Support | None) -> dict[Path, Row]:
         return {
-            context: _spread(
+            context: spread(
                 f"{name}/{which}/{context}", vocabulary, support(context) if support else everything
             )
             for context in _contexts(vocabulary, depth)
@@ -87,7 +87,7 @@ def row(text: str, parts: int = 1) -> Row:
     return tuple(rational(weight) / parts for weight in text.split())
 
 
-def _spread(seed: str, vocabulary: int, support: Sequence[int]) -> Row:
+def spread(seed: str, vocabulary: int, support: Sequence[int]) -> Row:
     """Return a row in 16ths, positive on `support`, that depends on the seed alone."""
     shares = [1 if token in support else 0 for token in range(vocabulary)]
     for byte in sha256(seed.encode()).digest()[: 16 - len(support)]:

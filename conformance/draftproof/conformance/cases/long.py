@@ -1,0 +1,136 @@
+"""The long cases: drafts as long as those that are served, uncertain at two positions.
+
+Enumeration is exponential only in what is random. Elsewhere target and draft are certain of one
+token, which depends on the token before; so the law of a path of any length is a handful of runs,
+and two positions at every distance of one another show what a fault ties together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+from draftproof.conformance.cases.case import Case
+from draftproof.conformance.cases.rows import spread
+from draftproof.conformance.protocol.modes import modes_up_to
+from draftproof.reference.drafting import SCHEMES
+from draftproof.reference.model import Instance, Model, Path, Row
+
+LENGTHS = (5, 8, 17, 33)
+"""The lengths L."""
+
+DISTANCES = (1, 4, 8, 16)
+"""The distances between the two uncertain positions; the bonus is the last position, L."""
+
+_SAID, _OWED = (0, 1), (0, 1, 2)
+"""The tokens that draft and target can say at an uncertain position: one is never drafted."""
+
+
+@dataclass(frozen=True)
+class LongCases:
+    """Cases of one form that are judged as one: pairs of positions at a distance."""
+
+    id: str
+    mode: str
+    cases: tuple[Case, ...]
+
+
+def long(mode: str) -> Iterator[LongCases]:
+    """Yield the long cases of a mode."""
+    included = modes_up_to(mode)
+    yield from (each for each in (*_paths(), *_several()) if each.mode in included)
+
+
+def _paths() -> Iterator[LongCases]:
+    """Yield the cases of one path: at every length and distance a few pairs, then all others."""
+    for length in LENGTHS:
+        for distance in (each for each in DISTANCES if each <= length):
+            firsts = range(length - distance + 1)
+            few = sorted({0, len(firsts) // 2, len(firsts) - 1})
+            others = [first for first in firsts if first not in few]
+            name = f"long.l{length}.d{distance}"
+            mode = "quick" if (length, distance) in ((5, 1), (8, 4)) else "standard"
+            yield LongCases(name, mode, _pairs(name, length, few, distance))
+            if others:
+                rest = f"{name}.others"
+                yield LongCases(rest, "certify", _pairs(name, length, others, distance))
+
+
+def _pairs(name: str, length: int, firsts: Sequence[int], distance: int) -> tuple[Case, ...]:
+    return tuple(
+        Case(
+            f"{name}.at{first}",
+            f"of {length} positions, {first} and {first + distance} are uncertain",
+            "certify",
+            _uncertain(f"{name}.at{first}", length, {first, first + distance}),
+        )
+        for first in firsts
+    )
+
+
+def _several() -> Iterator[LongCases]:
+    """Yield the cases of several paths of 8 tokens, which part at the root."""
+    for scheme in SCHEMES:
+        for drafts, mode in ((2, "standard"), (4, "certify")):
+            if (scheme, drafts) == ("hub", 4):
+                continue
+            name = f"long.{scheme}.k{drafts}.l8"
+            # Only i.i.d. siblings can be drawn from fewer tokens than there are paths.
+            said = _SAID if scheme == "iid" else tuple(range(drafts))
+            yield LongCases(
+                name,
+                mode,
+                tuple(
+                    Case(
+                        f"{name}.at{last}",
+                        f"paths part at the root, and the target is uncertain at {last}",
+                        mode,
+                        replace(
+                            _uncertain(f"{name}.at{last}", 8, {0, last}, said=(said, (0,))),
+                            drafts=drafts,
+                            scheme=scheme,
+                        ),
+                    )
+                    for last in (1, 4, 7, 8)
+                ),
+            )
+
+
+def _uncertain(
+    name: str,
+    length: int,
+    positions: Set[int],
+    said: tuple[Sequence[int], Sequence[int]] = (_SAID, _SAID),
+) -> Instance:
+    """Return an instance that is certain but at two positions.
+
+    What the draft can say there is `said`; the target can say one token more than it can at first.
+    """
+    owed = range(len(said[0]) + 1)
+    vocabulary = len(owed) + 1
+    order = sorted(positions)
+    at_draft = dict(zip(order, said, strict=True))
+    target = _model(f"{name}/p", "target", vocabulary, length, dict.fromkeys(order, owed))
+    return Instance(
+        target,
+        _model(f"{name}/q", "draft", vocabulary, length - 1, at_draft),
+        length=length,
+    )
+
+
+def _model(
+    name: str, which: str, vocabulary: int, depth: int, support: Mapping[int, Sequence[int]]
+) -> Model:
+    """Return the rows at all contexts of at most `depth` tokens that can be written."""
+    rows: dict[Path, Row] = {}
+    level: list[Path] = [()]
+    for position in range(depth + 1):
+        after: list[Path] = []
+        for context in level:
+            # What is certain is another token after every token, so that no place is like another.
+            sure = ((context[-1] if context else 0) + position) % vocabulary
+            tokens = support.get(position, (sure,))
+            rows[context] = spread(f"{name}/{position}/{context[-1:]}", vocabulary, tokens)
+            after += [(*context, token) for token in tokens]
+        level = after
+    return Model(which, vocabulary, rows)
