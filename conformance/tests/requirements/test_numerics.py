@@ -21,8 +21,6 @@ from draftproof.conformance.requirements.numerics import (
     extreme_cases,
     judge_products,
     judge_vocabulary,
-    law_distance,
-    likeliest_failure,
     masked_cases,
     observe_given,
     tasks,

@@ -20,7 +20,6 @@ from draftproof.conformance.cases.rows import instance, row
 from draftproof.conformance.lanes.cache import Coming
 from draftproof.conformance.lanes.exchange import (
     Asked,
-    Failure,
     as_given,
     columns,
     request,
@@ -34,7 +33,6 @@ from draftproof.conformance.lanes.observe import (
     Observation,
     observe,
 )
-from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.protocol.adapter import (
     Adapter,
     Declaration,
@@ -45,13 +43,14 @@ from draftproof.conformance.protocol.adapter import (
 )
 from draftproof.conformance.protocol.loading import twin_of
 from draftproof.conformance.protocol.tolerance import allowed_distance
+from draftproof.conformance.requirements._one_law import judged_law, sampled_law
 from draftproof.conformance.requirements.batches import emitted, largest_share, padded_vocabulary
-from draftproof.conformance.requirements.finding import FAIL, Finding, verdict_of
-from draftproof.conformance.requirements.laws import as_reference, asked, lossless
-from draftproof.conformance.requirements.sampled import TESTS, Effort, sample
+from draftproof.conformance.requirements.finding import Finding, verdict_of
+from draftproof.conformance.requirements.laws import asked
+from draftproof.conformance.requirements.sampled import Effort
 from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.model import Instance, Model, Path, Row
-from draftproof.reference.rational import ZERO, Rational, exactly, rational
+from draftproof.reference.rational import ZERO, exactly, rational
 from draftproof.reference.verifiers import ALGORITHMS, emission_law
 
 
@@ -92,16 +91,7 @@ def _asked(given: Given, declared: Declaration) -> Coming:
 
 def judge_given(requirement: str, given: Given, program: Program, terms: Terms) -> list[Finding]:
     """Return the finding of a requirement on the law of a case, given in a certain way."""
-    return [_judged(requirement, observe_given(program, given, lane=terms.lane))]
-
-
-def _judged(requirement: str, seen: Observation) -> Finding:
-    distance, failure = law_distance(seen), likeliest_failure(seen)
-    verdict = verdict_of(distance, seen.allowed, seen.slack)
-    detail = failure.what if verdict == FAIL and failure is not None else ""
-    return Finding(
-        requirement, seen.case, verdict, distance, seen.allowed, seen.lane, seen.runs, detail
-    )
+    return [judged_law(requirement, observe_given(program, given, lane=terms.lane))]
 
 
 def observe_given(program: Program, given: Given, *, lane: str) -> Observation:
@@ -110,26 +100,6 @@ def observe_given(program: Program, given: Given, *, lane: str) -> Observation:
     if given.logits is not None:
         asked = replace(asked, adapter=OtherLogits(program.adapter, given.logits))
     return observe(asked, given.case, lane=lane)
-
-
-def law_distance(seen: Observation) -> Rational:
-    """Return the TV to the algorithm's law, or of the text where the algorithm is not known.
-
-    An invalid result counts with its probability given the drafts, however unlikely they are,
-    because one error loses a whole batch.
-    """
-    law = lossless(seen) if seen.algorithm is None else as_reference(seen)
-    return max(law, *(of.probability(_is_failure) for of in seen.observed.values()))
-
-
-def likeliest_failure(seen: Observation) -> Failure | None:
-    """Return the most frequent failure, None if there is always a result."""
-    found = {o: w for law in seen.observed.values() for o, w in law.items() if _is_failure(o)}
-    return max(found, key=lambda failure: found[failure], default=None)  # type: ignore[return-value]
-
-
-def _is_failure(outcome: object) -> bool:
-    return isinstance(outcome, Failure)
 
 
 class OtherLogits:
@@ -350,26 +320,14 @@ def judge_vocabulary(vocabulary: int, program: Program, terms: Terms) -> list[Fi
 def _vocabulary_by_law(name: str, scattered: Program, terms: Terms) -> Finding:
     case = Case(name, "four tokens of many", terms.mode, few_tokens())
     seen = observe(scattered, case, lane=terms.lane)
-    return _judged("number.vocabulary", seen)
+    return judged_law("number.vocabulary", seen)
 
 
 def _vocabulary_by_samples(name: str, scattered: Program, terms: Terms) -> Finding:
-    few = few_tokens()
-    results = sample(
-        scattered,
-        few,
-        seed=terms.seed_of(name),
-        effort=_EFFORTS[terms.mode],
-        budget=Budget(terms.false_alarm, TESTS),
-    )
-    law = "law.reference" if "law.reference" in results else "law.lossless"
-    # The first that fails decides; where none does, the law of what is emitted.
-    asked = ("law.prefix", "law.support", law, "law.lossless")
-    failed = (results[each] for each in asked if results[each].verdict == FAIL)
-    result = next(failed, results[law])
     # Zeros add up without rounding: what is allowed is for the tokens that are said.
-    allowed = allowed_distance(scattered.declared, few.vocabulary, few.length)
-    return result.finding("number.vocabulary", name, allowed=allowed, false_alarm=terms.false_alarm)
+    return sampled_law(
+        "number.vocabulary", name, scattered, few_tokens(), terms, _EFFORTS[terms.mode]
+    )
 
 
 def few_tokens() -> Instance:

@@ -11,6 +11,7 @@ from draftproof.conformance.requirements import (
     drafting,
     inputs,
     laws,
+    long,
     numerics,
     randomness,
     states,
@@ -18,7 +19,7 @@ from draftproof.conformance.requirements import (
 )
 from draftproof.conformance.requirements.task import Task, is_asked
 
-CHAPTERS = (laws, states, drafting, texts, batches, randomness, numerics, inputs)
+CHAPTERS = (laws, long, states, drafting, texts, batches, randomness, numerics, inputs)
 """The modules, in the order of the chapters."""
 
 

@@ -1,0 +1,103 @@
+"""One law, one finding: how requirements are judged that ask for the right law in other conditions.
+
+Long drafts, other dtypes, large vocabularies: what is asked is always the law of the algorithm, or
+of the text where the algorithm is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from draftproof.conformance.lanes.exchange import Failure
+from draftproof.conformance.lanes.observe import Observation
+from draftproof.conformance.lanes.statistics import Budget
+from draftproof.conformance.protocol.adapter import Program
+from draftproof.conformance.protocol.tolerance import allowed_distance
+from draftproof.conformance.requirements.finding import (
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    Finding,
+    verdict_of,
+)
+from draftproof.conformance.requirements.laws import as_reference, lossless
+from draftproof.conformance.requirements.sampled import EFFORTS, TESTS, Effort, sample
+from draftproof.conformance.requirements.task import Terms
+from draftproof.reference.model import Instance
+from draftproof.reference.rational import ZERO, Rational
+
+
+def judged_law(requirement: str, seen: Observation) -> Finding:
+    """Return the finding of a requirement on an observed law."""
+    distance, failure = law_distance(seen), likeliest_failure(seen)
+    verdict = verdict_of(distance, seen.allowed, seen.slack)
+    detail = failure.what if verdict == FAIL and failure is not None else ""
+    return Finding(
+        requirement, seen.case, verdict, distance, seen.allowed, seen.lane, seen.runs, detail
+    )
+
+
+def law_distance(seen: Observation) -> Rational:
+    """Return the TV to the algorithm's law, or of the text where the algorithm is not known.
+
+    An invalid result counts with its probability given the drafts, however unlikely they are,
+    because one error loses a whole batch.
+    """
+    law = lossless(seen) if seen.algorithm is None else as_reference(seen)
+    return max(law, *(of.probability(_is_failure) for of in seen.observed.values()))
+
+
+def likeliest_failure(seen: Observation) -> Failure | None:
+    """Return the most frequent failure, None if there is always a result."""
+    found = {o: w for law in seen.observed.values() for o, w in law.items() if _is_failure(o)}
+    return max(found, key=lambda failure: found[failure], default=None)  # type: ignore[return-value]
+
+
+def _is_failure(outcome: object) -> bool:
+    return isinstance(outcome, Failure)
+
+
+def sampled_law(
+    requirement: str,
+    case: str,
+    program: Program,
+    instance: Instance,
+    terms: Terms,
+    effort: Effort | None = None,
+) -> Finding:
+    """Return the finding of a requirement on samples from the law of one instance."""
+    results = sample(
+        program,
+        instance,
+        seed=terms.seed_of(case),
+        effort=effort or EFFORTS[terms.mode],
+        budget=Budget(terms.false_alarm, TESTS),
+        alone=terms.alone,
+    )
+    law = "law.reference" if "law.reference" in results else "law.lossless"
+    # The first that fails decides; where none does, the law of what is emitted.
+    asked = ("law.prefix", "law.support", law, "law.lossless")
+    failed = (results[each] for each in asked if results[each].verdict == FAIL)
+    result = next(failed, results[law])
+    allowed = allowed_distance(program.declared, instance.vocabulary, instance.length)
+    return result.finding(requirement, case, allowed=allowed, false_alarm=terms.false_alarm)
+
+
+def worst_of(case: str, findings: Sequence[Finding]) -> Finding:
+    """Return the worst of the findings on cases that are judged as one, in the name of all."""
+    worst = max(
+        findings, key=lambda each: (_GRAVEST_LAST.index(each.verdict), each.distance or ZERO)
+    )
+    runs = sum(each.runs for each in findings)
+    if worst.verdict == PASS:
+        return replace(worst, case=case, runs=runs)
+    told = f": {worst.detail}" if worst.detail else ""
+    return replace(worst, case=case, runs=runs, detail=f"on {worst.case}{told}")
+
+
+def _badness(finding: Finding) -> tuple[int, Rational]:
+    return _GRAVEST_LAST.index(finding.verdict), finding.distance or ZERO
+
+
+_GRAVEST_LAST = (PASS, INCONCLUSIVE, FAIL)
