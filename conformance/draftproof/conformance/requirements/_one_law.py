@@ -6,13 +6,15 @@ of the text where the algorithm is not known.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import replace
 
 from draftproof.conformance.lanes.exchange import Failure
 from draftproof.conformance.lanes.observe import Observation
 from draftproof.conformance.lanes.statistics import Budget
-from draftproof.conformance.protocol.adapter import Program
+from draftproof.conformance.protocol.adapter import Adapter, Program, Request, Result
+from draftproof.conformance.protocol.loading import twin_of
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements.finding import (
     FAIL,
@@ -26,6 +28,22 @@ from draftproof.conformance.requirements.sampled import EFFORTS, TESTS, Effort, 
 from draftproof.conformance.requirements.task import Terms
 from draftproof.reference.model import Instance
 from draftproof.reference.rational import ZERO, Rational
+
+
+class AskedOtherwise:
+    """An adapter that gets changed requests: in another layout, with other logits, and so on."""
+
+    def __init__(self, adapter: Adapter, change: Callable[[Request], Request]) -> None:
+        self.name, self.version, self.algorithm = adapter.name, adapter.version, adapter.algorithm
+        self._adapter = adapter
+        self._change = change
+        other = twin_of(adapter)
+        self.same_as = None if other is None else AskedOtherwise(other, change)
+
+    def verify(self, request: Request) -> Result:
+        """Verify the changed request."""
+        # Every run meets the adapter as it was loaded.
+        return copy(self._adapter).verify(self._change(request))
 
 
 def judged_law(requirement: str, seen: Observation) -> Finding:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -34,16 +33,18 @@ from draftproof.conformance.lanes.observe import (
     observe,
 )
 from draftproof.conformance.protocol.adapter import (
-    Adapter,
     Declaration,
     Program,
     Request,
     Result,
     program_of,
 )
-from draftproof.conformance.protocol.loading import twin_of
 from draftproof.conformance.protocol.tolerance import allowed_distance
-from draftproof.conformance.requirements._one_law import judged_law, sampled_law
+from draftproof.conformance.requirements._one_law import (
+    AskedOtherwise,
+    judged_law,
+    sampled_law,
+)
 from draftproof.conformance.requirements.batches import emitted, largest_share, padded_vocabulary
 from draftproof.conformance.requirements.finding import Finding, verdict_of
 from draftproof.conformance.requirements.laws import asked
@@ -98,28 +99,17 @@ def observe_given(program: Program, given: Given, *, lane: str) -> Observation:
     """Observe the program's law on a case, given in a certain way. Raises as `observe` does."""
     asked = replace(program, declared=replace(program.declared, dtype=given.dtype))
     if given.logits is not None:
-        asked = replace(asked, adapter=OtherLogits(program.adapter, given.logits))
+        change = partial(_other_logits, given.logits)
+        asked = replace(asked, adapter=AskedOtherwise(program.adapter, change))
     return observe(asked, given.case, lane=lane)
 
 
-class OtherLogits:
-    """An adapter that gets changed logits instead of those in the request."""
-
-    def __init__(self, adapter: Adapter, change: Callable[[Tensor], Tensor]) -> None:
-        self.name, self.version, self.algorithm = adapter.name, adapter.version, adapter.algorithm
-        self._adapter = adapter
-        self._change = change
-        other = twin_of(adapter)
-        self.same_as = None if other is None else OtherLogits(other, change)
-
-    def verify(self, request: Request) -> Result:
-        """Verify the request with its logits changed."""
-        p, q = request.target_logits, request.draft_logits
-        assert p is not None  # noqa: S101  # given to adapters that take logits
-        assert q is not None  # noqa: S101
-        changed = replace(request, target_logits=self._change(p), draft_logits=self._change(q))
-        # Every run meets the adapter as it was loaded.
-        return copy(self._adapter).verify(changed)
+def _other_logits(change: Callable[[Tensor], Tensor], request: Request) -> Request:
+    """Return the request of an adapter that takes logits, with these changed."""
+    p, q = request.target_logits, request.draft_logits
+    assert p is not None  # noqa: S101  # given to adapters that take logits
+    assert q is not None  # noqa: S101
+    return replace(request, target_logits=change(p), draft_logits=change(q))
 
 
 def _plus(shift: float, logits: Tensor) -> Tensor:
