@@ -62,7 +62,7 @@ def _pairs(name: str, length: int, firsts: Sequence[int], distance: int) -> tupl
             f"{name}.at{first}",
             f"of {length} positions, {first} and {first + distance} are uncertain",
             "certify",
-            _uncertain(f"{name}.at{first}", length, {first, first + distance}),
+            uncertain(f"{name}.at{first}", length, {first, first + distance}),
         )
         for first in firsts
     )
@@ -86,7 +86,7 @@ def _several() -> Iterator[LongCases]:
                         f"paths part at the root, and the target is uncertain at {last}",
                         mode,
                         replace(
-                            _uncertain(f"{name}.at{last}", 8, {0, last}, said=(said, (0,))),
+                            uncertain(f"{name}.at{last}", 8, {0, last}, said=(said, (0,))),
                             drafts=drafts,
                             scheme=scheme,
                         ),
@@ -96,20 +96,20 @@ def _several() -> Iterator[LongCases]:
             )
 
 
-def _uncertain(
+def uncertain(
     name: str,
     length: int,
     positions: Set[int],
     said: tuple[Sequence[int], Sequence[int]] = (_SAID, _SAID),
 ) -> Instance:
-    """Return an instance that is certain but at two positions.
+    """Return an instance that is certain but at two positions, or fewer.
 
     What the draft can say there is `said`; the target can say one token more than it can at first.
     """
     owed = range(len(said[0]) + 1)
     vocabulary = len(owed) + 1
     order = sorted(positions)
-    at_draft = dict(zip(order, said, strict=True))
+    at_draft = dict(zip(order, said, strict=False))
     target = _model(f"{name}/p", "target", vocabulary, length, dict.fromkeys(order, owed))
     return Instance(
         target,

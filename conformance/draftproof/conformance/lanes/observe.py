@@ -187,26 +187,30 @@ def observe_batch(
 
     A row that drafts nothing has no request of its own: its law alone is its target's row.
     """
-    together, *apart = joint_laws(program, with_rows_alone(rows), lane=lane)
-    alone = iter(apart)
+    requests = with_rows_alone(rows)
+    together, *apart = joint_laws(program, requests, lane=lane)
+    known = {row: law for (row,), law in zip(requests[1:], apart, strict=True)}
+    alone = tuple(
+        known[row].of_row(0) if row in known else _first_token(as_given(row[0], program.declared))
+        for row in rows
+    )
+    # What is certain is exact in every float; all else may be off by the rounding of one law, in
+    # the batch and alone.
+    random = [row for row, law in zip(rows, alone, strict=True) if len(law) > 1]
     return BatchObservation(
         case=name,
         joint=together.law,
-        alone=tuple(
-            next(alone).of_row(0) if each.length else _first_token(as_given(each, program.declared))
-            for each, _ in rows
-        ),
+        alone=alone,
         runs=together.runs + sum(law.runs for law in apart),
-        slack=together.slack + total(law.slack for law in apart),
-        # Every row may be off by the rounding of one law, in the batch and alone.
-        allowed=2 * len(rows) * largest_allowed(program.declared, rows),
+        slack=together.slack + total(known[row].slack for row in rows if row in known),
+        allowed=2 * max(len(random), 1) * largest_allowed(program.declared, random or rows),
         lane=lane,
     )
 
 
 def with_rows_alone(rows: Sequence[Asked]) -> list[Sequence[Asked]]:
-    """Return the request for a batch, and one for each of its rows that drafts something."""
-    return [rows, *([row] for row in rows if row[0].length > 0)]
+    """Return the request for a batch, and one for each different row that drafts something."""
+    return [rows, *([row] for row in dict.fromkeys(rows) if row[0].length > 0)]
 
 
 def _first_token(instance: Instance) -> Law[Outcome]:

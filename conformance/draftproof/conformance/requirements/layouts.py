@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from torch import Tensor
 
@@ -43,7 +44,7 @@ def judge_layout(name: str, case: Case, program: Program, terms: Terms) -> list[
 
 def laid_out(layout: Callable[[Tensor], Tensor], request: Request) -> Request:
     """Return the request with the same numbers, and all of its tensors in another layout."""
-    changed = {
+    changed: dict[str, Any] = {
         name: layout(tensor)
         for name, tensor in vars(request).items()
         if isinstance(tensor, Tensor) and tensor.dim() > 1
