@@ -46,24 +46,24 @@ def _places(rows: int) -> Iterator[tuple[str, tuple[int, int]]]:
 
 
 def _batch(rows: int, places: tuple[int, int]) -> tuple[Row, ...]:
-    certain = _drafted(uncertain("large.certain", _LENGTH, set()))
+    certain = drafted(uncertain("large.certain", _LENGTH, set()))
     batch = [certain] * rows
     for name, place in zip(("first", "second"), places, strict=True):
-        batch[place] = _drafted(uncertain(f"large.{name}", _LENGTH, {0, 2}))
+        batch[place] = drafted(uncertain(f"large.{name}", _LENGTH, {0, 2}))
     return tuple(batch)
 
 
 def _equal(rows: int) -> tuple[Row, ...]:
     """Return rows that draft the same, of which two can say something else."""
     instance = uncertain("large.certain", _LENGTH, set())
-    certain = _drafted(instance)
+    certain = drafted(instance)
     batch = [certain] * rows
     for place in (rows // 2, rows - 1):
         batch[place] = uncertain("large.equal", _LENGTH, {3}), certain[1]
     return tuple(batch)
 
 
-def _drafted(instance: Instance) -> Row:
+def drafted(instance: Instance) -> Row:
     """Return an instance with the last of its drafts."""
     *_, drafts = draft_law(instance)
     return instance, drafts

@@ -10,7 +10,9 @@ from draftproof.conformance.requirements import (
     batches,
     drafting,
     inputs,
+    large,
     laws,
+    layouts,
     long,
     numerics,
     randomness,
@@ -19,7 +21,9 @@ from draftproof.conformance.requirements import (
 )
 from draftproof.conformance.requirements.task import Task, is_asked
 
-CHAPTERS = (laws, long, states, drafting, texts, batches, randomness, numerics, inputs)
+CHAPTERS = (
+    *(laws, long, states, drafting, texts, batches, large, randomness, numerics, inputs, layouts),
+)
 """The modules, in the order of the chapters."""
 
 

@@ -15,6 +15,8 @@ from typing import Any
 import torch
 
 from draftproof.conformance.cases import Case, cases
+from draftproof.conformance.cases.large import drafted
+from draftproof.conformance.cases.long import uncertain
 from draftproof.conformance.lanes._streams import seeded, states
 from draftproof.conformance.lanes.exchange import (
     Asked,
@@ -28,12 +30,22 @@ from draftproof.conformance.lanes.exchange import (
     told,
     with_noise,
 )
-from draftproof.conformance.lanes.observe import EXACT, PROBE, RUN, SAMPLE, joint_laws, observed
+from draftproof.conformance.lanes.observe import (
+    EXACT,
+    PROBE,
+    RUN,
+    SAMPLE,
+    joint_laws,
+    observe,
+    observed,
+)
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, Program
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements import _ends, _iterations
+from draftproof.conformance.requirements._one_law import AskedOtherwise, judged_law
 from draftproof.conformance.requirements.batches import judge_pairs
 from draftproof.conformance.requirements.finding import FAIL, PASS, Finding, verdict_of
+from draftproof.conformance.requirements.laws import fits
 from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.law import Law
@@ -48,6 +60,13 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
         lanes = (EXACT, PROBE, SAMPLE) if name == "same" else (EXACT, PROBE)
         judged = partial(judge_calls, name, rows)
         yield Task(f"calls.{name}", ("random.calls",), lanes, judged)
+    for at in range(1, len(_SEQUENCE)) if declared.batch else ():
+        judged = partial(judge_sequence, at)
+        yield Task(f"calls.sequence.{at}", ("random.calls",), (EXACT, PROBE), judged)
+    for case in cases("quick"):
+        if case.id in (_DEFAULT, f"several.{declared.scheme}.v3.l1.k2") and fits(case, declared):
+            judged = partial(judge_default, case)
+            yield Task(f"default.{case.id}", ("random.default",), (EXACT, PROBE), judged)
     yield from _iterations.tasks(declared)
     yield from _ends.tasks(declared, mode)
 
@@ -182,6 +201,58 @@ def judge_calls(
     runs = together.runs + one.runs + two.runs
     detail = _dependence(rows, together.law, product) if verdict == FAIL else ""
     return [Finding("random.calls", case, verdict, distance, allowed, terms.lane, runs, detail)]
+
+
+_SEQUENCE = ((1, 2), (4, 3), (2, 5), (8, 1), (1, 3))
+"""Rows B and tokens L of five calls: batches grow and shrink, and so do drafts."""
+
+
+def judge_sequence(at: int, program: Program, terms: Terms) -> list[Finding]:
+    """Return the finding of `random.calls` on a call behind others of one adapter object.
+
+    All calls but this one are certain, so whatever they leave is the same in every run, and the law
+    of this one is that of its one uncertain row.
+    """
+    declared, name = program.declared, f"calls.sequence.{at}"
+    rows, length = _SEQUENCE[at]
+    row = drafted(uncertain(f"calls.{length}", length, {0, length}))
+    beside = [_certain(length)] * (rows - 1)
+
+    def run(asked: Adapter, copies: int) -> Any:
+        """Make the calls on a fresh copy."""
+        fresh = as_loaded(asked)
+        for earlier, own in _SEQUENCE[:at]:
+            answer(fresh, with_noise(request([_certain(own)] * earlier, declared), declared))
+        requested = request([row] * copies + beside, declared)
+        return answer(fresh, with_noise(requested, declared))
+
+    def read(raw: Any, copies: int) -> Sequence[Any]:
+        return outcomes(raw, [row] * copies + beside)[:copies]
+
+    seen = observed(program, run, read, vocabulary=row[0].vocabulary, lane=terms.lane)
+    (alone,) = joint_laws(program, [[row]], lane=terms.lane)
+    distance = seen.law.total_variation(alone.of_row(0))
+    allowed = 2 * allowed_distance(declared, row[0].vocabulary, length)
+    verdict = verdict_of(distance, allowed, seen.slack + alone.slack)
+    before = ", ".join(f"B = {b}, L = {own}" for b, own in _SEQUENCE[:at])
+    detail = f"after calls of {before}, one of B = {rows}, L = {length}" if verdict == FAIL else ""
+    runs = seen.runs + alone.runs
+    return [Finding("random.calls", name, verdict, distance, allowed, terms.lane, runs, detail)]
+
+
+def _certain(length: int) -> Asked:
+    return drafted(uncertain("calls.certain", length, set()))
+
+
+_DEFAULT = "generic.v3.l2"
+
+
+def judge_default(case: Case, program: Program, terms: Terms) -> list[Finding]:
+    """Return the finding of `random.default` on a case whose requests have no generator."""
+    adapter = AskedOtherwise(program.adapter, partial(replace, generator=None))
+    named = replace(case, id=f"default.{case.id}")
+    seen = observe(replace(program, adapter=adapter), named, lane=terms.lane)
+    return [judged_law("random.default", seen)]
 
 
 def _dependence(rows: tuple[Asked, Asked], seen: Law[Any], independent: Law[Any]) -> str:
