@@ -12,6 +12,7 @@ from torch import Tensor
 from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.lanes.observe import EXACT, RUN, SAMPLE
 from draftproof.conformance.protocol.adapter import DTYPES, Request, Result, declaration, program_of
+from draftproof.conformance.requirements._one_law import law_distance, likeliest_failure
 from draftproof.conformance.requirements.finding import FAIL, INCONCLUSIVE, PASS, Finding
 from draftproof.conformance.requirements.numerics import (
     Given,
