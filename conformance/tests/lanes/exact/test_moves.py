@@ -202,6 +202,84 @@ def test_a_choice_is_made_before_it_is_read(program: Program) -> None:
     assert {int(outcome): str(weight) for outcome, weight in law.items()} == {0: "1/4", 1: "3/4"}
 
 
+def truth(count: int = 2) -> Tensor:
+    """Return choices of truth, each true with probability 1/4."""
+    return torch.rand(count) < 0.25
+
+
+def into(target: Tensor, masked: Callable[[Tensor], Any]) -> Tensor:
+    masked(target)
+    return target
+
+
+KEPT = "1/4 of (1, 0), 3/4 of (0, 0)"
+MASKED: dict[str, Program] = {
+    "and": lambda: truth() & MASK,
+    "and, known first": lambda: MASK & truth(),
+    "logical": lambda: torch.logical_and(truth(), MASK),
+    "by its name": lambda: torch.logical_and(truth(), other=MASK),
+    "or": lambda: (truth() | ~MASK) & MASK,
+    "in place": lambda: truth().logical_and_(MASK),
+    "into what is known": lambda: into(MASK.clone(), lambda known: known.logical_and_(truth())),
+    "into a part": lambda: into(MASK.clone(), lambda known: known[:1].logical_and_(truth(1))),
+    "out=": lambda: torch.logical_and(truth(), MASK, out=torch.empty(2, dtype=torch.bool)),
+    "out= what is known": lambda: into(
+        MASK.clone(), lambda known: torch.logical_and(truth(), known, out=known)
+    ),
+    "one for all": lambda: truth(1) & MASK,
+    "expanded": lambda: truth(1).expand(2) & MASK,
+    "overwritten after": lambda: (known := MASK.clone(), truth() & known, known.zero_())[1],
+}
+
+
+@pytest.mark.parametrize("program", MASKED.values(), ids=MASKED)
+def test_a_mask_decides_no_choice_of_truth(program: Program) -> None:
+    """Two results, and one run: nothing had to be decided to know what is kept."""
+    law = exact_law(program)
+    told = ", ".join(f"{weight} of {tuple(map(int, kept))}" for kept, weight in law.law.items())
+    assert told == KEPT
+    assert law.runs == 1
+
+
+BOTH: dict[str, tuple[Program, dict[tuple[bool, ...], str]]] = {
+    "itself": (lambda: (lambda one: one & one)(truth(1)), {(True,): "1/4", (False,): "3/4"}),
+    "a part of itself": (
+        lambda: (lambda two: two & two[:1])(truth()),
+        {(True, True): "1/16", (True, False): "3/16", (False, False): "3/4"},
+    ),
+    "another": (lambda: truth(1) & truth(1), {(True,): "1/16", (False,): "15/16"}),
+    "another, behind a mask": (
+        lambda: truth() & MASK & truth(),
+        {(True, False): "1/16", (False, False): "15/16"},
+    ),
+    "of three": (
+        lambda: (truth() | MASK | truth()) & truth(),
+        {
+            (True, True): "7/256",
+            (True, False): "57/256",
+            (False, True): "21/256",
+            (False, False): "171/256",
+        },
+    ),
+    "of a wide choice": (
+        lambda: torch.multinomial(tensor([0.5, 0.25, 0.25]), 1).bool() & MASK,
+        {(False, False): "1/2", (True, False): "1/2"},
+    ),
+    "of integers": (lambda: (truth().long() & 1)[:1], {(1,): "1/4", (0,): "3/4"}),  # type: ignore[dict-item]  # 1 is True
+}
+
+
+@pytest.mark.parametrize(("program", "expected"), BOTH.values(), ids=BOTH)
+def test_a_choice_that_is_not_masked_is_made(program: Program, expected: Any) -> None:
+    law = exact_law(program).law
+    assert {outcome: str(weight) for outcome, weight in law.items()} == expected
+
+
+def test_noise_is_no_truth_value() -> None:
+    with pytest.raises(OpaqueRandomness, match="looks at continuous noise"):
+        exact_law(lambda: torch.logical_and(torch.rand(2), MASK))
+
+
 def test_noise_does_not_go_where_numpy_sees_it() -> None:
     def program() -> Any:
         buffer = torch.zeros(2)

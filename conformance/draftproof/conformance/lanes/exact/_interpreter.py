@@ -108,9 +108,9 @@ class Interpreter:
         name, elements = name_of(func), self.elements
         if name in _FOLLOWED:
             return _FOLLOWED[name](elements, func, args, kwargs)
-        if is_masked(func, args, touched):
-            return follow_masked(elements, func, args, kwargs)
         for tensor in touched:
+            if is_masked(elements, func, args):
+                return follow_masked(elements, func, args, kwargs)
             if is_whole(elements, func, args, kwargs, touched):
                 return follow_whole(elements, func, args, kwargs)
             elements.settle(tensor)

@@ -134,12 +134,13 @@ def _are_followed(numbers: Iterable[Noise | Choice], dtype: torch.dtype) -> bool
 _DECIDED_BY = {"bitwise_and": False, "logical_and": False, "bitwise_or": True, "logical_or": True}
 
 
-def is_masked(func: OpOverload, args: Any, touched: list[Tensor]) -> bool:
+def is_masked(elements: Elements, func: OpOverload, args: Any) -> bool:
     """Return whether an operator holds choices of truth against known truth values."""
     return (
         name_of(func) in _DECIDED_BY
-        and len(touched) == 1
+        and len(args) == 2
         and all(isinstance(each, Tensor) and each.dtype is torch.bool for each in args)
+        and len(elements.identities.among(args)) == 1
     )
 
 
