@@ -9,7 +9,7 @@ import pytest
 from draftproof.conformance.cases.large import large
 from draftproof.conformance.cases.long import long
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.museum.mutants.gates import FAMILY, Gated
+from draftproof.conformance.museum.mutants.gates import GATED
 from draftproof.conformance.museum.mutants.verifiers import Ragged
 from draftproof.conformance.protocol.adapter import Program, program_of
 from draftproof.conformance.protocol.loading import load_program
@@ -45,26 +45,22 @@ def test_what_is_right_passes(name: str, requirement: str) -> None:
     assert {each.verdict for each in found} == {PASS}, [each.case for each in found]
 
 
-HIDDEN = [
-    made
-    for made in FAMILY.values()
-    if made.gate.id in ASKED_BY and made.fault.id in ("residual", "row", "ratio")
-]
+HIDDEN = [f"{fault}-behind-{gate}" for gate in ASKED_BY for fault in ("residual", "row", "ratio")]
 
 
-@pytest.mark.parametrize("made", HIDDEN, ids=lambda made: made.name)
-def test_what_hides_behind_a_gate_is_found(made: type[Gated]) -> None:
+@pytest.mark.parametrize("name", HIDDEN)
+def test_what_hides_behind_a_gate_is_found(name: str) -> None:
     """By the requirement that asks behind it, and in the fault's own dimension."""
-    requirement = ASKED_BY[made.gate.id]
-    assert requirement == made.gate.asked_by
-    found = [*findings(program_of(made()), requirement)]
+    mutant = GATED[name]
+    assert mutant.breaks == ASKED_BY[name.split("-behind-")[1]]
+    found = [*findings(program_of(mutant.make()), mutant.breaks)]
     assert FAIL in {each.verdict for each in found}
 
 
 def test_a_seed_of_its_own_is_refused() -> None:
     """The exact lane says why it cannot see the verifier; another one decides."""
     with pytest.raises(OpaqueRandomness, match="seed 0"):
-        [*findings(program_of(FAMILY["SeedBehindLength"]()), "law.long")]
+        [*findings(program_of(GATED["seed-behind-length"].make()), "law.long")]
 
 
 def test_few_contexts_can_be_written() -> None:

@@ -6,8 +6,10 @@ catch it. The controls must not be caught: they are lossless verifiers that are 
 wrong.
 
 Rooms: `token`, `block`, `drafts`, `trees` and `stateful` for wrong rules, `shared_noise` and
-`boundaries` for randomness, `batches`, `numerics`, `drafting`, `pipelines`. Each module is a table:
-a correct verifier of `verifiers` or `texts`, and the wrong steps that replace some of its steps.
+`boundaries` for randomness, `batches`, `numerics`, `drafting`, `pipelines`, and `serving` for
+faults that only act at the sizes that are served. Each module is a table: a correct verifier of
+`verifiers` or `texts`, and the wrong steps that replace some of its steps. `gates` has a family:
+every base fault behind every gate.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from draftproof.conformance.museum.mutants import (
     drafts,
     numerics,
     pipelines,
+    serving,
     shared_noise,
     stateful,
     token,
@@ -44,6 +47,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *numerics.MUTANTS,
     *drafting.MUTANTS,
     *pipelines.MUTANTS,
+    *serving.MUTANTS,
 )
 """All mutants, module by module."""
 

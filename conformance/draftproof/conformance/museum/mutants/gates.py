@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from draftproof.conformance.museum.mutants.mutant import Mutant
 from draftproof.conformance.museum.mutants.verifiers import Ragged, tempered
 from draftproof.conformance.protocol.adapter import Request, Result
 
@@ -44,30 +45,30 @@ def _own_seed(ratio: Tensor, request: Request) -> Tensor:
 
 
 FAULTS: tuple[Fault, ...] = (
-    Fault("residual", "Corrects from the target's row.", {"residual": _target_itself}),
-    Fault("coin", "Tests every position of a row with one coin.", {"coins": _one_coin}),
-    Fault("seed", "Tests with coins of a seed of its own.", {"coins": _own_seed}),
+    Fault("residual", "Corrects from the target's row", {"residual": _target_itself}),
+    Fault("coin", "Tests every position of a row with one coin", {"coins": _one_coin}),
+    Fault("seed", "Tests with coins of a seed of its own", {"coins": _own_seed}),
     Fault(
         "ratio",
-        "Accepts with the square root of the ratio.",
+        "Accepts with the square root of the ratio",
         {"ratio": lambda p, q, path: _at(p, path).sqrt() / _at(q, path).sqrt()},
     ),
     Fault(
         "row",
-        "Reads the target's row of the position before.",
+        "Reads the target's row of the position before",
         {"seen": lambda path, q, p: (q, torch.cat([p[:, :1], p[:, :-1]], 1))},
     ),
     Fault(
         "neighbour",
-        "Reads the target's rows of the request before.",
+        "Reads the target's rows of the request before",
         {"seen": lambda path, q, p: (q, p.roll(1, 0))},
     ),
     Fault(
         "temperature",
-        "Takes the target's rows at temperature 1/2.",
+        "Takes the target's rows at temperature 1/2",
         {"seen": lambda path, q, p: (q, tempered(p, 0.5))},
     ),
-    Fault("bonus", "Draws the bonus from the draft's last row.", {"bonus": lambda p, q: q[:, -1:]}),
+    Fault("bonus", "Draws the bonus from the draft's last row", {"bonus": lambda p, q: q[:, -1:]}),
 )
 """The base faults."""
 
@@ -148,14 +149,14 @@ def _strides(request: Request) -> list[int]:
 GATES: tuple[Gate, ...] = (
     Gate(
         "length",
-        "L is 5 or more",
+        "where L is 5 or more",
         "law.long",
         lambda request, _: _always(request.draft_tokens.shape[2] >= 5),
     ),
     Gate("position", "from position 4 on", "law.long", lambda request, _: _positions(request) >= 4),
     Gate(
         "batch",
-        "B is 6 or more",
+        "where B is 6 or more",
         "batch.large",
         lambda request, _: _always(len(request.draft_tokens) >= 6),
     ),
@@ -180,7 +181,7 @@ GATES: tuple[Gate, ...] = (
     ),
     Gate(
         "vocabulary",
-        "V is more than 32,768",
+        "where V is more than 32,768",
         "number.tail",
         lambda request, _: _always(request.target_probs.shape[-1] > 2**15),
     ),
@@ -198,25 +199,25 @@ GATES: tuple[Gate, ...] = (
     ),
     Gate(
         "dtype",
-        "rows are not float32",
+        "where rows are not float32",
         "number.dtypes",
         lambda request, _: _always(request.target_probs.dtype != torch.float32),
     ),
     Gate(
         "strided",
-        "rows are not contiguous",
+        "where rows are not contiguous",
         "input.layout",
         lambda request, _: _always(not request.target_probs.is_contiguous()),
     ),
     Gate(
         "expanded",
-        "rows are expanded",
+        "where rows are expanded",
         "input.layout",
         lambda request, _: _always(0 in _strides(request)),
     ),
     Gate(
         "generator",
-        "the request has no generator",
+        "where the request has no generator",
         "random.default",
         lambda request, _: _always(request.generator is None),
     ),
@@ -225,7 +226,7 @@ GATES: tuple[Gate, ...] = (
     ),
     Gate(
         "growing",
-        "B is larger than in all calls before",
+        "where B is larger than in all calls before",
         "random.calls",
         lambda request, calls: _always(calls.count > 0 and len(request.draft_tokens) > calls.rows),
     ),
@@ -307,15 +308,25 @@ def gated(fault: Fault, gate: Gate) -> type[Gated]:
     return type("".join(map(str.capitalize, name.split("-"))), (Gated,), made)
 
 
-FAMILY: Mapping[str, type[Gated]] = {
-    made.__name__: made for gate in GATES for fault in FAULTS for made in (gated(fault, gate),)
+def _exhibit(fault: Fault, gate: Gate) -> Mutant:
+    """Return a gated verifier with its label."""
+    made = gated(fault, gate)
+    why = "who asks nothing behind the gate sees a right verifier"
+    what = f"{fault.what} {gate.what}."
+    return Mutant(made.name, what, why, ("draftproof",), (gate.asked_by,), made)
+
+
+GATED: Mapping[str, Mutant] = {
+    each.id: each for gate in GATES for fault in FAULTS for each in (_exhibit(fault, gate),)
 }
-"""Every fault behind every gate, by the names of their classes."""
+"""Every fault behind every gate, by id."""
+
+_CLASSES = {each.make.__name__: each.make for each in GATED.values()}
 
 
 def __getattr__(name: str) -> Any:
     """Return a class of the family, for loading it as an adapter or unpickling it."""
     try:
-        return FAMILY[name]
+        return _CLASSES[name]
     except KeyError:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

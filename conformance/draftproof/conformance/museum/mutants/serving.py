@@ -1,0 +1,92 @@
+"""Mutants that are right at small sizes, in order, with a generator: faults of serving alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from draftproof.conformance.museum.mutants.mutant import mutant
+from draftproof.conformance.museum.mutants.verifiers import Token
+from draftproof.conformance.protocol.adapter import Request
+
+RIGHT = Token()
+
+
+def of_four_positions(ratio: Tensor, request: Request) -> Tensor:
+    length = ratio.shape[1]
+    return RIGHT.coins(ratio[:, :4], request).repeat(1, -(-length // 4))[:, :length]
+
+
+def target_from_the_seventeenth_on(p: Tensor, q: Tensor, path: Tensor) -> Tensor:
+    late = torch.arange(p.shape[1])[:, None] >= 16
+    return torch.where(late, p, RIGHT.residual(p, q, path))
+
+
+def of_eight_rows(ratio: Tensor, request: Request) -> Tensor:
+    rows = len(ratio)
+    return RIGHT.coins(ratio[:8], request).repeat(-(-rows // 8), 1)[:rows]
+
+
+def of_the_first_block_of_rows(path: Tensor, q: Tensor, p: Tensor) -> tuple[Tensor, Tensor]:
+    return q, p[torch.arange(len(p)) % 32]
+
+
+def as_they_lie(request: Request) -> tuple[Tensor, Tensor, Tensor]:
+    def read(rows: Tensor) -> Tensor:
+        return rows.as_strided(rows.shape, torch.empty(rows.shape, device="meta").stride())
+
+    q, p = read(request.draft_probs), read(request.target_probs)
+    return RIGHT.rows(replace(request, draft_probs=q, target_probs=p))
+
+
+def one_where_no_generator_is_given(ratio: Tensor, request: Request) -> Tensor:
+    coins = RIGHT.coins(ratio, request)
+    return coins if request.generator is not None else coins[:, :1].expand_as(ratio)
+
+
+MUTANTS = (
+    mutant(
+        "coins-of-four-positions",
+        what="Indexes its coins by the position modulo 4.",
+        why="a block of coins is read again at the fifth token, which falls as the first does",
+        breaks="law.long",
+        coins=of_four_positions,
+    ),
+    mutant(
+        "corrects-from-target-behind-sixteen",
+        what="Corrects from the target from the seventeenth token on.",
+        why="a loop that was unrolled for 16 tokens ends in another one, which lacks a step",
+        breaks="law.long",
+        residual=target_from_the_seventeenth_on,
+    ),
+    mutant(
+        "coins-of-eight-rows",
+        what="Indexes its coins by the row modulo 8.",
+        why="rows that are eight apart are accepted and rejected alike",
+        breaks="batch.large",
+        coins=of_eight_rows,
+    ),
+    mutant(
+        "rows-of-the-first-block",
+        what="Reads the target's rows by the row modulo 32.",
+        why="a program of a kernel that forgets its number reads what the first one reads",
+        breaks="batch.large",
+        seen=of_the_first_block_of_rows,
+    ),
+    mutant(
+        "reads-as-if-contiguous",
+        what="Takes the place of its rows, and forgets their strides.",
+        why="rows of a padded vocabulary are read shifted, each by more than the one before",
+        breaks="input.layout",
+        rows=as_they_lie,
+    ),
+    mutant(
+        "one-coin-without-a-generator",
+        what="Decides all positions by one coin where the request has no generator.",
+        why="the way that all of its tests take is not the way that is served",
+        breaks="random.default",
+        coins=one_where_no_generator_is_given,
+    ),
+)
