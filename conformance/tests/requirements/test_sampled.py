@@ -410,8 +410,9 @@ def test_a_length_above_the_optimum_is_the_first_to_be_seen() -> None:
     emitted[full] *= 1.5
     emitted[~full] *= (1 - emitted[full].sum()) / emitted[~full].sum()
     text = numpy.zeros(len(nulls.text.law))
-    for own, group, _, following in nulls.continuations:
-        text[:-1] += (tally(group, emitted[own], len(following))[:, None] * following).ravel()
+    for each in nulls.continuations:
+        started = tally(each.group, emitted[each.cells], len(each.law))
+        numpy.add.at(text, each.text, started[:, None] * each.law)
     lengths = tally(cells.accepted, emitted, where.length + 1)
     outlooks = {
         "length": lambda n: mean_outlook(lengths, optimum + 2e-5, n),

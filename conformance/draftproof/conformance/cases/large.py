@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from draftproof.conformance.cases.case import BatchCase
-from draftproof.conformance.cases.long import uncertain
+from draftproof.conformance.cases.long import drafted, uncertain
 from draftproof.conformance.protocol.modes import modes_up_to
-from draftproof.reference.drafting import Drafts, draft_law
+from draftproof.reference.drafting import Drafts
 from draftproof.reference.model import Instance
 
 ROWS = {"quick": (6, 33), "standard": (9, 17, 65), "certify": (257, 1024)}
@@ -61,9 +61,3 @@ def _equal(rows: int) -> tuple[Row, ...]:
     for place in (rows // 2, rows - 1):
         batch[place] = uncertain("large.equal", _LENGTH, {3}), certain[1]
     return tuple(batch)
-
-
-def drafted(instance: Instance) -> Row:
-    """Return an instance with the last of its drafts."""
-    *_, drafts = draft_law(instance)
-    return instance, drafts

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
-from draftproof.conformance.cases.case import Case
+from draftproof.conformance.cases.case import BatchCase, Case
 from draftproof.conformance.cases.rows import spread
 from draftproof.conformance.protocol.modes import modes_up_to
-from draftproof.reference.drafting import SCHEMES
+from draftproof.reference.drafting import SCHEMES, Drafts, draft_law
 from draftproof.reference.model import Instance, Model, Path, Row
 
 LENGTHS = (5, 8, 17, 33)
@@ -94,6 +94,29 @@ def _several() -> Iterator[LongCases]:
                     for last in (1, 4, 7, 8)
                 ),
             )
+
+
+def long_batches(mode: str) -> Iterator[BatchCase]:
+    """Yield the batches of a mode: two rows of a length, each uncertain at a position of its own.
+
+    The positions are at a distance of 0, 1 or 8, so what ties two rows ties them here.
+    """
+    included = modes_up_to(mode)
+    for length in LENGTHS:
+        for distance in (0, 1, 8):
+            asked = "quick" if (length, distance) == (5, 0) else "standard"
+            first = (length - distance) // 2
+            if asked in included and first >= 0:
+                name = f"long.l{length}.rows.d{distance}"
+                places = (first, first + distance)
+                rows = (drafted(uncertain(f"{name}.{at}", length, {at})) for at in places)
+                yield BatchCase(name, asked, tuple(rows))
+
+
+def drafted(instance: Instance) -> tuple[Instance, Drafts]:
+    """Return an instance with the last of its drafts."""
+    *_, drafts = draft_law(instance)
+    return instance, drafts
 
 
 def uncertain(

@@ -32,6 +32,7 @@ from draftproof.spec import MalformedDocument, validate
 
 @click.command()
 @click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("--gated", is_flag=True, help="Judge every fault behind every gate.")
 @options.lanes(help="The lanes, each judged by itself. [default: exact]")
 @options.mode(help="How many cases.")
 @options.seed
@@ -44,6 +45,7 @@ from draftproof.spec import MalformedDocument, validate
 def mutants(
     context: click.Context,
     ids: tuple[str, ...],
+    gated: bool,
     lanes: tuple[str, ...],
     mode: str,
     seed: int | None,
@@ -55,6 +57,7 @@ def mutants(
 
     Prints what caught each mutant on which lane, and what spared the controls, which are lossless.
     With IDs, only these. What single runs decide needs no lane. A record is what --json prints.
+    With --gated, a table of faults that act only behind a gate, as a length or a layout.
     """
     if record is not None:
         for name in ("lanes", "mode", "seed"):
@@ -67,18 +70,20 @@ def mutants(
     try:
         from draftproof.conformance.museum.kill_matrix import kill_matrix
         from draftproof.conformance.museum.mutants import EXHIBITS
+        from draftproof.conformance.museum.mutants.gates import GATED
         from draftproof.conformance.report import terminal
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         stop(f"it needs PyTorch: {installation('torch')}", 3)
+    known_ids = {**EXHIBITS, **GATED}
     for name in ids:
-        if name not in EXHIBITS:
+        if name not in known_ids:
             raise click.UsageError(f"there is no mutant or control {name!r}")
     asked = tuple(dict.fromkeys(lanes)) or ("exact",)
     seed = randbits(48) if seed is None else seed
     rows = kill_matrix(
-        [EXHIBITS[name] for name in dict.fromkeys(ids) or EXHIBITS],
+        [known_ids[name] for name in dict.fromkeys(ids) or (GATED if gated else EXHIBITS)],
         lanes=asked,
         mode=mode,
         seed=seed,
@@ -93,8 +98,9 @@ def mutants(
     }
     if record is not None:
         with written_to(record):
-            write_whole(_with_rows(known, document["exhibits"], [*EXHIBITS]), record)
-    show(document, "mutants", partial(_print, in_full=bool(ids)), as_json=as_json)
+            write_whole(_with_rows(known, document["exhibits"], [*known_ids]), record)
+    printed = _print_gates if gated and not ids else partial(_print, in_full=bool(ids))
+    show(document, "mutants", printed, as_json=as_json)
     sys.exit(0 if all(row.caught for row in rows) else 1)
 
 
@@ -166,6 +172,35 @@ def _print(out: Console, document: Mapping[str, Any], *, in_full: bool) -> None:
                 table.add_row(*cells, *([_source(exhibit)] if out.width >= _NARROW else []))
             if table.row_count:
                 out.print(table)
+    _print_trial(out, document)
+
+
+def _print_gates(out: Console, document: Mapping[str, Any]) -> None:
+    """Print a table of faults that stand behind gates: what becomes of each."""
+    from draftproof.conformance.report.terminal import ruled
+
+    fates: dict[str, dict[str, str]] = {}
+    for exhibit in document["exhibits"]:
+        fault, gate = exhibit["id"].split("-behind-")
+        fates.setdefault(f"{gate}\n[dim]{exhibit['must_fail'][0]}[/]", {})[fault] = _fate(exhibit)
+    table = ruled(out, "gate", *dict.fromkeys(fault for row in fates.values() for fault in row))
+    for gate, row in fates.items():
+        table.add_row(gate, *row.values())
+    out.print(table)
+    _print_trial(out, document)
+
+
+def _fate(exhibit: Mapping[str, Any]) -> str:
+    """Return what the requirement that a mutant breaks makes of it, on the lane that decides."""
+    if exhibit["as_it_must"]:
+        return "[green]killed[/]"
+    (must,) = exhibit["must_fail"]
+    verdicts = [cell["verdict"] for cell in exhibit["cells"] if cell["requirement"] == must]
+    verdict = next((each for each in verdicts if each != "blind"), "blind")
+    return f"[{'yellow' if verdict == 'blind' else 'bold red'}]{verdict}[/]"
+
+
+def _print_trial(out: Console, document: Mapping[str, Any]) -> None:
     tried, wrong = trial(document)
     missed = f"[bold red]not as they must: {', '.join(wrong)}[/]"
     out.print(f"{tried}: {missed if wrong else '[green]all as they must[/]'}")

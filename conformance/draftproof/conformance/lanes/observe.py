@@ -229,6 +229,9 @@ def largest_allowed(declared: Declaration, rows: Sequence[Asked]) -> Rational:
 # Eager draws at every position of three rows take some 30,000 runs; this is a minute or two.
 _MOST_RUNS = 50_000
 
+# An outcome has an emission for each row: so many of them take some 200 MB.
+_MOST_EMISSIONS = 2**20
+
 # Two calls of an eager verifier take some 1,000 runs; this is a minute.
 _MOST_RUNS_OF_PROGRAMS = 20_000
 
@@ -315,7 +318,7 @@ def joint_laws(
     # What an adapter makes of each draft of an instance is judged together.
     alike = Counter(id(rows[0][0]) for rows in requests)
     points = [points_held_back(alike[id(rows[0][0])]) for rows in requests]
-    return _probed_requests(program, requests, ask, points, most_runs=_MOST_RUNS)
+    return _probed_requests(program, requests, ask, points, most_runs=_most_runs(requests))
 
 
 def laws_left(
@@ -374,14 +377,19 @@ def _computed_ahead(
     ahead = cache.ahead(program, asked)
     if ahead:
         try:
-            laws = _computed(program, [*asked, *ahead], columns, _MOST_RUNS)
+            laws = _computed(program, [*asked, *ahead], columns, _most_runs(asked))
         except Exception:
             cache.refuse(program, ahead)
         else:
             for rows, law in zip(ahead, laws[len(asked) :], strict=True):
                 cache.keep(program, rows, law)
             return laws[: len(asked)]
-    return _computed(program, asked, columns, _MOST_RUNS)
+    return _computed(program, asked, columns, _most_runs(asked))
+
+
+def _most_runs(requests: Sequence[Sequence[Asked]]) -> int:
+    """Return how many runs the law of a request may take."""
+    return min(_MOST_RUNS, _MOST_EMISSIONS // max(map(len, requests)))
 
 
 _Taken = Callable[[Any, int], Any]

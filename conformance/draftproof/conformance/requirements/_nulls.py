@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import expm1, inf, log
 
@@ -26,11 +27,28 @@ from draftproof.conformance.lanes.statistics import (
 from draftproof.conformance.protocol.adapter import Declaration
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.reference.errors import Unsupported
-from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Path
 from draftproof.reference.optimum import stateful, stateless
 from draftproof.reference.process import continued
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm, emission_law, require_fit
+
+
+@dataclass(frozen=True)
+class Continuations:
+    """Laws of the texts that continue the emissions of one number of tokens, group by group.
+
+    Cells of one text are one group, unless the algorithm is stateful: then every cell is one, and
+    its law is that of the modified target that the cell leaves.
+    """
+
+    cells: Integers
+    """[emissions]: the cells of the emissions."""
+    group: Integers
+    """[emissions]: the group of each."""
+    text: Integers
+    """[groups, widest]: the numbers of the texts that continue each group, padded in front."""
+    law: Floats
+    """[groups, widest]: their law; 0 in the padding."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +62,10 @@ class NullHypotheses:
     cells: EmissionCells
     allowed: float
     text: Null
-    continuations: tuple[tuple[Integers, Integers, Integers, Floats], ...]
-    """For 1..L+1 tokens: the cells with that many tokens and the group of each, the number of the
-    text of each group, and the target's law of the texts that continue it. Cells of one text are
-    one group, unless the algorithm is stateful: then the target is the modified target that the
-    cell leaves."""
+    texts: tuple[Path, ...]
+    """The texts that the target can write, in order: a text is numbered by its place."""
+    continuations: tuple[Continuations, ...]
+    """Those of emissions of 1..L+1 tokens."""
     emission: Null | None
     length: Floats | None
     """[L+1]: the exact law of the accepted length."""
@@ -88,7 +105,11 @@ def null_hypotheses(instance: Instance, name: str, allowed: float) -> NullHypoth
         optimum = float((stateful if is_stateful else stateless)(instance).value)
     except Unsupported:
         optimum = None
-    texts = _text_law(instance.target.text(instance.length + 1), instance)
+    written = dict(sorted(instance.target.text(instance.length + 1).items()))
+    texts = numpy.array([float(weight) for weight in written.values()])
+    continuations = [*_continuations(cells, [*written], texts)]
+    if algorithm is not None and algorithm.stateful:
+        continuations = [_modified(each, cells, [*written], algorithm) for each in continuations]
     return NullHypotheses(
         cells=cells,
         allowed=allowed,
@@ -97,11 +118,8 @@ def null_hypotheses(instance: Instance, name: str, allowed: float) -> NullHypoth
             tolerance=allowed,
             forbidden=[len(texts)],
         ),
-        continuations=tuple(
-            _continuations(cells, texts)
-            if algorithm is None or not algorithm.stateful
-            else _modified_continuations(cells, texts, algorithm)
-        ),
+        texts=(*written,),
+        continuations=tuple(continuations),
         emission=emission,
         length=length,
         optimum=optimum,
@@ -121,55 +139,54 @@ def _fitting(name: str, instance: Instance) -> Algorithm | None:
     return algorithm
 
 
-def _text_law(law: Law[Path], instance: Instance) -> Floats:
-    """Return the law of texts by number: their tokens as digits in base V."""
-    shares = numpy.zeros((instance.vocabulary,) * (instance.length + 1))
-    for text, weight in law.items():
-        shares[text] = float(weight)
-    return shares.ravel()
-
-
 def _continuations(
-    cells: EmissionCells, texts: Floats
-) -> Iterator[tuple[Integers, Integers, Integers, Floats]]:
-    vocabulary = cells.instance.vocabulary
+    cells: EmissionCells, texts: Sequence[Path], law: Floats
+) -> Iterator[Continuations]:
     said = numpy.setdiff1d(numpy.arange(len(cells.emissions)), cells.unsaid)
     for size in range(1, cells.instance.length + 2):
-        own = numpy.array([i for i in said if len(cells.emissions[i].tokens) == size], dtype=int)
-        digits = vocabulary ** numpy.arange(size - 1, -1, -1)
-        number = numpy.array([digits @ cells.emissions[i].tokens for i in own], dtype=int)
-        block = texts.reshape(vocabulary**size, -1)
-        mass = block.sum(1, keepdims=True)
-        following = numpy.divide(block, mass, out=numpy.zeros_like(block), where=mass > 0)
-        yield own, number, numpy.arange(len(block)), following
+        counts = Counter(text[:size] for text in texts)
+        number = {text: place for place, text in enumerate(counts)}
+        own = [i for i in said if len(cells.emissions[i].tokens) == size]
+        widths = numpy.array([*counts.values()])
+        # Texts that begin alike are neighbours. Padding in front leaves the last weight its own.
+        text = widths.cumsum()[:, None] - numpy.arange(widths.max())[::-1]
+        text -= 1
+        padding = text < (widths.cumsum() - widths)[:, None]
+        text[padding] = 0
+        weight = numpy.where(padding, 0.0, law[text])
+        yield Continuations(
+            cells=numpy.array(own, dtype=int),
+            group=numpy.array([number[cells.emissions[i].tokens] for i in own], dtype=int),
+            text=text,
+            law=weight / weight.sum(1, keepdims=True),
+        )
 
 
-def _modified_continuations(
-    cells: EmissionCells, texts: Floats, algorithm: Algorithm
-) -> Iterator[tuple[Integers, Integers, Integers, Floats]]:
-    """Yield every cell as a separate group, continued by the target that the algorithm leaves.
+def _modified(
+    plain: Continuations, cells: EmissionCells, texts: Sequence[Path], algorithm: Algorithm
+) -> Continuations:
+    """Return every cell as a separate group, continued by the target that the algorithm leaves.
 
     The continuation is an average over drafts, like the counts. Emissions that the algorithm never
     produces are continued by the target's own rows.
     """
     instance = cells.instance
     left = left_behind(emission_law(algorithm, instance))
-    for own, number, _, following in _continuations(cells, texts):
-        laws = following[number]
-        for place, cell in enumerate(own):
-            if emitted := left.get(cells.emissions[cell]):
-                law = _text_law(continued(emitted, instance, instance.length + 1), instance)
-                laws[place] = law.reshape(-1, following.shape[1])[number[place]]
-        yield own, numpy.arange(len(own)), number, laws
+    law, text = plain.law[plain.group], plain.text[plain.group]
+    for place, cell in enumerate(plain.cells):
+        if emitted := left.get(cells.emissions[cell]):
+            owed = continued(emitted, instance, instance.length + 1)
+            own = numpy.array([float(owed[each]) for each in texts])
+            law[place] = numpy.where(law[place] > 0, own[text[place]], 0.0)
+    return replace(plain, group=numpy.arange(len(plain.cells)), text=text, law=law)
 
 
 def texts_of(nulls: NullHypotheses, counts: Floats, random: numpy.random.Generator) -> Floats:
     """Return the counts of texts: emissions that the target continues at random."""
     texts = numpy.zeros(len(nulls.text.law))
-    for own, group, number, following in nulls.continuations:
-        started = tally(group, counts[own], len(following))
-        written = random.multinomial(started.astype(int), following)
-        numpy.add.at(texts[:-1].reshape(-1, following.shape[1]), number, written)
+    for each in nulls.continuations:
+        started = tally(each.group, counts[each.cells], len(each.law))
+        numpy.add.at(texts, each.text, random.multinomial(started.astype(int), each.law))
     texts[-1] = counts[nulls.cells.unsaid].sum() + counts[-1]
     return texts
 

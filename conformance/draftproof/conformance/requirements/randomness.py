@@ -15,8 +15,7 @@ from typing import Any
 import torch
 
 from draftproof.conformance.cases import Case, cases
-from draftproof.conformance.cases.large import drafted
-from draftproof.conformance.cases.long import uncertain
+from draftproof.conformance.cases.long import drafted, uncertain
 from draftproof.conformance.lanes._streams import seeded, states
 from draftproof.conformance.lanes.exchange import (
     Asked,

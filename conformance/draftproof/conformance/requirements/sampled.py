@@ -274,10 +274,7 @@ class SequentialTest:
     def texts(self, state: TestState) -> tuple[TextWeight, ...]:
         """Return the counted law of the text, and the target's."""
         nulls, counts = self.nulls, state.counts["text"]
-        instance = nulls.cells.instance
-        shape = (instance.vocabulary,) * (instance.length + 1)
-        texts = [tuple(map(int, text)) for text in numpy.ndindex(*shape)]
-        weights = zip([*texts, ()], counts / counts.sum(), nulls.text.law, strict=True)
+        weights = zip([*nulls.texts, ()], counts / counts.sum(), nulls.text.law, strict=True)
         return tuple(TextWeight(t, float(seen), float(p)) for t, seen, p in weights if seen or p)
 
     def lengths(self, state: TestState) -> Lengths | None:
