@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from draftproof.conformance.cases import Case, cases
+from draftproof.conformance.cases import Case, batches, cases
 from draftproof.conformance.cases.rows import instance, row
 from draftproof.conformance.lanes.cache import Coming
 from draftproof.conformance.lanes.exchange import (
@@ -31,6 +31,7 @@ from draftproof.conformance.lanes.observe import (
     SAMPLE,
     Observation,
     observe,
+    observe_batch,
 )
 from draftproof.conformance.protocol.adapter import (
     Declaration,
@@ -45,7 +46,12 @@ from draftproof.conformance.requirements._one_law import (
     judged_law,
     sampled_law,
 )
-from draftproof.conformance.requirements.batches import emitted, largest_share, padded_vocabulary
+from draftproof.conformance.requirements.batches import (
+    emitted,
+    judge_batch,
+    largest_share,
+    padded_vocabulary,
+)
 from draftproof.conformance.requirements.finding import Finding, verdict_of
 from draftproof.conformance.requirements.laws import asked
 from draftproof.conformance.requirements.sampled import Effort
@@ -66,6 +72,8 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
             judged = partial(judge_given, requirement, given)
             asks = partial(_asked, given)
             yield Task(given.case.id, (requirement,), (EXACT, PROBE), judged, asks=asks)
+    for dtype in declared.dtypes[1:] if declared.batch else ():
+        yield Task(f"pair.{dtype}", ("number.dtypes",), (EXACT, PROBE), partial(judge_pair, dtype))
     if accepts_what_is_equal(declared):
         yield Task("extreme.products", ("number.extreme",), (RUN,), judge_products)
     for vocabulary in _VOCABULARIES[mode]:
@@ -145,6 +153,14 @@ def all_bits(dtype: str) -> Case:
     third, fifths = (int(rational(share) / grid) * grid for share in ("1/3", "3/5"))
     given = _context_free((third, 1 - third), (fifths, 1 - fifths), 2)
     return Case("all-bits", "rows need every bit", "quick", given)
+
+
+def judge_pair(dtype: str, program: Program, terms: Terms) -> list[Finding]:
+    """Return the finding of `number.dtypes` on two rows of a dtype, which are independent."""
+    pair = next(each for each in batches("quick") if each.id == "batch.pair")
+    asked = replace(program, declared=replace(program.declared, dtype=dtype))
+    seen = observe_batch(asked, f"pair.{dtype}", pair.rows, lane=terms.lane)
+    return [judge_batch(seen, "number.dtypes")]
 
 
 # --- extreme rows ------------------------------------------------------------------------
