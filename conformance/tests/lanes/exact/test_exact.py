@@ -856,6 +856,12 @@ def test_the_number_of_outcomes_is_bounded(program: Program, runs: int) -> None:
         exact_law(program, most_runs=3)
 
 
+def test_choices_that_are_made_at_once_are_counted_before_they_are_kept() -> None:
+    """Of 64 there are more ways than any memory holds."""
+    with pytest.raises(TooManyRuns, match="more than 100 random outcomes"):
+        exact_law(lambda: (torch.rand(64) < 0.5).cumsum(0), most_runs=100)
+
+
 # --- what cannot be seen through ---------------------------------------------------------
 
 KEPT: dict[str, Tensor] = {}

@@ -17,6 +17,7 @@ from draftproof.conformance.lanes.exact._errors import NotTogether
 from draftproof.conformance.lanes.exact._noise import World
 from draftproof.conformance.lanes.exact._races import Ranking
 from draftproof.conformance.lanes.exact._replay import MOST_CHOICES
+from draftproof.conformance.lanes.opaque import TooManyRuns
 from draftproof.reference.chance import Answer, Replay, probability
 from draftproof.reference.rational import Rational, total
 
@@ -158,9 +159,14 @@ class Run:
 
     # --- choices -----------------------------------------------------------------------------
 
-    def decided(self, choices: Collection[Choice]) -> Iterator[tuple[Run, tuple[int, ...]]]:
-        """Yield the run after each way to decide choices, and the decisions."""
-        for run, ways in self.asking(lambda world: _ways(world, choices, self.left)):
+    def decided(
+        self, choices: Collection[Choice], most: int
+    ) -> Iterator[tuple[Run, tuple[int, ...]]]:
+        """Yield the run after each way to decide choices, and the decisions.
+
+        Raises `TooManyRuns` if there are more than `most` ways.
+        """
+        for run, ways in self.asking(lambda world: _ways(world, choices, self.left, most)):
             for chance, world, values in ways:
                 child = replace(run, world=world, given=(*run.given, *chance.given))
                 if child.longest > MOST_CHOICES:
@@ -175,12 +181,15 @@ def led(runs: Sequence[Run]) -> Run:
 
 
 def _ways(
-    known: World, choices: Collection[Choice], told: Sequence[Answer]
+    known: World, choices: Collection[Choice], told: Sequence[Answer], most: int
 ) -> list[tuple[_ContinuedChance, World, tuple[int, ...]]]:
     """Return each way to decide choices: the chance and the world that did, and the decisions."""
     replay: Replay | None = Replay()
     ways = []
     while replay is not None:
+        if len(ways) == most:
+            # As many as a batch of uncertain rows has would fill the memory first.
+            raise TooManyRuns(f"the program has more than {most} random outcomes")
         chance = _ContinuedChance(told, replay)
         world = known.under(chance)
         ways.append((chance, world, tuple(choice.value(world) for choice in choices)))

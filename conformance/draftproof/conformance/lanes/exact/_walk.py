@@ -400,7 +400,7 @@ class Walk:
         split = self._carriers.splits[pending.key]
         version = split.versions[split.of[number]]
         choices = self._identities.choices(seen_as(version, pending.seen))
-        for child, decided in run.decided(choices.values()):
+        for child, decided in run.decided(choices.values(), self._most_runs):
             yield _DecidedRun(child, number, pending.key, dict(zip(choices, decided, strict=True)))
 
     def _versions_after(
