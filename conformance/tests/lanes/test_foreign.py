@@ -53,18 +53,17 @@ def caught() -> int:
 
 
 FOREIGN: dict[str, tuple[Callable[[], Any], str]] = {
-    "python": (lambda: random.random() < 2, "Python's random module"),
-    "numpy": (lambda: bool(numpy.random.rand() < 2), "numpy.random"),
-    "a private generator of numpy": (lambda: bool(PRIVATE.random() < 2), "PCG64"),
-    "a private generator of python": (lambda: PYTHONS.random() < 2, "Random object"),
-    "a fresh generator of numpy": (
-        lambda: bool(numpy.random.default_rng().random() < 2),
-        "urandom",
+    "python": (lambda: random.gauss(0, 1) < 2, "random.gauss is not followed"),
+    "numpy": (lambda: bool(numpy.random.randn() < 2), "numpy.random.RandomState.randn"),
+    "a private generator of numpy": (
+        lambda: bool(PRIVATE.normal() < 2),
+        "numpy.random.Generator.normal is not followed; these are: .*choice",
     ),
-    "a fresh generator of python": (lambda: random.Random().random() < 2, "seed draws noise"),
+    "a private generator's bits": (lambda: PRIVATE.bit_generator.random_raw() * 0, "PCG64"),
+    "a private generator of python": (lambda: PYTHONS.gauss() < 2, "random.gauss"),
     "the system": (lambda: len(os.urandom(1)), "urandom draws noise of the operating system"),
-    "the system's generator": (lambda: SYSTEM.random() < 2, "urandom"),
-    "a secret": (lambda: secrets.randbelow(2) < 2, "urandom"),
+    "the system's generator": (lambda: len(SYSTEM.randbytes(1)), "SystemRandom.randbytes"),
+    "a secret": (lambda: len(secrets.token_bytes(1)), "SystemRandom.randbytes"),
     "a unique number": (lambda: uuid.uuid4().version, "urandom"),
     "a caught refusal": (caught, "urandom"),
     "a seed": (lambda: str(torch.manual_seed(1))[:0], "torch's global generator"),
@@ -79,10 +78,10 @@ def test_a_generator_that_is_not_followed_is_named(program: Callable[[], Any], w
         exact_law(program)
 
 
-def test_a_generator_with_a_seed_draws_nothing_of_the_system() -> None:
-    found = exact_law(lambda: random.Random(3).random() < numpy.random.default_rng(3).random())
-    assert len(found.law) == 1
-    assert len(os.urandom(1)) == 1  # and nothing is guarded afterwards
+def test_nothing_is_guarded_afterwards() -> None:
+    exact_law(lambda: random.random() < 0.5)
+    assert len(os.urandom(1)) == 1
+    assert 0 <= random.random() < 1
 
 
 def test_a_module_that_is_imported_may_draw_of_the_system(
@@ -113,7 +112,7 @@ def test_a_seed_is_noticed_in_every_law() -> None:
 def test_a_private_generator_is_noticed_in_every_law() -> None:
     for _ in range(2):
         with pytest.raises(OpaqueRandomness, match="PCG64"):
-            exact_law(lambda: bool(PRIVATE.random() < 2))
+            exact_law(lambda: PRIVATE.bit_generator.random_raw() * 0)
 
 
 def test_a_law_leaves_the_global_generators_as_they_were() -> None:
@@ -142,7 +141,7 @@ def test_every_part_of_a_program_is_searched_once() -> None:
         return 0
 
     def dishonest() -> bool:
-        return bool(PRIVATE.random() < 2)
+        return bool(PRIVATE.bit_generator.random_raw() < 0)
 
     def wrapped(inner: Callable[[], Any]) -> Callable[[], Any]:
         return lambda: inner()

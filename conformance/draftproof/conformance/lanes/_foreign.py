@@ -1,4 +1,7 @@
-"""Foreign randomness: draws that bypass torch's operators, and that no lane can follow.
+"""Foreign randomness: draws that bypass torch's operators, and that no lane follows.
+
+The exact lane answers many calls to other generators itself (`exact._sources`); they move none, and
+what is noticed here is all else.
 
 The state of a global generator (Python's, numpy's, or torch's own used around the dispatcher)
 reveals its use. The module searches all live objects for private generators; the search takes a
@@ -61,7 +64,7 @@ def generators_untouched(program: Callable[..., Any]) -> Iterator[None]:
         if used:
             _searched.discard(text)
             raise OpaqueRandomness(
-                used[0], "was drawn from or seeded: only torch's own operators can be followed"
+                used[0], "was drawn from or seeded, in a way that this lane does not follow"
             )
 
 
@@ -151,7 +154,7 @@ def _no_noise_of_the_system(refused: list[OpaqueRandomness]) -> Iterator[None]:
     def guarded(name: str, drawn: Callable[..., Any], *, is_seed: bool = False) -> Any:
         def called(*given: Any, **named: Any) -> Any:
             is_drawn = not is_seed or (given[1:] or (named.get("a"),))[0] is None
-            if is_drawn and get_ident() == ours and not _is_import():
+            if is_drawn and get_ident() == ours and not is_import():
                 reason = "draws noise of the operating system, which cannot be followed"
                 refused.append(OpaqueRandomness(name, reason, program_line()))
                 raise refused[-1]
@@ -176,7 +179,7 @@ def _no_noise_of_the_system(refused: list[OpaqueRandomness]) -> Iterator[None]:
             setattr(place, name, drawn)
 
 
-def _is_import() -> bool:
+def is_import() -> bool:
     """Return True if a module is being imported: an import may draw random numbers for itself."""
     frame = sys._getframe()
     while frame.f_back is not None:

@@ -1,14 +1,17 @@
-"""The global generators from which a program may draw: torch's, numpy's and Python's."""
+"""The generators from which a program may draw: torch's, numpy's and Python's."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from secrets import randbits
+from typing import Any, TypeAlias
 
 import numpy
 import torch
+
+from draftproof.conformance.lanes.opaque import OpaqueRandomness
 
 
 @contextmanager
@@ -34,7 +37,7 @@ SEEDS = range(_FIRST, _FIRST + 2**60)
 """The seeds of the generators of requests, which no program knows and none has by chance."""
 
 
-def is_among(generator: torch.Generator, others: Sequence[torch.Generator]) -> bool:
+def is_among(generator: object, others: Sequence[object]) -> bool:
     """Return True if a generator is one of the others, whatever their states."""
     return any(generator is other for other in others)
 
@@ -47,6 +50,15 @@ UNSEEDED = 2**62 + 1
 """The seed of a generator that a program makes without one; torch gives it a constant seed too."""
 
 
+Elsewhere: TypeAlias = random.Random | numpy.random.BitGenerator
+"""A generator of Python's or of numpy's."""
+
+_GLOBAL: list[Elsewhere] = [
+    numpy.random.mtrand._rand._bit_generator,
+    random.random.__self__,  # type: ignore[attr-defined]  # likewise
+]
+
+
 class Streams:
     """The generators from which a run of a program draws, checked for repeated numbers.
 
@@ -56,11 +68,15 @@ class Streams:
     """
 
     def __init__(self) -> None:
-        self.foreign: list[torch.Generator] = []
+        self.foreign: list[torch.Generator | Elsewhere] = []
         self._generators: list[torch.Generator] = []
         self._first: list[torch.Tensor] = []
         self._last: list[bytes] = []
-        self._seen: set[bytes] = set()
+        self._elsewhere: list[tuple[Elsewhere, Any, Hashable]] = []
+        self._seen: set[Hashable] = set()
+        self.run: Any = None
+        """The run, or the walk of several runs, that draws; None for what is no program's."""
+        _OPEN.append(self)
 
     def draw(self, given: torch.Generator | None) -> None:
         """Record a draw from a generator, None for the global one. Raises `Rewound`."""
@@ -87,10 +103,86 @@ class Streams:
         self._last[known] = generator.get_state().numpy().tobytes()
         self._seen.add(self._last[known])
 
+    def draw_elsewhere(self, generator: Elsewhere, *, is_fresh: bool) -> None:
+        """Record a draw from a generator of Python's or numpy's. Raises `Rewound`.
+
+        One that `is_fresh` was made in this run, from noise of the operating system.
+        """
+        state = _state(generator)
+        known = next((i for i, (g, *_) in enumerate(self._elsewhere) if g is generator), None)
+        if known is None:
+            if _frozen(state) in self._seen:
+                raise Rewound("draws from a copy of another generator: both draw the same")
+            if not is_fresh and not is_among(generator, _GLOBAL):
+                self.foreign.append(generator)
+            known = len(self._elsewhere)
+            self._elsewhere.append((generator, state, None))
+        elif _frozen(state) != self._elsewhere[known][2]:
+            raise Rewound("draws from a generator whose state the program has set")
+        self._seen.add(_frozen(state))
+        _move_on(generator)
+        last = _frozen(_state(generator))
+        self._elsewhere[known] = (*self._elsewhere[known][:2], last)
+        self._seen.add(last)
+
     def close(self) -> None:
-        """Restore the generators."""
+        """Restore the generators, but for those whose state the program has set in the end.
+
+        Raises `OpaqueRandomness` for the latter.
+        """
+        if self in _OPEN:
+            _OPEN.remove(self)
+        disturbed = []
+        for elsewhere, first, last in self._elsewhere:
+            if _frozen(_state(elsewhere)) == last:
+                _restore(elsewhere, first)
+            else:
+                disturbed.append(elsewhere)
         for generator, state in zip(self._generators, self._first, strict=True):
             torch._C.Generator.set_state(generator, state)
+        if disturbed:
+            reason = "was drawn from, or seeded, in a way that is not followed"
+            raise OpaqueRandomness(type(disturbed[0]).__name__, reason)
+
+
+_OPEN: list[Streams] = []
+
+
+def streams_of_run() -> Streams | None:
+    """Return the streams of the run that is being made, None if there is no run."""
+    return _OPEN[-1] if _OPEN else None
+
+
+def _state(generator: Elsewhere) -> Any:
+    return generator.getstate() if isinstance(generator, random.Random) else generator.state
+
+
+def _restore(generator: Elsewhere, state: Any) -> None:
+    if isinstance(generator, random.Random):
+        random.Random.setstate(generator, state)
+    else:
+        generator.state = state
+
+
+def _move_on(generator: Elsewhere) -> None:
+    if isinstance(generator, random.Random):
+        _PYTHONS(generator)
+    else:
+        generator.random_raw()
+
+
+# A lane puts another one in its place, in the class that everybody knows.
+_PYTHONS = random.Random.random
+
+
+def _frozen(state: Any) -> Hashable:
+    """Return a state as a value that can be compared: numpy's are nests with arrays in them."""
+    if isinstance(state, dict):
+        return tuple((name, _frozen(part)) for name, part in state.items())
+    if isinstance(state, numpy.ndarray):
+        return state.tobytes()
+    found: Hashable = state
+    return found
 
 
 def states() -> dict[str, object]:

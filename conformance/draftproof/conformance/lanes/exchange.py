@@ -5,13 +5,17 @@ Every run of an adapter goes through `verified`.
 
 from __future__ import annotations
 
+import copyreg
+import random
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy, deepcopy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor
 
@@ -231,12 +235,35 @@ def _state_of(result: Any, rows: int) -> Any:
 def as_loaded(adapter: Adapter) -> Adapter:
     """Return a copy of the adapter as loaded, so that a call leaves no trace in the original.
 
-    The copy shares the parts that cannot be copied.
+    The copy shares the parts that cannot be copied, and the generators of Python's and numpy's: a
+    copy of those would draw the same in every call.
     """
     try:
-        return deepcopy(adapter)
+        with _generators_shared():
+            return deepcopy(adapter)
     except Exception:
         return copy(adapter)
+
+
+@contextmanager
+def _generators_shared() -> Iterator[None]:
+    before = dict(copyreg.dispatch_table)
+    # `deepcopy` takes the object itself where it is told a name.
+    copyreg.dispatch_table.update(dict.fromkeys(_GENERATORS, lambda _: ""))
+    try:
+        yield
+    finally:
+        copyreg.dispatch_table.clear()
+        copyreg.dispatch_table.update(before)
+
+
+_GENERATORS: tuple[type, ...] = (
+    numpy.random.Generator,
+    numpy.random.RandomState,
+    random.Random,
+    random.SystemRandom,
+    *numpy.random.BitGenerator.__subclasses__(),
+)
 
 
 def outcomes(raw: Any, rows: Sequence[Asked | Going]) -> tuple[Outcome, ...]:

@@ -934,9 +934,16 @@ Runs: Any = type(
 )
 
 
-@torch.library.custom_op("draftproof_tests::noisy", mutates_args=())
-def noisy(values: Tensor) -> Tensor:
+torch.library.define("draftproof_tests::noisy", "(Tensor values) -> Tensor")
+
+
+@torch.library.impl("draftproof_tests::noisy", "cpu")
+def _noisy(values: Tensor) -> Tensor:
+    """Stand for a kernel: nobody can tell what it is written in."""
     return values + torch.rand(values.shape)
+
+
+noisy: Callable[[Tensor], Tensor] = torch.ops.draftproof_tests.noisy
 
 
 def into(out: Tensor, operator: Callable[..., Tensor], *args: Any) -> Tensor:
@@ -1040,14 +1047,12 @@ OPAQUE: dict[str, tuple[Program, str]] = {
     "two random numbers": (lambda: torch.rand(2) < torch.rand(2), "aten.lt.Tensor"),
     "bits": (lambda: torch.rand(1).view(torch.int32) < 5, "aten.view.dtype"),
     "a negative view": (lambda: torch._neg_view(torch.rand(1)) < 0, "aten._neg_view"),
-    "integer part": (lambda: (torch.rand(1) * 3).long(), "aten._to_copy"),
+    "integer part": (lambda: (torch.rand(1) * 3 - 1).long(), "aten._to_copy"),
     "numpy": (lambda: torch.rand(2).numpy() < 0.5, "numpy"),
     "a list of tensors": (lambda: torch.tensor([torch.rand(())]) < 0.5, "tensor"),
-    "a list of numbers": (lambda: torch.tensor([torch.rand(1).item()]) < 0.5, "tensor"),
     "the old constructor": (lambda: torch.FloatTensor([torch.rand(())]) < 0.5, "__float__"),
     "new": (lambda: torch.zeros(1).new([torch.rand(())]) < 0.5, "new"),
     "float()": (lambda: float(torch.rand(1)) < 0.5, "__float__"),
-    "int() of a number": (lambda: int(torch.rand(1).item() * 4), "__float__"),
     "text of a number": (lambda: f"{torch.rand(1).item():.2f}", "__float__"),
     "text of a tensor": (lambda: str(torch.rand(2)), "__repr__"),
     "a data pointer": (lambda: torch.rand(2).data_ptr(), "data_ptr"),
@@ -1309,10 +1314,10 @@ def test_the_programs_own_line_is_named() -> None:
     "program",
     [
         lambda: float(torch.rand(1)) < 0.5,
-        lambda: math.log(torch.rand(1).item()) < -1,
+        lambda: math.sin(torch.rand(1).item()) < 0.5,
         lambda: torch.rand(2).numpy() < 0.5,
     ],
-    ids=["float", "math.log", "numpy"],
+    ids=["float", "math.sin", "numpy"],
 )
 def test_what_takes_noise_out_of_torch_hears_what_to_do_instead(program: Program) -> None:
     with pytest.raises(OpaqueRandomness, match="compare it as a tensor, or as its item"):
@@ -1331,7 +1336,8 @@ def test_a_loop_without_an_end_is_not_enumerated(monkeypatch: pytest.MonkeyPatch
 
     def program() -> int:
         tries = 0
-        while torch.rand(()) < 0.5:
+        # Each turn but the last is likely: what goes on has weight for long.
+        while torch.rand(()) < 0.999:
             tries += 1
         return tries
 

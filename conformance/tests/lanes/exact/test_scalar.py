@@ -137,7 +137,7 @@ def test_type_is_itself_for_all_else_and_afterwards() -> None:
     assert exact_law(asked).law == Law.certain(wanted)
     assert (type(int) is type, float is float, type.__module__) == (True, True, "builtins")
     with pytest.raises(OpaqueRandomness):
-        exact_law(lambda: int(number()))
+        exact_law(lambda: round(number()))
     assert type(type) is type
 
 
@@ -171,14 +171,9 @@ BLIND: dict[str, Callable[[Any], Any]] = {
     "is_integer": lambda u: u.is_integer(),
     "as_integer_ratio": lambda u: u.as_integer_ratio()[0] < 1,
     "hex": lambda u: u.hex(),
-    "floor": math.floor,
-    "ceil": math.ceil,
-    "trunc": math.trunc,
     "round": round,
     "round to digits": lambda u: round(u, 2) < 0.5,
-    "int": lambda u: int(u * 8),
     "float": lambda u: float(u) < 0.5,
-    "log": lambda u: math.log(u) < -1,
     "fsum": lambda u: math.fsum([u, 1]) < 1.5,
     "isnan": math.isnan,
     "truth": bool,
@@ -192,7 +187,6 @@ BLIND: dict[str, Callable[[Any], Any]] = {
     "decimal": lambda u: decimal.Decimal(u) < decimal.Decimal("0.5"),
     "fraction": lambda u: u < fractions.Fraction(1, 2),
     "array": lambda u: bool(numpy.array([u]) < 0.5),
-    "from numpy": lambda u: bool(numpy.float64(0.5) > u),
     "descriptor": lambda u: float.__lt__(u, 0.5),
     "sleep": time.sleep,
     "size": sys.getsizeof,

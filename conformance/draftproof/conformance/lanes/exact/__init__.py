@@ -22,6 +22,10 @@ is not seen here either: memory that a compiled extension reads through a raw po
 while torch's own functions are told to pass modes by, the state of a generator that is read as
 numbers, and other threads that were already running.
 Functions under `torch.compile` run as they are written.
+
+What Python's `random`, numpy's generators and `secrets` draw is answered likewise (`_sources`):
+their uniform numbers are continuous, and their choices draw from the weights that they are given.
+Runs of a loop that goes on with next to no probability are given up, and count as slack.
 """
 
 from __future__ import annotations
@@ -46,6 +50,7 @@ from draftproof.conformance.lanes.exact._replay import (
     row_readings,
     thorough,
 )
+from draftproof.conformance.lanes.exact._sources import followed
 from draftproof.conformance.lanes.exact._walks import Walks, alike
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns
 from draftproof.conformance.lanes.unwatched import MOST, hold
@@ -73,7 +78,8 @@ class ExactLaw(Generic[Outcome]):
     """The law of a program, the runs that it took, and how far the true law may lie from it.
 
     `slack` bounds the total variation distance that comes from constants which guard noise
-    against zero (`u + 1e-10`) and were dropped; it is 0 for a program without them. A program that
+    against zero (`u + 1e-10`) and were dropped, and from turns of a loop that were given up; it is
+    0 for a program without them. A program that
     `has_scalars` has taken random numbers out of torch.
     """
 
@@ -195,7 +201,9 @@ def _row_law(runs: Sequence[CompletedRun], size: int) -> RowLaw:
         error += float(weight) * row.error
     # A weight is cut off to a double, multiplied, and added at most so many times.
     error += (len(weights) + 4) * UNIT * (1 + error)
-    return RowLaw(rows, sum(run.count for run in runs), max(run.slack for run in runs), error)
+    # What was given up is missing from the rows.
+    slack = max(run.slack for run in runs) + total(run.given_up for run in runs)
+    return RowLaw(rows, sum(run.count for run in runs), slack, error)
 
 
 def _require_within(tokens: NDArray[numpy.int64], size: int) -> None:
@@ -207,7 +215,7 @@ def _require_within(tokens: NDArray[numpy.int64], size: int) -> None:
 @contextlib.contextmanager
 def _watching(program: Callable[..., Any]) -> Iterator[None]:
     """Let nothing that the lane cannot follow go on unseen in a program."""
-    with foreign.generators_untouched(program), one_thread(), uncompiled():
+    with foreign.generators_untouched(program), followed(), one_thread(), uncompiled():
         yield
 
 
@@ -244,10 +252,13 @@ def _law(runs: Sequence[CompletedRun]) -> ExactLaw[Any]:
     for run in runs:
         for outcome, weight in run.reading:
             weights[outcome] = weights.get(outcome, ZERO) + run.probability * weight
+    given_up = total(run.given_up for run in runs)
+    if given_up:
+        weights = {outcome: weight / (1 - given_up) for outcome, weight in weights.items()}
     return ExactLaw(
         Law(weights),
         sum(run.count for run in runs),
-        max(run.slack for run in runs),
+        max(run.slack for run in runs) + given_up,
         any(run.has_scalars for run in runs),
     )
 

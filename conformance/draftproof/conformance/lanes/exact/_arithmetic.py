@@ -49,7 +49,7 @@ def compute(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Ten
         assert isinstance(noise, Noise)
         if noise.uniform is SPENT:
             return elements.spent()
-        result = ARITHMETIC[name](_Operation(noise, others[place], given, first=identity > 0))
+        result = ARITHMETIC[name](Operation(noise, others[place], given, first=identity > 0))
         if isinstance(result, Noise):
             return identities.id_of(held(result, out.dtype))
         if noise.can_be_nan:
@@ -119,7 +119,7 @@ def _require_rounded_once(
 
 
 @dataclass
-class _Operation:
+class Operation:
     """A random number, the ordinary number that it meets, and the operator's arguments."""
 
     noise: Noise
@@ -233,26 +233,26 @@ class _Operation:
         return self.noise.then(Affine(rational(self.sign(self.noise)), ZERO))
 
 
-ARITHMETIC: dict[str, Callable[[_Operation], Noise | float]] = {
-    "abs": _Operation.absolute,
-    "add": _Operation.add,
-    "clamp": _Operation.clamp,
-    "clamp_max": _Operation.clamp,
-    "clamp_min": _Operation.clamp,
-    "div": _Operation.divide,
+ARITHMETIC: dict[str, Callable[[Operation], Noise | float]] = {
+    "abs": Operation.absolute,
+    "add": Operation.add,
+    "clamp": Operation.clamp,
+    "clamp_max": Operation.clamp,
+    "clamp_min": Operation.clamp,
+    "div": Operation.divide,
     "exp": lambda x: x.noise.then(Exp()),
     "expm1": lambda x: x.noise.then(Exp(), Affine(ONE, -ONE)),
-    "log": _Operation.log,
+    "log": Operation.log,
     "log10": lambda x: x.log(10),
     "log1p": lambda x: x.noise.then(Affine(ONE, ONE), Log()),
     "log2": lambda x: x.log(2),
     "maximum": lambda x: x.limit(above=True),
     "minimum": lambda x: x.limit(above=False),
-    "mul": _Operation.multiply,
+    "mul": Operation.multiply,
     "neg": lambda x: x.noise.then(Affine(-ONE, ZERO)),
-    "pow": _Operation.power,
-    "reciprocal": _Operation.inverse,
-    "rsub": _Operation.subtract_reversed,
+    "pow": Operation.power,
+    "reciprocal": Operation.inverse,
+    "rsub": Operation.subtract_reversed,
     "sqrt": lambda x: x.noise.then(Log(), Affine(rational("1/2"), ZERO), Exp()),
     "sub": lambda x: x.add(-1),
 }

@@ -239,7 +239,7 @@ class Bins:
 
     def _interval(self, world: World) -> Range:
         interval: Range | None = world.of(self.noise.uniform, (ZERO, ONE))
-        if interval is None:
+        if not isinstance(interval, tuple):
             raise NotUnderstood("compares noise that has already decided a race")
         return interval
 

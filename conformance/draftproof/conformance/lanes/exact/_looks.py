@@ -8,19 +8,20 @@ from itertools import pairwise
 from math import inf, isnan, prod
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
 from draftproof.conformance.lanes._signature import bound, name_of
 from draftproof.conformance.lanes.exact._arithmetic import paired
-from draftproof.conformance.lanes.exact._choice import Bins, Choice
+from draftproof.conformance.lanes.exact._choice import Bins, Choice, Image
 from draftproof.conformance.lanes.exact._elements import Elements, imaged, write
 from draftproof.conformance.lanes.exact._errors import NotUnderstood, ran
 from draftproof.conformance.lanes.exact._noise import SPENT, Noise, World
 from draftproof.conformance.lanes.exact._races import Ranking, ranking
 from draftproof.conformance.lanes.exact._steps import AT_LEAST, AT_MOST, LESS, MORE
-from draftproof.conformance.lanes.precise import extended
+from draftproof.conformance.lanes.precise import extended, is_infinite
 
 _RELATIONS = {"lt": LESS, "le": AT_MOST, "gt": MORE, "ge": AT_LEAST}
 
@@ -188,11 +189,46 @@ def _bin(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tensor
     return out
 
 
+# The widest range of whole numbers to which noise is rounded.
+_MOST_INTEGERS = 100_000
+
+
+def rounded_down(elements: Elements, identity: int) -> int:
+    """Return the id of the whole number below noise. Raises `NotUnderstood`."""
+    noise = elements.identities.number(identity)
+    assert isinstance(noise, Noise)
+    if noise.uniform is SPENT or any(map(is_infinite, noise.range)):
+        raise NotUnderstood("makes a whole number of noise that has no ends")
+    low, high = (int(end // 1) for end in noise.range)
+    if high - low > _MOST_INTEGERS:
+        raise NotUnderstood("makes a whole number of noise, one of very many")
+    passed = Choice.of(Bins(noise, numpy.arange(low + 1.0, high + 1.0), AT_LEAST))
+    return elements.identities.id_of(
+        Choice.of(Image(passed, lambda found: found + low)) if low else passed
+    )
+
+
+def _round(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
+    """Answer floor and trunc."""
+    elements.settle_all(args)
+    if not elements.any_noise(args):
+        return ran(func, args, kwargs)  # type: ignore[no-any-return]  # operators are untyped
+    if name_of(func) == "trunc" and any(
+        n.range[0] < 0 for n in elements.identities.noises(args[0])
+    ):
+        raise NotUnderstood("cuts noise off towards zero that can be negative")
+    ids = imaged(elements.ids(args[0]), lambda _, identity: rounded_down(elements, identity))
+    out: Tensor = ran(func, args, kwargs)
+    elements.attach(out, ids)
+    return out
+
+
 LOOKS: dict[str, Callable[..., Any]] = {
     "argmax": _rank,
     "argmin": _rank,
     "bucketize": _bin,
     "eq": _compare,
+    "floor": _round,
     "ge": _compare,
     "gt": _compare,
     "isfinite": _classify,
@@ -206,4 +242,5 @@ LOOKS: dict[str, Callable[..., Any]] = {
     "searchsorted": _bin,
     "sort": _rank,
     "topk": _rank,
+    "trunc": _round,
 }

@@ -14,6 +14,7 @@ from draftproof.conformance.lanes.exact._choice import Choice
 from draftproof.conformance.lanes.exact._dtypes import held, is_held
 from draftproof.conformance.lanes.exact._elements import Elements, imaged
 from draftproof.conformance.lanes.exact._errors import NotUnderstood, TorchError, ran
+from draftproof.conformance.lanes.exact._looks import rounded_down
 from draftproof.conformance.lanes.exact._noise import Noise
 
 # Operators that move elements without changing them: the arguments whose elements move.
@@ -115,13 +116,21 @@ def _cast(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tenso
         if isinstance(number, Choice) or dtype is source.dtype:
             return identity
         if not dtype.is_floating_point:
-            raise NotUnderstood("makes noise an integer")
+            return _cut_off(elements, identity, dtype)
         return identities.id_of(held(number, dtype))
 
     ids = imaged(elements.ids(source), cast)
     out: Tensor = ran(func, args, kwargs)
     elements.attach(out, ids)
     return out
+
+
+def _cut_off(elements: Elements, identity: int, dtype: torch.dtype) -> int:
+    """Return the id of the whole number that noise becomes in a type of integers."""
+    noise = elements.identities.number(identity)
+    if dtype not in _WIDE or (isinstance(noise, Noise) and noise.range[0] < 0):
+        raise NotUnderstood("makes noise an integer")
+    return rounded_down(elements, identity)
 
 
 def _are_followed(numbers: Iterable[Noise | Choice], dtype: torch.dtype) -> bool:

@@ -95,7 +95,7 @@ class Uniform:
     def below(self, edge: Extended, world: World) -> bool:
         """Decide whether the number lies below `edge`, and remember it."""
         interval = world.of(self, (ZERO, ONE))
-        if interval is None:
+        if not isinstance(interval, tuple):
             raise NotUnderstood("compares noise that has already decided a race")
         low, high = interval
         if edge <= low:
@@ -109,7 +109,7 @@ class Uniform:
     def enter_race(self, world: World) -> None:
         """Spend the number on a race; only untouched noise can race."""
         interval = world.of(self, (ZERO, ONE))
-        if interval is None:
+        if not isinstance(interval, tuple):
             raise NotUnderstood("races noise that has already decided another race")
         if interval != (ZERO, ONE):
             raise NotUnderstood("races noise that has already been compared")

@@ -16,6 +16,7 @@ import numpy
 import torch
 from torch import Tensor
 
+from draftproof.conformance.lanes.exact._array import Array, opened
 from draftproof.conformance.lanes.exact._choice import Choice, Doubles, doubles_of
 from draftproof.conformance.lanes.exact._errors import NotUnderstood
 from draftproof.conformance.lanes.exact._identity import Identities
@@ -46,6 +47,8 @@ def frozen(outcome: Any, of_tensor: Callable[[Tensor], Any] = Tensor.tolist) -> 
     """
     if isinstance(outcome, Scalar):
         outcome = tensor_of(outcome)
+    if isinstance(outcome, Array):
+        outcome = opened(outcome)
     if isinstance(outcome, Tensor):
         outcome = of_tensor(outcome)
         if isinstance(outcome, Unread):

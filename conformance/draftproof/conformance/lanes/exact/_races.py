@@ -16,7 +16,9 @@ from math import isnan
 from draftproof.conformance.lanes.exact._errors import NotUnderstood
 from draftproof.conformance.lanes.exact._noise import RARE, Noise, World
 from draftproof.conformance.lanes.exact._steps import (
+    AT_MOST,
     LARGEST_GUARD,
+    LESS,
     Affine,
     Clamp,
     Exp,
@@ -66,6 +68,57 @@ class Ranking:
             order = (*order, winner)
         world.learn(self, order)
         return order[position]
+
+
+@dataclass(frozen=True)
+class Led:
+    """Knowledge of a number that came before all others of a group: its clock is that of all."""
+
+    group: tuple[Noise, ...]
+    largest: bool
+
+
+def is_ahead(one: Noise, other: Noise, relation: str, world: World) -> bool:
+    """Decide `one relation other`, as where a program seeks the least of many numbers pair by pair.
+
+    The first of exponential clocks to ring tells nothing of which one it was: of a group, it is a
+    clock with the rate of all. The other number is spent.
+    """
+    least = relation in (LESS, AT_MOST)
+    try:
+        found = _pair(one, other, world, largest=not least)
+    except NotUnderstood:
+        # Of clocks that ring last nothing is known, but of two the other rings first.
+        return not _pair(one, other, world, largest=least)
+    return found
+
+
+def _pair(one: Noise, other: Noise, world: World, *, largest: bool) -> bool:
+    """Decide whether one number comes before another, the largest or the smallest first."""
+    own, others = (_group(noise, world, largest=largest) for noise in (one, other))
+    if one.uniform is other.uniform:
+        raise NotUnderstood("compares noise with itself")
+    group = (*own, *others)
+    ranked, slack = ranking(group, largest=largest)
+    if slack:
+        raise NotUnderstood("compares noise with noise, one of them guarded by a constant")
+    mass = total(ranked.rates.values())
+    ahead = total(rate for place, rate in ranked.rates.items() if place < len(own)) / mass
+    is_first = bool(ahead) if ahead in (ZERO, ONE) else world.chance.coin(ahead)
+    first, second = (one, other) if is_first else (other, one)
+    world.learn(second.uniform, None)
+    world.learn(first.uniform, Led((first, *(each for each in group if each != first)), largest))
+    return is_first
+
+
+def _group(noise: Noise, world: World, *, largest: bool) -> tuple[Noise, ...]:
+    """Return the numbers before which a number came, and itself."""
+    known = world.of(noise.uniform, (ZERO, ONE))
+    if known == (ZERO, ONE):
+        return (noise,)
+    if isinstance(known, Led) and known.largest == largest and known.group[0] == noise:
+        return known.group
+    raise NotUnderstood("compares noise with noise that has been looked at before")
 
 
 def ranking(contenders: Sequence[Noise | float], *, largest: bool) -> tuple[Ranking, Rational]:

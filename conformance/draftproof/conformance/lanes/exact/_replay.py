@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle, zip_longest
+from math import nan
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import torch
@@ -14,11 +15,13 @@ from torch import Tensor
 
 from draftproof.conformance.lanes._signature import tensors_in
 from draftproof.conformance.lanes._streams import is_among
+from draftproof.conformance.lanes.exact._array import Array, as_array
 from draftproof.conformance.lanes.exact._choice import Choice
+from draftproof.conformance.lanes.exact._dtypes import held
 from draftproof.conformance.lanes.exact._errors import NotUnderstood, ran
 from draftproof.conformance.lanes.exact._identity import Identities
 from draftproof.conformance.lanes.exact._interpreter import Interpreter
-from draftproof.conformance.lanes.exact._noise import World
+from draftproof.conformance.lanes.exact._noise import Noise, World
 from draftproof.conformance.lanes.exact._outcome import (
     frozen,
     left_open,
@@ -44,7 +47,7 @@ from draftproof.reference.chance import (
     enumerate_runs,
     probability,
 )
-from draftproof.reference.rational import Rational, total
+from draftproof.reference.rational import ONE, ZERO, Rational, total
 
 Found = TypeVar("Found")
 
@@ -55,10 +58,28 @@ Nothing that can be enumerated is lost: each choice that can go two ways is anot
 """
 
 
+_FEW_CHOICES = 48
+_LEAST = ONE / 2**48
+"""A run that has made more than a few choices, and has less probability, is a loop's, and is given
+up: what is given up counts as slack."""
+
+_MOST_GIVEN_UP = 64
+"""More runs than these that are given up are a loop in which each turn has ways of its own."""
+
+
+def is_given_up(answers: Sequence[Answer]) -> bool:
+    """Return whether a run with these answers is a loop's that goes on, of next to no weight."""
+    return len(answers) > _FEW_CHOICES and probability(answers) < _LEAST
+
+
+class _GivenUp(TooManyRuns):
+    """Run that goes on and has next to no probability."""
+
+
 class _BoundedChance:
     """Chance that makes a bounded number of choices, and remembers why it stopped."""
 
-    def __init__(self, chance: Chance, left: int | None = None) -> None:
+    def __init__(self, chance: Replay | Chance, left: int | None = None) -> None:
         self._chance = chance
         self._left = MOST_CHOICES if left is None else left
         self.stopped: RuntimeError | None = None
@@ -70,7 +91,10 @@ class _BoundedChance:
                 raise TooManyRuns(
                     f"a run of the program made more than {MOST_CHOICES} random choices"
                 )
-            return self._chance.draw(weights)
+            drawn = self._chance.draw(weights)
+            if isinstance(self._chance, Replay) and is_given_up(self._chance.given):
+                raise _GivenUp("a run of the program goes on, with next to no probability")
+            return drawn
         except (TooManyRuns, NondeterministicProgram) as reason:
             self.stopped = reason
             raise
@@ -156,7 +180,7 @@ class CompletedRun:
 
     answers: tuple[Answer, ...]
     reading: Reading
-    foreign: Sequence[torch.Generator]
+    foreign: Sequence[object]
     """Generators that the run drew from, other than a request's."""
     slack: Rational
     probability: Rational
@@ -165,6 +189,8 @@ class CompletedRun:
     """Number of runs that this one stands for."""
     has_scalars: bool = False
     """True if the run took a number out of torch."""
+    given_up: Rational = ZERO
+    """Probability of all runs that were given up, in the last run of a program."""
 
 
 class Replays:
@@ -190,6 +216,7 @@ class Replays:
         self._identities = identities or Identities()
         self._outcomes = 0
         self._has_scalars = False
+        self._given_up: list[Rational] = []
 
     def runs(self, begun: Sequence[Answer] = ()) -> list[CompletedRun]:
         """Return all runs of the program, which was seen to begin with some answers.
@@ -198,11 +225,11 @@ class Replays:
         change while it runs.
         """
         try:
-            return [*self._runs(begun)]
+            return self._every_run(begun)
         except _ScalarsMet:
             self._has_scalars = True
             self._outcomes = 0
-            return [*self._runs(begun)]
+            return self._every_run(begun)
 
     def made(self, answers: Sequence[Answer]) -> CompletedRun:
         """Return the run that begins with these answers, apart from all others.
@@ -220,22 +247,41 @@ class Replays:
         finally:
             self._outcomes = before
 
+    def _every_run(self, begun: Sequence[Answer]) -> list[CompletedRun]:
+        self._given_up = []
+        found = [*self._runs(begun)]
+        if not found:
+            raise TooManyRuns("every run of the program goes on, with next to no probability")
+        return [*found[:-1], replace(found[-1], given_up=total(self._given_up))]
+
     def _runs(self, begun: Sequence[Answer]) -> Iterator[CompletedRun]:
         replay: Replay | None = Replay()
-        known: list[torch.Generator] = []
+        known: list[object] = []
         while replay is not None:
-            run = self._run(replay)
-            if run.answers[: len(begun)] != tuple(begun):
+            run = self._run_unless_given_up(replay)
+            known_before = begun if run is not None else begun[: len(replay.given)]
+            if replay.given[: len(known_before)] != [*known_before]:
                 raise NondeterministicProgram(
-                    f"the first run made {len(run.answers)} random choices, and not those that it "
+                    f"the first run made {len(replay.given)} random choices, and not those that it "
                     f"made before, of which there were at least {len(begun)}"
                 )
             begun = ()
+            if run is None:
+                replay = replay.next()
+                continue
             if not all(is_among(each, known) for each in run.foreign):
                 require_lasting(run.foreign, self.made(run.answers).foreign)
                 known += run.foreign
             yield run
             replay = replay.next()
+
+    def _run_unless_given_up(self, replay: Replay) -> CompletedRun | None:
+        try:
+            return self._run(replay)
+        except _GivenUp:
+            self._given_up.append(replay.probability())
+            _require_few(self._given_up)
+            return None
 
     def _run(self, replay: Replay, placeholder: int | None = None) -> CompletedRun:
         """Return a run under the answers of a replay."""
@@ -293,6 +339,16 @@ class Replays:
             raise
 
 
+def _require_few(given_up: Sequence[Rational]) -> None:
+    """Raise `TooManyRuns` where a loop has more ways to go on than can be followed."""
+    if len(given_up) > _MOST_GIVEN_UP:
+        raise TooManyRuns(
+            f"the program has a loop that may go on for ever, and in more than {_MOST_GIVEN_UP} "
+            f"ways: after {_FEW_CHOICES} random choices each has a probability below 2**-48, and "
+            f"all together are not known to be negligible"
+        )
+
+
 def every_placeholder() -> Iterator[int]:
     """Return the placeholders of noise in repeated runs: by turns below and above other numbers.
 
@@ -325,17 +381,19 @@ def _told(outcome: tuple[Hashable, Rational] | None) -> str:
     return "nothing" if outcome is None else repr(outcome[0])
 
 
-def require_lasting(
-    generators: Sequence[torch.Generator], again: Sequence[torch.Generator]
-) -> None:
+def require_lasting(generators: Sequence[object], again: Sequence[object]) -> None:
     """Require that a run, made again, met the same generators: it does not make them.
 
     Raises `Disagreement`.
     """
-    if not all(is_among(each, again) for each in generators):
-        raise Disagreement(
-            "Generator", "is made by the program in each run, which then decides what it draws"
-        )
+    for each in generators:
+        if not is_among(each, again):
+            reason = "is made by the program in each run, which then decides what it draws"
+            raise Disagreement(_REAL_TYPE(each).__name__, reason)
+
+
+# The builtin says other things in programs that have numbers of random tensors.
+_REAL_TYPE = type
 
 
 class _ScalarsMet(Exception):
@@ -349,6 +407,7 @@ class _WatchedRun:
         self.world = world
         settle = partial(identities.settle, world=world)
         self.interpreter = Interpreter(identities, settle, placeholder=placeholder)
+        self.interpreter.streams.run = self
         self.dispatch = Dispatch(self.interpreter.run)
         self.doors = Doors(self.dispatch, self._look)
         self.has_scalars = False
@@ -356,6 +415,9 @@ class _WatchedRun:
     def _look(self, func: Any, args: Any, kwargs: Any) -> Any:
         """Decide the choices in tensors that are about to be read past the dispatcher."""
         identities = self.interpreter.elements.identities
+        if func is as_array and identities.of(args[0]) is not None:
+            self.has_scalars = True
+            return Array(args[0])
         for tensor in identities.among(tensors_in(opened((args, kwargs)))):
             with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
                 self.interpreter.elements.settle(tensor)
@@ -365,15 +427,42 @@ class _WatchedRun:
             if func is Tensor.item and tensor.numel() != 1:
                 ran(func, args, kwargs)
             if func is Tensor.item:
-                return Scalar(tensor.reshape(()))
+                (noise,) = identities.noises(tensor)
+                return Scalar(None, held(noise, torch.float64), self)
             if func is TOLIST:
                 return scalars(tensor)
+            if func is Tensor.__int__ and tensor.numel() == 1:
+                return int(Scalar(tensor.reshape(())))
             raise NotUnderstood(
                 "takes noise out of torch: compare it as a tensor, or as its item()"
             )
         if func in EXPOSING:
             identities.expose(args[0])
         return PASSED
+
+    def alone(self, _: str) -> _WatchedRun:
+        """Return the run, for what is done in single runs only."""
+        return self
+
+    def scalar(self, noise: Noise) -> Scalar:
+        """Return a random number as Python has it, which no tensor holds."""
+        self.has_scalars = True
+        return Scalar(None, noise, self)
+
+    def tensor(self, noise: Noise) -> Tensor:
+        """Return a tensor that holds a random number, as what torch makes of a float."""
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            made = torch.full((), nan, dtype=torch.float64)
+            elements = self.interpreter.elements
+            elements.attach(made, torch.tensor(elements.identities.id_of(noise)))
+        return made
+
+    def understood(self, name: str, ask: Callable[[], Found]) -> Found:
+        """Return the answer of a function, which may say that noise is `NotUnderstood`."""
+        try:
+            return ask()
+        except Exception as error:
+            self.dispatch.tell(name, error)
 
     def left_open(self, tensor: Tensor) -> Any:
         """Return a tensor of the result, with the choices in it that nobody looked at."""

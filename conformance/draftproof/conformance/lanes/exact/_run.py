@@ -16,7 +16,7 @@ from draftproof.conformance.lanes.exact._choice import Choice
 from draftproof.conformance.lanes.exact._errors import NotTogether
 from draftproof.conformance.lanes.exact._noise import World
 from draftproof.conformance.lanes.exact._races import Ranking
-from draftproof.conformance.lanes.exact._replay import MOST_CHOICES
+from draftproof.conformance.lanes.exact._replay import MOST_CHOICES, is_given_up
 from draftproof.conformance.lanes.opaque import TooManyRuns
 from draftproof.reference.chance import Answer, Replay, probability
 from draftproof.reference.rational import Rational, total
@@ -169,7 +169,7 @@ class Run:
         for run, ways in self.asking(lambda world: _ways(world, choices, self.left, most)):
             for chance, world, values in ways:
                 child = replace(run, world=world, given=(*run.given, *chance.given))
-                if child.longest > MOST_CHOICES:
+                if child.longest > MOST_CHOICES or is_given_up(child.given):
                     raise NotTogether("make very many choices")
                 yield child, values
 

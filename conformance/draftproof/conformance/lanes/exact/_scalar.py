@@ -21,14 +21,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dis import opmap
 from functools import reduce
+from math import nan
 from pathlib import Path
 from types import FrameType, GenericAlias
 from typing import Any
 
+import numpy
 import torch
 from torch import Tensor
 
+from draftproof.conformance.lanes.exact._arithmetic import ARITHMETIC, Operation
+from draftproof.conformance.lanes.exact._dtypes import held
+from draftproof.conformance.lanes.exact._noise import Noise
+from draftproof.conformance.lanes.exact._races import is_ahead
+from draftproof.conformance.lanes.exact._steps import AT_LEAST, AT_MOST, LESS, MORE
 from draftproof.conformance.lanes.opaque import CHECKS, OpaqueRandomness, program_line
+from draftproof.conformance.lanes.precise import Extended, extended
 from draftproof.conformance.protocol.raising import told_of
 
 
@@ -36,11 +44,12 @@ class Scalar:
     """Stand-in for what `item()` gives of a random element: a number that can be compared."""
 
     # A float takes no attributes.
-    __slots__ = ("_tensor",)
+    __slots__ = ("_noise", "_run", "_tensor")
 
-    def __init__(self, tensor: Tensor) -> None:
+    def __init__(self, tensor: Tensor | None, noise: Noise | None = None, run: Any = None) -> None:
         # Python's numbers are of double precision.
-        self._tensor = tensor.double()
+        self._tensor = None if tensor is None else tensor.double()
+        self._noise, self._run = noise, run
         # A float is nothing that the collector of garbage keeps track of.
         ctypes.pythonapi.PyObject_GC_UnTrack(ctypes.py_object(self))
 
@@ -82,16 +91,39 @@ class Scalar:
     def __pos__(self) -> Scalar:
         return self
 
+    def __floor__(self) -> int:
+        return int(tensor_of(self).floor().item())
 
-_HIDDEN = ("_tensor", "__module__", "__slots__")
+    def __ceil__(self) -> int:
+        return -int(tensor_of(self).neg().floor().item())
+
+    def __trunc__(self) -> int:
+        return int(tensor_of(self).trunc().item())
+
+    __int__ = __trunc__
+
+
+_HIDDEN = (
+    "_noise",
+    "_run",
+    "_tensor",
+    "__array_function__",
+    "__array_ufunc__",
+    "__module__",
+    "__slots__",
+)
 """Attributes that a float lacks; numpy and torch must find theirs by the same lookup."""
 
-_TENSOR = Scalar.__dict__["_tensor"]
+_TENSOR, _NOISE, _RUN = (Scalar.__dict__[name] for name in ("_tensor", "_noise", "_run"))
 
 
 def tensor_of(number: Scalar) -> Tensor:
-    """Return the tensor behind a number."""
-    return _TENSOR.__get__(number)  # type: ignore[no-any-return]  # a slot is untyped
+    """Return the tensor behind a number: it is made when it is first asked for."""
+    found: Tensor | None = _TENSOR.__get__(number)
+    if found is None:
+        found = _RUN.__get__(number).tensor(_NOISE.__get__(number))
+        _TENSOR.__set__(number, found)
+    return found
 
 
 def _dtype_beside(values: Any) -> torch.dtype:
@@ -168,7 +200,8 @@ def refusals(seen: list[OpaqueRandomness]) -> Iterator[None]:
     def traced(frame: FrameType, event: str, told: Any) -> Any:
         if event == "call":
             frame.f_trace_lines = False
-            return None if frame.f_code.co_filename.startswith(_NOT_THE_PROGRAMS) else traced
+            is_others = frame.f_code.co_filename.startswith(_NOT_THE_PROGRAMS)
+            return None if is_others or frame.f_code is _ASKS_WHETHER_A_CLASS else traced
         is_met_here = event == "exception" and told[2].tb_next is None
         if is_met_here and issubclass(told[0], (TypeError, ValueError, OverflowError)):
             is_raised = frame.f_code.co_code[frame.f_lasti] == _RAISE
@@ -189,6 +222,9 @@ def refusals(seen: list[OpaqueRandomness]) -> Iterator[None]:
 
 
 _RAISE = opmap["RAISE_VARARGS"]
+
+# It tells by a `TypeError` that an object is no class, whatever number stands beside it.
+_ASKS_WHETHER_A_CLASS = numpy.issubdtype.__globals__["issubclass_"].__code__
 
 _NOT_THE_PROGRAMS = (str(Path(torch.__file__).parent), str(Path(__file__).parent))
 
@@ -213,6 +249,15 @@ CHECKS.append(require_own)
 
 def _compared(relation: str) -> Any:
     def compared(self: Scalar, other: Any) -> Any:
+        if _is_apart(self, other):
+            return _RUN.__get__(self).understood(
+                relation, lambda: _decided(self, relation, extended(float(other)))
+            )
+        if isinstance(other, Scalar) and relation in _RELATIONS and _are_apart(self, other):
+            run, noises = _RUN.__get__(self), (_NOISE.__get__(self), _NOISE.__get__(other))
+            return run.understood(
+                relation, lambda: is_ahead(*noises, _RELATIONS[relation], run.world)
+            )
         try:
             other = _as_torch_takes_it(self, other)
         except OverflowError:
@@ -226,8 +271,67 @@ def _compared(relation: str) -> Any:
     return compared
 
 
+def _is_apart(number: Scalar, *others: Any) -> bool:
+    """Return whether a number is in no tensor, and meets at most one, which is known."""
+    is_known = all(_REAL(each) in _KNOWN and -_MOST <= each <= _MOST for each in others)
+    return is_known and _NOISE.__get__(number) is not None
+
+
+def _are_apart(number: Scalar, other: Scalar) -> bool:
+    return _is_apart(number) and _is_apart(other)
+
+
+_KNOWN, _MOST = (float, int, numpy.float64), sys.float_info.max
+
+
+def _decided(number: Scalar, relation: str, edge: Extended) -> bool:
+    """Decide how a number compares with a known one."""
+    noise, world = _NOISE.__get__(number), _RUN.__get__(number).world
+    if relation in _RELATIONS:
+        return noise.compare(_RELATIONS[relation], edge, world)  # type: ignore[no-any-return]  # a slot is untyped
+    is_equal = noise.compare(AT_MOST, edge, world) and noise.compare(AT_LEAST, edge, world)
+    return bool(is_equal == (relation == "__eq__"))
+
+
+_RELATIONS = {"__lt__": LESS, "__le__": AT_MOST, "__gt__": MORE, "__ge__": AT_LEAST}
+
+
+def of_operator(number: Scalar, name: str, other: float = nan, *, first: bool = True) -> Any:
+    """Return what an operator of torch makes of a number that is in no tensor."""
+    run = _RUN.__get__(number)
+
+    def computed() -> Any:
+        operation = Operation(_NOISE.__get__(number), float(other), {}, first=first)
+        found = ARITHMETIC[name](operation)
+        return run.scalar(held(found, torch.float64)) if isinstance(found, Noise) else found
+
+    return run.understood(name, computed)
+
+
+def is_in_no_tensor(number: Scalar) -> bool:
+    """Return whether a number never was an element of a tensor."""
+    return _is_apart(number)
+
+
+_OPERATORS = {
+    "__neg__": ("neg", True),
+    "__add__": ("add", True),
+    "__radd__": ("add", False),
+    "__sub__": ("sub", True),
+    "__rsub__": ("sub", False),
+    "__mul__": ("mul", True),
+    "__rmul__": ("mul", False),
+    "__truediv__": ("div", True),
+    "__rtruediv__": ("div", False),
+}
+
+
 def _computed(operation: str) -> Any:
     def computed(self: Scalar, *others: Any) -> Any:
+        is_division = operation == "__truediv__" and others[0] == 0
+        if operation in _OPERATORS and not is_division and _is_apart(self, *others):
+            name, first = _OPERATORS[operation]
+            return of_operator(self, name, *others, first=first)
         others = tuple(_as_torch_takes_it(self, each) for each in others)
         if operation in _DIVIDES and any(_REAL(each) is float and each == 0 for each in others):
             raise ZeroDivisionError("float division by zero")
@@ -289,6 +393,9 @@ Scalar.__module__ = "builtins"
 
 _REAL = type
 
+PASSES_FOR: dict[type, type] = {Scalar: float}
+"""What `type` says of each kind of stand-in."""
+
 
 class _AsType(type):
     """Metaclass of the stand-in for `type`: called as `type` is, with all types as instances."""
@@ -299,8 +406,8 @@ class _AsType(type):
         if len(args) != 1 or kwargs:
             return _REAL(*args, **kwargs)
         found = _REAL(args[0])
-        if found is Scalar:
-            return float
+        if found in PASSES_FOR:
+            return PASSES_FOR[found]
         return _Type if found is _REAL else found
 
     def __instancecheck__(cls, instance: Any) -> bool:

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -111,6 +111,7 @@ class Walk:
         self.interpreter = Interpreter(identities, self._require_decided)
         self.dispatch = Dispatch(self._run)
         self.doors = Doors(self.dispatch, self._look)
+        self.interpreter.streams.run = self
         self._most_runs = most_runs
         self._identities = identities
         self._carriers = Carriers(identities)
@@ -132,6 +133,11 @@ class Walk:
             yield
         finally:
             module._showwarnmsg = shown
+
+    def alone(self, reason: str) -> NoReturn:
+        """End the walk for what is done in single runs only. Raises `NotTogether`."""
+        with self._ends():
+            raise NotTogether(reason)
 
     # --- what the program is given, and what it returns --------------------------------------
 

@@ -6,6 +6,7 @@ tensor's memory past the operators.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cache, wraps
 from threading import get_ident
@@ -19,6 +20,8 @@ from torch._ops import OpOverload, OpOverloadPacket
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from draftproof.conformance.lanes._signature import TORCHS_OWN
+from draftproof.conformance.lanes.exact._array import Array, as_array, as_tensor, has_stand_ins
 from draftproof.conformance.lanes.exact._errors import NotTogether, NotUnderstood, TorchError
 from draftproof.conformance.lanes.exact._scalar import Scalar
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns, program_line
@@ -54,6 +57,10 @@ class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
             # Inference mode does not take operators apart into the ones that we know.
             with self:
                 return func.decompose(*args, **(kwargs or {}))
+        written = _written_in_python(func)
+        if written is not None:
+            with self:
+                return written(*args, **(kwargs or {}))
         # Our own code must not meet the guards that are set for the program's.
         with torch._C.DisableTorchFunction():
             try:
@@ -111,6 +118,9 @@ class Doors(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if func in _FUNCTIONS and args and has_stand_ins(args[0]):
+            # Of numbers `asarray` makes what `tensor` makes of them, without a warning.
+            func, args = torch.asarray, (as_tensor(args[0]), *args[1:])
         if func in _LOOKED_AT or not _is_plain(types, args, kwargs):
             try:
                 args = tuple(_as_lists(each) for each in args)
@@ -193,6 +203,7 @@ _READERS = {
     Tensor.tensor_split,
     Tensor.tolist,
     Tensor.untyped_storage,
+    as_array,
     torch._pad_packed_sequence,
     torch.gru,
     torch.lstm,
@@ -310,7 +321,7 @@ def _require_watchable(func: Any, types: Any, given: Any) -> None:
     if func in _COUNT_WRITES:
         raise NotUnderstood("counts writes, of which there are others while a program is watched")
     for kind in types:
-        if kind is not Tensor and kind is not Scalar and not _is_torchs_own(kind):
+        if kind not in (Array, Scalar, Tensor) and not _is_torchs_own(kind):
             raise _not_watched(kind)
 
 
@@ -377,6 +388,17 @@ def _is_buffer(value: Any) -> bool:
     except TypeError:
         return False
     return True
+
+
+@cache
+def _written_in_python(func: OpOverload) -> Callable[..., Any] | None:
+    """Return the function of an operator that `torch.library.custom_op` made of it."""
+    if func.namespace in TORCHS_OWN or "torch._library.custom_ops" not in sys.modules:
+        return None
+    made = sys.modules["torch._library.custom_ops"].OPDEFS.get(func._schema.name)
+    kernels: dict[str | None, Callable[..., Any]] = getattr(made, "_backend_fns", {})
+    # Of several kernels torch takes one by the device.
+    return kernels[None] if [*kernels] == [None] else None
 
 
 @cache
