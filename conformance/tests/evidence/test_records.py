@@ -36,7 +36,7 @@ from draftproof.spec import IrregularFile
 VERSIONED = {"version": "1.0", "sha256": "0" * 64}
 HEADER: Record = {
     "record": "header",
-    "format": 2,
+    "format": 3,
     "created": "2026-01-01T12:00:00+00:00",
     "subject": {"name": "mine", **VERSIONED},
     "specification": VERSIONED,
@@ -107,7 +107,7 @@ def result(task: int) -> Record:
         "lengths": None,
         "law": None,
     }
-    return {"record": "result", "task": task, "findings": [finding]}
+    return {"record": "result", "task": task, "findings": [finding], "compared": []}
 
 
 SOURCES: Record = {
@@ -423,7 +423,7 @@ def reordered(line: bytes) -> bytes:
 )
 def test_what_is_beyond_all_limits_is_refused(path: Path, value: bytes, message: str) -> None:
     first, *others = sealed(WHOLE).splitlines(keepends=True)
-    edited = first.replace(b'"format":2', b'"format":' + value)
+    edited = first.replace(b'"format":3', b'"format":' + value)
     error = refused(edited + b"".join(others), path)
     assert isinstance(error, MalformedEvidence)
     assert message in str(error)
@@ -442,8 +442,8 @@ def test_what_is_beyond_all_limits_is_refused(path: Path, value: bytes, message:
         lambda line: line.replace(b"1e-09", b"1e-9"),
         lambda line: line.replace(b"1e-09", b"1e999"),
         lambda line: line.replace(b"1e-09", b"NaN"),
-        lambda line: line.replace(b'"format":2', b'"format":2.0'),
-        lambda line: line.replace(b'"format":2', b'"format":2,"format":2'),
+        lambda line: line.replace(b'"format":3', b'"format":3.0'),
+        lambda line: line.replace(b'"format":3', b'"format":3,"format":3'),
         lambda line: b"\xef\xbb\xbf" + line,
         lambda line: line.decode().encode("utf-16"),
         lambda line: b"\0" + line,
@@ -550,7 +550,7 @@ def without(record: Record, key: str) -> Record:
         ([{"record": "header"}], 1, "is a required property"),
         ([without(HEADER, "record")], 1, "'record' is a required property"),
         ([{**HEADER, "more": 1}], 1, "'more' was unexpected"),
-        ([{**HEADER, "format": 1}], 1, "2 was expected"),
+        ([{**HEADER, "format": 1}], 1, "3 was expected"),
         (
             [{**HEADER, "format": 1, "suite": VERSIONED}],
             1,

@@ -278,7 +278,7 @@ def test_what_samples_cannot_decide_is_skipped_where_nothing_else_sees() -> None
 # --- counting again -----------------------------------------------------------------------
 
 
-def counted(task: int, shares: Sequence[Record]) -> list[dict[str, Any]]:
+def counted(task: int, shares: Sequence[Record]) -> Record:
     return recount(TASKS[task], declaration(Token()), TERMS, shares)
 
 
@@ -289,7 +289,18 @@ def shares_of(task: int, records: Sequence[Record]) -> list[Record]:
 def test_counts_lead_to_their_findings_again(whole: list[Record]) -> None:
     for task in (1, 2, 4):
         (result,) = (r for r in whole if r["record"] == "result" and r["task"] == task)
-        assert counted(task, shares_of(task, whole)) == result["findings"]
+        found = counted(task, shares_of(task, whole))
+        assert found == {key: result[key] for key in ("findings", "compared")}
+
+
+def test_samples_say_in_which_batches_they_were_asked_for(whole: list[Record]) -> None:
+    for task in (1, 2, 4):
+        (result,) = (r for r in whole if r["record"] == "result" and r["task"] == task)
+        looks = [look for share in shares_of(task, whole) for look in share["looks"]]
+        assert {each["rows"] for each in result["compared"]} == {
+            sum(look["counts"]) for look in looks
+        }
+        assert {each["laws"] for each in result["compared"]} == {1}
 
 
 def test_other_counts_lead_to_other_findings(whole: list[Record]) -> None:
@@ -298,7 +309,7 @@ def test_other_counts_lead_to_other_findings(whole: list[Record]) -> None:
     counts = shares[0]["looks"][0]["counts"]
     most = counts.index(max(counts))
     counts[most], counts[0 if most else 1] = counts[most] - 1, counts[0 if most else 1] + 1
-    assert counted(2, shares) != result["findings"]
+    assert counted(2, shares)["findings"] != result["findings"]
 
 
 @pytest.mark.parametrize(

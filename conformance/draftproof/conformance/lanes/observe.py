@@ -11,6 +11,12 @@ from typing import Any, TypeVar
 
 from draftproof.conformance.cases import Case
 from draftproof.conformance.lanes.cache import LawCache, cache_for
+from draftproof.conformance.lanes.compared import (
+    described,
+    is_noting,
+    note,
+    note_resolution,
+)
 from draftproof.conformance.lanes.exact import (
     ExactLaw,
     TooManyRuns,
@@ -152,13 +158,18 @@ def observe_together(
 
 
 def hold_observed(program: Program, case: Case, seen: Observation) -> None:
-    """Compare the laws that the probe lane found on a case with real runs, if these are enabled."""
+    """Compare the laws that the probe lane found on a case with real runs, and note them.
+
+    Each takes place where it is enabled.
+    """
     drafts = list(seen.observed)
 
     def verify(subjects: Sequence[int]) -> tuple[Outcome, ...]:
         asked = [(case.instance, drafts[subject]) for subject in subjects]
         return verified(as_loaded(program.adapter), asked, program.declared)
 
+    _note(program, [[(case.instance, paths)] for paths in drafts])
+    note_resolution(seen.slack)
     laws = [*seen.observed.values()]
     hold_probed(laws, verify, slacks=[seen.slack] * len(laws), batched=program.declared.batch)
 
@@ -309,8 +320,13 @@ def joint_laws(
     """
     if lane not in COMPUTING:
         raise ValueError(f"a law is observed on the lane {EXACT!r} or {PROBE!r}, got {lane!r}")
-    if lane == EXACT:
-        return _exact(program, requests)
+    laws = (_exact if lane == EXACT else _probed_joint)(program, requests)
+    _note(program, requests)
+    return laws
+
+
+def _probed_joint(program: Program, requests: Sequence[Sequence[Asked]]) -> list[Observed]:
+    """Return the joint laws of requests on the probe lane."""
 
     def ask(asked: Adapter, rows: Sequence[Asked]) -> Sequence[Any]:
         return verified(as_loaded(asked), rows, program.declared)
@@ -319,6 +335,13 @@ def joint_laws(
     alike = Counter(id(rows[0][0]) for rows in requests)
     points = [points_held_back(alike[id(rows[0][0])]) for rows in requests]
     return _probed_requests(program, requests, ask, points, most_runs=_most_runs(requests))
+
+
+def _note(program: Program, requests: Sequence[Sequence[Asked | Going]]) -> None:
+    """Note the laws of these requests, if that is enabled."""
+    if is_noting():
+        made = (request(rows, program.declared) for rows in requests)
+        note(described(program.adapter, each) for each in made)
 
 
 def laws_left(
@@ -339,10 +362,13 @@ def laws_left(
             return outcomes_left(ask(asked, rows), rows)
 
         points = [points_held_back(1)] * len(requests)
-        return _probed_requests(program, requests, read, points)
+        left = _probed_requests(program, requests, read, points)
+        _note(program, requests)
+        return left
     laws = _computed(program, requests, columns_left, _MOST_RUNS_OF_PROGRAMS)
     for rows, law in zip(requests, laws, strict=True):
         hold_exact(law, partial(ask, program.adapter, rows))
+    _note(program, requests)
     return [
         Observed(law.law.map(partial(outcomes_left, rows=rows)), law.runs, law.slack)
         for rows, law in zip(requests, laws, strict=True)
@@ -497,4 +523,5 @@ def _probed(
         twin=None if other is None else partial(verify, other),
         **limits,
     )
+    note_resolution(max(each.resolution for each in found))
     return [Observed(each.law, each.runs, each.resolution) for each in found]

@@ -6,7 +6,7 @@ and counts emissions by cells. `requirements.sampled` judges the counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -17,9 +17,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from draftproof.conformance.lanes.exchange import columns, raised, request, with_noise
+from draftproof.conformance.lanes.compared import Between, Compared, described
+from draftproof.conformance.lanes.exchange import as_given, columns, raised, request, with_noise
 from draftproof.conformance.lanes.statistics import Floats
-from draftproof.conformance.protocol.adapter import Declaration, Program, Request
+from draftproof.conformance.protocol.adapter import Adapter, Declaration, Program, Request
 from draftproof.reference.drafting import Drafts, draft_law
 from draftproof.reference.emission import Emission
 from draftproof.reference.model import Instance, Path
@@ -138,6 +139,25 @@ class _Table:
     request: Request
     node: Tensor
     """[rows, K, L+1]"""
+
+
+def compared_in(
+    adapter: Adapter | None, declared: Declaration, instance: Instance, sizes: Collection[int]
+) -> Iterator[Compared]:
+    """Yield how the law of an instance is asked for in batches of these sizes.
+
+    How many rows of a batch have how many paths is chance, where that differs: then one is said.
+    """
+    given = as_given(instance, declared)
+    tables = [*_tables(instance, given, declared).values()]
+    for table in tables:
+        seen = described(adapter, table.request)
+        if isinstance(adapter, Between):
+            yield seen
+            continue
+        for size in sorted(set(sizes)):
+            is_whole = declared.batch and len(tables) == 1
+            yield replace(seen, rows=size if is_whole else 1)
 
 
 _Verify = Callable[[int], tuple[Integers, str]]

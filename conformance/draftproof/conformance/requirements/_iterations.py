@@ -17,6 +17,7 @@ from draftproof.conformance.cases import Case
 from draftproof.conformance.cases.rows import fixed, instance
 from draftproof.conformance.lanes import statistics
 from draftproof.conformance.lanes._streams import seeded
+from draftproof.conformance.lanes.compared import described, note
 from draftproof.conformance.lanes.exchange import (
     Failure,
     Outcome,
@@ -37,7 +38,7 @@ from draftproof.conformance.lanes.observe import (
     observed,
     observed_each,
 )
-from draftproof.conformance.lanes.sample import in_order
+from draftproof.conformance.lanes.sample import compared_in, in_order
 from draftproof.conformance.lanes.unwatched import fresh_generator
 from draftproof.conformance.protocol.adapter import (
     Adapter,
@@ -140,6 +141,7 @@ def judge_iterations(case: Case, program: Program, terms: Terms) -> list[Finding
     apart = {each: Observed(Law.certain(each), 0, ZERO) for each in failed}
     seen = observed_each(program, verification, emitted, [*drawn.values()], **lane)
     apart |= zip(drawn, seen, strict=True)
+    note(described(program.adapter, asking(each)) for each in drawn.values())
     independent = drafts.law.then(lambda d: apart[d].law.map(lambda outcome: (d, outcome)))
     distance = together.law.total_variation(independent)
     # Drafts and emission may each be off by rounding, together and apart.
@@ -229,7 +231,7 @@ def _sampled(case: Case, program: Program, terms: Terms) -> Finding:
     test = SequentialTest(declared, case.instance, terms.seed_of(name), EFFORTS["quick"], budget)
     cells: dict[Any, int] = {pair: cell for cell, pair in enumerate(law)}
     fresh = replace(program, adapter=as_loaded(program.adapter))
-    state, stream = TestState(), sha256()
+    state, stream, sizes = TestState(), sha256(), set()
     generator = torch.Generator(declared.device).manual_seed(test.seed)
     with seeded(test.seed):
         for size in statistics.batch_sizes(test.effort.emissions):
@@ -240,8 +242,10 @@ def _sampled(case: Case, program: Program, terms: Terms) -> Finding:
             seen = state.with_counts(counts, {requirement: null}, stream.hexdigest())
             result = law_result(test, seen, requirement, null, "")
             state = seen.with_results({requirement: result})
+            sizes.add(size)
             if not state.is_open:
                 break
+    note(compared_in(program.adapter, declared, case.instance, sizes))
     # What would have been detectable is not computed.
     result = replace(state.results[requirement], power=0.0)
     return result.finding(requirement, name, allowed=allowed, false_alarm=terms.false_alarm)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 
+from draftproof.conformance.lanes.compared import Between
 from draftproof.conformance.lanes.exchange import Failure
 from draftproof.conformance.lanes.observe import Observation
 from draftproof.conformance.lanes.statistics import Budget
@@ -30,7 +31,7 @@ from draftproof.reference.model import Instance
 from draftproof.reference.rational import ZERO, Rational
 
 
-class AskedOtherwise:
+class AskedOtherwise(Between):
     """An adapter that gets changed requests: in another layout, with other logits, and so on."""
 
     def __init__(self, adapter: Adapter, change: Callable[[Request], Request]) -> None:
@@ -43,7 +44,11 @@ class AskedOtherwise:
     def verify(self, request: Request) -> Result:
         """Verify the changed request."""
         # Every run meets the adapter as it was loaded.
-        return copy(self._adapter).verify(self._change(request))
+        return copy(self._adapter).verify(self.passed_on(request))
+
+    def passed_on(self, request: Request) -> Request:
+        """Return the changed request."""
+        return self._change(request)
 
 
 def judged_law(requirement: str, seen: Observation) -> Finding:

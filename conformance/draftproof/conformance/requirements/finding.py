@@ -74,7 +74,8 @@ class Finding:
     where nothing was measured. `lane` is the lane that decided, `runs` its number of runs or
     emissions. `detail` is the reason of a skip or an error, or gives the details of a failure.
     `applies` is False where the requirement asks nothing of this adapter, by the adapter's
-    declaration. `lengths` and `law` show the observed lengths or law.
+    declaration. `lengths` and `law` show the observed lengths or law. On the probe lane every law
+    is within `resolution` of the true one.
     """
 
     __repr__ = readable
@@ -91,6 +92,7 @@ class Finding:
     sampled: SampleFigures | None = None
     lengths: Lengths | None = None
     law: tuple[TextWeight, ...] | None = None
+    resolution: float | None = None
 
 
 def verdict_of(distance: Rational, allowed: Rational, slack: Rational) -> str:
@@ -156,6 +158,7 @@ def finding_to_json(finding: Finding) -> dict[str, Any]:
         "sampled": None if finding.sampled is None else _sampled_to_json(finding.sampled),
         "lengths": None if finding.lengths is None else vars(finding.lengths),
         "law": finding.law and [{**vars(each), "text": list(each.text)} for each in finding.law],
+        **({} if finding.resolution is None else {"resolution": finding.resolution}),
     }
 
 
@@ -176,6 +179,7 @@ def finding_from_json(requirement: str, document: Mapping[str, Any]) -> Finding:
         None if sampled is None else _sampled_from_json(sampled),
         None if lengths is None else Lengths(**lengths),
         law and tuple(TextWeight(**{**each, "text": tuple(each["text"])}) for each in law),
+        document.get("resolution"),
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 
 from draftproof.conformance.cases import Case, cases
+from draftproof.conformance.lanes.compared import noting_nothing
 from draftproof.conformance.lanes.exchange import Asked, Failure, Outcome, as_given
 from draftproof.conformance.lanes.observe import (
     BLINDNESS,
@@ -205,8 +206,8 @@ class _Together:
         key = tuple(case.id for case in alike)
         if key not in self._seen:
             try:
-                # Whose task comes first is chance; each holds its own laws.
-                with holding_nothing():
+                # Whose task comes first is chance; each holds and notes its own laws.
+                with holding_nothing(), noting_nothing():
                     self._seen[key] = observe_together(program, alike, lane=PROBE)
             except BLINDNESS:
                 self._seen[key] = None

@@ -13,15 +13,26 @@ from typing import Any
 from torch import Tensor
 
 from draftproof.conformance.cases import Case, cases
-from draftproof.conformance.lanes.observe import EXACT, PROBE, observe
+from draftproof.conformance.cases.rows import fixed
+from draftproof.conformance.lanes.observe import EXACT, PROBE, observe, observe_batch
 from draftproof.conformance.protocol.adapter import Declaration, Program, Request
 from draftproof.conformance.requirements._one_law import AskedOtherwise, judged_law
+from draftproof.conformance.requirements.batches import judge_batch
 from draftproof.conformance.requirements.finding import Finding
 from draftproof.conformance.requirements.laws import fits
 from draftproof.conformance.requirements.task import Task, Terms
+from draftproof.reference.drafting import draft_law
 
 _ONE_PATH, _SEVERAL = "generic.v3.l2", "several.{}.v3.l1.k2"
 """The cases that are given in every layout: one of several paths for verifiers that take them."""
+
+
+_FLAT = Case(
+    "flat.v3.l2",
+    "rows are the same at every position",
+    "quick",
+    fixed("64 144 48", "192 32 32", length=2),
+)
 
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
@@ -30,15 +41,23 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
     for case in cases(mode):
         if case.id in chosen and fits(case, declared):
             for name in LAYOUTS:
-                judged = partial(judge_layout, name, case)
-                yield Task(f"layout.{name}.{case.id}", ("input.layout",), (EXACT, PROBE), judged)
+                if name in _OF_ROWS and not declared.batch:
+                    continue
+                # Only equal rows can be one in memory.
+                given = _FLAT if name == "expanded" and case.id == _ONE_PATH else case
+                judged = partial(judge_layout, name, given)
+                yield Task(f"layout.{name}.{given.id}", ("input.layout",), (EXACT, PROBE), judged)
 
 
 def judge_layout(name: str, case: Case, program: Program, terms: Terms) -> list[Finding]:
     """Return the finding of `input.layout` on a case whose tensors have a layout."""
     adapter = AskedOtherwise(program.adapter, partial(laid_out, LAYOUTS[name]))
-    named = replace(case, id=f"layout.{name}.{case.id}")
-    seen = observe(replace(program, adapter=adapter), named, lane=terms.lane)
+    asked, named = replace(program, adapter=adapter), f"layout.{name}.{case.id}"
+    if name in _OF_ROWS:
+        first, *_, last = draft_law(case.instance)
+        rows = [(case.instance, drafts) for drafts in (first, last)]
+        return [judge_batch(observe_batch(asked, named, rows, lane=terms.lane), "input.layout")]
+    seen = observe(asked, replace(case, id=named), lane=terms.lane)
     return [judged_law("input.layout", seen)]
 
 
@@ -106,3 +125,6 @@ LAYOUTS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "expanded": _expanded,
 }
 """The layouts, by name."""
+
+_OF_ROWS = ("transposed", "rows")
+"""The layouts that a request of one row cannot have: two rows are given, which are independent."""

@@ -17,6 +17,7 @@ from torch import Tensor
 from draftproof.conformance.cases import Case, batches, cases
 from draftproof.conformance.cases.rows import instance, row
 from draftproof.conformance.lanes.cache import Coming
+from draftproof.conformance.lanes.compared import Between
 from draftproof.conformance.lanes.exchange import (
     Asked,
     as_given,
@@ -359,7 +360,7 @@ def _with_own_ids(detail: str, vocabulary: int) -> str:
     return f"{detail[: said.start()]}{own:.16g}, {why}"
 
 
-class Scattered:
+class Scattered(Between):
     """An adapter whose four tokens are mapped to places in a large vocabulary, and back.
 
     The places are both ends, the end of one block of 4096 tokens, and the start of another block:
@@ -387,6 +388,10 @@ class Scattered:
         elsewhere = torch.where(token < 0, token, token + len(self.places))
         number = torch.where(found.any(-1), found.long().argmax(-1), elsewhere)
         return Result(accepted, path, number)
+
+    def passed_on(self, request: Request) -> Request:
+        """Return the first few rows, as wide as the vocabulary."""
+        return next(self._parts(request))
 
     def _parts(self, request: Request) -> Iterator[Request]:
         for start in range(0, len(request.draft_tokens), self._rows):

@@ -9,11 +9,13 @@ from math import isqrt
 
 import numpy
 
+from draftproof.conformance.lanes.compared import note
 from draftproof.conformance.lanes.exchange import as_given
 from draftproof.conformance.lanes.sample import (
     EmissionCells,
     Integers,
     cells_of,
+    compared_in,
     in_order,
     verifying,
 )
@@ -74,11 +76,12 @@ def sample_pairs(
     cells = cells_of(as_given(instance, test.declared))
     both = _law_of_pairs(test, cells)
     laws = {each: both for each in _DEPENDENCE if test.declared.batch or each != "batch.invariant"}
-    state, stream = TestState(), sha256()
+    state, stream, sizes = TestState(), sha256(), set()
     random = numpy.random.default_rng(seed)
     with verifying(program, instance, cells, random) as verify:
         for size in batch_sizes(effort.emissions, smallest=2 * SMALLEST):
             rows = max(size // 4 * 2, 2)
+            sizes.add(rows)
             calls = [cells.kind[verify(rows)[0]] for _ in range(2)]
             stream.update(in_order(numpy.stack(calls)))
             counts = {each: _counted(_pairs(each, calls), both) for each in laws}
@@ -88,6 +91,8 @@ def sample_pairs(
             )
             if not state.is_open:
                 break
+    for asked in compared_in(program.adapter, test.declared, instance, sizes):
+        note([asked, replace(asked, call=2)])
     return {
         each: replace(
             found, detectable=detectable_bias(both, found.emissions, test.budget.threshold)

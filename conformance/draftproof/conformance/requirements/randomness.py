@@ -17,6 +17,7 @@ import torch
 from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.cases.long import drafted, uncertain
 from draftproof.conformance.lanes._streams import seeded, states
+from draftproof.conformance.lanes.compared import described, note
 from draftproof.conformance.lanes.exchange import (
     Asked,
     Outcome,
@@ -192,6 +193,8 @@ def judge_calls(
     vocabulary, lane = rows[0][0].vocabulary, terms.lane
     together = observed(program, run, read, vocabulary=vocabulary, lane=lane)
     one, two = (joint_laws(program, [[row]], lane=lane)[0] for row in rows)
+    for call, row in enumerate(rows, start=1):
+        note([described(program.adapter, request([row], declared), call=call)])
     product = one.law.then(lambda first: two.law.map(lambda second: (*first, *second)))
     distance = together.law.total_variation(product)
     # Both calls may be off by the rounding of one law, together and alone.
@@ -230,6 +233,8 @@ def judge_sequence(at: int, program: Program, terms: Terms) -> list[Finding]:
 
     seen = observed(program, run, read, vocabulary=row[0].vocabulary, lane=terms.lane)
     (alone,) = joint_laws(program, [[row]], lane=terms.lane)
+    asked = request([row, *beside], declared)
+    note([described(program.adapter, asked, call=at + 1)])
     distance = seen.law.total_variation(alone.of_row(0))
     allowed = 2 * allowed_distance(declared, row[0].vocabulary, length)
     verdict = verdict_of(distance, allowed, seen.slack + alone.slack)

@@ -14,6 +14,7 @@ drafted tokens that are not accepted, nor behaviour with a probability below
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -22,8 +23,9 @@ from math import inf, log
 
 import numpy
 
+from draftproof.conformance.lanes.compared import Compared, note
 from draftproof.conformance.lanes.exchange import as_given
-from draftproof.conformance.lanes.sample import BatchCounts, cells_of, counted_batches
+from draftproof.conformance.lanes.sample import BatchCounts, cells_of, compared_in, counted_batches
 from draftproof.conformance.lanes.statistics import (
     LARGEST,
     MISSED,
@@ -233,6 +235,11 @@ class SequentialTest:
 
     def run(self, adapter: Adapter, *, to_the_end: bool = False) -> TestState:
         """Return the final state, after drawing here as many shares as it takes."""
+        state = self._end(adapter, to_the_end=to_the_end)
+        note(self.compared(state, adapter))
+        return state
+
+    def _end(self, adapter: Adapter, *, to_the_end: bool) -> TestState:
         state = TestState()
         for share in range(len(self.shares)):
             for batch in self.draw(adapter, share):
@@ -241,12 +248,21 @@ class SequentialTest:
                     return state
         return state
 
+    def compared(self, state: TestState, adapter: Adapter | None = None) -> Counter[Compared]:
+        """Return how the law was asked for until a state, of an adapter around the verifier."""
+        sizes = [size for share in self.shares for size in share][: state.batches]
+        return Counter(compared_in(adapter, self._asked, self.instance, sizes))
+
+    @property
+    def _asked(self) -> Declaration:
+        """The declaration by which rows are asked for, one at a time if they are."""
+        return replace(self.declared, batch=self.declared.batch and not self.alone)
+
     def draw(self, adapter: Adapter, share: int) -> Iterator[BatchCounts]:
         """Draw one share, batch by batch."""
-        declared = replace(self.declared, batch=self.declared.batch and not self.alone)
         cells = cells_of(as_given(self.instance, self.declared))
         random = numpy.random.default_rng((self.seed, _DRAWN, share))
-        program, sizes = Program(adapter, declared), self.shares[share]
+        program, sizes = Program(adapter, self._asked), self.shares[share]
         return counted_batches(program, self.instance, cells, random, sizes)
 
     def after(self, state: TestState, batch: BatchCounts) -> TestState:

@@ -362,7 +362,7 @@ def _header(campaign: Campaign, program: Program, blind: Mapping[str, str], test
         by, here = {"specification": specification(), "suite": suite()}, environment()
     return {
         "record": "header",
-        "format": 2,
+        "format": 3,
         "created": campaign.created,
         "subject": subject(program),
         **by,

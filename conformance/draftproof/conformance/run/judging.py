@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from draftproof.conformance.lanes.cache import LawCache, caching
-from draftproof.conformance.lanes.observe import BLINDNESS, SAMPLE
+from draftproof.conformance.lanes.compared import Compared, Noted, noting
+from draftproof.conformance.lanes.observe import BLINDNESS, PROBE, SAMPLE
 from draftproof.conformance.lanes.unwatched import Held, holding
 from draftproof.conformance.protocol.adapter import Adapter, Program
 from draftproof.conformance.protocol.raising import told_of
@@ -20,12 +21,14 @@ class Judged:
     """Findings of a task, and what real runs made of the laws that were computed for it.
 
     `lane` is the one that decided, None where none could. `unwatched` are counts by bin, and the
-    lane (`Held.counted`), nothing where no law was computed.
+    lane (`Held.counted`), nothing where no law was computed. `compared` has the laws that were
+    compared, each with how often it was.
     """
 
     findings: Sequence[Finding]
     lane: str | None = None
     unwatched: Mapping[str, Any] = field(default_factory=dict)
+    compared: Mapping[Compared, int] = field(default_factory=dict)
 
 
 def judge(
@@ -37,8 +40,9 @@ def judge(
     samples may decide.
     """
     laws = _cache_of(program.adapter)
-    with holding(terms.seed_of(f"{task.case}/unwatched")) as held, caching(laws):
-        return _seen(program, task, terms, blind, held, sampled=sampled)
+    seed = terms.seed_of(f"{task.case}/unwatched")
+    with holding(seed) as held, noting() as noted, caching(laws):
+        return _seen(program, task, terms, blind, held, noted, sampled=sampled)
 
 
 _LAST: list[LawCache] = []
@@ -57,6 +61,7 @@ def _seen(
     terms: Terms,
     blind: Mapping[str, str],
     held: Held,
+    noted: Noted,
     *,
     sampled: bool,
 ) -> Judged:
@@ -70,10 +75,14 @@ def _seen(
             continue
         try:
             findings = task.judge(program, replace(terms, lane=lane))
-            return Judged(findings, lane, held.counted(lane))
+            if lane == PROBE:
+                resolution = float(noted.resolution)
+                findings = [replace(each, resolution=resolution) for each in findings]
+            return Judged(findings, lane, held.counted(lane), noted.laws)
         except BLINDNESS as error:
             reasons[lane] = told_of(error)
             held.forget()
+            noted.forget()
     if sampled and SAMPLE not in task.lanes and blind.keys() >= set(task.lanes):
         told = "samples cannot decide it, and no other lane sees it"
         return Judged(_undecided(task, SKIPPED, told))

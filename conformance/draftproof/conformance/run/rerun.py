@@ -106,8 +106,8 @@ def _recounted(evidence: Evidence) -> int:
             shares.append(record)
         elif record["record"] == "result":
             index = record["task"]
-            if shares and recount(tasks[index], declared, terms, shares) != record["findings"]:
-                raise EditedEvidence(f"the verdicts on task {index} do not follow from its counts")
+            if shares:
+                _require_counted(record, recount(tasks[index], declared, terms, shares))
             judged += bool(shares)
             shares = []
             if tasks[index].requirements == (OF_MANY_CASES,):
@@ -118,6 +118,15 @@ def _recounted(evidence: Evidence) -> int:
     if not has_its_keys(evidence):
         raise EditedEvidence("the keys of its results are not those of its tasks")
     return judged
+
+
+def _require_counted(result: Record, due: Record) -> None:
+    """Refuse a result that is not the one that follows from counts."""
+    task = f"task {result['task']}"
+    if result["findings"] != due["findings"]:
+        raise EditedEvidence(f"the verdicts on {task} do not follow from its counts")
+    if result["compared"] != due["compared"]:
+        raise EditedEvidence(f"{task} was asked for in other batches than it says")
 
 
 def _require_cases(result: Record, due: Sequence[str], task: str) -> None:

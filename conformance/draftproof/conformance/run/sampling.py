@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy
 
 from draftproof.conformance.evidence.records import EditedEvidence, MalformedEvidence, Record
+from draftproof.conformance.lanes.compared import Compared, compared_to_json
 from draftproof.conformance.lanes.observe import SAMPLE
 from draftproof.conformance.lanes.sample import BatchCounts
 from draftproof.conformance.protocol.adapter import Declaration
@@ -38,6 +38,11 @@ class TestRun:
         return len(needed)
 
     @property
+    def compared(self) -> Mapping[Compared, int]:
+        """The requests for the law that was compared, each with how many there were."""
+        return self.test.compared(self.state)
+
+    @property
     def is_over(self) -> bool:
         """True where no more shares are needed, or there are no more."""
         drawn_all = len(self.shares) == len(self.test.shares)
@@ -48,10 +53,8 @@ class TestRun:
         return [] if task.findings is None else task.findings(self.test, self.state)
 
 
-def recount(
-    task: Task, declared: Declaration, terms: Terms, shares: Sequence[Record]
-) -> list[dict[str, Any]]:
-    """Return the findings, as they are written, that follow from the shares of a task.
+def recount(task: Task, declared: Declaration, terms: Terms, shares: Sequence[Record]) -> Record:
+    """Return the findings and the compared laws, as they are written, that follow from shares.
 
     Raises `MalformedEvidence` for shares that are none, `EditedEvidence` for some too many or few.
     """
@@ -66,7 +69,8 @@ def recount(
             raise EditedEvidence(f"{task.case} has more looks than were needed, or less")
     if not run.is_over:
         raise EditedEvidence(f"{task.case} has fewer shares than were needed")
-    return findings_to_json(run.findings(task))
+    findings = findings_to_json(run.findings(task))
+    return {"findings": findings, "compared": compared_to_json(run.compared)}
 
 
 def batches_in(record: Record, test: SequentialTest) -> list[BatchCounts]:

@@ -22,6 +22,7 @@ from draftproof.conformance.evidence.records import (
     differences,
 )
 from draftproof.conformance.evidence.store import Basis, KnownFindings
+from draftproof.conformance.lanes.compared import compared_to_json
 from draftproof.conformance.lanes.observe import SAMPLE
 from draftproof.conformance.protocol.adapter import Program
 from draftproof.conformance.protocol.printable import printable_lines
@@ -197,7 +198,8 @@ def _sampled(
             keep({"record": "share", "task": index, **run.shares[-1]})
             if run.is_over:
                 break
-    return _Done(Judged(run.findings(work.tasks[index]), SAMPLE), found, run.shares)
+    findings = run.findings(work.tasks[index])
+    return _Done(Judged(findings, SAMPLE, compared=run.compared), found, run.shares)
 
 
 def _concluded(
@@ -235,7 +237,14 @@ def _result(work: Work, index: int, done: _Done, known: KnownFindings | None) ->
     code = work.key(index, found.lane)
     unwatched = {"unwatched": dict(found.unwatched)} if found.unwatched else {}
     told = findings_to_json(found.findings)
-    result: Record = {"findings": told, **unwatched, "lane": found.lane, "key": code}
+    compared = compared_to_json(found.compared)
+    result: Record = {
+        "findings": told,
+        "compared": compared,
+        **unwatched,
+        "lane": found.lane,
+        "key": code,
+    }
     records = printable_lines([*done.shares, result])
     for where, was, now in differences([*known.records], records) if known else ():
         if work.recall is not None:

@@ -1,0 +1,205 @@
+"""Compared laws: the sizes, shapes and habits of the requests whose laws are compared.
+
+A law of two tokens says nothing of a law of two hundred thousand. So for every law that a task
+compares, it is noted how the verifier was asked for it: as the request reached the verifier, after
+every change on its way there. `noting` opens the scope of a task; the lanes note what they observe.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from draftproof.conformance.protocol.adapter import Adapter, Request
+from draftproof.reference.rational import ZERO, Rational
+
+LAYOUTS = CONTIGUOUS, OFFSET, STRIDED, EXPANDED = "contiguous", "offset", "strided", "expanded"
+"""The layouts of a request: that of its tensor which is farthest from the plain one."""
+
+GENERATORS = GIVEN, OWN, NONE = "given", "own", "none"
+"""Where a request's random numbers come from: one generator, one for each row, the global one."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The request behind a compared law: its sizes, its form, and how hard its rows are.
+
+    `call` is 1 for the first call of an adapter object. `atoms` is the largest number of tokens to
+    which a row gives mass, `distance` the largest TV(p, q) of a position; both it and `smallest_q`,
+    the smallest positive weight of the draft, are rounded to two digits.
+    """
+
+    rows: int
+    length: int
+    drafts: int
+    vocabulary: int
+    dtype: str
+    device: str
+    layout: str
+    generator: str
+    call: int
+    ragged: bool
+    logits: bool
+    trees: bool
+    atoms: int
+    smallest_q: float | None
+    distance: float
+
+
+class Between:
+    """An adapter of ours around the verifier, which passes on other requests than it gets."""
+
+    _adapter: Adapter
+
+    def passed_on(self, request: Request) -> Request:
+        """Return the request that the adapter behind gets: the first one, if they are several."""
+        raise NotImplementedError
+
+    def behind(self) -> Adapter:
+        """Return the adapter that gets the requests that are passed on."""
+        return self._adapter
+
+
+def described(adapter: Adapter | None, request: Request, *, call: int = 1) -> Compared:
+    """Return the description of a request, as it reaches the verifier behind an adapter."""
+    while isinstance(adapter, Between):
+        adapter, request = adapter.behind(), adapter.passed_on(request)
+    rows, drafts, length, vocabulary = request.draft_probs.shape
+    target, draft = _positions(request)
+    drafted = draft[draft > 0]
+    smallest = _rounded(drafted.min()) if drafted.numel() else None
+    apart = (target[: len(draft)] - draft).abs().sum(-1)
+    atoms = max(int((each > 0).sum(-1).max()) for each in (target, draft) if each.numel())
+    lengths = request.lengths
+    return Compared(
+        rows=rows,
+        length=length,
+        drafts=drafts,
+        vocabulary=vocabulary,
+        dtype=str(request.draft_probs.dtype).removeprefix("torch."),
+        device=str(request.draft_probs.device),
+        layout=_layout(request),
+        generator=_generator(request),
+        call=call,
+        ragged=lengths is not None and bool((lengths != length).any()),
+        logits=request.draft_logits is not None,
+        trees=request.branching is not None,
+        atoms=atoms,
+        smallest_q=smallest,
+        distance=_rounded(apart.max() / 2) if apart.numel() else 0.0,
+    )
+
+
+def _positions(request: Request) -> tuple[Tensor, Tensor]:
+    """Return the rows [N, V] of all positions: the target's, the draft's beside the first of them.
+
+    Padding is left out; the bonus rows of the target come last.
+    """
+    target, draft = request.target_probs.double(), request.draft_probs.double()
+    vocabulary, length = draft.shape[-1], draft.shape[2]
+    lengths = request.lengths
+    if lengths is None:
+        parts = (target[:, :, :length], target[:, :, length:], draft)
+        beside, bonus, own = (part.reshape(-1, vocabulary) for part in parts)
+        return torch.cat([beside, bonus]), own
+    place = torch.arange(length + 1, device=lengths.device)
+    is_drafted = (place < lengths[:, None])[:, None].expand(target.shape[:-1])
+    is_bonus = (place == lengths[:, None])[:, None].expand(target.shape[:-1])
+    return torch.cat([target[is_drafted], target[is_bonus]]), draft[is_drafted[:, :, :length]]
+
+
+def _layout(request: Request) -> str:
+    """Return the layout of the tensor of a request that is farthest from a contiguous one."""
+    tensors = [each for each in vars(request).values() if isinstance(each, Tensor)]
+    return max(map(_layout_of, tensors), key=LAYOUTS.index)
+
+
+def _layout_of(tensor: Tensor) -> str:
+    sides = zip(tensor.shape, tensor.stride(), strict=True)
+    if any(stride == 0 and size > 1 for size, stride in sides):
+        return EXPANDED
+    if not tensor.is_contiguous():
+        return STRIDED
+    return OFFSET if tensor.storage_offset() else CONTIGUOUS
+
+
+def _generator(request: Request) -> str:
+    # A generator for each row is newer than some adapters' requests.
+    if getattr(request, "generators", None) is not None:
+        return OWN
+    return NONE if request.generator is None else GIVEN
+
+
+def _rounded(number: Tensor) -> float:
+    return float(f"{float(number):.1e}")
+
+
+# --- what a task compares ---------------------------------------------------------------------
+
+
+@dataclass
+class Noted:
+    """The compared laws of a task, each with how often it came, and how surely they are known.
+
+    Each law that was probed is within `resolution` of the true one.
+    """
+
+    laws: Counter[Compared] = field(default_factory=Counter)
+    resolution: Rational = ZERO
+
+    def forget(self) -> None:
+        """Start anew, because a lane proved blind and the next one begins."""
+        self.laws, self.resolution = Counter(), ZERO
+
+
+_NOTED: ContextVar[Noted | None] = ContextVar("noted", default=None)
+
+
+@contextmanager
+def noting() -> Iterator[Noted]:
+    """Note all laws that are compared in this block."""
+    noted = Noted()
+    token = _NOTED.set(noted)
+    try:
+        yield noted
+    finally:
+        _NOTED.reset(token)
+
+
+@contextmanager
+def noting_nothing() -> Iterator[None]:
+    """Note no law in this block: it is noted when it is used."""
+    token = _NOTED.set(None)
+    try:
+        yield
+    finally:
+        _NOTED.reset(token)
+
+
+def is_noting() -> bool:
+    """Return True where somebody wants to know which laws are compared."""
+    return _NOTED.get() is not None
+
+
+def note(laws: Iterable[Compared]) -> None:
+    """Note compared laws, where somebody wants to know them."""
+    if (noted := _NOTED.get()) is not None:
+        noted.laws.update(laws)
+
+
+def note_resolution(resolution: Rational) -> None:
+    """Note how surely a probed law is known, where somebody wants to know it."""
+    if (noted := _NOTED.get()) is not None:
+        noted.resolution = max(noted.resolution, resolution)
+
+
+def compared_to_json(laws: Mapping[Compared, int]) -> list[dict[str, Any]]:
+    """Return compared laws in the form of evidence: each with how many were asked for so."""
+    return [{**vars(each), "laws": times} for each, times in laws.items()]
