@@ -389,6 +389,26 @@ def test_workers_of_their_own_fill_the_same_store(tmp_path: Path) -> None:
     assert counts(in_a_process(tmp_path, "--audit", "1"))[0] > 0
 
 
+def test_an_envelope_is_the_same_wherever_its_laws_were_compared(tmp_path: Path) -> None:
+    """By one process or two, or known before: the laws of a case and of what is known of it."""
+    write(tmp_path, "return False")
+    certificate = tmp_path / "certificates" / "mine.json"
+    envelopes = []
+    for options in (("--seed", "3"), ("--seed", "3", "--jobs", "2", "--fresh"), ("--seed", "3")):
+        ran = in_a_process(tmp_path, *options)
+        assert ran.returncode == SOME
+        envelopes.append(json.loads(certificate.read_text())["predicate"]["draftproof"]["envelope"])
+    assert counts(ran)[1] == 0
+    first, *others = envelopes
+    assert others == [first, first]
+    assert first["values"]["length"] == {"1": first["laws"]}
+    assert first["laws"] > 0
+    (tmp_path / ".draftproof" / "campaigns").rename(tmp_path / "gone")
+    assert counts(in_a_process(tmp_path, "--seed", "3"))[1] == 0
+    found = json.loads(certificate.read_text())["predicate"]["draftproof"]["envelope"]
+    assert found == first
+
+
 def test_a_sample_that_failed_is_not_replaced_by_one_with_another_seed(tmp_path: Path) -> None:
     write(tmp_path, "return True")
     sampled = ("--mode", "quick", "--case", "generic.v2.l1", "--lane", "sample")

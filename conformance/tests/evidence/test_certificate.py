@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import json
 from hashlib import sha256
 from pathlib import Path
@@ -277,6 +278,56 @@ def test_a_slim_certificate_says_what_follows_from_its_requirements(
         predicate |= edit
     write(sealed(slim), tmp_path / "mine.json")
     with pytest.raises(EditedEvidence, match=told):
+        checked(tmp_path / "mine.json")
+
+
+def test_an_envelope_follows_from_what_was_compared(conforming: dict[str, Any]) -> None:
+    found = conforming["predicate"]["draftproof"]
+    envelope = found["envelope"]
+    assert [*map(int, envelope["values"]["length"])] == [1, 2]
+    assert [*map(int, envelope["values"]["vocabulary"])] == [2, 4, 8]
+    assert envelope["values"]["lane"] == {"exact": envelope["laws"]}
+    assert "K above 1" in envelope["outside"]
+    assert (found["grade"]["grade"], found["grade"]["allowed"] > 0) == ("exact", True)
+
+
+def longer(records: list[Record]) -> None:
+    """Claim a length that was never asked."""
+    result = next(each for each in records if each.get("compared"))
+    result["compared"][0]["length"] = 33
+
+
+@pytest.mark.parametrize("is_slim", [False, True])
+def test_an_envelope_claims_no_more_than_was_compared(
+    tmp_path: Path, records: list[Record], is_slim: bool
+) -> None:
+    """However well it fits itself, it is not what the evidence adds up to."""
+    path, evidence = tmp_path / "mine.json", tmp_path / "mine.jsonl"
+    with written(evidence) as sink:
+        sink.keep(*records)
+    digest = sha256(evidence.read_bytes()).hexdigest()
+    claimed = copy.deepcopy(records)
+    longer(claimed)
+    for told in (records, claimed):
+        made = statement(told, evidence=evidence.name, digest=digest, is_slim=is_slim)
+        write(made, path)
+        if told is records:
+            assert checked(path)[1] is not None
+    with pytest.raises(EditedEvidence, match="does not follow from its evidence"):
+        checked(path)
+    made["predicate"]["draftproof"]["envelope"]["values"]["rows"]["1024"] = 1
+    write(sealed(made), path)
+    with pytest.raises(EditedEvidence, match="its envelope has other numbers of laws by rows"):
+        checked(path)
+
+
+def test_a_grade_claims_no_more_than_its_requirements(
+    tmp_path: Path, conforming: dict[str, Any]
+) -> None:
+    mine = copy.deepcopy(conforming)
+    mine["predicate"]["draftproof"]["grade"]["distance"] = 0.0
+    write(sealed(mine), tmp_path / "mine.json")
+    with pytest.raises(EditedEvidence, match="its grade does not follow from its requirements"):
         checked(tmp_path / "mine.json")
 
 

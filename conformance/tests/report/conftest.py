@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from draftproof.conformance.evidence import certificate as certificate_of
+from draftproof.conformance.evidence.extent import extent
 from draftproof.spec import validate
 
 Make = Callable[..., dict[str, Any]]
@@ -169,6 +170,46 @@ def _certificate(
         document["predicate"].update(outcome)
         validate(document, "certificate")
     return document
+
+
+@pytest.fixture(scope="session")
+def envelope() -> dict[str, Any]:
+    """Return the envelope of a few laws, long ones and large ones apart."""
+    adapter = {"batch": True, "max_drafts": 1, "ragged": False, "logits": False, "trees": False}
+    plain = {
+        "rows": 1,
+        "length": 2,
+        "drafts": 1,
+        "vocabulary": 3,
+        "dtype": "float32",
+        "layout": "contiguous",
+        "generator": "given",
+        "call": 1,
+        "atoms": 3,
+        "laws": 1,
+        "ragged": False,
+        "logits": False,
+        "trees": False,
+        "smallest_q": 0.25,
+        "distance": 0.5,
+    }
+    changes: Sequence[tuple[str, dict[str, Any]]] = (
+        ("exact", {"length": 33}),
+        ("exact", {"rows": 1024, "distance": 0.0}),
+        ("exact", {"layout": "strided"}),
+        ("sample", {"vocabulary": 262_144, "smallest_q": 1e-7}),
+    )
+    results = [
+        {
+            "record": "result",
+            "lane": lane,
+            "findings": [{"verdict": "pass"}],
+            "compared": [{**plain, **own}],
+        }
+        for lane, own in changes
+    ]
+    header = {"record": "header", "adapter": {**adapter, "dtypes": ["float32"], "device": "cpu"}}
+    return extent([header, *results])
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,7 @@ def test_only_what_conforms_is_green_and_only_certify_certifies(
     assert shown == {
         "schemaVersion": 1,
         "label": "draftproof",
-        "message": "certified" if mode == "certify" else f"conforms ({mode})",
+        "message": "certified, exact" if mode == "certify" else f"conforms, exact ({mode})",
         "color": "brightgreen",
         "isError": False,
     }
@@ -30,8 +30,8 @@ def test_only_what_conforms_is_green_and_only_certify_certifies(
 @pytest.mark.parametrize(
     ("mode", "message", "last"),
     [
-        ("quick", "conforms, no reference (quick)", "conforms (quick)"),
-        ("certify", "certified, no reference", "conforms"),
+        ("quick", "conforms, exact, no reference (quick)", "conforms (quick)"),
+        ("certify", "certified, exact, no reference", "conforms"),
     ],
 )
 def test_what_no_reference_judged_says_so_and_is_paler(

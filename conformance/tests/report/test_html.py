@@ -267,3 +267,17 @@ def test_another_form_is_refused(conforming: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="one of markdown, html, junit, json, got 'pdf'"):
         rendered([conforming], "pdf")
     assert FORMATS[0] == "terminal"
+
+
+def test_the_envelope_is_a_table_of_what_was_covered_together(
+    certificate: Make, envelope: Any
+) -> None:
+    text = rendered([certificate(envelope=envelope)], "html")
+    paragraphs = texts(text, "p")
+    assert any(told.startswith("Laws compared at L 2 to 33, B 1 to") for told in paragraphs)
+    assert any(told.startswith("Outside: rows of different lengths") for told in paragraphs)
+    table = re.search(r'<div class="matrix together".*?</div>', text, re.DOTALL)
+    assert table is not None
+    (line,) = re.findall(r"<tr[^>]*><th[^>]*>B 257\+</th>(.*?)</tr>", table[0], re.DOTALL)
+    assert re.findall(r"<td>(.?)</td>", line) == ["●", "", "", "", ""]
+    assert "matrix together" not in rendered([certificate()], "html")

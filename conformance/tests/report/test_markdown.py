@@ -67,6 +67,6 @@ def test_certificates_follow_each_other(
 ) -> None:
     text = rendered([conforming, failing], "markdown")
     heads = [line for line in text.splitlines() if line.startswith("## ")]
-    conforms = "conforms (standard): laws computed, off by at most 1.00e-08"
+    conforms = "conforms (standard): exact, off by at most 1.00e-08 where 1.00e-05 is allowed"
     assert heads == [f"## mine 1.0: {conforms}", "## lossy 1.0: does not conform"]
     assert rendered([], "markdown") == ""

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -9,6 +11,7 @@ from rich.text import Text
 from draftproof.conformance.report.terminal import (
     console,
     print_catalogue,
+    print_certificate,
     print_law,
     shown_progress,
 )
@@ -43,6 +46,18 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     print_catalogue(out, {"things": [{"name": "x" * 50, "reason": "y " * 40}]})
     lines = Text.from_ansi(file.getvalue()).split()
     assert max(line.cell_len for line in lines) <= width
+
+
+@pytest.mark.parametrize("width", [30, 60, 100])
+def test_an_envelope_fits_a_narrow_terminal(certificate: Any, envelope: Any, width: int) -> None:
+    out, file = shown(width, terminal=True)
+    print_certificate(out, certificate(envelope=envelope), Path("mine.json"))
+    # The last line holds a path, which stays in one piece.
+    lines = [line for line in Text.from_ansi(file.getvalue()).split() if ".json" not in line.plain]
+    assert max(line.cell_len for line in lines) <= width
+    told = " ".join(" ".join(line.plain for line in lines).split())
+    assert "B 1 to 1,024, K 1, V 3 to 262,144; float32; contiguous, strided" in told
+    assert "outside: rows of different lengths; K above 1" in told
 
 
 def test_progress_is_silent_where_there_is_no_terminal(

@@ -133,3 +133,78 @@ def test_what_is_emitted_is_spoken() -> None:
     assert words.spoken((0, 1, 2)) == "[0, 1] then 2"
     assert words.spoken((2,)) == "nothing, then 2"
     assert words.spoken(((0, 1), "raised x")) == "[0] then 1 | raised x"
+
+
+# --- how sure, and inside of what ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("grade", "told", "badge"),
+    [
+        (
+            {"grade": "exact", "distance": 1e-8, "allowed": 1e-5},
+            "exact, off by at most 1.00e-08 where 1.00e-05 is allowed",
+            "exact",
+        ),
+        (
+            {"grade": "probed", "distance": 0.0, "allowed": 1e-5, "resolution": 6e-8},
+            "probed to within 6.00e-08, off by at most 0 where 1.00e-05 is allowed",
+            "probed",
+        ),
+        (
+            {"grade": "probed", "distance": 1e-8, "allowed": 1e-5, "resolution": 0.0},
+            "probed to the last bit, off by at most 1.00e-08 where 1.00e-05 is allowed",
+            "probed",
+        ),
+        (
+            {"grade": "sampled", "bound": 0.03, "detectable": 0.02, "power": 0.9},
+            "sampled, off by at most 3.00e-02 (2.00e-02 would have failed with probability 0.90)",
+            "sampled within 3.00e-02",
+        ),
+        (
+            {"grade": "sampled", "bound": 0.03, "detectable": None, "power": 0.9},
+            "sampled, off by at most 3.00e-02 (no bias would have failed with probability 0.90)",
+            "sampled within 3.00e-02",
+        ),
+    ],
+)
+def test_a_verdict_says_how_sure_it_is(
+    certificate: Make, grade: dict[str, Any], told: str, badge: str
+) -> None:
+    document = found(certificate(grade=grade))
+    assert words.conclusion(document) == f"conforms (standard): {told}"
+    assert words.grade(document) == f"conforms, {badge} (standard)"
+    some = {**document, "verdict": "passes some cases", "asked": 2, "planned": 95}
+    assert words.conclusion(some) == f"passes 2 of 95 cases: {told}"
+    assert words.grade(some) == f"passes 2 of 95 cases, {badge}"
+    failing = {**document, "verdict": "does not conform"}
+    assert words.conclusion(failing) == words.grade(failing) == "does not conform"
+
+
+def test_an_envelope_is_told_with_what_is_outside(certificate: Make, envelope: Any) -> None:
+    inside, outside = words.envelope(found(certificate(envelope=envelope)))
+    assert inside == (
+        "laws compared at L 2 to 33, B 1 to 1,024, K 1, V 3 to 262,144; float32; contiguous, "
+        "strided; with a generator; call 1; rows of 3 tokens with mass, TV(p, q) 0 to 0.5, "
+        "q from 1e-07 on"
+    )
+    assert outside == (
+        "outside: rows of different lengths; K above 1; logits; float64, float16, bfloat16; "
+        "devices other than cpu"
+    )
+    assert inside in [*words.sentences(found(certificate(envelope=envelope)))]
+    assert not [*words.envelope(found(certificate()))]
+
+
+def test_pairs_of_ranges_are_a_triangle(certificate: Make, envelope: Any) -> None:
+    columns, lines = words.covered(found(certificate(envelope=envelope)))
+    table = {
+        (line, column): cell
+        for line, cells in lines
+        for column, cell in zip(columns, cells, strict=True)
+    }
+    assert table["B 257+", "L 1-4"] is True
+    assert table["B 257+", "L 33+"] is False
+    assert table["B 257+", "V 1-4"] is None
+    assert table["V 1-4", "B 257+"] is True
+    assert table["lane sample", "V 65,537+"] is True

@@ -15,6 +15,7 @@ from itertools import chain, count, groupby
 from pathlib import Path
 from typing import Any
 
+from draftproof.conformance.evidence import extent
 from draftproof.conformance.evidence.decision import (
     Decision,
     Report,
@@ -23,6 +24,7 @@ from draftproof.conformance.evidence.decision import (
     over_binding,
     report,
 )
+from draftproof.conformance.evidence.grade import contradicts, graded
 from draftproof.conformance.evidence.keys import tree_root
 from draftproof.conformance.evidence.records import (
     EditedEvidence,
@@ -134,6 +136,7 @@ def statement(
     """
     found, tasks = report(records), _tasks(records)
     header = found.header
+    decided = [_decision(decision, tasks) for decision in found.decisions]
     campaign = header["campaign"]
     told: dict[str, Any] = {
         "created": header["created"],
@@ -145,9 +148,9 @@ def statement(
         "environment": header["environment"],
         **({"sources": found.sources} if found.sources is not None else {}),
         **({"judged": _judged(records, tasks)} if tasks else {}),
-        "requirements": [
-            _decision(decision, tasks, is_slim=is_slim) for decision in found.decisions
-        ],
+        "grade": graded(decided),
+        "envelope": extent.extent(records),
+        "requirements": [_slim(each) for each in decided] if is_slim else decided,
         "search": found.search,
         "counterexample": found.counterexample,
         "known_failures": header["known_failures"],
@@ -217,6 +220,10 @@ def _require_outcome(document: Mapping[str, Any], name: str) -> None:
             raise EditedEvidence(f"{name}: the verdict on {each['id']} is not that of its counts")
         if told_of := contradiction(worst):
             raise EditedEvidence(f"{name}: {each['id']} on {worst.case} {told_of}")
+    if "envelope" in told and (told_of := extent.contradiction(told)):
+        raise EditedEvidence(f"{name}: its envelope {told_of}")
+    if "grade" in told and contradicts(told["grade"], told["requirements"]):
+        raise EditedEvidence(f"{name}: its grade does not follow from its requirements")
 
 
 def sealed(document: dict[str, Any]) -> dict[str, Any]:
@@ -390,7 +397,14 @@ def _descriptor(name: str, identity: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def _decision(decision: Decision, tasks: Sequence[_JudgedTask], *, is_slim: bool) -> dict[str, Any]:
+def _slim(decision: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a decision without its findings, and its worst one in short."""
+    worst = _in_short(finding_from_json(decision["id"], decision["worst"]))
+    kept = {key: value for key, value in decision.items() if key != "findings"}
+    return {**kept, "worst": finding_to_json(worst)}
+
+
+def _decision(decision: Decision, tasks: Sequence[_JudgedTask]) -> dict[str, Any]:
     requirement = decision.requirement.id
     keys = [each.key for each in tasks if requirement in each.requirements]
     findings = [finding_to_json(_in_short(finding)) for finding in decision.findings]
@@ -403,9 +417,9 @@ def _decision(decision: Decision, tasks: Sequence[_JudgedTask], *, is_slim: bool
         "grade": next((lane for lane in _WEAKEST_FIRST if lane in deciding), None),
         "counts": dict(sorted(Counter(each.verdict for each in decision.findings).items())),
         "runs": decision.runs,
-        "worst": finding_to_json(_in_short(decision.worst) if is_slim else decision.worst),
+        "worst": finding_to_json(decision.worst),
         **({"root": tree_root(keys)} if tasks else {}),
-        **({} if is_slim else {"findings": findings}),
+        "findings": findings,
     }
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from draftproof.conformance.evidence.certificate import CONCLUSIONS, read_certificate
+from draftproof.conformance.evidence.grade import graded
 from draftproof.conformance.evidence.records import EvidenceError
 from draftproof.conformance.requirements.finding import (
     CANNOT_RUN,
@@ -256,6 +257,7 @@ def line(found: JudgedRow) -> dict[str, Any]:
             "planned": said.get("planned"),
             "suite": found.certificate["predicate"]["configuration"][1]["digest"]["sha256"],
             "subject": found.certificate["subject"][0]["digest"]["sha256"],
+            "grade": graded(said["requirements"]),
             "lengths": _lengths(said),
             "requirements": [_requirement(each) for each in said["requirements"]],
             "counterexample": said["counterexample"],

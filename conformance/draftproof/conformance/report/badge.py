@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from draftproof.conformance.evidence.grade import SAMPLED
 from draftproof.conformance.report import words
 
 _COLORS = {
@@ -25,7 +26,9 @@ def badge(document: Mapping[str, Any]) -> dict[str, Any]:
     """
     found = document["predicate"]["draftproof"]
     verdict, color = found["verdict"], _COLORS[found["verdict"]]
-    is_less = words.sampled_within(found) is not None or words.unreferenced(found)
+    known = words.graded(found)
+    is_sampled = known is not None and known["grade"] == SAMPLED
+    is_less = is_sampled or words.unreferenced(found)
     if verdict == words.CONFORMS and is_less:
         color = "yellowgreen"
     return {

@@ -60,6 +60,7 @@ def _properties(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     found = document["predicate"]["draftproof"]
     yield "verdict", found["verdict"]
     yield "grade", words.grade(found)
+    yield from (("envelope", told) for told in words.envelope(found))
     for name in ("mode", "created", "seed"):
         yield name, str(found[name])
     (subject,) = document["subject"]

@@ -9,11 +9,14 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from draftproof.conformance.evidence.grade import OF_LANE
 from draftproof.conformance.report.markdown import in_line, row_of
 from draftproof.conformance.report.terminal import ruled
+from draftproof.conformance.report.words import certainty
 from draftproof.conformance.requirements.finding import (
     CANNOT_RUN,
     FAILS_EVERYWHERE,
+    PASS,
     SKIPPED,
     UNFETCHED,
 )
@@ -81,7 +84,11 @@ def _lossless(row: Mapping[str, Any]) -> str:
     if own["verdict"] == SKIPPED:
         own = by_id.get("text.lossless", own)
     distance = "" if own["distance"] is None else f", TV {own['distance']:.2g}"
-    return f"{own['verdict']}{distance} ({', '.join(own['lanes']) or 'undecided'})"
+    known = row["judged"].get("grade")
+    if own["verdict"] == PASS and known is not None:
+        return f"{own['verdict']}: {certainty(known)}"
+    lanes = [OF_LANE.get(each, each) for each in own["lanes"]]
+    return f"{own['verdict']}{distance} ({', '.join(lanes) or 'undecided'})"
 
 
 def _share(row: Mapping[str, Any]) -> str:

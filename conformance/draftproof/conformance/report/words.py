@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
+from draftproof.conformance.evidence import grade as grades
+from draftproof.conformance.evidence.extent import COVERED, DIMENSIONS, ranges
+from draftproof.conformance.evidence.grade import SAMPLED
 from draftproof.conformance.requirements.finding import (
     ERROR,
     FAIL,
@@ -57,7 +60,7 @@ def asked(found: Mapping[str, Any]) -> str:
 def conclusion(found: Mapping[str, Any]) -> str:
     """Return the verdict in the words that are read first: with its extent and its certainty."""
     if found["verdict"] == PASSES_SOME:
-        return f"passes {found['asked']} of {found['planned']} cases{_unjudged(found)}"
+        return f"{_share(found)}{_surely(found)}{_unjudged(found)}"
     if found["verdict"] != CONFORMS:
         return str(found["verdict"])
     return f"{CONFORMS}{_in_mode(found)}{_surely(found)}{_unjudged(found)}"
@@ -65,13 +68,17 @@ def conclusion(found: Mapping[str, Any]) -> str:
 
 def grade(found: Mapping[str, Any]) -> str:
     """Return the verdict in the few words of a badge: only the mode certify certifies."""
-    if found["verdict"] != CONFORMS:
+    if found["verdict"] not in (CONFORMS, PASSES_SOME):
         return conclusion(found)
-    bound = sampled_within(found)
-    within = "" if bound is None else f" within {figure(bound)}"
+    known = graded(found)
+    surely = "" if known is None else f", {known['grade']}"
+    if known is not None and known["grade"] == SAMPLED:
+        surely += f" within {figure(known['bound'])}"
     alone = ", no reference" if unreferenced(found) else ""
+    if found["verdict"] == PASSES_SOME:
+        return f"{_share(found)}{surely}{alone}"
     word = "certified" if found["mode"] == "certify" else CONFORMS
-    return f"{word}{within}{alone}{_in_mode(found)}"
+    return f"{word}{surely}{alone}{_in_mode(found)}"
 
 
 def cases_of(decision: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -80,15 +87,40 @@ def cases_of(decision: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return found
 
 
+def _share(found: Mapping[str, Any]) -> str:
+    return f"passes {found['asked']} of {found['planned']} cases"
+
+
 def _in_mode(found: Mapping[str, Any]) -> str:
     return "" if found["mode"] == "certify" else f" ({found['mode']})"
 
 
 def _surely(found: Mapping[str, Any]) -> str:
-    if (bound := sampled_within(found)) is not None:
-        return f" within {figure(bound)}: sampled"
-    off = computed_within(found)
-    return "" if off is None else f": laws computed, off by at most {figure(off)}"
+    known = graded(found)
+    return "" if known is None else f": {certainty(known)}"
+
+
+def graded(found: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the grade of losslessness with its figures, None where no lane decided it."""
+    # Certificates of earlier versions leave it to the reader.
+    known: Mapping[str, Any] | None
+    known = found["grade"] if "grade" in found else grades.graded(found["requirements"])
+    return known
+
+
+def certainty(known: Mapping[str, Any]) -> str:
+    """Return a grade in words: exact, probed or sampled, each with the figures that it has."""
+    if known["grade"] == SAMPLED:
+        least = known["detectable"]
+        found = "no bias" if least is None else figure(least)
+        power = f"{found} would have failed with probability {known['power']:.2f}"
+        return f"{SAMPLED}, off by at most {figure(known['bound'])} ({power})"
+    resolution = known.get("resolution")
+    # Edges of uniform noise are found exactly.
+    within = f" to within {figure(resolution)}" if resolution else " to the last bit"
+    within = "" if resolution is None else within
+    off, allowed = figure(known["distance"]), figure(known["allowed"])
+    return f"{known['grade']}{within}, off by at most {off} where {allowed} is allowed"
 
 
 def _unjudged(found: Mapping[str, Any]) -> str:
@@ -103,23 +135,6 @@ def unreferenced(found: Mapping[str, Any]) -> list[str]:
 
 
 CONFORMS, PASSES_SOME = "conforms", "passes some cases"
-
-
-def sampled_within(found: Mapping[str, Any]) -> float | None:
-    """Return the bound by samples on the distance from losslessness, None where none decided it."""
-    return max((f["sampled"]["bound"] for f in _lossless(found) if f["sampled"]), default=None)
-
-
-def computed_within(found: Mapping[str, Any]) -> float | None:
-    """Return the computed distance from losslessness, None where no law was computed."""
-    return max((f["distance"] for f in _lossless(found) if f["distance"] is not None), default=None)
-
-
-def _lossless(found: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield the findings on losslessness: of the verifier, and of the texts around it."""
-    for decision in found["requirements"]:
-        if decision["id"] in ("law.lossless", "text.lossless"):
-            yield from (each for each in cases_of(decision) if each["verdict"] == PASS)
 
 
 # --- requirements ------------------------------------------------------------------------
@@ -242,8 +257,73 @@ def chance(found: Mapping[str, Any]) -> Iterator[str]:
 
 def sentences(found: Mapping[str, Any]) -> Iterator[str]:
     """Yield all sentences on a certificate."""
-    for told in (owing, blindness, undeclared, speed, chance):
+    for told in (envelope, owing, blindness, undeclared, speed, chance):
         yield from told(found)
+
+
+def envelope(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the envelope inside of which laws were compared, and what is declared outside of it."""
+    if "envelope" not in found:
+        return
+    told = found["envelope"]
+    if told["laws"]:
+        values = told["values"]
+        sizes = ", ".join(f"{_LETTERS[name]} {_span(values[name])}" for name in _LETTERS)
+        kinds = (", ".join(values[name]) for name in ("dtype", "layout"))
+        generator = " and ".join(_GENERATORS[each] for each in values["generator"])
+        calls = f"{_plural('call', values['call'])} {_span(values['call'])}"
+        far = " to ".join(dict.fromkeys(f"{each:.3g}" for each in told["distance"]))
+        hard = f"rows of {_span(values['atoms'])} {_plural('token', values['atoms'])} with mass"
+        hard += f", TV(p, q) {far}"
+        if told["smallest_q"] is not None:
+            hard += f", q from {told['smallest_q']:.2g} on"
+        yield f"laws compared at {sizes}; {'; '.join((*kinds, generator, calls, hard))}"
+    else:
+        yield "no law was compared"
+    if told["outside"]:
+        yield f"outside: {'; '.join(told['outside'])}"
+
+
+_LETTERS = {"length": "L", "rows": "B", "drafts": "K", "vocabulary": "V"}
+
+_GENERATORS = {"given": "with a generator", "own": "with one for each row", "none": "without one"}
+
+
+def _plural(word: str, numbers: Collection[str]) -> str:
+    return word if [*numbers] == ["1"] else f"{word}s"
+
+
+def _span(values: Iterable[str]) -> str:
+    """Return the range of whole numbers: "1 to 1,024"."""
+    numbers = [*map(int, values)]
+    first, last = min(numbers), max(numbers)
+    return f"{first:,}" if first == last else f"{first:,} to {last:,}"
+
+
+def covered(found: Mapping[str, Any]) -> tuple[list[str], list[tuple[str, list[bool | None]]]]:
+    """Return a triangle of all pairs of ranges: the names of columns, and the rows by their names.
+
+    An entry is True where laws were compared in both ranges together, None above the diagonal.
+    """
+    together = found["envelope"]["together"]
+    places = [(name, at) for name in DIMENSIONS for at in range(len(ranges(name)))]
+    columns = [each for each in places if each[0] != DIMENSIONS[-1]]
+    lines = []
+    for name, at in places:
+        if name == DIMENSIONS[0]:
+            continue
+        before = DIMENSIONS[: DIMENSIONS.index(name)]
+        cells = (
+            together[f"{other} {name}"].split("/")[i][at] == COVERED if other in before else None
+            for other, i in columns
+        )
+        lines.append((_named(name, at), [*cells]))
+    return [_named(*each) for each in columns], lines
+
+
+def _named(dimension: str, at: int) -> str:
+    """Return the name of a range: "L 5-8"."""
+    return f"{_LETTERS.get(dimension, dimension)} {ranges(dimension)[at]}"
 
 
 def owing(found: Mapping[str, Any]) -> Iterator[str]:
