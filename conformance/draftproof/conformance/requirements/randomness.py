@@ -221,15 +221,17 @@ def judge_sequence(at: int, program: Program, terms: Terms) -> list[Finding]:
     beside = [_certain(length)] * (rows - 1)
 
     def run(asked: Adapter, copies: int) -> Any:
-        """Make the calls on a fresh copy."""
+        """Make the calls on a fresh copy; in all of them, as many times as many rows."""
         fresh = as_loaded(asked)
         for earlier, own in _SEQUENCE[:at]:
-            answer(fresh, with_noise(request([_certain(own)] * earlier, declared), declared))
-        requested = request([row] * copies + beside, declared)
+            certain = request([_certain(own)] * earlier * copies, declared)
+            answer(fresh, with_noise(certain, declared))
+        requested = request([row, *beside] * copies, declared)
         return answer(fresh, with_noise(requested, declared))
 
     def read(raw: Any, copies: int) -> Sequence[Any]:
-        return outcomes(raw, [row] * copies + beside)[:copies]
+        # Every copy has a share of every call, so the lane can probe many copies in one run.
+        return outcomes(raw, [row, *beside] * copies)[::rows]
 
     seen = observed(program, run, read, vocabulary=row[0].vocabulary, lane=terms.lane)
     (alone,) = joint_laws(program, [[row]], lane=terms.lane)
