@@ -10,7 +10,7 @@ from draftproof.conformance.lanes import cache, unwatched
 from draftproof.conformance.lanes.cache import LawCache, caching
 from draftproof.conformance.lanes.exact import OpaqueRandomness
 from draftproof.conformance.lanes.exchange import Failure
-from draftproof.conformance.lanes.observe import EXACT, joint_laws, observe
+from draftproof.conformance.lanes.observe import COMPUTING, EXACT, PROBE, joint_laws, observe
 from draftproof.conformance.protocol.adapter import Request, Result, program_of
 from draftproof.reference.emission import Emission
 from draftproof.reference.rational import rational
@@ -119,17 +119,19 @@ def test_rows_come_in_the_declared_dtype(dtype: str) -> None:
 # --- laws that are known already ------------------------------------------------------------
 
 
-def laws_of(adapter: Any) -> list[Any]:
-    seen = observe(program_of(adapter), CASES["generic.v2.l1"])
+def laws_of(adapter: Any, lane: str = EXACT) -> list[Any]:
+    seen = observe(program_of(adapter), CASES["generic.v2.l1"], lane=lane)
     return [(paths, [*law.items()]) for paths, law in seen.observed.items()]
 
 
 def tosses(request: Request) -> Result:
     row = request.target_probs[:, 0, 0]
-    return columns([0], [0], torch.multinomial(row, 1, generator=request.generator)[:, 0])
+    none = [0] * len(row)
+    return columns(none, none, torch.multinomial(row, 1, generator=request.generator)[:, 0])
 
 
-def test_a_law_is_computed_once_and_held_against_real_runs_each_time() -> None:
+@pytest.mark.parametrize("lane", COMPUTING)
+def test_a_law_is_computed_once_and_held_against_real_runs_each_time(lane: str) -> None:
     calls = []
 
     def counted(request: Request) -> Result:
@@ -137,15 +139,25 @@ def test_a_law_is_computed_once_and_held_against_real_runs_each_time() -> None:
         return tosses(request)
 
     adapter = Scripted(counted)
-    alone = laws_of(adapter)
+    alone = laws_of(adapter, lane)
     watched, calls[:] = sum(calls), []
     with caching(LawCache(adapter)):
         for _ in range(2):
             with unwatched.holding(1) as held:
-                assert laws_of(adapter) == alone
+                assert laws_of(adapter, lane) == alone
             assert held.rows.sum() > 0
             assert held.alone.sum() > 0
     assert sum(calls) == watched > 0
+
+
+def test_a_probed_law_is_known_beside_the_rows_that_shared_its_calls_only() -> None:
+    """So the number of its runs does not depend on what was judged before."""
+    program = program_of(Scripted(tosses))
+    rows = [[(CASES["generic.v2.l1"].instance, ((token,),))] for token in range(2)]
+    alone = joint_laws(program, rows[:1], lane=PROBE)
+    with caching(LawCache(program.adapter)):
+        joint_laws(program, rows, lane=PROBE)
+        assert joint_laws(program, rows[:1], lane=PROBE) == alone
 
 
 def test_the_law_of_one_adapter_is_not_that_of_another() -> None:

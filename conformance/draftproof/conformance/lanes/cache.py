@@ -1,7 +1,8 @@
-"""The cache of exact laws: the latest laws of one adapter, and laws of requests to come."""
+"""The cache of laws: the latest laws of one adapter, and exact laws of requests to come."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -9,6 +10,7 @@ from typing import Any
 
 from draftproof.conformance.lanes.exact import ExactLaw
 from draftproof.conformance.lanes.exchange import Asked
+from draftproof.conformance.lanes.probe import ProbedLaw
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, Program
 
 _MOST_OUTCOMES = 200_000
@@ -17,6 +19,9 @@ _MOST_OUTCOMES = 200_000
 _MOST_TOGETHER = 128
 """The most requests of one walk, including those of later tasks: enough for one task or ten."""
 
+Probed = Sequence[Sequence[Asked]]
+"""Requests that are probed together."""
+
 Coming = Iterable[tuple[Sequence[Asked], Declaration]]
 """Requests of later tasks, each with the declaration of its dtype."""
 
@@ -24,11 +29,12 @@ _COMING: ContextVar[Callable[[], Coming]] = ContextVar("coming", default=tuple)
 
 
 class LawCache:
-    """The latest exact laws of one adapter: a campaign needs some of them again."""
+    """The latest laws of one adapter, by lane: a campaign needs some of them again."""
 
     def __init__(self, adapter: Adapter) -> None:
         self.adapter = adapter
-        self._laws: dict[Hashable, ExactLaw[Any]] = {}
+        self._laws: dict[Hashable, Any] = {}
+        self._sizes: deque[tuple[Hashable, int]] = deque()
         self._refused: set[Hashable] = set()
         self._outcomes = 0
 
@@ -37,6 +43,14 @@ class LawCache:
         if program.adapter is not self.adapter:
             return None
         return self._laws.get(_key(rows, program.declared))
+
+    def get_probed(
+        self, program: Program, requests: Probed, points: Sequence[int]
+    ) -> Sequence[ProbedLaw[Any]] | None:
+        """Return the laws of requests that were probed together, tested by so many points each."""
+        if program.adapter is not self.adapter:
+            return None
+        return self._laws.get(_key_of_probed(requests, points, program.declared))
 
     def ahead(self, program: Program, asked: Sequence[Sequence[Asked]]) -> list[Sequence[Asked]]:
         """Return the requests to come that resemble those asked, and whose laws are still unknown.
@@ -63,13 +77,32 @@ class LawCache:
 
     def keep(self, program: Program, rows: Sequence[Asked], law: ExactLaw[Any]) -> None:
         """Store a law of this adapter, and forget the oldest ones."""
+        self._store(program, _key(rows, program.declared), law, len(law.law))
+
+    def keep_probed(
+        self,
+        program: Program,
+        requests: Probed,
+        points: Sequence[int],
+        laws: Sequence[ProbedLaw[Any]],
+    ) -> None:
+        """Store laws of this adapter that were probed together, and forget the oldest ones.
+
+        Which rows shared the calls decides how many were run, so no law is stored alone.
+        """
+        key = _key_of_probed(requests, points, program.declared)
+        self._store(program, key, laws, sum(len(each.law) for each in laws))
+
+    def _store(self, program: Program, key: Hashable, known: Any, outcomes: int) -> None:
         if program.adapter is not self.adapter:
             return
-        self._laws[_key(rows, program.declared)] = law
-        self._outcomes += len(law.law)
+        self._laws[key] = known
+        self._sizes.append((key, outcomes))
+        self._outcomes += outcomes
         while self._outcomes > _MOST_OUTCOMES:
-            first = next(iter(self._laws))
-            self._outcomes -= len(self._laws.pop(first).law)
+            first, outcomes = self._sizes.popleft()
+            self._laws.pop(first, None)
+            self._outcomes -= outcomes
 
 
 _IN_USE: ContextVar[LawCache | None] = ContextVar("law cache", default=None)
@@ -102,6 +135,10 @@ def foreseeing(coming: Callable[[], Coming]) -> Iterator[None]:
 
 def _key(rows: Sequence[Asked], declared: Declaration) -> Hashable:
     return *rows, declared
+
+
+def _key_of_probed(requests: Probed, points: Sequence[int], declared: Declaration) -> Hashable:
+    return tuple(map(tuple, requests)), tuple(points), declared
 
 
 def _form_of_request(rows: Sequence[Asked]) -> Hashable:

@@ -39,7 +39,12 @@ from draftproof.conformance.lanes.exchange import (
     with_noise,
 )
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.lanes.probe import hold_probed, points_held_back, probed_laws
+from draftproof.conformance.lanes.probe import (
+    ProbedLaw,
+    hold_probed,
+    points_held_back,
+    probed_laws,
+)
 from draftproof.conformance.lanes.unwatched import watched_generator
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, Program, Request
 from draftproof.conformance.protocol.loading import twin_of
@@ -291,7 +296,7 @@ def observed_each(
             return read(run(asked, subject, len(rows)), subject, len(rows))
 
         return [
-            law
+            _as_observed(law)
             for subject in subjects
             for law in _probed(program, partial(verify, subject), 1, vocabulary)
         ]
@@ -320,21 +325,9 @@ def joint_laws(
     """
     if lane not in COMPUTING:
         raise ValueError(f"a law is observed on the lane {EXACT!r} or {PROBE!r}, got {lane!r}")
-    laws = (_exact if lane == EXACT else _probed_joint)(program, requests)
+    laws = (_exact if lane == EXACT else _probed_together)(program, requests)
     _note(program, requests)
     return laws
-
-
-def _probed_joint(program: Program, requests: Sequence[Sequence[Asked]]) -> list[Observed]:
-    """Return the joint laws of requests on the probe lane."""
-
-    def ask(asked: Adapter, rows: Sequence[Asked]) -> Sequence[Any]:
-        return verified(as_loaded(asked), rows, program.declared)
-
-    # What an adapter makes of each draft of an instance is judged together.
-    alike = Counter(id(rows[0][0]) for rows in requests)
-    points = [points_held_back(alike[id(rows[0][0])]) for rows in requests]
-    return _probed_requests(program, requests, ask, points, most_runs=_most_runs(requests))
 
 
 def _note(program: Program, requests: Sequence[Sequence[Asked | Going]]) -> None:
@@ -361,10 +354,12 @@ def laws_left(
         def read(asked: Adapter, rows: Sequence[Going]) -> Sequence[Any]:
             return outcomes_left(ask(asked, rows), rows)
 
-        points = [points_held_back(1)] * len(requests)
-        left = _probed_requests(program, requests, read, points)
+        found: dict[int, ProbedLaw[Any]] = {}
+        for own in _by_form(requests):
+            asked, points = [requests[index] for index in own], [points_held_back(1)] * len(own)
+            found.update(zip(own, _probed_alike(program, asked, read, points), strict=True))
         _note(program, requests)
-        return left
+        return [_as_observed(found[index]) for index in range(len(requests))]
     laws = _computed(program, requests, columns_left, _MOST_RUNS_OF_PROGRAMS)
     for rows, law in zip(requests, laws, strict=True):
         hold_exact(law, partial(ask, program.adapter, rows))
@@ -466,27 +461,55 @@ def _held(program: Program, rows: Sequence[Asked], law: ExactLaw[Any]) -> Observ
     return Observed(law.law.map(lambda outcome: outcomes(outcome, rows)), law.runs, law.slack)
 
 
+def _probed_together(program: Program, requests: Sequence[Sequence[Asked]]) -> list[Observed]:
+    """Return the joint laws of requests, cached or probed, compared with real runs."""
+
+    def ask(asked: Adapter, rows: Sequence[Asked]) -> Sequence[Any]:
+        return verified(as_loaded(asked), rows, program.declared)
+
+    # What an adapter makes of each draft of an instance is judged together.
+    alike = Counter(id(rows[0][0]) for rows in requests)
+    cache, found = cache_for(program.adapter), dict[int, ProbedLaw[Any]]()
+    for own in _by_form(requests):
+        asked = [requests[index] for index in own]
+        points = [points_held_back(alike[id(rows[0][0])]) for rows in asked]
+        laws = cache.get_probed(program, asked, points)
+        if laws is None:
+            laws = _probed_alike(program, asked, ask, points, most_runs=_most_runs(asked))
+            cache.keep_probed(program, asked, points, laws)
+        else:
+            hold_probed(
+                [each.law for each in laws],
+                partial(_by_request, ask, asked, program.adapter),
+                slacks=[each.resolution for each in laws],
+                batched=program.declared.batch,
+            )
+        found.update(zip(own, laws, strict=True))
+    return [_as_observed(found[index]) for index in range(len(requests))]
+
+
 _Ask = Callable[[Adapter, Sequence[Any]], Sequence[Any]]
 """Returns the adapter's results for rows that are asked together."""
 
 
-def _probed_requests(
+def _probed_alike(
     program: Program,
     requests: Sequence[Sequence[Any]],
     ask: _Ask,
     points: Sequence[int],
     **limits: int,
-) -> list[Observed]:
+) -> Sequence[ProbedLaw[Any]]:
     """Probe requests of one form together: they share calls, and the lane tests that they can."""
-    forms = [_form(rows) for rows in requests]
-    found: dict[int, Observed] = {}
-    for form in dict.fromkeys(forms):
-        own = [index for index, other in enumerate(forms) if other == form]
-        alike, held_back = zip(*((requests[index], points[index]) for index in own), strict=True)
-        verify, vocabulary = partial(_by_request, ask, alike), alike[0][0][0].vocabulary
-        laws = _probed(program, verify, len(own), vocabulary, held_back=held_back, **limits)
-        found.update(zip(own, laws, strict=True))
-    return [found[index] for index in range(len(requests))]
+    verify, vocabulary = partial(_by_request, ask, requests), requests[0][0][0].vocabulary
+    return _probed(program, verify, len(requests), vocabulary, held_back=points, **limits)
+
+
+def _by_form(requests: Sequence[Sequence[Any]]) -> list[list[int]]:
+    """Return the places of the requests of each form."""
+    places: dict[Hashable, list[int]] = {}
+    for place, rows in enumerate(requests):
+        places.setdefault(_form(rows), []).append(place)
+    return [*places.values()]
 
 
 def _form(rows: Sequence[Asked | Going]) -> Hashable:
@@ -511,10 +534,10 @@ def _probed(
     subjects: int,
     vocabulary: int,
     **limits: Any,
-) -> list[Observed]:
+) -> tuple[ProbedLaw[Any], ...]:
     """Return the laws of the results of `verify` on each subject with the adapter, or its twin."""
     other = twin_of(program.adapter)
-    found = probed_laws(
+    return probed_laws(
         partial(verify, program.adapter),
         subjects,
         batched=program.declared.batch,
@@ -523,5 +546,8 @@ def _probed(
         twin=None if other is None else partial(verify, other),
         **limits,
     )
-    note_resolution(max(each.resolution for each in found))
-    return [Observed(each.law, each.runs, each.resolution) for each in found]
+
+
+def _as_observed(law: ProbedLaw[Any]) -> Observed:
+    note_resolution(law.resolution)
+    return Observed(law.law, law.runs, law.resolution)
