@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -159,6 +160,28 @@ def test_shares_are_left_as_they_are_needed(whole: list[Record]) -> None:
     decided, *open_ = (record["looks"] for record in whole if record["record"] == "share")
     assert 0 < len(decided) < len(test.shares[0])
     assert [len(looks) for looks in open_[:-1]] == [len(share) for share in test.shares]
+
+
+OPAQUE = {"exact": "it is opaque"}
+
+
+@pytest.mark.parametrize(("blind", "groups"), [(OPAQUE, [2, 1, 2]), ({}, [1] * 5)])
+def test_tasks_that_are_probed_together_go_to_one_worker(
+    blind: dict[str, str], groups: list[int]
+) -> None:
+    """Or each worker would observe the cases of all; what they come to is told in their order."""
+    tasks = [replace(TASKS[0], probed_with=form) for form in ("a", None, "b", "a", "b")]
+    sent, records = list[int](), list[Record]()
+
+    def over(calls: Iterable[Any]) -> Generator[Any, None, None]:
+        for function, arguments, options in calls:
+            sent.append(len(arguments[1]))
+            yield function(*arguments, **options)
+
+    asked = replace(work(tasks=tasks), blind=blind)
+    assert len([*judged(asked, known=(), keep=records.append, over=over)]) == len(tasks)
+    assert sent == groups
+    assert [record["task"] for record in records] == [*range(len(tasks))]
 
 
 def test_what_fails_ends_at_once() -> None:

@@ -139,7 +139,7 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
     """Yield the tasks on the laws of one row: one for every case that fits the adapter."""
     fitting = [case for case in cases(mode) if fits(case, declared)]
     for case in fitting:
-        alike = tuple(other for other in fitting if _shape(other) == _shape(case))
+        alike = tuple(other for other in fitting if shape_of(other) == shape_of(case))
         yield Task(
             case.id,
             tuple(LAWS),
@@ -148,6 +148,7 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
             partial(sequential_test, case),
             partial(findings_of, case),
             partial(asked, case),
+            ("laws", *shape_of(case)),
         )
 
 
@@ -157,7 +158,7 @@ def asked(case: Case, declared: Declaration) -> Iterator[tuple[list[Asked], Decl
         yield [(case.instance, drafts)], declared
 
 
-def _shape(case: Case) -> tuple[object, ...]:
+def shape_of(case: Case) -> tuple[object, ...]:
     """Return the form that requests must share to be rows of one batch."""
     instance = case.instance
     return instance.vocabulary, instance.drafts, instance.length, instance.branching
@@ -184,12 +185,26 @@ def judge_case(
         return findings_of(case, test, test.run(program.adapter))
     if terms.lane == PROBE and program.declared.batch:
         alike = tuple(other for other in alike if is_asked(other.id, terms.cases))
-        together = _together.of(program, alike)
-        if together is not None:
-            seen = together[alike.index(case)]
-            hold_observed(program, case, seen)
-            return judge(seen)
+        seen = probed([case], alike, program)
+        if seen is not None:
+            return judge(seen[0])
     return judge(observe(program, case, lane=terms.lane))
+
+
+def probed(
+    cases: Sequence[Case], alike: Sequence[Case], program: Program
+) -> list[Observation] | None:
+    """Return the probed observation of each case, None where cases cannot share calls.
+
+    All in `alike`, which include them, are observed together, once in a process.
+    """
+    together = _together.of(program, alike)
+    if together is None:
+        return None
+    seen = [together[alike.index(case)] for case in cases]
+    for case, own in zip(cases, seen, strict=True):
+        hold_observed(program, case, own)
+    return seen
 
 
 class _Together:

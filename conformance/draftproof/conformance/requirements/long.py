@@ -5,7 +5,7 @@ Id, level and wording are those of the specification's chapter 2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -22,25 +22,31 @@ from draftproof.conformance.protocol.adapter import Declaration, Program
 from draftproof.conformance.requirements._one_law import judged_law, sampled_law, worst_of
 from draftproof.conformance.requirements.batches import judge_batch
 from draftproof.conformance.requirements.finding import Finding
-from draftproof.conformance.requirements.laws import fits
+from draftproof.conformance.requirements.laws import fits, probed, shape_of
 from draftproof.conformance.requirements.sampled import Effort
-from draftproof.conformance.requirements.task import Task, Terms
+from draftproof.conformance.requirements.task import Task, Terms, is_asked
 
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
     """Yield the tasks on long drafts: one for the pairs of positions at a distance."""
-    for group in long(mode):
-        fitting = tuple(case for case in group.cases if fits(case, declared))
-        if fitting:
-            judged = partial(judge_long, replace(group, cases=fitting))
-            yield Task(group.id, ("law.long",), (EXACT, PROBE, SAMPLE), judged)
+    groups = [_fitting(group, declared) for group in long(mode)]
+    shapes = {group.id: shape_of(group.cases[0]) for group in groups if group.cases}
+    for name, shape in shapes.items():
+        alike = tuple(group for group in groups if shapes.get(group.id) == shape)
+        judged = partial(judge_long, next(group for group in alike if group.id == name), alike)
+        lanes = (EXACT, PROBE, SAMPLE)
+        yield Task(name, ("law.long",), lanes, judged, probed_with=("long", *shape))
     for batch in long_batches(mode) if declared.batch else ():
         judged_rows = partial(judge_long_rows, batch)
         yield Task(batch.id, ("law.long",), (EXACT, PROBE), judged_rows)
 
 
+def _fitting(group: LongCases, declared: Declaration) -> LongCases:
+    return replace(group, cases=tuple(case for case in group.cases if fits(case, declared)))
+
+
 _PROBED = 4
-"""One in so many pairs is probed: an interpreted kernel takes seconds for each."""
+"""One in so many pairs is probed: an interpreted kernel takes a second for each."""
 
 _EFFORTS = {
     "quick": Effort(2**10, 0.3),
@@ -51,15 +57,25 @@ _EFFORTS = {
 said."""
 
 
-def judge_long(group: LongCases, program: Program, terms: Terms) -> list[Finding]:
-    """Return the finding of `law.long` on cases of one form: that on the worst of them."""
+def judge_long(
+    group: LongCases, alike: Sequence[LongCases], program: Program, terms: Terms
+) -> list[Finding]:
+    """Return the finding of `law.long` on cases of one form: that on the worst of them.
+
+    On the probe lane they share calls with those of all asked groups in `alike`.
+    """
     if terms.lane == SAMPLE:
         middle = group.cases[len(group.cases) // 2]
         # One row a call: a fault that draws the same in every call has the right law in one call.
         apart, effort = replace(terms, alone=True), _EFFORTS[terms.mode]
         return [sampled_law("law.long", group.id, program, middle.instance, apart, effort)]
+    seen = None
     asked = group.cases[:: _PROBED if terms.lane == PROBE else 1]
-    seen = observe_together(program, asked, lane=terms.lane)
+    if terms.lane == PROBE and program.declared.batch:
+        others = [other for other in alike if is_asked(other.id, terms.cases)]
+        seen = probed(asked, [case for each in others for case in each.cases[::_PROBED]], program)
+    if seen is None:
+        seen = observe_together(program, asked, lane=terms.lane)
     return [worst_of(group.id, [judged_law("law.long", each) for each in seen])]
 
 

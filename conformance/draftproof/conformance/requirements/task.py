@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from hashlib import sha256
@@ -54,7 +54,8 @@ class Task:
     `TooManyRuns` or `NondeterministicProgram` where the lane of its terms is blind. A task can be
     sent to another process. If there is a test by `sampling`, its shares can be drawn anywhere, and
     `findings` returns its results. `asks` returns the requests whose laws the task needs: one walk
-    computes those of similar tasks.
+    computes those of similar tasks. Tasks that are `probed_with` each other have an equal value
+    there: the probe lane observes all of them at once.
     """
 
     case: str
@@ -64,3 +65,4 @@ class Task:
     sampling: Callable[[Declaration, Terms], SequentialTest] | None = None
     findings: Callable[[SequentialTest, TestState], list[Finding]] | None = None
     asks: Callable[[Declaration], Coming] | None = None
+    probed_with: Hashable = None

@@ -7,7 +7,7 @@ order, and shares that were drawn ahead and turn out not to be needed are thrown
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 
@@ -23,7 +23,7 @@ from draftproof.conformance.evidence.records import (
 )
 from draftproof.conformance.evidence.store import Basis, KnownFindings
 from draftproof.conformance.lanes.compared import compared_to_json
-from draftproof.conformance.lanes.observe import SAMPLE
+from draftproof.conformance.lanes.observe import EXACT, SAMPLE
 from draftproof.conformance.protocol.adapter import Program
 from draftproof.conformance.protocol.printable import printable_lines
 from draftproof.conformance.requirements.finding import (
@@ -40,7 +40,7 @@ from draftproof.conformance.run.sampling import TestRun, batches_in
 from draftproof.conformance.run.worker import (
     Subject,
     draw_share,
-    judge_task,
+    judge_tasks,
     sources_of,
     subject_of,
 )
@@ -173,14 +173,33 @@ def _next(
     else:
         tasks = range(index, len(work.tasks))
         end = (each for each in tasks if each in known or work.test(each) is not None)
-        subject = work.for_workers
-        calls = (
-            joblib.delayed(judge_task)(
-                subject, work.tasks[each], work.terms, work.blind, work.sampled
-            )
-            for each in range(index, next(end, len(work.tasks)))
+        yield from _judged_in_turn(work, range(index, next(end, len(work.tasks))), over)
+
+
+def _judged_in_turn(work: Work, tasks: Sequence[int], over: Over) -> Iterator[_Done]:
+    """Yield what each task comes to, in turn; tasks that are probed together share a worker."""
+    groups: dict[Hashable, list[int]] = {}
+    for index in tasks:
+        # Only where the exact lane is blind does the first task observe the cases of all others.
+        shared = work.tasks[index].probed_with if EXACT in work.blind else None
+        groups.setdefault(index if shared is None else (shared,), []).append(index)
+    calls = (
+        joblib.delayed(judge_tasks)(
+            work.for_workers,
+            [work.tasks[index] for index in group],
+            work.terms,
+            work.blind,
+            work.sampled,
         )
-        yield from (_Done(found, basis) for found, basis in over(calls))
+        for group in groups.values()
+    )
+    turn, waiting = iter(tasks), dict[int, _Done]()
+    following = next(turn, None)
+    for group, found in zip(groups.values(), over(calls), strict=True):
+        waiting |= {index: _Done(*each) for index, each in zip(group, found, strict=True)}
+        while following in waiting:
+            yield waiting.pop(following)
+            following = next(turn, None)
 
 
 def _sampled(

@@ -105,6 +105,17 @@ def judge_task(
     return done, basis
 
 
+def judge_tasks(
+    subject: Subject,
+    tasks: Sequence[Task],
+    terms: Terms,
+    blind: Mapping[str, str],
+    sampled: bool,  # noqa: FBT001  # joblib passes it on
+) -> list[tuple[Judged, Basis]]:
+    """Return what each of some tasks comes to, all judged by this process."""
+    return [judge_task(subject, task, terms, blind, sampled) for task in tasks]
+
+
 def _loaded(subject: Subject) -> Program:
     """Return the program. Raises `WorkersFailed` if what is here is not what is to be judged."""
     known_as = subject.program
