@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 import pytest
+from torch import Tensor
 
-from draftproof.conformance.cases.large import large
+from draftproof.conformance.cases.large import MOST_PROBED, alike, large
 from draftproof.conformance.cases.long import long
+from draftproof.conformance.lanes.observe import EXACT, PROBE, SAMPLE, observe_together
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.museum.mutants.gates import GATED
 from draftproof.conformance.museum.mutants.verifiers import Ragged
-from draftproof.conformance.protocol.adapter import Program, program_of
+from draftproof.conformance.protocol.adapter import Program, Request, Result, program_of
 from draftproof.conformance.protocol.loading import load_program
+from draftproof.conformance.requirements._one_law import law_distance
 from draftproof.conformance.requirements.finding import FAIL, PASS, Finding
 from draftproof.conformance.requirements.plan import plan
 from draftproof.conformance.requirements.task import Terms
@@ -84,3 +88,77 @@ def test_two_rows_of_a_large_batch_are_uncertain() -> None:
         ]
         assert len(uncertain) == 2, batch.id
     assert {len(batch.rows) for batch in large("certify")} == {6, 9, 17, 33, 65, 257, 1024}
+
+
+# --- other lanes -------------------------------------------------------------------------------
+
+
+class Counted(Ragged):
+    """A right verifier that counts its calls, copies included."""
+
+    calls: ClassVar[int] = 0
+
+    def verify(self, request: Request) -> Result:
+        Counted.calls += 1
+        return super().verify(request)
+
+
+def test_long_drafts_of_one_length_are_probed_together() -> None:
+    program = program_of(Counted())
+    groups = {group.id: group for group in long("standard") if group.id.startswith("long.l5")}
+    tasks = [task for task in plan(program.declared, "standard") if task.case in groups]
+    assert len({task.probed_with for task in tasks}) == 1
+    calls = []
+    for task in tasks:
+        before = Counted.calls
+        (found,) = task.judge(program, Terms(PROBE, "standard"))
+        calls.append(Counted.calls - before)
+        assert (found.case, found.lane, found.verdict) == (task.case, PROBE, PASS)
+        alone = observe_together(program, groups[task.case].cases[::4], lane=PROBE)
+        assert found.distance == max(map(law_distance, alone))
+    assert calls[0] > 0
+    assert calls[1:] == [0] * (len(tasks) - 1)
+
+
+SAMPLED = {batch.id: batch for batch in large("certify") if len(batch.rows) > MOST_PROBED}
+
+
+class Tied(Ragged):
+    """Tests rows of a large batch, as far apart as those of one batch, with the same coins."""
+
+    def __init__(self, batch: str) -> None:
+        self.batch_id = batch
+
+    def coins(self, ratio: Tensor, request: Request) -> Tensor:
+        coins = super().coins(ratio, request)
+        if len(coins) > MOST_PROBED:
+            for first, second in alike(SAMPLED[self.batch_id]):
+                coins[second] = coins[first]
+        return coins
+
+
+@pytest.mark.parametrize("batch", SAMPLED)
+def test_samples_decide_what_is_too_large_to_be_probed(batch: str) -> None:
+    for verifier, verdict in ((Ragged(), PASS), (Tied(batch), FAIL)):
+        program = program_of(verifier)
+        (task,) = (each for each in plan(program.declared, "certify") if each.case == batch)
+        assert task.lanes == (EXACT, SAMPLE)
+        (found,) = task.judge(program, Terms(SAMPLE, "certify", 1))
+        assert (found.lane, found.verdict) == (SAMPLE, verdict)
+        assert found.sampled is not None
+        if verdict == PASS:
+            assert found.sampled.bound <= 0.05
+        else:
+            assert found.detail == "rows of a large batch depend on each other"
+
+
+@pytest.mark.parametrize("batch", SAMPLED)
+def test_pairs_of_a_sampled_batch_are_as_far_apart_as_its_uncertain_rows(batch: str) -> None:
+    pairs = alike(SAMPLED[batch])
+    rows = len(SAMPLED[batch].rows)
+    places = [place for pair in pairs for place in pair]
+    assert len({*places}) == len(places) >= rows // 4
+    if batch.endswith("ends"):
+        assert all(first + second == rows - 1 for first, second in pairs)
+    else:
+        assert {second - first for first, second in pairs} == {int(batch.rpartition("d")[2])}

@@ -18,7 +18,7 @@ ROWS = {"quick": (6, 33), "standard": (9, 17, 65), "certify": (257, 1024)}
 """The numbers of rows B that each mode adds."""
 
 MOST_PROBED = 65
-"""The most rows of a batch that the probe lane is asked for: each of its calls is of many."""
+"""The most rows of a batch that is probed, many in a call; samples decide larger ones."""
 
 _LENGTH = 3
 
@@ -61,3 +61,20 @@ def _equal(rows: int) -> tuple[Row, ...]:
     for place in (rows // 2, rows - 1):
         batch[place] = uncertain("large.equal", _LENGTH, {3}), certain[1]
     return tuple(batch)
+
+
+def alike(batch: BatchCase) -> list[tuple[int, int]]:
+    """Return pairs of rows as far apart as the two uncertain ones, no row in two of them.
+
+    Where these are the first and the last, pairs are as far from both ends.
+    """
+    rows = len(batch.rows)
+    first, last = (
+        place
+        for place, (instance, _) in enumerate(batch.rows)
+        if any(max(row) < 1 for row in instance.target.rows.values())
+    )
+    apart = last - first
+    if apart == rows - 1:
+        return [(place, rows - 1 - place) for place in range(rows // 2)]
+    return [(place, place + apart) for place in range(rows - apart) if place // apart % 2 == 0]

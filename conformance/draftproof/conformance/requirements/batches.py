@@ -74,6 +74,7 @@ from draftproof.conformance.requirements.finding import (
 )
 from draftproof.conformance.requirements.laws import fits
 from draftproof.conformance.requirements.pairs import sample_pairs
+from draftproof.conformance.requirements.sampled import TestResult
 from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.emission import Emission
@@ -164,19 +165,30 @@ def batch_invariant(seen: BatchObservation) -> Rational:
 def judge_case(batch: BatchCase, program: Program, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.invariant` on a batch."""
     if terms.lane == SAMPLE:
-        (rows,) = (each.instance for each in cases("quick") if each.id == _NEIGHBOURS)
-        return [judge_pairs("batch.invariant", batch.id, rows, program, terms)]
+        return [judge_pairs("batch.invariant", batch.id, neighbours(), program, terms)]
     return [judge_batch(observe_batch(program, batch.id, batch.rows, lane=terms.lane))]
 
 
+def neighbours() -> Instance:
+    """Return the instance of all rows of a batch that is sampled."""
+    (found,) = (each.instance for each in cases("quick") if each.id == _NEIGHBOURS)
+    return found
+
+
 def judge_pairs(
-    requirement: str, case: str, instance: Instance, program: Program, terms: Terms
+    requirement: str,
+    case: str,
+    instance: Instance,
+    program: Program,
+    terms: Terms,
+    *,
+    tested: Callable[..., Mapping[str, TestResult]] = sample_pairs,
 ) -> Finding:
-    """Return the finding of the independence of pairs, from the result of `sample_pairs`."""
+    """Return the finding of the independence of pairs, from the results of `tested`."""
     fresh = replace(program, adapter=as_loaded(program.adapter))
     seed, budget = terms.seed_of(case), Budget(terms.false_alarm)
     try:
-        result = sample_pairs(fresh, instance, seed=seed, budget=budget)[requirement]
+        result = tested(fresh, instance, seed=seed, budget=budget)[requirement]
     except Unsupported as reason:
         return Finding(requirement, case, SKIPPED, detail=str(reason), applies=False)
     allowed = 2 * allowed_distance(program.declared, instance.vocabulary, instance.length)

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from functools import partial
 
 from draftproof.conformance.cases.case import BatchCase
-from draftproof.conformance.cases.large import MOST_PROBED, large
-from draftproof.conformance.lanes.observe import EXACT, PROBE, observe_batch
+from draftproof.conformance.cases.large import MOST_PROBED, alike, large
+from draftproof.conformance.lanes.observe import EXACT, PROBE, SAMPLE, observe_batch
 from draftproof.conformance.protocol.adapter import Declaration, Program
-from draftproof.conformance.requirements.batches import judge_batch
+from draftproof.conformance.requirements.batches import judge_batch, judge_pairs, neighbours
 from draftproof.conformance.requirements.finding import Finding
+from draftproof.conformance.requirements.pairs import sample_apart
+from draftproof.conformance.requirements.sampled import Effort
 from draftproof.conformance.requirements.task import Task, Terms
 
 
@@ -21,11 +23,20 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
     """Yield the tasks on large batches, for verifiers that take batches."""
     if declared.batch:
         for batch in large(mode):
-            lanes = (EXACT, PROBE) if len(batch.rows) <= MOST_PROBED else (EXACT,)
+            lanes = (EXACT, PROBE if len(batch.rows) <= MOST_PROBED else SAMPLE)
             yield Task(batch.id, ("batch.large",), lanes, partial(judge_large, batch))
 
 
 def judge_large(batch: BatchCase, program: Program, terms: Terms) -> list[Finding]:
     """Return the finding of `batch.large` on a batch."""
+    if terms.lane == SAMPLE:
+        # All rows are uncertain, so that one call has many pairs as far apart as the two.
+        tested = partial(sample_apart, rows=len(batch.rows), pairs=alike(batch), effort=_EFFORT)
+        given = neighbours()
+        return [judge_pairs("batch.large", batch.id, given, program, terms, tested=tested)]
     seen = observe_batch(program, batch.id, batch.rows, lane=terms.lane)
     return [judge_batch(seen, "batch.large")]
+
+
+_EFFORT = Effort(2**15, 0.05)
+"""The pairs of a batch that is sampled, and their smallest bias of interest: some hundred calls."""

@@ -1,9 +1,10 @@
-"""Pairs of emissions: the independence of neighbouring rows, and of consecutive calls."""
+"""Pairs of emissions: the independence of rows of one batch, and of consecutive calls."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from math import isqrt
 
@@ -48,9 +49,13 @@ from draftproof.reference.verifiers import ALGORITHMS
 
 _DEPENDENCE = {
     "batch.invariant": "neighbouring rows depend on each other",
+    "batch.large": "rows of a large batch depend on each other",
     "random.calls": "consecutive calls depend on each other",
 }
 """The requirements that are judged by pairs, and the words for a failure of each."""
+
+_Drawn = tuple[Integers, Mapping[str, Integers]]
+"""The kinds of emissions [calls, rows], and the pairs [pairs, 2] of them by requirement."""
 
 
 def sample_pairs(
@@ -71,27 +76,73 @@ def sample_pairs(
     Raises `Unsupported` where the reference does not know the algorithm, or the algorithm does not
     take the instance.
     """
-    budget = budget or Budget(tests=2)
+    asked = [each for each in _CONSECUTIVE if program.declared.batch or each != "batch.invariant"]
+
+    def drawn(kinds: _Kinds, emissions: int) -> _Drawn:
+        rows = max(emissions // 4 * 2, 2)
+        calls = numpy.stack([kinds(rows) for _ in range(2)])
+        return calls, {each: _pairs(each, calls) for each in asked}
+
+    test = SequentialTest(program.declared, instance, seed, effort, budget or Budget(tests=2))
+    return _judged(program, test, drawn)
+
+
+def sample_apart(
+    program: Program,
+    instance: Instance,
+    *,
+    rows: int,
+    pairs: Sequence[tuple[int, int]],
+    seed: int,
+    effort: Effort,
+    budget: Budget,
+) -> dict[str, TestResult]:
+    """Return the result of `batch.large` on pairs of rows in batches of so many equal rows.
+
+    No row is in two pairs. All else is as in `sample_pairs`.
+    """
+    places = numpy.array(pairs)
+
+    def drawn(kinds: _Kinds, emissions: int) -> _Drawn:
+        calls = numpy.stack([kinds(rows) for _ in range(-(-emissions // len(pairs)))])
+        return calls, {"batch.large": calls[:, places].reshape(-1, 2)}
+
     test = SequentialTest(program.declared, instance, seed, effort, budget)
-    cells = cells_of(as_given(instance, test.declared))
+    return _judged(program, test, drawn)
+
+
+_CONSECUTIVE = ("batch.invariant", "random.calls")
+"""The requirements on neighbouring rows, and on the same row of two consecutive calls."""
+
+_Kinds = Callable[[int], Integers]
+"""Verifies so many rows in one call, and returns the kinds of their emissions."""
+
+
+def _judged(
+    program: Program, test: SequentialTest, drawn: Callable[[_Kinds, int], _Drawn]
+) -> dict[str, TestResult]:
+    """Return the result of each requirement on the pairs that are `drawn`, batch by batch."""
+    cells = cells_of(as_given(test.instance, test.declared))
     both = _law_of_pairs(test, cells)
-    laws = {each: both for each in _DEPENDENCE if test.declared.batch or each != "batch.invariant"}
     state, stream, sizes = TestState(), sha256(), set()
-    random = numpy.random.default_rng(seed)
-    with verifying(program, instance, cells, random) as verify:
-        for size in batch_sizes(effort.emissions, smallest=2 * SMALLEST):
-            rows = max(size // 4 * 2, 2)
-            sizes.add(rows)
-            calls = [cells.kind[verify(rows)[0]] for _ in range(2)]
-            stream.update(in_order(numpy.stack(calls)))
-            counts = {each: _counted(_pairs(each, calls), both) for each in laws}
-            seen = state.with_counts(counts, laws, stream.hexdigest())
+    random = numpy.random.default_rng(test.seed)
+    with verifying(program, test.instance, cells, random) as verify:
+        kinds = partial(_kinds, verify, cells)
+        for size in batch_sizes(test.effort.emissions, smallest=2 * SMALLEST):
+            calls, pairs = drawn(kinds, size)
+            sizes.add(calls.shape[1])
+            stream.update(in_order(calls))
+            seen = state.with_counts(
+                {each: _counted(own, both) for each, own in pairs.items()},
+                dict.fromkeys(pairs, both),
+                stream.hexdigest(),
+            )
             state = seen.with_results(
-                {each: law_result(test, seen, each, both, _DEPENDENCE[each]) for each in laws}
+                {each: law_result(test, seen, each, both, _DEPENDENCE[each]) for each in pairs}
             )
             if not state.is_open:
                 break
-    for asked in compared_in(program.adapter, test.declared, instance, sizes):
+    for asked in compared_in(program.adapter, test.declared, test.instance, sizes):
         note([asked, replace(asked, call=2)])
     return {
         each: replace(
@@ -99,6 +150,12 @@ def sample_pairs(
         )
         for each, found in state.results.items()
     }
+
+
+def _kinds(
+    verify: Callable[[int], tuple[Integers, str]], cells: EmissionCells, rows: int
+) -> Integers:
+    return cells.kind[verify(rows)[0]]
 
 
 def _law_of_pairs(test: SequentialTest, cells: EmissionCells) -> Null:
@@ -114,11 +171,9 @@ def _law_of_pairs(test: SequentialTest, cells: EmissionCells) -> Null:
     return null(numpy.outer(law, law).ravel(), tolerance=min(2 * allowed, 1.0))
 
 
-def _pairs(requirement: str, calls: Sequence[Integers]) -> Integers:
+def _pairs(requirement: str, calls: Integers) -> Integers:
     """Return the pairs [pairs, 2] that belong to a requirement."""
-    if requirement == "random.calls":
-        return numpy.stack(calls, 1)
-    return numpy.concatenate([call.reshape(-1, 2) for call in calls])
+    return calls.T if requirement == "random.calls" else calls.reshape(-1, 2)
 
 
 def _counted(pairs: Integers, law: Null) -> Floats:
