@@ -185,7 +185,7 @@ def _ways(
 ) -> list[tuple[_ContinuedChance, World, tuple[int, ...]]]:
     """Return each way to decide choices: the chance and the world that did, and the decisions."""
     replay: Replay | None = Replay()
-    ways = []
+    ways: list[tuple[_ContinuedChance, World, tuple[int, ...]]] = []
     while replay is not None:
         if len(ways) == most:
             # As many as a batch of uncertain rows has would fill the memory first.
