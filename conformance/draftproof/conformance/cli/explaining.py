@@ -83,6 +83,7 @@ def _explanation(found: Mapping[str, Any], file: str) -> dict[str, Any]:
             for each in worst_first(found["requirements"])
             if each["verdict"] not in ("pass", "skipped")
         ],
+        "likeness": found.get("likeness"),
         "counterexample": shown,
         "script": text,
         "reason": reason,

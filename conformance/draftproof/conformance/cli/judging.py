@@ -444,6 +444,7 @@ def _certified(loaded: _Loaded, request: _Request, taken: Sequence[Path]) -> _Ju
                 workers=Workers(**working),
                 progress=unheard(terminal.shown_progress),
                 recall=recall,
+                suspects=_suspects,
             )
     except KeyboardInterrupt:
         # Before its first record a run leaves nothing.
@@ -455,6 +456,13 @@ def _certified(loaded: _Loaded, request: _Request, taken: Sequence[Path]) -> _Ju
         tell_reason(loaded.name, "nothing is taken from the store", refusal)
         _keep(loaded.name, request, finished, subject, recall, is_resumed=bool(known.records))
     return _written(finished.records, records.name, digest, path)
+
+
+def _suspects() -> Sequence[Any]:
+    """Return the exhibits of the museum, of which few runs need any."""
+    from draftproof.conformance.museum.mutants import CONTROLS, MUTANTS
+
+    return *MUTANTS, *CONTROLS
 
 
 def _keep(

@@ -153,6 +153,7 @@ def statement(
         "requirements": [_slim(each) for each in decided] if is_slim else decided,
         "search": found.search,
         "counterexample": found.counterexample,
+        **({"likeness": found.likeness} if found.likeness is not None else {}),
         "known_failures": header["known_failures"],
         "limits": LIMITS,
     }

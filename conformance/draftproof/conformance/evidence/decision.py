@@ -51,8 +51,8 @@ class Decision:
 class Report:
     """Decisions of a campaign; `verdict` is that of its MUST requirements together.
 
-    `header` says what was judged and how, as in the evidence; `sources`, `search` and
-    `counterexample` are as in the certificate. `asked` is the number of cases that were asked.
+    `header` says what was judged and how, as in the evidence; `sources`, `search`, `counterexample`
+    and `likeness` are as in the certificate. `asked` is the number of cases that were asked.
     """
 
     header: Mapping[str, Any]
@@ -62,6 +62,7 @@ class Report:
     sources: Sequence[Mapping[str, Any]] | None
     search: Mapping[str, Any] | None
     counterexample: Mapping[str, Any] | None
+    likeness: Mapping[str, Any] | None
 
     @property
     def is_partial(self) -> bool:
@@ -91,6 +92,7 @@ def report(records: Sequence[Record]) -> Report:
         sources=by_kind["sources"]["files"] if "sources" in by_kind else None,
         search=by_kind["search"]["search"] if "search" in by_kind else None,
         counterexample=by_kind["counterexample"]["counterexample"],
+        likeness=by_kind["counterexample"].get("likeness"),
     )
 
 

@@ -28,6 +28,8 @@ def print_explanation(out: Console, document: Mapping[str, Any]) -> None:
         level = " (SHOULD)" if failure["level"] == "SHOULD" else ""
         told = f"{failure['id']} {failure['verdict']}{level} on {failure['case']}{detail}"
         out.print(escape(told), soft_wrap=not out.is_terminal)
+    for sentence in words.likeness(document):
+        out.print(escape(sentence), soft_wrap=not out.is_terminal)
     shown = document["counterexample"]
     if shown is None:
         out.print(escape(document["reason"]), soft_wrap=not out.is_terminal)

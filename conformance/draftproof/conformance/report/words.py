@@ -257,7 +257,7 @@ def chance(found: Mapping[str, Any]) -> Iterator[str]:
 
 def sentences(found: Mapping[str, Any]) -> Iterator[str]:
     """Yield all sentences on a certificate."""
-    for told in (envelope, owing, blindness, undeclared, speed, chance):
+    for told in (likeness, envelope, owing, blindness, undeclared, speed, chance):
         yield from told(found)
 
 
@@ -324,6 +324,24 @@ def covered(found: Mapping[str, Any]) -> tuple[list[str], list[tuple[str, list[b
 def _named(dimension: str, at: int) -> str:
     """Return the name of a range: "L 5-8"."""
     return f"{_LETTERS.get(dimension, dimension)} {ranges(dimension)[at]}"
+
+
+def likeness(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the known faults that have the laws of an adapter that failed, or that none has."""
+    told = found.get("likeness")
+    if told is None:
+        return
+    count, matches = len(told["cases"]), told["matches"]
+    cases = f"{count} failing case{'s' if count != 1 else ''}"
+    if matches:
+        most = matches[0]["identical"]
+        *others, last = (f"`{each['fault']}`" for each in matches if each["identical"] == most)
+        listed = f"{', '.join(others)} or {last}" if others else last
+        yield f"looks like {listed}: identical on {most} of {cases}"
+    else:
+        yield f"looks like none of {told['compared']} known faults, on {cases}"
+    if left := told["left_out"]:
+        yield f"{len(left)} more known fault{'s were' if len(left) != 1 else ' was'} not compared"
 
 
 def owing(found: Mapping[str, Any]) -> Iterator[str]:

@@ -49,6 +49,7 @@ from draftproof.conformance.failure.counterexample import (
     explain_batch,
     silently,
 )
+from draftproof.conformance.failure.likeness import Suspect, likeness, likeness_to_json
 from draftproof.conformance.failure.search import CASE as SEARCHED
 from draftproof.conformance.failure.search import (
     SearchUnavailable,
@@ -191,14 +192,15 @@ def run(
     workers: Workers = Workers(),  # noqa: B008  # it is frozen
     progress: Progress = silently,
     recall: Recall | None = None,
+    suspects: Callable[[], Sequence[Suspect]] | None = None,
 ) -> None:
     """Judge an adapter, and `keep` a record of every step that is not `known` already.
 
     The `program` is loaded by its name, if it is not yet. What the `recall` has of it is not judged
-    again, and it is told what is found. Raises what `load_adapter` raises, `FailsEverywhere` if the
-    adapter fails on every case, `StaleEvidence` if what is known is of something else,
-    `StoreDiffers` where the recall turns out wrong, `UnknownCase`, `SearchUnavailable` and
-    `WorkersFailed`.
+    again, and it is told what is found. An adapter that fails is compared with the `suspects`, if
+    any are given. Raises what `load_adapter` raises, `FailsEverywhere` if it fails on every case,
+    `StaleEvidence` if what is known is of something else, `StoreDiffers` where the recall
+    turns out wrong, `UnknownCase`, `SearchUnavailable` and `WorkersFailed`.
     """
     program = program or load_program(campaign.name)
     work = replace(work_of(campaign, program, workers), recall=recall)
@@ -233,7 +235,8 @@ def run(
     if "search" not in last and (sought := _search(campaign, work, progress)):
         kept(sought)
     if "counterexample" not in last:
-        kept(_counterexample(campaign, program, records, progress))
+        shown = _counterexample(campaign, program, records, progress)
+        kept({**shown, **_likeness(campaign, program, records, suspects)})
     if "footer" not in last:
         kept({"record": "footer", "records": len(records) + 1})
 
@@ -518,6 +521,25 @@ def _search(campaign: Campaign, work: Work, progress: Progress) -> Record | None
         "search": search_to_json(found),
         "findings": findings_to_json(search_findings(found)),
     }
+
+
+def _likeness(
+    campaign: Campaign,
+    program: Program,
+    records: Sequence[Record],
+    suspects: Callable[[], Sequence[Suspect]] | None,
+) -> Record:
+    """Return which known faults a verifier that failed is like, as far as it was compared."""
+    decided = report([*records, {"record": "counterexample", "counterexample": None}])
+    if suspects is None or decided.verdict != FAIL:
+        return {}
+    findings = [finding for each in decided.decisions for finding in each.findings]
+    searched = None
+    if decided.search is not None and decided.search["failed"] is not None:
+        searched = failed_instance(decided.search, decided.search["failed"]["requirement"])
+    with untraced():
+        found = likeness(program, findings, suspects(), mode=campaign.mode, searched=searched)
+    return {} if found is None else {"likeness": likeness_to_json(found)}
 
 
 def _counterexample(

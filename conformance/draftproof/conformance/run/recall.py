@@ -99,6 +99,7 @@ def _difference(then: Sequence[Record], now: Sequence[Record]) -> str:
 
 def _comparable(records: Sequence[Record], *, is_whole: bool) -> dict[str, Record]:
     """Return results by task and key, and with the whole of it all other records by their place."""
-    told = [{k: v for k, v in each.items() if k != "made"} for each in records[1:]]
+    beside = ("made", "likeness")
+    told = [{k: v for k, v in each.items() if k not in beside} for each in records[1:]]
     keyed = {f"{each['task']} {each['key']}": each for each in told if "key" in each}
     return {str(place): each for place, each in enumerate(told)} if is_whole else keyed

@@ -244,7 +244,9 @@ def _parts(records: Iterable[Record]) -> dict[str, list[Record]]:
         elif kind == "header":
             parts["the plan"] = [_terms(record)]
         elif kind not in ("sources", "footer"):
-            parts.setdefault("the plan" if kind == "case" else f"the {kind}", []).append(record)
+            # Which faults are known says nothing of what was judged.
+            told = {key: value for key, value in record.items() if key != "likeness"}
+            parts.setdefault("the plan" if kind == "case" else f"the {kind}", []).append(told)
     return parts
 
 

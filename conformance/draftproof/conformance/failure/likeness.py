@@ -1,0 +1,535 @@
+"""Likeness: the known faults that have the laws of a failing verifier, on the same cases.
+
+A fault that was seen before is named faster than it is found. So the laws on some cases that fail
+are compared with those of the suspects, which are verifiers with one known fault each, and with
+those of common confusions: another algorithm, other rows of the target or the draft.
+
+Two programs that compute the same function differ by rounding alone, and each is off by
+`allowed_distance` at most. So laws are *identical* here up to twice that, and what the lane does
+not know of them. A case is compared only if it fails by more than three times that distance: then
+nothing that is identical to the verifier can be right on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from itertools import accumulate, islice, product
+from typing import Any, Protocol
+
+from draftproof.conformance.cases import Case, batches, cases
+from draftproof.conformance.cases.large import large
+from draftproof.conformance.cases.long import long
+from draftproof.conformance.lanes.exchange import Asked, Failure, Outcome, as_given
+from draftproof.conformance.lanes.observe import (
+    BLINDNESS,
+    COMPUTING,
+    EXACT,
+    as_observed,
+    joint_laws,
+    largest_allowed,
+)
+from draftproof.conformance.lanes.opaque import TooManyRuns
+from draftproof.conformance.protocol.adapter import Adapter, Declaration, Program, Request
+from draftproof.conformance.protocol.adapter import declaration as declared_by
+from draftproof.conformance.protocol.tolerance import allowed_of_text
+from draftproof.conformance.requirements._one_law import AskedOtherwise
+from draftproof.conformance.requirements.finding import FAIL, Finding
+from draftproof.conformance.requirements.laws import LAWS, fits
+from draftproof.conformance.requirements.layouts import LAYOUTS, laid_out
+from draftproof.reference.drafting import Drafts, draft_law
+from draftproof.reference.errors import InvalidInput
+from draftproof.reference.law import Law
+from draftproof.reference.model import Instance, Model, Path, Row
+from draftproof.reference.rational import ONE, ZERO, Rational, exactly, total
+from draftproof.reference.rows import normalised
+from draftproof.reference.verifiers import ALGORITHMS, Algorithm, verification_law
+
+MOST_CASES = {"exact": 9, "probe": 3}
+"""The most cases that are compared, by the lane that observes the verifier."""
+
+MOST_REQUESTS = 60
+"""The most requests of all cases: a request has the drafts of one path, or of a batch."""
+
+MOST_RUNS = 2_000
+"""The most runs of suspects: about 3 s on one core."""
+
+_SCREENED = 2
+"""On so many cases all suspects are run; on the others, those that are identical on one of them."""
+
+_BEYOND_ROUNDING = 3
+"""A case fails clearly at so many times what rounding explains."""
+
+
+class Suspect(Protocol):
+    """A verifier with one known fault, and the requirements that it must fail."""
+
+    @property
+    def id(self) -> str:
+        """The name by which it is told."""
+
+    @property
+    def must_fail(self) -> tuple[str, ...]:
+        """The requirements that it fails."""
+
+    @property
+    def make(self) -> Callable[[], Adapter]:
+        """Make the verifier."""
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """The known faults that are identical to a verifier on most of its failing cases.
+
+    `matches` has the number of cases by the name of the fault, the largest first; faults with the
+    same number cannot be told apart on these cases. `compared` is the number of faults that were
+    compared, `left_out` has those that were not, for time or because the exact lane cannot see
+    them.
+    """
+
+    cases: tuple[str, ...]
+    matches: Mapping[str, int]
+    compared: int
+    left_out: tuple[str, ...] = ()
+
+
+def likeness(
+    program: Program,
+    findings: Sequence[Finding],
+    suspects: Sequence[Suspect],
+    *,
+    mode: str,
+    searched: Instance | None = None,
+) -> Likeness | None:
+    """Return which suspects and confusions have the laws of a verifier that failed.
+
+    `findings` are those of a campaign of the mode, `searched` is the instance that stands for its
+    case "search". Returns None where no case fails clearly on a law of one call, on a lane that
+    computes laws.
+    """
+    chosen = _chosen(findings, mode, program.declared, searched)
+    if not chosen:
+        return None
+    lane = chosen[0].lane
+    try:
+        seen = _seen(program, chosen, lane)
+    except BLINDNESS:
+        return None
+    clear = [each for each in seen if _is_clear(each, program.declared)]
+    if not clear:
+        return None
+    identical = dict(_confused(program.declared, clear))
+    compared, left_out = _compared(clear, _fitting(suspects, program.declared, findings))
+    identical |= compared
+    most = {name: count for name, count in identical.items() if 2 * count > len(clear)}
+    return Likeness(
+        tuple(each.case.id for each in clear),
+        dict(sorted(most.items(), key=lambda each: -each[1])),
+        len(identical),
+        left_out,
+    )
+
+
+def likeness_to_json(found: Likeness) -> dict[str, Any]:
+    """Return the `likeness` part of a certificate."""
+    return {
+        "cases": list(found.cases),
+        "compared": found.compared,
+        "left_out": list(found.left_out),
+        "matches": [{"fault": fault, "identical": count} for fault, count in found.matches.items()],
+    }
+
+
+# --- the cases ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FailingCase:
+    """A case that fails on a lane: the requests that it makes, and how they are changed.
+
+    Each request has its weight, so that those of all drafts of an instance have the weight 1.
+    """
+
+    id: str
+    lane: str
+    requests: tuple[tuple[Rational, tuple[Asked, ...]], ...]
+    change: Callable[[Request], Request] | None = None
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The laws of a case, one for each of its requests, and how far each may be off."""
+
+    case: FailingCase
+    laws: tuple[Law[Any], ...]
+    off: Rational
+    runs: int
+
+
+def _chosen(
+    findings: Sequence[Finding], mode: str, declared: Declaration, searched: Instance | None
+) -> list[FailingCase]:
+    """Return the cases to compare: those of one row before all others, small ones first."""
+    failing = {(each.case, each.lane): each for each in findings if _fails_clearly(each)}
+    lane = next((lane for lane in COMPUTING if any(at == lane for _, at in failing)), EXACT)
+    own = {case: each for (case, at), each in failing.items() if at == lane}
+    asked: dict[str, FailingCase] = {}
+    for source in (_of_one_row, _of_a_search, _otherwise, _long, _together):
+        for each in source(own, lane, mode, declared, searched):
+            asked.setdefault(each.id, each)
+        if asked:
+            break
+    few = list(islice(asked.values(), MOST_CASES[lane]))
+    sums = accumulate(len(each.requests) for each in few)
+    return [each for each, sum_ in zip(few, sums, strict=True) if sum_ <= MOST_REQUESTS]
+
+
+def _fails_clearly(finding: Finding) -> bool:
+    return (
+        finding.verdict == FAIL
+        and finding.lane in COMPUTING
+        and finding.distance is not None
+        and finding.allowed is not None
+        and finding.distance > _BEYOND_ROUNDING * finding.allowed
+    )
+
+
+_Failing = Mapping[str, Finding]
+"""The findings that fail clearly, by their cases."""
+
+
+def _of_one_row(
+    failing: _Failing, lane: str, mode: str, declared: Declaration, _: Instance | None
+) -> Iterator[FailingCase]:
+    known = [case for case in cases(mode) if case.id in failing]
+    modes = list(dict.fromkeys(case.mode for case in cases(mode)))
+    for case in sorted(known, key=lambda case: (modes.index(case.mode), _size(case.instance))):
+        if failing[case.id].requirement in LAWS:
+            yield _of_instance(case.id, lane, case.instance, declared)
+
+
+def _of_a_search(
+    failing: _Failing, lane: str, _: str, declared: Declaration, searched: Instance | None
+) -> Iterator[FailingCase]:
+    if searched is not None and "search" in failing:
+        yield _of_instance("search", lane, searched, declared)
+
+
+def _otherwise(
+    failing: _Failing, lane: str, mode: str, declared: Declaration, _: Instance | None
+) -> Iterator[FailingCase]:
+    """Yield the cases that are asked in another layout, or without a generator."""
+    changes: dict[str, Callable[[Request], Request]] = {
+        f"layout.{name}": partial(laid_out, layout) for name, layout in LAYOUTS.items()
+    }
+    changes["default"] = partial(replace, generator=None)
+    for case in cases(mode):
+        for name, change in changes.items():
+            if f"{name}.{case.id}" in failing:
+                found = _of_instance(f"{name}.{case.id}", lane, case.instance, declared)
+                yield replace(found, change=change)
+
+
+def _long(
+    failing: _Failing, lane: str, mode: str, declared: Declaration, _: Instance | None
+) -> Iterator[FailingCase]:
+    for group in long(mode):
+        if group.id in failing:
+            for case in group.cases[:_MOST_OF_A_GROUP]:
+                yield _of_instance(case.id, lane, case.instance, declared)
+
+
+_MOST_OF_A_GROUP = 3
+
+
+def _together(
+    failing: _Failing, lane: str, mode: str, _: Declaration, __: Instance | None
+) -> Iterator[FailingCase]:
+    for batch in (*batches(mode), *large(mode)):
+        if batch.id in failing:
+            yield FailingCase(batch.id, lane, ((ONE, batch.rows),))
+
+
+def _of_instance(name: str, lane: str, instance: Instance, declared: Declaration) -> FailingCase:
+    drawn = draft_law(as_given(instance, declared))
+    requests = ((weight, ((instance, drafts),)) for drafts, weight in drawn.items())
+    return FailingCase(name, lane, tuple(requests))
+
+
+def _size(instance: Instance) -> int:
+    return int(instance.vocabulary ** (instance.length * instance.drafts))
+
+
+# --- the laws ----------------------------------------------------------------------------------
+
+
+def _seen(program: Program, chosen: Sequence[FailingCase], lane: str) -> list[_Seen]:
+    """Return the laws of a program on cases; those that are asked alike share their runs."""
+    seen: dict[str, _Seen] = {}
+    for change in dict.fromkeys(case.change for case in chosen):
+        own = [case for case in chosen if case.change is change]
+        asked = program
+        if change is not None:
+            asked = replace(program, adapter=AskedOtherwise(program.adapter, change))
+        requests = [rows for case in own for _, rows in case.requests]
+        found = iter(joint_laws(asked, requests, lane=lane))
+        for case in own:
+            laws = list(islice(found, len(case.requests)))
+            seen[case.id] = _Seen(
+                case,
+                tuple(_unworded(law.law) for law in laws),
+                max(law.slack for law in laws) + _allowed(program.declared, case),
+                sum(law.runs for law in laws),
+            )
+    return [seen[case.id] for case in chosen]
+
+
+def _allowed(declared: Declaration, case: FailingCase) -> Rational:
+    """Return how far rounding moves the law of a request: that of each row that is random."""
+    return max(
+        len(random) * largest_allowed(declared, random)
+        for _, rows in case.requests
+        for random in [[row for row in rows if not _is_certain(row)] or rows[:1]]
+    )
+
+
+def _is_certain(row: Asked) -> bool:
+    """Return True if the target is certain wherever a verifier can look."""
+    instance, drafts = row
+    contexts = {path[:size] for path in drafts for size in range(instance.length + 1)}
+    return all(max(instance.target(context)) == 1 for context in contexts)
+
+
+def _unworded(law: Law[Any]) -> Law[Any]:
+    """Return a joint law in which failures are told apart by their kind alone."""
+    return law.map(lambda rows: tuple(map(_without_words, rows)))
+
+
+def _without_words(outcome: Outcome) -> Outcome:
+    if not isinstance(outcome, Failure):
+        return outcome
+    words = outcome.what.split()
+    # What is raised has the words of its program, what is returned those of the lane.
+    return Failure(" ".join(words[:3] if words[0] == "returned" else words[:1]))
+
+
+def _distance(case: FailingCase, one: Sequence[Law[Any]], other: Sequence[Law[Any]]) -> Rational:
+    laws = zip(case.requests, one, other, strict=True)
+    return total(weight * law.total_variation(beside) for (weight, _), law, beside in laws)
+
+
+def _is_clear(seen: _Seen, declared: Declaration) -> bool:
+    """Return True if no right verifier has these laws, as far as the reference knows its law."""
+    try:
+        right = _laws_of(_reference(declared), seen.case, declared)
+    except InvalidInput:
+        return True
+    return _distance(seen.case, seen.laws, right) > _BEYOND_ROUNDING * seen.off
+
+
+# --- the suspects ------------------------------------------------------------------------------
+
+
+def _fitting(
+    suspects: Sequence[Suspect], declared: Declaration, findings: Sequence[Finding]
+) -> Iterator[tuple[str, Program]]:
+    """Yield the suspects of the verifier's algorithm that fail on a law, given the same rows."""
+    failed = {*LAWS, *(each.requirement for each in findings if each.verdict == FAIL)}
+    for suspect in suspects:
+        if failed.isdisjoint(suspect.must_fail):
+            continue
+        adapter = suspect.make()
+        own = declared_by(adapter)
+        if own.algorithm == declared.algorithm:
+            # They compute in float32, or more exactly, whatever they are given.
+            given = replace(own, dtype=declared.dtype, arithmetic="float32")
+            yield suspect.id, Program(AskedOtherwise(adapter, _as_it_is), given)
+
+
+def _as_it_is(request: Request) -> Request:
+    return request
+
+
+def _compared(
+    seen: Sequence[_Seen], suspects: Iterable[tuple[str, Program]]
+) -> tuple[dict[str, int], tuple[str, ...]]:
+    """Return on how many cases each suspect is identical, and the suspects that were left out."""
+    screened, others = seen[:_SCREENED], seen[_SCREENED:]
+    identical: dict[str, int] = {}
+    left_out: list[str] = []
+    runs = 0
+    for name, suspect in suspects:
+        try:
+            if runs > MOST_RUNS:
+                raise TooManyRuns(f"more than {MOST_RUNS} runs")
+            count, cost = _identical(suspect, screened)
+            if count:
+                more, dear = _identical(suspect, others)
+                count, cost = count + more, cost + dear
+        except BLINDNESS:
+            left_out.append(name)
+        else:
+            runs += cost
+            identical[name] = count
+    return identical, tuple(left_out)
+
+
+def _identical(suspect: Program, seen: Sequence[_Seen]) -> tuple[int, int]:
+    """Return on how many cases a suspect is identical, and its runs. Raises as a lane does."""
+    fitting = [each for each in seen if _takes(suspect.declared, each.case)]
+    own = _seen(suspect, [each.case for each in fitting], EXACT)
+    count = sum(
+        _distance(each.case, each.laws, beside.laws) <= each.off + beside.off
+        for each, beside in zip(fitting, own, strict=True)
+    )
+    return count, sum(each.runs for each in own)
+
+
+def _takes(declared: Declaration, case: FailingCase) -> bool:
+    """Return True if a verifier declares to take the rows of a case."""
+    rows = [row for _, asked in case.requests for row in asked]
+    is_one = all(len(asked) == 1 for _, asked in case.requests)
+    return (
+        (declared.batch or is_one)
+        and (declared.ragged or len({instance.length for instance, _ in rows}) == 1)
+        and all(fits(Case("likeness", "", "quick", instance), declared) for instance, _ in rows)
+    )
+
+
+# --- the confusions ----------------------------------------------------------------------------
+
+_RowLaw = Callable[[Instance, Drafts], Law[Outcome]]
+
+
+def _laws_of(row_law: _RowLaw, case: FailingCase, declared: Declaration) -> tuple[Law[Any], ...]:
+    """Return the laws of requests whose rows are independent, each by its own law.
+
+    Raises `InvalidInput` where a row has none.
+    """
+    return tuple(
+        _independent([row_law(as_given(instance, declared), drafts) for instance, drafts in rows])
+        for _, rows in case.requests
+    )
+
+
+def _independent(laws: Sequence[Law[Outcome]]) -> Law[tuple[Outcome, ...]]:
+    joint: Law[tuple[Outcome, ...]] = Law.certain(())
+    for law in laws:
+        joint = joint.then(partial(_extended, law))
+    return joint
+
+
+def _extended(law: Law[Outcome], rows: tuple[Outcome, ...]) -> Law[tuple[Outcome, ...]]:
+    return law.map(lambda outcome: (*rows, outcome))
+
+
+def _reference(declared: Declaration) -> _RowLaw:
+    """Return the law of the algorithm that is declared, of token verification if it is unknown."""
+    return partial(_of_algorithm, ALGORITHMS.get(declared.algorithm, ALGORITHMS["token"]))
+
+
+def _of_algorithm(algorithm: Algorithm, instance: Instance, drafts: Drafts) -> Law[Outcome]:
+    return verification_law(algorithm, instance, drafts).map(as_observed)
+
+
+def _confusions(declared: Declaration) -> Iterator[tuple[str, _RowLaw]]:
+    """Yield the laws of what is commonly taken for something else, by their names."""
+    for algorithm in ALGORITHMS.values():
+        if algorithm.name != declared.algorithm:
+            yield f"{algorithm.name} verification", partial(_of_algorithm, algorithm)
+    own = _reference(declared)
+    yield "target and draft exchanged", partial(_changed, own, _exchanged)
+    for which in ("target", "draft"):
+        for temperature in TEMPERATURES:
+            change = partial(_at_temperature, which, temperature)
+            yield f"the {which} at temperature {temperature:g}", partial(_changed, own, change)
+
+
+TEMPERATURES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.5, 2.0)
+"""The temperatures at which rows are commonly taken by mistake."""
+
+
+def _changed(
+    row_law: _RowLaw, change: Callable[[Instance], Instance], instance: Instance, drafts: Drafts
+) -> Law[Outcome]:
+    return row_law(change(instance), drafts)
+
+
+@lru_cache(maxsize=64)
+def _exchanged(instance: Instance) -> Instance:
+    """Return the instance with the rows of the draft for the target's, where there are both."""
+    vocabulary, length = instance.vocabulary, instance.length
+    target = {c: instance.target(c) for c in _contexts(instance, instance.target, length)}
+    draft = {c: instance.draft(c) for c in _contexts(instance, instance.draft, length - 1)}
+    drafted = {context: target[context] for context in draft if context in target}
+    return replace(
+        instance,
+        target=Model("target", vocabulary, {**target, **draft}),
+        draft=Model("draft", vocabulary, drafted),
+    )
+
+
+def _contexts(instance: Instance, model: Model, depth: int) -> Iterator[Path]:
+    """Yield the contexts of at most `depth` tokens that a model knows."""
+    if not model.context_free:
+        yield from (context for context in model.rows if len(context) <= depth)
+        return
+    for size in range(depth + 1):
+        yield from product(range(instance.vocabulary), repeat=size)
+
+
+@lru_cache(maxsize=64)
+def _at_temperature(which: str, temperature: float, instance: Instance) -> Instance:
+    model = instance.target if which == "target" else instance.draft
+    rows = {context: _tempered(row, temperature) for context, row in model.rows.items()}
+    changed = replace(model, rows=rows)
+    if which == "target":
+        return replace(instance, target=changed)
+    return replace(instance, draft=changed)
+
+
+def _tempered(row: Row, temperature: float) -> Row:
+    """Return a row at a temperature, in doubles; at 0 it is certain of its first largest token."""
+    if temperature == 0:
+        return tuple(ONE if token == row.index(max(row)) else ZERO for token in range(len(row)))
+    weights = [exactly((float(weight) / float(max(row))) ** (1 / temperature)) for weight in row]
+    return normalised(weights)
+
+
+def _confused(declared: Declaration, seen: Sequence[_Seen]) -> Iterator[tuple[str, int]]:
+    """Yield on how many cases each confusion is identical; of those with equal laws the first."""
+    screened, others = seen[:_SCREENED], seen[_SCREENED:]
+    known: list[Sequence[tuple[Law[Any], ...] | None]] = []
+    for name, row_law in _confusions(declared):
+        laws = [_laws_or_none(row_law, each.case, declared) for each in screened]
+        if any(map(partial(_is_near, declared), screened, laws)):
+            laws += [_laws_or_none(row_law, each.case, declared) for each in others]
+        if laws not in known:
+            known.append(laws)
+            yield name, sum(map(partial(_is_near, declared), seen, laws))
+
+
+def _is_near(declared: Declaration, seen: _Seen, laws: tuple[Law[Any], ...] | None) -> bool:
+    """Return True if laws are identical to those of a verifier that may process its rows before."""
+    if laws is None:
+        return False
+    off = seen.off + _processed(declared, seen.case)
+    return _distance(seen.case, seen.laws, laws) <= off
+
+
+def _laws_or_none(
+    row_law: _RowLaw, case: FailingCase, declared: Declaration
+) -> tuple[Law[Any], ...] | None:
+    try:
+        return _laws_of(row_law, case, declared)
+    except InvalidInput:
+        return None
+
+
+def _processed(declared: Declaration, case: FailingCase) -> Rational:
+    """Return how far rounding moves the law of a request whose rows are processed before."""
+    return max(
+        len(rows) * allowed_of_text(declared, rows[0][0].vocabulary, rows[0][0].length)
+        for _, rows in case.requests
+    )
