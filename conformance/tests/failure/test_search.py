@@ -3,13 +3,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given
+from hypothesis import settings as hypothesis_settings
 from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 from torch import Tensor
@@ -19,6 +20,7 @@ from draftproof.conformance.failure.counterexample import explain
 from draftproof.conformance.failure.search import (
     Search,
     SearchUnavailable,
+    Sought,
     badness,
     failed_instance,
     instances,
@@ -26,8 +28,14 @@ from draftproof.conformance.failure.search import (
     search_findings,
     search_to_json,
 )
+from draftproof.conformance.failure.search import (
+    settings as settings_of,
+)
+from draftproof.conformance.failure.setting import PLAIN, Setting, in_setting, smaller_settings
 from draftproof.conformance.lanes.observe import EXACT, PROBE, observe
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.conformance.museum.mutants.gates import FAMILY
+from draftproof.conformance.museum.mutants.verifiers import Block, Logits, Ragged
 from draftproof.conformance.protocol.adapter import (
     DTYPES,
     Declaration,
@@ -110,7 +118,8 @@ def test_it_finds_what_the_quick_cases_do_not(name: str) -> None:
     assert found.failed_after is not None
     assert found.failed_after <= found.examples <= 120
     assert found.failed.finding.requirement == "law.lossless"
-    seen = observe(program_of(HIDDEN[name]), Case("again", "", "quick", found.failed.instance))
+    program = in_setting(program_of(HIDDEN[name]), found.failed.setting)
+    seen = observe(program, Case("again", "", "quick", found.failed.instance))
     assert judge(seen)[0].distance == found.failed.finding.distance
 
 
@@ -163,8 +172,12 @@ def test_findings_are_ready_for_a_campaign() -> None:
     assert findings["length.optimal"].detail == "token claims no optimum"
     assert found.failed is not None
     told = search_to_json(found)
-    assert failed_instance(told, "law.lossless") == found.failed.instance
-    assert failed_instance(told, "law.reference") == found.worst["law.reference"].instance
+    assert failed_instance(told, "law.lossless") == asked(found.failed)
+    assert failed_instance(told, "law.reference") == asked(found.worst["law.reference"])
+
+
+def asked(sought: Sought) -> Any:
+    return sought.instance, sought.setting
 
 
 def test_its_part_of_a_certificate_follows_the_schema() -> None:
@@ -264,7 +277,7 @@ def declared(**attributes: Any) -> Declaration:
 def proposed(declared: Declaration, count: int = 200) -> list[Instance]:
     met: list[Instance] = []
 
-    @settings(
+    @hypothesis_settings(
         max_examples=count,
         derandomize=True,
         database=None,
@@ -317,3 +330,101 @@ def test_rows_are_exact_in_every_dtype(dtype: str, logits: bool) -> None:
 def test_two_drafts_are_proposed_where_they_are_taken(scheme: str) -> None:
     met = proposed(declared(max_drafts=2, scheme=scheme), 60)
     assert {(i.drafts, i.scheme) for i in met} == {(1, "iid"), (2, scheme)}
+
+
+# --- settings --------------------------------------------------------------------------------
+
+GATES = {
+    "Length": "before",
+    "Position": "before",
+    "Batch": "rows",
+    "LastRow": "rows",
+    "Row": "rows",
+    "Strided": "layout",
+    "Expanded": "layout",
+    "Generator": "generator",
+    "Call": "calls",
+    "Vocabulary": "tokens",
+}
+"""The dimension of a setting in which each gate is."""
+
+TRIES = 60
+"""Within so many tries each of these gates is found, with the seeds of these tests."""
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_a_fault_behind_a_gate_is_found_and_told_without_what_does_not_matter(gate: str) -> None:
+    program = program_of(FAMILY[f"ResidualBehind{gate}"]())
+    found = search(program, examples=TRIES, seed=0, progress=silent)
+    assert found.failed is not None
+    small = explain(program, "law.lossless", found.failed.instance, setting=found.failed.setting)
+    assert small is not None
+    others = {each.name for each in fields(Setting)} - {GATES[gate], "row"}
+    assert getattr(small.setting, GATES[gate]) != getattr(PLAIN, GATES[gate])
+    assert {getattr(small.setting, each) == getattr(PLAIN, each) for each in others} == {True}
+    assert small.words[1].startswith("asked ")
+
+
+def test_the_smallest_length_and_batch_are_found() -> None:
+    (case,) = (each for each in cases("quick") if each.id == "generic.v3.l2")
+    for gate, setting, least in (
+        ("Length", Setting(before=30, rows=9, row=4), Setting(before=4)),
+        ("Batch", Setting(rows=9, row=8, generator=False), Setting(rows=6)),
+    ):
+        program = program_of(FAMILY[f"ResidualBehind{gate}"]())
+        found = explain(program, "law.lossless", case.instance, setting=setting)
+        assert found is not None
+        length = found.setting.before + found.instance.length
+        assert length == 5 if gate == "Length" else found.setting == least
+
+
+SETTINGS = (
+    Setting(before=7, rows=9, row=4, tokens=1, calls=3, layout="expanded", generator=False),
+    Setting(before=4),
+    Setting(rows=6, row=5, layout="transposed"),
+    Setting(tokens=1021, dtype="float64"),
+)
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("adapter", [Ragged(), Block(), Logits()])
+def test_a_right_verifier_is_right_in_every_setting(adapter: Any, setting: Setting) -> None:
+    (case,) = (each for each in cases("quick") if each.id == "generic.v3.l2")
+    found = judge(observe(in_setting(program_of(adapter), setting), case))
+    assert {finding.verdict for finding in found} <= {PASS, SKIPPED}
+
+
+def test_settings_grow_smaller_to_the_plain_one() -> None:
+    setting = SETTINGS[0]
+    for _ in range(20):
+        smaller = [*smaller_settings(setting)]
+        assert setting not in smaller
+        assert all(each.row < each.rows for each in smaller)
+        setting = smaller[0] if smaller else setting
+    assert setting == PLAIN
+
+
+def test_an_adapter_of_one_row_is_asked_for_one() -> None:
+    met = []
+
+    @hypothesis_settings(max_examples=60, derandomize=True, database=None, deadline=None)
+    @given(settings_of(declared(batch=False, dtypes=("float32", "float64", "bfloat16"))))
+    def meet(setting: Setting) -> None:
+        met.append(setting)
+
+    meet()
+    assert {each.rows for each in met} == {1}
+    # In bfloat16 the rows would not sum to 1.
+    assert {each.dtype for each in met} == {"", "float64"}
+
+
+class Unsure(Token):
+    """Accepts nothing for certain, so that the runs of certain rows multiply."""
+
+    def threshold(self, p: Tensor, q: Tensor) -> Tensor:
+        return p / q / 2
+
+
+def test_what_is_unsure_of_certain_rows_is_asked_in_no_setting() -> None:
+    found = searched(Unsure(), examples=12, seed=0, progress=silent)
+    assert {sought.setting for sought in found.worst.values()} == {PLAIN}

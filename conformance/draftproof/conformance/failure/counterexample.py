@@ -15,6 +15,14 @@ from typing import Any, TypeVar
 from draftproof.conformance.cases import BatchCase, Case
 from draftproof.conformance.cases.rows import context_free
 from draftproof.conformance.failure import story
+from draftproof.conformance.failure.setting import (
+    PLAIN,
+    Setting,
+    in_setting,
+    setting_to_json,
+    smaller_settings,
+    told_setting,
+)
 from draftproof.conformance.lanes.exchange import Asked, Failure, Outcome
 from draftproof.conformance.lanes.observe import (
     BLINDNESS,
@@ -66,6 +74,7 @@ class Counterexample:
     observed: Law[Outcome]
     expected: Law[Outcome] | None
     words: tuple[str, ...]
+    setting: Setting = PLAIN
 
 
 @dataclass(frozen=True)
@@ -98,22 +107,38 @@ def explain(
     requirement: str,
     failed: Instance,
     *,
+    setting: Setting = PLAIN,
     lane: str = EXACT,
     progress: Progress = silently,
 ) -> Counterexample | None:
     """Return a small counterexample to a requirement of `LAWS` that fails on `failed`.
 
-    Returns None where the failure does not show on the lane, which must be one that computes laws.
+    What is around it, its `setting`, is made small first. Returns None where the failure does not
+    show on the lane, which must be one that computes laws.
     """
     _require_laws(lane)
 
-    def judged(instance: Instance) -> Finding:
-        return judge_requirement(requirement, observe(program, _as_case(instance), lane=lane))
+    def seen_in(around: Setting, instance: Instance) -> Observation:
+        return observe(in_setting(program, around), _as_case(instance), lane=lane)
 
+    def judged(instance: Instance) -> Finding:
+        return judge_requirement(requirement, seen_in(least, instance))
+
+    def judged_around(around: Setting) -> Finding:
+        return judge_requirement(requirement, seen_in(around, failed))
+
+    least = setting
+    if setting != PLAIN:
+        least = _smallest(setting, judged_around, [PLAIN], smaller_settings, progress) or setting
     small = _smallest(failed, judged, list(_simplest(failed)), _steps, progress)
     if small is None:
         return None
-    return _account(requirement, small, observe(program, _as_case(small), lane=lane))
+    found = _account(requirement, small, seen_in(least, small))
+    if least == PLAIN:
+        return found
+    first, *others = found.words
+    words = (first, f"asked {told_setting(least)}", *others)
+    return replace(found, words=words, setting=least)
 
 
 def explain_batch(
@@ -362,6 +387,8 @@ def counterexample_to_json(
         asked: dict[str, Any] = {"rows": [_asked_to_json(*row) for row in found.rows]}
     else:
         asked = _asked_to_json(found.instance, found.drafts)
+        if told := setting_to_json(found.setting):
+            asked["setting"] = told
     return {
         "requirement": found.requirement,
         "distance": float(found.distance),

@@ -21,6 +21,8 @@ from typing import Any, Protocol
 from draftproof.conformance.cases import Case, batches, cases
 from draftproof.conformance.cases.large import large
 from draftproof.conformance.cases.long import long
+from draftproof.conformance.failure.search import Tried
+from draftproof.conformance.failure.setting import PLAIN, Setting, in_setting
 from draftproof.conformance.lanes.exchange import Asked, Failure, Outcome, as_given
 from draftproof.conformance.lanes.observe import (
     BLINDNESS,
@@ -100,12 +102,12 @@ def likeness(
     suspects: Sequence[Suspect],
     *,
     mode: str,
-    searched: Instance | None = None,
+    searched: Tried | None = None,
 ) -> Likeness | None:
     """Return which suspects and confusions have the laws of a verifier that failed.
 
-    `findings` are those of a campaign of the mode, `searched` is the instance that stands for its
-    case "search". Returns None where no case fails clearly on a law of one call, on a lane that
+    `findings` are those of a campaign of the mode, `searched` is what stands for its case
+    "search". Returns None where no case fails clearly on a law of one call, on a lane that
     computes laws.
     """
     chosen = _chosen(findings, mode, program.declared, searched)
@@ -155,6 +157,7 @@ class FailingCase:
     lane: str
     requests: tuple[tuple[Rational, tuple[Asked, ...]], ...]
     change: Callable[[Request], Request] | None = None
+    setting: Setting = PLAIN
 
 
 @dataclass(frozen=True)
@@ -168,7 +171,7 @@ class _Seen:
 
 
 def _chosen(
-    findings: Sequence[Finding], mode: str, declared: Declaration, searched: Instance | None
+    findings: Sequence[Finding], mode: str, declared: Declaration, searched: Tried | None
 ) -> list[FailingCase]:
     """Return the cases to compare: those of one row before all others, small ones first."""
     failing = {(each.case, each.lane): each for each in findings if _fails_clearly(each)}
@@ -200,7 +203,7 @@ _Failing = Mapping[str, Finding]
 
 
 def _of_one_row(
-    failing: _Failing, lane: str, mode: str, declared: Declaration, _: Instance | None
+    failing: _Failing, lane: str, mode: str, declared: Declaration, _: Tried | None
 ) -> Iterator[FailingCase]:
     known = [case for case in cases(mode) if case.id in failing]
     modes = list(dict.fromkeys(case.mode for case in cases(mode)))
@@ -210,14 +213,15 @@ def _of_one_row(
 
 
 def _of_a_search(
-    failing: _Failing, lane: str, _: str, declared: Declaration, searched: Instance | None
+    failing: _Failing, lane: str, _: str, declared: Declaration, searched: Tried | None
 ) -> Iterator[FailingCase]:
     if searched is not None and "search" in failing:
-        yield _of_instance("search", lane, searched, declared)
+        instance, setting = searched
+        yield replace(_of_instance("search", lane, instance, declared), setting=setting)
 
 
 def _otherwise(
-    failing: _Failing, lane: str, mode: str, declared: Declaration, _: Instance | None
+    failing: _Failing, lane: str, mode: str, declared: Declaration, _: Tried | None
 ) -> Iterator[FailingCase]:
     """Yield the cases that are asked in another layout, or without a generator."""
     changes: dict[str, Callable[[Request], Request]] = {
@@ -232,7 +236,7 @@ def _otherwise(
 
 
 def _long(
-    failing: _Failing, lane: str, mode: str, declared: Declaration, _: Instance | None
+    failing: _Failing, lane: str, mode: str, declared: Declaration, _: Tried | None
 ) -> Iterator[FailingCase]:
     for group in long(mode):
         if group.id in failing:
@@ -244,7 +248,7 @@ _MOST_OF_A_GROUP = 3
 
 
 def _together(
-    failing: _Failing, lane: str, mode: str, _: Declaration, __: Instance | None
+    failing: _Failing, lane: str, mode: str, _: Declaration, __: Tried | None
 ) -> Iterator[FailingCase]:
     for batch in (*batches(mode), *large(mode)):
         if batch.id in failing:
@@ -267,11 +271,11 @@ def _size(instance: Instance) -> int:
 def _seen(program: Program, chosen: Sequence[FailingCase], lane: str) -> list[_Seen]:
     """Return the laws of a program on cases; those that are asked alike share their runs."""
     seen: dict[str, _Seen] = {}
-    for change in dict.fromkeys(case.change for case in chosen):
-        own = [case for case in chosen if case.change is change]
-        asked = program
+    for change, setting in dict.fromkeys((case.change, case.setting) for case in chosen):
+        own = [case for case in chosen if (case.change, case.setting) == (change, setting)]
+        asked = in_setting(program, setting)
         if change is not None:
-            asked = replace(program, adapter=AskedOtherwise(program.adapter, change))
+            asked = replace(asked, adapter=AskedOtherwise(asked.adapter, change))
         requests = [rows for case in own for _, rows in case.requests]
         found = iter(joint_laws(asked, requests, lane=lane))
         for case in own:

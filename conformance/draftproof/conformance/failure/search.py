@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from draftproof.conformance.cases import Case
 from draftproof.conformance.failure.counterexample import Progress
+from draftproof.conformance.failure.setting import PLAIN, Setting, in_setting, setting_to_json
 from draftproof.conformance.lanes.observe import BLINDNESS, EXACT, PROBE, observe
 from draftproof.conformance.protocol.adapter import Declaration, Program
 from draftproof.conformance.requirements.finding import FAIL, INCONCLUSIVE, PASS, SKIPPED, Finding
 from draftproof.conformance.requirements.laws import LAWS, fits, judge
+from draftproof.conformance.requirements.layouts import LAYOUTS
 from draftproof.reference.extras import installation
 from draftproof.reference.model import (
     Instance,
@@ -58,10 +60,15 @@ class SearchUnavailable(RuntimeError):
 
 @dataclass(frozen=True)
 class Sought:
-    """An instance that the search tried, and the finding of a requirement on it."""
+    """An instance that the search tried in a setting, and the finding of a requirement on it."""
 
     instance: Instance
     finding: Finding
+    setting: Setting = PLAIN
+
+
+Tried = tuple[Instance, Setting]
+"""An instance, and the setting in which it is asked."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +141,7 @@ def search_to_json(found: Search) -> dict[str, Any]:
                 "verdict": sought.finding.verdict,
                 "distance": float(sought.finding.distance or 0),
                 "allowed": float(sought.finding.allowed or 0),
-                "instance": instance_to_json(sought.instance),
+                **_asked_to_json(sought),
             }
             for requirement, sought in found.worst.items()
         ],
@@ -142,21 +149,32 @@ def search_to_json(found: Search) -> dict[str, Any]:
         if found.failed is None
         else {
             "requirement": found.failed.finding.requirement,
-            "instance": instance_to_json(found.failed.instance),
+            **_asked_to_json(found.failed),
         },
     }
 
 
-def failed_instance(document: Mapping[str, Any], requirement: str) -> Instance:
-    """Return the simplest known instance that fails a requirement that failed.
+def _asked_to_json(sought: Sought) -> dict[str, Any]:
+    told = setting_to_json(sought.setting)
+    return {"instance": instance_to_json(sought.instance), **({"setting": told} if told else {})}
+
+
+def failed_instance(document: Mapping[str, Any], requirement: str) -> Tried:
+    """Return the simplest known instance that fails a requirement that failed, and its setting.
 
     `document` is the `search` part of a certificate.
     """
     simplest = document["failed"]
     if simplest is not None and simplest["requirement"] == requirement:
-        return instance_from_json(simplest["instance"])
-    worst = (each["instance"] for each in document["worst"] if each["requirement"] == requirement)
-    return instance_from_json(next(worst))
+        return tried_from_json(simplest)
+    return next(
+        tried_from_json(each) for each in document["worst"] if each["requirement"] == requirement
+    )
+
+
+def tried_from_json(document: Mapping[str, Any]) -> Tried:
+    """Return an instance and its setting, from a part of what a search leaves."""
+    return instance_from_json(document["instance"]), Setting(**document.get("setting", {}))
 
 
 # --- climbing ----------------------------------------------------------------------------
@@ -178,24 +196,33 @@ class _Log:
 
     program: Program
     lane: str
-    findings: dict[Instance, list[Finding]] = field(default_factory=dict)
+    findings: dict[Tried, list[Finding]] = field(default_factory=dict)
 
-    def judged(self, instance: Instance) -> list[Finding]:
-        """Return the findings on an instance, from the log if it was judged before."""
-        if instance not in self.findings:
+    def judged(self, tried: Tried) -> list[Finding]:
+        """Return the findings on an instance in its setting, from the log if it was judged."""
+        if tried not in self.findings:
+            instance, setting = tried
             case = Case(CASE, "", "certify", instance)
-            self.findings[instance] = judge(observe(self.program, case, lane=self.lane))
-        return self.findings[instance]
+            try:
+                seen = observe(in_setting(self.program, setting), case, lane=self.lane)
+            except BLINDNESS:
+                if setting == PLAIN:
+                    raise
+                # What a lane cannot see in a setting says nothing of the others.
+                self.findings[tried] = []
+            else:
+                self.findings[tried] = judge(seen)
+        return self.findings[tried]
 
     def worst(self) -> dict[str, Sought]:
         """Return the worst finding of every requirement, the first one among equals."""
         worst: dict[str, Sought] = {}
-        for instance, findings in self.findings.items():
+        for (instance, setting), findings in self.findings.items():
             for finding in findings:
                 known = worst.get(finding.requirement)
                 measured = finding.verdict != SKIPPED
                 if measured and (known is None or badness(finding) > badness(known.finding)):
-                    worst[finding.requirement] = Sought(instance, finding)
+                    worst[finding.requirement] = Sought(instance, finding, setting)
         return worst
 
     def failed_after(self) -> int | None:
@@ -223,7 +250,7 @@ def _searched(program: Program, examples: int, seed: int, lane: str, progress: P
     skipped = {requirement: skips[requirement] for requirement in LAWS if requirement not in worst}
     failing = [worst[r] for r in LAWS if r in worst and worst[r].finding.verdict == FAIL]
     failed = _simplest(log, failing[0], examples, seed, progress) if failing else None
-    runs = sum(findings[0].runs for findings in log.findings.values())
+    runs = sum(findings[0].runs for findings in log.findings.values() if findings)
     return Search(seed, lane, tried, runs, worst, skipped, failed, after)
 
 
@@ -241,11 +268,11 @@ def _simplest(log: _Log, worst: Sought, examples: int, seed: int, progress: Prog
         failed = finding.requirement == requirement and finding.verdict == FAIL
         return failed and finding.distance is not None and finding.distance >= clear
 
-    def fails(instance: Instance) -> bool:
+    def fails(tried: Tried) -> bool:
         nonlocal simplest
-        found = [finding for finding in log.judged(instance) if is_clear(finding)]
+        found = [finding for finding in log.judged(tried) if is_clear(finding)]
         # Hypothesis tries nothing that is not simpler than the last one that failed.
-        simplest = Sought(instance, found[0]) if found else simplest
+        simplest = Sought(tried[0], found[0], tried[1]) if found else simplest
         return bool(found)
 
     _climb(log, examples, seed, fails, progress)
@@ -261,7 +288,7 @@ class _Stopped(BaseException):
 
 
 def _climb(
-    log: _Log, examples: int, seed: int, fails: Callable[[Instance], bool], progress: Progress
+    log: _Log, examples: int, seed: int, fails: Callable[[Tried], bool], progress: Progress
 ) -> None:
     """Let Hypothesis propose instances, climb, and simplify what `fails`, on a fixed budget."""
     import hypothesis
@@ -269,21 +296,21 @@ def _climb(
     steps = iter(progress(range(examples), examples, "search"))
     budget = len(log.findings) + (_MOST_SIMPLER if log.findings else examples)
 
-    def attempt(instance: Instance) -> None:
-        if instance not in log.findings and len(log.findings) == budget:
+    def attempt(tried: Tried) -> None:
+        if tried not in log.findings and len(log.findings) == budget:
             raise _Stopped
         next(steps, None)
         try:
-            findings = log.judged(instance)
+            findings = log.judged(tried)
         except BLINDNESS as error:
             raise _Stopped from error
-        if fails(instance):
+        if fails(tried):
             raise _Failed
         for finding in findings:
             if finding.verdict != SKIPPED:
                 hypothesis.target(badness(finding)[1], label=finding.requirement)
 
-    attempt = hypothesis.given(instances(log.program.declared))(attempt)
+    attempt = hypothesis.given(_tried(log))(attempt)
     attempt = hypothesis.settings(
         max_examples=examples,
         phases=[hypothesis.Phase.generate, hypothesis.Phase.target, hypothesis.Phase.shrink],
@@ -305,6 +332,24 @@ def _climb(
                 raise stopped.__cause__ from None
         finally:
             deque(steps, maxlen=0)
+
+
+def _tried(log: _Log) -> SearchStrategy[Tried]:
+    """Return the strategy of instances in their settings."""
+    from hypothesis import strategies as st
+
+    declared = log.program.declared
+    around = settings(declared) if _stays_certain(log) else st.just(PLAIN)
+    return st.tuples(instances(declared), around)
+
+
+def _stays_certain(log: _Log) -> bool:
+    """Return True if what is certain is so for the verifier, too: else its runs would multiply."""
+    sure: Row = (rational(1), rational(0))
+    certain = _instance(log.program.declared, [sure], [sure], 2, 1)
+    case = Case(CASE, "", "certify", certain)
+    seen = observe(log.program, case, lane=log.lane)
+    return all(len(law) == 1 for law in seen.observed.values())
 
 
 @contextlib.contextmanager
@@ -350,6 +395,46 @@ def instances(declared: Declaration) -> SearchStrategy[Instance]:
     return drawn()
 
 
+def settings(declared: Declaration) -> SearchStrategy[Setting]:
+    """Return the strategy of settings that an adapter takes, most dimensions plain."""
+    from hypothesis import strategies as st
+
+    @st.composite
+    def drawn(draw: DrawFn) -> Setting:
+        def one_of(plain: Any, *others: Any) -> Any:
+            return draw(st.sampled_from([*[plain] * len(others), *others])) if others else plain
+
+        dtypes = [each for each in declared.dtypes if _is_longer(each, declared.dtype)]
+        layout, dtype = one_of("", *LAYOUTS), one_of("", *dtypes)
+        if declared.noise:
+            # Its noise has the shape of what is asked.
+            return Setting(layout=layout, dtype=dtype)
+        rows = one_of(1, 2, 6, 9, 33, 65) if declared.batch else 1
+        before = one_of(0, 1, 4, 7, 30) if declared.max_drafts == 1 else 0
+        wide = (1, 1021, 2**15) if rows * (before + 4) <= _MOST_WIDE else ()
+        return Setting(
+            before=before,
+            rows=rows,
+            row=draw(st.sampled_from([0, rows // 2, rows - 1])),
+            tokens=one_of(0, *wide),
+            calls=one_of(0, 1, 2, 3),
+            layout=layout,
+            dtype=dtype,
+            generator=draw(st.sampled_from([True, False])),
+        )
+
+    return drawn()
+
+
+_MOST_WIDE = 16
+"""The most rows of a large vocabulary in a request."""
+
+
+def _is_longer(dtype: str, own: str) -> bool:
+    """Return True if all rows that are exact in an adapter's own dtype are so in another one."""
+    return dtype != own and _DIGITS[dtype] >= _DIGITS[own]
+
+
 def _takes(declared: Declaration, vocabulary: int, length: int, drafts: int) -> bool:
     rows = [(rational(1) / vocabulary,) * vocabulary]
     instance = _instance(declared, rows, rows, length, drafts)
@@ -374,8 +459,12 @@ def _grid(declared: Declaration) -> int:
     Ratios reach 2**20 where the dtype has enough digits; probabilities that become logits stay
     above 1/2048, as chapter 11 requires.
     """
-    digits = {"float64": 20, "float32": 20, "float16": 11, "bfloat16": 8}[declared.dtype]
+    digits = _DIGITS[declared.dtype]
     return 1 << (min(digits, 11) if declared.logits else digits)
+
+
+_DIGITS = {"float64": 20, "float32": 20, "float16": 11, "bfloat16": 8}
+"""The binary digits of a share that are used, by dtype."""
 
 
 def _pairs(vocabulary: int, grid: int) -> SearchStrategy[tuple[Row, Row]]:

@@ -70,6 +70,8 @@ def script(found: Mapping[str, Any], title: str) -> str:
     shown = found["counterexample"]
     if shown is None:
         raise NotReproducible("the certificate has no counterexample")
+    if "setting" in shown:
+        raise NotReproducible("its counterexample is asked among rows, tokens or calls around it")
     rows = asked_rows(shown)
     if len({(instance.length, len(paths), instance.branching) for instance, paths in rows}) > 1:
         raise NotReproducible(

@@ -59,6 +59,7 @@ from draftproof.conformance.failure.search import (
     search_findings,
     search_to_json,
 )
+from draftproof.conformance.failure.setting import PLAIN
 from draftproof.conformance.lanes import unwatched
 from draftproof.conformance.lanes.observe import BLINDNESS, COMPUTING, RUN, SAMPLE, observe
 from draftproof.conformance.lanes.statistics import Budget
@@ -556,10 +557,13 @@ def _counterexample(
             continue
         if identity in LAWS:
             if decided.search is not None and worst.case == SEARCHED:
-                failed = failed_instance(decided.search, identity)
+                failed, setting = failed_instance(decided.search, identity)
             else:
                 failed = next(c.instance for c in cases(campaign.mode) if c.id == worst.case)
-            found = explain(program, identity, failed, lane=worst.lane, progress=progress)
+                setting = PLAIN
+            found = explain(
+                program, identity, failed, setting=setting, lane=worst.lane, progress=progress
+            )
             return {**nothing, "counterexample": counterexample_to_json(found)}
         if identity == "batch.invariant":
             batch = next(b for b in batches(campaign.mode) if b.id == worst.case)

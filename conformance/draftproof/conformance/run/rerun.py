@@ -19,6 +19,8 @@ from draftproof.conformance.evidence.records import (
 )
 from draftproof.conformance.failure.counterexample import Progress, silently
 from draftproof.conformance.failure.search import CASE as SEARCHED
+from draftproof.conformance.failure.search import Tried, tried_from_json
+from draftproof.conformance.failure.setting import in_setting
 from draftproof.conformance.lanes.observe import BLINDNESS, observe
 from draftproof.conformance.protocol.adapter import Program
 from draftproof.conformance.protocol.loading import load_program
@@ -42,7 +44,6 @@ from draftproof.conformance.run.campaign import (
 from draftproof.conformance.run.sampling import recount
 from draftproof.conformance.run.staleness import has_its_keys, is_of_this_suite
 from draftproof.conformance.run.workers import Workers
-from draftproof.reference.model import Instance, instance_from_json
 
 
 @dataclass(frozen=True)
@@ -399,8 +400,10 @@ def _pair_of_search(
         return None
     if order.index(verdicts[1]) > order.index(verdicts[0]):
         return None
+    instance, setting = rows
     try:
-        seen = observe(loaded(), Case(SEARCHED, "", "certify", rows), lane=was["lane"])
+        program = in_setting(loaded(), setting)
+        seen = observe(program, Case(SEARCHED, "", "certify", instance), lane=was["lane"])
     except BLINDNESS:
         return None
     (found,) = (
@@ -413,10 +416,10 @@ def _pair_of_search(
     return replace(pair, turned=f"{requirement} in the search {told}")
 
 
-def _worst_rows(record: Record, requirement: str) -> Instance | None:
+def _worst_rows(record: Record, requirement: str) -> Tried | None:
     worst = record["search"]["worst"]
-    rows = (each["instance"] for each in worst if each["requirement"] == requirement)
-    return next((instance_from_json(each) for each in rows), None)
+    own = (each for each in worst if each["requirement"] == requirement)
+    return next(map(tried_from_json, own), None)
 
 
 # --- what is told -------------------------------------------------------------------------

@@ -1,0 +1,212 @@
+"""Settings: where in a call an instance is asked, among much that is certain.
+
+A fault may hide behind a length, a batch, an id, a layout, a call or a missing generator. What is
+added to a request for its sake is certain, so the law is still that of the instance, and costs as
+few runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from draftproof.conformance.lanes.exchange import columns
+from draftproof.conformance.protocol.adapter import Adapter, Program, Request, Result
+from draftproof.conformance.protocol.loading import twin_of
+from draftproof.conformance.requirements.layouts import LAYOUTS, laid_out
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is around an instance in a call."""
+
+    before: int = 0
+    """Certain tokens that every row drafts before its own."""
+    rows: int = 1
+    """The rows of the batch, of which all but one are certain."""
+    row: int = 0
+    """The row that is not."""
+    tokens: int = 0
+    """Tokens of probability zero, with the ids below those of the instance."""
+    calls: int = 0
+    """Earlier calls of the same object, of one certain row each."""
+    layout: str = ""
+    """The layout of all tensors, empty for the usual one."""
+    dtype: str = ""
+    """The dtype of all rows, empty for the adapter's own."""
+    generator: bool = True
+    """False for requests that have no generator."""
+
+
+PLAIN = Setting()
+"""Nothing around it."""
+
+
+def in_setting(program: Program, setting: Setting) -> Program:
+    """Return the program that asks a verifier in a setting."""
+    if setting == PLAIN:
+        return program
+    declared = program.declared
+    if setting.dtype:
+        declared = replace(declared, dtype=setting.dtype)
+    return Program(_Surrounded(program.adapter, setting), declared)
+
+
+def smaller_settings(setting: Setting) -> Iterator[Setting]:
+    """Yield settings one step smaller: without a dimension, or with less of it."""
+    for name, plain in asdict(PLAIN).items():
+        if getattr(setting, name) != plain:
+            yield _with(setting, name, plain)
+    for name in ("before", "rows", "row", "tokens", "calls"):
+        size, least = getattr(setting, name), getattr(PLAIN, name)
+        for smaller in (size // 2, size - 1):
+            if least < smaller < size:
+                yield _with(setting, name, smaller)
+
+
+def _with(setting: Setting, name: str, value: Any) -> Setting:
+    """Return the setting with another value, and a row that is one of its batch."""
+    changed: dict[str, Any] = {**asdict(setting), name: value}
+    return Setting(**{**changed, "row": min(changed["row"], changed["rows"] - 1)})
+
+
+def told_setting(setting: Setting) -> str:
+    """Return a setting in words, empty for the plain one."""
+    told = {
+        "before": f"after {setting.before} certain tokens",
+        "rows": f"in row {setting.row} of {setting.rows}, the others certain",
+        "tokens": f"at token ids from {setting.tokens} on",
+        "calls": f"behind {setting.calls} certain calls",
+        "layout": f"in the layout {setting.layout!r}",
+        "dtype": f"in {setting.dtype}",
+        "generator": "without a generator",
+    }
+    return ", ".join(told[name] for name in told if name in setting_to_json(setting))
+
+
+def setting_to_json(setting: Setting) -> dict[str, Any]:
+    """Return the dimensions in which a setting is not the plain one."""
+    return {name: value for name, value in asdict(setting).items() if value != getattr(PLAIN, name)}
+
+
+class _Surrounded:
+    """An adapter whose requests are put into a setting, and that answers for their rows alone."""
+
+    def __init__(self, adapter: Adapter, setting: Setting) -> None:
+        self.name, self.version, self.algorithm = adapter.name, adapter.version, adapter.algorithm
+        self._adapter, self._setting = adapter, setting
+        other = twin_of(adapter)
+        self.same_as = None if other is None else _Surrounded(other, setting)
+
+    def verify(self, request: Request) -> Result:
+        """Verify the rows of a request among those of the setting."""
+        setting, count = self._setting, len(request.draft_tokens)
+        adapter = copy(self._adapter)
+        if not setting.generator:
+            request = replace(request, generator=None)
+        request = _widened(request, setting.tokens) if setting.tokens else request
+        request = (
+            _lengthened(request, setting.before, setting.tokens) if setting.before else request
+        )
+        certain = _certain(request, setting.tokens)
+        for _ in range(setting.calls):
+            adapter.verify(certain)
+        asked = _among(request, certain, setting) if setting.rows > 1 else request
+        if setting.layout:
+            asked = laid_out(LAYOUTS[setting.layout], asked)
+        result = adapter.verify(asked)
+        if setting.rows == 1 and not setting.before and not setting.tokens:
+            return result
+        own = slice(setting.row, setting.row + count)
+        accepted, path, token = (each[own] for each in columns(result, len(asked.draft_tokens)))
+        return Result(
+            accepted - setting.before if setting.before else accepted,
+            path,
+            token - setting.tokens if setting.tokens else token,
+        )
+
+
+_SURE = {
+    "draft_probs": (1.0, 0.0),
+    "target_probs": (1.0, 0.0),
+    "draft_logits": (0.0, -torch.inf),
+    "target_logits": (0.0, -torch.inf),
+}
+"""The rows of a request: what stands for a certain token, and for one of probability zero."""
+
+
+def _with_rows(
+    request: Request, made: Callable[[Tensor, float, float], Tensor], **others: Any
+) -> Request:
+    """Return the request with other rows, `made` from its own, and other fields."""
+    own: dict[str, Tensor | None] = {name: getattr(request, name) for name in _SURE}
+    changed: dict[str, Any] = {
+        name: made(rows, *_SURE[name]) for name, rows in own.items() if rows is not None
+    }
+    return replace(request, **changed, **others)
+
+
+def _widened(request: Request, tokens: int) -> Request:
+    """Return the request with tokens of probability zero before its own."""
+
+    def wide(rows: Tensor, _: float, never: float) -> Tensor:
+        return torch.cat([rows.new_full((*rows.shape[:-1], tokens), never), rows], -1)
+
+    path = request.draft_tokens
+    return _with_rows(request, wide, draft_tokens=torch.where(path >= 0, path + tokens, path))
+
+
+def _lengthened(request: Request, before: int, token: int) -> Request:
+    """Return the request with certain tokens before its own."""
+
+    def long(rows: Tensor, sure: float, never: float) -> Tensor:
+        ahead = rows[:, :, :1].expand(-1, -1, before, -1)
+        return torch.cat([_sure(ahead, token, sure, never), rows], 2)
+
+    path, lengths = request.draft_tokens, request.lengths
+    return _with_rows(
+        request,
+        long,
+        draft_tokens=torch.cat([path.new_full((*path.shape[:2], before), token), path], 2),
+        lengths=None if lengths is None else lengths + before,
+    )
+
+
+def _certain(request: Request, token: int) -> Request:
+    """Return a request of one row like those of a request, in which all is certain."""
+
+    def one(rows: Tensor, sure: float, never: float) -> Tensor:
+        return _sure(rows[:1], token, sure, never)
+
+    path, lengths = request.draft_tokens[:1], request.lengths
+    return _with_rows(
+        request,
+        one,
+        draft_tokens=torch.full_like(path, token),
+        lengths=None if lengths is None else torch.full_like(lengths[:1], path.shape[2]),
+    )
+
+
+def _sure(rows: Tensor, token: int, sure: float, never: float) -> Tensor:
+    """Return rows like some, which are certain of a token."""
+    made = torch.full_like(rows, never, memory_format=torch.contiguous_format)
+    made[..., token] = sure
+    return made
+
+
+def _among(request: Request, certain: Request, setting: Setting) -> Request:
+    """Return the request with certain rows before and behind its own."""
+    ahead, behind = setting.row, setting.rows - 1 - setting.row
+
+    def batched(name: str) -> Any:
+        own, other = getattr(request, name), getattr(certain, name)
+        if not isinstance(own, Tensor):
+            return own
+        return torch.cat([*[other] * ahead, own, *[other] * behind])
+
+    return replace(request, **{each.name: batched(each.name) for each in fields(Request)})
