@@ -341,14 +341,13 @@ GATES = {
     "LastRow": "rows",
     "Row": "rows",
     "Strided": "layout",
-    "Expanded": "layout",
     "Generator": "generator",
     "Call": "calls",
     "Vocabulary": "tokens",
 }
 """The dimension of a setting in which each gate is."""
 
-TRIES = 60
+TRIES = 200
 """Within so many tries each of these gates is found, with the seeds of these tests."""
 
 

@@ -340,7 +340,8 @@ def _tried(log: _Log) -> SearchStrategy[Tried]:
 
     declared = log.program.declared
     around = settings(declared) if _stays_certain(log) else st.just(PLAIN)
-    return st.tuples(instances(declared), around)
+    # Hypothesis varies what it draws first by most.
+    return st.tuples(around, instances(declared)).map(lambda drawn: (drawn[1], drawn[0]))
 
 
 def _stays_certain(log: _Log) -> bool:
@@ -409,9 +410,9 @@ def settings(declared: Declaration) -> SearchStrategy[Setting]:
         if declared.noise:
             # Its noise has the shape of what is asked.
             return Setting(layout=layout, dtype=dtype)
-        rows = one_of(1, 2, 6, 9, 33, 65) if declared.batch else 1
+        rows = one_of(1, 2, 6, 33, 65) if declared.batch else 1
         before = one_of(0, 1, 4, 7, 30) if declared.max_drafts == 1 else 0
-        wide = (1, 1021, 2**15) if rows * (before + 4) <= _MOST_WIDE else ()
+        wide = (1021, 2**15) if rows * (before + 4) <= _MOST_WIDE else ()
         return Setting(
             before=before,
             rows=rows,
