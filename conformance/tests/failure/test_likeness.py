@@ -9,8 +9,7 @@ from torch import Tensor
 from draftproof.conformance.cases import cases
 from draftproof.conformance.failure.likeness import Likeness, likeness, likeness_to_json
 from draftproof.conformance.lanes.observe import observe
-from draftproof.conformance.museum.mutants import CONTROLS, EXHIBITS, MUTANTS
-from draftproof.conformance.museum.mutants.gates import FAMILY
+from draftproof.conformance.museum.mutants import CONTROLS, EXHIBITS, MUTANTS, gates
 from draftproof.conformance.museum.mutants.verifiers import Block, Token, at
 from draftproof.conformance.protocol.adapter import Declaration, program_of
 from draftproof.conformance.report import words
@@ -163,7 +162,7 @@ def failing(adapter: Any, module: Any, ids: tuple[str, ...]) -> tuple[Declaratio
 @pytest.mark.parametrize("gate", GATED)
 @pytest.mark.parametrize("base", BASES)
 def test_a_gated_fault_is_recognised_where_it_acts(base: str, gate: str) -> None:
-    adapter = FAMILY[f"{base}Behind{gate}"]
+    adapter = getattr(gates, f"{base}Behind{gate}")
     _, findings = failing(adapter(), *GATED[gate])
     if not findings:
         pytest.skip("its fault does not show on these cases")

@@ -34,7 +34,7 @@ from draftproof.conformance.failure.search import (
 from draftproof.conformance.failure.setting import PLAIN, Setting, in_setting, smaller_settings
 from draftproof.conformance.lanes.observe import EXACT, PROBE, observe
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.museum.mutants.gates import FAMILY
+from draftproof.conformance.museum.mutants import gates
 from draftproof.conformance.museum.mutants.verifiers import Block, Logits, Ragged
 from draftproof.conformance.protocol.adapter import (
     DTYPES,
@@ -353,7 +353,7 @@ TRIES = 200
 
 @pytest.mark.parametrize("gate", GATES)
 def test_a_fault_behind_a_gate_is_found_and_told_without_what_does_not_matter(gate: str) -> None:
-    program = program_of(FAMILY[f"ResidualBehind{gate}"]())
+    program = program_of(getattr(gates, f"ResidualBehind{gate}")())
     found = search(program, examples=TRIES, seed=0, progress=silent)
     assert found.failed is not None
     small = explain(program, "law.lossless", found.failed.instance, setting=found.failed.setting)
@@ -370,7 +370,7 @@ def test_the_smallest_length_and_batch_are_found() -> None:
         ("Length", Setting(before=30, rows=9, row=4), Setting(before=4)),
         ("Batch", Setting(rows=9, row=8, generator=False), Setting(rows=6)),
     ):
-        program = program_of(FAMILY[f"ResidualBehind{gate}"]())
+        program = program_of(getattr(gates, f"ResidualBehind{gate}")())
         found = explain(program, "law.lossless", case.instance, setting=setting)
         assert found is not None
         length = found.setting.before + found.instance.length
