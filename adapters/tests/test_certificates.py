@@ -68,7 +68,7 @@ def test_all_of_them_take_a_megabyte_at_most() -> None:
 def test_all_that_is_not_sampled_is_decided_without(name: str) -> None:
     """Of what is not computed, laws at vocabularies of up to 262,144 tokens are sampled."""
     sampled = {each["id"] for each in found(name)["requirements"] if each["grade"] == "sample"}
-    expected = {"number.vocabulary"} if name.startswith("triton-") else set()
+    expected = {"number.tail"} if name.startswith("triton-") else set()
     assert sampled == expected | (LAWS if name in SAMPLED_LAWS else set())
 
 

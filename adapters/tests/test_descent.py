@@ -413,7 +413,7 @@ def test_equal_rows_refuse_nothing(name: str, form: str) -> None:
     assert (accepted == 2).all()
 
 
-@pytest.mark.requirement("number.vocabulary")
+@pytest.mark.requirement("number.tail")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_vocabulary_of_262144_equal_tokens(name: str) -> None:
     """Nothing is refused, and the bonus is the token at the mark."""

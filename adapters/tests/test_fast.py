@@ -285,7 +285,7 @@ def test_rows_that_nobody_checks_are_declared_undefined() -> None:
     assert drawn(trusting, bad).next_token.shape == (2,)
 
 
-@pytest.mark.requirement("number.vocabulary")
+@pytest.mark.requirement("number.tail")
 def test_flat_tokens_are_drawn_with_the_probability_that_they_have() -> None:
     """Of 262,144 equal tokens each is 4e-6 of the row: a float32 sum would be off by 1/64 of it."""
     size = 2**18

@@ -69,7 +69,7 @@ def missed(report: Any) -> dict[str, str]:
 
 @every
 def test_an_example_conforms_on_the_probe_lane(example: str) -> None:
-    """Recommendations included; `number.vocabulary` is sampled, with a false alarm of 1e-9."""
+    """Recommendations included; `number.tail` is sampled, with a false alarm of 1e-9."""
     report = certify(example, mode="quick")
     assert missed(report) == {}
     (law,) = (each for each in report.decisions if each.requirement.id == "law.reference")

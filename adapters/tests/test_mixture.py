@@ -381,7 +381,7 @@ def test_rows_that_differ_by_rounding_refuse_as_little() -> None:
     assert torch.equal(result.accepted_length, given.lengths)
 
 
-@pytest.mark.requirement("number.vocabulary")
+@pytest.mark.requirement("number.tail")
 @pytest.mark.parametrize("name", NAMES)
 def test_every_token_of_a_large_flat_vocabulary_is_drawn_in_its_turn(name: str) -> None:
     size = 2**18

@@ -99,7 +99,7 @@ def test_ties_among_eight_paths_lose_no_token(name: str) -> None:
     assert (shares - 1 / vocabulary).abs().max() <= slack
 
 
-@pytest.mark.requirement("number.vocabulary")
+@pytest.mark.requirement("number.tail")
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_flat_row_of_262144_tokens_is_drawn_from_flatly(name: str) -> None:
     """The draft says the lower half only: corrections are in the upper half, and all over it."""

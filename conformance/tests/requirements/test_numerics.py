@@ -10,18 +10,16 @@ import torch
 from torch import Tensor
 
 from draftproof.conformance.cases import Case, cases
-from draftproof.conformance.lanes.observe import EXACT, RUN, SAMPLE
+from draftproof.conformance.lanes.observe import EXACT, RUN
 from draftproof.conformance.protocol.adapter import DTYPES, Request, Result, declaration, program_of
 from draftproof.conformance.requirements._one_law import law_distance, likeliest_failure
 from draftproof.conformance.requirements.finding import FAIL, INCONCLUSIVE, PASS, Finding
 from draftproof.conformance.requirements.numerics import (
     Given,
-    Scattered,
     accepts_what_is_equal,
     all_bits,
     extreme_cases,
     judge_products,
-    judge_vocabulary,
     masked_cases,
     observe_given,
     tasks,
@@ -34,12 +32,10 @@ CASES = {case.id: case for case in cases("standard")}
 
 
 def judged(adapter: Any, mode: str = "quick") -> list[Finding]:
-    """Judge everything but large vocabularies, which take their time."""
     program = program_of(adapter)
     return [
         finding
         for task in tasks(program.declared, mode)
-        if task.requirements != ("number.vocabulary",)
         for finding in task.judge(program, Terms(task.lanes[0], mode, seed=1))
     ]
 
@@ -354,129 +350,3 @@ def test_products_are_asked_of_algorithms_that_accept_what_is_equal() -> None:
     (finding,) = judge_products(program_of(ProductsApart()), Terms(RUN, "quick", seed=1))
     assert finding.verdict == FAIL
     assert finding.distance == 1
-
-
-# --- large vocabularies ------------------------------------------------------------------------
-
-
-class CountsInSixteenBits(Token):
-    def draw(self, rows: Tensor) -> Tensor:
-        return super().draw(rows) % 2**16
-
-
-class LosesItsLastBlock(Token):
-    """What does not fill a block of 1024 is left out, and the rest normalised."""
-
-    def draw(self, rows: Tensor) -> Tensor:
-        whole = rows[:, : rows.shape[-1] // 1024 * 1024]
-        return super().draw(torch.where(whole.sum(-1, keepdim=True) > 0, whole, 1.0))
-
-
-class LosesItsLastBlockInALoop(Loop):
-    def verify(self, request: Request) -> Result:
-        size = request.target_probs.shape[-1] // 1024 * 1024
-        result = super().verify(request)
-        return replace(result, next_token=result.next_token.clamp(max=size - 1))
-
-
-class EndsOneTooEarly(Token):
-    """A search that never returns the last token."""
-
-    def draw(self, rows: Tensor) -> Tensor:
-        last = rows.shape[-1] - 1
-        token = super().draw(rows)
-        return torch.where(token == last, 0, token)
-
-
-@pytest.mark.requirement("number.vocabulary")
-@pytest.mark.parametrize(
-    ("verifier", "vocabulary"),
-    [(Token(), 8193), (Token(), 128_256), (Logits(), 8193), (Logits(), 128_256), (Loop(), 8191)],
-    ids=lambda given: getattr(given, "name", given),
-)
-def test_right_verifiers_pass_at_every_size(verifier: Any, vocabulary: int) -> None:
-    (finding,) = judge_vocabulary(vocabulary, program_of(verifier), Terms(SAMPLE, "quick", seed=1))
-    assert finding.verdict == PASS
-    assert finding.sampled is not None
-    assert finding.sampled.bound < 0.4
-    assert finding.sampled.detectable < 0.4
-
-
-@pytest.mark.requirement("number.vocabulary")
-@pytest.mark.parametrize(
-    ("verifier", "vocabulary"),
-    [(Token(), 8193), (Token(), 262_144), (Logits(), 128_256), (Loop(), 8191)],
-    ids=lambda given: getattr(given, "name", given),
-)
-def test_the_law_at_every_size_is_computed(verifier: Any, vocabulary: int) -> None:
-    (finding,) = judge_vocabulary(vocabulary, program_of(verifier), Terms(EXACT, "quick", seed=1))
-    assert (finding.verdict, finding.lane) == (PASS, EXACT)
-    assert finding.distance is not None
-    assert finding.distance < rational("1/100000")
-
-
-@pytest.mark.requirement("number.vocabulary")
-@pytest.mark.parametrize("lane", [EXACT, SAMPLE])
-@pytest.mark.parametrize(
-    ("verifier", "vocabulary"),
-    [
-        (CountsInSixteenBits(), 128_256),
-        (LosesItsLastBlock(), 8193),
-        (LosesItsLastBlockInALoop(), 8191),
-        (EndsOneTooEarly(), 8192),
-    ],
-    ids=lambda given: getattr(given, "name", given),
-)
-def test_faults_of_size_are_found(verifier: Any, vocabulary: int, lane: str) -> None:
-    terms = Terms(lane, "quick", seed=1)
-    (finding,) = judge_vocabulary(vocabulary, program_of(verifier), terms)
-    assert finding.verdict == FAIL
-    assert finding.runs <= 256
-
-
-def test_small_enough_sizes_hide_a_fault_of_size() -> None:
-    """What is seen above is the size, not the verifier as such."""
-    (finding,) = judge_vocabulary(
-        8192, program_of(LosesItsLastBlock()), Terms(SAMPLE, "quick", seed=1)
-    )
-    assert finding.verdict == PASS
-    assert broken(CountsInSixteenBits()) == set()
-
-
-@pytest.mark.parametrize("vocabulary", [8191, 8192, 50_257, 65_537, 65_538, 262_144])
-def test_tokens_are_scattered_and_found_again(vocabulary: int) -> None:
-    places = Scattered(program_of(Token()), vocabulary).places.tolist()
-    assert len(set(places)) == 4
-    assert (places[0], places[-1]) == (0, vocabulary - 1)
-    assert (places[2] >= 2**16) == (vocabulary > 2**16 + 1)
-
-
-@pytest.mark.requirement("number.vocabulary")
-@pytest.mark.parametrize(
-    ("token", "told"),
-    [
-        (1, "next token 1, a token of probability 0"),
-        (5, "next token 5, a token of probability 0"),
-        (8189, "next token 8189, a token of probability 0"),
-        (8191, "next token 8191, not in 0..8190"),
-        (-1, "next token -1, not in 0..8190"),
-    ],
-)
-def test_what_is_said_between_the_scattered_tokens_is_told(token: int, told: str) -> None:
-    class SaysOne(Token):
-        def draw(self, rows: Tensor) -> Tensor:
-            return torch.full((len(rows),), token)
-
-    for lane in (EXACT, SAMPLE):
-        (finding,) = judge_vocabulary(8191, program_of(SaysOne()), Terms(lane, "quick", seed=1))
-        assert finding.verdict == FAIL
-        assert finding.detail.endswith(told)
-
-
-def test_every_mode_has_its_sizes() -> None:
-    def sizes(mode: str) -> list[str]:
-        asked = tasks(declaration(Token()), mode)
-        return [task.case for task in asked if task.lanes == (EXACT, SAMPLE)]
-
-    assert set(sizes("quick")) < set(sizes("standard")) == set(sizes("certify"))
-    assert "vocabulary.262144" in sizes("standard")

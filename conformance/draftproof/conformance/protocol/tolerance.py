@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from draftproof.conformance.protocol.adapter import Declaration
 from draftproof.reference.rational import Rational, rational
 
@@ -30,6 +32,24 @@ def allowed_distance(
         _, excess = _of_excess(row, length)
         row = excess + 2 * vocabulary
     return _of_emission(row, vocabulary, length) * _unit_of_arithmetic(declared)
+
+
+def allowed_given_draft(
+    declared: Declaration, vocabulary: int, masses: Sequence[Rational]
+) -> Rational:
+    """Return the distance that rounding can cause on one draft, however unlikely it is.
+
+    `masses` are those of the residuals, position by position: what a rejection is worth does not
+    cancel, so errors count relative to it. At the first position nothing is multiplied: the
+    residual of rows that are exact as given is rounded once, however small it is.
+    """
+    row = vocabulary + 20 if declared.logits else 0
+    units = rational(row + 2 * vocabulary)
+    for position, mass in enumerate(masses):
+        weight, excess = _of_excess(row, position)
+        own = 2 * row / mass + 1 if position == 0 else (3 * excess + weight + 2) / mass
+        units += 4 * vocabulary + (3 * own + 2 if position == 0 else own)
+    return units * _unit_of_arithmetic(declared)
 
 
 def allowed_of_text(declared: Declaration, vocabulary: int, horizon: int) -> Rational:

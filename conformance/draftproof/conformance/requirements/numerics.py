@@ -5,23 +5,19 @@ Ids, levels and wording are those of the specification's chapter 9.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from draftproof.conformance.cases import Case, batches, cases
-from draftproof.conformance.cases.rows import instance, row
+from draftproof.conformance.cases.rows import instance
 from draftproof.conformance.lanes.cache import Coming
-from draftproof.conformance.lanes.compared import Between
 from draftproof.conformance.lanes.exchange import (
     Asked,
     as_given,
-    columns,
     request,
     with_noise,
 )
@@ -29,7 +25,6 @@ from draftproof.conformance.lanes.observe import (
     EXACT,
     PROBE,
     RUN,
-    SAMPLE,
     Observation,
     observe,
     observe_batch,
@@ -38,14 +33,11 @@ from draftproof.conformance.protocol.adapter import (
     Declaration,
     Program,
     Request,
-    Result,
-    program_of,
 )
 from draftproof.conformance.protocol.tolerance import allowed_distance
 from draftproof.conformance.requirements._one_law import (
     AskedOtherwise,
     judged_law,
-    sampled_law,
 )
 from draftproof.conformance.requirements.batches import (
     emitted,
@@ -55,9 +47,8 @@ from draftproof.conformance.requirements.batches import (
 )
 from draftproof.conformance.requirements.finding import Finding, verdict_of
 from draftproof.conformance.requirements.laws import asked
-from draftproof.conformance.requirements.sampled import Effort
 from draftproof.conformance.requirements.task import Task, Terms
-from draftproof.reference.model import Instance, Model, Path, Row
+from draftproof.reference.model import Instance, Model, Row
 from draftproof.reference.rational import ZERO, exactly, rational
 from draftproof.reference.verifiers import ALGORITHMS, emission_law
 
@@ -77,9 +68,6 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
         yield Task(f"pair.{dtype}", ("number.dtypes",), (EXACT, PROBE), partial(judge_pair, dtype))
     if accepts_what_is_equal(declared):
         yield Task("extreme.products", ("number.extreme",), (RUN,), judge_products)
-    for vocabulary in _VOCABULARIES[mode]:
-        judged = partial(judge_vocabulary, vocabulary)
-        yield Task(f"vocabulary.{vocabulary}", ("number.vocabulary",), (EXACT, SAMPLE), judged)
 
 
 @dataclass(frozen=True)
@@ -298,116 +286,3 @@ def masked_cases() -> Iterator[Case]:
         yield Case(
             f"wide.{name}", "most tokens are masked", "quick", padded_vocabulary(few, places, 96)
         )
-
-
-# --- large vocabularies ------------------------------------------------------------------
-
-_SIZES = (8191, 8192, 8193, 32_000, 50_257, 128_256, 151_936, 262_144)
-"""Real vocabularies, and a power of two with its neighbours, where blocks break."""
-
-_VOCABULARIES = {"quick": (8193, 50_257), "standard": _SIZES, "certify": _SIZES}
-
-_EFFORTS = {
-    "quick": Effort(256, 0.4),
-    "standard": Effort(256, 0.4),
-    "certify": Effort(1024, 0.25),
-}
-"""Smaller than `sampled.EFFORTS`: a fault of size misplaces a token altogether, which moves more
-than 3/10 (`few_tokens`), and rows so long cost an interpreted kernel much time."""
-
-
-def judge_vocabulary(vocabulary: int, program: Program, terms: Terms) -> list[Finding]:
-    """Return the finding of `number.vocabulary` at one size, by the law or by samples."""
-    name = f"vocabulary.{vocabulary}"
-    judged = _vocabulary_by_samples if terms.lane == SAMPLE else _vocabulary_by_law
-    found = judged(name, program_of(Scattered(program, vocabulary)), terms)
-    return [replace(found, detail=_with_own_ids(found.detail, vocabulary))]
-
-
-def _vocabulary_by_law(name: str, scattered: Program, terms: Terms) -> Finding:
-    case = Case(name, "four tokens of many", terms.mode, few_tokens())
-    seen = observe(scattered, case, lane=terms.lane)
-    return judged_law("number.vocabulary", seen)
-
-
-def _vocabulary_by_samples(name: str, scattered: Program, terms: Terms) -> Finding:
-    # Zeros add up without rounding: what is allowed is for the tokens that are said.
-    return sampled_law(
-        "number.vocabulary", name, scattered, few_tokens(), terms, _EFFORTS[terms.mode]
-    )
-
-
-def few_tokens() -> Instance:
-    """Return an instance of four tokens in which every fault of size is large.
-
-    The last token is drafted half of the time, and is the bonus three times out of four; the third
-    is the correction two times out of three. Losing one of these tokens moves more than 3/10.
-    """
-    first, second = row("2 2 4 8", 16), row("1 1 2 12", 16)
-    target: dict[Path, Row] = {(): first, **{(token,): second for token in range(4)}}
-    draft: dict[Path, Row] = {(): row("0 1 0 1", 2)}
-    return Instance(Model("target", 4, target), Model("draft", 4, draft), length=1)
-
-
-def _with_own_ids(detail: str, vocabulary: int) -> str:
-    """Return words on a result of `Scattered`, with the id that its adapter returned."""
-    said = re.search(r"(?<=next token )(-?\d+(?:\.\d+)?)(?:, not in 0\.\.\d+)?$", detail)
-    if said is None:
-        return detail
-    number = float(said[1])
-    own = number if number < 0 else number - len(few_tokens().target(()))
-    why = "a token of probability 0" if 0 <= own < vocabulary else f"not in 0..{vocabulary - 1}"
-    return f"{detail[: said.start()]}{own:.16g}, {why}"
-
-
-class Scattered(Between):
-    """An adapter whose four tokens are mapped to places in a large vocabulary, and back.
-
-    The places are both ends, the end of one block of 4096 tokens, and the start of another block:
-    where there is one, the first token whose id needs more than 16 bits.
-    """
-
-    def __init__(self, program: Program, vocabulary: int) -> None:
-        self._adapter = adapter = program.adapter
-        self._declared = declared = program.declared
-        self._vocabulary = vocabulary
-        self.name, self.version, self.algorithm = adapter.name, adapter.version, adapter.algorithm
-        self.dtype, self.device = declared.dtype, declared.device
-        self.batch, self.logits = declared.batch, declared.logits
-        # Their entries are 50 megabytes at most, of a verifier that likes many.
-        self._rows = max(4, min(declared.at_once, 2**22 // vocabulary))
-        behind = 2**16 if vocabulary > 2**16 + 1 else 4096
-        self.places = torch.tensor([0, 4095, behind, vocabulary - 1], device=declared.device)
-
-    def verify(self, request: Request) -> Result:
-        """Verify the rows, a few at a time: four of 262,144 tokens take 12 megabytes."""
-        parts = [self._verified(part) for part in self._parts(request)]
-        accepted, path, token = (torch.cat(columns) for columns in zip(*parts, strict=True))
-        found = token[:, None] == self.places
-        # A token that stands nowhere is none of the four, and its id must still be told.
-        elsewhere = torch.where(token < 0, token, token + len(self.places))
-        number = torch.where(found.any(-1), found.long().argmax(-1), elsewhere)
-        return Result(accepted, path, number)
-
-    def passed_on(self, request: Request) -> Request:
-        """Return the first few rows, as wide as the vocabulary."""
-        return next(self._parts(request))
-
-    def _parts(self, request: Request) -> Iterator[Request]:
-        for start in range(0, len(request.draft_tokens), self._rows):
-            here = slice(start, start + self._rows)
-            changed: dict[str, Any] = {
-                name: self._spread(rows[here], float("-inf") if "logits" in name else 0.0)
-                for name in ("draft_probs", "target_probs", "draft_logits", "target_logits")
-                if (rows := getattr(request, name)) is not None
-            }
-            yield replace(request, draft_tokens=self.places[request.draft_tokens[here]], **changed)
-
-    def _spread(self, rows: Tensor, padding: float) -> Tensor:
-        wide = rows.new_full((*rows.shape[:-1], self._vocabulary), padding)
-        wide[..., self.places] = rows
-        return wide
-
-    def _verified(self, part: Request) -> tuple[Tensor, Tensor, Tensor]:
-        result = self._adapter.verify(with_noise(part, self._declared))
-        return columns(result, len(part.draft_tokens))

@@ -17,12 +17,14 @@ from draftproof.conformance.requirements import (
     numerics,
     randomness,
     states,
+    tail,
     texts,
 )
 from draftproof.conformance.requirements.task import Task, is_asked
 
 CHAPTERS = (
-    *(laws, long, states, drafting, texts, batches, large, randomness, numerics, inputs, layouts),
+    *(laws, long, states, drafting, texts, batches, large, randomness),
+    *(numerics, tail, inputs, layouts),
 )
 """The modules, in the order of the chapters."""
 

@@ -391,7 +391,7 @@ UNSEEN = {
     "law.state": "a vector is one iteration of one row: no block lies within a block",
     "number.dtypes": "vectors are exact: in which dtype they are read is the reader's choice",
     "number.extreme": "no vector is as long as it takes for a joint probability to vanish",
-    "number.vocabulary": "no vector's vocabulary is longer than a block of a kernel",
+    "number.tail": "no vector's vocabulary is longer than a block of a kernel",
     "random.boundary": "supplied numbers are uniform ones: an exponential race takes others",
     "random.generator": "numbers are supplied: there is no generator",
     "random.iterations": "drafts are given: no noise drew them",

@@ -140,6 +140,40 @@ class Listed:
         return self.row(world).doubles()
 
 
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """A draw of one of some values, from positive doubles as weights, the same in every world.
+
+    Who only asks for its row in doubles needs no rationals, of which a large vocabulary has many.
+    """
+
+    values: NDArray[numpy.int64]
+    weights: NDArray[numpy.float64]
+
+    @cached_property
+    def within(self) -> range:
+        return range(int(self.values.min()), int(self.values.max()) + 1)
+
+    @cached_property
+    def _listed(self) -> Listed:
+        weights = distribution([*map(exactly, self.weights.tolist())])
+        return Listed(self.values.tolist(), weights)
+
+    @cached_property
+    def _doubles(self) -> Doubles:
+        # The sum is rounded once, and each quotient by it once more.
+        return Doubles(self.values, self.weights / fsum(self.weights), 2 * UNIT)
+
+    def decide(self, world: World) -> int:
+        return self._listed.decide(world)
+
+    def row(self, world: World) -> DrawnRow:
+        return self._listed.row(world)
+
+    def doubles(self, _: World) -> Doubles:
+        return self._doubles
+
+
 def coin(heads: Rational) -> Listed:
     """Return the toss of a coin: 1 with probability `heads`, or else 0."""
     return Listed((1, 0), (heads, ONE - heads))
@@ -325,15 +359,13 @@ _LEAST, _MOST = (exactly(end) for end in (sys.float_info.min, sys.float_info.max
 def _merged(images: NDArray[numpy.int64], row: Doubles) -> Doubles:
     """Return the row of the images of a row's values, each of which comes once.
 
-    What comes of several is a sum that is rounded once.
+    What comes of n is a sum that is rounded n - 1 times.
     """
-    values, where = numpy.unique(images, return_inverse=True)
+    values, where, counts = numpy.unique(images, return_inverse=True, return_counts=True)
     if len(values) == len(images):
         return Doubles(images, row.shares, row.error)
-    parts = numpy.split(
-        row.shares[numpy.argsort(where, kind="stable")], numpy.cumsum(numpy.bincount(where))[:-1]
-    )
-    return Doubles(values, numpy.array([*map(fsum, parts)]), row.error + UNIT)
+    shares = numpy.bincount(where, weights=row.shares)
+    return Doubles(values, shares, row.error + int(counts.max()) * UNIT)
 
 
 def row_of(choice: Choice, world: World) -> DrawnRow:

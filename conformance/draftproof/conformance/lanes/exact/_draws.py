@@ -12,7 +12,7 @@ from torch._ops import OpOverload
 
 from draftproof.conformance.lanes._drawn import DIGITS, drawn, rounds_uniforms
 from draftproof.conformance.lanes._signature import bound
-from draftproof.conformance.lanes.exact._choice import Choice, Listed, coin
+from draftproof.conformance.lanes.exact._choice import Choice, Listed, Weighed, coin
 from draftproof.conformance.lanes.exact._dtypes import NARROW, held, is_held
 from draftproof.conformance.lanes.exact._elements import Elements
 from draftproof.conformance.lanes.exact._errors import NotUnderstood, ran
@@ -81,11 +81,12 @@ def _multinomial(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -
 
 def _picks(elements: Elements, row: Tensor, count: int, *, replaced: bool) -> Iterator[Choice]:
     able = row.nonzero()[:, 0]
-    weights = dict(zip(able.tolist(), map(exactly, row[able].tolist()), strict=True))
     if replaced:
-        listed = [*weights], distribution([*weights.values()])
-        return (Choice.of(Listed(*listed)) for _ in range(count))
-    ranked = Ranking(weights)
+        if not len(able):
+            raise NotUnderstood("draws from a row without weight")
+        drawn = Weighed(able.numpy(), row[able].numpy())
+        return (Choice.of(drawn) for _ in range(count))
+    ranked = Ranking(dict(zip(able.tolist(), map(exactly, row[able].tolist()), strict=True)))
     if count > len(ranked.rates):
         raise NotUnderstood("draws more outcomes without replacement than have a weight")
     return (elements.place(ranked, position) for position in range(count))

@@ -85,7 +85,7 @@ MUTANTS = (
         "https://github.com/vllm-project/vllm/issues/53029",
         what="Goes over the vocabulary in whole blocks of 8192 tokens, if there is one.",
         why="a vocabulary is seldom a multiple of the block size",
-        breaks="number.vocabulary",
+        breaks="number.tail",
         draw=lambda rows, request: RIGHT.draw(in_blocks(rows, 8192, large=8192), request),
     ),
     mutant(

@@ -1,0 +1,356 @@
+"""Requirement on large vocabularies: the whole row of the next token, tail included.
+
+Id, level and wording are those of the specification's chapter 9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from draftproof.conformance.cases.tail import Rows, TailCase, crowds, tails
+from draftproof.conformance.lanes.exact import RowLaw, row_law
+from draftproof.conformance.lanes.exchange import as_loaded, columns, raised, with_noise
+from draftproof.conformance.lanes.observe import EXACT, SAMPLE
+from draftproof.conformance.lanes.unwatched import fresh_generator
+from draftproof.conformance.protocol.adapter import (
+    Declaration,
+    Program,
+    Request,
+    Result,
+    program_of,
+)
+from draftproof.conformance.protocol.tolerance import allowed_given_draft
+from draftproof.conformance.requirements._one_law import sampled_law
+from draftproof.conformance.requirements.finding import (
+    FAIL,
+    SKIPPED,
+    Finding,
+    verdict_of,
+)
+from draftproof.conformance.requirements.sampled import Effort
+from draftproof.conformance.requirements.task import Task, Terms
+from draftproof.reference.chance import Chance, enumerate_law, enumerate_rows
+from draftproof.reference.drafting import FixedTree
+from draftproof.reference.emission import Emission
+from draftproof.reference.model import Instance, Model, Path
+from draftproof.reference.model import Row as ExactRow
+from draftproof.reference.rational import ZERO, Rational, exactly, rational, total
+from draftproof.reference.verifiers import ALGORITHMS, Algorithm
+
+Floats = NDArray[numpy.float64]
+
+
+def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
+    """Yield the tasks on large vocabularies."""
+    for case in tails(mode):
+        if is_asked_of(case, declared):
+            lanes = (EXACT, SAMPLE)
+            yield Task(case.id, ("number.tail",), lanes, partial(judge_tail, case))
+
+
+def is_asked_of(case: TailCase, declared: Declaration) -> bool:
+    """Return True if a case says something of an adapter.
+
+    Rows of short dtypes hold few tokens only. Where p and q nearly are equal, the residual of an
+    adapter that makes its rows of logits is one of rounding. Without a reference, the law of a
+    single draft is known where the draft is certain.
+    """
+    if declared.dtype not in ("float32", "float64") and case.form != "edges":
+        return False
+    if declared.logits and case.is_near:
+        return False
+    return declared.algorithm in ALGORITHMS or case.form == "sure"
+
+
+def judge_tail(case: TailCase, program: Program, terms: Terms) -> list[Finding]:
+    """Return the finding of `number.tail` on a case."""
+    if terms.lane == SAMPLE:
+        return [_by_samples(case, program, terms)]
+    declared = program.declared
+    algorithm = ALGORITHMS.get(declared.algorithm)
+    rows = case.rows()
+    if algorithm is not None and algorithm.stateful:
+        # What a block leaves behind has a row for every text that it may go on with.
+        rows = Rows(rows.target[:2], rows.draft[:1], rows.path[:1])
+    seen = observed_rows(program, rows)
+    given = as_given(rows, declared)
+    if algorithm is None:
+        distance, told = text_distance(seen, given), ""
+    else:
+        right = expected_rows(algorithm, given)
+        distance, told = seen.distance(right), _largest(seen, right)
+    masses = [exactly(mass) for mass in given.masses]
+    allowed = allowed_given_draft(declared, rows.said, masses)
+    slack = seen.slack + exactly(seen.error) + _ROUNDING
+    verdict = verdict_of(exactly(distance), allowed, slack)
+    detail = told if verdict == FAIL else ""
+    return [
+        Finding(
+            "number.tail",
+            case.id,
+            verdict,
+            exactly(distance),
+            allowed,
+            EXACT,
+            seen.runs,
+            detail,
+        )
+    ]
+
+
+_ROUNDING = rational("1/2") ** 45
+"""How far off is at most what is expected, and its distance: sums of doubles, numpy's in pairs."""
+
+
+# --- the exact lane ------------------------------------------------------------------------------
+
+
+def observed_rows(program: Program, rows: Rows) -> RowLaw:
+    """Return the law of the result on one draft, as rows of the next token by (length, path).
+
+    A token t is entry t + 1; entries 0 and V + 1 are of tokens that are not in the vocabulary. An
+    error is an outcome of its words. In a batch a second row is certain of other tokens, so that
+    whoever reads it says what has probability 0. Raises as `row_law` does.
+    """
+    asked, vocabulary = request_for(rows, program.declared), rows.target.shape[1]
+
+    def run() -> tuple[Any, Any]:
+        given = with_noise(_afresh(asked, program.declared), program.declared)
+        try:
+            result = as_loaded(program.adapter).verify(given)
+            accepted, path, token = columns(result, len(given.draft_tokens))
+            return (accepted[0], path[0]), token[0].clamp(-1, vocabulary) + 1
+        except BaseException as error:
+            return raised(error), 0
+
+    return row_law(run, vocabulary + 2, most_runs=_MOST_RUNS)
+
+
+# A sampler in tiles has a run for each tile that says something, and each accepted length.
+_MOST_RUNS = 4096
+
+
+def request_for(rows: Rows, declared: Declaration) -> Request:
+    """Return the request for the rows, with a neighbour where the adapter takes batches."""
+    dtype, device = getattr(torch, declared.dtype), declared.device
+    target, draft, path = [rows.target], [rows.draft], [rows.path]
+    if declared.batch:
+        path.append(rows.path)
+        draft.append(_certain(rows.path, rows.draft))
+        target.append(_certain((*rows.path, 0), rows.target))
+    p = torch.tensor(numpy.stack(target), dtype=dtype, device=device)[:, None]
+    q = torch.tensor(numpy.stack(draft), dtype=dtype, device=device)[:, None]
+    count, length = len(path), len(rows.path)
+    return Request(
+        draft_tokens=torch.tensor(path, device=device)[:, None],
+        draft_probs=q,
+        target_probs=p,
+        lengths=torch.full((count,), length, device=device) if declared.ragged else None,
+        draft_logits=q.log() if declared.logits else None,
+        target_logits=p.log() if declared.logits else None,
+    )
+
+
+def _certain(tokens: Path, like: Floats) -> Floats:
+    certain = numpy.zeros_like(like)
+    certain[numpy.arange(len(tokens)), [*tokens]] = 1
+    return certain
+
+
+def _afresh(asked: Request, declared: Declaration) -> Request:
+    """Return the request with tensors of its own: who writes into them harms itself only."""
+    own: dict[str, Any] = {
+        name: tensor.clone() for name, tensor in vars(asked).items() if isinstance(tensor, Tensor)
+    }
+    return replace(asked, **own, generator=fresh_generator(declared.device))
+
+
+# --- what is expected ----------------------------------------------------------------------------
+
+
+def as_given(rows: Rows, declared: Declaration) -> Rows:
+    """Return the rows that the adapter is really given, in doubles; of logits, their softmax."""
+    dtype = getattr(torch, declared.dtype)
+
+    def given(row: Floats) -> Floats:
+        own = torch.tensor(row, dtype=dtype)
+        wide = own.log().double().softmax(-1) if declared.logits else own.double()
+        found: Floats = wide.numpy()
+        return found
+
+    return Rows(given(rows.target), given(rows.draft), rows.path)
+
+
+def expected_rows(algorithm: Algorithm, rows: Rows) -> Mapping[Any, Floats]:
+    """Return the law of the algorithm on the rows, in the form of `observed_rows`.
+
+    Tokens that have the same weight as each other in every row are one token of the exact law, and
+    share its weight: what a verifier makes of a token depends on its weights alone.
+    """
+    kinds, sizes, instance, path = in_kinds(rows)
+
+    def verified(chance: Chance) -> tuple[int, int]:
+        said: Emission = algorithm.verify(FixedTree((path,), instance), instance, chance)
+        return len(said.accepted), said.next_token
+
+    try:
+        found = enumerate_rows(verified, instance.vocabulary)
+    except TypeError:
+        # An algorithm that looks at its tokens is run for each.
+        found = {}
+        for (length, token), weight in enumerate_law(verified).items():
+            found.setdefault(length, [ZERO] * instance.vocabulary)[token] += weight
+    return {(length, 0): _wide(row, kinds, sizes) for length, row in found.items()}
+
+
+def _wide(row: list[Rational], kinds: NDArray[numpy.int64], sizes: NDArray[numpy.int64]) -> Floats:
+    wide = numpy.zeros(len(kinds) + 2)
+    wide[1:-1] = (numpy.array([*map(float, row)]) / sizes)[kinds]
+    return wide
+
+
+def in_kinds(
+    rows: Rows,
+) -> tuple[NDArray[numpy.int64], NDArray[numpy.int64], Instance, Path]:
+    """Return the kind of each token [V], the sizes of kinds, and rows and path of kinds."""
+    kinds = numpy.zeros(rows.target.shape[1], numpy.int64)
+    for place, token in enumerate(rows.path):
+        # What is drafted is a kind of its own.
+        kinds[token] = place + 1
+    for row in (*rows.target, *rows.draft):
+        _, own = numpy.unique(row, return_inverse=True)
+        _, kinds = numpy.unique(kinds * (own.max() + 1) + own, return_inverse=True)
+    _, first, sizes = numpy.unique(kinds, return_index=True, return_counts=True)
+    path = tuple(int(kinds[token]) for token in rows.path)
+
+    def model(name: str, own: Floats) -> Model:
+        # Contexts beside the path are never met, so any row will do there.
+        found = {path[:depth]: _exact(row[first], sizes) for depth, row in enumerate(own)}
+        whole = Model(name, len(first), {(): found.pop(())}, context_free=True)
+        return whole.overridden(found)
+
+    return (
+        kinds,
+        sizes,
+        Instance(model("target", rows.target), model("draft", rows.draft), length=len(path)),
+        path,
+    )
+
+
+def _exact(row: Floats, sizes: NDArray[numpy.int64]) -> ExactRow:
+    weights = [exactly(w) * n for w, n in zip(row.tolist(), sizes.tolist(), strict=True)]
+    mass = total(weights)
+    return tuple(weight / mass for weight in weights)
+
+
+def text_distance(seen: RowLaw, rows: Rows) -> float:
+    """Return the TV between text and target, where the draft is certain of one token.
+
+    Whatever the algorithm is, what is written first has the target's row, and so has what follows
+    an accepted token; what follows a correction is the target's own.
+    """
+    (drafted,) = rows.path
+    nothing = numpy.zeros(rows.target.shape[1] + 2)
+    rejected, accepted = (seen.rows.get((length, 0), nothing) for length in (0, 1))
+    p, after = (numpy.concatenate([[0.0], row / row.sum(), [0.0]]) for row in rows.target)
+    others = numpy.arange(len(p)) != drafted + 1
+    said = rejected[drafted + 1] * after + accepted
+    lost = 1 - rejected.sum() - accepted.sum()
+    apart = abs(rejected - p)[others].sum() + abs(said - p[drafted + 1] * after).sum()
+    return float(apart + lost) / 2
+
+
+def _largest(seen: RowLaw, right: Mapping[Any, Floats]) -> str:
+    """Return the words on the result whose probability is farthest off."""
+    nothing = numpy.zeros(len(next(iter(right.values()))))
+    apart = {
+        outcome: seen.rows.get(outcome, nothing) - right.get(outcome, nothing)
+        for outcome in dict.fromkeys([*right, *seen.rows])
+    }
+    outcome = max(apart, key=lambda each: float(abs(apart[each]).max()))
+    place = int(abs(apart[outcome]).argmax())
+    found, owed = (each.get(outcome, nothing)[place] for each in (seen.rows, right))
+    if isinstance(outcome, str):
+        return outcome
+    last = len(nothing) - 2
+    token = f"next token {place - 1}" if 0 < place <= last else f"a token not in 0..{last - 1}"
+    accepted = outcome[0] if isinstance(outcome, tuple) else outcome
+    return f"{token} after {accepted} accepted has probability {found:.3g}, not {owed:.3g}"
+
+
+# --- samples -------------------------------------------------------------------------------------
+
+_EFFORTS = {
+    "quick": Effort(256, 0.5),
+    "standard": Effort(512, 0.35),
+    "certify": Effort(1024, 0.25),
+}
+"""Smaller than `sampled.EFFORTS`, for rows are long and come one by one. A fault that acts on what
+is drafted at the ends of tiles, or in the tail, acts on half of it here."""
+
+
+def _by_samples(case: TailCase, program: Program, terms: Terms) -> Finding:
+    if case.form not in ("buckets", "ranges"):
+        told = "samples cannot decide it: they count buckets and ranges"
+        return Finding("number.tail", case.id, SKIPPED, detail=told)
+    found = crowds(case.form, case.vocabulary)
+    crowd = program_of(Crowd(program, found.kinds, terms.seed_of(case.id)))
+    return sampled_law("number.tail", case.id, crowd, found.instance, terms, _EFFORTS[terms.mode])
+
+
+class Crowd:
+    """An adapter that verifies kinds of tokens, in the rows of a large vocabulary.
+
+    Each row is a call of its own: noise that is the same in every call shows.
+    """
+
+    def __init__(self, program: Program, kinds: NDArray[numpy.int64], seed: int) -> None:
+        self._adapter = adapter = program.adapter
+        self._declared = declared = program.declared
+        self._random = numpy.random.default_rng(seed)
+        self._members = [numpy.flatnonzero(kinds == kind) for kind in range(int(kinds.max()) + 1)]
+        self._kinds = torch.from_numpy(kinds).to(declared.device)
+        self._sizes = self._kinds.bincount()
+        self.name, self.version, self.algorithm = adapter.name, adapter.version, adapter.algorithm
+        self.dtype, self.device = declared.dtype, declared.device
+        self.batch, self.logits = declared.batch, declared.logits
+
+    def verify(self, request: Request) -> Result:
+        """Verify the rows, one by one."""
+        parts = [self._verified(request, row) for row in range(len(request.draft_tokens))]
+        accepted, path, token = (torch.cat(columns) for columns in zip(*parts, strict=True))
+        is_said = (token >= 0) & (token < len(self._kinds))
+        # What is no token stays none.
+        number = torch.where(token < 0, token, len(self._members))
+        known = self._kinds[torch.where(is_said, token, 0).long()]
+        return Result(accepted, path, torch.where(is_said, known, number))
+
+    def _verified(self, request: Request, row: int) -> tuple[Tensor, Tensor, Tensor]:
+        here = slice(row, row + 1)
+        drafted = [
+            int(self._random.choice(self._members[kind]))
+            for kind in request.draft_tokens[row].flatten().tolist()
+        ]
+        tokens = request.draft_tokens.new_tensor(drafted).view_as(request.draft_tokens[here])
+        changed: dict[str, Any] = {
+            name: self._spread(rows[here])
+            for name in ("draft_probs", "target_probs")
+            if (rows := getattr(request, name)) is not None
+        }
+        if self._declared.logits:
+            changed |= {
+                f"{side}_logits": changed[f"{side}_probs"].log() for side in ("draft", "target")
+            }
+        part = replace(request, draft_tokens=tokens, **changed)
+        return columns(self._adapter.verify(with_noise(part, self._declared)), 1)
+
+    def _spread(self, rows: Tensor) -> Tensor:
+        return (rows / self._sizes)[..., self._kinds].to(rows.dtype)

@@ -1,0 +1,201 @@
+"""Large vocabularies: right verifiers pass, and what hides in the tail is found there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+import pytest
+import torch
+from torch import Tensor
+
+from draftproof.conformance.cases.tail import Rows, TailCase, tails
+from draftproof.conformance.lanes.observe import EXACT, SAMPLE
+from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.conformance.museum.mutants.gates import FAMILY, Gated
+from draftproof.conformance.museum.mutants.verifiers import Logits, Ragged, Token
+from draftproof.conformance.protocol.adapter import Request, declaration, program_of
+from draftproof.conformance.protocol.loading import load_program
+from draftproof.conformance.protocol.tolerance import allowed_given_draft
+from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Finding
+from draftproof.conformance.requirements.tail import expected_rows, judge_tail, tasks
+from draftproof.conformance.requirements.task import Terms
+from draftproof.reference.chance import enumerate_rows
+from draftproof.reference.drafting import FixedTree
+from draftproof.reference.model import Instance, Model
+from draftproof.reference.rational import exactly
+from draftproof.reference.verifiers import ALGORITHMS
+
+CASES = {case.id: case for case in tails("certify")}
+FLAT, BUCKETS = CASES["tail.flat.v50257"], CASES["tail.buckets.v50257"]
+
+pytestmark = pytest.mark.requirement("number.tail")
+
+
+def judged(adapter: Any, case: TailCase, lane: str = EXACT, mode: str = "quick") -> Finding:
+    (finding,) = judge_tail(case, program_of(adapter), Terms(lane, mode, seed=1))
+    return finding
+
+
+@pytest.mark.parametrize("name", ["ragged", "torch-token", "torch-block", "torch-multipath-block"])
+def test_what_is_right_passes(name: str) -> None:
+    program = program_of(Ragged()) if name == "ragged" else load_program(name)
+    for task in tasks(program.declared, "quick"):
+        (finding,) = task.judge(program, Terms(EXACT, "quick", seed=1))
+        assert (finding.verdict, finding.lane) == (PASS, EXACT), finding
+
+
+class Unheard(Ragged):
+    """Token verification under a name that the reference does not have."""
+
+    algorithm = "unheard"
+
+
+def test_the_text_is_judged_where_the_algorithm_is_not_known() -> None:
+    asked = [task.case for task in tasks(declaration(Unheard()), "quick")]
+    assert asked == ["tail.sure.v8193"]
+    assert judged(Unheard(), CASES["tail.sure.v8193"]).verdict == PASS
+
+
+def test_rows_of_logits_are_not_asked_for_what_they_round_away() -> None:
+    asked = {task.case for task in tasks(declaration(Logits()), "certify")}
+    assert not any("near" in case for case in asked)
+    assert judged(Logits(), FLAT).verdict == PASS
+
+
+def test_short_dtypes_are_asked_for_few_tokens() -> None:
+    class Narrow(Ragged):
+        dtype = "bfloat16"
+        arithmetic = "float32"
+
+    assert {task.case.split(".")[1] for task in tasks(declaration(Narrow()), "certify")} == {
+        "edges"
+    }
+    assert judged(Narrow(), CASES["tail.edges.v8193"]).verdict == PASS
+
+
+HIDDEN = [
+    made
+    for made in FAMILY.values()
+    if made.gate.asked_by == "number.tail" and made.fault.id != "seed"
+]
+
+
+@pytest.mark.parametrize("made", HIDDEN, ids=lambda made: made.name)
+def test_what_hides_behind_a_gate_is_found(made: type[Gated]) -> None:
+    assert judged(made(), FLAT).verdict == FAIL
+
+
+@pytest.mark.parametrize("gate", ["Vocabulary", "Token", "Tail"])
+def test_a_seed_of_its_own_is_found_by_samples(gate: str) -> None:
+    """The exact lane says why it cannot see the verifier; a row a call shows what it does."""
+    made = FAMILY[f"SeedBehind{gate}"]
+    with pytest.raises(OpaqueRandomness, match="seed 0"):
+        judged(made(), FLAT)
+    assert judged(made(), BUCKETS, SAMPLE, "certify").verdict == FAIL
+
+
+def test_samples_pass_what_is_right_and_say_what_they_would_have_seen() -> None:
+    finding = judged(Ragged(), BUCKETS, SAMPLE)
+    assert finding.verdict == PASS
+    assert finding.sampled is not None
+    assert finding.sampled.detectable < 0.5
+    assert judged(Ragged(), FLAT, SAMPLE).verdict == SKIPPED
+
+
+class CountsInSixteenBits(Token):
+    def draw(self, rows: Tensor, request: Request) -> Tensor:
+        return super().draw(rows, request) % 2**16
+
+
+class LosesItsLastBlock(Token):
+    def draw(self, rows: Tensor, request: Request) -> Tensor:
+        whole = rows.clone()
+        whole[:, rows.shape[-1] // 1024 * 1024 :] = 0
+        return super().draw(torch.where(whole.sum(-1, keepdim=True) > 0, whole, 1.0), request)
+
+
+class EndsOneTooEarly(Token):
+    def draw(self, rows: Tensor, request: Request) -> Tensor:
+        token = super().draw(rows, request)
+        return torch.where(token == rows.shape[-1] - 1, 0, token)
+
+
+class SaysNoToken(Token):
+    def draw(self, rows: Tensor, request: Request) -> Tensor:
+        return super().draw(rows, request) + rows.shape[-1]
+
+
+class FloorsWhatIsSmall(Token):
+    """Takes a residual of less than 1e-6 for rounding."""
+
+    def residual(self, p: Tensor, q: Tensor, path: Tensor) -> Tensor:
+        owed = super().residual(p, q, path)
+        return torch.where(owed.sum(-1, keepdim=True) < 1e-6, p, owed)
+
+
+class ForgetsTheTail(Token):
+    """Corrects from the tokens that are among the likeliest thousand."""
+
+    def draw(self, rows: Tensor, request: Request) -> Tensor:
+        least = rows.topk(min(1000, rows.shape[-1]), -1).values[:, -1:]
+        return super().draw(torch.where(rows >= least, rows, 0.0), request)
+
+
+@pytest.mark.parametrize(
+    ("verifier", "case"),
+    [
+        (CountsInSixteenBits(), "tail.edges.v128256"),
+        (LosesItsLastBlock(), "tail.edges.v8193"),
+        (EndsOneTooEarly(), "tail.edges.v8193"),
+        (SaysNoToken(), "tail.edges.v8193"),
+        (FloorsWhatIsSmall(), "tail.near.1e-7.v128256"),
+        (ForgetsTheTail(), "tail.zipf.v32000"),
+    ],
+    ids=lambda given: given if isinstance(given, str) else type(given).__name__,
+)
+def test_faults_of_size_are_found(verifier: Any, case: str) -> None:
+    assert judged(verifier, CASES[case]).verdict == FAIL
+
+
+def test_what_is_no_token_is_told() -> None:
+    found = judged(SaysNoToken(), CASES["tail.edges.v8193"])
+    assert "a token not in 0..8192" in found.detail
+
+
+def small(size: int) -> Rows:
+    """Return rows of a few kinds of tokens, L = 1, that are drafted at token 3."""
+    random = numpy.random.default_rng(1)
+    p, q, bonus = (random.choice([1.0, 2.0, 4.0], size) for _ in range(3))
+    q[3], p[3] = 4 * p[3], p[3]
+    return Rows(numpy.stack([p / p.sum(), bonus / bonus.sum()]), (q / q.sum())[None], (3,))
+
+
+@pytest.mark.parametrize("name", ["token", "block", "multipath_block", "k_seq", "spechub"])
+def test_kinds_have_the_law_of_their_tokens(name: str) -> None:
+    rows, algorithm = small(40), ALGORITHMS[name]
+
+    def model(which: str, own: Any) -> Model:
+        exact = [[exactly(weight) for weight in row.tolist()] for row in own]
+        first, *later = [tuple(w / sum(row) for w in row) for row in exact]
+        after = dict(zip([(3,)], later, strict=False))
+        return Model(which, 40, {(): first}, context_free=True).overridden(after)
+
+    instance = Instance(model("target", rows.target), model("draft", rows.draft), length=1)
+
+    def verified(chance: Any) -> tuple[int, int]:
+        said = algorithm.verify(FixedTree(((3,),), instance), instance, chance)
+        return len(said.accepted), said.next_token
+
+    right = enumerate_rows(verified, 40)
+    found = expected_rows(algorithm, rows)
+    assert {length for length, _ in found} == {*right}
+    for length, row in right.items():
+        assert numpy.allclose(found[length, 0][1:-1], [*map(float, row)], atol=1e-15)
+
+
+def test_a_residual_of_rows_as_given_is_allowed_no_more_however_small() -> None:
+    as_rows, of_logits = declaration(Token()), declaration(Logits())
+    many, few = exactly(1e-3), exactly(1e-7)
+    assert allowed_given_draft(as_rows, 1000, [many]) == allowed_given_draft(as_rows, 1000, [few])
+    assert allowed_given_draft(of_logits, 1000, [few]) > 1
