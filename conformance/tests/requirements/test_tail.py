@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from draftproof.conformance.cases.tail import Rows, TailCase, tails
-from draftproof.conformance.lanes.observe import EXACT, SAMPLE
+from draftproof.conformance.lanes.observe import EXACT, PROBE, SAMPLE
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.museum.mutants.gates import FAMILY, Gated
 from draftproof.conformance.museum.mutants.verifiers import Logits, Ragged, Token
-from draftproof.conformance.protocol.adapter import Request, declaration, program_of
+from draftproof.conformance.protocol.adapter import Request, Result, declaration, program_of
 from draftproof.conformance.protocol.loading import load_program
 from draftproof.conformance.protocol.tolerance import allowed_given_draft
 from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Finding
@@ -178,7 +178,7 @@ def test_kinds_have_the_law_of_their_tokens(name: str) -> None:
     def model(which: str, own: Any) -> Model:
         exact = [[exactly(weight) for weight in row.tolist()] for row in own]
         first, *later = [tuple(w / sum(row) for w in row) for row in exact]
-        after = dict(zip([(3,)], later, strict=False))
+        after: dict[tuple[int, ...], Any] = dict(zip([(3,)], later, strict=False))
         return Model(which, 40, {(): first}, context_free=True).overridden(after)
 
     instance = Instance(model("target", rows.target), model("draft", rows.draft), length=1)
@@ -199,3 +199,77 @@ def test_a_residual_of_rows_as_given_is_allowed_no_more_however_small() -> None:
     many, few = exactly(1e-3), exactly(1e-7)
     assert allowed_given_draft(as_rows, 1000, [many]) == allowed_given_draft(as_rows, 1000, [few])
     assert allowed_given_draft(of_logits, 1000, [few]) > 1
+
+
+# --- by probe ----------------------------------------------------------------------------------
+
+PLACES = CASES["tail.places.v32000"]
+
+
+class ByMarks(Ragged):
+    """Token verification in numpy, on a coin and a mark of the running sum."""
+
+    def ratios(self, path: Any, ratio: Any) -> Any:
+        return ratio
+
+    def weights(self, weights: Any) -> Any:
+        return weights
+
+    def verify(self, request: Request) -> Result:
+        path = request.draft_tokens[:, 0, 0].numpy()
+        q, p, bonus = (
+            rows[:, 0, depth].double().numpy()
+            for rows, depth in (
+                (request.draft_probs, 0),
+                (request.target_probs, 0),
+                (request.target_probs, 1),
+            )
+        )
+        row = numpy.arange(len(path))
+        noise = torch.rand(len(path), 2, dtype=torch.float64, generator=request.generator).numpy()
+        accepted = noise[:, 0] < self.ratios(path, p[row, path] / q[row, path])
+        owed = numpy.where(accepted[:, None], bonus, (p - q).clip(0))
+        running = self.weights(owed).cumsum(1)
+        token = (running <= noise[:, 1:] * running[:, -1:]).sum(1)
+        return Result(torch.tensor(accepted).long(), torch.zeros(len(row)), torch.tensor(token))
+
+
+class AcceptsTheEndsOfTiles(ByMarks):
+    def ratios(self, path: Any, ratio: Any) -> Any:
+        return numpy.where(path % 1024 == 1023, 1.0, ratio)
+
+
+class LosesTheEndsOfTiles(ByMarks):
+    def weights(self, weights: Any) -> Any:
+        kept = weights.copy()
+        kept[:, 1023::1024] = 0
+        return kept
+
+
+class SwapsNeighboursOfATile(ByMarks):
+    def weights(self, weights: Any) -> Any:
+        kept = weights.copy()
+        kept[:, 1023] += kept[:, 1024]
+        kept[:, 1024] = 0
+        return kept
+
+
+@pytest.mark.parametrize("name", ["by-marks", "torch-token", "torch-block"])
+def test_walls_are_where_the_law_has_them(name: str) -> None:
+    program = program_of(ByMarks()) if name == "by-marks" else load_program(name)
+    (finding,) = judge_tail(PLACES, program, Terms(PROBE, "quick", seed=1))
+    assert (finding.verdict, finding.lane) == (PASS, PROBE)
+    assert finding.distance is not None
+    assert 0 < finding.distance < exactly(1e-4)
+
+
+@pytest.mark.parametrize(
+    "wrong", [AcceptsTheEndsOfTiles, LosesTheEndsOfTiles, SwapsNeighboursOfATile]
+)
+def test_walls_that_are_elsewhere_are_found(wrong: type[ByMarks]) -> None:
+    assert judged(wrong(), PLACES, PROBE, "certify").verdict == FAIL
+
+
+def test_what_races_is_not_probed_here() -> None:
+    with pytest.raises(OpaqueRandomness, match="walls are not foretold"):
+        judged(Ragged(), PLACES, PROBE)

@@ -16,7 +16,7 @@ import numpy
 from numpy.typing import NDArray
 
 from draftproof.conformance.protocol.modes import modes_up_to
-from draftproof.reference.model import Instance, Model, Row
+from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
 
 Counts = NDArray[numpy.float64]
@@ -86,7 +86,7 @@ _CASES = tuple(
     for mode, chosen in {
         "quick": (
             *(("edges", 8193), ("sure", 8193), ("near.1e-5", 32_000), ("flat", 50_257)),
-            ("buckets", 50_257),
+            *(("buckets", 50_257), ("places", 32_000)),
         ),
         "standard": (
             *(("edges", vocabulary) for vocabulary in (8191, 8192, 32_000, 151_936, 262_144)),
@@ -95,6 +95,7 @@ _CASES = tuple(
         "certify": (
             *(("edges", 128_256), ("sure", 32_000), ("flat", 151_936), ("spread", 262_144)),
             *(("near.1e-3", 50_257), ("near.1e-7", 128_256), ("ranges", 50_257)),
+            ("places", 128_256),
         ),
     }.items()
     for form, vocabulary in chosen
@@ -114,7 +115,7 @@ def _rows(form: str, vocabulary: int) -> Rows:
 
 def _grid(vocabulary: int) -> int:
     """Return how many parts a row has: its usual entry is of 22 or 23 bits, float32's 24."""
-    return 2 ** (21 + vocabulary.bit_length())
+    return 1 << (21 + vocabulary.bit_length())
 
 
 def on_grid(weights: NDArray[numpy.float64], parts: int) -> Counts:
@@ -128,7 +129,8 @@ def on_grid(weights: NDArray[numpy.float64], parts: int) -> Counts:
     each, left = divmod(int(parts - counts.sum()), len(able))
     counts[able] += each
     counts[able[:left]] += 1
-    return counts
+    found: Counts = counts
+    return found
 
 
 def _path(vocabulary: int) -> tuple[int, int]:
@@ -235,6 +237,24 @@ def _sure(vocabulary: int) -> Rows:
     return Rows(numpy.stack([first, bonus]) / parts, draft, (place,))
 
 
+def _places(vocabulary: int) -> Rows:
+    """Return a draft and a bonus of the `places`, of which the target has 1 to 7 eighths: L = 1.
+
+    What the target has beside these is on as many other tokens.
+    """
+    ids, random = places(vocabulary, 1000), _random("eighths", vocabulary)
+    others = numpy.setdiff1d(random.permutation(vocabulary)[:2048], ids)[:1000]
+    q, p, bonus = numpy.zeros((3, vocabulary))
+    q[ids] = 8
+    q[ids[-24:]] = 16
+    bonus[ids[::-1]] = q[ids]
+    p[ids] = q[ids] / 8 * random.integers(1, 8, size=len(ids))
+    each, left = divmod(int(8192 - p.sum()), len(others))
+    p[others] = each
+    p[others[:left]] += 1
+    return Rows(numpy.stack([p, bonus]) / 8192, q[None] / 8192, (int(ids[0]),))
+
+
 _MANY = 10**5
 """The tokens over which a residual is spread, where there are so many."""
 
@@ -309,7 +329,7 @@ def crowds(form: str, vocabulary: int) -> Crowds:
     kinds[TILE - 1 :: TILE] = 1
     some = _shares(random)
     sure = tuple(ONE if kind == 2 else ZERO for kind in range(BUCKETS + 2))
-    rows = {(): (rational("1/4"), rational("1/4"), *(share / 2 for share in some))}
+    rows: dict[Path, Row] = {(): (rational("1/4"), rational("1/4"), *(share / 2 for share in some))}
     rows |= {(kind,): sure for kind in range(BUCKETS + 2)}
     draft = (rational("1/2"), rational("1/2"), *[ZERO] * BUCKETS)
     return Crowds(
@@ -346,6 +366,7 @@ _FORMS: Mapping[str, Callable[[int], Rows]] = {
     "zipf": _zipf,
     "top": _top,
     "sure": _sure,
+    "places": _places,
     "spread": _spread,
     "buckets": partial(_crowded, "buckets"),
     "ranges": partial(_crowded, "ranges"),

@@ -5,7 +5,7 @@ Id, level and wording are those of the specification's chapter 9.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,7 +18,9 @@ from torch import Tensor
 from draftproof.conformance.cases.tail import Rows, TailCase, crowds, tails
 from draftproof.conformance.lanes.exact import RowLaw, row_law
 from draftproof.conformance.lanes.exchange import as_loaded, columns, raised, with_noise
-from draftproof.conformance.lanes.observe import EXACT, SAMPLE
+from draftproof.conformance.lanes.observe import EXACT, PROBE, SAMPLE
+from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.conformance.lanes.probe._fed import Fed
 from draftproof.conformance.lanes.unwatched import fresh_generator
 from draftproof.conformance.protocol.adapter import (
     Declaration,
@@ -31,6 +33,8 @@ from draftproof.conformance.protocol.tolerance import allowed_given_draft
 from draftproof.conformance.requirements._one_law import sampled_law
 from draftproof.conformance.requirements.finding import (
     FAIL,
+    INCONCLUSIVE,
+    PASS,
     SKIPPED,
     Finding,
     verdict_of,
@@ -52,7 +56,7 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
     """Yield the tasks on large vocabularies."""
     for case in tails(mode):
         if is_asked_of(case, declared):
-            lanes = (EXACT, SAMPLE)
+            lanes = (EXACT, PROBE, SAMPLE) if case.form == "places" else (EXACT, SAMPLE)
             yield Task(case.id, ("number.tail",), lanes, partial(judge_tail, case))
 
 
@@ -74,6 +78,8 @@ def judge_tail(case: TailCase, program: Program, terms: Terms) -> list[Finding]:
     """Return the finding of `number.tail` on a case."""
     if terms.lane == SAMPLE:
         return [_by_samples(case, program, terms)]
+    if terms.lane == PROBE:
+        return [_by_walls(case, program, terms)]
     declared = program.declared
     algorithm = ALGORITHMS.get(declared.algorithm)
     rows = case.rows()
@@ -284,6 +290,110 @@ def _largest(seen: RowLaw, right: Mapping[Any, Floats]) -> str:
     token = f"next token {place - 1}" if 0 < place <= last else f"a token not in 0..{last - 1}"
     accepted = outcome[0] if isinstance(outcome, tuple) else outcome
     return f"{token} after {accepted} accepted has probability {found:.3g}, not {owed:.3g}"
+
+
+# --- the probe lane ------------------------------------------------------------------------------
+
+_TOKENS = {"quick": 100, "standard": 300, "certify": 1000}
+"""The tokens whose thresholds and weights are probed."""
+
+_TOKENS_OF_LONG_ROWS = 200
+"""As many where a kernel that is interpreted takes seconds for a few rows."""
+
+_COIN, _MARK = 2.0**-20, 2.0**-23
+"""How far from its place a wall is asked for: of a coin, and of a running sum of 1024ths."""
+
+
+def _by_walls(case: TailCase, program: Program, terms: Terms) -> Finding:
+    """Return the finding of the probe lane: each wall, foretold by the law, on its two sides.
+
+    A token's threshold is asked for by a coin, its weight as a bonus by two marks of the running
+    sum. The distance is what is shown by the walls that are elsewhere, the larger of the two; that
+    of the law is at most all that lies between the sides. Raises `OpaqueRandomness`.
+    """
+    rows, declared = case.rows(), program.declared
+    given, vocabulary = as_given(rows, declared), rows.target.shape[1]
+    asked = request_for(rows, replace(declared, batch=False))
+
+    def verify(tokens: Sequence[int]) -> Sequence[tuple[int, int]]:
+        own = {
+            name: tensor.expand(len(tokens), *tensor.shape[1:]).contiguous()
+            for name, tensor in vars(asked).items()
+            if isinstance(tensor, Tensor)
+        }
+        own["draft_tokens"] = torch.tensor(tokens, device=declared.device)[:, None, None]
+        batch: Any = replace(asked, **own, generator=fresh_generator(declared.device))
+        result = as_loaded(program.adapter).verify(with_noise(batch, declared))
+        accepted, _, token = columns(result, len(tokens))
+        return [*zip(accepted.tolist(), token.tolist(), strict=True)]
+
+    fed = Fed(verify, vocabulary)
+    at_once = max(2**21 // vocabulary, 1) if declared.batch else 1
+    ids = numpy.flatnonzero(given.draft[0])
+    most_tokens = _TOKENS[terms.mode] if vocabulary < 2**16 else _TOKENS_OF_LONG_ROWS
+    step = max(len(ids) // most_tokens, 1)
+    # Both ends and the drafted token of the case are always among them.
+    ids = numpy.unique([*ids[::step].tolist(), int(ids[-1]), *rows.path])
+    coin, mark, is_low = _roles(fed, rows.path[0], at_once)
+
+    accept = {coin: 0.0 if is_low else 1.0}
+    ratios = (given.target[0] / given.draft[0].clip(2.0**-60))[ids]
+
+    def coins(off: float) -> list[tuple[int, dict[int, float]]]:
+        places = [
+            (ratio if is_low else 1 - ratio) + side for ratio in ratios for side in (-off, off)
+        ]
+        tokens = [token for token in ids.tolist() for _ in range(2)]
+        return [(token, {coin: place}) for token, place in zip(tokens, places, strict=True)]
+
+    wrong, worst = 0.0, 0.0
+    for off in (_COIN, *(2.0**-power for power in range(16, 1, -2))):
+        seen = fed.outcomes(coins(off), at_once)
+        passed = [accepted for accepted, _ in seen]
+        expected = [1, 0] * len(ids) if is_low else [0, 1] * len(ids)
+        inside = [0 < shares[coin] < 1 for _, shares in coins(off)]
+        if all(a == b for a, b, is_in in zip(passed, expected, inside, strict=True) if is_in):
+            worst = off
+            break
+        wrong = off
+
+    before = given.target[1].cumsum() - given.target[1]
+    after = before + given.target[1]
+    marks = [share for t in ids for share in (before[t] + _MARK, after[t] - _MARK)]
+    asked_at = [(rows.path[0], {**accept, mark: share}) for share in marks]
+    gaps = [
+        max(before[token] - share, share - after[token], 0.0) if 0 <= token < vocabulary else 1.0
+        for share, (_, token) in zip(marks, fed.outcomes(asked_at, at_once), strict=True)
+    ]
+    least = max(wrong, *gaps)
+    most = max(worst if wrong == 0 else 1.0, 2 * _MARK * len(ids) + sum(gaps))
+    masses = [exactly(mass) for mass in given.masses]
+    allowed = allowed_given_draft(declared, rows.said, masses)
+    verdict = verdict_of(exactly(most), allowed, ZERO)
+    if verdict != PASS:
+        verdict = verdict_of(exactly(least), allowed, ZERO)
+        verdict = FAIL if verdict == FAIL else INCONCLUSIVE
+    told = "walls are not where the law has them" if verdict == FAIL else ""
+    distance = exactly(most if verdict == PASS else least)
+    return Finding("number.tail", case.id, verdict, distance, allowed, PROBE, fed.rows, told)
+
+
+def _roles(fed: Fed, token: int, at_once: int) -> tuple[int, int, bool]:
+    """Return the columns of the coin and of the mark, and whether low coins accept."""
+    every = fed.columns(token)
+    low, high = (dict.fromkeys(every, share) for share in (0.0, 1.0))
+    ends = [each for each, _ in fed.outcomes([(token, low), (token, high)], at_once)]
+    if sorted(ends) != [0, 1]:
+        raise OpaqueRandomness("the program", "has no coin that its noise decides at both ends")
+    is_low = ends == [1, 0]
+    here, there = (low, 1.0) if is_low else (high, 0.0)
+    turned = fed.outcomes([(token, {**here, column: there}) for column in every], at_once)
+    coins = [column for column, (accepted, _) in enumerate(turned) if accepted == 0]
+    (_, said), *_ = fed.outcomes([(token, here)], at_once)
+    marks = [c for c, (accepted, other) in enumerate(turned) if accepted == 1 and other != said]
+    if len(coins) != 1 or len(marks) != 1:
+        raise OpaqueRandomness("the program", "does not decide by one coin and one running sum")
+    return coins[0], marks[0], is_low
 
 
 # --- samples -------------------------------------------------------------------------------------

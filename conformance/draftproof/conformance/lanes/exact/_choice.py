@@ -364,7 +364,7 @@ def _merged(images: NDArray[numpy.int64], row: Doubles) -> Doubles:
     values, where, counts = numpy.unique(images, return_inverse=True, return_counts=True)
     if len(values) == len(images):
         return Doubles(images, row.shares, row.error)
-    shares = numpy.bincount(where, weights=row.shares)
+    shares = numpy.bincount(where, weights=row.shares).astype(numpy.float64)
     return Doubles(values, shares, row.error + int(counts.max()) * UNIT)
 
 

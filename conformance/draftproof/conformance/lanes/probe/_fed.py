@@ -1,0 +1,71 @@
+"""Noise that is chosen for many rows of a call, where what it leads to is foretold.
+
+Nothing is searched: whoever knows the law knows where the walls of a coin and of a running sum are,
+and asks for what is on their two sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy
+
+from draftproof.conformance.lanes import _foreign as foreign
+from draftproof.conformance.lanes._conditions import one_thread, uncompiled
+from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.conformance.lanes.probe._interpreted import patched_once
+from draftproof.conformance.lanes.probe._tape import NOWHERE, Playback, RowsMixed, Tape
+
+Shares = Mapping[int, float]
+"""By column, the share of its numbers that are below the chosen one."""
+
+
+class Fed:
+    """A program that takes rows, and is fed in each the numbers that are at some shares."""
+
+    def __init__(self, verify: Callable[[Sequence[Any]], Sequence[Any]], vocabulary: int) -> None:
+        self._verify = verify
+        self._tape = Tape(vocabulary)
+        self.rows = 0
+
+    def columns(self, subject: Any) -> list[int]:
+        """Return the columns of one row. Raises `OpaqueRandomness` unless all are uniform."""
+        # The tape makes numbers of its own for columns that are new.
+        self._run([subject], [NOWHERE])
+        for block in self._tape.owners:
+            if block.law != "uniform" or block.raced:
+                reason = "draws noise whose walls are not foretold"
+                raise OpaqueRandomness(block.operator, reason, block.source)
+        self._tape.is_sealed = True
+        return [*range(len(self._tape.owners))]
+
+    def outcomes(self, rows: Sequence[tuple[Any, Shares]], at_once: int) -> list[Any]:
+        """Return the outcomes of rows. Raises `OpaqueRandomness` where rows do not draw alike."""
+        found: list[Any] = []
+        for start in range(0, len(rows), at_once):
+            part = rows[start : start + at_once]
+            points = [self._point(shares) for _, shares in part]
+            with foreign.generators_untouched(self._verify):
+                found += self._run([subject for subject, _ in part], points)
+        return found
+
+    def _point(self, shares: Shares) -> Any:
+        numbers = self._tape.numbers
+        point = numbers // 2
+        for column, share in shares.items():
+            last = int(numbers[column]) - 1
+            point[column] = min(max(int(share * (last + 1)), 0), last)
+        return point
+
+    def _run(self, subjects: Sequence[Any], points: Sequence[Any]) -> Sequence[Any]:
+        self.rows += len(subjects)
+        with one_thread(), uncompiled(), patched_once():
+            playback = Playback(self._tape, [numpy.asarray(point) for point in points])
+            try:
+                with playback:
+                    outcomes = self._verify(subjects)
+                playback.finish()
+            except RowsMixed as mixed:
+                raise OpaqueRandomness("the program", str(mixed)) from None
+        return outcomes
