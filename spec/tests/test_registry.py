@@ -65,7 +65,7 @@ def test_ids_are_dotted_lowercase_and_every_link_to_one_resolves() -> None:
 
 
 def test_no_heading_with_an_anchor_is_overlooked() -> None:
-    assert len(re.findall(r"·.*\{ #", TEXT)) == len(requirements())
+    assert len(re.findall(r"· (?!withdrawn).*\{ #", TEXT)) == len(requirements())
 
 
 def test_no_anchor_is_there_twice() -> None:

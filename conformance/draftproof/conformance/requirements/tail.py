@@ -316,7 +316,7 @@ def _by_walls(case: TailCase, program: Program, terms: Terms) -> Finding:
     asked = request_for(rows, replace(declared, batch=False))
 
     def verify(tokens: Sequence[int]) -> Sequence[tuple[int, int]]:
-        own = {
+        own: dict[str, Any] = {
             name: tensor.expand(len(tokens), *tensor.shape[1:]).contiguous()
             for name, tensor in vars(asked).items()
             if isinstance(tensor, Tensor)

@@ -359,13 +359,15 @@ _LEAST, _MOST = (exactly(end) for end in (sys.float_info.min, sys.float_info.max
 def _merged(images: NDArray[numpy.int64], row: Doubles) -> Doubles:
     """Return the row of the images of a row's values, each of which comes once.
 
-    What comes of n is a sum that is rounded n - 1 times.
+    What comes of several is a sum that is rounded once.
     """
-    values, where, counts = numpy.unique(images, return_inverse=True, return_counts=True)
+    values, where = numpy.unique(images, return_inverse=True)
     if len(values) == len(images):
         return Doubles(images, row.shares, row.error)
-    shares = numpy.bincount(where, weights=row.shares).astype(numpy.float64)
-    return Doubles(values, shares, row.error + int(counts.max()) * UNIT)
+    parts = numpy.split(
+        row.shares[numpy.argsort(where, kind="stable")], numpy.cumsum(numpy.bincount(where))[:-1]
+    )
+    return Doubles(values, numpy.array([*map(fsum, parts)]), row.error + UNIT)
 
 
 def row_of(choice: Choice, world: World) -> DrawnRow:
