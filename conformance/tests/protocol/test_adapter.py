@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from draftproof.conformance.protocol.adapter import InvalidAdapter, declaration
+from draftproof.conformance.protocol.adapter import LAYOUTS, InvalidAdapter, declaration
 
 
 def adapter(**changes: Any) -> Any:
@@ -26,6 +26,13 @@ def test_defaults_are_filled_in() -> None:
 def test_all_dtypes_are_named_the_adapters_own_first() -> None:
     declared = declaration(adapter(dtype="float16", dtypes=[torch.float32, "float16"]))
     assert declared.dtypes == ("float16", "float32")
+
+
+def test_all_layouts_are_taken_unless_some_are_named() -> None:
+    assert declaration(adapter()).layouts == LAYOUTS
+    declared = declaration(adapter(layouts=["sliced", "contiguous"]))
+    assert declared.layouts == ("contiguous", "sliced")
+    assert not declaration(adapter()).generators
 
 
 def test_a_drafter_is_noticed() -> None:
@@ -73,6 +80,13 @@ def test_a_dtype_may_be_an_object_or_a_name(dtype: object) -> None:
             {"scheme": "beam"},
             "'scheme' must be one of iid, without_replacement, hub, greedy, got 'beam'",
         ),
+        ({"layouts": "sliced"}, "'layouts' must be several layouts, got 'sliced'"),
+        (
+            {"layouts": ("contiguous", "diagonal")},
+            "'layouts' must be among contiguous, transposed, .*, expanded, got 'diagonal'",
+        ),
+        ({"layouts": ["offset"]}, r"'layouts' must include 'contiguous', got \['offset'\]"),
+        ({"generators": 2}, "'generators' must be True or False"),
         ({"noise": ["uniform"]}, "'noise' must map names to a law and a shape"),
         (
             {"noise": {"coins": ("normal", "L")}},

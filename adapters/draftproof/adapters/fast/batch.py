@@ -163,7 +163,9 @@ def uniforms(
     """
     if not isinstance(generator, list):
         return torch.rand(rows, width, dtype=torch.float64, device=device, generator=generator)
-    noise = torch.rand(rows, width, dtype=torch.float64, device=device)
+    # No number is drawn from the default generator where no row is left to it.
+    made = torch.rand if None in generator else torch.empty
+    noise = made(rows, width, dtype=torch.float64, device=device)
     for row, own in enumerate(generator):
         if own is not None:
             noise[row].uniform_(generator=own)

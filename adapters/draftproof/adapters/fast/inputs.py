@@ -58,7 +58,7 @@ def flattened(request: Request) -> dict[str, Any]:
     Rows of one path and of one length are not copied.
     """
     tokens, q, p = request.draft_tokens, request.draft_probs, request.target_probs
-    lengths, longest = _lengths(request), tokens.shape[2]
+    lengths, longest, own = _lengths(request), tokens.shape[2], request.generators
 
     def positions(rows: Tensor, more: int) -> Tensor:
         """Return what is given at the positions [B, K, D, ...] of requests, [n, K, ...]."""
@@ -73,7 +73,7 @@ def flattened(request: Request) -> dict[str, Any]:
         "max_spec_len": longest,
         "draft_probs": positions(q, 0),
         "target_probs": positions(p, 1),
-        "generators": request.generator,
+        "generators": request.generator if own is None else [*own],
         "branching": request.branching,
         "state": request.state,
     }

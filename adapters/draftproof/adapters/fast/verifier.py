@@ -49,6 +49,8 @@ class FastVerifier:
         self.trees = self._text.trees
         if not checked:
             self.undefined = dict.fromkeys(INVALID_INPUTS, "rows are not read to be checked")
+        # The lane that sees kernels through their noise follows one generator for all rows.
+        self.generators = form == "torch"
         self.device = "cpu"
         if form == "triton":
             self.same_as = name_of(self._text, "torch")

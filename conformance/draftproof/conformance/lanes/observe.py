@@ -197,14 +197,24 @@ def _observation(
 
 
 def observe_batch(
-    program: Program, name: str, rows: Sequence[Asked], *, lane: str = EXACT
+    program: Program,
+    name: str,
+    rows: Sequence[Asked],
+    *,
+    lane: str = EXACT,
+    beside: Program | None = None,
 ) -> BatchObservation:
     """Observe the joint law of a batch, and the law of each row alone. Raises as `observe` does.
 
-    A row that drafts nothing has no request of its own: its law alone is its target's row.
+    A row that drafts nothing has no request of its own: its law alone is its target's row. Rows
+    alone are asked of the program, or of another one `beside` it.
     """
     requests = with_rows_alone(rows)
-    together, *apart = joint_laws(program, requests, lane=lane)
+    if beside is None:
+        together, *apart = joint_laws(program, requests, lane=lane)
+    else:
+        (together,) = joint_laws(program, requests[:1], lane=lane)
+        apart = joint_laws(beside, requests[1:], lane=lane)
     known = {row: law for (row,), law in zip(requests[1:], apart, strict=True)}
     alone = tuple(
         known[row].of_row(0) if row in known else _first_token(as_given(row[0], program.declared))

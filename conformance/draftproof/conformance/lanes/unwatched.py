@@ -132,6 +132,15 @@ def fresh_generator(device: str | torch.device) -> torch.Generator:
     return held.generators[str(device)]
 
 
+def generators_of_rows(generator: torch.Generator, rows: int) -> tuple[torch.Generator, ...]:
+    """Return a generator for each row of a request, seeded from the request's own in real runs."""
+    device = generator.device
+    if torch.Generator is not _GENERATOR:
+        return tuple(watched_generator(device) for _ in range(rows))
+    seeds = torch.randint(2**62, (rows,), generator=generator, device=device).tolist()
+    return tuple(_GENERATOR(device).manual_seed(seed) for seed in seeds)
+
+
 def watched_generator(device: str | torch.device) -> torch.Generator:
     """Return a request's generator for the exact lane, which recognises it by its seed."""
     return _GENERATOR(device).manual_seed(next(_SEEDS))

@@ -48,6 +48,9 @@ class Request:
     """[B, ...] each: the `Result.state` that the previous iteration left of each row, None in the
     first iteration; given to adapters that leave a state. The target's rows are still the target's
     own."""
+    generators: tuple[torch.Generator, ...] | None = None
+    """The generator of each of the B rows, in place of `generator`, which is None then; given to
+    adapters that take one for each row."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +141,9 @@ class Adapter(Protocol):
     * `at_once` (default 1): how many rows of a batch cost it about as much as one;
     * `ragged` (default False): True if it takes `Request.lengths`;
     * `logits` (default False): True if it takes logits: the request's, or its rows' logarithms;
+    * `layouts` (default: all): the layouts of `LAYOUTS` that its tensors may have, by name; any
+      other it must refuse by an error;
+    * `generators` (default False): True if it takes `Request.generators`;
     * `trees` (default False): True if it takes drafts that branch below the root;
     * `noise` (default none): the random numbers that it takes from `Request.noise`, by name, each
       as its law ("uniform" or "exponential") and its shape behind B, in the letters K, L, V and
@@ -195,6 +201,15 @@ class InvalidAdapter(TypeError):
     """An object does not follow the adapter protocol; the message says where."""
 
 
+CONTIGUOUS = "contiguous"
+"""The layout that every adapter takes."""
+
+LAYOUTS = (*(CONTIGUOUS, "transposed", "sliced", "offset", "stepped", "interleaved", "expanded"),)
+"""The layouts of tensors: row-major from the start of its memory; with its sides in reverse order
+there; as the first part of longer rows; from a later place on; with a gap behind every entry;
+with other requests between its own; with equal entries along a side in one place (stride 0)."""
+
+
 @dataclass(frozen=True)
 class Declaration:
     """The declaration of an adapter, defaults filled in."""
@@ -220,6 +235,8 @@ class Declaration:
     """True where the adapter has a method `generate`."""
     arithmetic: str | None = None
     """The dtype in which shorter rows are computed, None for the rows' own."""
+    layouts: tuple[str, ...] = LAYOUTS
+    generators: bool = False
 
 
 INVALID_INPUTS = ("nan", "negative", "unnormalised", "shape", "token")
@@ -264,6 +281,8 @@ def declaration(adapter: Any) -> Declaration:
         undefined=_undefined(adapter),
         generates=callable(getattr(adapter, "generate", None)),
         arithmetic=_arithmetic(adapter),
+        layouts=_layouts(adapter),
+        generators=getattr(adapter, "generators", False),
     )
     if not declared.device.isprintable():
         raise InvalidAdapter(f"'device' must be printable, got {declared.device!r}")
@@ -275,7 +294,7 @@ def declaration(adapter: Any) -> Declaration:
         raise InvalidAdapter(
             f"'scheme' must be one of {', '.join(SCHEMES)}, got {declared.scheme!r}"
         )
-    for attribute in ("batch", "ragged", "logits", "trees"):
+    for attribute in ("batch", "ragged", "logits", "trees", "generators"):
         if type(getattr(declared, attribute)) is not bool:
             raise InvalidAdapter(f"{attribute!r} must be True or False")
     return declared
@@ -342,6 +361,20 @@ def _dtypes(adapter: Any) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise InvalidAdapter(f"'dtypes' must be several dtypes, got {given!r}")
     return tuple(dict.fromkeys((own, *map(_dtype, given))))
+
+
+def _layouts(adapter: Any) -> tuple[str, ...]:
+    """Return the layouts that the adapter takes, in the order of `LAYOUTS`."""
+    given = getattr(adapter, "layouts", LAYOUTS)
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidAdapter(f"'layouts' must be several layouts, got {given!r}")
+    taken = tuple(given)
+    for layout in taken:
+        if layout not in LAYOUTS:
+            raise InvalidAdapter(f"'layouts' must be among {', '.join(LAYOUTS)}, got {layout!r}")
+    if CONTIGUOUS not in taken:
+        raise InvalidAdapter(f"'layouts' must include {CONTIGUOUS!r}, got {list(taken)}")
+    return tuple(layout for layout in LAYOUTS if layout in taken)
 
 
 def _noise(adapter: Any) -> Mapping[str, tuple[str | int, ...]]:

@@ -17,6 +17,7 @@ from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.protocol.adapter import Adapter, Program, Request, Result
 from draftproof.conformance.protocol.loading import twin_of
 from draftproof.conformance.protocol.tolerance import allowed_distance
+from draftproof.conformance.requirements.batches import judge_pairs
 from draftproof.conformance.requirements.finding import (
     FAIL,
     INCONCLUSIVE,
@@ -29,6 +30,7 @@ from draftproof.conformance.requirements.sampled import EFFORTS, TESTS, Effort, 
 from draftproof.conformance.requirements.task import Terms
 from draftproof.reference.model import Instance
 from draftproof.reference.rational import ZERO, Rational
+from draftproof.reference.verifiers import ALGORITHMS
 
 
 class AskedOtherwise(Between):
@@ -105,6 +107,20 @@ def sampled_law(
     result = next(failed, results[law])
     allowed = allowed_distance(program.declared, instance.vocabulary, instance.length)
     return result.finding(requirement, case, allowed=allowed, false_alarm=terms.false_alarm)
+
+
+def sampled_calls(
+    requirement: str, case: str, program: Program, instance: Instance, terms: Terms
+) -> Finding:
+    """Return the finding of a requirement on samples from pairs of consecutive calls.
+
+    What is the same in every call looks random in one call of many rows. Where there is no law to
+    compare pairs with, single emissions decide.
+    """
+    if program.declared.algorithm not in ALGORITHMS:
+        return sampled_law(requirement, case, program, instance, terms, EFFORTS["quick"])
+    found = judge_pairs("random.calls", case, instance, program, terms)
+    return replace(found, requirement=requirement)
 
 
 def worst_of(case: str, findings: Sequence[Finding]) -> Finding:

@@ -331,8 +331,8 @@ def judge_unchanged(mode: str, program: Program, terms: Terms) -> list[Finding]:
         layouts = {"": 1, " in shared memory": 4} if declared.batch and len(rows) == 1 else {"": 1}
         for (layout, times), seed in product(layouts.items(), range(_SEEDS)):
             asked = with_noise(request(rows, declared), declared)
-            given = {name: _Watched(name, tensor, times) for name, tensor in _tensors(asked)}
-            put = _with_tensors(asked, {name: each.tensor for name, each in given.items()})
+            given = {name: _Watched(name, tensor, times) for name, tensor in tensors_of(asked)}
+            put = with_tensors(asked, {name: each.tensor for name, each in given.items()})
             emitted(program.adapter, put, terms.seed_of(f"unchanged/{case}/{seed}"))
             watched.append((f"{case}{layout}", list(given.values())))
     written = [
@@ -383,7 +383,8 @@ class _Watched:
         return self.tensor.shape, self.tensor.stride(), seen, memory
 
 
-def _tensors(asked: Request) -> Iterator[tuple[str, Tensor]]:
+def tensors_of(asked: Request) -> Iterator[tuple[str, Tensor]]:
+    """Yield the tensors of a request, by name, its noise included."""
     for field in fields(asked):
         value = getattr(asked, field.name)
         if isinstance(value, Tensor):
@@ -392,8 +393,8 @@ def _tensors(asked: Request) -> Iterator[tuple[str, Tensor]]:
         yield f"noise[{name!r}]", noise
 
 
-def _with_tensors(asked: Request, tensors: Mapping[str, Tensor]) -> Request:
-    """Return the request with other tensors, under the names of `_tensors`."""
+def with_tensors(asked: Request, tensors: Mapping[str, Tensor]) -> Request:
+    """Return the request with other tensors, under the names of `tensors_of`."""
     noise = {name: tensors[f"noise[{name!r}]"] for name in asked.noise or {}}
     own: dict[str, Any] = {name: tensors[name] for name in tensors if hasattr(asked, name)}
     return replace(asked, noise=noise or None, **own)
@@ -507,8 +508,8 @@ def _different(backends: Sequence[Program], rows: Sequence[Asked], times: int, s
     found, noise = [], None
     for backend in backends:
         asked = request(rows, backend.declared)
-        repeated = {name: each.repeat_interleave(times, 0) for name, each in _tensors(asked)}
-        asked = _with_tensors(asked, repeated)
+        repeated = {name: each.repeat_interleave(times, 0) for name, each in tensors_of(asked)}
+        asked = with_tensors(asked, repeated)
         if noise is None:
             _seeded(asked.generator, seed)
             noise = with_noise(asked, backend.declared).noise

@@ -5,126 +5,228 @@ Id, level and wording are those of the specification's chapter 10.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from torch import Tensor
 
 from draftproof.conformance.cases import Case, cases
-from draftproof.conformance.cases.rows import fixed
-from draftproof.conformance.lanes.observe import EXACT, PROBE, observe, observe_batch
+from draftproof.conformance.lanes.exchange import Asked, request
+from draftproof.conformance.lanes.observe import (
+    EXACT,
+    PROBE,
+    RUN,
+    SAMPLE,
+    observe,
+    observe_batch,
+)
 from draftproof.conformance.protocol.adapter import Declaration, Program, Request
-from draftproof.conformance.requirements._one_law import AskedOtherwise, judged_law
-from draftproof.conformance.requirements.batches import judge_batch
-from draftproof.conformance.requirements.finding import Finding
+from draftproof.conformance.requirements._one_law import AskedOtherwise, judged_law, sampled_calls
+from draftproof.conformance.requirements.batches import (
+    emitted,
+    judge_batch,
+    tensors_of,
+    with_tensors,
+)
+from draftproof.conformance.requirements.finding import FAIL, PASS, Finding
 from draftproof.conformance.requirements.laws import fits
 from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import draft_law
 
-_ONE_PATH, _SEVERAL = "generic.v3.l2", "several.{}.v3.l1.k2"
-"""The cases that are given in every layout: one of several paths for verifiers that take them."""
-
-
-_FLAT = Case(
-    "flat.v3.l2",
-    "rows are the same at every position",
-    "quick",
-    fixed("64 144 48", "192 32 32", length=2),
-)
+Layout = Callable[[Tensor], Tensor]
+"""Returns a tensor of the same numbers that lies in memory in another way."""
 
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
-    """Yield the tasks on layouts."""
-    chosen = (_ONE_PATH, _SEVERAL.format(declared.scheme))
+    """Yield the tasks on layouts: those that are taken, and those that must be refused."""
+    for name in LAYOUTS:
+        for given in _given(name, declared, mode):
+            if mode == "quick" and (name, given.id) not in _QUICK:
+                continue
+            task = f"layout.{name}.{given.id}"
+            if name not in declared.layouts:
+                refused = partial(judge_refused, name, task, given)
+                yield Task(task, ("input.layout",), (RUN,), refused)
+            elif given.case is None:
+                together = partial(judge_rows, name, task, given.rows)
+                yield Task(task, ("input.layout",), (EXACT, PROBE), together)
+            else:
+                alone = partial(judge_layout, name, task, given.case)
+                yield Task(task, ("input.layout",), (EXACT, PROBE, SAMPLE), alone)
+
+
+# --- what is given ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Given:
+    """Rows to lay out: all drafts of a case, each by itself, or a batch where there is no case."""
+
+    id: str
+    rows: Sequence[Asked]
+    case: Case | None = None
+
+
+def _given(layout: str, declared: Declaration, mode: str) -> Iterator[_Given]:
+    """Yield what is laid out: one path, several where they are taken, and two rows of a batch.
+
+    Rows that are expanded are equal: along a path in a case without context, by itself and beside
+    another, and in a batch of one request twice.
+    """
+    one = _EQUAL if layout == _EXPANDED else _DIFFERENT
+    several = f"several.{declared.scheme}.v3.l1.k2"
     for case in cases(mode):
-        if case.id in chosen and fits(case, declared):
-            for name in LAYOUTS:
-                if name in _OF_ROWS and not declared.batch:
-                    continue
-                # Only equal rows can be one in memory.
-                given = _FLAT if name == "expanded" and case.id == _ONE_PATH else case
-                judged = partial(judge_layout, name, given)
-                yield Task(f"layout.{name}.{given.id}", ("input.layout",), (EXACT, PROBE), judged)
+        if case.id in (one, several) and fits(case, declared):
+            rows = [(case.instance, paths) for paths in draft_law(case.instance)]
+            yield _Given(case.id, rows, case)
+    if declared.batch:
+        yield _Given(_PAIR, _pair(layout))
+    if declared.batch and layout == _EXPANDED:
+        yield _Given("positions", _along())
 
 
-def judge_layout(name: str, case: Case, program: Program, terms: Terms) -> list[Finding]:
+_DIFFERENT, _EQUAL, _PAIR = "generic.v3.l2", "motivating", "pair"
+
+_QUICK = {("transposed", _DIFFERENT), ("expanded", _EQUAL), ("sliced", _PAIR)}
+"""The layouts and rows of mode quick: what is not contiguous, what is one in memory, and rows."""
+
+
+def _pair(layout: str) -> list[Asked]:
+    """Return two rows, which are one request twice where they are expanded."""
+    known = {case.id: case.instance for case in cases("quick")}
+    first: Asked = known["generic.v2.l2"], ((0, 1),)
+    second: Asked = known["banked"], ((1, 0),)
+    return [first, first] if layout == _EXPANDED else [first, second]
+
+
+def _along() -> list[Asked]:
+    """Return two rows, each of which has one row of the target at all of its positions."""
+    first = next(case.instance for case in cases("quick") if case.id == _EQUAL)
+    second = replace(first, target=first.draft, draft=first.target)
+    return [(instance, next(iter(draft_law(instance)))) for instance in (first, second)]
+
+
+# --- how it is judged --------------------------------------------------------------------------
+
+
+def judge_layout(
+    layout: str, name: str, case: Case, program: Program, terms: Terms
+) -> list[Finding]:
     """Return the finding of `input.layout` on a case whose tensors have a layout."""
-    adapter = AskedOtherwise(program.adapter, partial(laid_out, LAYOUTS[name]))
-    asked, named = replace(program, adapter=adapter), f"layout.{name}.{case.id}"
-    if name in _OF_ROWS:
-        first, *_, last = draft_law(case.instance)
-        rows = [(case.instance, drafts) for drafts in (first, last)]
-        return [judge_batch(observe_batch(asked, named, rows, lane=terms.lane), "input.layout")]
-    seen = observe(asked, replace(case, id=named), lane=terms.lane)
-    return [judged_law("input.layout", seen)]
+    other = _in_layout(program, layout)
+    if terms.lane == SAMPLE:
+        return [sampled_calls("input.layout", name, other, case.instance, terms)]
+    return [judged_law("input.layout", observe(other, replace(case, id=name), lane=terms.lane))]
 
 
-def laid_out(layout: Callable[[Tensor], Tensor], request: Request) -> Request:
+def judge_rows(
+    layout: str, name: str, rows: Sequence[Asked], program: Program, terms: Terms
+) -> list[Finding]:
+    """Return the finding of `input.layout` on a batch, its rows alone being contiguous."""
+    seen = observe_batch(_in_layout(program, layout), name, rows, lane=terms.lane, beside=program)
+    return [judge_batch(seen, "input.layout")]
+
+
+def judge_refused(
+    layout: str, name: str, given: _Given, program: Program, terms: Terms
+) -> list[Finding]:
+    """Return the finding of `input.layout` on a layout that the adapter excludes.
+
+    Every request in it must end in an error, whatever its drafts are, with each of four seeds.
+    """
+    requests = [given.rows] if given.case is None else [[row] for row in given.rows]
+    seed, runs = terms.seed_of(name), 0
+    for number, rows in enumerate(requests):
+        for again in range(_SEEDS):
+            asked = laid_out(layout, request(rows, program.declared))
+            runs += 1
+            if not isinstance(emitted(program.adapter, asked, seed + _SEEDS * number + again), str):
+                told = f"excludes the layout {layout!r}, and returns a result of a request in it"
+                return [Finding("input.layout", name, FAIL, lane=RUN, runs=runs, detail=told)]
+    return [Finding("input.layout", name, PASS, lane=RUN, runs=runs)]
+
+
+_SEEDS = 4
+
+
+def _in_layout(program: Program, layout: str) -> Program:
+    """Return the program whose requests have a layout."""
+    return replace(program, adapter=AskedOtherwise(program.adapter, partial(laid_out, layout)))
+
+
+# --- layouts -----------------------------------------------------------------------------------
+
+
+def laid_out(layout: str, asked: Request) -> Request:
     """Return the request with the same numbers, and all of its tensors in another layout."""
-    changed: dict[str, Any] = {
-        name: layout(tensor)
-        for name, tensor in vars(request).items()
-        if isinstance(tensor, Tensor) and tensor.dim() > 1
-    }
-    return replace(request, **changed)
-
-
-# --- layouts ---------------------------------------------------------------------------------
+    lay, given = LAYOUTS[layout], dict(tensors_of(asked))
+    # No two random numbers are equal, and to compare them is to look at them.
+    kept = [name for name in given if name not in vars(asked) and layout == _EXPANDED]
+    laid = with_tensors(asked, {n: t if n in kept else lay(t) for n, t in given.items()})
+    if asked.state is None:
+        return laid
+    return replace(laid, state={name: lay(tensor) for name, tensor in asked.state.items()})
 
 
 def _transposed(tensor: Tensor) -> Tensor:
-    """Let the first side be the one whose entries are neighbours."""
-    return tensor.movedim(0, -1).contiguous().movedim(-1, 0)
+    """Let the first side be the one whose entries are neighbours, and the last the outermost."""
+    sides = [*range(tensor.dim())][::-1]
+    return tensor.permute(sides).contiguous().permute(sides)
 
 
 def _sliced(tensor: Tensor) -> Tensor:
     """Let every row be the first part of a longer one, as where a vocabulary is padded."""
-    wide = tensor.new_zeros(*tensor.shape[:-1], tensor.shape[-1] + 5)
+    wide = _filled(tensor, (*tensor.shape[:-1], tensor.shape[-1] + 5))
     wide[..., : tensor.shape[-1]] = tensor
     return wide[..., : tensor.shape[-1]]
 
 
 def _offset(tensor: Tensor) -> Tensor:
     """Let the first entry be the second of its memory."""
-    flat = tensor.new_zeros(tensor.numel() + 1)
+    flat = _filled(tensor, (tensor.numel() + 1,))
     flat[1:] = tensor.flatten()
     return flat[1:].view(tensor.shape)
 
 
-def _in_steps(tensor: Tensor) -> Tensor:
+def _stepped(tensor: Tensor) -> Tensor:
     """Let every other entry of the memory be between two of the tensor's."""
-    wide = tensor.new_zeros(*tensor.shape, 2)
+    wide = _filled(tensor, (*tensor.shape, 2))
     wide[..., 0] = tensor
     return wide[..., 0]
 
 
-def _of_a_larger_batch(tensor: Tensor) -> Tensor:
-    """Let every other row of the memory be another request's."""
-    wide = tensor.new_zeros(2 * len(tensor), *tensor.shape[1:])
-    wide[::2] = tensor
-    return wide[::2]
+def _interleaved(tensor: Tensor) -> Tensor:
+    """Let other requests, and other paths, be between those of the tensor."""
+    sides = [2 * size for size in tensor.shape[:-1]] or [2 * size for size in tensor.shape]
+    wide = _filled(tensor, [*sides, *tensor.shape[len(sides) :]])
+    every = tuple(slice(None, None, 2) for _ in sides)
+    wide[every] = tensor
+    return wide[every]
 
 
 def _expanded(tensor: Tensor) -> Tensor:
     """Let equal entries along a side be one in memory."""
-    for side in range(tensor.dim() - 1):
+    for side, size in enumerate(tensor.shape):
         first = tensor.narrow(side, 0, 1)
-        if tensor.shape[side] > 1 and bool((tensor == first).all()):
-            return first.expand_as(tensor)
+        if size > 1 and bool((tensor == first).all()):
+            tensor = first.expand_as(tensor)
     return tensor
 
 
-LAYOUTS: Mapping[str, Callable[[Tensor], Tensor]] = {
+def _filled(tensor: Tensor, shape: Sequence[int]) -> Tensor:
+    """Return memory in which a number that is read beside the tensor is a likely one: all ones."""
+    return tensor.new_ones(*shape)
+
+
+_EXPANDED = "expanded"
+
+LAYOUTS: Mapping[str, Layout] = {
     "transposed": _transposed,
     "sliced": _sliced,
     "offset": _offset,
-    "steps": _in_steps,
-    "rows": _of_a_larger_batch,
-    "expanded": _expanded,
+    "stepped": _stepped,
+    "interleaved": _interleaved,
+    _EXPANDED: _expanded,
 }
-"""The layouts, by name."""
-
-_OF_ROWS = ("transposed", "rows")
-"""The layouts that a request of one row cannot have: two rows are given, which are independent."""
+"""The layouts beside the contiguous one, which all other requests have."""

@@ -9,12 +9,14 @@ from draftproof.conformance.protocol.adapter import Declaration
 from draftproof.conformance.requirements import (
     batches,
     drafting,
+    graphs,
     inputs,
     large,
     laws,
     layouts,
     long,
     numerics,
+    offsets,
     randomness,
     states,
     tail,
@@ -24,7 +26,7 @@ from draftproof.conformance.requirements.task import Task, is_asked
 
 CHAPTERS = (
     *(laws, long, states, drafting, texts, batches, large, randomness),
-    *(numerics, tail, inputs, layouts),
+    *(numerics, tail, offsets, graphs, inputs, layouts),
 )
 """The modules, in the order of the chapters."""
 

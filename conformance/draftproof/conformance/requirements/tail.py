@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from draftproof.conformance.cases.tail import Rows, TailCase, crowds, tails
+from draftproof.conformance.lanes.compared import Between
 from draftproof.conformance.lanes.exact import RowLaw, row_law
 from draftproof.conformance.lanes.exchange import as_loaded, columns, raised, with_noise
 from draftproof.conformance.lanes.observe import EXACT, PROBE, SAMPLE
@@ -416,7 +417,7 @@ def _by_samples(case: TailCase, program: Program, terms: Terms) -> Finding:
     return sampled_law("number.tail", case.id, crowd, found.instance, terms, _EFFORTS[terms.mode])
 
 
-class Crowd:
+class Crowd(Between):
     """An adapter that verifies kinds of tokens, in the rows of a large vocabulary.
 
     Each row is a call of its own: noise that is the same in every call shows.
@@ -443,7 +444,15 @@ class Crowd:
         known = self._kinds[torch.where(is_said, token, 0).long()]
         return Result(accepted, path, torch.where(is_said, known, number))
 
+    def passed_on(self, request: Request) -> Request:
+        """Return the first row, as wide as the vocabulary."""
+        return self._wide(request, 0)
+
     def _verified(self, request: Request, row: int) -> tuple[Tensor, Tensor, Tensor]:
+        part = self._wide(request, row)
+        return columns(self._adapter.verify(with_noise(part, self._declared)), 1)
+
+    def _wide(self, request: Request, row: int) -> Request:
         here = slice(row, row + 1)
         drafted = [
             int(self._random.choice(self._members[kind]))
@@ -459,8 +468,7 @@ class Crowd:
             changed |= {
                 f"{side}_logits": changed[f"{side}_probs"].log() for side in ("draft", "target")
             }
-        part = replace(request, draft_tokens=tokens, **changed)
-        return columns(self._adapter.verify(with_noise(part, self._declared)), 1)
+        return replace(request, draft_tokens=tokens, **changed)
 
     def _spread(self, rows: Tensor) -> Tensor:
         return (rows / self._sizes)[..., self._kinds].to(rows.dtype)

@@ -181,7 +181,8 @@ def declared_in(header: Mapping[str, Any]) -> Declaration:
     """Return what the adapter declared, of which a header tells."""
     told = {key: value for key, value in header["adapter"].items() if key != "place"}
     noise = {name: tuple(form) for name, form in told["noise"].items()}
-    return Declaration(**{**told, "dtypes": tuple(told["dtypes"]), "noise": noise})
+    several = {name: tuple(told[name]) for name in ("dtypes", "layouts") if name in told}
+    return Declaration(**{**told, **several, "noise": noise})
 
 
 def run(
@@ -385,6 +386,7 @@ def _header(campaign: Campaign, program: Program, blind: Mapping[str, str], test
         "adapter": {
             **vars(declared),
             "dtypes": list(declared.dtypes),
+            "layouts": list(declared.layouts),
             "noise": {name: list(form) for name, form in declared.noise.items()},
             "undefined": dict(declared.undefined),
             "place": built_in().get(campaign.name, campaign.name),

@@ -1,0 +1,79 @@
+"""Consecutive calls: independent, and told which of them spoil a later one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from draftproof.conformance.museum.mutants.gates import FAMILY, Gated
+from draftproof.conformance.museum.mutants.verifiers import Ragged
+from draftproof.conformance.protocol.adapter import Program, Request, program_of
+from draftproof.conformance.requirements.finding import FAIL, PASS, Finding
+
+Findings = Callable[..., list[Finding]]
+Right = Callable[[str], Program]
+
+CALLS = "random.calls"
+
+
+@pytest.mark.parametrize("name", ["ragged", "torch-block", "torch-multipath-block", "transformers"])
+def test_what_is_right_passes(findings: Findings, right: Right, name: str) -> None:
+    found = [*findings(right(name), CALLS)]
+    assert len(found) == 11
+    assert {each.verdict for each in found} == {PASS}, [each.case for each in found]
+
+
+GATED = [made for made in FAMILY.values() if made.gate.id in ("call", "growing")]
+
+
+@pytest.mark.parametrize("made", GATED, ids=lambda made: made.name)
+def test_every_fault_is_found_behind_other_calls(findings: Findings, made: type[Gated]) -> None:
+    assert made.gate.asked_by == CALLS
+    found = findings(program_of(made()), CALLS, "quick", cases="calls.sequence")
+    assert FAIL in {each.verdict for each in found}
+
+
+def test_the_fewest_calls_that_spoil_one_are_told(findings: Findings) -> None:
+    adapter = program_of(FAMILY["RatioBehindGrowing"]())
+    (found,) = findings(adapter, CALLS, cases="calls.sequence.3")
+    assert found.detail.startswith(
+        "a call of B = 8, L = 4 behind B = 1, L = 2, of one adapter: drafted "
+    )
+    adapter = program_of(FAMILY["RatioBehindCall"]())
+    (found,) = findings(adapter, CALLS, cases="calls.sequence.3")
+    assert "behind B = 1, L = 2 and B = 4, L = 3, of one adapter" in found.detail
+
+
+class Module(Ragged):
+    """Counts the calls of all objects together, and skips a test in the third of them."""
+
+    name = "module"
+    calls = 0
+
+    def passed(self, coins: torch.Tensor, ratio: torch.Tensor) -> torch.Tensor:
+        Module.calls += 1
+        return super().passed(coins, ratio.sqrt() if Module.calls % 4 == 3 else ratio)
+
+
+class Kept(Ragged):
+    """Keeps its coins for the next call that needs no more of them."""
+
+    name = "kept"
+
+    def __init__(self) -> None:
+        self.kept = torch.zeros(0)
+
+    def coins(self, ratio: torch.Tensor, request: Request) -> torch.Tensor:
+        if self.kept.numel() < ratio.numel():
+            self.kept = super().coins(ratio, request).flatten()
+        return self.kept[: ratio.numel()].view(ratio.shape)
+
+
+def test_coins_that_are_kept_tie_two_calls(findings: Findings) -> None:
+    """Each has its own law, so only their joint law shows it."""
+    found = {each.case: each.verdict for each in findings(program_of(Kept()), CALLS)}
+    assert found["calls.sequence.4"] == PASS
+    assert found["calls.both.0.4"] == PASS  # the calls between are longer: new coins are drawn
+    assert found["calls.same"] == FAIL
