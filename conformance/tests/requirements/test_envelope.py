@@ -11,7 +11,7 @@ from torch import Tensor
 from draftproof.conformance.cases.large import MOST_PROBED, alike, large
 from draftproof.conformance.cases.long import long
 from draftproof.conformance.lanes.observe import EXACT, PROBE, SAMPLE, observe_together
-from draftproof.conformance.lanes.opaque import OpaqueRandomness
+from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns
 from draftproof.conformance.museum.mutants.gates import GATED
 from draftproof.conformance.museum.mutants.verifiers import Ragged
 from draftproof.conformance.protocol.adapter import Program, Request, Result, program_of
@@ -162,3 +162,22 @@ def test_pairs_of_a_sampled_batch_are_as_far_apart_as_its_uncertain_rows(batch: 
         assert all(first + second == rows - 1 for first, second in pairs)
     else:
         assert {second - first for first, second in pairs} == {int(batch.rpartition("d")[2])}
+
+
+class Unsure(Ragged):
+    """Accepts what is certain nine times out of ten."""
+
+    def ratio(self, p: Tensor, q: Tensor, path: Tensor) -> Tensor:
+        """Return the ratio of each drafted token, less a tenth."""
+        return super().ratio(p, q, path) * 0.9
+
+
+@pytest.mark.parametrize("requirement", ["law.long", "batch.large", "random.calls"])
+def test_outcomes_that_double_with_every_row_are_not_counted(requirement: str) -> None:
+    program = program_of(Unsure())
+    for task in plan(program.declared, "quick"):
+        if requirement in task.requirements and task.case.startswith(
+            ("long.", "large.", "calls.sequence")
+        ):
+            with pytest.raises(TooManyRuns, match="random where target and draft are certain"):
+                task.judge(program, Terms("exact", "quick", 1))

@@ -225,7 +225,7 @@ def _otherwise(
 ) -> Iterator[FailingCase]:
     """Yield the cases that are asked in another layout, or without a generator."""
     changes: dict[str, Callable[[Request], Request]] = {
-        f"layout.{name}": partial(laid_out, layout) for name, layout in LAYOUTS.items()
+        f"layout.{name}": partial(laid_out, name) for name in LAYOUTS
     }
     changes["default"] = partial(replace, generator=None)
     for case in cases(mode):

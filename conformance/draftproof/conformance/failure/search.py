@@ -20,10 +20,9 @@ from draftproof.conformance.cases import Case
 from draftproof.conformance.failure.counterexample import Progress
 from draftproof.conformance.failure.setting import PLAIN, Setting, in_setting, setting_to_json
 from draftproof.conformance.lanes.observe import BLINDNESS, EXACT, PROBE, observe
-from draftproof.conformance.protocol.adapter import Declaration, Program
+from draftproof.conformance.protocol.adapter import CONTIGUOUS, Declaration, Program
 from draftproof.conformance.requirements.finding import FAIL, INCONCLUSIVE, PASS, SKIPPED, Finding
 from draftproof.conformance.requirements.laws import LAWS, fits, judge
-from draftproof.conformance.requirements.layouts import LAYOUTS
 from draftproof.reference.extras import installation
 from draftproof.reference.model import (
     Instance,
@@ -406,7 +405,8 @@ def settings(declared: Declaration) -> SearchStrategy[Setting]:
             return draw(st.sampled_from([*[plain] * len(others), *others])) if others else plain
 
         dtypes = [each for each in declared.dtypes if _is_longer(each, declared.dtype)]
-        layout, dtype = one_of("", *LAYOUTS), one_of("", *dtypes)
+        layouts = [each for each in declared.layouts if each != CONTIGUOUS]
+        layout, dtype = one_of("", *layouts), one_of("", *dtypes)
         if declared.noise:
             # Its noise has the shape of what is asked.
             return Setting(layout=layout, dtype=dtype)

@@ -18,7 +18,7 @@ from torch import Tensor
 from draftproof.conformance.lanes.exchange import columns
 from draftproof.conformance.protocol.adapter import Adapter, Program, Request, Result
 from draftproof.conformance.protocol.loading import twin_of
-from draftproof.conformance.requirements.layouts import LAYOUTS, laid_out
+from draftproof.conformance.requirements.layouts import laid_out
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class _Surrounded:
             adapter.verify(certain)
         asked = _among(request, certain, setting) if setting.rows > 1 else request
         if setting.layout:
-            asked = laid_out(LAYOUTS[setting.layout], asked)
+            asked = laid_out(setting.layout, asked)
         result = adapter.verify(asked)
         if setting.rows == 1 and not setting.before and not setting.tokens:
             return result

@@ -30,7 +30,7 @@ from draftproof.conformance.lanes.observe import (
 )
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, Program, Request, Result
 from draftproof.conformance.protocol.tolerance import allowed_distance
-from draftproof.conformance.requirements._one_law import sampled_calls
+from draftproof.conformance.requirements._one_law import require_certain, sampled_calls
 from draftproof.conformance.requirements.batches import judge_pairs
 from draftproof.conformance.requirements.finding import FAIL, Finding, verdict_of
 from draftproof.conformance.requirements.task import Task, Terms
@@ -210,6 +210,7 @@ def judge_sequence(given: Calls, program: Program, terms: Terms) -> list[Finding
         behind = replace(program, adapter=_Behind(program, given.calls[:-1]))
         instance = next(case.instance for case in cases("quick") if case.id == _SAMPLED)
         return [sampled_calls("random.calls", given.id, behind, instance, terms)]
+    require_certain(program, terms.lane)
     found = _judged(given, program, terms.lane)
     if found.verdict != FAIL:
         return [found]

@@ -10,9 +10,11 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
 
+from draftproof.conformance.cases.long import drafted, uncertain
 from draftproof.conformance.lanes.compared import Between
 from draftproof.conformance.lanes.exchange import Failure
-from draftproof.conformance.lanes.observe import Observation
+from draftproof.conformance.lanes.observe import Observation, joint_laws
+from draftproof.conformance.lanes.opaque import TooManyRuns
 from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.protocol.adapter import Adapter, Program, Request, Result
 from draftproof.conformance.protocol.loading import twin_of
@@ -121,6 +123,21 @@ def sampled_calls(
         return sampled_law(requirement, case, program, instance, terms, EFFORTS["quick"])
     found = judge_pairs("random.calls", case, instance, program, terms)
     return replace(found, requirement=requirement)
+
+
+def require_certain(program: Program, lane: str) -> None:
+    """Raise `TooManyRuns` for a verifier that is not certain of a row that is.
+
+    Its runs double with every certain row and position of the cases of serving.
+    """
+    row = drafted(uncertain("certain", 3, set()))
+    (alone,) = joint_laws(program, [[row]], lane=lane)
+    likeliest = max(weight for _, weight in alone.law.items())
+    if 1 - likeliest > allowed_distance(program.declared, row[0].vocabulary, row[0].length):
+        raise TooManyRuns(
+            "the verifier is random where target and draft are certain, so its outcomes double "
+            "with every row and position"
+        )
 
 
 def worst_of(case: str, findings: Sequence[Finding]) -> Finding:

@@ -12,6 +12,7 @@ from draftproof.conformance.cases.case import BatchCase
 from draftproof.conformance.cases.large import MOST_PROBED, alike, large
 from draftproof.conformance.lanes.observe import EXACT, PROBE, SAMPLE, observe_batch
 from draftproof.conformance.protocol.adapter import Declaration, Program
+from draftproof.conformance.requirements._one_law import require_certain
 from draftproof.conformance.requirements.batches import judge_batch, judge_pairs, neighbours
 from draftproof.conformance.requirements.finding import Finding
 from draftproof.conformance.requirements.pairs import sample_apart
@@ -34,6 +35,7 @@ def judge_large(batch: BatchCase, program: Program, terms: Terms) -> list[Findin
         tested = partial(sample_apart, rows=len(batch.rows), pairs=alike(batch), effort=_EFFORT)
         given = neighbours()
         return [judge_pairs("batch.large", batch.id, given, program, terms, tested=tested)]
+    require_certain(program, terms.lane)
     seen = observe_batch(program, batch.id, batch.rows, lane=terms.lane)
     return [judge_batch(seen, "batch.large")]
 

@@ -19,7 +19,12 @@ from draftproof.conformance.lanes.observe import (
     observe_together,
 )
 from draftproof.conformance.protocol.adapter import Declaration, Program
-from draftproof.conformance.requirements._one_law import judged_law, sampled_law, worst_of
+from draftproof.conformance.requirements._one_law import (
+    judged_law,
+    require_certain,
+    sampled_law,
+    worst_of,
+)
 from draftproof.conformance.requirements.batches import judge_batch
 from draftproof.conformance.requirements.finding import Finding
 from draftproof.conformance.requirements.laws import fits, probed, shape_of
@@ -69,6 +74,7 @@ def judge_long(
         # One row a call: a fault that draws the same in every call has the right law in one call.
         apart, effort = replace(terms, alone=True), _EFFORTS[terms.mode]
         return [sampled_law("law.long", group.id, program, middle.instance, apart, effort)]
+    require_certain(program, terms.lane)
     seen = None
     asked = group.cases[:: _PROBED if terms.lane == PROBE else 1]
     if terms.lane == PROBE and program.declared.batch:
@@ -81,5 +87,6 @@ def judge_long(
 
 def judge_long_rows(batch: BatchCase, program: Program, terms: Terms) -> list[Finding]:
     """Return the finding of `law.long` on two long rows: they are independent of each other."""
+    require_certain(program, terms.lane)
     seen = observe_batch(program, batch.id, batch.rows, lane=terms.lane)
     return [judge_batch(seen, "law.long")]
