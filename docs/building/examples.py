@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from building import algorithms, power
+from building import algorithms, gates, power
 from building.algorithms import example_of
 from building.markdown import table
 from draftproof.conformance.cases import cases
@@ -395,6 +395,7 @@ COMPUTED: Mapping[str, Callable[..., str]] = {
     "values": values,
     "worked": worked,
     **algorithms.COMPUTED,
+    **gates.COMPUTED,
     **power.COMPUTED,
 }
 """The forms of the explanation by name."""

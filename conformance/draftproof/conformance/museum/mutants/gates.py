@@ -234,6 +234,13 @@ GATES: tuple[Gate, ...] = (
 """The gates, by the dimension of the envelope that they are in."""
 
 
+INERT: Mapping[tuple[str, str], str] = {
+    ("coin", "token"): "one coin for all positions is no fault of a single one",
+    ("neighbour", "expanded"): "where rows are one in memory, a neighbour's are one's own",
+}
+"""The faults that cannot act behind a gate, and why."""
+
+
 # --- verifiers ---------------------------------------------------------------------------------
 
 
@@ -308,25 +315,26 @@ def gated(fault: Fault, gate: Gate) -> type[Gated]:
     return type("".join(map(str.capitalize, name.split("-"))), (Gated,), made)
 
 
-def _exhibit(fault: Fault, gate: Gate) -> Mutant:
-    """Return a gated verifier with its label."""
-    made = gated(fault, gate)
-    why = "who asks nothing behind the gate sees a right verifier"
-    what = f"{fault.what} {gate.what}."
-    return Mutant(made.name, what, why, ("draftproof",), (gate.asked_by,), made)
-
-
-GATED: Mapping[str, Mutant] = {
-    each.id: each for gate in GATES for fault in FAULTS for each in (_exhibit(fault, gate),)
+FAMILY: Mapping[str, type[Gated]] = {
+    made.__name__: made for gate in GATES for fault in FAULTS for made in (gated(fault, gate),)
 }
-"""Every fault behind every gate, by id."""
+"""Every fault behind every gate, by the names of their classes."""
 
-_CLASSES = {each.make.__name__: each.make for each in GATED.values()}
+
+def _exhibit(made: type[Gated]) -> Mutant:
+    """Return a gated verifier with its label."""
+    why = "who asks nothing behind the gate sees a right verifier"
+    what = f"{made.fault.what} {made.gate.what}."
+    return Mutant(made.name, what, why, ("draftproof",), (made.gate.asked_by,), made)
+
+
+GATED: Mapping[str, Mutant] = {made.name: _exhibit(made) for made in FAMILY.values()}
+"""Every fault behind every gate as an exhibit, by id."""
 
 
 def __getattr__(name: str) -> Any:
     """Return a class of the family, for loading it as an adapter or unpickling it."""
     try:
-        return _CLASSES[name]
+        return FAMILY[name]
     except KeyError:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
