@@ -33,6 +33,8 @@ class LongCases:
     id: str
     mode: str
     cases: tuple[Case, ...]
+    is_few: bool = True
+    """False where other cases stand for the form: these are all that are left of it."""
 
 
 def long(mode: str) -> Iterator[LongCases]:
@@ -53,7 +55,8 @@ def _paths() -> Iterator[LongCases]:
             yield LongCases(name, mode, _pairs(name, length, few, distance))
             if others:
                 rest = f"{name}.others"
-                yield LongCases(rest, "certify", _pairs(name, length, others, distance))
+                pairs = _pairs(name, length, others, distance)
+                yield LongCases(rest, "certify", pairs, is_few=False)
 
 
 def _pairs(name: str, length: int, firsts: Sequence[int], distance: int) -> tuple[Case, ...]:
