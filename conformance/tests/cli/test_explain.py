@@ -75,7 +75,7 @@ def certificate(
             },
             "known_failures": [],
         },
-        {"record": "result", "findings": [told]},
+        {"record": "result", "findings": [told], "compared": []},
         {"record": "counterexample", "counterexample": counterexample},
     ]
     return statement(records, evidence="mine.jsonl", digest="0" * 64)

@@ -10,6 +10,7 @@ import torch
 
 from draftproof.conformance.cases import cases
 from draftproof.conformance.cases.long import drafted, uncertain
+from draftproof.conformance.cases.tail import crowds
 from draftproof.conformance.lanes.compared import (
     Compared,
     described,
@@ -22,11 +23,11 @@ from draftproof.conformance.lanes.observe import EXACT, PROBE, joint_laws, obser
 from draftproof.conformance.museum.mutants.verifiers import Checked
 from draftproof.conformance.protocol.adapter import Program, program_of
 from draftproof.conformance.requirements import layouts
+from draftproof.conformance.requirements._calls import _consecutive, judge_calls, judge_sequence
 from draftproof.conformance.requirements._one_law import AskedOtherwise
 from draftproof.conformance.requirements.laws import judge_case
 from draftproof.conformance.requirements.layouts import LAYOUTS, laid_out
-from draftproof.conformance.requirements.numerics import Scattered, few_tokens
-from draftproof.conformance.requirements.randomness import _consecutive, judge_calls, judge_sequence
+from draftproof.conformance.requirements.tail import Crowd
 from draftproof.conformance.requirements.task import Terms
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.rational import ZERO
@@ -105,11 +106,11 @@ def test_a_generator_is_the_one_that_reaches_the_verifier(program: Program) -> N
 
 
 def test_a_vocabulary_is_as_large_as_the_verifier_gets_it(program: Program) -> None:
-    scattered = program_of(Scattered(program, 8193))
-    instance = few_tokens()
-    first, *_ = draft_law(instance)
-    seen = described(scattered.adapter, request([(instance, first)], scattered.declared))
-    assert (seen.vocabulary, seen.atoms) == (8193, 4)
+    found = crowds("ranges", 8193)
+    crowd = program_of(Crowd(program, found.kinds, 0))
+    first, *_ = draft_law(found.instance)
+    seen = described(crowd.adapter, request([(found.instance, first)], crowd.declared))
+    assert (seen.vocabulary, seen.atoms) == (8193, 8193)
 
 
 # --- what a task notes --------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftproof.conformance.cases.tail import Rows, TailCase, tails
+from draftproof.conformance.cases.tail import TailCase, TailRows, tails
 from draftproof.conformance.lanes.observe import EXACT, PROBE, SAMPLE
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.museum.mutants.gates import FAMILY, Gated
@@ -163,12 +163,12 @@ def test_what_is_no_token_is_told() -> None:
     assert "a token not in 0..8192" in found.detail
 
 
-def small(size: int) -> Rows:
+def small(size: int) -> TailRows:
     """Return rows of a few kinds of tokens, L = 1, that are drafted at token 3."""
     random = numpy.random.default_rng(1)
     p, q, bonus = (random.choice([1.0, 2.0, 4.0], size) for _ in range(3))
     q[3], p[3] = 4 * p[3], p[3]
-    return Rows(numpy.stack([p / p.sum(), bonus / bonus.sum()]), (q / q.sum())[None], (3,))
+    return TailRows(numpy.stack([p / p.sum(), bonus / bonus.sum()]), (q / q.sum())[None], (3,))
 
 
 @pytest.mark.parametrize("name", ["token", "block", "multipath_block", "k_seq", "spechub"])

@@ -44,7 +44,7 @@ class Elsewhere(Mine):
 
 class Unseen(Mine):
     def verify(self, request):
-        if numpy.random.random() < 2:
+        if numpy.random.normal() < 99:
             return super().verify(request)
 
 

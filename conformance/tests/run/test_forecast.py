@@ -83,7 +83,7 @@ def test_lanes_that_are_blind_are_told(tmp_path: Path) -> None:
         "import random\nfrom draftproof.conformance.museum.mutants.verifiers import Token\n"
         "class Opaque(Token):\n"
         "    def verify(self, request):\n"
-        "        random.random()\n"
+        "        random.gauss()\n"
         "        return super().verify(request)\n"
     )
     code, text = told(f"{file}:Opaque", "--mode", "quick", "--case", "generic.v2.l1")

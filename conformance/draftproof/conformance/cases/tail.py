@@ -33,7 +33,7 @@ SPECIAL = (
 
 
 @dataclass(frozen=True)
-class Rows:
+class TailRows:
     """The rows of one path: target [L + 1, V], draft [L, V] and the drafted tokens [L]."""
 
     target: NDArray[numpy.float64]
@@ -70,7 +70,7 @@ class TailCase:
         """True where target and draft are so near that only their rows as given tell them apart."""
         return self.form.startswith("near.")
 
-    def rows(self) -> Rows:
+    def rows(self) -> TailRows:
         """Return the rows, the same every time."""
         return _rows(self.form, self.vocabulary)
 
@@ -103,7 +103,7 @@ _CASES = tuple(
 
 
 @lru_cache(maxsize=2)
-def _rows(form: str, vocabulary: int) -> Rows:
+def _rows(form: str, vocabulary: int) -> TailRows:
     name, _, mass = form.partition(".")
     if mass:
         return _near(vocabulary, float(mass))
@@ -163,7 +163,7 @@ def places(vocabulary: int, count: int) -> NDArray[numpy.int64]:
 # --- forms -------------------------------------------------------------------------------------
 
 
-def _edges(vocabulary: int) -> Rows:
+def _edges(vocabulary: int) -> TailRows:
     """Return rows of eight tokens in 16ths, which every dtype holds: L = 1."""
     path = _path(vocabulary)[1:]
     ends = [0, vocabulary - 1, TILE, vocabulary // 4096 * 4096 - 1]
@@ -172,15 +172,15 @@ def _edges(vocabulary: int) -> Rows:
     target[0, ids] = numpy.array([4, 3, 3, 2, 1, 1, 1, 1]) / 16
     target[1, ids[::-1]] = numpy.array([2, 3, 3, 3, 2, 1, 1, 1]) / 16
     draft[0, ids] = numpy.array([8, 1, 1, 1, 2, 1, 1, 1]) / 16
-    return Rows(target, draft, path)
+    return TailRows(target, draft, path)
 
 
-def _flat(vocabulary: int) -> Rows:
+def _flat(vocabulary: int) -> TailRows:
     """Return a flat draft, and a target that halves some of it: L = 2."""
     return _of_kinds("flat", vocabulary, numpy.ones(vocabulary))
 
 
-def _zipf(vocabulary: int) -> Rows:
+def _zipf(vocabulary: int) -> TailRows:
     """Return rows that fall as the rank does: L = 2."""
     return _of_kinds("zipf", vocabulary, _by_rank("zipf", vocabulary))
 
@@ -195,7 +195,7 @@ def _by_rank(form: str, vocabulary: int) -> NDArray[numpy.float64]:
     return weights
 
 
-def _of_kinds(form: str, vocabulary: int, weights: NDArray[numpy.float64]) -> Rows:
+def _of_kinds(form: str, vocabulary: int, weights: NDArray[numpy.float64]) -> TailRows:
     """Return rows in which a token has its weight or three times that, by rows of its own."""
     kinds, parts = _random(form, vocabulary).integers(8, size=vocabulary), _grid(vocabulary)
     path = _path(vocabulary)
@@ -203,10 +203,10 @@ def _of_kinds(form: str, vocabulary: int, weights: NDArray[numpy.float64]) -> Ro
     rows = [weights * (1.0 + 2.0 * (kinds >> bit & 1)) for bit in range(3)]
     target = numpy.stack([on_grid(row, parts) for row in rows]) / parts
     draft = numpy.stack([on_grid(weights, parts), on_grid(weights, parts)]) / parts
-    return Rows(target, draft, path)
+    return TailRows(target, draft, path)
 
 
-def _top(vocabulary: int) -> Rows:
+def _top(vocabulary: int) -> TailRows:
     """Return rows of a thousand tokens each, half of which they share: L = 2.
 
     All have 1/1024, but for 24 that have twice as much.
@@ -223,10 +223,12 @@ def _top(vocabulary: int) -> Rows:
         return counts / 1024
 
     target = [row(0, slice(-24, None)), row(250, slice(-24, None)), row(500, slice(-24, None))]
-    return Rows(numpy.stack(target), numpy.stack([row(500, slice(24)), row(0, slice(24))]), path)
+    return TailRows(
+        numpy.stack(target), numpy.stack([row(500, slice(24)), row(0, slice(24))]), path
+    )
 
 
-def _sure(vocabulary: int) -> Rows:
+def _sure(vocabulary: int) -> TailRows:
     """Return a draft that is certain of one token, and a target like `_zipf`: L = 1."""
     place, parts = _path(vocabulary)[0], _grid(vocabulary)
     weights = _by_rank("sure", vocabulary)
@@ -234,10 +236,10 @@ def _sure(vocabulary: int) -> Rows:
     weights[place] = 0
     first, draft = on_grid(weights, parts // 2), numpy.zeros((1, vocabulary))
     first[place], draft[0, place] = parts // 2, 1
-    return Rows(numpy.stack([first, bonus]) / parts, draft, (place,))
+    return TailRows(numpy.stack([first, bonus]) / parts, draft, (place,))
 
 
-def _places(vocabulary: int) -> Rows:
+def _places(vocabulary: int) -> TailRows:
     """Return a draft and a bonus of the `places`, of which the target has 1 to 7 eighths: L = 1.
 
     What the target has beside these is on as many other tokens.
@@ -252,14 +254,14 @@ def _places(vocabulary: int) -> Rows:
     each, left = divmod(int(8192 - p.sum()), len(others))
     p[others] = each
     p[others[:left]] += 1
-    return Rows(numpy.stack([p, bonus]) / 8192, q[None] / 8192, (int(ids[0]),))
+    return TailRows(numpy.stack([p, bonus]) / 8192, q[None] / 8192, (int(ids[0]),))
 
 
 _MANY = 10**5
 """The tokens over which a residual is spread, where there are so many."""
 
 
-def _spread(vocabulary: int) -> Rows:
+def _spread(vocabulary: int) -> TailRows:
     """Return a target with 10**5 tokens of about 1e-6 each that the draft does not have: L = 1."""
     parts = _grid(vocabulary)
     each = 2 ** int(numpy.log2(1e-6 * parts))
@@ -272,7 +274,9 @@ def _spread(vocabulary: int) -> Rows:
     p, q = common.copy(), common.copy()
     p[extra] += each
     p[place], q[place] = each, each * _MANY
-    return Rows(numpy.stack([p, _certain(vocabulary, parts)]) / parts, q[None] / parts, (place,))
+    return TailRows(
+        numpy.stack([p, _certain(vocabulary, parts)]) / parts, q[None] / parts, (place,)
+    )
 
 
 def _certain(vocabulary: int, parts: int) -> Counts:
@@ -282,7 +286,7 @@ def _certain(vocabulary: int, parts: int) -> Counts:
     return counts
 
 
-def _near(vocabulary: int, mass: float) -> Rows:
+def _near(vocabulary: int, mass: float) -> TailRows:
     """Return a target and a draft that differ by this mass, half of what is drafted: L = 1."""
     parts, place = _grid(vocabulary), _path(vocabulary)[1]
     wanted = mass * parts
@@ -296,7 +300,9 @@ def _near(vocabulary: int, mass: float) -> Rows:
     p = q.copy()
     p[extra] += each
     p[place], q[place] = each * many, 2 * each * many
-    return Rows(numpy.stack([p, _certain(vocabulary, parts)]) / parts, q[None] / parts, (place,))
+    return TailRows(
+        numpy.stack([p, _certain(vocabulary, parts)]) / parts, q[None] / parts, (place,)
+    )
 
 
 # --- crowds ------------------------------------------------------------------------------------
@@ -346,7 +352,7 @@ def _shares(random: numpy.random.Generator) -> list[Rational]:
     return [count / total(counts) for count in counts]
 
 
-def _crowded(form: str, vocabulary: int) -> Rows:
+def _crowded(form: str, vocabulary: int) -> TailRows:
     """Return the rows of crowds at a drafted token of the tail: L = 1."""
     found = crowds(form, vocabulary)
     sizes, instance = numpy.bincount(found.kinds), found.instance
@@ -357,10 +363,10 @@ def _crowded(form: str, vocabulary: int) -> Rows:
 
     place = int(numpy.flatnonzero(found.kinds == 0)[-1])
     target = numpy.stack([wide(instance.target(())), wide(instance.target((0,)))])
-    return Rows(target, wide(instance.draft(()))[None], (place,))
+    return TailRows(target, wide(instance.draft(()))[None], (place,))
 
 
-_FORMS: Mapping[str, Callable[[int], Rows]] = {
+_FORMS: Mapping[str, Callable[[int], TailRows]] = {
     "edges": _edges,
     "flat": _flat,
     "zipf": _zipf,

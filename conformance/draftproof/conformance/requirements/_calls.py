@@ -168,7 +168,7 @@ def _row(name: str, length: int, *positions: int) -> Asked:
 
 
 @dataclass(frozen=True)
-class Calls:
+class CallSequence:
     """Calls that follow each other, of one adapter object or each of a fresh one."""
 
     id: str
@@ -181,7 +181,7 @@ class Calls:
         return sum(call.is_uncertain for call in self.calls) > 1
 
 
-def _sequences(declared: Declaration, mode: str) -> Iterator[Calls]:
+def _sequences(declared: Declaration, mode: str) -> Iterator[CallSequence]:
     """Yield the sequences of a mode: each call behind the others, and pairs of uncertain ones."""
     shapes = [(rows if declared.batch else 1, length) for rows, length in _SHAPES]
 
@@ -189,18 +189,18 @@ def _sequences(declared: Declaration, mode: str) -> Iterator[Calls]:
         return tuple(Call(*shapes[i], i in places) for i in range(max(places) + 1))
 
     for at in _QUICK if mode == "quick" else range(1, len(shapes)):
-        yield Calls(f"calls.sequence.{at}", upto(at))
+        yield CallSequence(f"calls.sequence.{at}", upto(at))
     if mode != "quick":
-        yield Calls("calls.fresh", upto(len(shapes) - 2), are_fresh=True)
+        yield CallSequence("calls.fresh", upto(len(shapes) - 2), are_fresh=True)
         for first, second in ((0, 1), (2, 3), (0, 4)):
-            yield Calls(f"calls.both.{first}.{second}", upto(first, second))
+            yield CallSequence(f"calls.both.{first}.{second}", upto(first, second))
 
 
 _QUICK = (1, 3)
 """The places of the calls that grow: the second of them is the fourth call, too."""
 
 
-def judge_sequence(given: Calls, program: Program, terms: Terms) -> list[Finding]:
+def judge_sequence(given: CallSequence, program: Program, terms: Terms) -> list[Finding]:
     """Return the finding of `random.calls` on the uncertain calls among several.
 
     What certain calls leave is the same in every run, so they add nothing to the joint law of the
@@ -221,7 +221,7 @@ _SAMPLED = "generic.v3.l2"
 """The case whose emissions are sampled behind other calls."""
 
 
-def _judged(given: Calls, program: Program, lane: str) -> Finding:
+def _judged(given: CallSequence, program: Program, lane: str) -> Finding:
     rows = [call.first() for call in given.calls if call.is_uncertain]
     together = _together(given, program, lane)
     alone = [joint_laws(program, [[row]], lane=lane)[0] for row in rows]
@@ -233,7 +233,7 @@ def _judged(given: Calls, program: Program, lane: str) -> Finding:
     return independence("random.calls", given.id, program, rows, together, alone, lane)
 
 
-def _together(given: Calls, program: Program, lane: str) -> Observed:
+def _together(given: CallSequence, program: Program, lane: str) -> Observed:
     """Return the joint law of the uncertain rows of several calls."""
     declared = program.declared
 
@@ -261,7 +261,7 @@ def _together(given: Calls, program: Program, lane: str) -> Observed:
     return observed(program, run, read, vocabulary=vocabulary, lane=lane)
 
 
-def _narrowed(given: Calls, program: Program, lane: str) -> str:
+def _narrowed(given: CallSequence, program: Program, lane: str) -> str:
     """Describe the fewest earlier calls behind which the last one is wrong."""
     *earlier, last = given.calls
     for kept in _subsets(earlier):

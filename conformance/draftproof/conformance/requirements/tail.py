@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from draftproof.conformance.cases.tail import Rows, TailCase, crowds, tails
+from draftproof.conformance.cases.tail import TailCase, TailRows, crowds, tails
 from draftproof.conformance.lanes.compared import Between
 from draftproof.conformance.lanes.exact import RowLaw, row_law
 from draftproof.conformance.lanes.exchange import as_loaded, columns, raised, with_noise
@@ -86,7 +86,7 @@ def judge_tail(case: TailCase, program: Program, terms: Terms) -> list[Finding]:
     rows = case.rows()
     if algorithm is not None and algorithm.stateful:
         # What a block leaves behind has a row for every text that it may go on with.
-        rows = Rows(rows.target[:2], rows.draft[:1], rows.path[:1])
+        rows = TailRows(rows.target[:2], rows.draft[:1], rows.path[:1])
     seen = observed_rows(program, rows)
     given = as_given(rows, declared)
     if algorithm is None:
@@ -120,7 +120,7 @@ _ROUNDING = rational("1/2") ** 45
 # --- the exact lane ------------------------------------------------------------------------------
 
 
-def observed_rows(program: Program, rows: Rows) -> RowLaw:
+def observed_rows(program: Program, rows: TailRows) -> RowLaw:
     """Return the law of the result on one draft, as rows of the next token by (length, path).
 
     A token t is entry t + 1; entries 0 and V + 1 are of tokens that are not in the vocabulary. An
@@ -145,7 +145,7 @@ def observed_rows(program: Program, rows: Rows) -> RowLaw:
 _MOST_RUNS = 4096
 
 
-def request_for(rows: Rows, declared: Declaration) -> Request:
+def request_for(rows: TailRows, declared: Declaration) -> Request:
     """Return the request for the rows, with a neighbour where the adapter takes batches."""
     dtype, device = getattr(torch, declared.dtype), declared.device
     target, draft, path = [rows.target], [rows.draft], [rows.path]
@@ -183,7 +183,7 @@ def _afresh(asked: Request, declared: Declaration) -> Request:
 # --- what is expected ----------------------------------------------------------------------------
 
 
-def as_given(rows: Rows, declared: Declaration) -> Rows:
+def as_given(rows: TailRows, declared: Declaration) -> TailRows:
     """Return the rows that the adapter is really given, in doubles; of logits, their softmax."""
     dtype = getattr(torch, declared.dtype)
 
@@ -193,10 +193,10 @@ def as_given(rows: Rows, declared: Declaration) -> Rows:
         found: Floats = wide.numpy()
         return found
 
-    return Rows(given(rows.target), given(rows.draft), rows.path)
+    return TailRows(given(rows.target), given(rows.draft), rows.path)
 
 
-def expected_rows(algorithm: Algorithm, rows: Rows) -> Mapping[Any, Floats]:
+def expected_rows(algorithm: Algorithm, rows: TailRows) -> Mapping[Any, Floats]:
     """Return the law of the algorithm on the rows, in the form of `observed_rows`.
 
     Tokens that have the same weight as each other in every row are one token of the exact law, and
@@ -225,7 +225,7 @@ def _wide(row: list[Rational], kinds: NDArray[numpy.int64], sizes: NDArray[numpy
 
 
 def in_kinds(
-    rows: Rows,
+    rows: TailRows,
 ) -> tuple[NDArray[numpy.int64], NDArray[numpy.int64], Instance, Path]:
     """Return the kind of each token [V], the sizes of kinds, and rows and path of kinds."""
     kinds = numpy.zeros(rows.target.shape[1], numpy.int64)
@@ -258,7 +258,7 @@ def _exact(row: Floats, sizes: NDArray[numpy.int64]) -> ExactRow:
     return tuple(weight / mass for weight in weights)
 
 
-def text_distance(seen: RowLaw, rows: Rows) -> float:
+def text_distance(seen: RowLaw, rows: TailRows) -> float:
     """Return the TV between text and target, where the draft is certain of one token.
 
     Whatever the algorithm is, what is written first has the target's row, and so has what follows

@@ -41,6 +41,12 @@ def as_they_lie(request: Request) -> tuple[Tensor, Tensor, Tensor]:
     return RIGHT.rows(replace(request, draft_probs=q, target_probs=p))
 
 
+def of_offsets_in_31_bits(request: Request) -> tuple[Tensor, Tensor, Tensor]:
+    path, q, p = RIGHT.rows(request)
+    first = torch.arange(len(p)) * request.target_probs.stride(0) % 2**31
+    return path, q, p[first // max(request.target_probs.stride(0), 1)]
+
+
 def one_where_no_generator_is_given(ratio: Tensor, request: Request) -> Tensor:
     coins = RIGHT.coins(ratio, request)
     return coins if request.generator is not None else coins[:, :1].expand_as(ratio)
@@ -81,6 +87,13 @@ MUTANTS = (
         why="rows of a padded vocabulary are read shifted, each by more than the one before",
         breaks="input.layout",
         rows=as_they_lie,
+    ),
+    mutant(
+        "offsets-of-31-bits",
+        what="Finds the target's rows of a request by an offset of 31 bits.",
+        why="offsets are counted in entries, and a batch of long rows has more of them than that",
+        breaks="number.offsets",
+        rows=of_offsets_in_31_bits,
     ),
     mutant(
         "one-coin-without-a-generator",
