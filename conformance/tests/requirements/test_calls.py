@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from draftproof.conformance.museum.mutants.gates import FAMILY, Gated
+from draftproof.conformance.museum.mutants.gates import GATED
 from draftproof.conformance.museum.mutants.verifiers import Ragged
 from draftproof.conformance.protocol.adapter import Program, Request, program_of
 from draftproof.conformance.requirements.finding import FAIL, PASS, Finding
@@ -25,23 +25,23 @@ def test_what_is_right_passes(findings: Findings, right: Right, name: str) -> No
     assert {each.verdict for each in found} == {PASS}, [each.case for each in found]
 
 
-GATED = [made for made in FAMILY.values() if made.gate.id in ("call", "growing")]
+HIDDEN = [name for name in GATED if name.split("-behind-")[1] in ("call", "growing")]
 
 
-@pytest.mark.parametrize("made", GATED, ids=lambda made: made.name)
-def test_every_fault_is_found_behind_other_calls(findings: Findings, made: type[Gated]) -> None:
-    assert made.gate.asked_by == CALLS
-    found = findings(program_of(made()), CALLS, "quick", cases="calls.sequence")
+@pytest.mark.parametrize("name", HIDDEN)
+def test_every_fault_is_found_behind_other_calls(findings: Findings, name: str) -> None:
+    assert GATED[name].breaks == CALLS
+    found = findings(program_of(GATED[name].make()), CALLS, "quick", cases="calls.sequence")
     assert FAIL in {each.verdict for each in found}
 
 
 def test_the_fewest_calls_that_spoil_one_are_told(findings: Findings) -> None:
-    adapter = program_of(FAMILY["RatioBehindGrowing"]())
+    adapter = program_of(GATED["ratio-behind-growing"].make())
     (found,) = findings(adapter, CALLS, cases="calls.sequence.3")
     assert found.detail.startswith(
         "a call of B = 8, L = 4 behind B = 1, L = 2, of one adapter: drafted "
     )
-    adapter = program_of(FAMILY["RatioBehindCall"]())
+    adapter = program_of(GATED["ratio-behind-call"].make())
     (found,) = findings(adapter, CALLS, cases="calls.sequence.3")
     assert "behind B = 1, L = 2 and B = 4, L = 3, of one adapter" in found.detail
 

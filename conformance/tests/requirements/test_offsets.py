@@ -21,8 +21,10 @@ Right = Callable[[str], Program]
 OFFSETS = "number.offsets"
 
 
-@triton.jit
-def _gather(rows, out, stride, step, length, vocabulary, WIDE: tl.constexpr, V: tl.constexpr):
+@triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
+def _gather(  # type: ignore[no-untyped-def]
+    rows, out, stride, step, length, vocabulary, WIDE: tl.constexpr, V: tl.constexpr
+):
     """Copy a row [V] of each position of each request."""
     row, position, token = tl.program_id(0), tl.program_id(1), tl.arange(0, V)
     place = row * length + position
