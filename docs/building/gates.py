@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import joblib
 
 from building.markdown import table
 from building.pages import HOUSE
-from draftproof.conformance.museum.kill_matrix import KillRow, kill_matrix
-from draftproof.conformance.museum.mutants.gates import FAULTS, GATED, GATES, INERT
+from draftproof.conformance.museum.mutants.gates import FAMILY, FAULTS, GATES
+from draftproof.conformance.protocol.adapter import program_of
 from draftproof.conformance.protocol.modes import MODES
+from draftproof.conformance.requirements.finding import ERROR, FAIL, PASS
+from draftproof.conformance.requirements.plan import plan
+from draftproof.conformance.requirements.task import Terms
+from draftproof.conformance.run.judging import judge
 
 RECORD = HOUSE / "docs/data/gates.json"
 
@@ -34,28 +37,29 @@ def main() -> None:
 
 def fates(mode: str) -> dict[str, dict[str, str]]:
     """Return the fate of each fault behind each gate in a mode."""
-    rows = kill_matrix(
-        [*GATED.values()],
-        lanes=("exact",),
-        mode=mode,
-        seed=0,
-        jobs=joblib.cpu_count(),
-        progress=lambda steps, _count, _title: steps,
+    judged = joblib.Parallel(n_jobs=joblib.cpu_count())(
+        joblib.delayed(fate)(name, mode) for name in FAMILY
     )
     found: dict[str, dict[str, str]] = {}
-    for row in rows:
-        made: Any = row.exhibit.make
-        found.setdefault(made.gate.id, {})[made.fault.id] = fate(row)
+    for made, own in zip(FAMILY.values(), judged, strict=True):
+        found.setdefault(made.gate.id, {})[made.fault.id] = own
     return found
 
 
-def fate(row: KillRow) -> str:
-    """Return what becomes of a gated verifier: by the requirement that asks behind its gate."""
-    if row.caught:
-        return KILLED
-    (must,) = row.exhibit.must_fail
-    verdicts = {cell.verdict for cell in row.cells if cell.requirement == must}
-    return REFUSED if verdicts and verdicts <= {"blind", "undecided"} else SURVIVED
+def fate(name: str, mode: str) -> str:
+    """Return what a campaign makes of a gated verifier, by what is asked behind its gate."""
+    made = FAMILY[name]
+    program = program_of(made())
+    tasks = [
+        task for task in plan(program.declared, mode) if made.gate.asked_by in task.requirements
+    ]
+    verdicts: set[str] = set()
+    for task in tasks:
+        found = judge(program, task, Terms("", mode, 0), blind={}, sampled=True).findings
+        verdicts |= {each.verdict for each in found if each.requirement == made.gate.asked_by}
+        if FAIL in verdicts:
+            return KILLED
+    return REFUSED if ERROR in verdicts or not verdicts & {PASS} else SURVIVED
 
 
 def gates(mode: str) -> str:
@@ -77,7 +81,7 @@ _SHOWN = {KILLED: "✓", REFUSED: "refused", SURVIVED: "**hole**"}
 
 
 def _cell(fault: str, gate: str, record: Mapping[str, Mapping[str, str]]) -> str:
-    return "–" if (fault, gate) in INERT else _SHOWN[record[gate][fault]]
+    return _SHOWN[record[gate][fault]]
 
 
 def faults_told() -> str:

@@ -31,7 +31,7 @@ CHECKOUT = Path(__file__).parents[2]
 
 
 def planned(mode: str = "certify") -> Iterator[Task]:
-    """The tasks for a verifier that declares all there is, and for a stateful one."""
+    """The tasks for verifiers that declare all there is, a state, and few layouts."""
     anything = SimpleNamespace(
         name="anything",
         version="1",
@@ -46,7 +46,10 @@ def planned(mode: str = "certify") -> Iterator[Task]:
         max_drafts=2,
     )
     stateful = SimpleNamespace(name="stateful", version="1", algorithm="greedy_block", verify=print)
-    for each in (anything, stateful):
+    plain = SimpleNamespace(
+        name="plain", version="1", algorithm="token", verify=print, layouts=["contiguous"]
+    )
+    for each in (anything, stateful, plain):
         yield from plan(declaration(each), mode)
 
 

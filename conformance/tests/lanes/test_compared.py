@@ -23,7 +23,12 @@ from draftproof.conformance.lanes.observe import EXACT, PROBE, joint_laws, obser
 from draftproof.conformance.museum.mutants.verifiers import Checked
 from draftproof.conformance.protocol.adapter import Program, program_of
 from draftproof.conformance.requirements import layouts
-from draftproof.conformance.requirements._calls import _consecutive, judge_calls, judge_sequence
+from draftproof.conformance.requirements._calls import (
+    _consecutive,
+    _sequences,
+    judge_calls,
+    judge_sequence,
+)
 from draftproof.conformance.requirements._one_law import AskedOtherwise
 from draftproof.conformance.requirements.laws import judge_case
 from draftproof.conformance.requirements.layouts import LAYOUTS, laid_out
@@ -162,7 +167,8 @@ def test_a_layout_that_is_asked_for_is_given(program: Program) -> None:
 def test_calls_are_numbered(program: Program) -> None:
     with noting() as noted:
         judge_calls("longer", _consecutive()["longer"], program, TERMS)
-        judge_sequence(4, program, TERMS)
+        behind = {each.id: each for each in _sequences(program.declared, "standard")}
+        judge_sequence(behind["calls.sequence.4"], program, TERMS)
     assert {each.call for each in noted.laws} == {1, 2, 5}
     assert {(each.rows, each.length) for each in noted.laws if each.call == 5} == {(1, 3)}
 

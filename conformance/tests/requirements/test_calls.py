@@ -46,17 +46,6 @@ def test_the_fewest_calls_that_spoil_one_are_told(findings: Findings) -> None:
     assert "behind B = 1, L = 2 and B = 4, L = 3, of one adapter" in found.detail
 
 
-class Module(Ragged):
-    """Counts the calls of all objects together, and skips a test in the third of them."""
-
-    name = "module"
-    calls = 0
-
-    def passed(self, coins: torch.Tensor, ratio: torch.Tensor) -> torch.Tensor:
-        Module.calls += 1
-        return super().passed(coins, ratio.sqrt() if Module.calls % 4 == 3 else ratio)
-
-
 class Kept(Ragged):
     """Keeps its coins for the next call that needs no more of them."""
 

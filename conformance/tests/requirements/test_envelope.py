@@ -1,4 +1,4 @@
-"""The envelope: what hides behind a length, a batch, a layout, a call or a missing generator."""
+"""The envelope: what hides behind a length or a batch."""
 
 from __future__ import annotations
 
@@ -27,10 +27,6 @@ ASKED_BY = {
     "batch": "batch.large",
     "row": "batch.large",
     "equal": "batch.large",
-    "strided": "input.layout",
-    "generator": "random.default",
-    "call": "random.calls",
-    "growing": "random.calls",
 }
 
 

@@ -234,13 +234,6 @@ GATES: tuple[Gate, ...] = (
 """The gates, by the dimension of the envelope that they are in."""
 
 
-INERT: Mapping[tuple[str, str], str] = {
-    ("coin", "token"): "one coin for all positions is no fault of a single one",
-    ("neighbour", "expanded"): "where rows are one in memory, a neighbour's are one's own",
-}
-"""The faults that cannot act behind a gate, and why."""
-
-
 # --- verifiers ---------------------------------------------------------------------------------
 
 
