@@ -56,7 +56,7 @@ def fate(name: str, mode: str) -> str:
     verdicts: set[str] = set()
     for task in tasks:
         found = judge(program, task, Terms("", mode, 0), blind={}, sampled=True).findings
-        verdicts |= {each.verdict for each in found if each.requirement == made.gate.asked_by}
+        verdicts |= {each.verdict for each in found if each.requirement == asked_by}
         if FAIL in verdicts:
             return KILLED
     return REFUSED if ERROR in verdicts or not verdicts & {PASS} else SURVIVED
