@@ -49,12 +49,9 @@ def fates(mode: str) -> dict[str, dict[str, str]]:
 def fate(name: str, mode: str) -> str:
     """Return what a campaign makes of a gated verifier, by what is asked behind its gate."""
     made = FAMILY[name]
-    program = program_of(made())
-    tasks = [
-        task for task in plan(program.declared, mode) if made.gate.asked_by in task.requirements
-    ]
+    program, asked_by = program_of(made()), made.gate.asked_by
     verdicts: set[str] = set()
-    for task in tasks:
+    for task in (each for each in plan(program.declared, mode) if asked_by in each.requirements):
         found = judge(program, task, Terms("", mode, 0), blind={}, sampled=True).findings
         verdicts |= {each.verdict for each in found if each.requirement == asked_by}
         if FAIL in verdicts:
