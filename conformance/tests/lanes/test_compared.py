@@ -31,7 +31,7 @@ from draftproof.conformance.requirements._calls import (
 )
 from draftproof.conformance.requirements._one_law import AskedOtherwise
 from draftproof.conformance.requirements.laws import judge_case
-from draftproof.conformance.requirements.layouts import LAYOUTS, laid_out
+from draftproof.conformance.requirements.layouts import laid_out
 from draftproof.conformance.requirements.tail import Crowd
 from draftproof.conformance.requirements.task import Terms
 from draftproof.reference.drafting import draft_law
@@ -90,8 +90,8 @@ def test_padding_is_no_part_of_a_row(program: Program) -> None:
         ("transposed", "strided"),
         ("sliced", "strided"),
         ("offset", "offset"),
-        ("steps", "strided"),
-        ("rows", "strided"),
+        ("stepped", "strided"),
+        ("interleaved", "strided"),
         ("expanded", "expanded"),
     ],
 )
@@ -99,7 +99,7 @@ def test_a_layout_is_that_which_reaches_the_verifier(
     program: Program, name: str, layout: str
 ) -> None:
     asked = request([drafted(uncertain("x", 2, {0}))] * 2, program.declared)
-    adapter = AskedOtherwise(program.adapter, partial(laid_out, LAYOUTS[name]))
+    adapter = AskedOtherwise(program.adapter, partial(laid_out, name))
     assert described(adapter, asked).layout == layout
     assert described(program.adapter, asked).layout == "contiguous"
 
@@ -151,12 +151,12 @@ def test_what_is_observed_for_several_tasks_is_noted_by_each(program: Program) -
 def test_a_layout_that_is_asked_for_is_given(program: Program) -> None:
     """A tensor without equal entries cannot be expanded: then it would be judged as it was."""
     given = {}
-    for task in layouts.tasks(program.declared, "quick"):
+    for task in layouts.tasks(program.declared, "standard"):
         with noting() as noted:
             task.judge(program, TERMS)
         most = max(each.rows for each in noted.laws)
         given[task.case.split(".")[1]] = {each.layout for each in noted.laws if each.rows == most}
-    strided = ("transposed", "sliced", "steps", "rows")
+    strided = ("transposed", "sliced", "stepped", "interleaved")
     assert given == {
         **{name: {"strided"} for name in strided},
         "offset": {"offset"},

@@ -139,7 +139,7 @@ class Identities:
         known = torch.tensor(sorted(decided), device=shadow.device)
         values = torch.tensor([decided[identity] for identity in sorted(decided)])
         held = ids.flatten()
-        found = torch.searchsorted(known, held).clamp(max=len(known) - 1)
+        found = torch.searchsorted(known, held.contiguous()).clamp(max=len(known) - 1)
         is_decided = known[found] == held
         # Inference mode may write to every tensor; what was born in it, no other mode may.
         with torch.inference_mode():
