@@ -31,7 +31,6 @@ from draftproof.conformance.failure.search import (
 from draftproof.conformance.failure.search import (
     settings as settings_of,
 )
-from draftproof.conformance.failure.setting import PLAIN, Setting, in_setting, smaller_settings
 from draftproof.conformance.lanes.observe import EXACT, PROBE, observe
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.museum.mutants import gates
@@ -47,6 +46,12 @@ from draftproof.conformance.protocol.adapter import (
 )
 from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Finding
 from draftproof.conformance.requirements.laws import LAWS, judge
+from draftproof.conformance.requirements.settings import (
+    PLAIN,
+    Setting,
+    in_setting,
+    smaller_settings,
+)
 from draftproof.conformance.run.campaign import Campaign, run
 from draftproof.reference.extras import installation
 from draftproof.reference.model import Instance

@@ -15,14 +15,6 @@ from typing import Any, TypeVar
 from draftproof.conformance.cases import BatchCase, Case
 from draftproof.conformance.cases.rows import context_free
 from draftproof.conformance.failure import story
-from draftproof.conformance.failure.setting import (
-    PLAIN,
-    Setting,
-    in_setting,
-    setting_to_json,
-    smaller_settings,
-    told_setting,
-)
 from draftproof.conformance.lanes.exchange import Asked, Failure, Outcome
 from draftproof.conformance.lanes.observe import (
     BLINDNESS,
@@ -43,6 +35,14 @@ from draftproof.conformance.requirements.laws import (
     is_excluded,
     judge_requirement,
     reference_law,
+)
+from draftproof.conformance.requirements.settings import (
+    PLAIN,
+    Setting,
+    in_setting,
+    setting_to_json,
+    smaller_settings,
+    told_setting,
 )
 from draftproof.reference.drafting import Drafts
 from draftproof.reference.law import Law

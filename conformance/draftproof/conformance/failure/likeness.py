@@ -22,7 +22,6 @@ from draftproof.conformance.cases import Case, batches, cases
 from draftproof.conformance.cases.large import large
 from draftproof.conformance.cases.long import long
 from draftproof.conformance.failure.search import Tried
-from draftproof.conformance.failure.setting import PLAIN, Setting, in_setting
 from draftproof.conformance.lanes.exchange import Asked, Failure, Outcome, as_given
 from draftproof.conformance.lanes.observe import (
     BLINDNESS,
@@ -40,6 +39,7 @@ from draftproof.conformance.requirements._one_law import AskedOtherwise
 from draftproof.conformance.requirements.finding import FAIL, Finding
 from draftproof.conformance.requirements.laws import LAWS, fits
 from draftproof.conformance.requirements.layouts import LAYOUTS, laid_out
+from draftproof.conformance.requirements.settings import PLAIN, Setting, in_setting
 from draftproof.reference.drafting import Drafts, draft_law
 from draftproof.reference.errors import InvalidInput
 from draftproof.reference.law import Law

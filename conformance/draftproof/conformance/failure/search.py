@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 
 from draftproof.conformance.cases import Case
 from draftproof.conformance.failure.counterexample import Progress
-from draftproof.conformance.failure.setting import PLAIN, Setting, in_setting, setting_to_json
 from draftproof.conformance.lanes.observe import BLINDNESS, EXACT, PROBE, observe
 from draftproof.conformance.protocol.adapter import CONTIGUOUS, Declaration, Program
 from draftproof.conformance.requirements.finding import FAIL, INCONCLUSIVE, PASS, SKIPPED, Finding
 from draftproof.conformance.requirements.laws import LAWS, fits, judge
+from draftproof.conformance.requirements.settings import PLAIN, Setting, in_setting, setting_to_json
 from draftproof.reference.extras import installation
 from draftproof.reference.model import (
     Instance,

@@ -8,6 +8,7 @@ from draftproof.conformance.lanes.cache import Coming
 from draftproof.conformance.protocol.adapter import Declaration
 from draftproof.conformance.requirements import (
     batches,
+    crossed,
     drafting,
     graphs,
     inputs,
@@ -26,7 +27,7 @@ from draftproof.conformance.requirements.task import Task, is_asked
 
 CHAPTERS = (
     *(laws, long, states, drafting, texts, batches, large, randomness),
-    *(numerics, tail, offsets, graphs, inputs, layouts),
+    *(numerics, tail, offsets, graphs, inputs, layouts, crossed),
 )
 """The modules, in the order of the chapters."""
 

@@ -59,7 +59,6 @@ from draftproof.conformance.failure.search import (
     search_findings,
     search_to_json,
 )
-from draftproof.conformance.failure.setting import PLAIN
 from draftproof.conformance.lanes import unwatched
 from draftproof.conformance.lanes.observe import BLINDNESS, COMPUTING, RUN, SAMPLE, observe
 from draftproof.conformance.lanes.statistics import Budget
@@ -89,6 +88,7 @@ from draftproof.conformance.requirements.finding import (
 )
 from draftproof.conformance.requirements.laws import LAWS
 from draftproof.conformance.requirements.plan import plan
+from draftproof.conformance.requirements.settings import PLAIN
 from draftproof.conformance.requirements.task import Task, Terms, is_asked
 from draftproof.conformance.run.recall import Recall
 from draftproof.conformance.run.schedule import Work, files_that_ran, judged

@@ -20,7 +20,6 @@ from draftproof.conformance.evidence.records import (
 from draftproof.conformance.failure.counterexample import Progress, silently
 from draftproof.conformance.failure.search import CASE as SEARCHED
 from draftproof.conformance.failure.search import Tried, tried_from_json
-from draftproof.conformance.failure.setting import in_setting
 from draftproof.conformance.lanes.observe import BLINDNESS, observe
 from draftproof.conformance.protocol.adapter import Program
 from draftproof.conformance.protocol.loading import load_program
@@ -34,6 +33,7 @@ from draftproof.conformance.requirements.finding import (
     findings_to_json,
 )
 from draftproof.conformance.requirements.laws import LAWS, judge
+from draftproof.conformance.requirements.settings import in_setting
 from draftproof.conformance.run.campaign import (
     campaign_of,
     declared_in,

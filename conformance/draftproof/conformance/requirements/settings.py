@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from draftproof.conformance.lanes.compared import Between
 from draftproof.conformance.lanes.exchange import columns
 from draftproof.conformance.protocol.adapter import Adapter, Program, Request, Result
 from draftproof.conformance.protocol.loading import twin_of
@@ -94,7 +95,7 @@ def setting_to_json(setting: Setting) -> dict[str, Any]:
     return {name: value for name, value in asdict(setting).items() if value != getattr(PLAIN, name)}
 
 
-class _Surrounded:
+class _Surrounded(Between):
     """An adapter whose requests are put into a setting, and that answers for their rows alone."""
 
     def __init__(self, adapter: Adapter, setting: Setting) -> None:
@@ -106,19 +107,10 @@ class _Surrounded:
     def verify(self, request: Request) -> Result:
         """Verify the rows of a request among those of the setting."""
         setting, count = self._setting, len(request.draft_tokens)
-        adapter = copy(self._adapter)
-        if not setting.generator:
-            request = replace(request, generator=None)
-        request = _widened(request, setting.tokens) if setting.tokens else request
-        request = (
-            _lengthened(request, setting.before, setting.tokens) if setting.before else request
-        )
-        certain = _certain(request, setting.tokens)
+        adapter, plain = copy(self._adapter), self._longer(request)
         for _ in range(setting.calls):
-            adapter.verify(certain)
-        asked = _among(request, certain, setting) if setting.rows > 1 else request
-        if setting.layout:
-            asked = laid_out(setting.layout, asked)
+            adapter.verify(_certain(plain, setting.tokens))
+        asked = self.passed_on(request)
         result = adapter.verify(asked)
         if setting.rows == 1 and not setting.before and not setting.tokens:
             return result
@@ -129,6 +121,21 @@ class _Surrounded:
             path,
             token - setting.tokens if setting.tokens else token,
         )
+
+    def passed_on(self, request: Request) -> Request:
+        """Return the request in its setting."""
+        setting, asked = self._setting, self._longer(request)
+        if setting.rows > 1:
+            asked = _among(asked, _certain(asked, setting.tokens), setting)
+        return laid_out(setting.layout, asked) if setting.layout else asked
+
+    def _longer(self, request: Request) -> Request:
+        """Return the request with the tokens and the ids before its own."""
+        setting = self._setting
+        if not setting.generator:
+            request = replace(request, generator=None)
+        request = _widened(request, setting.tokens) if setting.tokens else request
+        return _lengthened(request, setting.before, setting.tokens) if setting.before else request
 
 
 _SURE = {
