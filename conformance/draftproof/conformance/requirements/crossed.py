@@ -34,8 +34,9 @@ _ASKED_BY = {
 
 _PLAIN = {"before": 0, "place": (1, 0), "tokens": 0, "layout": "", "calls": 0, "generator": True}
 
-_MOST_ENTRIES = 2**24
-"""The most entries of the target's rows in one request: 64 MiB in float32."""
+_MOST_ENTRIES = 2**17
+"""The most entries of the target's rows in one request: a lane has an object for each number that
+is drawn, and eager verifiers draw for all."""
 
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
