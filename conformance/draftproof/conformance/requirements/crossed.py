@@ -54,7 +54,7 @@ def settings(declared: Declaration) -> list[Setting]:
     values: dict[str, Sequence[Any]] = {
         "before": (0, 3, 30),
         "place": ((1, 0), (3, 1), (8, 7), (33, 32)) if declared.batch else ((1, 0),),
-        "tokens": (0, 61, 1021, 2**15),
+        "tokens": (0, 61, 1021),
         "layout": ("", *(each for each in declared.layouts if each != CONTIGUOUS)),
         "calls": (0, 1, 2, 6),
         "generator": (True, False),
