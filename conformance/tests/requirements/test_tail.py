@@ -12,7 +12,7 @@ from torch import Tensor
 from draftproof.conformance.cases.tail import TailCase, TailRows, tails
 from draftproof.conformance.lanes.observe import EXACT, PROBE, SAMPLE
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
-from draftproof.conformance.museum.mutants.gates import FAMILY, Gated
+from draftproof.conformance.museum.mutants.gates import GATED
 from draftproof.conformance.museum.mutants.verifiers import Logits, Ragged, Token
 from draftproof.conformance.protocol.adapter import Request, Result, declaration, program_of
 from draftproof.conformance.protocol.loading import load_program
@@ -75,24 +75,24 @@ def test_short_dtypes_are_asked_for_few_tokens() -> None:
 
 
 HIDDEN = [
-    made
-    for made in FAMILY.values()
-    if made.gate.asked_by == "number.tail" and made.fault.id != "seed"
+    name
+    for name, mutant in GATED.items()
+    if mutant.breaks == "number.tail" and not name.startswith("seed")
 ]
 
 
-@pytest.mark.parametrize("made", HIDDEN, ids=lambda made: made.name)
-def test_what_hides_behind_a_gate_is_found(made: type[Gated]) -> None:
-    assert judged(made(), FLAT).verdict == FAIL
+@pytest.mark.parametrize("name", HIDDEN)
+def test_what_hides_behind_a_gate_is_found(name: str) -> None:
+    assert judged(GATED[name].make(), FLAT).verdict == FAIL
 
 
-@pytest.mark.parametrize("gate", ["Vocabulary", "Token", "Tail"])
+@pytest.mark.parametrize("gate", ["vocabulary", "token", "tail"])
 def test_a_seed_of_its_own_is_found_by_samples(gate: str) -> None:
     """The exact lane says why it cannot see the verifier; a row a call shows what it does."""
-    made = FAMILY[f"SeedBehind{gate}"]
+    mutant = GATED[f"seed-behind-{gate}"]
     with pytest.raises(OpaqueRandomness, match="seed 0"):
-        judged(made(), FLAT)
-    assert judged(made(), BUCKETS, SAMPLE, "certify").verdict == FAIL
+        judged(mutant.make(), FLAT)
+    assert judged(mutant.make(), BUCKETS, SAMPLE, "certify").verdict == FAIL
 
 
 def test_samples_pass_what_is_right_and_say_what_they_would_have_seen() -> None:
