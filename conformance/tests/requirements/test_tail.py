@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from draftproof.conformance.cases.tail import TailCase, TailRows, tails
+from draftproof.conformance.lanes.compared import noting
 from draftproof.conformance.lanes.observe import EXACT, PROBE, SAMPLE
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.museum.mutants.gates import GATED
@@ -145,7 +146,7 @@ class ForgetsTheTail(Token):
 @pytest.mark.parametrize(
     ("verifier", "case"),
     [
-        (CountsInSixteenBits(), "tail.edges.v128256"),
+        (CountsInSixteenBits(), "tail.edges.v151936"),
         (LosesItsLastBlock(), "tail.edges.v8193"),
         (EndsOneTooEarly(), "tail.edges.v8193"),
         (SaysNoToken(), "tail.edges.v8193"),
@@ -199,6 +200,16 @@ def test_a_residual_of_rows_as_given_is_allowed_no_more_however_small() -> None:
     many, few = exactly(1e-3), exactly(1e-7)
     assert allowed_given_draft(as_rows, 1000, [many]) == allowed_given_draft(as_rows, 1000, [few])
     assert allowed_given_draft(of_logits, 1000, [few]) > 1
+
+
+def test_what_is_compared_is_noted() -> None:
+    """On every lane with the vocabulary that the verifier gets, and the tail of its rows."""
+    for case, lane in ((FLAT, EXACT), (PLACES, PROBE), (BUCKETS, SAMPLE)):
+        with noting() as noted:
+            judged(ByMarks() if lane == PROBE else Ragged(), case, lane)
+        assert {each.vocabulary for each in noted.laws} == {case.vocabulary}
+        assert min(each.atoms for each in noted.laws) >= 1000
+        assert (noted.resolution > 0) == (lane == PROBE)
 
 
 # --- by probe ----------------------------------------------------------------------------------
@@ -267,7 +278,7 @@ def test_walls_are_where_the_law_has_them(name: str) -> None:
     "wrong", [AcceptsTheEndsOfTiles, LosesTheEndsOfTiles, SwapsNeighboursOfATile]
 )
 def test_walls_that_are_elsewhere_are_found(wrong: type[ByMarks]) -> None:
-    assert judged(wrong(), PLACES, PROBE, "certify").verdict == FAIL
+    assert judged(wrong(), PLACES, PROBE).verdict == FAIL
 
 
 def test_what_races_is_not_probed_here() -> None:

@@ -5,7 +5,7 @@ Id, level and wording are those of the specification's chapter 9.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from draftproof.conformance.cases.tail import TailCase, TailRows, crowds, tails
-from draftproof.conformance.lanes.compared import Between
+from draftproof.conformance.cases.tail import PLACES, TailCase, TailRows, crowds, places, tails
+from draftproof.conformance.lanes.compared import Between, described, note, note_resolution
 from draftproof.conformance.lanes.exact import RowLaw, row_law
 from draftproof.conformance.lanes.exchange import as_loaded, columns, raised, with_noise
 from draftproof.conformance.lanes.observe import EXACT, PROBE, SAMPLE
@@ -128,6 +128,7 @@ def observed_rows(program: Program, rows: TailRows) -> RowLaw:
     whoever reads it says what has probability 0. Raises as `row_law` does.
     """
     asked, vocabulary = request_for(rows, program.declared), rows.target.shape[1]
+    note([described(program.adapter, _afresh(asked, program.declared))])
 
     def run() -> tuple[Any, Any]:
         given = with_noise(_afresh(asked, program.declared), program.declared)
@@ -316,25 +317,25 @@ def _by_walls(case: TailCase, program: Program, terms: Terms) -> Finding:
     given, vocabulary = as_given(rows, declared), rows.target.shape[1]
     asked = request_for(rows, replace(declared, batch=False))
 
-    def verify(tokens: Sequence[int]) -> Sequence[tuple[int, int]]:
+    def batch_of(tokens: Sequence[int]) -> Request:
         own: dict[str, Any] = {
             name: tensor.expand(len(tokens), *tensor.shape[1:]).contiguous()
             for name, tensor in vars(asked).items()
             if isinstance(tensor, Tensor)
         }
         own["draft_tokens"] = torch.tensor(tokens, device=declared.device)[:, None, None]
-        batch: Any = replace(asked, **own, generator=fresh_generator(declared.device))
-        result = as_loaded(program.adapter).verify(with_noise(batch, declared))
+        return replace(asked, **own, generator=fresh_generator(declared.device))
+
+    def verify(tokens: Sequence[int]) -> Sequence[tuple[int, int]]:
+        result = as_loaded(program.adapter).verify(with_noise(batch_of(tokens), declared))
         accepted, _, token = columns(result, len(tokens))
         return [*zip(accepted.tolist(), token.tolist(), strict=True)]
 
     fed = Fed(verify, vocabulary)
     at_once = max(2**21 // vocabulary, 1) if declared.batch else 1
-    ids = numpy.flatnonzero(given.draft[0])
+    # Edges of tiles and special ids come first.
     most_tokens = _TOKENS[terms.mode] if vocabulary < 2**16 else _TOKENS_OF_LONG_ROWS
-    step = max(len(ids) // most_tokens, 1)
-    # Both ends and the drafted token of the case are always among them.
-    ids = numpy.unique([*ids[::step].tolist(), int(ids[-1]), *rows.path])
+    ids = places(vocabulary, PLACES)[:most_tokens]
     coin, mark, is_low = _roles(fed, rows.path[0], at_once)
 
     accept = {coin: 0.0 if is_low else 1.0}
@@ -370,6 +371,8 @@ def _by_walls(case: TailCase, program: Program, terms: Terms) -> Finding:
     most = max(worst if wrong == 0 else 1.0, 2 * _MARK * len(ids) + sum(gaps))
     masses = [exactly(mass) for mass in given.masses]
     allowed = allowed_given_draft(declared, rows.said, masses)
+    note([described(program.adapter, batch_of(ids[:at_once].tolist()))] * len(ids))
+    note_resolution(exactly(most))
     verdict = verdict_of(exactly(most), allowed, ZERO)
     if verdict != PASS:
         verdict = verdict_of(exactly(least), allowed, ZERO)
@@ -445,30 +448,24 @@ class Crowd(Between):
         return Result(accepted, path, torch.where(is_said, known, number))
 
     def passed_on(self, request: Request) -> Request:
-        """Return the first row, as wide as the vocabulary."""
-        return self._wide(request, 0)
+        """Return the request for the first row, at the first token of each kind."""
+        return self._wide(request, 0, lambda kind: int(self._members[kind][0]))
 
     def _verified(self, request: Request, row: int) -> tuple[Tensor, Tensor, Tensor]:
-        part = self._wide(request, row)
+        part = self._wide(request, row, lambda kind: int(self._random.choice(self._members[kind])))
         return columns(self._adapter.verify(with_noise(part, self._declared)), 1)
 
-    def _wide(self, request: Request, row: int) -> Request:
+    def _wide(self, request: Request, row: int, member: Callable[[int], int]) -> Request:
         here = slice(row, row + 1)
-        drafted = [
-            int(self._random.choice(self._members[kind]))
-            for kind in request.draft_tokens[row].flatten().tolist()
-        ]
+        drafted = [member(kind) for kind in request.draft_tokens[row].flatten().tolist()]
         tokens = request.draft_tokens.new_tensor(drafted).view_as(request.draft_tokens[here])
-        changed: dict[str, Any] = {
-            name: self._spread(rows[here])
+        wide: dict[str, Any] = {
+            name: self._spread(getattr(request, name)[here])
             for name in ("draft_probs", "target_probs")
-            if (rows := getattr(request, name)) is not None
         }
         if self._declared.logits:
-            changed |= {
-                f"{side}_logits": changed[f"{side}_probs"].log() for side in ("draft", "target")
-            }
-        return replace(request, draft_tokens=tokens, **changed)
+            wide |= {f"{side}_logits": wide[f"{side}_probs"].log() for side in ("draft", "target")}
+        return replace(request, draft_tokens=tokens, **wide)
 
     def _spread(self, rows: Tensor) -> Tensor:
         return (rows / self._sizes)[..., self._kinds].to(rows.dtype)
