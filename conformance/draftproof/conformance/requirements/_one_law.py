@@ -142,9 +142,7 @@ def require_certain(program: Program, lane: str) -> None:
 
 def worst_of(case: str, findings: Sequence[Finding]) -> Finding:
     """Return the worst of the findings on cases that are judged as one, in the name of all."""
-    worst = max(
-        findings, key=lambda each: (_GRAVEST_LAST.index(each.verdict), each.distance or ZERO)
-    )
+    worst = max(findings, key=_badness)
     runs = sum(each.runs for each in findings)
     if worst.verdict == PASS:
         return replace(worst, case=case, runs=runs)

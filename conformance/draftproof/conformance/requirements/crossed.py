@@ -7,7 +7,7 @@ not the plain one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -18,12 +18,17 @@ from draftproof.conformance.lanes.observe import EXACT, PROBE, observe
 from draftproof.conformance.protocol.adapter import CONTIGUOUS, Declaration, Program
 from draftproof.conformance.requirements._one_law import judged_law, require_certain
 from draftproof.conformance.requirements.finding import FAIL, Finding
-from draftproof.conformance.requirements.settings import Setting, in_setting, told_setting
+from draftproof.conformance.requirements.settings import (
+    Setting,
+    in_setting,
+    setting_to_json,
+    told_setting,
+)
 from draftproof.conformance.requirements.task import Task, Terms
 
 _ASKED_BY = {
     "before": "law.long",
-    "place": "batch.large",
+    "rows": "batch.large",
     "tokens": "number.tail",
     "layout": "input.layout",
     "calls": "random.calls",
@@ -31,8 +36,6 @@ _ASKED_BY = {
     "dtype": "number.dtypes",
 }
 """The dimensions, and the requirement on each."""
-
-_PLAIN = {"before": 0, "place": (1, 0), "tokens": 0, "layout": "", "calls": 0, "generator": True}
 
 _MOST_ENTRIES = 2**17
 """The most entries of the target's rows in one request: a lane has an object for each number that
@@ -79,7 +82,9 @@ def _setting(given: dict[str, Any]) -> Setting:
     return Setting(rows=rows, row=row, **{n: v for n, v in given.items() if n != "place"})
 
 
-def covering(values: Sequence[Sequence[Any]], fits: Any) -> list[tuple[Any, ...]]:
+def covering(
+    values: Sequence[Sequence[Any]], fits: Callable[[tuple[Any, ...]], bool]
+) -> list[tuple[Any, ...]]:
     """Return rows of one value of each dimension, in which every pair of values that fits meets.
 
     Each row begins with a pair that has not met, and takes those values that make most others meet.
@@ -124,8 +129,8 @@ def covering(values: Sequence[Sequence[Any]], fits: Any) -> list[tuple[Any, ...]
 
 def _asked_by(setting: Setting) -> str:
     """Return the requirement on the first dimension in which a setting is not plain."""
-    given = {**vars(setting), "place": (setting.rows, setting.row)}
-    first = next((name for name in _PLAIN if given[name] != _PLAIN[name]), "dtype")
+    own = setting_to_json(setting)
+    first = next((name for name in _ASKED_BY if name in own), "dtype")
     return _ASKED_BY[first]
 
 
