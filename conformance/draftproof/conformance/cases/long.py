@@ -15,15 +15,19 @@ from draftproof.conformance.cases.rows import spread
 from draftproof.conformance.protocol.modes import modes_up_to
 from draftproof.reference.drafting import SCHEMES, Drafts, draft_law
 from draftproof.reference.model import Instance, Model, Path, Row
+from draftproof.reference.rational import ONE, ZERO
 
 LENGTHS = (5, 8, 17, 33)
 """The lengths L."""
 
-DISTANCES = (1, 4, 8, 16)
+DISTANCES = (1, 4, 8, 16, 32)
 """The distances between the two uncertain positions; the bonus is the last position, L."""
 
 _SAID, _OWED = (0, 1), (0, 1, 2)
 """The tokens that draft and target can say at an uncertain position: one is never drafted."""
+
+_RULER = (0, 7, 8, 11, 13, 23, 32)
+"""Positions that are at all distances from 1 to 8 from one another, and at 10, 12, 16, 24, 32."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +39,14 @@ class LongCases:
     cases: tuple[Case, ...]
     is_few: bool = True
     """False where other cases stand for the form: these are all that are left of it."""
+    has_many_ways: bool = False
+    """True where probing every way would take minutes."""
 
 
 def long(mode: str) -> Iterator[LongCases]:
     """Yield the long cases of a mode."""
     included = modes_up_to(mode)
-    yield from (each for each in (*_paths(), *_several()) if each.mode in included)
+    yield from (each for each in (*_paths(), *_many(), *_several()) if each.mode in included)
 
 
 def _paths() -> Iterator[LongCases]:
@@ -69,6 +75,16 @@ def _pairs(name: str, length: int, firsts: Sequence[int], distance: int) -> tupl
         )
         for first in firsts
     )
+
+
+def _many() -> Iterator[LongCases]:
+    """Yield cases with more than two uncertain positions."""
+    name, what = "long.l8.three", "of 8 positions, three are uncertain"
+    three = uncertain(name, 8, {1, 4, 6}, said=(_SAID,) * 3)
+    yield LongCases(name, "certify", (Case(name, what, "certify", three),))
+    name, what = "long.l33.ruler", "of 33 positions, seven can be rejected"
+    ruler = refusable(name, 33, _RULER)
+    yield LongCases(name, "certify", (Case(name, what, "certify", ruler),), has_many_ways=True)
 
 
 def _several() -> Iterator[LongCases]:
@@ -126,9 +142,9 @@ def uncertain(
     name: str,
     length: int,
     positions: Set[int],
-    said: tuple[Sequence[int], Sequence[int]] = (_SAID, _SAID),
+    said: tuple[Sequence[int], ...] = (_SAID, _SAID),
 ) -> Instance:
-    """Return an instance that is certain but at two positions, or fewer.
+    """Return an instance that is certain but at two positions, or as many as are `said`.
 
     What the draft can say there is `said`; the target can say one token more than it can at first.
     """
@@ -142,6 +158,28 @@ def uncertain(
         _model(f"{name}/q", "draft", vocabulary, length - 1, at_draft),
         length=length,
     )
+
+
+def refusable(name: str, length: int, positions: Sequence[int]) -> Instance:
+    """Return an instance whose draft is certain, and whose target can refuse it at some positions.
+
+    Where it does, it goes on with one text: there are two ways at each of these positions.
+    """
+    vocabulary = 4
+    path = tuple((position * position + 1) % vocabulary for position in range(length + 1))
+    sure = {path[:position]: _sure(vocabulary, token) for position, token in enumerate(path)}
+    rows: dict[Path, Row] = {}
+    for position in positions:
+        context, token = path[:position], path[position]
+        other = (token + 1 + position % 3) % vocabulary
+        rows[context] = spread(f"{name}/{position}", vocabulary, (token, other))
+    draft = Model("draft", vocabulary, {(): _sure(vocabulary, 0)}, context_free=True)
+    target = Model("target", vocabulary, {(): _sure(vocabulary, 2)}, context_free=True)
+    return Instance(target.overridden({**sure, **rows}), draft.overridden(sure), length=length)
+
+
+def _sure(vocabulary: int, token: int) -> Row:
+    return tuple(ONE if each == token else ZERO for each in range(vocabulary))
 
 
 def _model(

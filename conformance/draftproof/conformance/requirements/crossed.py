@@ -1,13 +1,14 @@
 """Dimensions of serving that meet: a length in a batch, a layout without a generator, and so on.
 
-A fault may need two of them. So every value of each dimension is asked beside every value of each
-other one, all pairs in a few dozen requests: the requirement is that of the first dimension that is
-not the plain one.
+A fault may need two of them. So what is plain, what is more and what is much more of each dimension
+is asked beside every such class of each other one, all pairs in a few dozen requests: the
+requirement is that of the first dimension that is not the plain one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -20,6 +21,7 @@ from draftproof.conformance.requirements._one_law import judged_law, require_cer
 from draftproof.conformance.requirements.finding import FAIL, Finding
 from draftproof.conformance.requirements.settings import (
     Setting,
+    entries,
     in_setting,
     setting_to_json,
     told_setting,
@@ -29,6 +31,7 @@ from draftproof.conformance.requirements.task import Task, Terms
 _ASKED_BY = {
     "before": "law.long",
     "rows": "batch.large",
+    "empty": "batch.large",
     "tokens": "number.tail",
     "layout": "input.layout",
     "calls": "random.calls",
@@ -37,9 +40,12 @@ _ASKED_BY = {
 }
 """The dimensions, and the requirement on each."""
 
-_MOST_ENTRIES = 2**17
+_MOST_ENTRIES = 2**15
 """The most entries of the target's rows in one request: a lane has an object for each number that
 is drawn, and eager verifiers draw for all."""
+
+_Class = tuple[Any, ...]
+"""Values of a dimension that are asked in turn: what is plain, some more, or many more of it."""
 
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
@@ -52,34 +58,62 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
 
 
 def settings(declared: Declaration) -> list[Setting]:
-    """Return settings in which every two values of the dimensions that are taken meet."""
-    others = [each for each in declared.dtypes if each != declared.dtype]
-    values: dict[str, Sequence[Any]] = {
-        "before": (0, 3, 30),
-        "place": ((1, 0), (3, 1), (8, 7), (33, 32)) if declared.batch else ((1, 0),),
-        "tokens": (0, 61, 1021),
-        "layout": ("", *(each for each in declared.layouts if each != CONTIGUOUS)),
-        "calls": (0, 1, 2, 6),
-        "generator": (True, False),
-        "dtype": ("", *(each for each in others if each == "float64")),
+    """Return settings in which every two classes of the dimensions that are taken meet."""
+    longer = [each for each in declared.dtypes if each == "float64" != declared.dtype]
+    others = [each for each in declared.layouts if each != CONTIGUOUS]
+    own: dict[str, tuple[_Class, ...]] = {
+        "layout": (("",), *((each,) for each in others)),
+        "dtype": (("",), *((each,) for each in longer)),
     }
     if declared.noise:
         # Its noise has the shape of what is asked.
-        values = {
-            name: each if name in ("layout", "dtype") else each[:1] for name, each in values.items()
+        return _settings(own)
+    batched: dict[str, tuple[_Class, ...]] = {
+        "place": (
+            ((1, 0),),
+            ((3, 1), (8, 7), (6, 2), (16, 0)),
+            ((33, 32), (64, 40), (128, 100), (256, 255), (67, 65)),
+        )
+    }
+    ragged: dict[str, tuple[_Class, ...]] = {"empty": ((False,), (True,))}
+    return _settings(
+        {
+            "before": ((0,), (3, 4, 9, 13, 21), (30, 29)),
+            **(batched if declared.batch else {}),
+            **(ragged if declared.batch and declared.ragged else {}),
+            "tokens": ((0,), (61, 2, 200), (509, 1021, 2045, 4093)),
+            "calls": ((0,), (1, 2), (5, 3, 6)),
+            "generator": ((True,), (False,)),
+            **own,
         }
-    rows = covering([*values.values()], lambda row: _fits(dict(zip(values, row, strict=True))))
-    return [_setting(dict(zip(values, row, strict=True))) for row in rows]
+    )
 
 
-def _fits(given: dict[str, Any]) -> bool:
-    (rows, _), before, tokens = given["place"], given["before"], given["tokens"]
-    return bool(rows * (before + 3) * (tokens + 4) <= _MOST_ENTRIES)
+def _settings(values: Mapping[str, tuple[_Class, ...]]) -> list[Setting]:
+    """Return settings in which all classes meet, with values of each class in turn."""
 
+    def setting(row: Sequence[Any]) -> Setting:
+        given = dict(zip(values, row, strict=True))
+        rows, place = given.pop("place", (1, 0))
+        return Setting(rows=rows, row=place, **given)
 
-def _setting(given: dict[str, Any]) -> Setting:
-    rows, row = given["place"]
-    return Setting(rows=rows, row=row, **{n: v for n, v in given.items() if n != "place"})
+    def fits(row: Sequence[Any]) -> bool:
+        asked = setting(row)
+        return entries(asked) <= _MOST_ENTRIES and not (asked.empty and asked.rows == 1)
+
+    asked = Counter[Any]()
+    found = []
+    for classes in covering([*values.values()], lambda row: fits([each[0] for each in row])):
+        row = [each[0] for each in classes]
+        for place, each in enumerate(classes):
+            # What was asked least is next.
+            for value in sorted(each, key=lambda value: asked[place, value]):
+                if fits([*row[:place], value, *row[place + 1 :]]):
+                    row[place] = value
+                    break
+            asked[place, row[place]] += 1
+        found.append(setting(row))
+    return found
 
 
 def covering(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from draftproof.conformance.cases.case import BatchCase
-from draftproof.conformance.cases.large import MOST_PROBED, alike, large
+from draftproof.conformance.cases.large import MOST_PROBED, alike, among_empty, is_pair, large
 from draftproof.conformance.lanes.observe import EXACT, PROBE, SAMPLE, observe_batch
 from draftproof.conformance.protocol.adapter import Declaration, Program
 from draftproof.conformance.requirements._one_law import require_certain
@@ -22,10 +22,14 @@ from draftproof.conformance.requirements.task import Task, Terms
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
     """Yield the tasks on large batches, for verifiers that take batches."""
-    if declared.batch:
-        for batch in large(mode):
-            lanes = (EXACT, PROBE if len(batch.rows) <= MOST_PROBED else SAMPLE)
-            yield Task(batch.id, ("batch.large",), lanes, partial(judge_large, batch))
+    if not declared.batch:
+        return
+    for batch in (*large(mode), *(among_empty(mode) if declared.ragged else ())):
+        lanes = [EXACT]
+        # What is uncertain in more rows has too many ways to probe.
+        if is_pair(batch):
+            lanes.append(PROBE if len(batch.rows) <= MOST_PROBED else SAMPLE)
+        yield Task(batch.id, ("batch.large",), tuple(lanes), partial(judge_large, batch))
 
 
 def judge_large(batch: BatchCase, program: Program, terms: Terms) -> list[Finding]:

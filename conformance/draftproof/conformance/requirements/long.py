@@ -38,11 +38,16 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
     """Yield the tasks on long drafts: one for the pairs of positions at a distance."""
     groups = [_fitting(group, declared) for group in long(mode)]
     shapes = {group.id: shape_of(group.cases[0]) for group in groups if group.cases}
-    for name, shape in shapes.items():
-        alike = tuple(group for group in groups if shapes.get(group.id) == shape)
-        judged = partial(judge_long, next(group for group in alike if group.id == name), alike)
-        lanes = (EXACT, PROBE, SAMPLE)
-        yield Task(name, ("law.long",), lanes, judged, probed_with=("long", *shape))
+    for own in (group for group in groups if group.cases):
+        if own.has_many_ways:
+            yield Task(own.id, ("law.long",), (EXACT,), partial(judge_long, own, (own,)))
+            continue
+        shape = shapes[own.id]
+        alike = tuple(
+            group for group in groups if shapes.get(group.id) == shape and not group.has_many_ways
+        )
+        judged, lanes = partial(judge_long, own, alike), (EXACT, PROBE, SAMPLE)
+        yield Task(own.id, ("law.long",), lanes, judged, probed_with=("long", *shape))
     for batch in long_batches(mode) if declared.batch else ():
         judged_rows = partial(judge_long_rows, batch)
         yield Task(batch.id, ("law.long",), (EXACT, PROBE), judged_rows)

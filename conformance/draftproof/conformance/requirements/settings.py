@@ -32,6 +32,8 @@ class Setting:
     """The rows of the batch, of which all but one are certain."""
     row: int = 0
     """The row that is not."""
+    empty: bool = False
+    """True for other rows that draft nothing, which only ragged adapters take."""
     tokens: int = 0
     """Tokens of probability zero, with the ids below those of the instance."""
     calls: int = 0
@@ -55,7 +57,18 @@ def in_setting(program: Program, setting: Setting) -> Program:
     declared = program.declared
     if setting.dtype:
         declared = replace(declared, dtype=setting.dtype)
-    return Program(_Surrounded(program.adapter, setting), declared)
+    # A row of many tokens costs as much as many rows do.
+    at_once = max(declared.at_once * _SHORT // max(entries(replace(setting, rows=1)), _SHORT), 1)
+    return Program(_Surrounded(program.adapter, setting), replace(declared, at_once=at_once))
+
+
+_SHORT = 64
+"""The entries of a row of usual size."""
+
+
+def entries(setting: Setting, *, length: int = 3, vocabulary: int = 4) -> int:
+    """Return the entries of the target's rows in a setting, of L = 3 and V = 4 if nothing else."""
+    return setting.rows * (setting.before + length + 1) * (setting.tokens + vocabulary)
 
 
 def smaller_settings(setting: Setting) -> Iterator[Setting]:
@@ -81,6 +94,7 @@ def told_setting(setting: Setting) -> str:
     told = {
         "before": f"after {setting.before} certain tokens",
         "rows": f"in row {setting.row} of {setting.rows}, the others certain",
+        "empty": "beside rows that draft nothing",
         "tokens": f"at token ids from {setting.tokens} on",
         "calls": f"behind {setting.calls} certain calls",
         "layout": f"in the layout {setting.layout!r}",
@@ -126,7 +140,8 @@ class _Surrounded(Between):
         """Return the request in its setting."""
         setting, asked = self._setting, self._longer(request)
         if setting.rows > 1:
-            asked = _among(asked, _certain(asked, setting.tokens), setting)
+            other = _certain(asked, setting.tokens)
+            asked = _among(asked, _emptied(other) if setting.empty else other, setting)
         return laid_out(setting.layout, asked) if setting.layout else asked
 
     def _longer(self, request: Request) -> Request:
@@ -197,6 +212,24 @@ def _certain(request: Request, token: int) -> Request:
         draft_tokens=torch.full_like(path, token),
         lengths=None if lengths is None else torch.full_like(lengths[:1], path.shape[2]),
     )
+
+
+def _emptied(certain: Request) -> Request:
+    """Return a request of a certain row that drafts nothing: it says its first token."""
+
+    def first(rows: Tensor, kept: int) -> Tensor:
+        padded = torch.full_like(rows, torch.nan)
+        padded[:, :, :kept] = rows[:, :, :kept]
+        return padded
+
+    given: dict[str, Tensor | None] = {name: getattr(certain, name) for name in _SURE}
+    made: dict[str, Any] = {
+        name: None if rows is None else first(rows, int(name.startswith("target")))
+        for name, rows in given.items()
+    }
+    path = certain.draft_tokens
+    lengths = torch.zeros(len(path), dtype=torch.int64, device=path.device)
+    return replace(certain, **made, draft_tokens=torch.full_like(path, -1), lengths=lengths)
 
 
 def _sure(rows: Tensor, token: int, sure: float, never: float) -> Tensor:
