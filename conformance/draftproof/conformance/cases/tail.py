@@ -70,6 +70,11 @@ class TailCase:
         """True where target and draft are so near that only their rows as given tell them apart."""
         return self.form.startswith("near.")
 
+    @property
+    def row(self) -> int:
+        """The row of a batch of two in which they are asked."""
+        return int(self.form in ("special", "zipf", "spread"))
+
     def rows(self) -> TailRows:
         """Return the rows, the same every time."""
         return _rows(self.form, self.vocabulary)
@@ -91,11 +96,13 @@ _CASES = tuple(
         "standard": (
             *(("edges", vocabulary) for vocabulary in (8191, 8192, 32_000, 151_936, 262_144)),
             *(("edges", 50_257), ("zipf", 32_000), ("top", 50_257)),
+            *(("edges", 1500), ("edges", 4096), ("special", 50_257), ("special", 128_256)),
         ),
         "certify": (
             *(("sure", 32_000), ("flat", 128_256), ("spread", 262_144)),
             *(("near.1e-3", 50_257), ("near.1e-7", 128_256), ("ranges", 50_257)),
-            ("places", 128_256),
+            *(("places", 128_256), ("buckets", 3000), ("special", 32_001), ("special", 100_277)),
+            *(("special", 151_665), ("special", 200_019)),
         ),
     }.items()
     for form, vocabulary in chosen
@@ -170,12 +177,25 @@ def places(vocabulary: int, count: int) -> NDArray[numpy.int64]:
 def _edges(vocabulary: int) -> TailRows:
     """Return rows of eight tokens in 16ths, which every dtype holds: L = 1."""
     path = _path(vocabulary)[1:]
-    ends = [0, vocabulary - 1, TILE, vocabulary // 4096 * 4096 - 1]
+    ends = [0, vocabulary - 1, TILE, max(vocabulary // 4096 * 4096 - 1, 0)]
     ids = [*dict.fromkeys([*path, *ends, *places(vocabulary, 32).tolist()])][:8]
     target, draft = numpy.zeros((2, vocabulary)), numpy.zeros((1, vocabulary))
     target[0, ids] = numpy.array([4, 3, 3, 2, 1, 1, 1, 1]) / 16
     target[1, ids[::-1]] = numpy.array([2, 3, 3, 3, 2, 1, 1, 1]) / 16
     draft[0, ids] = numpy.array([8, 1, 1, 1, 2, 1, 1, 1]) / 16
+    return TailRows(target, draft, path)
+
+
+def _special(vocabulary: int) -> TailRows:
+    """Return rows of special ids in 16ths, the largest two and 2 drafted: L = 3."""
+    known = sorted(each for each in SPECIAL if each < vocabulary)
+    path = (known[-1], known[-2], 2)
+    ids = numpy.array([*dict.fromkeys([*path, vocabulary - 1, *known])][:8])
+    target, draft = numpy.zeros((4, vocabulary)), numpy.zeros((3, vocabulary))
+    for position, row in enumerate(target):
+        row[numpy.roll(ids, 3 * position)] = numpy.array([4, 3, 3, 2, 1, 1, 1, 1]) / 16
+    for position, row in enumerate(draft):
+        row[numpy.roll(ids, -position)] = numpy.array([5, 2, 2, 2, 2, 1, 1, 1]) / 16
     return TailRows(target, draft, path)
 
 
@@ -372,6 +392,7 @@ def _crowded(form: str, vocabulary: int) -> TailRows:
 
 _FORMS: Mapping[str, Callable[[int], TailRows]] = {
     "edges": _edges,
+    "special": _special,
     "flat": _flat,
     "zipf": _zipf,
     "top": _top,

@@ -194,6 +194,9 @@ def _sequences(declared: Declaration, mode: str) -> Iterator[CallSequence]:
         yield CallSequence("calls.fresh", upto(len(shapes) - 2), are_fresh=True)
         for first, second in ((0, 1), (2, 3), (0, 4)):
             yield CallSequence(f"calls.both.{first}.{second}", upto(first, second))
+        rows = 4 if declared.batch else 1
+        again = (Call(rows, 3, is_uncertain=True), Call(1, 5), Call(rows, 3, is_uncertain=True))
+        yield CallSequence("calls.again", again)
 
 
 _QUICK = (1, 3)

@@ -68,7 +68,7 @@ def is_asked_of(case: TailCase, declared: Declaration) -> bool:
     adapter that makes its rows of logits is one of rounding. Without a reference, the law of a
     single draft is known where the draft is certain.
     """
-    if declared.dtype not in ("float32", "float64") and case.form != "edges":
+    if declared.dtype not in ("float32", "float64") and case.form not in ("edges", "special"):
         return False
     if declared.logits and case.is_near:
         return False
@@ -87,7 +87,7 @@ def judge_tail(case: TailCase, program: Program, terms: Terms) -> list[Finding]:
     if algorithm is not None and algorithm.stateful:
         # What a block leaves behind has a row for every text that it may go on with.
         rows = TailRows(rows.target[:2], rows.draft[:1], rows.path[:1])
-    seen = observed_rows(program, rows)
+    seen = observed_rows(program, rows, row=case.row)
     given = as_given(rows, declared)
     if algorithm is None:
         distance, told = text_distance(seen, given), ""
@@ -120,14 +120,16 @@ _ROUNDING = rational("1/2") ** 45
 # --- the exact lane ------------------------------------------------------------------------------
 
 
-def observed_rows(program: Program, rows: TailRows) -> RowLaw:
+def observed_rows(program: Program, rows: TailRows, *, row: int = 0) -> RowLaw:
     """Return the law of the result on one draft, as rows of the next token by (length, path).
 
     A token t is entry t + 1; entries 0 and V + 1 are of tokens that are not in the vocabulary. An
-    error is an outcome of its words. In a batch a second row is certain of other tokens, so that
-    whoever reads it says what has probability 0. Raises as `row_law` does.
+    error is an outcome of its words. In a batch of two they are the given row, and the other is
+    certain of other tokens, so that whoever reads it says what has probability 0. Raises as
+    `row_law` does.
     """
-    asked, vocabulary = request_for(rows, program.declared), rows.target.shape[1]
+    asked, vocabulary = request_for(rows, program.declared, row=row), rows.target.shape[1]
+    own = row if program.declared.batch else 0
     note([described(program.adapter, _afresh(asked, program.declared))])
 
     def run() -> tuple[Any, Any]:
@@ -135,7 +137,7 @@ def observed_rows(program: Program, rows: TailRows) -> RowLaw:
         try:
             result = as_loaded(program.adapter).verify(given)
             accepted, path, token = columns(result, len(given.draft_tokens))
-            return (accepted[0], path[0]), token[0].clamp(-1, vocabulary) + 1
+            return (accepted[own], path[own]), token[own].clamp(-1, vocabulary) + 1
         except BaseException as error:
             return raised(error), 0
 
@@ -146,14 +148,15 @@ def observed_rows(program: Program, rows: TailRows) -> RowLaw:
 _MOST_RUNS = 4096
 
 
-def request_for(rows: TailRows, declared: Declaration) -> Request:
+def request_for(rows: TailRows, declared: Declaration, *, row: int = 0) -> Request:
     """Return the request for the rows, with a neighbour where the adapter takes batches."""
     dtype, device = getattr(torch, declared.dtype), declared.device
     target, draft, path = [rows.target], [rows.draft], [rows.path]
     if declared.batch:
-        path.append(rows.path)
-        draft.append(_certain(rows.path, rows.draft))
-        target.append(_certain((*rows.path, 0), rows.target))
+        other = 1 - row
+        path.insert(other, rows.path)
+        draft.insert(other, _certain(rows.path, rows.draft))
+        target.insert(other, _certain((*rows.path, 0), rows.target))
     p = torch.tensor(numpy.stack(target), dtype=dtype, device=device)[:, None]
     q = torch.tensor(numpy.stack(draft), dtype=dtype, device=device)[:, None]
     count, length = len(path), len(rows.path)
