@@ -84,11 +84,11 @@ _RULERS = {
 
 
 def _ruled(rows: int, places: Sequence[int]) -> tuple[Row, ...]:
-    """Return a batch that is uncertain in several rows, at a position of their own."""
+    """Return a batch that is uncertain in several rows, at the same position."""
     batch = [drafted(refusable("large.certain", _LENGTH, ()))] * rows
     for place in places:
         name = f"large.ruler.{place}"
-        batch[place] = drafted(refusable(name, _LENGTH, (place % _LENGTH,)))
+        batch[place] = drafted(refusable(name, _LENGTH, (1,)))
     return tuple(batch)
 
 
