@@ -29,7 +29,7 @@ from draftproof.conformance.report.markdown import in_line
 from draftproof.conformance.requirements.finding import FAIL
 from draftproof.reference.ledger import CLAIMS
 from draftproof.reference.ledger.theorems import THEOREMS
-from draftproof.spec import Requirement, requirements, validate
+from draftproof.spec import Requirement, requirements, validate, withdrawn
 
 SNAPSHOT = "spec/traceability.json"
 VECTORS = "spec/vectors"
@@ -206,6 +206,8 @@ def _engines(matrix: Mapping[str, Any], known: Collection[str]) -> dict[str, lis
     found: dict[str, list[Engine]] = defaultdict(list)
     for row in matrix["rows"]:
         for each in row["judged"]["requirements"] if row["judged"] else ():
+            if each["id"] in withdrawn():
+                continue  # The row was judged by an older version of the specification.
             require_known(each["id"], known, f"{ENGINES}: {row['name']}")
             if each["verdict"] == FAIL:
                 cause = row["cause"] or row["design"] or ""

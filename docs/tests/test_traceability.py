@@ -35,9 +35,10 @@ from building.traceability import (
 )
 
 from draftproof.conformance.museum.mutants import CONTROLS, MUTANTS
+from draftproof.conformance.requirements.finding import FAIL
 from draftproof.reference import proof
 from draftproof.reference.ledger import CLAIMS
-from draftproof.spec import MalformedDocument, requirements, validate
+from draftproof.spec import MalformedDocument, requirements, validate, withdrawn
 
 TRACES = {trace.requirement.id: trace for trace in traces()}
 
@@ -296,6 +297,17 @@ def test_an_engine_or_a_vector_that_names_an_unknown_id_is_told(house: Path) -> 
     edited(house / ENGINES, renamed)
     with pytest.raises(UnknownRequirement, match=r"json: vllm-v0@0\.5\.5 names 'law\.loss'"):
         traces(house)
+
+
+def test_a_row_that_names_a_withdrawn_id_was_judged_before_and_leads_nowhere(house: Path) -> None:
+    (identity, *_) = withdrawn()
+
+    def renamed(document: Any) -> None:
+        each = document["rows"][0]["judged"]["requirements"][0]
+        each["id"], each["verdict"] = identity, FAIL
+
+    edited(house / ENGINES, renamed)
+    assert identity not in {trace.requirement.id for trace in traces(house)}
 
 
 # --- states --------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.ledger import CLAIMS
 from draftproof.reference.model import instance_from_json
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm
-from draftproof.spec import chapters, registry, requirements, schema, validate
+from draftproof.spec import chapters, registry, requirements, schema, validate, withdrawn
 
 TEXTS = {chapter.stem: chapter.read_text(encoding="utf-8") for chapter in chapters()}
 TEXT = "\n".join(TEXTS.values())
@@ -69,6 +69,13 @@ def test_ids_are_dotted_lowercase_and_every_link_to_one_resolves() -> None:
 
 def test_no_heading_with_an_anchor_is_overlooked() -> None:
     assert len(re.findall(r"· (?!withdrawn).*\{ #", TEXT)) == len(requirements())
+
+
+def test_what_is_withdrawn_is_required_no_more_and_named_in_its_chapter() -> None:
+    assert not {*withdrawn()} & {*requirements()}
+    said = re.search(r"One has been: (.+)\.$", TEXTS["14-versioning"], flags=re.M)
+    assert said is not None
+    assert said[1] == ", ".join(f"`{identity}`" for identity in withdrawn())
 
 
 def test_no_anchor_is_there_twice() -> None:
@@ -202,6 +209,7 @@ def test_what_is_said_of_lanes_is_read(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(registry, "FOLDER", tmp_path)
     found = requirements.__wrapped__()
     assert list(found) == ["law.a", "law.b", "law.c"]
+    assert registry.withdrawn.__wrapped__() == ("law.old",)
     assert found["law.a"].lanes == ("exact", "sample", "run")
     assert found["law.a"].implied_by == ("law.b", "law.c")
     assert (found["law.b"].text, found["law.a"].level) == ("*Lanes:* exact.", "SHOULD")

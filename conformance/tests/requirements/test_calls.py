@@ -17,6 +17,8 @@ Right = Callable[[str], Program]
 
 CALLS = "random.calls"
 
+pytestmark = pytest.mark.requirement("random.calls")
+
 
 @pytest.mark.parametrize("name", ["ragged", "torch-block", "torch-multipath-block", "transformers"])
 def test_what_is_right_passes(findings: Findings, right: Right, name: str) -> None:

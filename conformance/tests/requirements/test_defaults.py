@@ -21,6 +21,8 @@ Right = Callable[[str], Program]
 
 DEFAULT = "random.default"
 
+pytestmark = pytest.mark.requirement("random.default")
+
 
 @pytest.mark.parametrize("name", ["ragged", "torch-block", "torch-multipath-block", "transformers"])
 def test_what_is_right_passes(findings: Findings, right: Right, name: str) -> None:

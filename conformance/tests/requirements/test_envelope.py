@@ -30,6 +30,8 @@ ASKED_BY = {
     "equal": "batch.large",
 }
 
+pytestmark = pytest.mark.requirement("law.long", "batch.large")
+
 
 def findings(program: Program, requirement: str) -> Iterator[Finding]:
     for task in plan(program.declared, "quick"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from draftproof.conformance.lanes.exchange import Failure
 from draftproof.conformance.protocol.adapter import Program
 from draftproof.conformance.requirements.finding import SKIPPED, Finding
@@ -11,6 +13,8 @@ from draftproof.conformance.requirements.graphs import fault_of
 
 Findings = Callable[..., list[Finding]]
 Right = Callable[[str], Program]
+
+pytestmark = pytest.mark.requirement("device.graph")
 
 
 def test_a_cpu_captures_nothing(findings: Findings, right: Right) -> None:

@@ -30,6 +30,8 @@ Right = Callable[[str], Program]
 
 LAYOUT = "input.layout"
 
+pytestmark = pytest.mark.requirement("input.layout")
+
 
 def requested(declared: Declaration, case: str = "generic.v3.l2") -> Request:
     from draftproof.conformance.cases import cases

@@ -20,6 +20,8 @@ Right = Callable[[str], Program]
 
 OFFSETS = "number.offsets"
 
+pytestmark = pytest.mark.requirement("number.offsets")
+
 
 @triton.jit  # type: ignore[untyped-decorator]  # triton is untyped
 def _gather(  # type: ignore[no-untyped-def]

@@ -11,7 +11,7 @@ from draftproof.spec.reading import (
     require_file,
     require_small,
 )
-from draftproof.spec.registry import Requirement, chapters, requirements, version
+from draftproof.spec.registry import Requirement, chapters, requirements, version, withdrawn
 from draftproof.spec.schemas import MalformedDocument, schema, schema_files, validate
 from draftproof.spec.vectors import VECTOR_KINDS, VECTOR_SIZES, vector_files
 
@@ -34,4 +34,5 @@ __all__ = [
     "validate",
     "vector_files",
     "version",
+    "withdrawn",
 ]

@@ -8,8 +8,8 @@ contains, each at the start of a line,
     *Implied by:* [](#another.id) and [](#more.than.one).
 
 One of the first two lines is present, and names the lanes or runs that decide the requirement; the
-third names the requirements that imply it. A withdrawn requirement has the level "withdrawn", and
-keeps its id.
+third names the requirements that imply it. A withdrawn requirement has the level "withdrawn" and
+neither line; it keeps its id.
 """
 
 from __future__ import annotations
@@ -102,6 +102,20 @@ def requirements() -> dict[str, Requirement]:
                 )
     _require_order(found)
     return found
+
+
+@cache
+def withdrawn() -> tuple[str, ...]:
+    """Return the ids of all withdrawn requirements, in the order of the chapters.
+
+    Documents that were written before may name them.
+    """
+    return tuple(
+        stated["id"]
+        for chapter in chapters()
+        for stated, _ in _stated(chapter.read_text(encoding="utf-8"))
+        if stated["level"] not in LEVELS
+    )
 
 
 def _stated(text: str) -> Iterator[tuple[re.Match[str], str]]:
