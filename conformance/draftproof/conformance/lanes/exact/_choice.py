@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import fsum
 from typing import Protocol
@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from draftproof.conformance.lanes.exact._errors import NotUnderstood
-from draftproof.conformance.lanes.exact._noise import Noise, World
+from draftproof.conformance.lanes.exact._noise import SPENT, Noise, Uniform, World
 from draftproof.conformance.lanes.exact._races import Ranking
-from draftproof.conformance.lanes.exact._steps import Affine, Range
+from draftproof.conformance.lanes.exact._steps import Affine, Range, Step
 from draftproof.conformance.lanes.precise import extended
 from draftproof.reference.chance import Distribution, distribution
 from draftproof.reference.rational import ONE, ZERO, Rational, exactly, total
@@ -277,6 +277,11 @@ class Bins:
             raise NotUnderstood("compares noise that has already decided a race")
         return interval
 
+    @property
+    def cells(self) -> Cells:
+        """All possible values, in the order of U."""
+        return self._cells((ZERO, ONE))
+
     def _cells(self, interval: Range) -> Cells:
         """Return the possible values within an interval of U, in the order of U."""
         if interval not in self._known:
@@ -298,6 +303,30 @@ class Bins:
         met = [each for each in zip(passed, between, strict=True) if each[1][0] < each[1][1]]
         values, inside = zip(*(met if solved.is_rising else met[::-1]), strict=True)
         return Cells([*values], [*inside], distribution([last - first for first, last in inside]))
+
+
+def passed_by_all(noise: Noise, edges: NDArray[numpy.float64], relation: str) -> int | None:
+    """Return how many of a few edges a number passes wherever it lies, None where that matters."""
+    if noise.uniform is SPENT or len(edges) > _FEW:
+        return None
+    return _passed_by_all(noise.steps, noise.is_swamped, relation, *edges.tolist())
+
+
+@lru_cache(maxsize=4096)
+def _passed_by_all(
+    steps: tuple[Step, ...], is_swamped: bool, relation: str, *edges: float
+) -> int | None:
+    noise = replace(Noise(Uniform(), steps), is_swamped=is_swamped)
+    try:
+        cells = Bins(noise, numpy.array(edges), relation).cells
+    except NotUnderstood:
+        # It is refused when somebody looks.
+        return None
+    return cells.values[0] if len(cells.values) == 1 else None
+
+
+_FEW = 64
+"""The most edges of a row that is solved before anybody looks: rows of serving have thousands."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from draftproof.conformance.lanes.exact._choice import Choice
 from draftproof.conformance.lanes.exact._errors import NotUnderstood
 from draftproof.conformance.lanes.exact._noise import Noise, World
+from draftproof.conformance.lanes.exact._split import storage_of
 
 # Marks elements that were random in an earlier run of the program and not drawn again.
 _STALE = -1
@@ -51,12 +52,12 @@ class Identities:
 
     def expose(self, tensor: Tensor) -> None:
         """Note that others read the tensor's memory from now on, who pass no operator."""
-        storage = tensor.untyped_storage()
+        storage = storage_of(tensor)
         self._exposed[storage._cdata] = _weak(storage)
 
     def is_exposed(self, tensor: Tensor) -> bool:
         """Return whether others read the tensor's memory: it has no numbers left open, then."""
-        storage = tensor.untyped_storage()
+        storage = storage_of(tensor)
         # Memory that numpy shares has lost the right to be resized.
         return storage._cdata in self._exposed or not storage.resizable()
 
@@ -134,7 +135,7 @@ class Identities:
         ids = self.of(tensor)
         if ids is None or not decided:
             return
-        shadow = self._shadows[tensor.untyped_storage()._cdata].ids
+        shadow = self._shadows[storage_of(tensor)._cdata].ids
         places = _like_view(torch.arange(len(shadow), device=shadow.device), tensor).flatten()
         known = torch.tensor(sorted(decided), device=shadow.device)
         values = torch.tensor([decided[identity] for identity in sorted(decided)])
@@ -149,7 +150,7 @@ class Identities:
 
     def _shadow(self, tensor: Tensor) -> Tensor | None:
         """Return the ids of all elements of the tensor's storage, None if none was ever random."""
-        storage = tensor.untyped_storage()
+        storage = storage_of(tensor)
         shadow = self._shadows.get(storage._cdata)
         if shadow is None:
             return None
@@ -165,7 +166,7 @@ class Identities:
         return shadow.ids
 
     def _new_shadow(self, tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
+        storage = storage_of(tensor)
         length = storage.nbytes() // tensor.element_size()
         with torch.inference_mode(mode=False):
             ids = torch.zeros(length, dtype=torch.int64, device=tensor.device)

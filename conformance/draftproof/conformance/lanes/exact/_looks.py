@@ -15,7 +15,7 @@ from torch._ops import OpOverload
 
 from draftproof.conformance.lanes._signature import bound, name_of
 from draftproof.conformance.lanes.exact._arithmetic import paired
-from draftproof.conformance.lanes.exact._choice import Bins, Choice, Image
+from draftproof.conformance.lanes.exact._choice import Bins, Choice, Image, passed_by_all
 from draftproof.conformance.lanes.exact._elements import Elements, imaged, write
 from draftproof.conformance.lanes.exact._errors import NotUnderstood, ran
 from draftproof.conformance.lanes.exact._noise import SPENT, Noise, World
@@ -41,11 +41,15 @@ def _compare(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Te
         if isnan(others[place]):
             constants[place] = name == "ne"
             return 0
-        return compared(identity, others[place])
+        found = compared(identity, others[place])
+        if isinstance(found, Choice):
+            return identities.id_of(found)
+        constants[place] = found
+        return 0
 
     # Thousands of tokens may have no weight, and one running sum.
     @cache
-    def compared(identity: int, other: float) -> int:
+    def compared(identity: int, other: float) -> Choice | bool:
         noise = identities.number(abs(identity))
         assert isinstance(noise, Noise)
         edge = extended(other)
@@ -53,13 +57,16 @@ def _compare(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Te
             relation = _RELATIONS[name]
             if identity < 0:
                 relation = _REVERSED[relation]
-            return identities.id_of(Choice(lambda world: int(noise.compare(relation, edge, world))))
+            sure = noise.always(relation, edge)
+            if sure is not None:
+                return sure
+            return Choice(lambda world: int(noise.compare(relation, edge, world)))
 
         def equals(world: World) -> bool:
             at_most = noise.compare(AT_MOST, edge, world)
             return at_most and noise.compare(AT_LEAST, edge, world)
 
-        return identities.id_of(Choice(lambda world: int(equals(world) == (name == "eq"))))
+        return Choice(lambda world: int(equals(world) == (name == "eq")))
 
     images = imaged(ids, image)
     write(out, constants)
@@ -176,6 +183,7 @@ def _bin(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tensor
     if not (rows[:, 1:] >= rows[:, :-1]).all() or rows.isnan().any():
         raise NotUnderstood("searches noise among edges that are not sorted")
     relation = AT_LEAST if right else MORE
+    constants: dict[int, float] = {}
 
     def image(place: int, identity: int) -> int:
         noise = elements.identities.number(identity)
@@ -183,9 +191,15 @@ def _bin(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tensor
         if noise.is_swamped:
             raise NotUnderstood("searches noise that rounding has swamped")
         row = rows[place // row_length].numpy()
+        sure = passed_by_all(noise, row, relation)
+        if sure is not None:
+            constants[place] = sure
+            return 0
         return elements.identities.id_of(Choice.of(Bins(noise, row, relation)))
 
-    elements.attach(out, imaged(ids, image))
+    images = imaged(ids, image)
+    write(out, constants)
+    elements.attach(out, images)
     return out
 
 

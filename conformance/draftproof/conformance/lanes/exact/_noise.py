@@ -200,6 +200,18 @@ class Noise:
         is_below = self.uniform.below(solved.ends[0], world)
         return is_below == (not solved.is_rising)
 
+    def always(self, relation: str, edge: Extended) -> bool | None:
+        """Return what `self relation edge` is wherever the number lies, None where that matters."""
+        if self.uniform is SPENT:
+            return None
+        try:
+            solved = self.solved(relation, [edge])
+        except NotUnderstood:
+            # It is refused when somebody looks.
+            return None
+        (end,) = solved.ends
+        return None if ZERO < end < ONE else (end >= ONE) == (not solved.is_rising)
+
     def solved(self, relation: str, edges: Iterable[Extended]) -> Thresholds:
         """Return the thresholds of the uniform number for a relation of the noise to each edge.
 

@@ -14,7 +14,7 @@ from torch._ops import OpOverload
 from draftproof.conformance.lanes._signature import tensors_in
 from draftproof.conformance.lanes.exact._errors import NotTogether
 from draftproof.conformance.lanes.exact._races import Ranking
-from draftproof.conformance.lanes.exact._split import address, is_dense, seen_as
+from draftproof.conformance.lanes.exact._split import address, is_dense, seen_as, storage_of
 from draftproof.reference.rational import Rational
 
 
@@ -35,44 +35,66 @@ class OperatorResult:
 class Views:
     """Views of one memory that an operator is given in the place of carriers."""
 
-    def __init__(
-        self, func: OpOverload, keys: Mapping[int, int], memory: Mapping[int, Tensor]
-    ) -> None:
-        self._func = func
-        self._keys = keys
+    def __init__(self, call: Call, memory: Mapping[int, Tensor]) -> None:
+        self._call = call
         self._memory = memory
-        self._given: dict[int, tuple[Tensor, Tensor]] = {}
-        self._views: dict[int, Tensor] = {}
+        self._views = {
+            own: seen.of(memory[seen.key]) for own, seen in call.seen.items() if seen.key in memory
+        }
+        self._given = {id(view): own for own, view in self._views.items()}
 
     def own(self, carrier: Tensor) -> Tensor:
         """Return the view for an argument: one object for one object, as torch compares them."""
-        if self._keys[id(carrier)] not in self._memory:
-            return carrier
-        if id(carrier) not in self._views:
-            view = seen_as(self._memory[self._keys[id(carrier)]], carrier)
-            self._views[id(carrier)] = view
-            self._given[id(view)] = view, carrier
-        return self._views[id(carrier)]
+        return self._views.get(id(carrier), carrier)
 
     def carrier(self, returned: Tensor) -> Tensor:
         """Return the argument for which a returned tensor stands, or a new tensor itself."""
         if id(returned) in self._given:
-            return self._given[id(returned)][1]
+            return self._call.seen[self._given[id(returned)]].carrier
         if not is_dense(returned) or self._is_memory_of_an_argument(address(returned)):
-            raise NotTogether(f"returns what runs do not have each for itself: {self._func}")
+            raise NotTogether(f"returns what runs do not have each for itself: {self._call.func}")
         return returned
 
     def require_unchanged(self) -> None:
         """Require that all views are still what their carriers are views of."""
-        for view, carrier in self._given.values():
-            own = self._memory[self._keys[id(carrier)]]
-            if _place(view) != _place(carrier) or address(view) != address(own):
-                raise NotTogether(f"changes the shape of what runs have: {self._func}")
+        for own, view in self._views.items():
+            seen = self._call.seen[own]
+            if _place(view) != seen.place or address(view) != address(self._memory[seen.key]):
+                raise NotTogether(f"changes the shape of what runs have: {self._call.func}")
 
     def _is_memory_of_an_argument(self, where: int) -> bool:
-        return where in self._keys.values() or any(
+        return where in self._call.addresses or any(
             where == address(own) for own in self._memory.values()
         )
+
+
+class Call:
+    """A call of an operator: what is the same of it on every memory."""
+
+    def __init__(self, func: OpOverload, args: Any, kwargs: Any, keys: Mapping[int, int]) -> None:
+        self.func, self.args, self.kwargs = func, args, kwargs
+        self.addresses = {*keys.values()}
+        """Addresses of the storages of all arguments."""
+        self.seen = {
+            id(carrier): Seen(carrier, keys[id(carrier)]) for carrier in tensors_in((args, kwargs))
+        }
+        """Tensors among the arguments, by their ids."""
+
+
+class Seen:
+    """A carrier as it shows its memory."""
+
+    def __init__(self, carrier: Tensor, key: int) -> None:
+        self.carrier, self.key = carrier, key
+        self.place = _place(carrier)
+        self._is_special = carrier.is_neg() or carrier.is_conj()
+
+    def of(self, version: Tensor) -> Tensor:
+        """Return what it shows of a version of its memory."""
+        shape, stride, offset, dtype = self.place
+        if version.dtype is not dtype or self._is_special:
+            return seen_as(version, self.carrier)
+        return version.as_strided(shape, stride, offset)
 
 
 @cache
@@ -103,20 +125,20 @@ def mapped(value: Any, image: Callable[[Tensor], Tensor]) -> Any:
     if isinstance(value, Tensor):
         return image(value)
     if isinstance(value, (list, tuple)):
-        return type(value)(mapped(each, image) for each in value)
+        return type(value)([mapped(each, image) for each in value])
     if isinstance(value, dict):
         return {name: mapped(each, image) for name, each in value.items()}
     return value
 
 
-def _place(tensor: Tensor) -> Hashable:
+def _place(tensor: Tensor) -> tuple[torch.Size, tuple[int, ...], int, torch.dtype]:
     return tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype
 
 
 def form(result: Any, given: Collection[int]) -> Hashable:
     """Return all that Python sees of a result without reading a tensor; `given` are arguments."""
     if isinstance(result, Tensor):
-        own = id(result) if id(result) in given else result.untyped_storage().nbytes()
+        own = id(result) if id(result) in given else storage_of(result).nbytes()
         return own, _place(result), result.requires_grad, result.is_inference()
     if isinstance(result, (list, tuple)):
         return type(result), *(form(each, given) for each in result)

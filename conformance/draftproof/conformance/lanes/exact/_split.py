@@ -6,7 +6,7 @@ The program holds one tensor, its *carrier*; what each run would have in it stan
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -95,6 +95,10 @@ class SplitMemory:
             return carrier.copy_(mine), mine
 
 
+storage_of: Callable[[Tensor], torch.UntypedStorage] = torch._C.TensorBase.untyped_storage
+"""Returns a tensor's storage, past the guard that watches the program as it does (`_watch`)."""
+
+
 def is_dense(tensor: Tensor) -> bool:
     """Return whether the tensor's elements lie in one storage, as strides say."""
     return tensor.layout is torch.strided
@@ -102,7 +106,7 @@ def is_dense(tensor: Tensor) -> bool:
 
 def address(tensor: Tensor) -> int:
     """Return the identity of the tensor's storage, valid while a weak reference to it is held."""
-    found: int = tensor.untyped_storage()._cdata
+    found: int = storage_of(tensor)._cdata
     return found
 
 
@@ -119,7 +123,7 @@ def alive(storage: StorageWeakRef) -> torch.UntypedStorage | None:
 
 def whole(tensor: Tensor) -> Tensor:
     """Return all elements [n] of the tensor's storage."""
-    length = tensor.untyped_storage().nbytes() // tensor.element_size()
+    length = storage_of(tensor).nbytes() // tensor.element_size()
     return tensor.detach().as_strided((length,), (1,), 0)
 
 

@@ -21,13 +21,20 @@ import torch
 from torch import Tensor
 from torch._ops import OpOverload
 
-from draftproof.conformance.lanes._signature import TORCHS_OWN, reads_no_values, tensors_in
+from draftproof.conformance.lanes._signature import (
+    TORCHS_OWN,
+    name_of,
+    reads_no_values,
+    tensors_in,
+)
 from draftproof.conformance.lanes.exact._carriers import Carriers
 from draftproof.conformance.lanes.exact._choice import Choice
+from draftproof.conformance.lanes.exact._draws import DRAWS
 from draftproof.conformance.lanes.exact._errors import NotTogether, NotUnderstood, TorchError, ran
 from draftproof.conformance.lanes.exact._identity import Identities
 from draftproof.conformance.lanes.exact._interpreter import Interpreter
 from draftproof.conformance.lanes.exact._operator import (
+    Call,
     OperatorResult,
     Views,
     form,
@@ -278,13 +285,17 @@ class Walk:
     ) -> Any:
         """Return the result of one operator on every memory that its arguments have in some run."""
         of, first = self._carriers.partitions.product([split.of for split in held.values()])
+        call = Call(func, args, kwargs, keys)
+        given = [seen.carrier for seen in call.seen.values() if seen.key not in held]
+        is_drawn = name_of(func) in DRAWS or bool(self._identities.among(given))
         results: list[OperatorResult] = []
         pending: dict[int, _PendingChoices] = {}
         for own, run in enumerate(first):
             memory = {key: split.versions[split.of[run]] for key, split in held.items()}
             memory |= {key: self._carriers.copied(memory[key]) for key in written}
             try:
-                results.append(self._result_on(func, args, kwargs, keys, memory))
+                is_followed = is_drawn or self._identities.among(memory.values())
+                results.append(self._result_on(call, memory, is_followed=bool(is_followed)))
             except _ChoiceNeeded as found:
                 # Others go on to choices of their own: each run decides in its own order.
                 pending[own] = self._pending(func, found.tensor, keys, memory)
@@ -296,30 +307,29 @@ class Walk:
             self._carriers.put(key, of, [each.memory[key] for each in results])
         if results[0].error is not None:
             raise TorchError(results[0].error)
-        return self._returned(of, [each.result for each in results], {*map(id, keys)})
+        return self._returned(of, [each.result for each in results], {*keys})
 
     def _result_on(
-        self,
-        func: OpOverload,
-        args: Any,
-        kwargs: Any,
-        keys: Mapping[int, int],
-        memory: Mapping[int, Tensor],
+        self, call: Call, memory: Mapping[int, Tensor], *, is_followed: bool
     ) -> OperatorResult:
-        """Return the result of one operator on one memory, by the address of the carrier."""
-        views = Views(func, keys, memory)
+        """Return the result of one operator on one memory, by the address of the carrier.
+
+        Where no argument holds a random number there is nothing to follow.
+        """
+        views = Views(call, memory)
         self.interpreter.elements.slacks = {}
-        mine, named = mapped(args, views.own), mapped(kwargs, views.own)
+        mine, named = mapped(call.args, views.own), mapped(call.kwargs, views.own)
+        run = self.interpreter.follow if is_followed else ran
         result, failure = None, None
         self._is_within = True
         try:
-            result = mapped(self.interpreter.follow(func, mine, named), views.carrier)
+            result = mapped(run(call.func, mine, named), views.carrier)
         except TorchError as raised:
             failure = raised.error
         finally:
             self._is_within = False
         views.require_unchanged()
-        kind = form(result, keys) if failure is None else (type(failure), str(failure))
+        kind = form(result, call.seen) if failure is None else (type(failure), str(failure))
         return OperatorResult(result, failure, memory, self.interpreter.elements.slacks, kind)
 
     def _keep_agreeing(
