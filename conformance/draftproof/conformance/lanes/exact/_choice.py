@@ -309,14 +309,17 @@ def passed_by_all(noise: Noise, edges: NDArray[numpy.float64], relation: str) ->
     """Return how many of a few edges a number passes wherever it lies, None where that matters."""
     if noise.uniform is SPENT or len(edges) > _FEW:
         return None
-    return _passed_by_all(noise.steps, noise.is_swamped, relation, *edges.tolist())
+    # Rows that are certain are alike: each is solved once, for a number of the same law.
+    law = replace(noise, uniform=_ANY)
+    return _passed_by_all(law, relation, *edges.tolist())
+
+
+_ANY = Uniform()
+"""The number that stands for all uniform ones."""
 
 
 @lru_cache(maxsize=4096)
-def _passed_by_all(
-    steps: tuple[Step, ...], is_swamped: bool, relation: str, *edges: float
-) -> int | None:
-    noise = replace(Noise(Uniform(), steps), is_swamped=is_swamped)
+def _passed_by_all(noise: Noise, relation: str, *edges: float) -> int | None:
     try:
         cells = Bins(noise, numpy.array(edges), relation).cells
     except NotUnderstood:

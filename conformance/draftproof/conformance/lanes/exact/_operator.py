@@ -132,7 +132,7 @@ def mapped(value: Any, image: Callable[[Tensor], Tensor]) -> Any:
 
 
 def _place(tensor: Tensor) -> tuple[torch.Size, tuple[int, ...], int, torch.dtype]:
-    return tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype
+    return tensor.shape, tensor.stride(), int(tensor.storage_offset()), tensor.dtype
 
 
 def form(result: Any, given: Collection[int]) -> Hashable:
