@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy
@@ -22,6 +23,7 @@ from draftproof.conformance.lanes.exact._choice import (
     Image,
     Listed,
     coin,
+    passed_by_all,
     row_of,
 )
 from draftproof.conformance.lanes.exact._noise import Noise, Uniform, World
@@ -102,6 +104,36 @@ def test_a_bin_is_what_comparisons_with_all_edges_find(
     row = bins.row(world)
     shares = dict(zip(row.values, row.shares(), strict=True))
     assert Law(shares) == found.map(lambda each: each[0])
+
+
+@exact
+@given(chain=steps, edges=edges, relation=st.sampled_from([MORE, AT_LEAST]))
+def test_what_every_number_passes_is_known_at_once(
+    chain: list[Step], edges: list[float], relation: str
+) -> None:
+    """And only that: what depends on the number is left open."""
+    bins = bins_of(chain, edges, relation)
+    noise = bins.noise
+    values = bins.row(World(None)).values  # type: ignore[arg-type]  # nothing is asked of it
+    known = values[0] if len(values) == 1 else None
+    assert passed_by_all(noise, bins.edges, relation) == known
+    each = [noise.always(relation, extended(edge)) for edge in edges]
+    if known is not None:
+        assert each == [place < known for place in range(len(edges))]
+    elif not any(a == b for a, b in pairwise(edges)):
+        assert None in each
+
+
+def test_what_is_certain_of_noise_is_no_choice() -> None:
+    """A batch of a thousand certain rows has one outcome, and nothing to decide."""
+
+    def certain() -> tuple[Tensor, Tensor]:
+        coins = torch.rand(1000, dtype=torch.float64)
+        return coins < 1, torch.searchsorted(tensor([0.0, 1.0, 1.0]).double(), coins)
+
+    found = exact_law(certain)
+    assert (len(found.law), found.runs) == (1, 1)
+    assert [*found.law] == [((True,) * 1000, (1,) * 1000)]
 
 
 @exact

@@ -22,7 +22,7 @@ from torch import Tensor
 from draftproof.conformance.lanes.exact._errors import NotUnderstood
 from draftproof.conformance.lanes.exact._noise import SPENT, Noise, Uniform, World
 from draftproof.conformance.lanes.exact._races import Ranking
-from draftproof.conformance.lanes.exact._steps import Affine, Range, Step
+from draftproof.conformance.lanes.exact._steps import Affine, Range
 from draftproof.conformance.lanes.precise import extended
 from draftproof.reference.chance import Distribution, distribution
 from draftproof.reference.rational import ONE, ZERO, Rational, exactly, total
