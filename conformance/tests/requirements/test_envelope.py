@@ -9,15 +9,22 @@ import pytest
 from torch import Tensor
 
 from draftproof.conformance.cases.large import MOST_PROBED, alike, among_empty, is_pair, large
-from draftproof.conformance.cases.long import long
+from draftproof.conformance.cases.long import long, long_batches
 from draftproof.conformance.lanes.cache import LawCache, caching
-from draftproof.conformance.lanes.observe import EXACT, PROBE, SAMPLE, observe_together
+from draftproof.conformance.lanes.observe import (
+    EXACT,
+    PROBE,
+    SAMPLE,
+    observe_batch,
+    observe_together,
+)
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns
 from draftproof.conformance.museum.mutants.gates import GATED
 from draftproof.conformance.museum.mutants.verifiers import Ragged
 from draftproof.conformance.protocol.adapter import Program, Request, Result, program_of
 from draftproof.conformance.protocol.loading import load_program
 from draftproof.conformance.requirements._one_law import law_distance
+from draftproof.conformance.requirements.batches import batch_invariant
 from draftproof.conformance.requirements.finding import FAIL, PASS, Finding
 from draftproof.conformance.requirements.plan import plan
 from draftproof.conformance.requirements.task import Terms
@@ -119,6 +126,37 @@ def test_long_drafts_of_one_length_are_probed_together() -> None:
             assert found.distance == max(map(law_distance, alone))
     assert calls[0] > 0
     assert calls[1:] == [0] * (len(tasks) - 1)
+
+
+class Sharing(Counted):
+    """Tests all rows of a call with the coins of the first."""
+
+    def coins(self, ratio: Tensor, request: Request) -> Tensor:
+        return super().coins(ratio, request)[:1].expand_as(ratio)
+
+
+@pytest.mark.parametrize(("verifier", "verdict"), [(Counted, PASS), (Sharing, FAIL)])
+def test_two_long_rows_are_probed_with_those_of_their_length(
+    verifier: type[Counted], verdict: str
+) -> None:
+    program = program_of(verifier())
+    rows = {batch.id: batch.rows for batch in long_batches("standard") if ".l5." in batch.id}
+    tasks = [task for task in plan(program.declared, "standard") if task.case in rows]
+    assert len(tasks) == len(rows) > 1
+    assert len({task.probed_with for task in tasks}) == 1
+    calls, verdicts = [], set()
+    with caching(LawCache(program.adapter)):
+        for task in tasks:
+            before = Counted.calls
+            (found,) = task.judge(program, Terms(PROBE, "standard"))
+            calls.append(Counted.calls - before)
+            assert (found.case, found.lane) == (task.case, PROBE)
+            verdicts.add(found.verdict)
+            alone = observe_batch(program, task.case, rows[task.case], lane=PROBE)
+            assert found.distance == batch_invariant(alone)
+    # Coins of different positions are different ones, so not every pair of rows is tied.
+    assert verdict in verdicts
+    assert all(each < calls[0] for each in calls[1:])
 
 
 SAMPLED = {

@@ -215,6 +215,42 @@ def observe_batch(
     else:
         (together,) = joint_laws(program, requests[:1], lane=lane)
         apart = joint_laws(beside, requests[1:], lane=lane)
+    return _batch_observation(program, name, rows, together, apart, lane)
+
+
+def batch_observed(
+    program: Program, name: str, rows: Sequence[Asked], laws: Sequence[Observed]
+) -> BatchObservation:
+    """Return what the laws that the probe lane found of `with_rows_alone` make of a batch.
+
+    They are compared with real runs, and noted, each where it is enabled.
+    """
+    requests = with_rows_alone(rows)
+    _note(program, requests)
+    for own in _by_form(requests):
+        found = [laws[place] for place in own]
+        note_resolution(max(law.slack for law in found))
+        hold_probed(
+            [law.law for law in found],
+            partial(
+                _by_request, _ask(program), [requests[place] for place in own], program.adapter
+            ),
+            slacks=[law.slack for law in found],
+            batched=program.declared.batch,
+        )
+    together, *apart = laws
+    return _batch_observation(program, name, rows, together, apart, PROBE)
+
+
+def _batch_observation(
+    program: Program,
+    name: str,
+    rows: Sequence[Asked],
+    together: Observed,
+    apart: Sequence[Observed],
+    lane: str,
+) -> BatchObservation:
+    requests = with_rows_alone(rows)
     known = {row: law for (row,), law in zip(requests[1:], apart, strict=True)}
     alone = tuple(
         known[row].of_row(0) if row in known else _first_token(as_given(row[0], program.declared))
@@ -473,10 +509,7 @@ def _held(program: Program, rows: Sequence[Asked], law: ExactLaw[Any]) -> Observ
 
 def _probed_together(program: Program, requests: Sequence[Sequence[Asked]]) -> list[Observed]:
     """Return the joint laws of requests, cached or probed, compared with real runs."""
-
-    def ask(asked: Adapter, rows: Sequence[Asked]) -> Sequence[Any]:
-        return verified(as_loaded(asked), rows, program.declared)
-
+    ask = _ask(program)
     # What an adapter makes of each draft of an instance is judged together.
     alike = Counter(id(rows[0][0]) for rows in requests)
     cache, found = cache_for(program.adapter), dict[int, ProbedLaw[Any]]()
@@ -500,6 +533,13 @@ def _probed_together(program: Program, requests: Sequence[Sequence[Asked]]) -> l
 
 _Ask = Callable[[Adapter, Sequence[Any]], Sequence[Any]]
 """Returns the adapter's results for rows that are asked together."""
+
+
+def _ask(program: Program) -> _Ask:
+    def ask(asked: Adapter, rows: Sequence[Asked]) -> Sequence[Any]:
+        return verified(as_loaded(asked), rows, program.declared)
+
+    return ask
 
 
 def _probed_alike(

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
+from itertools import islice
+from typing import Generic, TypeVar
 
-from draftproof.conformance.cases import Case, cases
+from draftproof.conformance.cases import BatchCase, Case, cases
 from draftproof.conformance.lanes.compared import noting_nothing
 from draftproof.conformance.lanes.exchange import Asked, Failure, Outcome, as_given
 from draftproof.conformance.lanes.observe import (
@@ -18,12 +20,17 @@ from draftproof.conformance.lanes.observe import (
     EXACT,
     PROBE,
     SAMPLE,
+    BatchObservation,
     Observation,
+    Observed,
     as_observed,
+    batch_observed,
     hold_observed,
+    joint_laws,
     left_behind,
     observe,
     observe_together,
+    with_rows_alone,
 )
 from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.lanes.unwatched import holding_nothing
@@ -198,7 +205,8 @@ def probed(
 
     All in `alike`, which include them, are observed together, once in a process.
     """
-    together = _together.of(program, alike)
+    observed = partial(observe_together, program, alike, lane=PROBE)
+    together = _together.of(program, [case.id for case in alike], observed)
     if together is None:
         return None
     seen = [together[alike.index(case)] for case in cases]
@@ -207,29 +215,54 @@ def probed(
     return seen
 
 
-class _Together:
-    """Observations of one adapter on cases that are alike, shared by their tasks."""
+def probed_batch(
+    batch: BatchCase, alike: Sequence[BatchCase], program: Program
+) -> BatchObservation | None:
+    """Return the probed observation of a batch, None where batches cannot share calls.
+
+    All in `alike`, which include it, are observed together, once in a process.
+    """
+    requests = [with_rows_alone(each.rows) for each in alike]
+
+    def observed() -> list[list[Observed]]:
+        laws = iter(joint_laws(program, [rows for own in requests for rows in own], lane=PROBE))
+        return [[*islice(laws, len(own))] for own in requests]
+
+    together = _batches.of(program, [each.id for each in alike], observed)
+    if together is None:
+        return None
+    return batch_observed(program, batch.id, batch.rows, together[alike.index(batch)])
+
+
+Found = TypeVar("Found")
+
+
+class _Together(Generic[Found]):
+    """What is found of one adapter on cases that are alike, shared by their tasks."""
 
     def __init__(self) -> None:
         self._adapter: Adapter | None = None
-        self._seen: dict[tuple[str, ...], list[Observation] | None] = {}
+        self._seen: dict[tuple[str, ...], list[Found] | None] = {}
 
-    def of(self, program: Program, alike: Sequence[Case]) -> list[Observation] | None:
-        """Return an observation of each case, None where they cannot be rows of one batch."""
+    def of(
+        self, program: Program, cases: Sequence[str], observed: Callable[[], list[Found]]
+    ) -> list[Found] | None:
+        """Return what is `observed` of each case, None where they cannot be rows of one batch."""
         if program.adapter is not self._adapter:
             self._adapter, self._seen = program.adapter, {}
-        key = tuple(case.id for case in alike)
+        key = tuple(cases)
         if key not in self._seen:
             try:
                 # Whose task comes first is chance; each holds and notes its own laws.
                 with holding_nothing(), noting_nothing():
-                    self._seen[key] = observe_together(program, alike, lane=PROBE)
+                    self._seen[key] = observed()
             except BLINDNESS:
                 self._seen[key] = None
         return self._seen[key]
 
 
-_together = _Together()
+_together = _Together[Observation]()
+_batches = _Together[list[Observed]]()
 
 
 def judge(seen: Observation) -> list[Finding]:

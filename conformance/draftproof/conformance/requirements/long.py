@@ -29,7 +29,7 @@ from draftproof.conformance.requirements._one_law import (
 )
 from draftproof.conformance.requirements.batches import judge_batch
 from draftproof.conformance.requirements.finding import Finding
-from draftproof.conformance.requirements.laws import fits, probed, shape_of
+from draftproof.conformance.requirements.laws import fits, probed, probed_batch, shape_of
 from draftproof.conformance.requirements.sampled import Effort
 from draftproof.conformance.requirements.task import Task, Terms, is_asked
 
@@ -48,9 +48,13 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
         )
         judged, lanes = partial(judge_long, own, alike), (EXACT, PROBE, SAMPLE)
         yield Task(own.id, ("law.long",), lanes, judged, probed_with=("long", *shape))
-    for batch in long_batches(mode) if declared.batch else ():
-        judged_rows = partial(judge_long_rows, batch)
-        yield Task(batch.id, ("law.long",), (EXACT, PROBE), judged_rows)
+    batches = [*long_batches(mode)] if declared.batch else []
+    for batch in batches:
+        length = batch.rows[0][0].length
+        fellows = tuple(each for each in batches if each.rows[0][0].length == length)
+        judged_rows = partial(judge_long_rows, batch, fellows)
+        together = ("long.rows", length)
+        yield Task(batch.id, ("law.long",), (EXACT, PROBE), judged_rows, probed_with=together)
 
 
 def _fitting(group: LongCases, declared: Declaration) -> LongCases:
@@ -95,8 +99,18 @@ def judge_long(
     return [worst_of(group.id, [judged_law("law.long", each) for each in seen])]
 
 
-def judge_long_rows(batch: BatchCase, program: Program, terms: Terms) -> list[Finding]:
-    """Return the finding of `law.long` on two long rows: they are independent of each other."""
+def judge_long_rows(
+    batch: BatchCase, alike: Sequence[BatchCase], program: Program, terms: Terms
+) -> list[Finding]:
+    """Return the finding of `law.long` on two long rows: they are independent of each other.
+
+    On the probe lane they share calls with those of all asked batches in `alike`.
+    """
     require_certain(program, terms.lane)
-    seen = observe_batch(program, batch.id, batch.rows, lane=terms.lane)
+    seen = None
+    if terms.lane == PROBE:
+        asked = tuple(each for each in alike if is_asked(each.id, terms.cases))
+        seen = probed_batch(batch, asked, program)
+    if seen is None:
+        seen = observe_batch(program, batch.id, batch.rows, lane=terms.lane)
     return [judge_batch(seen, "law.long")]
