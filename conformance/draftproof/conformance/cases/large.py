@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from draftproof.conformance.cases.case import BatchCase
-from draftproof.conformance.cases.long import drafted, refusable, uncertain
+from draftproof.conformance.cases.long import drafted, refusable
 from draftproof.conformance.cases.together import Undrafted
 from draftproof.conformance.protocol.modes import modes_up_to
 from draftproof.reference.drafting import Drafts
@@ -62,15 +62,15 @@ def _places(rows: int) -> Iterator[tuple[str, tuple[int, int]]]:
 
 
 def _batch(rows: int, places: tuple[int, int], *, certain: Row | None = None) -> tuple[Row, ...]:
-    batch = [certain or drafted(uncertain("large.certain", _LENGTH, set()))] * rows
+    batch = [certain or drafted(refusable("large.certain", _LENGTH, set()))] * rows
     for name, place in zip(("first", "second"), places, strict=True):
-        batch[place] = drafted(uncertain(f"large.{name}", _LENGTH, {0, 2}))
+        batch[place] = drafted(refusable(f"large.{name}", _LENGTH, {0, 2}))
     return tuple(batch)
 
 
 def _empty() -> Row:
     """Return a row that drafts nothing, and is certain of its next token."""
-    certain, drafts = drafted(refusable("large.certain", 1, ()))
+    certain, drafts = drafted(refusable("large.certain", 1, set()))
     return Undrafted(certain.target, certain.draft, length=0), tuple(() for _ in drafts)
 
 
@@ -85,17 +85,17 @@ _RULERS = {
 
 def _ruled(rows: int, places: Sequence[int]) -> tuple[Row, ...]:
     """Return a batch that is uncertain in several rows, at the same position."""
-    batch = [drafted(refusable("large.certain", _LENGTH, ()))] * rows
+    batch = [drafted(refusable("large.certain", _LENGTH, set()))] * rows
     for place in places:
         name = f"large.ruler.{place}"
-        batch[place] = drafted(refusable(name, _LENGTH, (1,)))
+        batch[place] = drafted(refusable(name, _LENGTH, {1}))
     return tuple(batch)
 
 
 def _equal(rows: int, *, position: int) -> tuple[Row, ...]:
     """Return rows of which two are equal, and uncertain at a position: there, or drafted at one."""
-    equal = drafted(refusable("large.equal", _LENGTH, (position,)))
-    certain = drafted(refusable("large.certain", _LENGTH, ()))
+    equal = drafted(refusable("large.equal", _LENGTH, {position}))
+    certain = drafted(refusable("large.certain", _LENGTH, set()))
     batch = [certain] * rows
     for place in (rows // 2, rows - 1):
         batch[place] = equal

@@ -7,7 +7,7 @@ and two positions at every distance of one another show what a fault ties togeth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from draftproof.conformance.cases.case import BatchCase, Case
@@ -50,7 +50,10 @@ def long(mode: str) -> Iterator[LongCases]:
 
 
 def _paths() -> Iterator[LongCases]:
-    """Yield the cases of one path: at every length and distance a few pairs, then all others."""
+    """Yield the cases of one path: at every length and distance a few pairs, then all others.
+
+    The few are uncertain of the draft as well; what ties two positions shows in all.
+    """
     for length in LENGTHS:
         for distance in (each for each in DISTANCES if each <= length):
             firsts = range(length - distance + 1)
@@ -58,20 +61,27 @@ def _paths() -> Iterator[LongCases]:
             others = [first for first in firsts if first not in few]
             name = f"long.l{length}.d{distance}"
             mode = "quick" if (length, distance) in ((5, 1), (8, 4)) else "standard"
-            yield LongCases(name, mode, _pairs(name, length, few, distance))
+            yield LongCases(name, mode, _pairs(name, length, few, distance, made=uncertain))
             if others:
                 rest = f"{name}.others"
-                pairs = _pairs(name, length, others, distance)
+                pairs = _pairs(name, length, others, distance, made=refusable)
                 yield LongCases(rest, "certify", pairs, is_few=False)
 
 
-def _pairs(name: str, length: int, firsts: Sequence[int], distance: int) -> tuple[Case, ...]:
+def _pairs(
+    name: str,
+    length: int,
+    firsts: Sequence[int],
+    distance: int,
+    *,
+    made: Callable[[str, int, Set[int]], Instance],
+) -> tuple[Case, ...]:
     return tuple(
         Case(
             f"{name}.at{first}",
             f"of {length} positions, {first} and {first + distance} are uncertain",
             "certify",
-            uncertain(f"{name}.at{first}", length, {first, first + distance}),
+            made(f"{name}.at{first}", length, {first, first + distance}),
         )
         for first in firsts
     )
@@ -83,7 +93,7 @@ def _many() -> Iterator[LongCases]:
     three = uncertain(name, 8, {1, 4, 6}, said=(_SAID,) * 3)
     yield LongCases(name, "certify", (Case(name, what, "certify", three),))
     name, what = "long.l33.ruler", "of 33 positions, seven can be rejected"
-    ruler = refusable(name, 33, _RULER)
+    ruler = refusable(name, 33, {*_RULER})
     yield LongCases(name, "certify", (Case(name, what, "certify", ruler),), has_many_ways=True)
 
 
@@ -160,7 +170,7 @@ def uncertain(
     )
 
 
-def refusable(name: str, length: int, positions: Sequence[int]) -> Instance:
+def refusable(name: str, length: int, positions: Set[int]) -> Instance:
     """Return an instance whose draft is certain, and whose target can refuse it at some positions.
 
     Where it does, it goes on with one text: there are two ways at each of these positions.

@@ -172,7 +172,7 @@ def judge_crossed(number: int, setting: Setting, program: Program, terms: Terms)
     """Return the finding on a case in a setting, by the requirement on its first dimension."""
     require_certain(program, terms.lane)
     name = f"crossed.{number}"
-    case = Case(name, "", "certify", uncertain(name, 3, {0, 2}))
+    case = Case(name, "", "certify", uncertain(name, 3, {0, 2}, ((0, 1), (0,))))
     seen = observe(in_setting(program, setting), case, lane=terms.lane)
     found = judged_law(_asked_by(setting), seen)
     if found.verdict != FAIL:

@@ -61,7 +61,7 @@ def _fitting(group: LongCases, declared: Declaration) -> LongCases:
     return replace(group, cases=tuple(case for case in group.cases if fits(case, declared)))
 
 
-_PROBED = 4
+_PROBED = 12
 """One in so many pairs is probed: an interpreted kernel takes a second for each."""
 
 _EFFORTS = {

@@ -58,7 +58,7 @@ def in_setting(program: Program, setting: Setting) -> Program:
     if setting.dtype:
         declared = replace(declared, dtype=setting.dtype)
     # A row of many tokens costs as much as many rows do.
-    at_once = max(declared.at_once * _SHORT // max(entries(replace(setting, rows=1)), _SHORT), 1)
+    at_once = max(declared.at_once * _SHORT // max(entries(setting), _SHORT), 1)
     return Program(_Surrounded(program.adapter, setting), replace(declared, at_once=at_once))
 
 
@@ -119,8 +119,11 @@ class _Surrounded(Between):
         self.same_as = None if other is None else _Surrounded(other, setting)
 
     def verify(self, request: Request) -> Result:
-        """Verify the rows of a request among those of the setting."""
-        setting, count = self._setting, len(request.draft_tokens)
+        """Verify each row of a request among those of the setting.
+
+        Every row has a share of every call, so that a lane can ask for many at once.
+        """
+        setting = self._setting
         adapter, plain = copy(self._adapter), self._longer(request)
         for _ in range(setting.calls):
             adapter.verify(_certain(plain, setting.tokens))
@@ -128,7 +131,7 @@ class _Surrounded(Between):
         result = adapter.verify(asked)
         if setting.rows == 1 and not setting.before and not setting.tokens:
             return result
-        own = slice(setting.row, setting.row + count)
+        own = slice(setting.row, None, setting.rows)
         accepted, path, token = (each[own] for each in columns(result, len(asked.draft_tokens)))
         return Result(
             accepted - setting.before if setting.before else accepted,
@@ -200,17 +203,17 @@ def _lengthened(request: Request, before: int, token: int) -> Request:
 
 
 def _certain(request: Request, token: int) -> Request:
-    """Return a request of one row like those of a request, in which all is certain."""
+    """Return a request of as many rows like those of a request, in which all is certain."""
 
-    def one(rows: Tensor, sure: float, never: float) -> Tensor:
-        return _sure(rows[:1], token, sure, never)
+    def like(rows: Tensor, sure: float, never: float) -> Tensor:
+        return _sure(rows, token, sure, never)
 
-    path, lengths = request.draft_tokens[:1], request.lengths
+    path, lengths = request.draft_tokens, request.lengths
     return _with_rows(
         request,
-        one,
+        like,
         draft_tokens=torch.full_like(path, token),
-        lengths=None if lengths is None else torch.full_like(lengths[:1], path.shape[2]),
+        lengths=None if lengths is None else torch.full_like(lengths, path.shape[2]),
     )
 
 
@@ -240,13 +243,16 @@ def _sure(rows: Tensor, token: int, sure: float, never: float) -> Tensor:
 
 
 def _among(request: Request, certain: Request, setting: Setting) -> Request:
-    """Return the request with certain rows before and behind its own."""
-    ahead, behind = setting.row, setting.rows - 1 - setting.row
+    """Return the request with certain rows before and behind each of its own."""
+    count = len(request.draft_tokens)
+    # The rows of the request follow those of the certain one.
+    order = torch.arange(count)[:, None].repeat(1, setting.rows)
+    order[:, setting.row] += count
 
     def batched(name: str) -> Any:
         own, other = getattr(request, name), getattr(certain, name)
         if not isinstance(own, Tensor):
             return own
-        return torch.cat([*[other] * ahead, own, *[other] * behind])
+        return torch.cat([other, own])[order.flatten().to(own.device)]
 
     return replace(request, **{each.name: batched(each.name) for each in fields(Request)})
