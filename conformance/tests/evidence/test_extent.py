@@ -17,6 +17,7 @@ from draftproof.conformance.evidence.extent import (
     ranges,
 )
 from draftproof.conformance.evidence.records import Record
+from draftproof.conformance.protocol.adapter import LAYOUTS
 
 ADAPTER: dict[str, Any] = {
     "batch": True,
@@ -25,6 +26,8 @@ ADAPTER: dict[str, Any] = {
     "logits": False,
     "trees": False,
     "dtypes": ["float32"],
+    "layouts": ["contiguous", "transposed", "sliced", "offset", "expanded"],
+    "generators": False,
     "device": "cpu",
 }
 
@@ -130,9 +133,12 @@ def test_what_is_declared_not_to_be_taken_is_outside() -> None:
         "K above 1",
         "logits",
         "float64, float16, bfloat16",
+        "layouts stepped, interleaved",
+        "a generator for each row",
         "devices other than cpu",
     ]
     every = {"ragged": True, "logits": True, "trees": True, "max_drafts": 4, "device": "cuda"}
+    every |= {"generators": True, "layouts": [*LAYOUTS]}
     dtypes = ["float64", "float32", "float16", "bfloat16"]
     assert outside({**ADAPTER, **every, "dtypes": dtypes}) == [
         "K above 4",

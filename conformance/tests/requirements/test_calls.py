@@ -23,7 +23,7 @@ pytestmark = pytest.mark.requirement("random.calls")
 @pytest.mark.parametrize("name", ["ragged", "torch-block", "torch-multipath-block", "transformers"])
 def test_what_is_right_passes(findings: Findings, right: Right, name: str) -> None:
     found = [*findings(right(name), CALLS)]
-    assert len(found) == 11
+    assert len(found) == 12
     assert {each.verdict for each in found} == {PASS}, [each.case for each in found]
 
 

@@ -70,7 +70,8 @@ def test_short_dtypes_are_asked_for_few_tokens() -> None:
         arithmetic = "float32"
 
     assert {task.case.split(".")[1] for task in tasks(declaration(Narrow()), "certify")} == {
-        "edges"
+        "edges",
+        "special",
     }
     assert judged(Narrow(), CASES["tail.edges.v8193"]).verdict == PASS
 

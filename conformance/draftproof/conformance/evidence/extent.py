@@ -14,6 +14,7 @@ from typing import Any
 
 from draftproof.conformance.evidence.decision import decisive
 from draftproof.conformance.evidence.records import Record
+from draftproof.conformance.protocol.adapter import LAYOUTS
 from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED
 
 _SIZES: Mapping[str, tuple[int, ...]] = {
@@ -136,6 +137,10 @@ def _outside(declared: Mapping[str, Any]) -> Iterator[str]:
         yield "logits"
     if dtypes := [each for each in _KINDS["dtype"] if each not in declared["dtypes"]]:
         yield ", ".join(dtypes)
+    if layouts := [each for each in LAYOUTS if each not in declared["layouts"]]:
+        yield f"layouts {', '.join(layouts)}"
+    if not declared["generators"]:
+        yield "a generator for each row"
     yield f"devices other than {declared['device']}"
 
 

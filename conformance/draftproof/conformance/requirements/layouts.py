@@ -54,6 +54,18 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
             else:
                 alone = partial(judge_layout, name, task, given.case)
                 yield Task(task, ("input.layout",), (EXACT, PROBE, SAMPLE), alone)
+    if mode != "quick":
+        yield from _one_sided(declared)
+
+
+def _one_sided(declared: Declaration) -> Iterator[Task]:
+    """Yield the tasks on requests of which only the target's rows, or the draft's, are laid out."""
+    case = next(each for each in cases("quick") if each.id == "generic.v2.l2")
+    for name in (each for each in LAYOUTS if each in declared.layouts and each != _EXPANDED):
+        for side in ("target", "draft"):
+            task = f"layout.{name}.{side}"
+            judged = partial(judge_layout, name, task, case, side=side)
+            yield Task(task, ("input.layout",), (EXACT, PROBE), judged)
 
 
 # --- what is given ---------------------------------------------------------------------------
@@ -111,10 +123,10 @@ def _along() -> list[Asked]:
 
 
 def judge_layout(
-    layout: str, name: str, case: Case, program: Program, terms: Terms
+    layout: str, name: str, case: Case, program: Program, terms: Terms, *, side: str = ""
 ) -> list[Finding]:
-    """Return the finding of `input.layout` on a case whose tensors have a layout."""
-    other = _in_layout(program, layout)
+    """Return the finding of `input.layout` on a case whose tensors, or a side's, have a layout."""
+    other = _in_layout(program, layout, side)
     if terms.lane == SAMPLE:
         return [sampled_calls("input.layout", name, other, case.instance, terms)]
     return [judged_law("input.layout", observe(other, replace(case, id=name), lane=terms.lane))]
@@ -150,21 +162,27 @@ def judge_refused(
 _SEEDS = 4
 
 
-def _in_layout(program: Program, layout: str) -> Program:
+def _in_layout(program: Program, layout: str, side: str = "") -> Program:
     """Return the program whose requests have a layout."""
-    return replace(program, adapter=AskedOtherwise(program.adapter, partial(laid_out, layout)))
+    lay = partial(laid_out, layout, side=side)
+    return replace(program, adapter=AskedOtherwise(program.adapter, lay))
 
 
 # --- layouts -----------------------------------------------------------------------------------
 
 
-def laid_out(layout: str, asked: Request) -> Request:
-    """Return the request with the same numbers, and all of its tensors in another layout."""
+def laid_out(layout: str, asked: Request, *, side: str = "") -> Request:
+    """Return the request with the same numbers, and its tensors in another layout.
+
+    Of the rows of "target" or "draft" alone where a side is given.
+    """
     lay, given = LAYOUTS[layout], dict(tensors_of(asked))
     # No two random numbers are equal, and to compare them is to look at them.
     kept = [name for name in given if name not in vars(asked) and layout == _EXPANDED]
+    if side:
+        kept = [name for name in given if not name.startswith((f"{side}_probs", f"{side}_logits"))]
     laid = with_tensors(asked, {n: t if n in kept else lay(t) for n, t in given.items()})
-    if asked.state is None:
+    if asked.state is None or side:
         return laid
     return replace(laid, state={name: lay(tensor) for name, tensor in asked.state.items()})
 
