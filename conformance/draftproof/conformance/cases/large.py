@@ -21,6 +21,9 @@ ROWS = {"quick": (6, 33), "standard": (9, 17, 65), "certify": (257, 1024)}
 MOST_PROBED = 65
 """The most rows of a batch that is probed, many in a call; samples decide larger ones."""
 
+_PROBED = 33
+"""The rows in which all pairs are probed, where others are by their ends: a block and one more."""
+
 _LENGTH = 3
 
 Row = tuple[Instance, Drafts]
@@ -100,6 +103,13 @@ def _equal(rows: int, *, position: int) -> tuple[Row, ...]:
     for place in (rows // 2, rows - 1):
         batch[place] = equal
     return tuple(batch)
+
+
+def is_probed(batch: BatchCase) -> bool:
+    """Return True if a batch is probed: interpreted kernels take seconds for each."""
+    rows = len(batch.rows)
+    has_all = rows in (6, _PROBED)
+    return is_pair(batch) and (has_all or (rows <= MOST_PROBED and batch.id.endswith(".ends")))
 
 
 def is_pair(batch: BatchCase) -> bool:

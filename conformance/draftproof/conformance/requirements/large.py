@@ -9,7 +9,14 @@ from collections.abc import Iterator
 from functools import partial
 
 from draftproof.conformance.cases.case import BatchCase
-from draftproof.conformance.cases.large import MOST_PROBED, alike, among_empty, is_pair, large
+from draftproof.conformance.cases.large import (
+    MOST_PROBED,
+    alike,
+    among_empty,
+    is_pair,
+    is_probed,
+    large,
+)
 from draftproof.conformance.lanes.observe import EXACT, PROBE, SAMPLE, observe_batch
 from draftproof.conformance.protocol.adapter import Declaration, Program
 from draftproof.conformance.requirements._one_law import require_certain
@@ -26,9 +33,11 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
         return
     for batch in (*large(mode), *(among_empty(mode) if declared.ragged else ())):
         lanes = [EXACT]
-        # What is uncertain in more rows has too many ways to probe.
-        if is_pair(batch):
-            lanes.append(PROBE if len(batch.rows) <= MOST_PROBED else SAMPLE)
+        # What is uncertain in more rows has too many ways to probe, and to sample.
+        if is_probed(batch):
+            lanes.append(PROBE)
+        elif is_pair(batch) and len(batch.rows) > MOST_PROBED:
+            lanes.append(SAMPLE)
         yield Task(batch.id, ("batch.large",), tuple(lanes), partial(judge_large, batch))
 
 
