@@ -36,8 +36,10 @@ def extended(value: float) -> Extended:
 
 def softmax(logits: Sequence[Rational]) -> list[Rational]:
     """Return the probabilities proportional to exp(logit), which sum to exactly 1."""
-    weights = [exp(logit - max(logits)) for logit in logits]
-    return [weight / total(weights) for weight in weights]
+    most = max(logits)
+    weights = [exp(logit - most) for logit in logits]
+    mass = total(weights)
+    return [weight / mass for weight in weights]
 
 
 @lru_cache(maxsize=4096)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from math import copysign, inf, isinf, isnan, nan
 from typing import Any
@@ -43,24 +43,40 @@ def compute(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Ten
         _require_rounded_once(out.dtype, operands, given)
     identities = elements.identities
     constants: dict[int, float] = {}
+    # Numbers that have come the same way go on the same way: a row has thousands of them.
+    known: dict[Hashable, tuple[Noise, Noise | float]] = {}
 
     def image(place: int, identity: int) -> int:
         noise = identities.number(abs(identity))
         assert isinstance(noise, Noise)
         if noise.uniform is SPENT:
             return elements.spent()
-        result = ARITHMETIC[name](Operation(noise, others[place], given, first=identity > 0))
-        if isinstance(result, Noise):
-            return identities.id_of(held(result, out.dtype))
-        if noise.can_be_nan:
-            raise NotUnderstood("makes a number of noise that may be none")
-        constants[place] = result
+        way = id(noise.steps), id(noise.range), id(noise.likely), noise.is_swamped
+        key = (*way, others[place], identity > 0)
+        if key not in known:
+            operation = Operation(noise, others[place], given, first=identity > 0)
+            # What has come the same way is kept, so that no other one has its ids.
+            known[key] = noise, _result(name, operation, out.dtype)
+        _, made = known[key]
+        if isinstance(made, Noise):
+            return identities.id_of(made.of(noise.uniform))
+        constants[place] = made
         return 0
 
     new_ids = imaged(ids, image)
     write(out, constants)
     elements.attach(out, new_ids)
     return out
+
+
+def _result(name: str, operation: Operation, dtype: torch.dtype) -> Noise | float:
+    """Return the result of an operation, as a type holds it where it is random."""
+    result = ARITHMETIC[name](operation)
+    if isinstance(result, Noise):
+        return held(result, dtype)
+    if operation.noise.can_be_nan:
+        raise NotUnderstood("makes a number of noise that may be none")
+    return result
 
 
 def paired(

@@ -137,6 +137,10 @@ class Noise:
         """Return another number of the same law."""
         return replace(self, uniform=Uniform())
 
+    def of(self, uniform: Uniform) -> Noise:
+        """Return what the same steps make of another uniform number."""
+        return Noise(uniform, self.steps, self.range, self.likely, self.is_swamped)
+
     def held(self, kind: Nearly) -> Noise:
         """Return the number as a float that is taken as ideal.
 
