@@ -10,6 +10,7 @@ import pytest
 
 from draftproof.conformance.evidence import certificate as certificate_of
 from draftproof.conformance.evidence.extent import extent
+from draftproof.conformance.protocol.adapter import LAYOUTS
 from draftproof.spec import validate
 
 Make = Callable[..., dict[str, Any]]
@@ -208,7 +209,8 @@ def envelope() -> dict[str, Any]:
         }
         for lane, own in changes
     ]
-    header = {"record": "header", "adapter": {**adapter, "dtypes": ["float32"], "device": "cpu"}}
+    taken = {"dtypes": ["float32"], "layouts": [*LAYOUTS], "generators": True, "device": "cpu"}
+    header = {"record": "header", "adapter": {**adapter, **taken}}
     return extent([header, *results])
 
 

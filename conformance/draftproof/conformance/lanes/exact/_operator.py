@@ -35,7 +35,7 @@ class OperatorResult:
 class Views:
     """Views of one memory that an operator is given in the place of carriers."""
 
-    def __init__(self, call: Call, memory: Mapping[int, Tensor]) -> None:
+    def __init__(self, call: Called, memory: Mapping[int, Tensor]) -> None:
         self._call = call
         self._memory = memory
         self._views = {
@@ -68,7 +68,7 @@ class Views:
         )
 
 
-class Call:
+class Called:
     """A call of an operator: what is the same of it on every memory."""
 
     def __init__(self, func: OpOverload, args: Any, kwargs: Any, keys: Mapping[int, int]) -> None:

@@ -34,7 +34,7 @@ from draftproof.conformance.lanes.exact._errors import NotTogether, NotUnderstoo
 from draftproof.conformance.lanes.exact._identity import Identities
 from draftproof.conformance.lanes.exact._interpreter import Interpreter
 from draftproof.conformance.lanes.exact._operator import (
-    Call,
+    Called,
     OperatorResult,
     Views,
     form,
@@ -285,7 +285,7 @@ class Walk:
     ) -> Any:
         """Return the result of one operator on every memory that its arguments have in some run."""
         of, first = self._carriers.partitions.product([split.of for split in held.values()])
-        call = Call(func, args, kwargs, keys)
+        call = Called(func, args, kwargs, keys)
         given = [seen.carrier for seen in call.seen.values() if seen.key not in held]
         is_drawn = name_of(func) in DRAWS or bool(self._identities.among(given))
         results: list[OperatorResult] = []
@@ -310,7 +310,7 @@ class Walk:
         return self._returned(of, [each.result for each in results], {*keys})
 
     def _result_on(
-        self, call: Call, memory: Mapping[int, Tensor], *, is_followed: bool
+        self, call: Called, memory: Mapping[int, Tensor], *, is_followed: bool
     ) -> OperatorResult:
         """Return the result of one operator on one memory, by the address of the carrier.
 
