@@ -29,7 +29,7 @@ import numpy
 import torch
 
 from draftproof.conformance.lanes._streams import UNSEEDED, seeded, states
-from draftproof.conformance.lanes.opaque import OpaqueRandomness, program_line
+from draftproof.conformance.lanes.opaque import FixedRandomness, OpaqueRandomness, program_line
 
 _searched: set[Hashable] = set()
 
@@ -103,14 +103,14 @@ def _no_seeding(refused: list[OpaqueRandomness]) -> Iterator[None]:
 
         def manual_seed(self, seed: int) -> torch.Generator:
             reason = f"fixes what is drawn (seed {seed}), which is then not random"
-            refused.append(OpaqueRandomness("Generator.manual_seed", reason, program_line()))
+            refused.append(FixedRandomness("Generator.manual_seed", reason, program_line()))
             raise refused[-1]
 
         def set_state(self, state: torch.Tensor) -> torch.Generator:
             reason = (
                 f"fixes what is drawn (a state of {len(state)} bytes), which is then not random"
             )
-            refused.append(OpaqueRandomness("Generator.set_state", reason, program_line()))
+            refused.append(FixedRandomness("Generator.set_state", reason, program_line()))
             raise refused[-1]
 
     Unseeded.__name__ = Unseeded.__qualname__ = torch.Generator.__name__

@@ -32,6 +32,10 @@ class OpaqueRandomness(RuntimeError):
         return f"{self.operator} {self.reason}\n  at {self.source}"
 
 
+class FixedRandomness(OpaqueRandomness):
+    """The program decided what it drew, so that it is not random."""
+
+
 class TooManyRuns(RuntimeError):
     """The program has more random outcomes than were allowed."""
 

@@ -40,7 +40,7 @@ _ASKED_BY = {
 }
 """The dimensions, and the requirement on each."""
 
-_MOST_ENTRIES = 2**15
+_MOST_ENTRIES = 2**14
 """The most entries of the target's rows in one request: a lane has an object for each number that
 is drawn, and eager verifiers draw for all."""
 
@@ -84,7 +84,7 @@ def settings(declared: Declaration) -> list[Setting]:
             "before": ((0,), (3, 4, 9, 13, 21), (30, 29)),
             **(batched if declared.batch else {}),
             **(ragged if declared.batch and declared.ragged else {}),
-            "tokens": ((0,), (61, 2, 200), (509, 1021, 2045, 4093)),
+            "tokens": ((0,), (61, 2, 200), (509, 1021, 2045, 4091)),
             "calls": ((0,), (1, 2), (5, 3, 6)),
             "generator": ((True,), (False,)),
             **own,

@@ -9,6 +9,7 @@ from typing import Any
 from draftproof.conformance.lanes.cache import LawCache, caching
 from draftproof.conformance.lanes.compared import Compared, Noted, noting
 from draftproof.conformance.lanes.observe import BLINDNESS, PROBE, SAMPLE
+from draftproof.conformance.lanes.opaque import FixedRandomness
 from draftproof.conformance.lanes.unwatched import Held, holding
 from draftproof.conformance.protocol.adapter import Adapter, Program
 from draftproof.conformance.protocol.raising import told_of
@@ -69,24 +70,28 @@ def _seen(
     if not task.lanes:
         told = "none of the lanes that were asked for can decide it"
         return Judged(_undecided(task, SKIPPED, told))
-    reasons = dict(blind)
+    reasons, fixed = dict(blind), False
     for lane in task.lanes:
         if lane in blind:
             continue
         try:
             findings = task.judge(program, replace(terms, lane=lane))
+            if fixed and all(each.verdict == SKIPPED for each in findings):
+                # Elsewhere its numbers are random: a fault that nobody else can see here.
+                break
             if lane == PROBE:
                 resolution = float(noted.resolution)
                 findings = [replace(each, resolution=resolution) for each in findings]
             return Judged(findings, lane, held.counted(lane), noted.laws)
         except BLINDNESS as error:
             reasons[lane] = told_of(error)
+            fixed |= isinstance(error, FixedRandomness)
             held.forget()
             noted.forget()
     if sampled and SAMPLE not in task.lanes and blind.keys() >= set(task.lanes):
         told = "samples cannot decide it, and no other lane sees it"
         return Judged(_undecided(task, SKIPPED, told))
-    each = (f"{lane} lane: {reasons[lane]}" for lane in task.lanes)
+    each = (f"{lane} lane: {reasons[lane]}" for lane in task.lanes if lane in reasons)
     return Judged(_undecided(task, ERROR, "; ".join(each)))
 
 
