@@ -44,7 +44,7 @@ _MOST_ENTRIES = 2**14
 """The most entries of the target's rows in one request: a lane has an object for each number that
 is drawn, and eager verifiers draw for all."""
 
-_MOST_PROBED = 2**12
+_MOST_PROBED = 2**11
 """The most entries of a request whose law is probed."""
 
 _Class = tuple[Any, ...]
