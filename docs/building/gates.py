@@ -26,7 +26,7 @@ from draftproof.conformance.run.judging import judge
 RECORD = HOUSE / "docs/data/gates.json"
 
 KILLED, REFUSED, SURVIVED = "killed", "refused", "survived"
-"""Fates: a requirement failed it; no lane would judge it, so it gets no certificate; neither."""
+"""Fates: its requirement fails it; no lane can judge it, so it gets no certificate; it passes."""
 
 
 def main() -> None:
@@ -56,7 +56,7 @@ def fate(name: str, mode: str) -> str:
         verdicts |= {each.verdict for each in found if each.requirement == asked_by}
         if FAIL in verdicts:
             return KILLED
-    return REFUSED if ERROR in verdicts or not verdicts & {PASS} else SURVIVED
+    return REFUSED if ERROR in verdicts or PASS not in verdicts else SURVIVED
 
 
 def gates(mode: str) -> str:
