@@ -57,7 +57,7 @@ def mutants(
 
     Prints what caught each mutant on which lane, and what spared the controls, which are lossless.
     With IDs, only these. What single runs decide needs no lane. A record is what --json prints.
-    With --gated, a table of faults that act only behind a gate, as a length or a layout.
+    With --gated, a table of faults that act only behind a gate, such as a length or a layout.
     """
     if record is not None:
         for name in ("lanes", "mode", "seed"):
