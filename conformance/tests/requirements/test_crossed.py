@@ -51,7 +51,7 @@ def test_what_is_asked_is_taken(name: str) -> None:
     declared = load_program(name).declared
     asked = settings(declared)
     assert {each.layout for each in asked} >= {*declared.layouts} - {"contiguous"}
-    assert all(entries(each) <= 2**15 for each in asked)
+    assert all(entries(each) <= 2**14 for each in asked)
     assert all(each.rows > 1 for each in asked if each.empty)
     assert {each.generator for each in asked} == {True, False}
 

@@ -459,7 +459,7 @@ def _certified(loaded: _Loaded, request: _Request, taken: Sequence[Path]) -> _Ju
 
 
 def _suspects() -> Sequence[Any]:
-    """Return the exhibits of the museum, of which few runs need any."""
+    """Return the exhibits of the museum, which only a run that fails has to import."""
     from draftproof.conformance.museum.mutants import CONTROLS, MUTANTS
 
     return *MUTANTS, *CONTROLS

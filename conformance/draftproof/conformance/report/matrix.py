@@ -83,10 +83,10 @@ def _lossless(row: Mapping[str, Any]) -> str:
     own = by_id["law.lossless"]
     if own["verdict"] == SKIPPED:
         own = by_id.get("text.lossless", own)
-    distance = "" if own["distance"] is None else f", TV {own['distance']:.2g}"
     known = row["judged"].get("grade")
     if own["verdict"] == PASS and known is not None:
         return f"{own['verdict']}: {certainty(known)}"
+    distance = "" if own["distance"] is None else f", TV {own['distance']:.2g}"
     lanes = [OF_LANE.get(each, each) for each in own["lanes"]]
     return f"{own['verdict']}{distance} ({', '.join(lanes) or 'undecided'})"
 

@@ -115,10 +115,10 @@ def certainty(known: Mapping[str, Any]) -> str:
         found = "no bias" if least is None else figure(least)
         power = f"{found} would have failed with probability {known['power']:.2f}"
         return f"{SAMPLED}, off by at most {figure(known['bound'])} ({power})"
-    resolution = known.get("resolution")
-    # Edges of uniform noise are found exactly.
-    within = f" to within {figure(resolution)}" if resolution else " to the last bit"
-    within = "" if resolution is None else within
+    within = ""
+    if (resolution := known.get("resolution")) is not None:
+        # Edges of uniform noise are found exactly.
+        within = f" to within {figure(resolution)}" if resolution else " to the last bit"
     off, allowed = figure(known["distance"]), figure(known["allowed"])
     return f"{known['grade']}{within}, off by at most {off} where {allowed} is allowed"
 
