@@ -22,7 +22,7 @@ from draftproof.conformance.protocol.adapter import (
     program_of,
 )
 from draftproof.conformance.requirements.finding import FAIL, PASS, Finding
-from draftproof.conformance.requirements.layouts import LAYOUTS, laid_out
+from draftproof.conformance.requirements.layouts import LAID, laid_out
 from draftproof.reference.drafting import draft_law
 
 Findings = Callable[..., list[Finding]]
@@ -43,7 +43,7 @@ def requested(declared: Declaration, case: str = "generic.v3.l2") -> Request:
 @pytest.mark.parametrize("name", ["ragged", "torch-block", "torch-multipath-block", "transformers"])
 def test_what_is_right_passes(findings: Findings, right: Right, name: str) -> None:
     found = [*findings(right(name), LAYOUT)]
-    assert {n[1] for each in found if (n := each.case.split("."))[0] == "layout"} == {*LAYOUTS}
+    assert {n[1] for each in found if (n := each.case.split("."))[0] == "layout"} == {*LAID}
     assert {each.verdict for each in found} == {PASS}, [each.case for each in found]
 
 
@@ -58,8 +58,8 @@ def test_noise_is_laid_out_too(findings: Findings) -> None:
 def test_every_layout_has_the_same_numbers_elsewhere_in_memory() -> None:
     declared = declaration(Ragged())
     asked = requested(declared, "motivating")
-    assert {*LAYOUTS} == {*NAMES} - {"contiguous"}
-    for name in LAYOUTS:
+    assert {*LAID} == {*NAMES} - {"contiguous"}
+    for name in LAID:
         laid = laid_out(name, asked)
         for field in ("draft_tokens", "draft_probs", "target_probs", "lengths"):
             assert torch.equal(getattr(laid, field), getattr(asked, field)), (name, field)

@@ -60,7 +60,7 @@ def _places(rows: int) -> Iterator[tuple[str, tuple[int, int]]]:
     for distance in (1, 8, 32, 128):
         # Behind the first block, where there are several.
         first = min(rows - 1 - distance, 32)
-        if first >= 0 and rows <= 257:
+        if first >= 0 and rows < max(ROWS["certify"]):
             yield f"d{distance}", (first, first + distance)
 
 

@@ -23,8 +23,8 @@ LENGTHS = (5, 8, 17, 33)
 DISTANCES = (1, 4, 8, 16, 32)
 """The distances between the two uncertain positions; the bonus is the last position, L."""
 
-_SAID, _OWED = (0, 1), (0, 1, 2)
-"""The tokens that draft and target can say at an uncertain position: one is never drafted."""
+_SAID = (0, 1)
+"""The tokens that a draft can say at an uncertain position; the target can say one more."""
 
 _RULER = (0, 7, 8, 11, 13, 23, 32)
 """Positions that are at all distances from 1 to 8 from one another, and at 10, 12, 16, 24, 32."""
@@ -37,8 +37,8 @@ class LongCases:
     id: str
     mode: str
     cases: tuple[Case, ...]
-    is_few: bool = True
-    """False where other cases stand for the form: these are all that are left of it."""
+    is_held: bool = True
+    """True where real runs are compared with the laws: those of the many others cost as much."""
     has_many_ways: bool = False
     """True where probing every way would take minutes."""
 
@@ -65,7 +65,7 @@ def _paths() -> Iterator[LongCases]:
             if others:
                 rest = f"{name}.others"
                 pairs = _pairs(name, length, others, distance, made=refusable)
-                yield LongCases(rest, "certify", pairs, is_few=False)
+                yield LongCases(rest, "certify", pairs, is_held=False)
 
 
 def _pairs(

@@ -26,10 +26,10 @@ TILE = 1024
 """Tokens of a tile: kernels take their rows apart at multiples of it."""
 
 SPECIAL = (
-    *(0, 1, 2, 3, 7, 50256, 32_000, 65_535, 65_536, 106, 107),
+    *(0, 1, 2, 3, 7, 50_256, 32_000, 106, 107, 100_257, 100_276),
     *(128_000, 128_001, 128_004, 128_008, 128_009, 151_643, 151_645),
 )
-"""The ids that begin, end or pad a text: Llama 2 and 3, Mistral, GPT-2, Qwen, Gemma; and 2**16."""
+"""The ids that begin, end or pad a text: Llama 2 and 3, Mistral, GPT-2 and 4, Qwen, Gemma."""
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def places(vocabulary: int, count: int) -> NDArray[numpy.int64]:
         first for size in (512, TILE, 2048, 4096) for first in (size, vocabulary // size * size)
     ]
     tiles += range(TILE, vocabulary, TILE * max(vocabulary // TILE * 4 // count, 1))
-    chosen = [0, vocabulary - 1, *_path(vocabulary), *SPECIAL]
+    chosen = [0, vocabulary - 1, *_path(vocabulary), *SPECIAL, 2**16 - 1, 2**16]
     chosen += [place for first in tiles for place in (first - 1, first)]
     others = _random("places", vocabulary).permutation(vocabulary)[:count].tolist()
     found = [each for each in dict.fromkeys([*chosen, *others]) if each < vocabulary]

@@ -14,6 +14,7 @@ from typing import Any
 
 from draftproof.conformance.evidence.decision import decisive
 from draftproof.conformance.evidence.records import Record
+from draftproof.conformance.lanes.compared import FORMS, GENERATORS
 from draftproof.conformance.protocol.adapter import LAYOUTS
 from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED
 
@@ -31,8 +32,8 @@ They part where a verifier may take another path: a block of tokens, a warp of r
 
 _KINDS: Mapping[str, tuple[str, ...]] = {
     "dtype": ("float64", "float32", "float16", "bfloat16"),
-    "layout": ("contiguous", "offset", "strided", "expanded"),
-    "generator": ("given", "own", "none"),
+    "layout": FORMS,
+    "generator": GENERATORS,
     "lane": ("exact", "probe", "sample"),
 }
 """The dimensions that are not, each with its values."""

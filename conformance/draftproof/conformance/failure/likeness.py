@@ -35,10 +35,11 @@ from draftproof.conformance.lanes.opaque import TooManyRuns
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, Program, Request
 from draftproof.conformance.protocol.adapter import declaration as declared_by
 from draftproof.conformance.protocol.tolerance import allowed_of_text
+from draftproof.conformance.requirements._calls import independent
 from draftproof.conformance.requirements._one_law import AskedOtherwise
 from draftproof.conformance.requirements.finding import FAIL, Finding
 from draftproof.conformance.requirements.laws import LAWS, fits
-from draftproof.conformance.requirements.layouts import LAYOUTS, laid_out
+from draftproof.conformance.requirements.layouts import LAID, laid_out
 from draftproof.conformance.requirements.settings import PLAIN, Setting, in_setting
 from draftproof.reference.drafting import Drafts, draft_law
 from draftproof.reference.errors import InvalidInput
@@ -225,7 +226,7 @@ def _otherwise(
 ) -> Iterator[FailingCase]:
     """Yield the cases that are asked in another layout, or without a generator."""
     changes: dict[str, Callable[[Request], Request]] = {
-        f"layout.{name}": partial(laid_out, name) for name in LAYOUTS
+        f"layout.{name}": partial(laid_out, name) for name in LAID
     }
     changes["default"] = partial(replace, generator=None)
     for case in cases(mode):
@@ -412,20 +413,9 @@ def _laws_of(row_law: _RowLaw, case: FailingCase, declared: Declaration) -> tupl
     Raises `InvalidInput` where a row has none.
     """
     return tuple(
-        _independent([row_law(as_given(instance, declared), drafts) for instance, drafts in rows])
+        independent([row_law(as_given(instance, declared), drafts) for instance, drafts in rows])
         for _, rows in case.requests
     )
-
-
-def _independent(laws: Sequence[Law[Outcome]]) -> Law[tuple[Outcome, ...]]:
-    joint: Law[tuple[Outcome, ...]] = Law.certain(())
-    for law in laws:
-        joint = joint.then(partial(_extended, law))
-    return joint
-
-
-def _extended(law: Law[Outcome], rows: tuple[Outcome, ...]) -> Law[tuple[Outcome, ...]]:
-    return law.map(lambda outcome: (*rows, outcome))
 
 
 def _reference(declared: Declaration) -> _RowLaw:

@@ -20,8 +20,8 @@ from torch import Tensor
 from draftproof.conformance.protocol.adapter import Adapter, Request
 from draftproof.reference.rational import ZERO, Rational
 
-LAYOUTS = CONTIGUOUS, OFFSET, STRIDED, EXPANDED = "contiguous", "offset", "strided", "expanded"
-"""The layouts of a request: that of its tensor which is farthest from the plain one."""
+FORMS = CONTIGUOUS, OFFSET, STRIDED, EXPANDED = "contiguous", "offset", "strided", "expanded"
+"""The forms in memory that a request can have: that of its tensor farthest from the plain one."""
 
 GENERATORS = GIVEN, OWN, NONE = "given", "own", "none"
 """Where a request's random numbers come from: one generator, one for each row, the global one."""
@@ -56,6 +56,9 @@ class Compared:
 class Between:
     """An adapter of ours around the verifier, which passes on other requests than it gets."""
 
+    earlier: int = 0
+    """The calls that it makes of the verifier before it passes a request on."""
+
     _adapter: Adapter
 
     def passed_on(self, request: Request) -> Request:
@@ -70,6 +73,7 @@ class Between:
 def described(adapter: Adapter | None, request: Request, *, call: int = 1) -> Compared:
     """Return the description of a request, as it reaches the verifier behind an adapter."""
     while isinstance(adapter, Between):
+        call += adapter.earlier
         adapter, request = adapter.behind(), adapter.passed_on(request)
     rows, drafts, length, vocabulary = request.draft_probs.shape
     target, draft = _positions(request)
@@ -118,7 +122,7 @@ def _positions(request: Request) -> tuple[Tensor, Tensor]:
 def _layout(request: Request) -> str:
     """Return the layout of the tensor of a request that is farthest from a contiguous one."""
     tensors = [each for each in vars(request).values() if isinstance(each, Tensor)]
-    return max(map(_layout_of, tensors), key=LAYOUTS.index)
+    return max(map(_layout_of, tensors), key=FORMS.index)
 
 
 def _layout_of(tensor: Tensor) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from draftproof.conformance.cases import cases
 from draftproof.conformance.cases.long import drafted, uncertain
-from draftproof.conformance.lanes.compared import described, note
+from draftproof.conformance.lanes.compared import Between, described, note
 from draftproof.conformance.lanes.exchange import (
     Asked,
     answer,
@@ -46,8 +46,8 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
         yield Task(f"calls.{name}", ("random.calls",), lanes, judged)
     for sequence in _sequences(declared, mode):
         behind = partial(judge_sequence, sequence)
-        # One row a call, behind other calls, would take minutes.
-        is_sampled = declared.batch and not sequence.are_several
+        # One row a call, behind other calls, would take minutes; samples are of one object.
+        is_sampled = declared.batch and not (sequence.are_several or sequence.are_fresh)
         lanes = (EXACT, PROBE, SAMPLE) if is_sampled else (EXACT, PROBE)
         yield Task(sequence.id, ("random.calls",), lanes, behind)
 
@@ -105,7 +105,7 @@ def independence(
 
     The joint law is compared with the product of the laws of the rows alone.
     """
-    product = _independent([law.of_row(0) for law in alone])
+    product = independent([law.of_row(0) for law in alone])
     distance = together.law.total_variation(product)
     # Each may be off by the rounding of one law, together and alone.
     allowed = 2 * total(allowed_distance(program.declared, i.vocabulary, i.length) for i, _ in rows)
@@ -116,7 +116,7 @@ def independence(
     return Finding(requirement, case, verdict, distance, allowed, lane, runs, detail)
 
 
-def _independent(laws: Sequence[Law[Any]]) -> Law[tuple[Any, ...]]:
+def independent(laws: Sequence[Law[Any]]) -> Law[tuple[Any, ...]]:
     """Return the joint law of independent outcomes."""
     joint: dict[tuple[Any, ...], Rational] = {(): ONE}
     for law in laws:
@@ -291,18 +291,23 @@ def _told(call: Call) -> str:
     return f"B = {call.rows}, L = {call.length}"
 
 
-class _Behind:
+class _Behind(Between):
     """An adapter of which every call is made on a fresh copy, behind some other calls."""
 
     def __init__(self, program: Program, earlier: Sequence[Call]) -> None:
         adapter = program.adapter
         self.name, self.version, self.algorithm = adapter.name, adapter.version, adapter.algorithm
-        self._program, self._earlier = program, earlier
+        self._adapter, self._program, self._before = adapter, program, earlier
+        self.earlier = len(earlier)
+
+    def passed_on(self, request: Request) -> Request:
+        """Return the request, which comes behind the others."""
+        return request
 
     def verify(self, asked: Request) -> Result:
         """Verify the rows, behind the earlier calls."""
         fresh, declared = as_loaded(self._program.adapter), self._program.declared
-        for call in self._earlier:
+        for call in self._before:
             before = replace(request(call.asked(), declared), generator=asked.generator)
             fresh.verify(with_noise(before, declared))
         return fresh.verify(asked)

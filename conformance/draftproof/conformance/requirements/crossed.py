@@ -1,7 +1,7 @@
 """Dimensions of serving that meet: a length in a batch, a layout without a generator, and so on.
 
 A fault may need two of them. So what is plain, what is more and what is much more of each dimension
-is asked beside every such class of each other one, all pairs in a few dozen requests: the
+is asked beside every such class of each other one, all pairs that fit in a few dozen requests: the
 requirement is that of the first dimension that is not the plain one.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -20,6 +21,7 @@ from draftproof.conformance.protocol.adapter import CONTIGUOUS, Declaration, Pro
 from draftproof.conformance.requirements._one_law import judged_law, require_certain
 from draftproof.conformance.requirements.finding import FAIL, SKIPPED, Finding
 from draftproof.conformance.requirements.settings import (
+    PLAIN,
     Setting,
     entries,
     in_setting,
@@ -38,7 +40,7 @@ _ASKED_BY = {
     "generator": "random.default",
     "dtype": "number.dtypes",
 }
-"""The dimensions, and the requirement on each."""
+"""The requirement on each dimension; that on the first which is not plain judges a setting."""
 
 _MOST_ENTRIES = 2**14
 """The most entries of the target's rows in one request: a lane has an object for each number that
@@ -75,7 +77,7 @@ def settings(declared: Declaration) -> list[Setting]:
         "place": (
             ((1, 0),),
             ((3, 1), (8, 7), (6, 2), (16, 0)),
-            ((33, 32), (64, 40), (128, 100), (256, 255), (67, 65)),
+            ((33, 32), (256, 255), (64, 40), (128, 100), (67, 65)),
         )
     }
     ragged: dict[str, tuple[_Class, ...]] = {"empty": ((False,), (True,))}
@@ -116,7 +118,7 @@ def _settings(values: Mapping[str, tuple[_Class, ...]]) -> list[Setting]:
                     break
             asked[place, row[place]] += 1
         found.append(setting(row))
-    return found
+    return [each for each in found if each != PLAIN]
 
 
 def covering(
@@ -167,8 +169,7 @@ def covering(
 def _asked_by(setting: Setting) -> str:
     """Return the requirement on the first dimension in which a setting is not plain."""
     own = setting_to_json(setting)
-    first = next((name for name in _ASKED_BY if name in own), "dtype")
-    return _ASKED_BY[first]
+    return next(_ASKED_BY[name] for name in _ASKED_BY if name in own)
 
 
 def judge_crossed(number: int, setting: Setting, program: Program, terms: Terms) -> list[Finding]:
@@ -190,4 +191,4 @@ def judge_crossed(number: int, setting: Setting, program: Program, terms: Terms)
     if found.verdict != FAIL:
         return [found]
     told = f": {found.detail}" if found.detail else ""
-    return [Finding(**{**vars(found), "detail": f"asked {told_setting(setting)}{told}"})]
+    return [replace(found, detail=f"asked {told_setting(setting)}{told}")]

@@ -40,7 +40,7 @@ Layout = Callable[[Tensor], Tensor]
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
     """Yield the tasks on layouts: those that are taken, and those that must be refused."""
-    for name in LAYOUTS:
+    for name in LAID:
         for given in _given(name, declared, mode):
             if mode == "quick" and (name, given.id) not in _QUICK:
                 continue
@@ -61,7 +61,7 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
 def _one_sided(declared: Declaration) -> Iterator[Task]:
     """Yield the tasks on requests of which only the target's rows, or the draft's, are laid out."""
     case = next(each for each in cases("quick") if each.id == "generic.v2.l2")
-    for name in (each for each in LAYOUTS if each in declared.layouts and each != _EXPANDED):
+    for name in (each for each in LAID if each in declared.layouts and each != _EXPANDED):
         for side in ("target", "draft"):
             task = f"layout.{name}.{side}"
             judged = partial(judge_layout, name, task, case, side=side)
@@ -172,11 +172,11 @@ def _in_layout(program: Program, layout: str, side: str = "") -> Program:
 
 
 def laid_out(layout: str, asked: Request, *, side: str = "") -> Request:
-    """Return the request with the same numbers, and its tensors in another layout.
+    """Return the request with its tensors, or the rows of one side ("target", "draft"), laid out.
 
-    Of the rows of "target" or "draft" alone where a side is given.
+    The numbers are the same.
     """
-    lay, given = LAYOUTS[layout], dict(tensors_of(asked))
+    lay, given = LAID[layout], dict(tensors_of(asked))
     # No two random numbers are equal, and to compare them is to look at them.
     kept = [name for name in given if name not in vars(asked) and layout == _EXPANDED]
     if side:
@@ -239,7 +239,7 @@ def _filled(tensor: Tensor, shape: Sequence[int]) -> Tensor:
 
 _EXPANDED = "expanded"
 
-LAYOUTS: Mapping[str, Layout] = {
+LAID: Mapping[str, Layout] = {
     "transposed": _transposed,
     "sliced": _sliced,
     "offset": _offset,

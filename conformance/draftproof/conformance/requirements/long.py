@@ -92,9 +92,7 @@ def judge_long(
         others = [other for other in alike if is_asked(other.id, terms.cases)]
         seen = probed(asked, [case for each in others for case in each.cases[::_PROBED]], program)
     if seen is None:
-        # Real runs of a few pairs are compared with their laws: those of all others cost as much
-        # as the laws.
-        with nullcontext() if group.is_few else holding_nothing():
+        with nullcontext() if group.is_held else holding_nothing():
             seen = observe_together(program, asked, lane=terms.lane)
     return [worst_of(group.id, [judged_law("law.long", each) for each in seen])]
 

@@ -143,7 +143,8 @@ def _judged(
             if not state.is_open:
                 break
     for asked in compared_in(program.adapter, test.declared, test.instance, sizes):
-        note([asked, replace(asked, call=2)])
+        # Behind other calls each is made of a fresh copy.
+        note([asked] if asked.call > 1 else [asked, replace(asked, call=2)])
     return {
         each: replace(
             found, detectable=detectable_bias(both, found.emissions, test.budget.threshold)

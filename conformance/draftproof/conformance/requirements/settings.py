@@ -66,9 +66,9 @@ _SHORT = 64
 """The entries of a row of usual size."""
 
 
-def entries(setting: Setting, *, length: int = 3, vocabulary: int = 4) -> int:
-    """Return the entries of the target's rows in a setting, of L = 3 and V = 4 if nothing else."""
-    return setting.rows * (setting.before + length + 1) * (setting.tokens + vocabulary)
+def entries(setting: Setting) -> int:
+    """Return the entries of the target's rows in a setting of an instance of L = 3 and V = 4."""
+    return setting.rows * (setting.before + 4) * (setting.tokens + 4)
 
 
 def smaller_settings(setting: Setting) -> Iterator[Setting]:
@@ -114,7 +114,7 @@ class _Surrounded(Between):
 
     def __init__(self, adapter: Adapter, setting: Setting) -> None:
         self.name, self.version, self.algorithm = adapter.name, adapter.version, adapter.algorithm
-        self._adapter, self._setting = adapter, setting
+        self._adapter, self._setting, self.earlier = adapter, setting, setting.calls
         other = twin_of(adapter)
         self.same_as = None if other is None else _Surrounded(other, setting)
 

@@ -6,7 +6,7 @@ Id, level and wording are those of the specification's chapter 9.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -334,73 +334,110 @@ def _by_walls(case: TailCase, program: Program, terms: Terms) -> Finding:
         accepted, _, token = columns(result, len(tokens))
         return [*zip(accepted.tolist(), token.tolist(), strict=True)]
 
-    fed = Fed(verify, vocabulary)
-    at_once = max(2**21 // vocabulary, 1) if declared.batch else 1
+    fed = Fed(verify, vocabulary, max(2**21 // vocabulary, 1) if declared.batch else 1)
     # Edges of tiles and special ids come first.
     most_tokens = _TOKENS[terms.mode] if vocabulary < 2**16 else _TOKENS_OF_LONG_ROWS
     ids = places(vocabulary, PLACES)[:most_tokens]
-    coin, mark, is_low = _roles(fed, rows.path[0], at_once)
-
-    accept = {coin: 0.0 if is_low else 1.0}
-    ratios = (given.target[0] / given.draft[0].clip(2.0**-60))[ids]
-
-    def coins(off: float) -> list[tuple[int, dict[int, float]]]:
-        places = [
-            (ratio if is_low else 1 - ratio) + side for ratio in ratios for side in (-off, off)
-        ]
-        tokens = [token for token in ids.tolist() for _ in range(2)]
-        return [(token, {coin: place}) for token, place in zip(tokens, places, strict=True)]
-
-    wrong, worst = 0.0, 0.0
-    for off in (_COIN, *(2.0**-power for power in range(16, 1, -2))):
-        seen = fed.outcomes(coins(off), at_once)
-        passed = [accepted for accepted, _ in seen]
-        expected = [1, 0] * len(ids) if is_low else [0, 1] * len(ids)
-        inside = [0 < shares[coin] < 1 for _, shares in coins(off)]
-        if all(a == b for a, b, is_in in zip(passed, expected, inside, strict=True) if is_in):
-            worst = off
-            break
-        wrong = off
-
-    before = given.target[1].cumsum() - given.target[1]
-    after = before + given.target[1]
-    marks = [share for t in ids for share in (before[t] + _MARK, after[t] - _MARK)]
-    asked_at = [(rows.path[0], {**accept, mark: share}) for share in marks]
-    gaps = [
-        max(before[token] - share, share - after[token], 0.0) if 0 <= token < vocabulary else 1.0
-        for share, (_, token) in zip(marks, fed.outcomes(asked_at, at_once), strict=True)
-    ]
+    roles = _roles(fed, rows.path[0])
+    wrong, right, threshold = _thresholds(fed, roles, given, ids)
+    gaps = _weights(fed, roles, given, rows.path[0], ids)
     least = max(wrong, *gaps)
-    most = max(worst if wrong == 0 else 1.0, 2 * _MARK * len(ids) + sum(gaps))
+    most = max(right if wrong == 0 else 1.0, 2 * _MARK * len(ids) + sum(gaps))
     masses = [exactly(mass) for mass in given.masses]
     allowed = allowed_given_draft(declared, rows.said, masses)
-    note([described(program.adapter, batch_of(ids[:at_once].tolist()))] * len(ids))
+    note([described(program.adapter, batch_of(ids[:1].tolist()))])
     note_resolution(exactly(most))
     verdict = verdict_of(exactly(most), allowed, ZERO)
     if verdict != PASS:
         verdict = verdict_of(exactly(least), allowed, ZERO)
         verdict = FAIL if verdict == FAIL else INCONCLUSIVE
-    told = "walls are not where the law has them" if verdict == FAIL else ""
+    told = "" if verdict != FAIL else threshold or _weight_told(gaps, ids)
     distance = exactly(most if verdict == PASS else least)
     return Finding("number.tail", case.id, verdict, distance, allowed, PROBE, fed.rows, told)
 
 
-def _roles(fed: Fed, token: int, at_once: int) -> tuple[int, int, bool]:
-    """Return the columns of the coin and of the mark, and whether low coins accept."""
+@dataclass(frozen=True)
+class _Roles:
+    """The columns of noise that are the coin and the mark, and whether low coins accept."""
+
+    coin: int
+    mark: int
+    is_low: bool
+
+
+def _thresholds(
+    fed: Fed, roles: _Roles, given: TailRows, ids: NDArray[numpy.int64]
+) -> tuple[float, float, str]:
+    """Return how far off a threshold is at least, 0 for none, and at most, and words on the first.
+
+    Each is asked for on both sides, farther and farther from it until all are inside.
+    """
+    ratios = (given.target[0] / given.draft[0].clip(2.0**-60))[ids]
+    owed = ratios if roles.is_low else 1 - ratios
+    # Low coins accept below the threshold, high ones above it.
+    expected = [1, 0] * len(ids) if roles.is_low else [0, 1] * len(ids)
+    tokens, wrong, told = numpy.repeat(ids, 2).tolist(), 0.0, ""
+    for off in (_COIN, *(2.0**-power for power in range(16, 1, -2))):
+        coins = [float(share + side) for share in owed for side in (-off, off)]
+        seen = fed.outcomes([(t, {roles.coin: c}) for t, c in zip(tokens, coins, strict=True)])
+        astray = next(
+            (
+                place
+                for place, ((accepted, _), coin) in enumerate(zip(seen, coins, strict=True))
+                if 0 < coin < 1 and accepted != expected[place]
+            ),
+            None,
+        )
+        if astray is None:
+            return wrong, off, told
+        wrong = off
+        told = (
+            f"the threshold of token {tokens[astray]} is not within {off:.2g} of "
+            f"{owed[astray // 2]:.6g}"
+        )
+    return wrong, 0.0, told
+
+
+def _weights(
+    fed: Fed, roles: _Roles, given: TailRows, drafted: int, ids: NDArray[numpy.int64]
+) -> list[float]:
+    """Return how far from where it is each end of a token's weight as a bonus is asked for."""
+    before = given.target[1].cumsum() - given.target[1]
+    after = before + given.target[1]
+    accept = {roles.coin: 0.0 if roles.is_low else 1.0}
+    marks = [float(share) for t in ids for share in (before[t] + _MARK, after[t] - _MARK)]
+    seen = fed.outcomes([(drafted, {**accept, roles.mark: share}) for share in marks])
+    return [
+        max(float(before[token]) - share, share - float(after[token]), 0.0)
+        if 0 <= token < len(before)
+        else 1.0
+        for share, (_, token) in zip(marks, seen, strict=True)
+    ]
+
+
+def _weight_told(gaps: Sequence[float], ids: NDArray[numpy.int64]) -> str:
+    """Return the words on the weight whose end is farthest off."""
+    worst = int(numpy.argmax(gaps))
+    end = "ends" if worst % 2 else "begins"
+    return f"the weight of token {ids[worst // 2]} {end} {gaps[worst]:.2g} from its place"
+
+
+def _roles(fed: Fed, token: int) -> _Roles:
+    """Return which columns are the coin and the mark. Raises `OpaqueRandomness`."""
     every = fed.columns(token)
     low, high = (dict.fromkeys(every, share) for share in (0.0, 1.0))
-    ends = [each for each, _ in fed.outcomes([(token, low), (token, high)], at_once)]
+    ends = [each for each, _ in fed.outcomes([(token, low), (token, high)])]
     if sorted(ends) != [0, 1]:
         raise OpaqueRandomness("the program", "has no coin that its noise decides at both ends")
     is_low = ends == [1, 0]
     here, there = (low, 1.0) if is_low else (high, 0.0)
-    turned = fed.outcomes([(token, {**here, column: there}) for column in every], at_once)
+    turned = fed.outcomes([(token, {**here, column: there}) for column in every])
     coins = [column for column, (accepted, _) in enumerate(turned) if accepted == 0]
-    (_, said), *_ = fed.outcomes([(token, here)], at_once)
+    (_, said), *_ = fed.outcomes([(token, here)])
     marks = [c for c, (accepted, other) in enumerate(turned) if accepted == 1 and other != said]
     if len(coins) != 1 or len(marks) != 1:
         raise OpaqueRandomness("the program", "does not decide by one coin and one running sum")
-    return coins[0], marks[0], is_low
+    return _Roles(coins[0], marks[0], is_low)
 
 
 # --- samples -------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def _seen(
         try:
             findings = task.judge(program, replace(terms, lane=lane))
             if fixed and all(each.verdict == SKIPPED for each in findings):
-                # Elsewhere its numbers are random: a fault that nobody else can see here.
+                # Its numbers are fixed in this task alone, where no other lane can see them.
                 break
             if lane == PROBE:
                 resolution = float(noted.resolution)

@@ -22,10 +22,12 @@ Shares = Mapping[int, float]
 
 
 class Fed:
-    """A program that takes rows, and is fed in each the numbers that are at some shares."""
+    """A program that takes rows, `at_once` in a call, each fed the numbers at some shares."""
 
-    def __init__(self, verify: Callable[[Sequence[Any]], Sequence[Any]], vocabulary: int) -> None:
-        self._verify = verify
+    def __init__(
+        self, verify: Callable[[Sequence[Any]], Sequence[Any]], vocabulary: int, at_once: int
+    ) -> None:
+        self._verify, self._at_once = verify, at_once
         self._tape = Tape(vocabulary)
         self.rows = 0
 
@@ -40,11 +42,11 @@ class Fed:
         self._tape.is_sealed = True
         return [*range(len(self._tape.owners))]
 
-    def outcomes(self, rows: Sequence[tuple[Any, Shares]], at_once: int) -> list[Any]:
+    def outcomes(self, rows: Sequence[tuple[Any, Shares]]) -> list[Any]:
         """Return the outcomes of rows. Raises `OpaqueRandomness` where rows do not draw alike."""
         found: list[Any] = []
-        for start in range(0, len(rows), at_once):
-            part = rows[start : start + at_once]
+        for start in range(0, len(rows), self._at_once):
+            part = rows[start : start + self._at_once]
             points = [self._point(shares) for _, shares in part]
             with foreign.generators_untouched(self._verify):
                 found += self._run([subject for subject, _ in part], points)
