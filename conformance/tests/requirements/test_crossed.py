@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from draftproof.conformance.lanes.compared import noting
 from draftproof.conformance.museum.mutants.gates import FAULTS, Calls, Gate, gated
 from draftproof.conformance.museum.mutants.verifiers import Ragged
 from draftproof.conformance.protocol.adapter import Program, Request, program_of
@@ -20,7 +21,7 @@ from draftproof.conformance.requirements import crossed
 from draftproof.conformance.requirements.crossed import covering, settings
 from draftproof.conformance.requirements.finding import FAIL, PASS, Finding
 from draftproof.conformance.requirements.plan import plan
-from draftproof.conformance.requirements.settings import entries
+from draftproof.conformance.requirements.settings import Setting, entries
 from draftproof.conformance.requirements.task import Task, Terms
 
 
@@ -76,6 +77,15 @@ def _failed(program: Program, tasks: Iterator[Task]) -> list[Finding]:
 
 def test_what_is_right_passes_everywhere() -> None:
     assert not _failed(program_of(Ragged()), _tasks(program_of(Ragged())))
+
+
+def test_a_law_is_noted_with_the_call_that_it_is_of() -> None:
+    """Behind two earlier calls it is that of the third; what only tells whether to ask is none."""
+    program, setting = program_of(Ragged()), Setting(calls=2, tokens=61)
+    with noting() as noted:
+        (found,) = crossed.judge_crossed(1, setting, program, Terms("exact", "certify", 1))
+    assert found.verdict == PASS
+    assert {(law.call, law.vocabulary) for law in noted.laws} == {(3, 65)}
 
 
 def _is_large(request: Request, calls: Calls) -> dict[str, bool]:

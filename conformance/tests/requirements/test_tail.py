@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy
@@ -276,10 +277,17 @@ def test_walls_are_where_the_law_has_them(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [AcceptsTheEndsOfTiles, LosesTheEndsOfTiles, SwapsNeighboursOfATile]
+    ("wrong", "told"),
+    [
+        (AcceptsTheEndsOfTiles, r"the threshold of token \d+ is not within .+ of 0\.\d+"),
+        (LosesTheEndsOfTiles, r"the weight of token \d+ (begins|ends) .+ from its place"),
+        (SwapsNeighboursOfATile, r"the weight of token \d+ (begins|ends) .+ from its place"),
+    ],
 )
-def test_walls_that_are_elsewhere_are_found(wrong: type[ByMarks]) -> None:
-    assert judged(wrong(), PLACES, PROBE).verdict == FAIL
+def test_walls_that_are_elsewhere_are_found(wrong: type[ByMarks], told: str) -> None:
+    found = judged(wrong(), PLACES, PROBE)
+    assert found.verdict == FAIL
+    assert re.fullmatch(told, found.detail)
 
 
 def test_what_races_is_not_probed_here() -> None:
