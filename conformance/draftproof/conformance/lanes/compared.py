@@ -59,7 +59,9 @@ class Between:
     earlier: int = 0
     """The calls that it makes of the verifier before it passes a request on."""
 
-    _adapter: Adapter
+    def __init__(self, adapter: Adapter) -> None:
+        self.name, self.version, self.algorithm = adapter.name, adapter.version, adapter.algorithm
+        self._adapter = adapter
 
     def passed_on(self, request: Request) -> Request:
         """Return the request that the adapter behind gets: the first one, if they are several."""

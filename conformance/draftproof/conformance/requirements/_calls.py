@@ -295,9 +295,8 @@ class _Behind(Between):
     """An adapter of which every call is made on a fresh copy, behind some other calls."""
 
     def __init__(self, program: Program, earlier: Sequence[Call]) -> None:
-        adapter = program.adapter
-        self.name, self.version, self.algorithm = adapter.name, adapter.version, adapter.algorithm
-        self._adapter, self._program, self._before = adapter, program, earlier
+        super().__init__(program.adapter)
+        self._program, self._before = program, earlier
         self.earlier = len(earlier)
 
     def passed_on(self, request: Request) -> Request:

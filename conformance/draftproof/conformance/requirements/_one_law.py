@@ -39,8 +39,7 @@ class AskedOtherwise(Between):
     """An adapter that gets changed requests: in another layout, with other logits, and so on."""
 
     def __init__(self, adapter: Adapter, change: Callable[[Request], Request]) -> None:
-        self.name, self.version, self.algorithm = adapter.name, adapter.version, adapter.algorithm
-        self._adapter = adapter
+        super().__init__(adapter)
         self._change = change
         other = twin_of(adapter)
         self.same_as = None if other is None else AskedOtherwise(other, change)

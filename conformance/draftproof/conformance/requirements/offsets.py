@@ -91,10 +91,8 @@ class FarApart(Between):
     """
 
     def __init__(self, program: Program) -> None:
-        adapter = program.adapter
-        self.name, self.version, self.algorithm = adapter.name, adapter.version, adapter.algorithm
-        self._adapter = adapter
-        other = twin_of(adapter)
+        super().__init__(program.adapter)
+        other = twin_of(program.adapter)
         self.same_as = None if other is None else FarApart(replace(program, adapter=other))
 
     def passed_on(self, request: Request) -> Request:

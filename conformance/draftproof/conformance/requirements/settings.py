@@ -113,8 +113,8 @@ class _Surrounded(Between):
     """An adapter whose requests are put into a setting, and that answers for their rows alone."""
 
     def __init__(self, adapter: Adapter, setting: Setting) -> None:
-        self.name, self.version, self.algorithm = adapter.name, adapter.version, adapter.algorithm
-        self._adapter, self._setting, self.earlier = adapter, setting, setting.calls
+        super().__init__(adapter)
+        self._setting, self.earlier = setting, setting.calls
         other = twin_of(adapter)
         self.same_as = None if other is None else _Surrounded(other, setting)
 
@@ -219,20 +219,17 @@ def _certain(request: Request, token: int) -> Request:
 
 def _emptied(certain: Request) -> Request:
     """Return a request of a certain row that drafts nothing: it says its first token."""
+    path, length = certain.draft_tokens, certain.draft_tokens.shape[2]
 
-    def first(rows: Tensor, kept: int) -> Tensor:
+    def first(rows: Tensor, *_: float) -> Tensor:
         padded = torch.full_like(rows, torch.nan)
+        # Of the target's rows, which are one more than the draft's, the first is kept.
+        kept = rows.shape[2] - length
         padded[:, :, :kept] = rows[:, :, :kept]
         return padded
 
-    given: dict[str, Tensor | None] = {name: getattr(certain, name) for name in _SURE}
-    made: dict[str, Any] = {
-        name: None if rows is None else first(rows, int(name.startswith("target")))
-        for name, rows in given.items()
-    }
-    path = certain.draft_tokens
     lengths = torch.zeros(len(path), dtype=torch.int64, device=path.device)
-    return replace(certain, **made, draft_tokens=torch.full_like(path, -1), lengths=lengths)
+    return _with_rows(certain, first, draft_tokens=torch.full_like(path, -1), lengths=lengths)
 
 
 def _sure(rows: Tensor, token: int, sure: float, never: float) -> Tensor:

@@ -467,13 +467,12 @@ class Crowd(Between):
     """
 
     def __init__(self, program: Program, kinds: NDArray[numpy.int64], seed: int) -> None:
-        self._adapter = adapter = program.adapter
+        super().__init__(program.adapter)
         self._declared = declared = program.declared
         self._random = numpy.random.default_rng(seed)
         self._members = [numpy.flatnonzero(kinds == kind) for kind in range(int(kinds.max()) + 1)]
         self._kinds = torch.from_numpy(kinds).to(declared.device)
         self._sizes = self._kinds.bincount()
-        self.name, self.version, self.algorithm = adapter.name, adapter.version, adapter.algorithm
         self.dtype, self.device = declared.dtype, declared.device
         self.batch, self.logits = declared.batch, declared.logits
 
