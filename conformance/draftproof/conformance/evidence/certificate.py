@@ -383,7 +383,7 @@ def _require_asked(result: Record, asked: Record, where: str) -> None:
 
 
 def _text(document: dict[str, Any]) -> str:
-    return json.dumps(document, indent=2, allow_nan=False) + "\n"
+    return json.dumps(document, indent=1, allow_nan=False) + "\n"
 
 
 def _verdict(found: Report) -> str:
