@@ -14,7 +14,6 @@ from typing import Any
 
 from draftproof.conformance.evidence.decision import decisive
 from draftproof.conformance.evidence.records import Record
-from draftproof.conformance.lanes.compared import FORMS, GENERATORS
 from draftproof.conformance.protocol.adapter import LAYOUTS
 from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED
 
@@ -32,11 +31,15 @@ They part where a verifier may take another path: a block of tokens, a warp of r
 
 _KINDS: Mapping[str, tuple[str, ...]] = {
     "dtype": ("float64", "float32", "float16", "bfloat16"),
-    "layout": FORMS,
-    "generator": GENERATORS,
+    "layout": ("contiguous", "offset", "strided", "expanded"),
+    "generator": ("given", "own", "none"),
     "lane": ("exact", "probe", "sample"),
 }
-"""The dimensions that are not, each with its values."""
+"""The dimensions that are not, each with its values.
+
+Forms and generators are those of `lanes.compared`, which needs torch: a certificate is read
+without.
+"""
 
 DIMENSIONS = (*_SIZES, *_KINDS)
 """The dimensions of an envelope, in the order in which they are told."""
