@@ -223,6 +223,15 @@ def test_what_is_no_certificate_is_refused(content: bytes, error: Any, message: 
         parsed_certificate(content, "mine.json")
 
 
+@pytest.mark.parametrize("indent", [1, 2])
+def test_it_is_read_as_it_was_first_indented_too(conforming: dict[str, Any], indent: int) -> None:
+    text = json.dumps(conforming, indent=indent) + "\n"
+    assert parsed_certificate(text.encode(), "mine.json") == conforming
+    for edited in (text.replace('"seed": 1', '"seed": 2'), text + " ", text.replace("\n ", "\n\t")):
+        with pytest.raises(EditedEvidence, match="its digest does not follow from it"):
+            parsed_certificate(edited.encode(), "mine.json")
+
+
 def test_it_follows_from_its_evidence(tmp_path: Path, records: list[Record]) -> None:
     path, evidence = tmp_path / "mine.json", tmp_path / "mine.jsonl"
     made = stated(records)

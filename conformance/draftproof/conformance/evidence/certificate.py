@@ -318,7 +318,10 @@ def parsed_certificate(content: bytes, name: str) -> dict[str, Any]:
         validate(document, "certificate")
     except MalformedDocument as error:
         raise MalformedEvidence(f"{name}: {_written_elsewhere(document) or error}") from None
-    if _text(_with_digest(document)).encode() != content:
+    whole = _with_digest(document)
+    if content not in {
+        _text(whole, indent=spaces).encode() for spaces in (_INDENT, _INDENTED_FIRST)
+    }:
         raise EditedEvidence(f"{name} is not what was written: its digest does not follow from it")
     _require_outcome(document, name)
     return dict(document)
@@ -382,8 +385,12 @@ def _require_asked(result: Record, asked: Record, where: str) -> None:
             raise EditedEvidence(f"{where}: {task}, has {told} of {requirement} on {case}")
 
 
-def _text(document: dict[str, Any]) -> str:
-    return json.dumps(document, indent=1, allow_nan=False) + "\n"
+_INDENT, _INDENTED_FIRST = 1, 2
+"""The spaces by which certificates are indented, and by which the first ones were."""
+
+
+def _text(document: dict[str, Any], *, indent: int = _INDENT) -> str:
+    return json.dumps(document, indent=indent, allow_nan=False) + "\n"
 
 
 def _verdict(found: Report) -> str:
