@@ -30,7 +30,7 @@ SAMPLED_LAWS = {"triton-k-seq"}
 more than four million rows."""
 
 SAMPLED_TAILS = {"torch-greedy-block", "torch-recursive-greedy-block"}
-"""That hand on a state, by a product of the drawn token's probabilities: no row of outcomes."""
+"""That look the drawn token up, for the state that they hand on: each token is a run of its own."""
 
 LAWS = {
     *("law.lossless", "law.reference", "law.support", "law.prefix"),

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from draftproof.conformance.evidence.extent import (
-    _KINDS,
     DIMENSIONS,
     contradiction,
     extent,
@@ -93,8 +92,8 @@ def test_an_envelope_has_every_value_and_how_many_laws_had_it() -> None:
 
 
 def test_forms_and_generators_are_those_that_lanes_note() -> None:
-    assert _KINDS["layout"] == FORMS
-    assert _KINDS["generator"] == GENERATORS
+    assert ranges("layout") == FORMS
+    assert ranges("generator") == GENERATORS
 
 
 def test_ranges_are_covered_together_where_one_law_has_both() -> None:
