@@ -372,6 +372,57 @@ def test_one_generator_decides_for_all() -> None:
             "generators must be one, or one for each of the 8 requests, got 1",
         ),
         ({"form": "cuda"}, "there is no form 'cuda'; there are torch, triton"),
+        (
+            {"noise": torch.zeros(8, 4)},
+            "generators and noise are both given, one must be None",
+        ),
+        (
+            {"generators": None, "noise": torch.zeros(8, 3)},
+            r"noise must be real numbers \[8, 4\], got torch.float32 \[8, 3\]",
+        ),
+        (
+            {"generators": None, "noise": torch.zeros(8, 4, dtype=torch.int64)},
+            r"noise must be real numbers \[8, 4\], got torch.int64 \[8, 4\]",
+        ),
+        (
+            {"generators": None, "seeds": torch.zeros(8, dtype=torch.int64)},
+            "seeds are given without positions: numbers by counter need both",
+        ),
+        (
+            {"positions": torch.zeros(8, dtype=torch.int64)},
+            "positions are given without seeds: numbers by counter need both",
+        ),
+        (
+            {"generators": None, "seeds": torch.zeros(8), "positions": torch.zeros(8)},
+            r"seeds must be integers \[8\], got torch.float32 \[8\]",
+        ),
+        (
+            {
+                "generators": None,
+                "seeds": torch.zeros(8, dtype=torch.int64),
+                "positions": torch.zeros(7, dtype=torch.int64),
+            },
+            r"positions must be integers \[8\], got torch.int64 \[7\]",
+        ),
+        (
+            {"draft_rows": torch.zeros(8, dtype=torch.int64)},
+            r"draft_rows must be integers \[14\] or \[14, 1\], got torch.int64 \[8\]",
+        ),
+        (
+            {"target_rows": torch.zeros(22)},
+            r"target_rows must be integers \[22\] or \[22, 1\], got torch.float32 \[22\]",
+        ),
+        (
+            {"draft_probs": None, "draft_rows": torch.zeros(14, dtype=torch.int64)},
+            "draft_rows are given without the rows that they tell of",
+        ),
+        (
+            {
+                "target_probs": torch.ones(0, VOCABULARY),
+                "target_rows": torch.zeros(22, dtype=torch.int64),
+            },
+            r"target_rows tell of rows, and there are none: \[0, 5\]",
+        ),
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(changes: dict[str, Any], message: str) -> None:

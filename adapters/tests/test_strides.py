@@ -316,30 +316,89 @@ def test_rows_are_not_copied(layout: Callable[[Tensor], Tensor], drafts: int) ->
 # --- what is no token, and rows that do not fit ----------------------------------------------
 
 
-@pytest.mark.requirement("input.rejected")
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("target", "draft"), [(9, 7), (7, 9)])
-def test_models_of_two_vocabularies_are_refused(target: int, draft: int, form: str) -> None:
-    smaller, larger = ("draft", "target") if draft < target else ("target", "draft")
-    with pytest.raises(
-        InvalidRequest,
-        match=rf"the target's rows have {target} tokens, the draft's {draft}: both must be of one "
-        rf"vocabulary. If what the {larger}'s have more is padding, pass \[..., :7\] of them; if "
-        rf"the {smaller} cannot say these tokens, give it rows of 9 with a probability of 0",
-    ):
-        verify(
-            "block",
-            draft_token_ids=torch.tensor([1]),
-            cu_num_draft_tokens=torch.tensor([1]),
-            max_spec_len=1,
-            target_logits=torch.zeros(2, target),
-            draft_logits=torch.zeros(1, draft),
-            form=form,
+@pytest.mark.parametrize("smaller", ["target", "draft"])
+@pytest.mark.parametrize(("name", "drafts"), ASKED)
+def test_a_smaller_vocabulary_never_says_what_is_behind_its_last_token(
+    name: str, drafts: int, smaller: str, form: str
+) -> None:
+    """As rows of the larger one do that give nothing to these tokens."""
+    given = dict(zip(("target", "draft"), logits(drafts), strict=True))
+    given[smaller][..., V - 2 :] = -torch.inf
+    narrow = {**given, smaller: given[smaller][..., : V - 2]}
+    for kind in ("logits", "probs"):
+        told, wanted = (
+            called(
+                name,
+                drafts,
+                form,
+                **{
+                    f"{model}_{kind}": rows if kind == "logits" else rows.softmax(-1)
+                    for model, rows in each.items()
+                },
+            )
+            for each in (narrow, given)
         )
+        assert differing(told, wanted) == 0
+
+
+@pytest.mark.requirement("batch.backends")
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("name", "drafts"), ASKED)
+def test_rows_may_lie_anywhere_if_it_is_told_where(name: str, drafts: int, form: str) -> None:
+    """By request and step, as an engine keeps them: among others, in another order."""
+    generator = torch.Generator().manual_seed(5)
+    told: dict[str, Tensor] = {}
+    plain: dict[str, Tensor] = {}
+    for model, rows in zip(("target", "draft"), logits(drafts), strict=True):
+        count = rows.shape[:2].numel()
+        place = torch.randperm(2 * count, generator=generator)[:count]
+        room = torch.full((2 * count, V + 3), NOISE)
+        room[place, :V] = rows.flatten(0, 1)
+        told[f"{model}_logits"] = room.view(count, 2, V + 3)[..., :V]
+        told[f"{model}_rows"] = place.view(rows.shape[:2]).int()
+        plain[f"{model}_logits"] = rows
+    if drafts == 1:
+        told |= {key: each[:, 0] for key, each in told.items() if key.endswith("_rows")}
+    assert differing(called(name, drafts, form, **told), called(name, drafts, form, **plain)) == 0
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_one_row_may_be_that_of_several_paths(form: str) -> None:
+    """Of a node of a tree, through which all its paths go."""
+    p, q = (rows[:, :1].expand(-1, 3, -1) for rows in logits(3))
+    wanted = called("recursive_rejection", 3, form, target_logits=p, draft_logits=q)
+    told = called(
+        "recursive_rejection",
+        3,
+        form,
+        target_logits=p[:, 0],
+        target_rows=torch.arange(len(p)),
+        draft_logits=q[:, 0],
+        draft_rows=torch.arange(len(q))[:, None].expand(-1, 3),
+    )
+    assert differing(told, wanted) == 0
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("number", [-1, 2**40])
+def test_a_row_that_is_none_reads_nothing_beyond_the_tensors(number: int, form: str) -> None:
+    p, q = logits(1)
+    rows = torch.arange(len(p))
+    rows[3] = number
+    nearest = rows.clamp(0, len(p) - 1)
+    first, second = (
+        called("block", 1, form, target_logits=p[:, 0], target_rows=each, draft_logits=q[:, 0])
+        for each in (rows, nearest)
+    )
+    assert differing(first, second) == 0
 
 
 def test_rows_without_a_token_are_refused() -> None:
-    with pytest.raises(InvalidRequest, match="rows must have a token at least, V is 0"):
+    with pytest.raises(
+        InvalidRequest,
+        match=r"target_logits must be rows \[.., V\] with a token at least, got \[2, 0\]",
+    ):
         verify(
             "block",
             draft_token_ids=torch.tensor([1]),

@@ -58,10 +58,15 @@ class Rows:
     """The rows of one model at the positions of a batch."""
 
     values: Tensor
-    """[N, V], of any strides: probabilities, or logits where there is a `softmax`."""
+    """[N, V], of any strides: probabilities, or logits where there is a `softmax`.
+
+    Where the other model has more tokens than V, this one never says them."""
     at: Tensor
     """[B, K, D] int64: which row belongs to a path's position; any where there is none."""
     softmax: Softmax | None = None
+    index: Tensor | None = None
+    """[M] int64: the number in `values` of each row that `at` and `softmax` tell of, None for its
+    own."""
 
     @property
     def dtype(self) -> torch.dtype:
@@ -74,11 +79,25 @@ class Rows:
         The depth is one for all requests, or [B]. They are in `out`.
         """
         where = self.at[torch.arange(len(path), device=path.device), path, depth]
+        vocabulary = self.values.shape[1]
+        if vocabulary < out.shape[1]:
+            out[:, vocabulary:] = 0
+            self._read(where, out[:, :vocabulary])
+            return out
+        return self._read(where, out)
+
+    def _read(self, where: Tensor, out: Tensor) -> Tensor:
+        """Return the probabilities of rows `where` [B], in `out` [B, V]."""
         is_ready = self.values.dtype == out.dtype
-        rows = torch.index_select(self.values, 0, where, out=out if is_ready else None)
+        rows = torch.index_select(
+            self.values, 0, self._number(where), out=out if is_ready else None
+        )
         if self.softmax is not None:
             return self.softmax.of(rows, where, out)
         return rows if rows.dtype == out.dtype else out.copy_(rows)
+
+    def _number(self, where: Tensor) -> Tensor:
+        return where if self.index is None else self.index[where]
 
     def along(self, path: Tensor, tokens: Tensor, out: Tensor) -> Tensor:
         """Return the probabilities [B, L] of tokens [B, L] at depths 0..L-1 of each `path` [B].
@@ -92,7 +111,11 @@ class Rows:
                 chances[:, depth] = row.gather(1, tokens[:, depth, None])[:, 0]
             return chances
         where = self.at[torch.arange(len(path), device=path.device), path, : tokens.shape[1]]
-        return self.values[where, tokens].to(self.dtype)
+        vocabulary = self.values.shape[1]
+        if vocabulary == out.shape[1]:
+            return self.values[self._number(where), tokens].to(self.dtype)
+        seen = self.values[self._number(where), tokens.clamp(max=vocabulary - 1)].to(self.dtype)
+        return seen.masked_fill(tokens >= vocabulary, 0)
 
 
 @dataclass(frozen=True)
@@ -124,6 +147,11 @@ class Batch:
         return self.tokens.shape[2]
 
     @property
+    def vocabulary(self) -> int:
+        """The vocabulary size V, of the model that has more tokens."""
+        return max(self.p.values.shape[1], self.q.values.shape[1])
+
+    @property
     def widths(self) -> tuple[int, ...]:
         """How many tokens were drawn after a context, by its depth."""
         return self.branching or (self.drafts, *[1] * (self.length - 1))
@@ -135,7 +163,7 @@ class Batch:
         It is made once, and not touched before it is used: memory that is new is slow.
         """
         if not self._room:
-            shape = 3, len(self.lengths), self.p.values.shape[1]
+            shape = 3, len(self.lengths), self.vocabulary
             made = torch.empty(shape, dtype=self.p.dtype, device=self.p.values.device)
             self._room.extend(made.unbind())
         return self._room

@@ -9,15 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
+from draftproof.adapters.fast import counters
 from draftproof.adapters.fast.batch import Batch, Rows, Softmax, uniforms
-from draftproof.adapters.fast.inputs import InvalidRequest, Lying, from_flat, lying
+from draftproof.adapters.fast.inputs import InvalidRequest, Lying, from_flat, indexed, lying
 from draftproof.adapters.fast.sampling import Sampling, softmax
 from draftproof.adapters.fast.texts import FORMS, TEXTS, Text, name_of, verified
 from draftproof.conformance.adapter import Result
+
+Randomness: TypeAlias = tuple[
+    torch.Generator | list[torch.Generator | None] | None,
+    Tensor | None,
+    Tensor | None,
+    Tensor | None,
+]
+"""Generators, or noise, or seeds and positions, of which all others are None."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +40,8 @@ class Verified:
     """[B] int64: how many tokens were accepted; the cache stays valid for as many positions."""
     path: Tensor
     """[B] int64: which of the K paths they are on."""
+    num_sampled: Tensor
+    """[B] int32: how many tokens are emitted, `accepted` and the next one."""
     state: Mapping[str, Tensor] | None = None
     """[B, ...] each: what the next call is to be told of each request, by stateful verifiers."""
 
@@ -44,10 +56,15 @@ def verify(
     target_probs: Tensor | None = None,
     draft_logits: Tensor | None = None,
     draft_probs: Tensor | None = None,
+    target_rows: Tensor | None = None,
+    draft_rows: Tensor | None = None,
     temperature: Tensor | None = None,
     top_k: Tensor | None = None,
     top_p: Tensor | None = None,
     generators: torch.Generator | list[torch.Generator | None] | None = None,
+    noise: Tensor | None = None,
+    seeds: Tensor | None = None,
+    positions: Tensor | None = None,
     branching: tuple[int, ...] | None = None,
     state: Mapping[str, Tensor] | None = None,
     form: str = "torch",
@@ -61,13 +78,22 @@ def verify(
     * The target's rows are [n + B, V], or [n + B, K, V]: for each request one at every drafted
       position, and one behind them. The draft's are [n, V], or [n, K, V]. Without any the draft is
       certain of its tokens, as an n-gram draft is, or one of most probable tokens; then K is 1.
-      All rows have one V: where one model's are padded, pass its `[..., :V]`. Any strides do, and
-      rows of one path are never copied.
+      Any strides do, and rows of one path are never copied. A model that has fewer tokens than the
+      other never says those behind its last; where rows are padded, pass their `[..., :V]`.
+    * `target_rows` [n + B], or [n + B, K], and `draft_rows` [n], or [n, K], integer, tell which row
+      each position has, where rows lie elsewhere: those of a model are [R, V] then, or [R, S, V],
+      where row s of r has the number r S + s. So an engine that keeps rows by request and step, or
+      by node of a tree, copies none.
     * `temperature`, `top_k` and `top_p` [B], see `Sampling`, are applied to logits, the target's
       and the draft's; None where they were already. Probabilities are taken as they are. A
       temperature that is negative or NaN counts as 0, a top-p that is NaN as 1: looking for them
       would wait for the device.
     * `generators` is one for all requests, or one for each, where None is the default one.
+    * `noise` [B, W] in [0, 1), instead of a generator: a coin for each position, that of the column
+      `TEXTS[name].columns(K, max_spec_len)` says, and the mark of the next token.
+    * `seeds` and `positions` [B], integer, instead of a generator: numbers by counter, see
+      `counters`. A request's position is that of its first drafted token in its text, and is never
+      told twice with one seed.
     * `branching` and `state` are those of `Request`, `form` is one of `FORMS`.
 
     The law of what is emitted is that of the text `name` of `draftproof.reference.verifiers`, for
@@ -83,18 +109,21 @@ def verify(
 
     A request with a generator of its own emits the same tokens whatever else is in the batch, as
     long as `max_spec_len` is a constant of the engine: it sets how many numbers are drawn for each
-    request, used or not. Sums may round otherwise in a batch of another size, which moves a token
-    once in a million draws.
+    request, used or not. One with a seed emits them whatever that is. Sums may round otherwise in a
+    batch of another size, which moves a token once in a million draws.
 
     Raises `InvalidRequest` for shapes that do not fit together, and unknown names.
     """
     text = _text(name, form)
     tokens = draft_token_ids[:, None] if draft_token_ids.dim() == 1 else draft_token_ids
     ends = cu_num_draft_tokens.long()
-    _check(text, form, tokens, ends, generators, temperature, top_k, top_p)
-    positions, drafts = tokens.shape
-    p = _rows("target", target_logits, target_probs, (positions + len(ends), drafts))
-    q = _rows("draft", draft_logits, draft_probs, (positions, drafts))
+    parameters = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+    _check(
+        text, form, tokens, ends, max_spec_len, (generators, noise, seeds, positions), parameters
+    )
+    count, drafts = tokens.shape
+    p = _rows("target", target_logits, target_probs, target_rows, (count + len(ends), drafts))
+    q = _rows("draft", draft_logits, draft_probs, draft_rows, (count, drafts))
     if p is None:
         raise InvalidRequest("target_logits or target_probs must be given")
     if q is None and drafts > 1:
@@ -102,20 +131,25 @@ def verify(
             f"draft_logits or draft_probs must be given: a draft that is certain of its tokens has "
             f"one path, draft_token_ids has {drafts}"
         )
-    _check_vocabulary(p, q)
     sampling = Sampling(temperature, top_k, top_p)
-    target = _laid(p, sampling if target_logits is not None else None, ends, more=1)
+    shape = count + len(ends), drafts
+    target = _processed(p, sampling if target_logits is not None else None, ends, shape, more=1)
     # An index needs something to point to, though nothing of it is used.
     draft = target
-    if q is not None and positions > 0:
-        draft = _laid(q, sampling if draft_logits is not None else None, ends, more=0)
+    if q is not None and count > 0:
+        shape = count, drafts
+        draft = _processed(q, sampling if draft_logits is not None else None, ends, shape, more=0)
     batch = from_flat(
         tokens, ends, draft, target, longest=max_spec_len, branching=branching, state=state
     )
     if q is None:
         batch = replace(batch, q=_certain(batch))
-    noise = uniforms(len(ends), text.noise(drafts, max_spec_len), generators, tokens.device)
-    return _emitted(batch, verified(text, form, batch, noise))
+    columns = text.columns(drafts, max_spec_len)
+    if seeds is not None and positions is not None:
+        noise = counters.numbers(seeds, positions, columns)
+    elif noise is None:
+        noise = uniforms(len(ends), len(columns), generators, tokens.device)
+    return _emitted(batch, verified(text, form, batch, noise.double()))
 
 
 def _text(name: str, form: str) -> Text:
@@ -131,8 +165,9 @@ def _check(
     form: str,
     tokens: Tensor,
     ends: Tensor,
-    generators: torch.Generator | list[torch.Generator | None] | None,
-    *parameters: Tensor | None,
+    longest: int,
+    randomness: Randomness,
+    parameters: Mapping[str, Tensor | None],
 ) -> None:
     if tokens.dim() != 2 or tokens.shape[1] not in range(1, text.most_drafts + 1):
         raise InvalidRequest(
@@ -141,70 +176,101 @@ def _check(
         )
     if ends.dim() != 1:
         raise InvalidRequest(f"cu_num_draft_tokens must be [B], got {list(ends.shape)}")
-    for name, given in zip(("temperature", "top_k", "top_p"), parameters, strict=True):
+    for name, given in parameters.items():
         if given is not None and given.shape != ends.shape:
             raise InvalidRequest(f"{name} must be [{len(ends)}], got {list(given.shape)}")
-    if isinstance(generators, list) and len(generators) != len(ends):
+    _check_randomness(randomness, len(ends), text.noise(tokens.shape[1], longest))
+
+
+def _check_randomness(given: Randomness, requests: int, width: int) -> None:
+    generators, noise, seeds, positions = given
+    told = [("generators", generators), ("noise", noise), ("seeds", seeds)]
+    named = [name for name, each in told if each is not None]
+    if len(named) > 1:
+        raise InvalidRequest(f"{named[0]} and {named[1]} are both given, one must be None")
+    if (seeds is None) != (positions is None):
+        given_one, other = ("seeds", "positions") if positions is None else ("positions", "seeds")
+        raise InvalidRequest(f"{given_one} are given without {other}: numbers by counter need both")
+    if isinstance(generators, list) and len(generators) != requests:
         raise InvalidRequest(
-            f"generators must be one, or one for each of the {len(ends)} requests, got "
+            f"generators must be one, or one for each of the {requests} requests, got "
             f"{len(generators)}"
         )
+    if noise is not None and (noise.shape != (requests, width) or not noise.is_floating_point()):
+        raise InvalidRequest(
+            f"noise must be real numbers [{requests}, {width}], got {noise.dtype} "
+            f"{list(noise.shape)}"
+        )
+    for name, each in (("seeds", seeds), ("positions", positions)):
+        if each is not None and (each.shape != (requests,) or each.is_floating_point()):
+            raise InvalidRequest(
+                f"{name} must be integers [{requests}], got {each.dtype} {list(each.shape)}"
+            )
 
 
 def _rows(
-    name: str, logits: Tensor | None, probs: Tensor | None, shape: tuple[int, int]
-) -> Tensor | None:
-    """Return the rows of a model, [N, K, V] with N and K as in `shape`, None where none are given.
+    name: str,
+    logits: Tensor | None,
+    probs: Tensor | None,
+    index: Tensor | None,
+    shape: tuple[int, int],
+) -> Lying | None:
+    """Return the rows of a model at N positions of K drafts, `shape`, None where none are given.
 
     Raises `InvalidRequest`.
     """
     if logits is not None and probs is not None:
         raise InvalidRequest(f"{name}_logits and {name}_probs are both given, one must be None")
+    what = f"{name}_{'probs' if logits is None else 'logits'}"
     rows = probs if logits is None else logits
     if rows is None:
+        if index is not None:
+            raise InvalidRequest(f"{name}_rows are given without the rows that they tell of")
         return None
+    if rows.dim() not in (2, 3) or rows.shape[-1] == 0:
+        raise InvalidRequest(
+            f"{what} must be rows [.., V] with a token at least, got {list(rows.shape)}"
+        )
+    if index is not None:
+        _check_index(name, rows, index, shape)
+        return indexed(rows, index)
     wide = rows[:, None] if rows.dim() == 2 else rows
-    if wide.dim() != 3 or wide.shape[:2] != shape:
-        what = f"{name}_{'probs' if logits is None else 'logits'}"
+    if wide.shape[:2] != shape:
         wanted = [f"[{shape[0]}, V]"] * (shape[1] == 1) + [f"[{shape[0]}, {shape[1]}, V]"]
         raise InvalidRequest(f"{what} must be {' or '.join(wanted)}, got {list(rows.shape)}")
-    return wide
+    return lying(wide)
 
 
-def _check_vocabulary(p: Tensor, q: Tensor | None) -> None:
-    """Check that rows [N, K, V] of both models are of the same tokens, one at least."""
-    sizes = p.shape[-1], p.shape[-1] if q is None else q.shape[-1]
-    if min(sizes) == 0:
-        raise InvalidRequest("rows must have a token at least, V is 0")
-    if sizes[0] != sizes[1]:
-        smaller, larger = ("draft", "target") if sizes[1] < sizes[0] else ("target", "draft")
+def _check_index(name: str, rows: Tensor, index: Tensor, shape: tuple[int, int]) -> None:
+    if index.shape not in (shape[:1], shape) or index.is_floating_point():
         raise InvalidRequest(
-            f"the target's rows have {sizes[0]} tokens, the draft's {sizes[1]}: both must be of "
-            f"one vocabulary. If what the {larger}'s have more is padding, pass "
-            f"[..., :{min(sizes)}] of them; if the {smaller} cannot say these tokens, give it rows "
-            f"of {max(sizes)} with a probability of 0, or a logit of -inf, there"
+            f"{name}_rows must be integers [{shape[0]}] or [{shape[0]}, {shape[1]}], got "
+            f"{index.dtype} {list(index.shape)}"
         )
+    if rows.shape[:-1].numel() == 0 and index.numel() > 0:
+        raise InvalidRequest(f"{name}_rows tell of rows, and there are none: {list(rows.shape)}")
 
 
-def _laid(rows: Tensor, sampling: Sampling | None, ends: Tensor, *, more: int) -> Lying:
-    """Return rows [n, K, V] as they lie: logits where there is a `sampling` by request.
+def _processed(
+    laid: Lying, sampling: Sampling | None, ends: Tensor, shape: tuple[int, int], *, more: int
+) -> Lying:
+    """Return rows with what makes them probabilities: logits where there is a `sampling`.
 
-    Each request has as many rows as it drafts tokens, and `more`.
+    `shape` is N positions of K drafts. Each request has as many as it drafts tokens, and `more`.
     """
-    laid = lying(rows)
     if sampling is None:
         return laid
     if sampling.is_plain:
         return replace(laid, softmax=Softmax())
-    count, drafts, _ = rows.shape
-    position = torch.arange(count, device=ends.device)[:, None]
+    position = torch.arange(shape[0], device=ends.device)[:, None]
     # Rows behind all ends are nobody's, and have the last one's parameters.
-    behind = ends.long().cummax(0)[0] + more * torch.arange(1, len(ends) + 1, device=ends.device)
+    behind = ends.cummax(0)[0] + more * torch.arange(1, len(ends) + 1, device=ends.device)
     request = torch.searchsorted(behind, position[:, 0], right=True).clamp_(max=len(ends) - 1)
-    number = laid.number(position, torch.arange(drafts, device=ends.device))
-    own = request.new_zeros(len(laid.values))
+    number = laid.number(position, torch.arange(shape[1], device=ends.device))
+    values = laid.own
+    own = request.new_zeros(len(values))
     own[number] = request[:, None].expand_as(number)
-    return replace(laid, softmax=softmax(laid.values, sampling.of(own)))
+    return replace(laid, softmax=softmax(values, sampling.of(own)))
 
 
 def _certain(batch: Batch) -> Rows:
@@ -212,7 +278,7 @@ def _certain(batch: Batch) -> Rows:
 
     A one among zeros is seen through windows of V numbers, so no row is written.
     """
-    vocabulary = batch.p.values.shape[1]
+    vocabulary = batch.vocabulary
     line = torch.arange(1 - vocabulary, vocabulary, device=batch.tokens.device) == 0
     windows = line.to(batch.p.dtype).unfold(0, vocabulary, 1)
     return Rows(windows, vocabulary - 1 - batch.tokens)
@@ -229,5 +295,6 @@ def _emitted(batch: Batch, result: Result) -> Verified:
         token_ids=torch.where(depth < accepted, tokens, behind).int(),
         accepted=result.accepted_length,
         path=result.path,
+        num_sampled=(result.accepted_length + 1).int(),
         state=result.state,
     )

@@ -99,9 +99,10 @@ def from_request(request: Request, *, most_drafts: int) -> Batch:
 
 @dataclass(frozen=True)
 class Lying:
-    """The rows [n, K, V] of a model as they lie in memory, one after another.
+    """The rows of a model at n positions of K drafts, as they lie in memory, one after another.
 
-    Row k of position i has the number `by_position` i + `by_draft` k.
+    Row k of position i has the number `by_position` i + `by_draft` k, or the one that the `index`
+    has there.
     """
 
     values: Tensor
@@ -110,6 +111,13 @@ class Lying:
     by_draft: int
     softmax: Softmax | None = None
     """How they become probabilities, None where they are."""
+    index: Tensor | None = None
+    """[M] int64, None where rows lie in the order of positions."""
+
+    @property
+    def own(self) -> Tensor:
+        """The rows [M, V] in their order, copied where there is an `index`."""
+        return self.values if self.index is None else self.values[self.index]
 
     def number(self, position: Tensor, draft: Tensor | int) -> Tensor:
         """Return the number of the row of a draft at a position, int64, of any shape."""
@@ -128,6 +136,19 @@ def lying(rows: Tensor) -> Lying:
     if drafts > 1 and rows.stride(1) > rows.stride(0):
         return Lying(rows.transpose(0, 1).flatten(0, 1), 1, count)
     return Lying(rows.flatten(0, 1), drafts, 1)
+
+
+def indexed(rows: Tensor, index: Tensor) -> Lying:
+    """Return rows of which the `index` [n] or [n, K] tells the number of each position's.
+
+    They are [N, V], or [R, S, V] where row s of r has the number r S + s. A number that is none of
+    0..N-1 counts as the next one that is.
+    """
+    values = rows.flatten(0, -2)
+    numbers = index.long().clamp(0, len(values) - 1)
+    if numbers.dim() == 1:
+        return Lying(values, 1, 0, index=numbers)
+    return Lying(values, numbers.shape[1], 1, index=numbers.flatten())
 
 
 def from_flat(
@@ -158,7 +179,7 @@ def from_flat(
     here = torch.where(within, starts[:, None] + depth[:-1], count).clamp(0, count)
     padded = torch.cat([tokens, tokens.new_full((1, drafts), -1)])[here]
     padded = padded.movedim(-1, 1).long()
-    is_token = (padded >= 0) & (padded < p.values.shape[1])
+    is_token = (padded >= 0) & (padded < max(p.values.shape[1], q.values.shape[1]))
     lengths = is_token.all(1).long().cumprod(-1).sum(-1)
     drafted = depth[:-1] < lengths[:, None]
     request = torch.arange(len(ends), device=tokens.device)
@@ -168,8 +189,10 @@ def from_flat(
     return Batch(
         tokens=torch.where(drafted[:, None], padded, 0).contiguous(),
         lengths=lengths,
-        q=Rows(q.values, q.number(torch.where(drafted, here, 0)[:, None], path), q.softmax),
-        p=Rows(p.values, p.number(rows[:, None], path), p.softmax),
+        q=Rows(
+            q.values, q.number(torch.where(drafted, here, 0)[:, None], path), q.softmax, q.index
+        ),
+        p=Rows(p.values, p.number(rows[:, None], path), p.softmax, p.index),
         branching=branching,
         state=state,
     )

@@ -9,6 +9,7 @@ from importlib import import_module
 from torch import Tensor
 
 from draftproof.adapters.fast.batch import Batch
+from draftproof.adapters.fast.counters import MARK, column
 from draftproof.adapters.fast.inputs import InvalidRequest
 from draftproof.conformance.adapter import Result
 
@@ -42,9 +43,22 @@ class Text:
         """The name of the reference's algorithm, which takes siblings of any scheme."""
         return self.name.removesuffix("_without_replacement")
 
+    def columns(self, drafts: int, length: int) -> list[int]:
+        """Return the column of each number in [0, 1) that a row needs; see `counters`.
+
+        Coins of a depth stand together; those for every path's token stand path by path. Behind all
+        of them is the mark of the next token.
+        """
+        depths = range(length)
+        if self.numbers is None:
+            coins = [column(path, depth) for path in range(drafts) for depth in depths]
+        else:
+            coins = [column(lane, depth) for depth in depths for lane in range(self.numbers)]
+        return [*coins, MARK]
+
     def noise(self, drafts: int, length: int) -> int:
-        """Return how many numbers in [0, 1) a row needs: those, and the mark of the next token."""
-        return (drafts if self.numbers is None else self.numbers) * length + 1
+        """Return how many numbers in [0, 1) a row needs."""
+        return len(self.columns(drafts, length))
 
 
 _TEXTS = (

@@ -16,10 +16,10 @@ from draftproof.conformance.adapter import Result
 
 def block(batch: Batch, noise: Tensor) -> Result:
     """Verify as `fast.block.block` does."""
-    rows, vocabulary = len(batch.lengths), batch.p.values.shape[1]
+    rows, vocabulary = len(batch.lengths), batch.vocabulary
     positions = rows * (batch.length + 1)
     swept, cut = tiles(positions, vocabulary), tiles(rows, vocabulary)
-    p, q = model(batch.p), model(batch.q)
+    p, q = model(batch.p, vocabulary), model(batch.q, vocabulary)
     sums = torch.empty(rows, batch.length + 1, cut.pieces, dtype=batch.p.dtype, device=noise.device)
     accepted, next_token = torch.empty_like(batch.lengths), torch.empty_like(batch.lengths)
     given = p, q, batch.tokens, batch.lengths, sums, rows, vocabulary, cut.size

@@ -33,12 +33,13 @@ class DescentNode(NamedTuple):
 
 def descend(batch: Batch, rule: Any, noise: Tensor, *, scheme: str, warps: int = 4) -> Result:
     """Go down as `fast.descent.descend` does; the mark of the next token is the last of `noise`."""
-    rows, vocabulary = len(batch.lengths), batch.p.values.shape[1]
+    rows, vocabulary = len(batch.lengths), batch.vocabulary
     cut = tiles(rows, vocabulary, whole=True)
     accepted, path, next_token = (torch.empty_like(batch.lengths) for _ in range(3))
     _descend[(cut.programs,)](
-        model(batch.p), model(batch.q), batch.tokens, _steps(batch), batch.lengths, noise,
-        accepted, path, next_token, rows, vocabulary, batch.drafts, noise.shape[1],
+        model(batch.p, vocabulary), model(batch.q, vocabulary), batch.tokens, _steps(batch),
+        batch.lengths, noise, accepted, path, next_token, rows, vocabulary, batch.drafts,
+        noise.shape[1],
         rule, scheme == "iid", cut.requests, cut.tokens, num_warps=warps,
     )  # fmt: skip
     return Result(accepted, path, next_token)

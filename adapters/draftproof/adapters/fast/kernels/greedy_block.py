@@ -40,7 +40,7 @@ def greedy_block(batch: Batch, noise: Tensor) -> Result:
 
 def recursive_greedy_block(batch: Batch, noise: Tensor) -> Result:
     """Verify as `fast.greedy_block.recursive_greedy_block` does."""
-    rows, vocabulary = len(batch.lengths), batch.p.values.shape[1]
+    rows, vocabulary = len(batch.lengths), batch.vocabulary
     blocks, cut = inherited(batch), tiles(rows, vocabulary, whole=True)
     older = blocks.b.shape[1]
     columns = triton.next_power_of_2(older + batch.drafts + 1)
@@ -48,7 +48,7 @@ def recursive_greedy_block(batch: Batch, noise: Tensor) -> Result:
     b, d = blocks.b.new_empty(2, rows, older + batch.drafts).unbind()
     accepted, path, next_token = torch.empty(3, rows, dtype=torch.int64, device=noise.device)
     _verify[(triton.cdiv(rows, requests),)](
-        model(batch.p), model(batch.q), batch.tokens, batch.lengths, noise,
+        model(batch.p, vocabulary), model(batch.q, vocabulary), batch.tokens, batch.lengths, noise,
         blocks.b.contiguous(), blocks.d.contiguous(), blocks.left.contiguous(), blocks.end, b, d,
         accepted, path, next_token, rows, vocabulary, batch.drafts, older, blocks.drafts,
         requests, cut.tokens, columns,

@@ -49,17 +49,28 @@ def tiles(requests: int, vocabulary: int, *, whole: bool = False) -> Tiles:
     return Tiles(own, tokens, triton.cdiv(vocabulary, size), size, triton.cdiv(requests, own))
 
 
-def model(rows: Rows) -> tuple[Any, ...]:
-    """Return rows as a kernel takes them: the fields of a `Model` but for V.
+def model(rows: Rows, vocabulary: int | None = None) -> tuple[Any, ...]:
+    """Return rows as a kernel takes them: the fields of `ModelRows` but for V.
 
-    They stay where they are, of whatever strides.
+    They stay where they are, of whatever strides. V is the `vocabulary`, None for their own.
     """
     values, at = rows.values, rows.at.contiguous()
     soft = values.new_empty(0, dtype=rows.dtype)
     if rows.softmax is not None:
         soft = _soft(rows, rows.softmax)
-    is_logits = tl.constexpr(rows.softmax is not None)
-    return values, *_strides(values), soft, at, at.shape[-1], is_logits
+    width = values.shape[1]
+    is_logits, is_narrow = rows.softmax is not None, vocabulary is not None and width < vocabulary
+    return (
+        *(values, *_strides(values), soft, at, at.shape[-1], tl.constexpr(is_logits)),
+        *(*_index(rows), width, tl.constexpr(is_narrow)),
+    )
+
+
+def _index(rows: Rows) -> tuple[Tensor, Any]:
+    """Return the numbers of rows, and whether there are any; a kernel reads none that is not."""
+    if rows.index is None:
+        return rows.at.new_empty(0), tl.constexpr(False)
+    return rows.index.contiguous(), tl.constexpr(True)
 
 
 def _strides(values: Tensor) -> tuple[int, Any]:
@@ -70,7 +81,10 @@ def _strides(values: Tensor) -> tuple[int, Any]:
 
 def _soft(rows: Rows, given: Softmax) -> Tensor:
     """Return the five numbers [N, 5] that make logits probabilities; see `rows`."""
-    count, vocabulary = rows.values.shape
+    index, is_indexed = _index(rows)
+    count, vocabulary = len(rows.values), rows.values.shape[1]
+    if rows.index is not None:
+        count = len(index)
     soft = torch.zeros(count, 5, device=rows.values.device, dtype=rows.dtype)
     soft[:, 0] = 1 if given.scale is None else given.scale
     soft[:, 1] = -torch.inf
@@ -79,8 +93,8 @@ def _soft(rows: Rows, given: Softmax) -> Tensor:
     cut = tiles(count, vocabulary)
     largest, total = soft.new_empty(2, count, cut.pieces).unbind()
     _masses[cut.programs, cut.pieces](
-        rows.values, *_strides(rows.values), soft, largest, total, count, vocabulary, cut.size,
-        cut.requests, cut.tokens,
+        rows.values, *_strides(rows.values), index, is_indexed, soft, largest, total, count,
+        vocabulary, cut.size, cut.requests, cut.tokens,
     )  # fmt: skip
     soft[:, 3] = largest.amax(-1)
     below = (largest - soft[:, 3:4]) * soft[:, :1]
@@ -90,8 +104,8 @@ def _soft(rows: Rows, given: Softmax) -> Tensor:
 
 @triton.jit
 def _masses(
-    values, stride, step, soft, largest, total, count, vocabulary, size,
-    BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
+    values, stride, step, index, INDEXED: tl.constexpr, soft, largest, total, count, vocabulary,
+    size, BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Write the largest logit of a piece of every row, and the mass if it has mass 1."""
     row = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
@@ -100,10 +114,11 @@ def _masses(
     least = tl.load(soft + row * 5 + 1, mask=is_row, other=0.0)
     last = tl.load(soft + row * 5 + 2, mask=is_row, other=0.0)
     most, mass = tl.zeros_like(scale) - float("inf"), tl.zeros_like(scale)
+    number = tl.load(index + row, mask=is_row, other=0) if INDEXED else row
     for start in range(0, size, BLOCK_V):
         token = piece * size + start + tl.arange(0, BLOCK_V)
         inside = is_row[:, None] & (token < vocabulary)[None, :]
-        place = row[:, None] * stride + token.to(tl.int64)[None, :] * step
+        place = number[:, None] * stride + token.to(tl.int64)[None, :] * step
         x = tl.load(values + place, mask=inside, other=0.0).to(scale.dtype)
         is_tied = (x == least[:, None]) & (token[None, :] <= last[:, None])
         is_kept = inside & ((x > least[:, None]) | is_tied)

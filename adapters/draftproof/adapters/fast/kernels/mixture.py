@@ -71,9 +71,9 @@ def verified(batch: Batch, noise: Tensor, *, is_mixed: bool) -> Result:
     `noise` [B, W]: a coin for each prefix, before it a number that selects where it `is_mixed`;
     and the mark.
     """
-    rows, vocabulary = len(batch.lengths), batch.p.values.shape[1]
+    rows, vocabulary = len(batch.lengths), batch.vocabulary
     cut, device, drafts = tiles(rows, vocabulary), noise.device, batch.drafts
-    p, q, kept = model(batch.p), model(batch.q), batch.room[2]
+    p, q, kept = model(batch.p, vocabulary), model(batch.q, vocabulary), batch.room[2]
     ratio = torch.empty(rows, vocabulary, dtype=precise(batch), device=device)
     below, falls, meeting = torch.empty(3, *ratio.shape, dtype=torch.float64, device=device)
     sums, left, slopes, all_falls = torch.empty(

@@ -17,10 +17,11 @@ import triton.language as tl
 
 
 class ModelRows(NamedTuple):
-    """The rows [N, V] of a model, and which of them is where, at [B, K, D].
+    """The rows [N, W] of a model, and which of them is where, at [B, K, D].
 
-    They lie `stride` numbers apart, and their tokens `step`. `soft` has the dtype that is computed
-    in, whatever it holds.
+    They lie `stride` numbers apart, and their tokens `step`; where rows are INDEXED, their numbers
+    are in `index`, and where they are NARROW, W is less than V. `soft` has the dtype that is
+    computed in, whatever it holds.
     """
 
     entry: tl.tensor
@@ -30,6 +31,10 @@ class ModelRows(NamedTuple):
     at: tl.tensor
     depths: tl.tensor
     LOGITS: tl.constexpr
+    index: tl.tensor
+    INDEXED: tl.constexpr
+    width: tl.tensor
+    NARROW: tl.constexpr
     vocabulary: tl.tensor
 
 
@@ -46,7 +51,10 @@ class Position(NamedTuple):
 @triton.jit
 def opened(rows, vocabulary):
     """Return the model of what `launch.model` made of rows of V tokens."""
-    return ModelRows(rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], vocabulary)
+    return ModelRows(
+        rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], rows[7], rows[8], rows[9],
+        rows[10], vocabulary,
+    )  # fmt: skip
 
 
 @triton.jit
@@ -70,7 +78,10 @@ def position(p, q, path, depth, active):
 @triton.jit
 def probability(model, row, token, inside):
     """Return the probabilities of tokens in rows, of one shape or broadcast, 0 where not inside."""
-    place = row * model.stride + token.to(tl.int64) * model.step
+    if model.NARROW:
+        inside &= token < model.width
+    number = tl.load(model.index + row) if model.INDEXED else row
+    place = number * model.stride + token.to(tl.int64) * model.step
     x = tl.load(model.entry + place, mask=inside, other=0.0)
     x = x.to(model.soft.dtype.element_ty)
     if model.LOGITS:

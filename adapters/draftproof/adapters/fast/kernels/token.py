@@ -16,9 +16,9 @@ from draftproof.conformance.adapter import Result
 
 def token(batch: Batch, noise: Tensor) -> Result:
     """Verify as `fast.token.token` does."""
-    rows, vocabulary = len(batch.lengths), batch.p.values.shape[1]
+    rows, vocabulary = len(batch.lengths), batch.vocabulary
     cut = tiles(rows, vocabulary)
-    p, q = model(batch.p), model(batch.q)
+    p, q = model(batch.p, vocabulary), model(batch.q, vocabulary)
     sums = torch.empty(rows, cut.pieces, dtype=batch.p.dtype, device=noise.device)
     accepted, next_token = torch.empty_like(batch.lengths), torch.empty_like(batch.lengths)
     given = p, q, batch.lengths, sums, noise, accepted, rows, vocabulary, cut.size

@@ -27,12 +27,12 @@ from draftproof.conformance.adapter import Result
 
 def traversal(batch: Batch, noise: Tensor) -> Result:
     """Verify as `fast.traversal.traversal` does."""
-    rows, vocabulary = len(batch.lengths), batch.p.values.shape[1]
+    rows, vocabulary = len(batch.lengths), batch.vocabulary
     batch, order, shared = in_order(batch)
     cut = tiles(rows, vocabulary, whole=True)
     accepted, path, next_token = torch.empty(3, rows, dtype=torch.int64, device=noise.device)
     _verify[(cut.programs,)](
-        model(batch.p), model(batch.q), batch.tokens, batch.lengths, noise,
+        model(batch.p, vocabulary), model(batch.q, vocabulary), batch.tokens, batch.lengths, noise,
         order.contiguous(), shared.contiguous(), accepted, path, next_token,
         rows, vocabulary, batch.drafts, cut.requests, cut.tokens,
         triton.next_power_of_2(batch.length + 1),
