@@ -18,7 +18,7 @@ from torch import Tensor
 MARK = 2**32 - 1
 """The column of the mark of the next token."""
 
-_OURS = 0x44524654
+OURS = 0x44524654
 """The last word of every counter."""
 
 _WORD = 2**32 - 1
@@ -40,7 +40,7 @@ def numbers(seeds: Tensor, positions: Tensor, columns: Sequence[int]) -> Tensor:
     seeds, positions = seeds.long()[:, None], positions.long()[:, None]
     which = torch.tensor(columns, dtype=torch.int64, device=seeds.device)[None]
     high, low, _, _ = philox(
-        (positions & _WORD, positions >> 32 & _WORD, which, torch.full_like(which, _OURS)),
+        (positions & _WORD, positions >> 32 & _WORD, which, torch.full_like(which, OURS)),
         (seeds & _WORD, seeds >> 32 & _WORD),
     )
     return (high * 2**21 + (low >> 11)).double() * 2.0**-53

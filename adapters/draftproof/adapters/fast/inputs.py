@@ -109,6 +109,7 @@ class Lying:
     """[N, V], of any strides."""
     by_position: int
     by_draft: int
+    positions: int
     softmax: Softmax | None = None
     """How they become probabilities, None where they are."""
     index: Tensor | None = None
@@ -132,10 +133,10 @@ def lying(rows: Tensor) -> Lying:
     """
     count, drafts, _ = rows.shape
     if drafts > 1 and rows.stride(1) == 0:
-        return Lying(rows[:, 0], 1, 0)
+        return Lying(rows[:, 0], 1, 0, count)
     if drafts > 1 and rows.stride(1) > rows.stride(0):
-        return Lying(rows.transpose(0, 1).flatten(0, 1), 1, count)
-    return Lying(rows.flatten(0, 1), drafts, 1)
+        return Lying(rows.transpose(0, 1).flatten(0, 1), 1, count, count)
+    return Lying(rows.flatten(0, 1), drafts, 1, count)
 
 
 def indexed(rows: Tensor, index: Tensor) -> Lying:
@@ -147,8 +148,38 @@ def indexed(rows: Tensor, index: Tensor) -> Lying:
     values = rows.flatten(0, -2)
     numbers = index.long().clamp(0, len(values) - 1)
     if numbers.dim() == 1:
-        return Lying(values, 1, 0, index=numbers)
-    return Lying(values, numbers.shape[1], 1, index=numbers.flatten())
+        return Lying(values, 1, 0, len(numbers), index=numbers)
+    return Lying(values, numbers.shape[1], 1, len(numbers), index=numbers.flatten())
+
+
+@dataclass(frozen=True)
+class Flat:
+    """What an engine has of B requests with n positions together, as kernels are told of it."""
+
+    tokens: Tensor
+    """[n, K], integer."""
+    ends: Tensor
+    """[B], integer."""
+    p: Lying
+    q: Lying | None
+    """None where the draft is certain of its tokens."""
+    longest: int
+    temperature: Tensor | None = None
+    noise: Tensor | None = None
+    seeds: Tensor | None = None
+    positions: Tensor | None = None
+
+    @property
+    def vocabulary(self) -> int:
+        """The vocabulary size V, of the model that has more tokens."""
+        widths = [rows.values.shape[1] for rows in (self.p, self.q) if rows is not None]
+        return max(widths)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype that is computed in: float32, or float64 where a model has rows of it."""
+        dtype = torch.promote_types(self.p.values.dtype, torch.float32)
+        return dtype if self.q is None else torch.promote_types(self.q.values.dtype, dtype)
 
 
 def from_flat(

@@ -1,0 +1,166 @@
+"""What kernels are given: rows of two models, drafts, and numbers; and how they read them.
+
+Tensors are read where they lie, of whatever strides. A row's place is its position's or, where rows
+are INDEXED, what the index says; one beyond the tensor counts as its nearest. Offsets are int64:
+rows of a batch hold more than 2**31 numbers.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import triton
+import triton.language as tl
+
+from draftproof.adapters.fast.counters import MARK, OURS
+
+PROBABILITIES, LOGITS, CERTAIN = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
+"""What rows hold: or there are none, of a draft that is certain of its tokens."""
+
+_MARK, _OURS = tl.constexpr(MARK), tl.constexpr(OURS)
+
+
+class Source(NamedTuple):
+    """The rows of a model at N positions of K drafts; `least` and `last` [M] where they are CUT."""
+
+    entry: tl.tensor
+    stride: tl.tensor
+    step: tl.tensor
+    width: tl.tensor
+    positions: tl.tensor
+    by_position: tl.tensor
+    by_draft: tl.tensor
+    index: tl.tensor
+    least: tl.tensor
+    last: tl.tensor
+    KIND: tl.constexpr
+    INDEXED: tl.constexpr
+    CUT: tl.constexpr
+
+
+class Drafts(NamedTuple):
+    """The tokens [n, K] of B requests, at most L of each, where each one's end, and its heat."""
+
+    tokens: tl.tensor
+    by_position: tl.tensor
+    by_draft: tl.tensor
+    count: tl.tensor
+    ends: tl.tensor
+    step: tl.tensor
+    requests: tl.tensor
+    drafts: tl.tensor
+    longest: tl.tensor
+    vocabulary: tl.tensor
+    temperature: tl.tensor
+    HEATED: tl.constexpr
+
+
+class Numbers(NamedTuple):
+    """Noise [B, W], or the seeds and positions [B] that it is COUNTED from."""
+
+    noise: tl.tensor
+    width: tl.tensor
+    seeds: tl.tensor
+    positions: tl.tensor
+    COUNTED: tl.constexpr
+
+
+class Soft(NamedTuple):
+    """How logits become probabilities: exp((x - largest) scale - log_mass), of those kept.
+
+    Those are above `least`, or equal to it with an id of at most `last`.
+    """
+
+    scale: tl.tensor
+    largest: tl.tensor
+    log_mass: tl.tensor
+    least: tl.tensor
+    last: tl.tensor
+
+
+@triton.jit
+def requests_of(drafts, BLOCK_B: tl.constexpr):
+    """Return the requests [BLOCK_B] of this program, and which of them are real."""
+    request = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
+    return request, request < drafts.requests
+
+
+@triton.jit
+def span(drafts, request, real):
+    """Return where a request's drafts begin, and how many tokens it was given."""
+    end = tl.load(drafts.ends + request * drafts.step, mask=real, other=0).to(tl.int64)
+    is_later = real & (request > 0)
+    start = tl.load(drafts.ends + (request - 1) * drafts.step, mask=is_later, other=0).to(tl.int64)
+    return start, tl.minimum(tl.maximum(end - start, 0), drafts.longest)
+
+
+@triton.jit
+def place_of(rows, position, draft):
+    """Return the number of a row by which its cut is known, and the one by which it lies."""
+    nearest = tl.minimum(tl.maximum(position, 0), rows.positions - 1)
+    site = nearest * rows.by_position + draft * rows.by_draft
+    return site, (tl.load(rows.index + site).to(tl.int64) if rows.INDEXED else site)
+
+
+@triton.jit
+def entries(rows, place, token, inside):
+    """Return what stands in rows at tokens, 0 where not inside, nor of the model's."""
+    where = place * rows.stride + token.to(tl.int64) * rows.step
+    return tl.load(rows.entry + where, mask=inside & (token < rows.width), other=0.0)
+
+
+@triton.jit
+def chance(rows, soft, place, token, inside, HEATED: tl.constexpr):
+    """Return the probabilities of tokens in rows, 0 where not inside, in the dtype of `soft`."""
+    if rows.KIND == CERTAIN:
+        return tl.where(inside & (token == place), 1.0, 0.0).to(soft.scale.dtype)
+    inside &= token < rows.width
+    x = entries(rows, place, token, inside).to(soft.scale.dtype)
+    if rows.KIND == LOGITS:
+        if rows.CUT or HEATED:
+            is_tied = (x == soft.least) & (token.to(x.dtype) <= soft.last)
+            inside &= (x > soft.least) | is_tied
+        x = tl.where(inside, tl.exp((x - soft.largest) * soft.scale - soft.log_mass), 0.0)
+    return x
+
+
+@triton.jit
+def heat(drafts, request, real, FLOAT: tl.constexpr):
+    """Return 1 / temperature, and which requests are certain of their most probable token."""
+    if not drafts.HEATED:
+        return tl.full(request.shape, 1.0, FLOAT), request < 0
+    warm = tl.load(drafts.temperature + request, mask=real, other=1.0).to(FLOAT)
+    is_sure = ~(warm > 0)
+    warm = tl.minimum(tl.maximum(tl.where(is_sure, 1.0, warm), 7.888609052210118e-31), 2.0**100)
+    return 1.0 / warm, is_sure
+
+
+@triton.jit
+def drafted(drafts, start, given, draft, depth):
+    """Return the tokens of a draft at depths, -1 where there is none; shapes are broadcast."""
+    position = tl.maximum(start + depth, 0)
+    inside = (depth < given) & (position < drafts.count)
+    where = position * drafts.by_position + draft * drafts.by_draft
+    token = tl.load(drafts.tokens + where, mask=inside, other=-1).to(tl.int64)
+    return tl.where((token >= 0) & (token < drafts.vocabulary), token, -1)
+
+
+@triton.jit
+def numbers(of, request, real, which, column):
+    """Return numbers in [0, 1), float64, each the `which`-th of its request's, of a `column`.
+
+    Where they are counted, they are those of `fast.counters`. Shapes are broadcast.
+    """
+    if not of.COUNTED:
+        return tl.load(of.noise + request * of.width + which, mask=real, other=2.0)
+    seed = tl.load(of.seeds + request, mask=real, other=0).to(tl.int64)
+    position = tl.load(of.positions + request, mask=real, other=0).to(tl.int64)
+    column = column + position * 0
+    high, low, _, _ = tl.philox(
+        seed + column * 0,
+        ((position + column * 0) & 0xFFFFFFFF).to(tl.uint32),
+        ((position + column * 0) >> 32).to(tl.uint32),
+        column.to(tl.uint32),
+        (column * 0 + _OURS).to(tl.uint32),
+    )
+    return (high.to(tl.int64) * 2097152 + (low.to(tl.int64) >> 11)).to(tl.float64) * 2.0**-53
