@@ -15,6 +15,7 @@ vocabulary is large, many where it is small, or where kernels are interpreted.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -24,7 +25,7 @@ from torch import Tensor
 
 from draftproof.adapters.fast.counters import MARK
 from draftproof.adapters.fast.inputs import Flat, Lying
-from draftproof.adapters.fast.kernels.launch import tiles
+from draftproof.adapters.fast.kernels import IS_INTERPRETED
 from draftproof.adapters.fast.kernels.sources import (
     CERTAIN,
     LOGITS,
@@ -36,6 +37,7 @@ from draftproof.adapters.fast.kernels.sources import (
     chance,
     drafted,
     entries,
+    exponential,
     heat,
     numbers,
     place_of,
@@ -87,20 +89,20 @@ class Chain(NamedTuple):
 
 @triton.jit
 def _stats(
-    p: Source, q: Source, drafts: Drafts, stats: Stats, size,
+    p: Source, q: Source, drafts: Drafts, stats: Stats,
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Write the largest logit of a piece of every row, where it is first, and the piece's mass."""
     if tl.program_id(2) == 0:
         if p.KIND == LOGITS:
-            _summed(p, drafts, stats, 0, size, BLOCK_B, BLOCK_V)
+            _summed(p, drafts, stats, 0, BLOCK_B, BLOCK_V)
     elif q.KIND == LOGITS:
-        _summed(q, drafts, stats, 1, size, BLOCK_B, BLOCK_V)
+        _summed(q, drafts, stats, 1, BLOCK_B, BLOCK_V)
 
 
 @triton.jit
 def _summed(
-    rows, drafts, stats, SIDE: tl.constexpr, size, BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr
+    rows, drafts, stats, SIDE: tl.constexpr, BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr
 ):  # fmt: skip
     FLOAT: tl.constexpr = stats.largest.dtype.element_ty
     row = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
@@ -111,62 +113,57 @@ def _summed(
     position = start + depth + (request if SIDE == 0 else 0)
     site, place = place_of(rows, position, path % drafts.drafts)
     scale, _ = heat(drafts, request, active, FLOAT)
-    most, mass = tl.full([BLOCK_B], -float("inf"), FLOAT), tl.full([BLOCK_B], 0.0, FLOAT)
-    first, begin = tl.full([BLOCK_B], 0, tl.int64), tl.program_id(1) * size
-    for at in range(begin, begin + size, BLOCK_V):
-        token = (at + tl.arange(0, BLOCK_V))[None, :]
-        inside = active[:, None] & (token < rows.width)
-        x = entries(rows, place[:, None], token, inside).to(FLOAT)
-        if rows.CUT:
-            least = tl.load(rows.least + site, mask=active, other=0.0).to(FLOAT)[:, None]
-            last = tl.load(rows.last + site, mask=active, other=0)[:, None]
-            inside &= (x > least) | ((x == least) & (token <= last))
-        x = tl.where(inside, x, -float("inf"))
-        here = tl.max(x, 1)
-        if drafts.HEATED:
-            own = tl.min(tl.where(x == here[:, None], token, rows.width), 1)
-            first = tl.where(here > most, own, first)
-        seen = tl.maximum(most, here)
-        # As long as nothing is kept, -inf - (-inf) would be NaN.
-        base = tl.where(seen == -float("inf"), 0.0, seen)
-        mass *= tl.exp((most - base) * scale)
-        mass += tl.sum(tl.exp((x - base[:, None]) * scale[:, None]), 1)
-        most = seen
+    token = (tl.program_id(1) * BLOCK_V + tl.arange(0, BLOCK_V))[None, :]
+    x = entries(rows, place[:, None], token, active[:, None]).to(FLOAT)
+    if rows.CUT:
+        least = tl.load(rows.least + site, mask=active, other=0.0).to(FLOAT)[:, None]
+        last = tl.load(rows.last + site, mask=active, other=0)[:, None]
+        x = tl.where((x > least) | ((x == least) & (token <= last)), x, -float("inf"))
+    most = tl.max(x, 1)
+    # As long as nothing is kept, -inf - (-inf) would be NaN.
+    base = tl.where(most == -float("inf"), 0.0, most)
+    mass = tl.sum(exponential((x - base[:, None]) * scale[:, None]), 1)
     rows_in_all = drafts.requests * drafts.drafts * (drafts.longest + 1)
     where = (SIDE * rows_in_all + row) * stats.pieces + tl.program_id(1)
     tl.store(stats.largest + where, most, mask=active)
     tl.store(stats.total + where, mass, mask=active)
     if drafts.HEATED:
+        first = tl.min(tl.where(x == most[:, None], token, rows.width), 1)
         tl.store(stats.first + where, first, mask=active)
 
 
 @triton.jit
 def softmax_of(
-    rows, drafts, stats, SIDE: tl.constexpr, request, path, depth, site, inside, PIECES: tl.constexpr
+    rows, drafts, stats, SIDE: tl.constexpr, request, path, depth, site, inside,
+    PIECES: tl.constexpr,
 ):  # fmt: skip
     """Return what makes logits of rows [BLOCK_B, D] probabilities: their pieces together."""
     FLOAT: tl.constexpr = stats.largest.dtype.element_ty
     scale, is_sure = heat(drafts, request, inside, FLOAT)
     none = tl.zeros_like(scale)
     if rows.KIND != LOGITS:
-        return Soft(scale, none, none, none, none)
+        return Soft(scale, none, none, none, none.to(tl.int32))
     piece = tl.arange(0, PIECES)[None, None, :]
     row = (SIDE * drafts.requests * drafts.drafts + path) * (drafts.longest + 1) + depth
-    where, here = row[:, :, None] * stats.pieces + piece, inside[:, :, None] & (piece < stats.pieces)
+    where, here = (
+        row[:, :, None] * stats.pieces + piece,
+        inside[:, :, None] & (piece < stats.pieces),
+    )
     pieces = tl.load(stats.largest + where, mask=here, other=-float("inf"))
     largest = tl.max(pieces, 2)
     base = tl.where(largest == -float("inf"), 0.0, largest)
     total = tl.load(stats.total + where, mask=here, other=0.0)
-    total = tl.sum(total * tl.exp((pieces - base[:, :, None]) * scale[:, :, None]), 2)
-    log_mass, least, last = tl.log(total), none - float("inf"), none
+    total = tl.sum(total * exponential((pieces - base[:, :, None]) * scale[:, :, None]), 2)
+    largest, log_mass = base, tl.log2(tl.where(total > 0, total, 1.0))
+    least, last = none - float("inf"), none.to(tl.int32)
     if rows.CUT:
         least = tl.load(rows.least + site, mask=inside, other=0.0).to(FLOAT)
-        last = tl.load(rows.last + site, mask=inside, other=0).to(FLOAT)
+        last = tl.load(rows.last + site, mask=inside, other=0).to(tl.int32)
     elif drafts.HEATED:
         first = tl.load(stats.first + where, mask=here, other=0)
-        first = tl.where(pieces == largest[:, :, None], first, rows.width)
+        first = tl.where(pieces == base[:, :, None], first, rows.width)
         least = tl.where(is_sure, largest, least)
-        last = tl.where(is_sure, tl.min(first, 2), rows.width).to(FLOAT)
+        last = tl.where(is_sure, tl.min(first, 2), rows.width).to(tl.int32)
         log_mass = tl.where(is_sure, 0.0, log_mass)
     return Soft(scale, largest, log_mass, least, last)
 
@@ -224,32 +221,37 @@ def opened(open_rows, drafts, slot, active):
     a = tl.load(open_rows.a + slot, mask=active, other=-1.0)
     p_place = tl.load(open_rows.place + slot, mask=active, other=0)
     q_place = tl.load(open_rows.place + count + slot, mask=active, other=-1)
-    return a, p_place, q_place, _soft(open_rows.soft, count, slot, active), _soft(
-        open_rows.soft + 5 * count, count, slot, active
+    return (
+        a,
+        p_place,
+        q_place,
+        _soft(open_rows.soft, count, slot, active),
+        _soft(open_rows.soft + 5 * count, count, slot, active),
     )
 
 
 @triton.jit
 def _soft(soft, count, slot, active):
-    scale = tl.load(soft + slot, mask=active, other=0.0)[:, None]
+    scale = tl.load(soft + slot, mask=active, other=1.0)[:, None]
     largest = tl.load(soft + count + slot, mask=active, other=0.0)[:, None]
     log_mass = tl.load(soft + 2 * count + slot, mask=active, other=0.0)[:, None]
     least = tl.load(soft + 3 * count + slot, mask=active, other=0.0)[:, None]
-    return Soft(scale, largest, log_mass, least, tl.load(soft + 4 * count + slot, mask=active, other=0.0)[:, None])
+    last = tl.load(soft + 4 * count + slot, mask=active, other=0.0)[:, None]
+    return Soft(scale, largest, log_mass, least, last.to(tl.int32))
 
 
 @triton.jit
-def owed(p, q, row, token, inside, HEATED: tl.constexpr):
+def owed(p, q, row, token, active, HEATED: tl.constexpr):
     """Return (a p - q)+ of tokens in an open row; of p alone where nothing of the draft's is."""
     a, p_place, q_place, p_soft, q_soft = row
-    x = chance(p, p_soft, p_place[:, None], token, inside, HEATED)
-    y = chance(q, q_soft, q_place[:, None], token, inside & (q_place >= 0)[:, None], HEATED)
+    x = chance(p, p_soft, p_place[:, None], token, active[:, None], HEATED)
+    y = chance(q, q_soft, q_place[:, None], token, (active & (q_place >= 0))[:, None], HEATED)
     return tl.maximum(a[:, None] * x - y, 0.0)
 
 
 @triton.jit
 def _masses(
-    p: Source, q: Source, drafts: Drafts, open_rows: Open, size,
+    p: Source, q: Source, drafts: Drafts, open_rows: Open,
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Write what is owed in a piece of every row that is open."""
@@ -258,19 +260,14 @@ def _masses(
     active = tl.load(open_rows.a + slot, mask=real, other=-1.0) >= 0
     if tl.max(active.to(tl.int32)) > 0:
         row = opened(open_rows, drafts, slot, active)
-        total = tl.full([BLOCK_B, BLOCK_V], 0.0, open_rows.sums.dtype.element_ty)
-        first = tl.program_id(1) * size
-        for at in range(first, tl.minimum(first + size, drafts.vocabulary), BLOCK_V):
-            token = (at + tl.arange(0, BLOCK_V))[None, :]
-            inside = active[:, None] & (token < drafts.vocabulary)
-            total += owed(p, q, row, token, inside, drafts.HEATED)
-        where = slot * open_rows.pieces + tl.program_id(1)
-        tl.store(open_rows.sums + where, tl.sum(total, 1), mask=active)
+        token = (tl.program_id(1) * BLOCK_V + tl.arange(0, BLOCK_V))[None, :]
+        mass = tl.sum(owed(p, q, row, token, active, drafts.HEATED), 1)
+        tl.store(open_rows.sums + slot * open_rows.pieces + tl.program_id(1), mass, mask=active)
 
 
 @triton.jit
 def _finish(
-    p: Source, q: Source, drafts: Drafts, open_rows: Open, noise: Numbers, which, size, emitted,
+    p: Source, q: Source, drafts: Drafts, open_rows: Open, noise: Numbers, which, emitted,
     accepted, path, sampled, BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr, DEPTHS: tl.constexpr,
     PIECES: tl.constexpr,
 ):  # fmt: skip
@@ -299,18 +296,11 @@ def _finish(
     chosen = tl.max(tl.where((own > 0) & (before <= here[:, None]), piece, 0), 1)
     here -= tl.sum(tl.where(piece == chosen[:, None], before, 0.0), 1)
     row = opened(open_rows, drafts, slot, real)
-    token = _drawn(p, q, drafts, row, here, chosen.to(tl.int64) * size, size, real, BLOCK_V)
+    token = _drawn(p, q, drafts, row, here, chosen, real, BLOCK_V)
     is_void = real & (total == 0)
     if tl.max(is_void.to(tl.int32)) > 0:
         # Target and draft differ by rounding alone: there is no residual, and p is drawn from.
-        whole = tl.zeros_like(row[0]) + 1, row[1], row[2] * 0 - 1, row[3], row[4]
-        total = tl.zeros_like(total)
-        for at in range(0, drafts.vocabulary, BLOCK_V):
-            tokens = (at + tl.arange(0, BLOCK_V))[None, :]
-            within = is_void[:, None] & (tokens < drafts.vocabulary)
-            total += tl.sum(owed(p, q, whole, tokens, within, drafts.HEATED), 1)
-        first = chosen.to(tl.int64) * 0
-        again = _drawn(p, q, drafts, whole, mark * total, first, drafts.vocabulary, is_void, BLOCK_V)
+        again = _of_target(p, q, drafts, row, mark, open_rows.pieces, is_void, BLOCK_V)
         token = tl.where(is_void, again, token)
 
     start, given = span(drafts, request, real)
@@ -325,31 +315,41 @@ def _finish(
 
 
 @triton.jit
-def _drawn(p, q, drafts, row, here, first, size, active, BLOCK_V: tl.constexpr):
-    """Return the token at which the running sum of what is owed rises above `here` [BLOCK_B].
+def _of_target(p, q, drafts, row, mark, pieces, active, BLOCK_V: tl.constexpr):
+    """Return the token at a mark [BLOCK_B] of the target's own row."""
+    one, nothing = row[0] * 0 + 1, row[2] * 0 - 1
+    whole = one, row[1], nothing, row[3], row[4]
+    total, piece = row[0] * 0, (row[1] * 0).to(tl.int32)
+    for at in range(pieces):
+        total += _mass(p, q, drafts, whole, piece + at, active, BLOCK_V)
+    here = total * mark.to(total.dtype)
+    before, begin = total * 0, total * 0
+    for at in range(pieces):
+        own = _mass(p, q, drafts, whole, piece * 0 + at, active, BLOCK_V)
+        is_next = (own > 0) & (before <= here)
+        piece, begin = tl.where(is_next, at, piece), tl.where(is_next, before, begin)
+        before += own
+    return _drawn(p, q, drafts, whole, (here - begin).to(tl.float64), piece, active, BLOCK_V)
 
-    It runs in float64 over the `size` tokens from `first` [BLOCK_B] on. Where, as rounding has it,
-    it never gets there, it is the last token that has any weight.
+
+@triton.jit
+def _mass(p, q, drafts, row, piece, active, BLOCK_V: tl.constexpr):
+    token = piece[:, None] * BLOCK_V + tl.arange(0, BLOCK_V)[None, :]
+    return tl.sum(owed(p, q, row, token, active, drafts.HEATED), 1)
+
+
+@triton.jit
+def _drawn(p, q, drafts, row, here, piece, active, BLOCK_V: tl.constexpr):
+    """Return the token at which the running sum of what a piece owes rises above `here` [BLOCK_B].
+
+    It runs in float64. Where, as rounding has it, it never gets there, it is the last token that
+    has any weight.
     """
-    token, before = first, tl.zeros_like(here)
-    searching = active
-    for step in range(0, size, BLOCK_V):
-        if tl.max(searching.to(tl.int32)) > 0:
-            own = step + tl.arange(0, BLOCK_V)[None, :]
-            tokens = first[:, None] + own
-            inside = (own < size) & (tokens < drafts.vocabulary) & searching[:, None]
-            weights = owed(p, q, row, tokens, inside, drafts.HEATED)
-            last = tl.max(tl.where(weights > 0, tokens, -1), 1)
-            token = tl.where(last >= 0, last, token)
-            after = before + tl.sum(weights, 1)
-            found = searching & (after > here)
-            if tl.max(found.to(tl.int32)) > 0:
-                running = before[:, None] + tl.cumsum(weights.to(tl.float64), 1)
-                above = tl.min(tl.where(running > here[:, None], tokens, drafts.vocabulary), 1)
-                token = tl.where(found, tl.minimum(above, token), token)
-            searching &= ~found
-            before = after
-    return token
+    token = piece[:, None] * BLOCK_V + tl.arange(0, BLOCK_V)[None, :]
+    weights = owed(p, q, row, token, active, drafts.HEATED)
+    is_above = tl.cumsum(weights.to(tl.float64), 1) > here[:, None]
+    last = tl.max(tl.where(weights > 0, token, -1), 1)
+    return tl.minimum(tl.min(tl.where(is_above, token, drafts.vocabulary), 1), last)
 
 
 def verified(decide: Any, flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -360,60 +360,81 @@ def verified(decide: Any, flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     requests, longest, vocabulary = len(flat.ends), flat.longest, flat.vocabulary
     paths, device = flat.tokens.shape[1], flat.tokens.device
     slots, depths = requests * (longest + 1), triton.next_power_of_2(longest + 1)
-    swept, cut = tiles(slots * paths, vocabulary), tiles(slots, vocabulary)
+    tile = _tile(vocabulary)
+    pieces, blocks = triton.cdiv(vocabulary, tile), partial(_blocks, tile=tile)
 
     def room(*shape: int, dtype: torch.dtype = flat.dtype) -> Tensor:
         return torch.empty(shape, dtype=dtype, device=device)
 
-    largest, total = room(2, 2, slots * paths, swept.pieces).unbind()
-    first = room(2, slots * paths, swept.pieces, dtype=torch.int64)
-    stats = Stats(largest, first, total, swept.pieces)
+    largest, total = room(2, 2, slots * paths, pieces).unbind()
+    first = room(2, slots * paths, pieces, dtype=torch.int32)
+    stats = Stats(largest, first, total, pieces)
     a, coin = room(slots), room(slots, dtype=torch.float64)
     place, soft = room(2, slots, dtype=torch.int64), room(2, 5, slots)
-    left = Open(a, coin, place, soft, room(slots, cut.pieces), longest + 1, cut.pieces)
-    emitted, sampled = (
-        room(requests, width, dtype=torch.int32) for width in (longest + 1, 1)
-    )
+    left = Open(a, coin, place, soft, room(slots, pieces), longest + 1, pieces)
+    emitted, sampled = (room(requests, width, dtype=torch.int32) for width in (longest + 1, 1))
     accepted, path = room(2, requests, dtype=torch.int64).unbind()
 
-    given = _source(flat.p, flat), _source(flat.q, flat), _drafts(flat)
-    noise, which = _numbers(flat), flat.noise.shape[1] - 1 if flat.noise is not None else 0
-    few = tiles(requests, depths * max(swept.pieces, cut.pieces))
-    if any(each.KIND.value == LOGITS.value for each in given[:2]):
-        grid = swept.programs, swept.pieces, 2
-        _stats[grid](*given, stats, swept.size, swept.requests, swept.tokens)
-    pieces = (triton.next_power_of_2(each.pieces) for each in (swept, cut))
-    own = few.requests, depths
-    decide[(few.programs,)](*given, stats, left, noise, *own, next(pieces), num_warps=1)
-    _masses[cut.programs, cut.pieces](*given, left, cut.size, cut.requests, cut.tokens)
+    p, q, drafts, noise = (
+        _source(flat.p, flat),
+        _source(flat.q, flat),
+        _drafts(flat),
+        _numbers(flat),
+    )
+    which = 0 if flat.noise is None else flat.noise.shape[1] - 1
+    shape = depths, triton.next_power_of_2(pieces)
+    if LOGITS.value in (p.KIND.value, q.KIND.value):
+        grid, own = blocks(slots * paths)
+        _stats[grid, pieces, 2](p, q, drafts, stats, own, tile)
+    grid, own = _blocks(requests, tile=shape[0] * shape[1])
+    warps = min(max(shape[0] * shape[1] // 512, 1), 8)
+    decide[(grid,)](p, q, drafts, stats, left, noise, own, *shape, num_warps=warps)
+    grid, own = blocks(slots)
+    _masses[grid, pieces](p, q, drafts, left, own, tile)
+    grid, own = blocks(requests)
     told = emitted, accepted, path, sampled
-    last = tiles(requests, vocabulary)
-    _finish[(last.programs,)](
-        *given, left, noise, which, cut.size, *told, last.requests, last.tokens, depths,
-        next(pieces),
-    )  # fmt: skip
+    _finish[(grid,)](p, q, drafts, left, noise, which, *told, own, tile, *shape)
     return emitted, accepted, path, sampled[:, 0]
+
+
+def _tile(vocabulary: int) -> int:
+    """Return how many tokens a program has: a row is 64 pieces at most."""
+    least = 2**16 if IS_INTERPRETED else 4096
+    size = min(max(triton.next_power_of_2(vocabulary), 16), least)
+    return max(size, triton.next_power_of_2(triton.cdiv(vocabulary, 64)))
+
+
+def _blocks(count: int, *, tile: int) -> tuple[int, int]:
+    """Return the programs of so many requests or rows, and how many each of them has.
+
+    An interpreted operator costs the same for few numbers as for many, and a size that was met
+    before costs less than a new one: there are few.
+    """
+    most, times = (2**20, 3) if IS_INTERPRETED else (4096, 1)
+    doublings = triton.cdiv((max(count, 1) - 1).bit_length(), times) * times
+    own = max(min(2**doublings, most // tile), 1)
+    return triton.cdiv(count, own), own
 
 
 def _source(rows: Lying | None, flat: Flat) -> Source:
     """Return rows as kernels read them; those of a draft that is certain are none."""
     none = flat.ends
     if rows is None:
-        return Source(none, 0, 0, flat.vocabulary, 1, 1, 0, none, none, none, CERTAIN, *_NEITHER)
+        return Source(
+            *(none, 0, 0, flat.vocabulary, 1, 1, 0, none, none, none),
+            *(tl.constexpr(1), CERTAIN, tl.constexpr(False), tl.constexpr(False)),
+        )
     soft = rows.softmax
     least, last = (None, None) if soft is None else (soft.least, soft.last)
     stride, step = rows.values.stride()
-    step = tl.constexpr(1) if step == 1 or rows.values.shape[1] == 1 else step
+    is_dense = step == 1 or rows.values.shape[1] == 1
     return Source(
         *(rows.values, stride, step, rows.values.shape[1]),
         *(rows.positions, rows.by_position, rows.by_draft),
         *(none if each is None else each for each in (rows.index, least, last)),
-        PROBABILITIES if soft is None else LOGITS,
+        *(tl.constexpr(1 if is_dense else 0), PROBABILITIES if soft is None else LOGITS),
         *(tl.constexpr(each is not None) for each in (rows.index, least)),
     )
-
-
-_NEITHER = tl.constexpr(False), tl.constexpr(False)
 
 
 def _drafts(flat: Flat) -> Drafts:

@@ -12,12 +12,17 @@ from typing import NamedTuple
 import triton
 import triton.language as tl
 
-from draftproof.adapters.fast.counters import MARK, OURS
+from draftproof.adapters.fast.counters import OURS
+from draftproof.adapters.fast.kernels import IS_INTERPRETED
+
+INTERPRETED = tl.constexpr(IS_INTERPRETED)
+
+_LOG2_E = tl.constexpr(1.4426950408889634)
 
 PROBABILITIES, LOGITS, CERTAIN = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 """What rows hold: or there are none, of a draft that is certain of its tokens."""
 
-_MARK, _OURS = tl.constexpr(MARK), tl.constexpr(OURS)
+_OURS = tl.constexpr(OURS)
 
 
 class Source(NamedTuple):
@@ -33,6 +38,7 @@ class Source(NamedTuple):
     index: tl.tensor
     least: tl.tensor
     last: tl.tensor
+    STEP: tl.constexpr
     KIND: tl.constexpr
     INDEXED: tl.constexpr
     CUT: tl.constexpr
@@ -66,7 +72,7 @@ class Numbers(NamedTuple):
 
 
 class Soft(NamedTuple):
-    """How logits become probabilities: exp((x - largest) scale - log_mass), of those kept.
+    """How logits become probabilities: 2**((x - largest) scale - log_mass), of those kept.
 
     Those are above `least`, or equal to it with an id of at most `last`.
     """
@@ -103,36 +109,49 @@ def place_of(rows, position, draft):
 
 
 @triton.jit
-def entries(rows, place, token, inside):
-    """Return what stands in rows at tokens, 0 where not inside, nor of the model's."""
-    where = place * rows.stride + token.to(tl.int64) * rows.step
-    return tl.load(rows.entry + where, mask=inside & (token < rows.width), other=0.0)
+def entries(rows, place, token, active):
+    """Return what stands in rows at tokens: logits, -inf where there is none, or probabilities."""
+    other: tl.constexpr = -float("inf") if rows.KIND == LOGITS else 0.0
+    # Within a row offsets are int32, so that they are added to one pointer.
+    first = rows.entry + place * rows.stride
+    where = first + (token if rows.STEP == 1 else token.to(tl.int64) * rows.step)
+    return tl.load(where, mask=active & (token < rows.width), other=other)
 
 
 @triton.jit
-def chance(rows, soft, place, token, inside, HEATED: tl.constexpr):
-    """Return the probabilities of tokens in rows, 0 where not inside, in the dtype of `soft`."""
+def chance(rows, soft, place, token, active, HEATED: tl.constexpr):
+    """Return the probabilities of tokens in rows, 0 where not active, in the dtype of `soft`."""
     if rows.KIND == CERTAIN:
-        return tl.where(inside & (token == place), 1.0, 0.0).to(soft.scale.dtype)
-    inside &= token < rows.width
-    x = entries(rows, place, token, inside).to(soft.scale.dtype)
+        return (active & (token == place)).to(soft.scale.dtype)
+    x = entries(rows, place, token, active).to(soft.scale.dtype)
     if rows.KIND == LOGITS:
         if rows.CUT or HEATED:
-            is_tied = (x == soft.least) & (token.to(x.dtype) <= soft.last)
-            inside &= (x > soft.least) | is_tied
-        x = tl.where(inside, tl.exp((x - soft.largest) * soft.scale - soft.log_mass), 0.0)
+            is_tied = (x == soft.least) & (token <= soft.last)
+            x = tl.where((x > soft.least) | is_tied, x, -float("inf"))
+        # The largest is taken off first: large logits have few digits, and scaled ones fewer.
+        x = exponential((x - soft.largest) * soft.scale - soft.log_mass)
     return x
 
 
 @triton.jit
+def exponential(x):
+    """Return 2**x; what is below 2**-126 may count as 0."""
+    if INTERPRETED or x.dtype != tl.float32:
+        return tl.exp2(x)
+    return tl.inline_asm_elementwise(
+        "ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+    )
+
+
+@triton.jit
 def heat(drafts, request, real, FLOAT: tl.constexpr):
-    """Return 1 / temperature, and which requests are certain of their most probable token."""
+    """Return log2(e) / temperature, and which requests are sure of their most probable token."""
     if not drafts.HEATED:
-        return tl.full(request.shape, 1.0, FLOAT), request < 0
+        return tl.full(request.shape, _LOG2_E, FLOAT), request < 0
     warm = tl.load(drafts.temperature + request, mask=real, other=1.0).to(FLOAT)
     is_sure = ~(warm > 0)
     warm = tl.minimum(tl.maximum(tl.where(is_sure, 1.0, warm), 7.888609052210118e-31), 2.0**100)
-    return 1.0 / warm, is_sure
+    return (1.0 / warm) * _LOG2_E, is_sure
 
 
 @triton.jit
