@@ -16,9 +16,16 @@ from torch import Tensor
 
 from draftproof.adapters.fast import counters
 from draftproof.adapters.fast.batch import Batch, Rows, Softmax, uniforms
-from draftproof.adapters.fast.inputs import InvalidRequest, Lying, from_flat, indexed, lying
+from draftproof.adapters.fast.inputs import (
+    Flat,
+    InvalidRequest,
+    Lying,
+    from_flat,
+    indexed,
+    lying,
+)
 from draftproof.adapters.fast.sampling import Sampling, softmax
-from draftproof.adapters.fast.texts import FORMS, TEXTS, Text, name_of, verified
+from draftproof.adapters.fast.texts import FORMS, TEXTS, Text, decision, name_of, verified
 from draftproof.conformance.adapter import Result
 
 Randomness: TypeAlias = tuple[
@@ -131,25 +138,36 @@ def verify(
             f"draft_logits or draft_probs must be given: a draft that is certain of its tokens has "
             f"one path, draft_token_ids has {drafts}"
         )
+    decide = decision(text, form)
     sampling = Sampling(temperature, top_k, top_p)
+    if decide is not None and top_k is None and top_p is None:
+        # Its kernels look for the most probable token themselves.
+        sampling = Sampling()
     shape = count + len(ends), drafts
-    target = _processed(p, sampling if target_logits is not None else None, ends, shape, more=1)
-    # An index needs something to point to, though nothing of it is used.
-    draft = target
+    p = _processed(p, sampling if target_logits is not None else None, ends, shape, more=1)
     if q is not None and count > 0:
         shape = count, drafts
-        draft = _processed(q, sampling if draft_logits is not None else None, ends, shape, more=0)
+        q = _processed(q, sampling if draft_logits is not None else None, ends, shape, more=0)
+    columns = text.columns(drafts, max_spec_len)
+    if noise is None and seeds is None:
+        noise = uniforms(len(ends), len(columns), generators, tokens.device)
+    noise = noise if noise is None else noise.double().contiguous()
+    if decide is not None:
+        from draftproof.adapters.fast.kernels.pipeline import verified as piped
+
+        heat = temperature if target_logits is not None or draft_logits is not None else None
+        given = Flat(tokens, cu_num_draft_tokens, p, q, max_spec_len, heat, noise, seeds, positions)
+        return Verified(*piped(decide, given))
+    # An index needs something to point to, though nothing of it is used.
+    draft = p if q is None or count == 0 else q
     batch = from_flat(
-        tokens, ends, draft, target, longest=max_spec_len, branching=branching, state=state
+        tokens, ends, draft, p, longest=max_spec_len, branching=branching, state=state
     )
     if q is None:
         batch = replace(batch, q=_certain(batch))
-    columns = text.columns(drafts, max_spec_len)
     if seeds is not None and positions is not None:
         noise = counters.numbers(seeds, positions, columns)
-    elif noise is None:
-        noise = uniforms(len(ends), len(columns), generators, tokens.device)
-    return _emitted(batch, verified(text, form, batch, noise.double()))
+    return _emitted(batch, verified(text, form, batch, noise))
 
 
 def _text(name: str, form: str) -> Text:

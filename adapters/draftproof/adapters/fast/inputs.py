@@ -229,6 +229,29 @@ def from_flat(
     )
 
 
+def flat_of(batch: Batch, noise: Tensor) -> Flat:
+    """Return a batch as an engine has it, whose requests have one number of positions each."""
+    count, drafts, longest = batch.tokens.shape
+    inside = torch.arange(longest, device=noise.device) < batch.lengths[:, None, None]
+    tokens = batch.tokens.where(inside, -1).movedim(1, 2).reshape(-1, drafts)
+    ends = torch.arange(1, count + 1, device=noise.device) * longest
+
+    def laid(rows: Rows) -> Lying:
+        at = rows.at.movedim(1, 2).reshape(-1)
+        index = at if rows.index is None else rows.index[at]
+        soft, whole = rows.softmax, None
+        if soft is not None:
+            parts = soft.scale, soft.largest, soft.least, soft.last
+            whole = Softmax(*(part if part is None else part[at] for part in parts))
+        positions = count * rows.at.shape[2]
+        return Lying(rows.values, drafts, 1, positions, whole, index)
+
+    heat = None
+    if batch.p.softmax is not None and batch.p.softmax.scale is not None:
+        heat = 1 / batch.p.softmax.scale[batch.p.at[:, 0, 0]]
+    return Flat(tokens, ends, laid(batch.p), laid(batch.q), longest, heat, noise)
+
+
 def _lengths(request: Request) -> Tensor:
     """Return how many tokens each row drafts, [B] int64."""
     rows, _, longest = request.draft_tokens.shape

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from typing import Any
 
 from torch import Tensor
 
 from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.counters import MARK, column
-from draftproof.adapters.fast.inputs import InvalidRequest
+from draftproof.adapters.fast.inputs import InvalidRequest, flat_of
 from draftproof.conformance.adapter import Result
 
 FORMS = ("torch", "triton")
@@ -102,9 +103,27 @@ def verified(text: Text, form: str, batch: Batch, noise: Tensor) -> Result:
             f"{text.name} takes at most {text.widest} siblings after a context, "
             f"got {widest}; more paths must branch later"
         )
+    decide = decision(text, form)
+    if decide is not None:
+        from draftproof.adapters.fast.kernels.pipeline import verified as piped
+
+        token_ids, accepted, path, _ = piped(decide, flat_of(batch, noise.contiguous()))
+        return Result(accepted, path, token_ids.gather(1, accepted[:, None])[:, 0].long())
     if (text.name, form) not in _FUNCTIONS:
         _FUNCTIONS[text.name, form] = _function(text, form)
     return _FUNCTIONS[text.name, form](batch, noise.contiguous())
+
+
+_PIPED = ("token", "block")
+
+
+def decision(text: Text, form: str) -> Any:
+    """Return the kernel that is the algorithm's own step, None where it does not go by steps."""
+    if form != "triton" or text.name not in _PIPED:
+        return None
+    if (text.name, form) not in _FUNCTIONS:
+        _FUNCTIONS[text.name, form] = _function(text, form)
+    return _FUNCTIONS[text.name, form]
 
 
 def _function(text: Text, form: str) -> Callable[[Batch, Tensor], Result]:

@@ -359,9 +359,9 @@ def verified(decide: Any, flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """
     requests, longest, vocabulary = len(flat.ends), flat.longest, flat.vocabulary
     paths, device = flat.tokens.shape[1], flat.tokens.device
-    slots, depths = requests * (longest + 1), triton.next_power_of_2(longest + 1)
+    slots, depths = requests * (longest + 1), _power_of_two(longest + 1)
     tile = _tile(vocabulary)
-    pieces, blocks = triton.cdiv(vocabulary, tile), partial(_blocks, tile=tile)
+    pieces, blocks = -(-vocabulary // tile), partial(_blocks, tile=tile)
 
     def room(*shape: int, dtype: torch.dtype = flat.dtype) -> Tensor:
         return torch.empty(shape, dtype=dtype, device=device)
@@ -382,7 +382,7 @@ def verified(decide: Any, flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         _numbers(flat),
     )
     which = 0 if flat.noise is None else flat.noise.shape[1] - 1
-    shape = depths, triton.next_power_of_2(pieces)
+    shape = depths, _power_of_two(pieces)
     if LOGITS.value in (p.KIND.value, q.KIND.value):
         grid, own = blocks(slots * paths)
         _stats[grid, pieces, 2](p, q, drafts, stats, own, tile)
@@ -400,8 +400,12 @@ def verified(decide: Any, flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def _tile(vocabulary: int) -> int:
     """Return how many tokens a program has: a row is 64 pieces at most."""
     least = 2**16 if IS_INTERPRETED else 4096
-    size = min(max(triton.next_power_of_2(vocabulary), 16), least)
-    return max(size, triton.next_power_of_2(triton.cdiv(vocabulary, 64)))
+    size = min(max(_power_of_two(vocabulary), 16), least)
+    return max(size, _power_of_two(-(-vocabulary // 64)))
+
+
+def _power_of_two(least: int) -> int:
+    return 1 << (max(least, 1) - 1).bit_length()
 
 
 def _blocks(count: int, *, tile: int) -> tuple[int, int]:
@@ -411,43 +415,58 @@ def _blocks(count: int, *, tile: int) -> tuple[int, int]:
     before costs less than a new one: there are few.
     """
     most, times = (2**20, 3) if IS_INTERPRETED else (4096, 1)
-    doublings = triton.cdiv((max(count, 1) - 1).bit_length(), times) * times
+    doublings = -(-(max(count, 1) - 1).bit_length() // times) * times
     own = max(min(2**doublings, most // tile), 1)
-    return triton.cdiv(count, own), own
+    return -(-count // own), own
 
 
 def _source(rows: Lying | None, flat: Flat) -> Source:
     """Return rows as kernels read them; those of a draft that is certain are none."""
-    none = flat.ends
+    none, no = flat.ends, tl.constexpr(False)
     if rows is None:
-        return Source(
-            *(none, 0, 0, flat.vocabulary, 1, 1, 0, none, none, none),
-            *(tl.constexpr(1), CERTAIN, tl.constexpr(False), tl.constexpr(False)),
-        )
-    soft = rows.softmax
-    least, last = (None, None) if soft is None else (soft.least, soft.last)
+        shape = 0, 0, flat.vocabulary, 1, 1, 0
+        return Source(none, *shape, none, none, none, tl.constexpr(1), CERTAIN, no, no)
+    soft, width = rows.softmax, rows.values.shape[1]
     stride, step = rows.values.stride()
-    is_dense = step == 1 or rows.values.shape[1] == 1
     return Source(
-        *(rows.values, stride, step, rows.values.shape[1]),
-        *(rows.positions, rows.by_position, rows.by_draft),
-        *(none if each is None else each for each in (rows.index, least, last)),
-        *(tl.constexpr(1 if is_dense else 0), PROBABILITIES if soft is None else LOGITS),
-        *(tl.constexpr(each is not None) for each in (rows.index, least)),
+        entry=rows.values,
+        stride=stride,
+        step=step,
+        width=width,
+        positions=rows.positions,
+        by_position=rows.by_position,
+        by_draft=rows.by_draft,
+        index=none if rows.index is None else rows.index,
+        least=none if soft is None or soft.least is None else soft.least,
+        last=none if soft is None or soft.last is None else soft.last,
+        STEP=tl.constexpr(1 if step == 1 or width == 1 else 0),
+        KIND=PROBABILITIES if soft is None else LOGITS,
+        INDEXED=tl.constexpr(rows.index is not None),
+        CUT=tl.constexpr(soft is not None and soft.least is not None),
     )
 
 
 def _drafts(flat: Flat) -> Drafts:
-    tokens, heat = flat.tokens, flat.temperature
+    by_position, by_draft = flat.tokens.stride()
     return Drafts(
-        *(tokens, *tokens.stride(), len(tokens), flat.ends, flat.ends.stride(0), len(flat.ends)),
-        *(tokens.shape[1], flat.longest, flat.vocabulary),
-        *(flat.ends if heat is None else heat, tl.constexpr(heat is not None)),
+        tokens=flat.tokens,
+        by_position=by_position,
+        by_draft=by_draft,
+        count=flat.tokens.shape[0],
+        ends=flat.ends,
+        step=flat.ends.stride(0),
+        requests=len(flat.ends),
+        drafts=flat.tokens.shape[1],
+        longest=flat.longest,
+        vocabulary=flat.vocabulary,
+        temperature=flat.ends if flat.temperature is None else flat.temperature.contiguous(),
+        HEATED=tl.constexpr(flat.temperature is not None),
     )
 
 
 def _numbers(flat: Flat) -> Numbers:
-    if flat.noise is not None:
-        noise = flat.noise
-        return Numbers(noise, noise.shape[1], noise, noise, tl.constexpr(False))
-    return Numbers(flat.ends, 0, flat.seeds, flat.positions, tl.constexpr(True))
+    noise, seeds, positions = flat.noise, flat.seeds, flat.positions
+    if seeds is not None and positions is not None:
+        counted = tl.constexpr(True)
+        return Numbers(flat.ends, 0, seeds.contiguous(), positions.contiguous(), counted)
+    return Numbers(noise, 0 if noise is None else noise.shape[1], noise, noise, tl.constexpr(False))

@@ -7,7 +7,7 @@ rows of a batch hold more than 2**31 numbers.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import triton
 import triton.language as tl
@@ -28,16 +28,16 @@ _OURS = tl.constexpr(OURS)
 class Source(NamedTuple):
     """The rows of a model at N positions of K drafts; `least` and `last` [M] where they are CUT."""
 
-    entry: tl.tensor
-    stride: tl.tensor
-    step: tl.tensor
-    width: tl.tensor
-    positions: tl.tensor
-    by_position: tl.tensor
-    by_draft: tl.tensor
-    index: tl.tensor
-    least: tl.tensor
-    last: tl.tensor
+    entry: Any
+    stride: Any
+    step: Any
+    width: Any
+    positions: Any
+    by_position: Any
+    by_draft: Any
+    index: Any
+    least: Any
+    last: Any
     STEP: tl.constexpr
     KIND: tl.constexpr
     INDEXED: tl.constexpr
@@ -47,27 +47,27 @@ class Source(NamedTuple):
 class Drafts(NamedTuple):
     """The tokens [n, K] of B requests, at most L of each, where each one's end, and its heat."""
 
-    tokens: tl.tensor
-    by_position: tl.tensor
-    by_draft: tl.tensor
-    count: tl.tensor
-    ends: tl.tensor
-    step: tl.tensor
-    requests: tl.tensor
-    drafts: tl.tensor
-    longest: tl.tensor
-    vocabulary: tl.tensor
-    temperature: tl.tensor
+    tokens: Any
+    by_position: Any
+    by_draft: Any
+    count: Any
+    ends: Any
+    step: Any
+    requests: Any
+    drafts: Any
+    longest: Any
+    vocabulary: Any
+    temperature: Any
     HEATED: tl.constexpr
 
 
 class Numbers(NamedTuple):
     """Noise [B, W], or the seeds and positions [B] that it is COUNTED from."""
 
-    noise: tl.tensor
-    width: tl.tensor
-    seeds: tl.tensor
-    positions: tl.tensor
+    noise: Any
+    width: Any
+    seeds: Any
+    positions: Any
     COUNTED: tl.constexpr
 
 
