@@ -181,6 +181,17 @@ class Flat:
         dtype = torch.promote_types(self.p.values.dtype, torch.float32)
         return dtype if self.q is None else torch.promote_types(self.q.values.dtype, dtype)
 
+    def room(self, *shape: int, dtype: torch.dtype | None = None) -> Tensor:
+        """Return memory that nobody has written, in the dtype that is computed in unless told."""
+        return torch.empty(shape, dtype=dtype or self.dtype, device=self.tokens.device)
+
+    def told(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return room for the tokens emitted [B, L+1], and what is accepted, path and count [B]."""
+        requests, whole = len(self.ends), torch.int64
+        emitted = self.room(requests, self.longest + 1, dtype=torch.int32)
+        accepted, path = (self.room(requests, dtype=whole) for _ in range(2))
+        return emitted, accepted, path, self.room(requests, dtype=torch.int32)
+
 
 def from_flat(
     tokens: Tensor,

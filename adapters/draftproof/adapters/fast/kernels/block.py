@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from draftproof.adapters.fast.kernels.pipeline import chain, leave_open
+from draftproof.adapters.fast.kernels.deciding import chain, leave_open
 from draftproof.adapters.fast.kernels.sources import numbers, requests_of
 
 SLACK = tl.constexpr(2.0**-10)
@@ -32,7 +32,7 @@ def block(
         weights = tl.where(path.depth == i + 1, weight[:, None], weights)
     length = path.length[:, None]
     is_behind = (path.depth > 0) & (path.depth <= length)
-    coin = numbers(noise, request[:, None], is_behind, path.depth - 1, path.depth - 1)
+    coin = numbers(noise, request[:, None], is_behind, path.depth - 1, 0, path.depth - 1)
     is_sure = tl.where(path.depth == length, coin < weights, weights == 1) & is_behind
     sure = tl.max(tl.where(is_sure, path.depth, 0), 1)[:, None]
     is_open = is_behind & (path.depth < length) & (path.depth > sure)

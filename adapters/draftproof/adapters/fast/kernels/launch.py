@@ -1,133 +1,137 @@
-"""How a batch goes to a kernel: its tensors, its tiles, and the mass of its rows of logits."""
+"""How a batch goes to kernels: what they are given of it, and how it is cut up."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-import torch
-import triton
 import triton.language as tl
-from torch import Tensor
 
-from draftproof.adapters.fast.batch import Rows, Softmax
+from draftproof.adapters.fast.inputs import Flat, Lying
 from draftproof.adapters.fast.kernels import IS_INTERPRETED
+from draftproof.adapters.fast.kernels.sources import (
+    CERTAIN,
+    LOGITS,
+    PROBABILITIES,
+    Drafts,
+    Numbers,
+    Source,
+)
 
 _TILE = 4096
-"""How many numbers of a row a program holds: 16 KiB, in the registers of eight warps."""
+"""How many numbers of a row a program holds: 16 KiB, in the registers of four warps."""
 
-_SPLITS = 64
+_PIECES = 64
 """The most pieces that a row is cut into, so that few requests are many programs."""
 
 
 @dataclass(frozen=True)
-class Tiles:
-    """How B requests of rows of V tokens are cut up."""
+class Given:
+    """What kernels are given of a batch."""
 
-    requests: int
-    """How many a program takes: a power of two, more than one where the vocabulary is small."""
-    tokens: int
-    """How many it takes at a time: a power of two."""
+    p: Source
+    q: Source
+    drafts: Drafts
+    noise: Numbers
+    mark: int
+    """Which of a request's numbers is the mark."""
+    tile: int
+    """How many tokens a piece has: a power of two."""
     pieces: int
     """Into how many pieces a row is cut."""
-    size: int
-    """How many tokens a piece has; a multiple of `tokens`."""
-    programs: int
-    """How many programs the requests are."""
+
+    @property
+    def has_logits(self) -> bool:
+        """Whether any row is one of logits."""
+        return LOGITS.value in (self.p.KIND.value, self.q.KIND.value)
 
 
-def tiles(requests: int, vocabulary: int, *, whole: bool = False) -> Tiles:
-    """Return the tiles of a batch; rows stay `whole` where programs go through them in turn."""
-    # An interpreted operator costs the same for few numbers as for many, and a size that was met
-    # before costs less than a new one: there are few.
-    most, tile, times = (2**16, 2**20, 3) if IS_INTERPRETED else (_TILE, _TILE, 1)
-    tokens = min(most, max(triton.next_power_of_2(vocabulary), 16))
-    doublings = (max(requests, 1) - 1).bit_length()
-    own = min(2 ** (triton.cdiv(doublings, times) * times), tile // tokens)
-    most = 1 if whole else _SPLITS
-    size = triton.cdiv(triton.cdiv(vocabulary, tokens), most) * tokens
-    return Tiles(own, tokens, triton.cdiv(vocabulary, size), size, triton.cdiv(requests, own))
-
-
-def model(rows: Rows, vocabulary: int | None = None) -> tuple[Any, ...]:
-    """Return rows as a kernel takes them: the fields of `ModelRows` but for V.
-
-    They stay where they are, of whatever strides. V is the `vocabulary`, None for their own.
-    """
-    values, at = rows.values, rows.at.contiguous()
-    soft = values.new_empty(0, dtype=rows.dtype)
-    if rows.softmax is not None:
-        soft = _soft(rows, rows.softmax)
-    width = values.shape[1]
-    is_logits, is_narrow = rows.softmax is not None, vocabulary is not None and width < vocabulary
-    return (
-        *(values, *_strides(values), soft, at, at.shape[-1], tl.constexpr(is_logits)),
-        *(*_index(rows), width, tl.constexpr(is_narrow)),
+def given_of(flat: Flat) -> Given:
+    """Return what kernels are given of a batch; nothing of it is copied."""
+    vocabulary = flat.vocabulary
+    tile = min(max(power_of_two(vocabulary), 16), 2**16 if IS_INTERPRETED else _TILE)
+    tile = max(tile, power_of_two(-(-vocabulary // _PIECES)))
+    mark = 0 if flat.noise is None else flat.noise.shape[1] - 1
+    return Given(
+        p=_source(flat.p, flat),
+        q=_source(flat.q, flat),
+        drafts=_drafts(flat),
+        noise=_numbers(flat),
+        mark=mark,
+        tile=tile,
+        pieces=-(-vocabulary // tile),
     )
 
 
-def _index(rows: Rows) -> tuple[Tensor, Any]:
-    """Return the numbers of rows, and whether there are any; a kernel reads none that is not."""
-    if rows.index is None:
-        return rows.at.new_empty(0), tl.constexpr(False)
-    return rows.index.contiguous(), tl.constexpr(True)
+def blocks(count: int, size: int) -> tuple[int, int]:
+    """Return the programs of so many requests or rows of a size, and how many each of them has.
+
+    An interpreted operator costs the same for few numbers as for many, and a size that was met
+    before costs less than a new one: there are few.
+    """
+    most, times = (2**20, 3) if IS_INTERPRETED else (_TILE, 1)
+    doublings = -(-(max(count, 1) - 1).bit_length() // times) * times
+    own = max(min(2**doublings, most // size), 1)
+    return -(-count // own), own
 
 
-def _strides(values: Tensor) -> tuple[int, Any]:
-    """Return how far apart rows lie, and tokens in them; the usual 1 is a constant."""
-    row, token = values.stride()
-    return row, tl.constexpr(1) if token == 1 or values.shape[1] == 1 else token
+def power_of_two(least: int) -> int:
+    """Return the least power of two that is not below a number."""
+    return 1 << (max(least, 1) - 1).bit_length()
 
 
-def _soft(rows: Rows, given: Softmax) -> Tensor:
-    """Return the five numbers [N, 5] that make logits probabilities; see `rows`."""
-    index, is_indexed = _index(rows)
-    count, vocabulary = len(rows.values), rows.values.shape[1]
-    if rows.index is not None:
-        count = len(index)
-    soft = torch.zeros(count, 5, device=rows.values.device, dtype=rows.dtype)
-    soft[:, 0] = 1 if given.scale is None else given.scale
-    soft[:, 1] = -torch.inf
-    if given.least is not None and given.last is not None:
-        soft[:, 1], soft[:, 2] = given.least, given.last
-    cut = tiles(count, vocabulary)
-    largest, total = soft.new_empty(2, count, cut.pieces).unbind()
-    _masses[cut.programs, cut.pieces](
-        rows.values, *_strides(rows.values), index, is_indexed, soft, largest, total, count,
-        vocabulary, cut.size, cut.requests, cut.tokens,
-    )  # fmt: skip
-    soft[:, 3] = largest.amax(-1)
-    below = (largest - soft[:, 3:4]) * soft[:, :1]
-    soft[:, 4] = (total * below.exp()).sum(-1).log()
-    return soft
+def _source(rows: Lying | None, flat: Flat) -> Source:
+    """Return rows as kernels read them; those of a draft that is certain are none."""
+    none, no = flat.ends, tl.constexpr(False)
+    if rows is None:
+        shape = 0, 0, flat.vocabulary, 1, 1, 0
+        return Source(none, *shape, none, none, none, no, CERTAIN, no, no, no)
+    soft, width = rows.softmax, rows.values.shape[1]
+    stride, step = rows.values.stride()
+    is_told = soft is not None and soft.least is not None
+    is_cut = is_told or (soft is not None and flat.temperature is not None)
+    return Source(
+        entry=rows.values,
+        stride=stride,
+        step=step,
+        width=width,
+        positions=rows.positions,
+        by_position=rows.by_position,
+        by_draft=rows.by_draft,
+        index=none if rows.index is None else rows.index,
+        least=none if soft is None or soft.least is None else soft.least,
+        last=none if soft is None or soft.last is None else soft.last,
+        DENSE=tl.constexpr(step == 1 or width == 1),
+        KIND=PROBABILITIES if soft is None else LOGITS,
+        INDEXED=tl.constexpr(rows.index is not None),
+        CUT=tl.constexpr(is_cut),
+        TOLD=tl.constexpr(is_told),
+    )
 
 
-@triton.jit
-def _masses(
-    values, stride, step, index, INDEXED: tl.constexpr, soft, largest, total, count, vocabulary,
-    size, BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
-):  # fmt: skip
-    """Write the largest logit of a piece of every row, and the mass if it has mass 1."""
-    row = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
-    is_row, piece = row < count, tl.program_id(1)
-    scale = tl.load(soft + row * 5, mask=is_row, other=1.0)
-    least = tl.load(soft + row * 5 + 1, mask=is_row, other=0.0)
-    last = tl.load(soft + row * 5 + 2, mask=is_row, other=0.0)
-    most, mass = tl.zeros_like(scale) - float("inf"), tl.zeros_like(scale)
-    number = tl.load(index + row, mask=is_row, other=0) if INDEXED else row
-    for start in range(0, size, BLOCK_V):
-        token = piece * size + start + tl.arange(0, BLOCK_V)
-        inside = is_row[:, None] & (token < vocabulary)[None, :]
-        place = number[:, None] * stride + token.to(tl.int64)[None, :] * step
-        x = tl.load(values + place, mask=inside, other=0.0).to(scale.dtype)
-        is_tied = (x == least[:, None]) & (token[None, :] <= last[:, None])
-        is_kept = inside & ((x > least[:, None]) | is_tied)
-        x = tl.where(is_kept, x, -float("inf"))
-        seen = tl.maximum(most, tl.max(x, 1))
-        # As long as nothing is kept, -inf - (-inf) would be NaN.
-        base = tl.where(seen == -float("inf"), 0.0, seen)
-        mass *= tl.exp((most - base) * scale)
-        mass += tl.sum(tl.exp((x - base[:, None]) * scale[:, None]), 1)
-        most = seen
-    tl.store(largest + row * tl.num_programs(1) + piece, most, mask=is_row)
-    tl.store(total + row * tl.num_programs(1) + piece, mass, mask=is_row)
+def _drafts(flat: Flat) -> Drafts:
+    by_position, by_draft = flat.tokens.stride()
+    heat = flat.temperature
+    return Drafts(
+        tokens=flat.tokens,
+        by_position=by_position,
+        by_draft=by_draft,
+        count=flat.tokens.shape[0],
+        ends=flat.ends,
+        step=flat.ends.stride(0),
+        requests=len(flat.ends),
+        drafts=flat.tokens.shape[1],
+        longest=flat.longest,
+        vocabulary=flat.vocabulary,
+        temperature=flat.ends if heat is None else heat.contiguous(),
+        HEATED=tl.constexpr(heat is not None),
+    )
+
+
+def _numbers(flat: Flat) -> Numbers:
+    noise, seeds, positions = flat.noise, flat.seeds, flat.positions
+    if noise is not None:
+        return Numbers(noise, noise.shape[1], noise, noise, tl.constexpr(False))
+    if seeds is None or positions is None:
+        raise ValueError("a batch has noise, or seeds and positions: it has neither")
+    seeds, positions = seeds.contiguous(), positions.contiguous()
+    return Numbers(flat.ends, 0, seeds, positions, tl.constexpr(True))

@@ -1,7 +1,7 @@
-"""What kernels are given: rows of two models, drafts, and numbers; and how they read them.
+"""What kernels are given: the rows of two models, drafts, and numbers; and how they read them.
 
 Tensors are read where they lie, of whatever strides. A row's place is its position's or, where rows
-are INDEXED, what the index says; one beyond the tensor counts as its nearest. Offsets are int64:
+are INDEXED, what the index says; one beyond the tensor counts as its nearest. Places are int64:
 rows of a batch hold more than 2**31 numbers.
 """
 
@@ -12,21 +12,22 @@ from typing import Any, NamedTuple
 import triton
 import triton.language as tl
 
-from draftproof.adapters.fast.counters import OURS
+from draftproof.adapters.fast.counters import MARK, OURS
 from draftproof.adapters.fast.kernels import IS_INTERPRETED
-
-INTERPRETED = tl.constexpr(IS_INTERPRETED)
-
-_LOG2_E = tl.constexpr(1.4426950408889634)
 
 PROBABILITIES, LOGITS, CERTAIN = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 """What rows hold: or there are none, of a draft that is certain of its tokens."""
 
-_OURS = tl.constexpr(OURS)
+_INTERPRETED, _LOG2_E = tl.constexpr(IS_INTERPRETED), tl.constexpr(1.4426950408889634)
+_MARK, _OURS = tl.constexpr(MARK), tl.constexpr(OURS)
 
 
 class Source(NamedTuple):
-    """The rows of a model at N positions of K drafts; `least` and `last` [M] where they are CUT."""
+    """The rows of a model at N positions of K drafts, `stride` apart, and their tokens `step`.
+
+    The one of a draft at a position is number `by_position` n + `by_draft` k. Some tokens of rows
+    that are CUT are never said: which is TOLD by `least` and `last` [M], or found.
+    """
 
     entry: Any
     stride: Any
@@ -38,10 +39,11 @@ class Source(NamedTuple):
     index: Any
     least: Any
     last: Any
-    STEP: tl.constexpr
+    DENSE: tl.constexpr
     KIND: tl.constexpr
     INDEXED: tl.constexpr
     CUT: tl.constexpr
+    TOLD: tl.constexpr
 
 
 class Drafts(NamedTuple):
@@ -101,6 +103,48 @@ def span(drafts, request, real):
 
 
 @triton.jit
+def drafted(drafts, start, given, draft, depth):
+    """Return the tokens of a draft at depths, -1 where there is none; shapes are broadcast."""
+    position = tl.maximum(start + depth, 0)
+    inside = (depth < given) & (position < drafts.count)
+    where = position * drafts.by_position + draft * drafts.by_draft
+    token = tl.load(drafts.tokens + where, mask=inside, other=-1).to(tl.int64)
+    return tl.where((token >= 0) & (token < drafts.vocabulary), token, -1)
+
+
+@triton.jit
+def numbers(of, request, real, which, lane, depth):
+    """Return coins in [0, 1), float64, each the `which`-th of its request's, of a lane and a depth.
+
+    Where they are counted, they are those of `fast.counters`. Shapes are broadcast.
+    """
+    return _number(of, request, real, which, (lane << 16) | depth)
+
+
+@triton.jit
+def mark_of(of, request, real, which):
+    """Return the mark of the next token of requests, the `which`-th of their numbers."""
+    return _number(of, request, real, which, request * 0 + _MARK)
+
+
+@triton.jit
+def _number(of, request, real, which, column):
+    if not of.COUNTED:
+        return tl.load(of.noise + request * of.width + which, mask=real, other=2.0)
+    seed = tl.load(of.seeds + request, mask=real, other=0).to(tl.int64)
+    position = tl.load(of.positions + request, mask=real, other=0).to(tl.int64)
+    none = (column + position) * 0
+    high, low, _, _ = tl.philox(
+        seed + none,
+        ((position + none) & 0xFFFFFFFF).to(tl.uint32),
+        (((position + none) >> 32) & 0xFFFFFFFF).to(tl.uint32),
+        (column + none).to(tl.uint32),
+        (none + _OURS).to(tl.uint32),
+    )
+    return (high.to(tl.int64) * 2097152 + (low.to(tl.int64) >> 11)).to(tl.float64) * 2.0**-53
+
+
+@triton.jit
 def place_of(rows, position, draft):
     """Return the number of a row by which its cut is known, and the one by which it lies."""
     nearest = tl.minimum(tl.maximum(position, 0), rows.positions - 1)
@@ -112,31 +156,36 @@ def place_of(rows, position, draft):
 def entries(rows, place, token, active):
     """Return what stands in rows at tokens: logits, -inf where there is none, or probabilities."""
     other: tl.constexpr = -float("inf") if rows.KIND == LOGITS else 0.0
-    # Within a row offsets are int32, so that they are added to one pointer.
+    # Within a row offsets are those of tokens, which are added to one pointer.
     first = rows.entry + place * rows.stride
-    where = first + (token if rows.STEP == 1 else token.to(tl.int64) * rows.step)
+    where = first + (token if rows.DENSE else token.to(tl.int64) * rows.step)
     return tl.load(where, mask=active & (token < rows.width), other=other)
 
 
 @triton.jit
-def chance(rows, soft, place, token, active, HEATED: tl.constexpr):
+def chance(rows, place, soft, token, active):
     """Return the probabilities of tokens in rows, 0 where not active, in the dtype of `soft`."""
     if rows.KIND == CERTAIN:
         return (active & (token == place)).to(soft.scale.dtype)
     x = entries(rows, place, token, active).to(soft.scale.dtype)
     if rows.KIND == LOGITS:
-        if rows.CUT or HEATED:
-            is_tied = (x == soft.least) & (token <= soft.last)
-            x = tl.where((x > soft.least) | is_tied, x, -float("inf"))
+        if rows.CUT:
+            x = cut(x, token, soft.least, soft.last)
         # The largest is taken off first: large logits have few digits, and scaled ones fewer.
         x = exponential((x - soft.largest) * soft.scale - soft.log_mass)
     return x
 
 
 @triton.jit
+def cut(x, token, least, last):
+    """Return logits of tokens, -inf where they are not kept."""
+    return tl.where((x > least) | ((x == least) & (token <= last)), x, -float("inf"))
+
+
+@triton.jit
 def exponential(x):
     """Return 2**x; what is below 2**-126 may count as 0."""
-    if INTERPRETED or x.dtype != tl.float32:
+    if _INTERPRETED or x.dtype != tl.float32:
         return tl.exp2(x)
     return tl.inline_asm_elementwise(
         "ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
@@ -147,39 +196,9 @@ def exponential(x):
 def heat(drafts, request, real, FLOAT: tl.constexpr):
     """Return log2(e) / temperature, and which requests are sure of their most probable token."""
     if not drafts.HEATED:
-        return tl.full(request.shape, _LOG2_E, FLOAT), request < 0
+        return tl.full(request.shape, 1.4426950408889634, FLOAT), request < 0
     warm = tl.load(drafts.temperature + request, mask=real, other=1.0).to(FLOAT)
     is_sure = ~(warm > 0)
+    # The bounds of `sampling`.
     warm = tl.minimum(tl.maximum(tl.where(is_sure, 1.0, warm), 7.888609052210118e-31), 2.0**100)
     return (1.0 / warm) * _LOG2_E, is_sure
-
-
-@triton.jit
-def drafted(drafts, start, given, draft, depth):
-    """Return the tokens of a draft at depths, -1 where there is none; shapes are broadcast."""
-    position = tl.maximum(start + depth, 0)
-    inside = (depth < given) & (position < drafts.count)
-    where = position * drafts.by_position + draft * drafts.by_draft
-    token = tl.load(drafts.tokens + where, mask=inside, other=-1).to(tl.int64)
-    return tl.where((token >= 0) & (token < drafts.vocabulary), token, -1)
-
-
-@triton.jit
-def numbers(of, request, real, which, column):
-    """Return numbers in [0, 1), float64, each the `which`-th of its request's, of a `column`.
-
-    Where they are counted, they are those of `fast.counters`. Shapes are broadcast.
-    """
-    if not of.COUNTED:
-        return tl.load(of.noise + request * of.width + which, mask=real, other=2.0)
-    seed = tl.load(of.seeds + request, mask=real, other=0).to(tl.int64)
-    position = tl.load(of.positions + request, mask=real, other=0).to(tl.int64)
-    column = column + position * 0
-    high, low, _, _ = tl.philox(
-        seed + column * 0,
-        ((position + column * 0) & 0xFFFFFFFF).to(tl.uint32),
-        ((position + column * 0) >> 32).to(tl.uint32),
-        column.to(tl.uint32),
-        (column * 0 + _OURS).to(tl.uint32),
-    )
-    return (high.to(tl.int64) * 2097152 + (low.to(tl.int64) >> 11)).to(tl.float64) * 2.0**-53

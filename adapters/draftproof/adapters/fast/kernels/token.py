@@ -5,7 +5,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from draftproof.adapters.fast.kernels.pipeline import chain, leave_open
+from draftproof.adapters.fast.kernels.deciding import chain, leave_open
 from draftproof.adapters.fast.kernels.sources import numbers, requests_of
 
 
@@ -18,7 +18,7 @@ def token(
     request, real = requests_of(drafts, BLOCK_B)
     path = chain(p, q, drafts, stats, request, real, DEPTHS, PIECES)
     is_drafted = path.depth < path.length[:, None]
-    coin = numbers(noise, request[:, None], is_drafted, path.depth, path.depth)
+    coin = numbers(noise, request[:, None], is_drafted, path.depth, 0, path.depth)
     # Strictly below: a coin of exactly 0 must not accept what the target never says.
     refused = ~(is_drafted & (coin < path.ratio))
     kept = tl.sum((tl.cumsum(refused.to(tl.int32), 1) == 0).to(tl.int64), 1)
