@@ -161,7 +161,7 @@ def softmax_at(soft, count, slot, active):
 
 
 @triton.jit
-def opened(p, q, drafts, left, slot, active):
+def opened(drafts, left, slot, active):
     """Return an open row of each request as a position, its `a`, and 0 where q is not owed."""
     count = drafts.requests * left.rows
     a = tl.load(left.a + slot, mask=active, other=-1.0)
@@ -170,7 +170,7 @@ def opened(p, q, drafts, left, slot, active):
     p_soft = softmax_at(left.soft, count, slot, active)
     q_soft = softmax_at(left.soft + 5 * count, count, slot, active)
     c = tl.where(q_place >= 0, 1.0, 0.0).to(a.dtype)
-    return Position(p, p_place, p_soft, q, q_place, q_soft, active), a, c
+    return Position(p_place, p_soft, q_place, q_soft, active), a, c
 
 
 @triton.jit
@@ -182,7 +182,7 @@ def _masses(
     active = tl.load(left.a + slot, mask=slot < drafts.requests * left.rows, other=-1.0) >= 0
     if tl.max(active.to(tl.int32)) > 0:
         tokens = (tl.program_id(1) * BLOCK_V + tl.arange(0, BLOCK_V))[None, :]
-        own = tl.sum(excess(opened(p, q, drafts, left, slot, active), tokens, active), 1)
+        own = tl.sum(excess(p, q, opened(drafts, left, slot, active), tokens, active), 1)
         tl.store(left.sums + slot * left.pieces + tl.program_id(1), own, mask=active)
 
 
@@ -213,14 +213,14 @@ def _finish(
     # A piece without weight is never drawn from, nor one behind the last that has some.
     chosen = tl.max(tl.where((own > 0) & (before <= here[:, None]), piece, 0), 1)
     here -= tl.sum(tl.where(piece == chosen[:, None], before, 0.0), 1)
-    at, weight, c = opened(p, q, drafts, left, slot, real)
+    at, weight, c = opened(drafts, left, slot, real)
     V = drafts.vocabulary
-    token = token_at(excess, (at, weight, c), here, chosen, V, real, BLOCK_V)
+    token = token_at(excess, p, q, (at, weight, c), here, chosen, V, real, BLOCK_V)
     is_void = real & (total == 0)
     if tl.max(is_void.to(tl.int32)) > 0:
         # Target and draft differ by rounding alone: there is no residual, and p is drawn from.
         whole = at, weight * 0 + 1, c * 0
-        token = tl.where(is_void, drawn(excess, whole, mark, V, is_void, BLOCK_V)[0], token)
+        token = tl.where(is_void, drawn(excess, p, q, whole, mark, V, is_void, BLOCK_V)[0], token)
     tell(drafts, told, request, real, request * 0, kept, token, DEPTHS)
 
 

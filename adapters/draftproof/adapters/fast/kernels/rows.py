@@ -11,16 +11,16 @@ from typing import NamedTuple
 import triton
 import triton.language as tl
 
-from draftproof.adapters.fast.kernels.sources import Soft, Source, chance
+from draftproof.adapters.fast.kernels.sources import Soft, chance
 
 
 class Position(NamedTuple):
-    """The rows of target and draft at one position of BLOCK_B requests, those that are `active`."""
+    """Where the rows of target and draft at one position of BLOCK_B requests are, and which are `active`.
 
-    p: Source
+    The models' sources go beside it: what a function of Triton's returns has no constants."""
+
     p_place: tl.tensor
     p_soft: Soft
-    q: Source
     q_place: tl.tensor
     q_soft: Soft
     active: tl.tensor
@@ -38,31 +38,31 @@ def wide(soft):
 @triton.jit
 def among(at, active):
     """Return the position with other requests active."""
-    return Position(at.p, at.p_place, at.p_soft, at.q, at.q_place, at.q_soft, active)
+    return Position(at.p_place, at.p_soft, at.q_place, at.q_soft, active)
 
 
 @triton.jit
-def p_of(at, token, active):
+def p_of(p, at, token, active):
     """Return the target's probabilities [BLOCK_B] of a token of each request."""
-    return chance(at.p, at.p_place, at.p_soft, token, active)
+    return chance(p, at.p_place, at.p_soft, token, active)
 
 
 @triton.jit
-def q_of(at, token, active):
+def q_of(q, at, token, active):
     """Return the draft's probabilities [BLOCK_B] of a token of each request."""
-    return chance(at.q, at.q_place, at.q_soft, token, active)
+    return chance(q, at.q_place, at.q_soft, token, active)
 
 
 @triton.jit
-def p_tile(at, tokens, active):
+def p_tile(p, at, tokens, active):
     """Return the target's probabilities [BLOCK_B, BLOCK_V] of a tile of tokens."""
-    return chance(at.p, at.p_place[:, None], wide(at.p_soft), tokens, active[:, None])
+    return chance(p, at.p_place[:, None], wide(at.p_soft), tokens, active[:, None])
 
 
 @triton.jit
-def q_tile(at, tokens, active):
+def q_tile(q, at, tokens, active):
     """Return the draft's probabilities [BLOCK_B, BLOCK_V] of a tile of tokens."""
-    return chance(at.q, at.q_place[:, None], wide(at.q_soft), tokens, active[:, None])
+    return chance(q, at.q_place[:, None], wide(at.q_soft), tokens, active[:, None])
 
 
 @triton.jit
@@ -79,35 +79,35 @@ def ratio(x, y):
 
 
 @triton.jit
-def excess(of, tokens, active):
+def excess(p, q, of, tokens, active):
     """Return (a p - c q)+ of tokens [1 or BLOCK_B, BLOCK_V], with a, c [BLOCK_B].
 
     `of` is a position, a and c. It is 0 where not `active` [BLOCK_B]; where c = 0, q is not read.
     """
-    at, a, c = of
-    x, y = p_tile(at, tokens, active), q_tile(at, tokens, active & (c != 0))
+    at, a, c = of[0], of[1], of[2]
+    x, y = p_tile(p, at, tokens, active), q_tile(q, at, tokens, active & (c != 0))
     return tl.maximum(a[:, None] * x - c[:, None] * y, 0.0)
 
 
 @triton.jit
-def mass(at, a, c, vocabulary, BLOCK_V: tl.constexpr):
+def mass(p, q, at, a, c, vocabulary, BLOCK_V: tl.constexpr):
     """Return the sum [BLOCK_B] of `excess` over all tokens."""
     total = tl.full([at.active.shape[0], BLOCK_V], 0.0, a.dtype)
     for start in range(0, vocabulary, BLOCK_V):
-        total += excess((at, a, c), (start + tl.arange(0, BLOCK_V))[None, :], at.active)
+        total += excess(p, q, (at, a, c), (start + tl.arange(0, BLOCK_V))[None, :], at.active)
     return tl.sum(total, 1)
 
 
 @triton.jit
-def piece_mass(WEIGHTS: tl.constexpr, of, piece, active, BLOCK_V: tl.constexpr):
+def piece_mass(WEIGHTS: tl.constexpr, p, q, of, piece, active, BLOCK_V: tl.constexpr):
     """Return the sum [BLOCK_B] of weights over a piece [BLOCK_B] of BLOCK_V tokens."""
     tokens = piece[:, None] * BLOCK_V + tl.arange(0, BLOCK_V)[None, :]
-    return tl.sum(WEIGHTS(of, tokens, active), 1)
+    return tl.sum(WEIGHTS(p, q, of, tokens, active), 1)
 
 
 @triton.jit
 def token_at(
-    WEIGHTS: tl.constexpr, of, here, piece, vocabulary, active, BLOCK_V: tl.constexpr
+    WEIGHTS: tl.constexpr, p, q, of, here, piece, vocabulary, active, BLOCK_V: tl.constexpr
 ):  # fmt: skip
     """Return the token at which the running sum of a piece's weights rises above `here` [BLOCK_B].
 
@@ -115,27 +115,27 @@ def token_at(
     has any weight.
     """
     tokens = piece[:, None] * BLOCK_V + tl.arange(0, BLOCK_V)[None, :]
-    weights = WEIGHTS(of, tokens, active)
+    weights = WEIGHTS(p, q, of, tokens, active)
     is_above = tl.cumsum(weights.to(tl.float64), 1) > here[:, None]
     last = tl.max(tl.where(weights > 0, tokens, -1), 1)
     return tl.minimum(tl.min(tl.where(is_above, tokens, vocabulary), 1), last).to(tl.int64)
 
 
 @triton.jit
-def drawn(WEIGHTS: tl.constexpr, of, mark, vocabulary, active, BLOCK_V: tl.constexpr):
+def drawn(WEIGHTS: tl.constexpr, p, q, of, mark, vocabulary, active, BLOCK_V: tl.constexpr):
     """Return the token at a mark [BLOCK_B] of the running sum of weights, and their total.
 
-    `WEIGHTS(of, tokens, active)` are those of a tile. Rows are swept twice, and one piece again.
+    `WEIGHTS(p, q, of, tokens, active)` are those of a tile. Rows are swept twice, and one piece again.
     """
     none = tl.zeros_like(mark)
     piece, total = none.to(tl.int32), none
     for start in range(0, vocabulary, BLOCK_V):
-        total += piece_mass(WEIGHTS, of, piece * 0 + start // BLOCK_V, active, BLOCK_V)
+        total += piece_mass(WEIGHTS, p, q, of, piece * 0 + start // BLOCK_V, active, BLOCK_V)
     here, before, begin = mark * total, none, none
     for start in range(0, vocabulary, BLOCK_V):
-        own = piece_mass(WEIGHTS, of, piece * 0 + start // BLOCK_V, active, BLOCK_V)
+        own = piece_mass(WEIGHTS, p, q, of, piece * 0 + start // BLOCK_V, active, BLOCK_V)
         # A piece without weight is never drawn from, nor one behind the last that has some.
         is_next = (own > 0) & (before <= here)
         piece, begin = tl.where(is_next, start // BLOCK_V, piece), tl.where(is_next, before, begin)
         before += own
-    return token_at(WEIGHTS, of, here - begin, piece, vocabulary, active, BLOCK_V), total
+    return token_at(WEIGHTS, p, q, of, here - begin, piece, vocabulary, active, BLOCK_V), total
