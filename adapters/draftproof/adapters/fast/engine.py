@@ -25,7 +25,15 @@ from draftproof.adapters.fast.inputs import (
     lying,
 )
 from draftproof.adapters.fast.sampling import Sampling, softmax
-from draftproof.adapters.fast.texts import FORMS, TEXTS, Text, decision, name_of, verified
+from draftproof.adapters.fast.texts import (
+    FORMS,
+    TEXTS,
+    Text,
+    check_widths,
+    function,
+    name_of,
+    verified,
+)
 from draftproof.conformance.adapter import Result
 
 Randomness: TypeAlias = tuple[
@@ -138,36 +146,38 @@ def verify(
             f"draft_logits or draft_probs must be given: a draft that is certain of its tokens has "
             f"one path, draft_token_ids has {drafts}"
         )
-    decide = decision(text, form)
     sampling = Sampling(temperature, top_k, top_p)
-    if decide is not None and top_k is None and top_p is None:
-        # Its kernels look for the most probable token themselves.
+    if form == "triton" and top_k is None and top_p is None:
+        # Kernels look for the most probable token themselves.
         sampling = Sampling()
     shape = count + len(ends), drafts
     p = _processed(p, sampling if target_logits is not None else None, ends, shape, more=1)
-    if q is not None and count > 0:
+    if q is not None:
         shape = count, drafts
         q = _processed(q, sampling if draft_logits is not None else None, ends, shape, more=0)
-    columns = text.columns(drafts, max_spec_len)
-    if noise is None and seeds is None:
-        noise = uniforms(len(ends), len(columns), generators, tokens.device)
-    noise = noise if noise is None else noise.double().contiguous()
-    if decide is not None:
-        from draftproof.adapters.fast.kernels.pipeline import verified as piped
-
-        heat = temperature if target_logits is not None or draft_logits is not None else None
-        given = Flat(tokens, cu_num_draft_tokens, p, q, max_spec_len, heat, noise, seeds, positions)
-        return Verified(*piped(decide, given))
-    # An index needs something to point to, though nothing of it is used.
-    draft = p if q is None or count == 0 else q
-    batch = from_flat(
-        tokens, ends, draft, p, longest=max_spec_len, branching=branching, state=state
-    )
-    if q is None:
-        batch = replace(batch, q=_certain(batch))
+    drawn: Tensor | tuple[Tensor, Tensor]
     if seeds is not None and positions is not None:
-        noise = counters.numbers(seeds, positions, columns)
-    return _emitted(batch, verified(text, form, batch, noise))
+        drawn = seeds, positions
+    elif noise is not None:
+        drawn = noise.double().contiguous()
+    else:
+        drawn = uniforms(len(ends), text.noise(drafts, max_spec_len), generators, tokens.device)
+    flat = Flat(
+        tokens=tokens,
+        ends=cu_num_draft_tokens,
+        p=p,
+        q=q if count > 0 else None,
+        longest=max_spec_len,
+        noise=drawn,
+        p_temperature=temperature,
+        q_temperature=temperature,
+        branching=branching,
+        state=state,
+    )
+    if form == "triton":
+        check_widths(text, flat.widths)
+        return Verified(*function(text, form)(flat))
+    return _by_operators(text, flat)
 
 
 def _text(name: str, form: str) -> Text:
@@ -289,6 +299,26 @@ def _processed(
     own = request.new_zeros(len(values))
     own[number] = request[:, None].expand_as(number)
     return replace(laid, softmax=softmax(values, sampling.of(own)))
+
+
+def _by_operators(text: Text, flat: Flat) -> Verified:
+    """Verify by operators of torch, of rows that belong to padded positions."""
+    batch = from_flat(
+        flat.tokens,
+        flat.ends.long(),
+        # An index needs something to point to, though nothing of it is used.
+        flat.p if flat.q is None else flat.q,
+        flat.p,
+        longest=flat.longest,
+        branching=flat.branching,
+        state=flat.state,
+    )
+    if flat.q is None:
+        batch = replace(batch, q=_certain(batch))
+    noise = flat.noise
+    if isinstance(noise, tuple):
+        noise = counters.numbers(*noise, text.columns(batch.drafts, batch.length))
+    return _emitted(batch, verified(text, "torch", batch, noise))
 
 
 def _certain(batch: Batch) -> Rows:

@@ -164,10 +164,18 @@ class Flat:
     q: Lying | None
     """None where the draft is certain of its tokens."""
     longest: int
-    temperature: Tensor | None = None
-    noise: Tensor | None = None
-    seeds: Tensor | None = None
-    positions: Tensor | None = None
+    noise: Tensor | tuple[Tensor, Tensor]
+    """Numbers [B, W] in [0, 1), float64, or the seeds and positions [B] they are counted from."""
+    p_temperature: Tensor | None = None
+    """[B], where the target's logits are heated as they are read; likewise the draft's."""
+    q_temperature: Tensor | None = None
+    branching: tuple[int, ...] | None = None
+    state: Mapping[str, Tensor] | None = None
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """How many tokens were drawn after a context, by its depth."""
+        return (self.branching or (self.tokens.shape[1], *[1] * self.longest))[: self.longest]
 
     @property
     def vocabulary(self) -> int:
@@ -260,7 +268,11 @@ def flat_of(batch: Batch, noise: Tensor) -> Flat:
     heat = None
     if batch.p.softmax is not None and batch.p.softmax.scale is not None:
         heat = 1 / batch.p.softmax.scale[batch.p.at[:, 0, 0]]
-    return Flat(tokens, ends, laid(batch.p), laid(batch.q), longest, heat, noise)
+    return Flat(
+        *(tokens, ends, laid(batch.p), laid(batch.q), longest, noise, heat, heat),
+        branching=batch.branching,
+        state=batch.state,
+    )
 
 
 def _lengths(request: Request) -> Tensor:

@@ -92,7 +92,7 @@ def inherited(batch: Batch) -> Blocks:
     if batch.state is None:
         none = torch.ones(len(lengths), 0, dtype=torch.float64, device=lengths.device)
         return Blocks(none, none, none.long(), lengths, drafts)
-    left, b, d = _of_state(batch.state, len(lengths))
+    left, b, d = of_state(batch.state, len(lengths))
     more = 0, max(drafts - b.shape[2], 0)
     b, d = pad(b, more, value=1.0), pad(d, more)
     left = torch.where(lengths[:, None] > 0, left, 0)
@@ -100,7 +100,7 @@ def inherited(batch: Batch) -> Blocks:
     return Blocks(b.flatten(1), d.flatten(1), left, end, b.shape[2])
 
 
-def _of_state(state: Mapping[str, Tensor], requests: int) -> tuple[Tensor, Tensor, Tensor]:
+def of_state(state: Mapping[str, Tensor], requests: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return `left` [B, G], and `target` and `draft` [B, G, K]. Raises `InvalidRequest`."""
     missing = [name for name in ("left", "target", "draft") if name not in state]
     if missing:

@@ -92,44 +92,40 @@ def module(text: Text, form: str) -> str:
     return f"{folder}.{text.module or text.algorithm}"
 
 
+def check_widths(text: Text, widths: tuple[int, ...]) -> None:
+    """Check that there are no more siblings than an algorithm takes. Raises `InvalidRequest`."""
+    if max(widths, default=1) > text.widest:
+        raise InvalidRequest(
+            f"{text.name} takes at most {text.widest} siblings after a context, "
+            f"got {max(widths)}; more paths must branch later"
+        )
+
+
 def verified(text: Text, form: str, batch: Batch, noise: Tensor) -> Result:
     """Verify a batch with numbers [B, W] in [0, 1), float64, as many as the algorithm needs.
 
     Raises `InvalidRequest` for more siblings than the algorithm takes.
     """
-    widest = max(batch.widths[: batch.length], default=1)
-    if widest > text.widest:
-        raise InvalidRequest(
-            f"{text.name} takes at most {text.widest} siblings after a context, "
-            f"got {widest}; more paths must branch later"
-        )
-    decide = decision(text, form)
-    if decide is not None:
-        from draftproof.adapters.fast.kernels.pipeline import verified as piped
+    check_widths(text, batch.widths[: batch.length])
+    if form == "torch":
+        found: Result = function(text, form)(batch, noise.contiguous())
+        return found
+    token_ids, accepted, path, _, *state = function(text, form)(flat_of(batch, noise.contiguous()))
+    last = token_ids.gather(1, accepted[:, None])[:, 0].long()
+    return Result(accepted, path, last, *state)
 
-        token_ids, accepted, path, _ = piped(decide, flat_of(batch, noise.contiguous()))
-        return Result(accepted, path, token_ids.gather(1, accepted[:, None])[:, 0].long())
+
+def function(text: Text, form: str) -> Callable[..., Any]:
+    """Return the function of an algorithm: of a `Batch` and noise in torch, of a `Flat` else."""
     if (text.name, form) not in _FUNCTIONS:
-        _FUNCTIONS[text.name, form] = _function(text, form)
-    return _FUNCTIONS[text.name, form](batch, noise.contiguous())
-
-
-_PIPED = ("token", "block")
-
-
-def decision(text: Text, form: str) -> Any:
-    """Return the kernel that is the algorithm's own step, None where it does not go by steps."""
-    if form != "triton" or text.name not in _PIPED:
-        return None
-    if (text.name, form) not in _FUNCTIONS:
-        _FUNCTIONS[text.name, form] = _function(text, form)
+        _FUNCTIONS[text.name, form] = _imported(text, form)
     return _FUNCTIONS[text.name, form]
 
 
-def _function(text: Text, form: str) -> Callable[[Batch, Tensor], Result]:
-    found: Callable[[Batch, Tensor], Result] = getattr(import_module(module(text, form)), text.name)
+def _imported(text: Text, form: str) -> Callable[..., Any]:
+    found: Callable[..., Any] = getattr(import_module(module(text, form)), text.name)
     return found
 
 
 # Operators are there at once: `torch.compile` cannot follow an import.
-_FUNCTIONS = {(text.name, "torch"): _function(text, "torch") for text in _TEXTS}
+_FUNCTIONS = {(text.name, "torch"): _imported(text, "torch") for text in _TEXTS}

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import triton
 import triton.language as tl
+from torch import Tensor
 
+from draftproof.adapters.fast.inputs import Flat
 from draftproof.adapters.fast.kernels.deciding import chain, leave_open
+from draftproof.adapters.fast.kernels.pipeline import verified
 from draftproof.adapters.fast.kernels.sources import numbers, requests_of
 
 SLACK = tl.constexpr(2.0**-10)
 
 
+def block(flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Verify as `fast.block.block` does."""
+    return verified(_decide, flat)
+
+
 @triton.jit
-def block(
+def _decide(
     p, q, drafts, stats, left, noise,
     BLOCK_B: tl.constexpr, DEPTHS: tl.constexpr, PIECES: tl.constexpr,
 ):  # fmt: skip

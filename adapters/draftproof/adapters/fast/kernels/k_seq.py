@@ -6,52 +6,49 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from draftproof.adapters.fast.batch import Batch
-from draftproof.adapters.fast.kernels.descent import among, coin, descend, sibling
-from draftproof.adapters.fast.kernels.rows import probability
-from draftproof.conformance.adapter import Result
+from draftproof.adapters.fast.inputs import Flat
+from draftproof.adapters.fast.kernels.descent import coin, descended, sibling
+from draftproof.adapters.fast.kernels.rows import among, p_of, p_tile, q_of, q_tile
 
 
-def k_seq(batch: Batch, noise: Tensor) -> Result:
+def k_seq(flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Verify as `fast.k_seq.k_seq` does.
 
     Seven sweeps, whose eight points leave an eighth of the bracket at most, reach what 21 halvings
     do there.
     """
-    return descend(batch, _rule, noise, scheme="iid", warps=16)
+    return descended(_rule, flat, scheme="iid", warps=16)
 
 
 @triton.jit
-def _rule(at, node, BLOCK_V: tl.constexpr):
+def _rule(p, q, drafts, noise, at, node, BLOCK_V: tl.constexpr):
     """Try the siblings one after another, each against the target divided by the factor."""
-    FLOAT: tl.constexpr = at.p.soft.dtype.element_ty
-    BLOCK_B: tl.constexpr = at.active.shape[0]
-    token, none = tl.full([BLOCK_B], -1, tl.int64), tl.full([BLOCK_B], 0.0, FLOAT)
-    count = tl.full([BLOCK_B], 0, tl.int32)
-    for k in range(node.drafts):
-        own, is_one = sibling(at, node, k)
+    token, none = node.depth * 0 - 1, tl.zeros_like(at.p_soft.scale)
+    count = (node.depth * 0).to(tl.int32)
+    for k in range(drafts.drafts):
+        own, is_one = sibling(drafts, at, node, k)
         count += is_one.to(tl.int32)
     count = tl.maximum(count, 1)
     rho, tried = none + 1, none + 1
     several = at.active & (count > 1)
     if tl.max(several.to(tl.int32)) > 0:
-        least, reached = _least_factor(among(at, several), count, node.drafts, BLOCK_V)
+        least, reached = _least_factor(p, q, drafts, among(at, several), count, BLOCK_V)
         rho, tried = tl.where(several, least, rho), tl.where(several, reached, tried)
-    for k in range(node.drafts):
-        own, tries = sibling(at, node, k)
+    for k in range(drafts.drafts):
+        own, tries = sibling(drafts, at, node, k)
         tries &= token < 0
         if tl.max(tries.to(tl.int32)) > 0:
-            wanted = probability(at.p, at.p_row, own, tries)
-            drawn = probability(at.q, at.q_row, own, tries)
-            accepts = tries & (coin(node, k, tries) * (rho * drawn.to(tl.float64)) < wanted)
+            wanted, drawn = p_of(p, at, own, tries), q_of(q, at, own, tries)
+            number = coin(drafts, noise, node, k, tries)
+            accepts = tries & (number * (rho * drawn.to(tl.float64)) < wanted)
             token = tl.where(accepts, own, token)
     return token, tl.maximum(1 - tried / rho, 0.0), tried, none, token * 0
 
 
 @triton.jit
-def _least_factor(at, count, drafts, BLOCK_V: tl.constexpr):
+def _least_factor(p, q, drafts, at, count, BLOCK_V: tl.constexpr):
     """Return a valid factor [BLOCK_B] next to the least one, and how many it tries on average."""
-    FLOAT: tl.constexpr = at.p.soft.dtype.element_ty
+    FLOAT: tl.constexpr = at.p_soft.scale.dtype
     # The four roundings of `fast.k_seq`.
     SLACK: tl.constexpr = 2.0**-21 if FLOAT.primitive_bitwidth == 32 else 2.0**-50
     low = tl.full([at.active.shape[0]], 1.0, FLOAT)
@@ -59,31 +56,29 @@ def _least_factor(at, count, drafts, BLOCK_V: tl.constexpr):
     place = (tl.arange(0, 8).to(FLOAT) / 8)[None, :]
     for _ in range(7):
         rho = low[:, None] + (high - low)[:, None] * place
-        reached = _tried(at, rho, count, drafts, BLOCK_V)
+        reached = _tried(p, q, drafts, at, rho, count, BLOCK_V)
         is_valid = reached <= rho + rho * SLACK
         high = tl.minimum(high, tl.min(tl.where(is_valid, reached, high[:, None]), 1))
         low = tl.maximum(low, tl.max(tl.where(is_valid, low[:, None], reached), 1))
         low = tl.minimum(low, high)
-    reached = _tried(at, high[:, None] + 0 * place, count, drafts, BLOCK_V)
+    reached = _tried(p, q, drafts, at, high[:, None] + 0 * place, count, BLOCK_V)
     return high, tl.max(reached, 1)
 
 
 @triton.jit
-def _tried(at, rho, count, drafts, BLOCK_V: tl.constexpr):
+def _tried(p, q, drafts, at, rho, count, BLOCK_V: tl.constexpr):
     """Return how many siblings are tried on average, with factors rho [BLOCK_B, 8]."""
     BLOCK_B: tl.constexpr = at.active.shape[0]
     # The tiles of an interpreted kernel are large, and Triton has tensors of 2**20 numbers at most.
     CHUNK: tl.constexpr = BLOCK_V if BLOCK_B * BLOCK_V <= 131072 else 131072 // BLOCK_B
     miss, part = tl.zeros_like(rho), (1 / rho)[:, None, :]
-    for start in range(0, at.p.vocabulary, CHUNK):
+    for start in range(0, drafts.vocabulary, CHUNK):
         tokens = (start + tl.arange(0, CHUNK))[None, :]
-        inside = (tokens < at.p.vocabulary) & at.active[:, None]
-        p = probability(at.p, at.p_row[:, None], tokens, inside)
-        q = probability(at.q, at.q_row[:, None], tokens, inside)
-        miss += tl.sum(tl.maximum(q[:, :, None] - p[:, :, None] * part, 0.0), 1)
+        x, y = p_tile(p, at, tokens, at.active), q_tile(q, at, tokens, at.active)
+        miss += tl.sum(tl.maximum(y[:, :, None] - x[:, :, None] * part, 0.0), 1)
     power = tl.zeros_like(rho) + 1
     tried = tl.zeros_like(rho)
-    for i in range(drafts):
+    for i in range(drafts.drafts):
         tried += tl.where((i < count)[:, None], power, 0.0)
         power *= miss
     return tried

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import triton.language as tl
+from torch import Tensor
 
 from draftproof.adapters.fast.inputs import Flat, Lying
 from draftproof.adapters.fast.kernels import IS_INTERPRETED
@@ -50,10 +51,10 @@ def given_of(flat: Flat) -> Given:
     vocabulary = flat.vocabulary
     tile = min(max(power_of_two(vocabulary), 16), 2**16 if IS_INTERPRETED else _TILE)
     tile = max(tile, power_of_two(-(-vocabulary // _PIECES)))
-    mark = 0 if flat.noise is None else flat.noise.shape[1] - 1
+    mark = 0 if isinstance(flat.noise, tuple) else flat.noise.shape[1] - 1
     return Given(
-        p=_source(flat.p, flat),
-        q=_source(flat.q, flat),
+        p=_source(flat.p, flat.p_temperature, flat),
+        q=_source(flat.q, flat.q_temperature, flat),
         drafts=_drafts(flat),
         noise=_numbers(flat),
         mark=mark,
@@ -79,16 +80,16 @@ def power_of_two(least: int) -> int:
     return 1 << (max(least, 1) - 1).bit_length()
 
 
-def _source(rows: Lying | None, flat: Flat) -> Source:
+def _source(rows: Lying | None, heat: Tensor | None, flat: Flat) -> Source:
     """Return rows as kernels read them; those of a draft that is certain are none."""
     none, no = flat.ends, tl.constexpr(False)
     if rows is None:
         shape = 0, 0, flat.vocabulary, 1, 1, 0
-        return Source(none, *shape, none, none, none, no, CERTAIN, no, no, no)
+        return Source(none, *shape, none, none, none, none, no, CERTAIN, no, no, no, no)
     soft, width = rows.softmax, rows.values.shape[1]
     stride, step = rows.values.stride()
     is_told = soft is not None and soft.least is not None
-    is_cut = is_told or (soft is not None and flat.temperature is not None)
+    is_heated = soft is not None and heat is not None
     return Source(
         entry=rows.values,
         stride=stride,
@@ -100,17 +101,18 @@ def _source(rows: Lying | None, flat: Flat) -> Source:
         index=none if rows.index is None else rows.index,
         least=none if soft is None or soft.least is None else soft.least,
         last=none if soft is None or soft.last is None else soft.last,
+        temperature=none if heat is None else heat.contiguous(),
         DENSE=tl.constexpr(step == 1 or width == 1),
         KIND=PROBABILITIES if soft is None else LOGITS,
         INDEXED=tl.constexpr(rows.index is not None),
-        CUT=tl.constexpr(is_cut),
+        CUT=tl.constexpr(is_told or is_heated),
         TOLD=tl.constexpr(is_told),
+        HEATED=tl.constexpr(is_heated),
     )
 
 
 def _drafts(flat: Flat) -> Drafts:
     by_position, by_draft = flat.tokens.stride()
-    heat = flat.temperature
     return Drafts(
         tokens=flat.tokens,
         by_position=by_position,
@@ -122,16 +124,12 @@ def _drafts(flat: Flat) -> Drafts:
         drafts=flat.tokens.shape[1],
         longest=flat.longest,
         vocabulary=flat.vocabulary,
-        temperature=flat.ends if heat is None else heat.contiguous(),
-        HEATED=tl.constexpr(heat is not None),
     )
 
 
 def _numbers(flat: Flat) -> Numbers:
-    noise, seeds, positions = flat.noise, flat.seeds, flat.positions
-    if noise is not None:
-        return Numbers(noise, noise.shape[1], noise, noise, tl.constexpr(False))
-    if seeds is None or positions is None:
-        raise ValueError("a batch has noise, or seeds and positions: it has neither")
-    seeds, positions = seeds.contiguous(), positions.contiguous()
-    return Numbers(flat.ends, 0, seeds, positions, tl.constexpr(True))
+    noise = flat.noise
+    if isinstance(noise, tuple):
+        seeds, positions = (each.contiguous() for each in noise)
+        return Numbers(flat.ends, 0, seeds, positions, tl.constexpr(True))
+    return Numbers(noise, noise.shape[1], noise, noise, tl.constexpr(False))

@@ -94,7 +94,7 @@ def _summed(
     active = (request < drafts.requests) & (depth < given + 1 - SIDE)
     position = start + depth + (request if SIDE == 0 else 0)
     site, place = place_of(rows, position, path % drafts.drafts)
-    scale, _ = heat(drafts, request, active, FLOAT)
+    scale, _ = heat(rows, request, active, FLOAT)
     token = (tl.program_id(1) * BLOCK_V + tl.arange(0, BLOCK_V))[None, :]
     x = entries(rows, place[:, None], token, active[:, None]).to(FLOAT)
     if rows.TOLD:
@@ -109,7 +109,7 @@ def _summed(
     where = (SIDE * rows_in_all + row) * stats.pieces + tl.program_id(1)
     tl.store(stats.largest + where, most, mask=active)
     tl.store(stats.total + where, mass, mask=active)
-    if drafts.HEATED:
+    if rows.HEATED:
         first = tl.min(tl.where(x == most[:, None], token, rows.width), 1)
         tl.store(stats.first + where, first, mask=active)
 
@@ -121,7 +121,7 @@ def softmax_of(
 ):  # fmt: skip
     """Return what makes logits of rows [BLOCK_B, D] probabilities: their pieces together."""
     FLOAT: tl.constexpr = stats.largest.dtype.element_ty
-    scale, is_sure = heat(drafts, request, active, FLOAT)
+    scale, is_sure = heat(rows, request, active, FLOAT)
     none = tl.zeros_like(scale)
     if rows.KIND != LOGITS:
         return Soft(scale, none, none, none, none.to(tl.int32))

@@ -6,66 +6,66 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from draftproof.adapters.fast.batch import Batch
+from draftproof.adapters.fast.inputs import Flat
 from draftproof.adapters.fast.kernels.descent import (
-    among,
     coin,
-    descend,
+    descended,
     masses_without,
     reciprocal,
     sibling,
 )
-from draftproof.adapters.fast.kernels.rows import mass, probability
-from draftproof.conformance.adapter import Result
+from draftproof.adapters.fast.kernels.rows import among, mass, p_of, q_of
 
 
-def recursive_rejection(batch: Batch, noise: Tensor) -> Result:
+def recursive_rejection(flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Verify as `fast.recursive_rejection.recursive_rejection` does."""
-    return descend(batch, _with_replacement, noise, scheme="iid")
+    return descended(_with_replacement, flat, scheme="iid")
 
 
-def recursive_rejection_without_replacement(batch: Batch, noise: Tensor) -> Result:
+def recursive_rejection_without_replacement(
+    flat: Flat,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Verify as `fast.recursive_rejection.recursive_rejection_without_replacement` does."""
-    return descend(batch, _without_replacement, noise, scheme="without_replacement")
+    return descended(_without_replacement, flat, scheme="without_replacement")
 
 
 @triton.jit
-def _with_replacement(at, node, BLOCK_V: tl.constexpr):
+def _with_replacement(p, q, drafts, noise, at, node, BLOCK_V: tl.constexpr):
     """Try siblings that were all drawn from q."""
-    return _tried(at, node, True, BLOCK_V)
+    return _tried(p, q, drafts, noise, at, node, True, BLOCK_V)
 
 
 @triton.jit
-def _without_replacement(at, node, BLOCK_V: tl.constexpr):
+def _without_replacement(p, q, drafts, noise, at, node, BLOCK_V: tl.constexpr):
     """Try siblings that were drawn from what those before had left."""
-    return _tried(at, node, False, BLOCK_V)
+    return _tried(p, q, drafts, noise, at, node, False, BLOCK_V)
 
 
 @triton.jit
-def _tried(at, node, REPLACED: tl.constexpr, BLOCK_V: tl.constexpr):
+def _tried(
+    p, q, drafts, noise, at, node, REPLACED: tl.constexpr, BLOCK_V: tl.constexpr
+):  # fmt: skip
     """Try one sibling after another, (p - g q)+ of mass `owed` against q / left."""
-    FLOAT: tl.constexpr = at.p.soft.dtype.element_ty
-    BLOCK_B: tl.constexpr = at.active.shape[0]
-    token, none = tl.full([BLOCK_B], -1, tl.int64), tl.full([BLOCK_B], 0.0, FLOAT)
+    token, none = node.depth * 0 - 1, tl.zeros_like(at.p_soft.scale)
     g, owed, outside, left = none, none + 1, none - 1, none + 1
-    for k in range(node.drafts):
-        own, tries = sibling(at, node, k)
+    for k in range(drafts.drafts):
+        own, tries = sibling(drafts, at, node, k)
         tries &= token < 0
         again = tries & (g > 0)
         if tl.max(again.to(tl.int32)) > 0:
-            own_mass = mass(among(at, again), none + 1, g, 0, at.p.vocabulary, BLOCK_V)
+            own_mass = mass(p, q, among(at, again), none + 1, g, drafts.vocabulary, BLOCK_V)
             owed = tl.where(again, own_mass, owed)
             if not REPLACED:
                 is_new = again & (outside < 0)
                 if tl.max(is_new.to(tl.int32)) > 0:
                     here = among(at, is_new)
-                    rest = masses_without(here, node, node.siblings, none, BLOCK_V)[0]
+                    rest = masses_without(p, q, drafts, here, node, node.siblings, none, BLOCK_V)[0]
                     outside = tl.where(is_new, rest, outside)
-                left = tl.where(again, outside + _behind(at, node, k), left)
+                left = tl.where(again, outside + _behind(q, drafts, at, node, k), left)
         if tl.max(tries.to(tl.int32)) > 0:
-            wanted = probability(at.p, at.p_row, own, tries).to(tl.float64)
-            drawn = probability(at.q, at.q_row, own, tries).to(tl.float64)
-            number = coin(node, k, tries)
+            wanted, drawn = p_of(p, at, own, tries), q_of(q, at, own, tries)
+            wanted, drawn = wanted.to(tl.float64), drawn.to(tl.float64)
+            number = coin(drafts, noise, node, k, tries)
             accepts = tries & (number * (owed * drawn) < (wanted - g * drawn) * left)
             token = tl.where(accepts, own, token)
             more = g + owed * reciprocal(left)
@@ -75,10 +75,10 @@ def _tried(at, node, REPLACED: tl.constexpr, BLOCK_V: tl.constexpr):
 
 
 @triton.jit
-def _behind(at, node, k):
+def _behind(q, drafts, at, node, k):
     """Return the mass [BLOCK_B] of q on sibling k and those behind it."""
-    total = tl.full([at.active.shape[0]], 0.0, at.p.soft.dtype.element_ty)
-    for j in range(k, node.drafts):
-        own, is_one = sibling(at, node, j)
-        total += probability(at.q, at.q_row, own, is_one)
+    total = tl.zeros_like(at.q_soft.scale)
+    for j in range(k, drafts.drafts):
+        own, is_one = sibling(drafts, at, node, j)
+        total += q_of(q, at, own, is_one)
     return total

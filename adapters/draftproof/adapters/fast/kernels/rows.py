@@ -15,9 +15,10 @@ from draftproof.adapters.fast.kernels.sources import Soft, chance
 
 
 class Position(NamedTuple):
-    """Where the rows of target and draft at one position of BLOCK_B requests are, and which are `active`.
+    """Where the rows of target and draft are at one position of BLOCK_B requests, of the `active`.
 
-    The models' sources go beside it: what a function of Triton's returns has no constants."""
+    The models' sources go beside it: what a function of Triton's returns has no constants.
+    """
 
     p_place: tl.tensor
     p_soft: Soft
@@ -49,8 +50,8 @@ def p_of(p, at, token, active):
 
 @triton.jit
 def q_of(q, at, token, active):
-    """Return the draft's probabilities [BLOCK_B] of a token of each request."""
-    return chance(q, at.q_place, at.q_soft, token, active)
+    """Return the draft's probabilities [BLOCK_B] of a token of each request, 0 without a row."""
+    return chance(q, at.q_place, at.q_soft, token, active & (at.q_place >= 0))
 
 
 @triton.jit
@@ -62,7 +63,8 @@ def p_tile(p, at, tokens, active):
 @triton.jit
 def q_tile(q, at, tokens, active):
     """Return the draft's probabilities [BLOCK_B, BLOCK_V] of a tile of tokens."""
-    return chance(q, at.q_place[:, None], wide(at.q_soft), tokens, active[:, None])
+    is_drafted = active & (at.q_place >= 0)
+    return chance(q, at.q_place[:, None], wide(at.q_soft), tokens, is_drafted[:, None])
 
 
 @triton.jit
@@ -125,7 +127,7 @@ def token_at(
 def drawn(WEIGHTS: tl.constexpr, p, q, of, mark, vocabulary, active, BLOCK_V: tl.constexpr):
     """Return the token at a mark [BLOCK_B] of the running sum of weights, and their total.
 
-    `WEIGHTS(p, q, of, tokens, active)` are those of a tile. Rows are swept twice, and one piece again.
+    `WEIGHTS(p, q, of, tokens, active)` are those of a tile. Rows are swept twice, a piece again.
     """
     none = tl.zeros_like(mark)
     piece, total = none.to(tl.int32), none

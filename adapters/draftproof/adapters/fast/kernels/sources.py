@@ -25,8 +25,9 @@ _MARK, _OURS = tl.constexpr(MARK), tl.constexpr(OURS)
 class Source(NamedTuple):
     """The rows of a model at N positions of K drafts, `stride` apart, and their tokens `step`.
 
-    The one of a draft at a position is number `by_position` n + `by_draft` k. Some tokens of rows
-    that are CUT are never said: which is TOLD by `least` and `last` [M], or found.
+    The one of a draft at a position is number `by_position` n + `by_draft` k. They are HEATED by a
+    `temperature` [B]. Some tokens of rows that are CUT are never said: which is TOLD by `least` and
+    `last` [M], or found.
     """
 
     entry: Any
@@ -39,15 +40,17 @@ class Source(NamedTuple):
     index: Any
     least: Any
     last: Any
+    temperature: Any
     DENSE: tl.constexpr
     KIND: tl.constexpr
     INDEXED: tl.constexpr
     CUT: tl.constexpr
     TOLD: tl.constexpr
+    HEATED: tl.constexpr
 
 
 class Drafts(NamedTuple):
-    """The tokens [n, K] of B requests, at most L of each, where each one's end, and its heat."""
+    """The tokens [n, K] of B requests, at most L of each, and where each one's end."""
 
     tokens: Any
     by_position: Any
@@ -59,8 +62,6 @@ class Drafts(NamedTuple):
     drafts: Any
     longest: Any
     vocabulary: Any
-    temperature: Any
-    HEATED: tl.constexpr
 
 
 class Numbers(NamedTuple):
@@ -193,11 +194,11 @@ def exponential(x):
 
 
 @triton.jit
-def heat(drafts, request, real, FLOAT: tl.constexpr):
+def heat(rows, request, real, FLOAT: tl.constexpr):
     """Return log2(e) / temperature, and which requests are sure of their most probable token."""
-    if not drafts.HEATED:
+    if not rows.HEATED:
         return tl.full(request.shape, 1.4426950408889634, FLOAT), request < 0
-    warm = tl.load(drafts.temperature + request, mask=real, other=1.0).to(FLOAT)
+    warm = tl.load(rows.temperature + request, mask=real, other=1.0).to(FLOAT)
     is_sure = ~(warm > 0)
     # The bounds of `sampling`.
     warm = tl.minimum(tl.maximum(tl.where(is_sure, 1.0, warm), 7.888609052210118e-31), 2.0**100)
