@@ -87,9 +87,10 @@ def _summed(
     rows, drafts, stats, SIDE: tl.constexpr, BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr
 ):  # fmt: skip
     FLOAT: tl.constexpr = stats.largest.dtype.element_ty
-    row = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
+    # Divisions of int64 cost as much as a tile.
+    row = tl.program_id(0) * BLOCK_B + tl.arange(0, BLOCK_B)
     depth, path = row % (drafts.longest + 1), row // (drafts.longest + 1)
-    request = path // drafts.drafts
+    request = (path // drafts.drafts).to(tl.int64)
     start, given = span(drafts, request, request < drafts.requests)
     active = (request < drafts.requests) & (depth < given + 1 - SIDE)
     position = start + depth + (request if SIDE == 0 else 0)
@@ -106,7 +107,7 @@ def _summed(
     base = tl.where(most == -float("inf"), 0.0, most)
     mass = tl.sum(exponential((x - base[:, None]) * scale[:, None]), 1)
     rows_in_all = drafts.requests * drafts.drafts * (drafts.longest + 1)
-    where = (SIDE * rows_in_all + row) * stats.pieces + tl.program_id(1)
+    where = (SIDE * rows_in_all + row.to(tl.int64)) * stats.pieces + tl.program_id(1)
     tl.store(stats.largest + where, most, mask=active)
     tl.store(stats.total + where, mass, mask=active)
     if rows.HEATED:
