@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from benchmarks import compiled
+from benchmarks.compiled import apart, read
 
 from draftproof.adapters.fast import TEXTS, FastVerifier
 from draftproof.adapters.fast.batch import Batch, Rows, uniforms
@@ -30,7 +28,7 @@ from draftproof.reference.drafting import draft_law
 launch = pytest.importorskip("draftproof.adapters.fast.kernels.launch")
 
 
-RATIOS = (("token", "_accept", "cuda"), ("block", "_keep", "cuda"))
+RATIOS = (("token", "_accept"), ("block", "_keep"))
 """The kernels that compare a coin with p / q."""
 
 
@@ -41,21 +39,19 @@ def quick_cases(name: str) -> list[Case]:
 
 @pytest.mark.parametrize("half", [0, 1])
 def test_every_kernel_compiles_for_gpus_that_are_not_there(half: int) -> None:
-    program = Path(__file__).parent / "compiling.py"
     names = [*TEXTS, "drafting"][half::2]
-    compiling = {key: value for key, value in os.environ.items() if key != "TRITON_INTERPRET"}
-    done = subprocess.run(
-        [sys.executable, str(program), *names], env=compiling, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    lines = [line.split() for line in done.stdout.splitlines()]
-    compiled = {(name, backend) for name, _, backend, *_ in lines}
-    assert compiled == {(name, backend) for name in names for backend in ("cuda", "hip")}
+    places = "--at=sm_90:5000:bfloat16:logits", "--at=gfx942:5:float32:probabilities"
+    found = apart(compiled.__file__, "--json", *places, *names)
+    kernels = [(row["verifier"], read(row["kernel"])) for row in found]
+    made = {(name, kernel.target) for name, kernel in kernels}
+    assert made == {(name, target) for name in names for target in ("sm_90", "gfx942")}
     # A ratio is 1 where p = q: only a division that is rounded as IEEE 754 says promises that.
-    ratios = [line for line in lines if tuple(line[:3]) in RATIOS]
-    assert {line[0] for line in ratios} == {"token", "block"} & {*names}
-    assert all(int(correct) > 0 for *_, correct, _ in ratios)
-    assert all(other == "0" for _, kernel, *_, other in ratios if kernel == "_accept")
+    ratios = [
+        own for name, own in kernels if own.target == "sm_90" and (name, own.kernel) in RATIOS
+    ]
+    assert len(ratios) == len({"token", "block"} & {*names})
+    assert all(kernel.correct_divisions > 0 for kernel in ratios)
+    assert all(kernel.other_divisions == 0 for kernel in ratios if kernel.kernel == "_accept")
 
 
 def batches(name: str) -> Iterator[Batch]:
