@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: certify check test nightly docs bench certificates matrix locks clean
+.PHONY: certify check test nightly versions docs bench certificates matrix locks clean
 
 certify: .venv/certify ## certify our torch block verifier and Hugging Face transformers
 	$(BIN)/draftproof certify torch-block transformers
@@ -19,6 +19,12 @@ nightly: .venv/test docs ## all tests, what each took, and those of numbers as a
 	$(BIN)/pytest -n auto --dist worksteal --measure
 	ATEN_CPU_CAPABILITY=default PYTHONPATH=$(CURDIR)/rounding ROUNDING=1 \
 		$(BIN)/pytest -n auto --dist worksteal -m "not nightly" adapters conformance
+
+versions: .venv-versions/ready ## kernels, exact lane and certificates on the versions that engines pin
+	$(VERSIONS)/python -m pytest adapters/tests/test_kernels.py conformance/tests/lanes/exact \
+		-m "not nightly" -k "not compiles"
+	TRITON_INTERPRET=1 $(VERSIONS)/draftproof certify --mode quick \
+		torch-token torch-block torch-multipath-block triton-token triton-block triton-multipath-block
 
 define STYLE
 $(BIN)/ruff check
@@ -50,7 +56,7 @@ locks: .venv/lock ## what the GitHub Action installs, with all hashes
 	$(UV) --output-file locks/draftproof.txt --config-file locks/uv.toml --all-extras pyproject.toml
 
 clean: ## forget the virtual environment and all caches
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf .venv .venv-versions .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
 	rm -rf docs/.pages docs/node_modules site
 
 .venv/certify: pyproject.toml constraints.txt | .venv/pip
@@ -78,6 +84,20 @@ docs/node_modules: docs/package-lock.json
 
 .venv/lock: pyproject.toml constraints.txt | .venv/pip
 	$(BIN)/pip install --quiet --constraint constraints.txt --group lock
+	@touch $@
+
+# The oldest that pyproject.toml allows, which vLLM and SGLang pin; all else is as everywhere.
+PYTHON312 ?= python3.12
+VERSIONS := .venv-versions/bin
+
+.venv-versions/ready: pyproject.toml constraints.txt versions.txt
+	@$(PYTHON312) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' 2> /dev/null || \
+		{ echo 'make versions needs Python 3.12: make versions PYTHON312=/path/to/python3.12'; exit 1; }
+	$(PYTHON312) -m venv .venv-versions
+	grep -vE '^(torch|triton)==' constraints.txt | cat - versions.txt > .venv-versions/constraints.txt
+	$(VERSIONS)/pip install --quiet --upgrade --constraint .venv-versions/constraints.txt pip
+	$(VERSIONS)/pip install --quiet --constraint .venv-versions/constraints.txt \
+		--editable '.[triton,transformers,prove,search,report]' --group test
 	@touch $@
 
 # Older ones know no dependency groups.

@@ -151,3 +151,17 @@ def test_every_python_that_is_promised_is_tested() -> None:
     tests = yaml.safe_load((HOUSE / ".github/workflows/tests.yml").read_text(encoding="utf-8"))
     assert tests["jobs"]["test"]["strategy"]["matrix"]["python"] == PROMISED
     assert PROJECT["project"]["requires-python"] == f">={PROMISED[0]}"
+
+
+def test_the_oldest_torch_and_triton_that_are_promised_are_tested() -> None:
+    """By `make versions`; with a newer one there, the extras would promise what nobody tries."""
+    text = (HOUSE / "versions.txt").read_text(encoding="utf-8")
+    tested = {Requirement(each) for each in text.splitlines() if each and each[0] != "#"}
+    assert {pin.name for pin in tested} == {"torch", "triton"}
+    for pin in tested:
+        (asked,) = (
+            Requirement(each) for each in EXTRAS[pin.name] if each.startswith(f"{pin.name}>")
+        )
+        (oldest,) = (each.version for each in asked.specifier)
+        (version,) = (each.version for each in pin.specifier)
+        assert version == f"{oldest}.0"
