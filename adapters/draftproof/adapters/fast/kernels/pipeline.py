@@ -266,11 +266,11 @@ def verified(decide: Any, flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     rows = flat.room(slots), coins, places, flat.room(2, 5, slots), flat.room(slots, pieces)
     left = Open(*rows, flat.longest + 1, pieces)
     grid, own = blocks(requests, shape[0] * shape[1])
-    warps = min(max(shape[0] * shape[1] // 512, 1), 8)
+    warps = min(max(shape[0] * shape[1] // 128, 1), 8)
     decide[(grid,)](*of, stats, left, given.noise, own, *shape, num_warps=warps)
     grid, own = blocks(slots, tile)
     _masses[grid, pieces](*of, left, own, tile)
     grid, own = blocks(requests, tile)
     told = flat.told()
-    _finish[(grid,)](*of, left, given.noise, given.mark, told, own, tile, *shape)
+    _finish[(grid,)](*of, left, given.noise, given.mark, told, own, tile, *shape, num_warps=8)
     return told

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import triton
 import triton.language as tl
+from triton.language import target_info
 
 from draftproof.adapters.fast.counters import MARK, OURS
 from draftproof.adapters.fast.kernels import IS_INTERPRETED
@@ -186,7 +187,7 @@ def cut(x, token, least, last):
 @triton.jit
 def exponential(x):
     """Return 2**x; what is below 2**-126 may count as 0."""
-    if _INTERPRETED or x.dtype != tl.float32:
+    if _INTERPRETED or x.dtype != tl.float32 or not target_info.is_cuda():
         return tl.exp2(x)
     return tl.inline_asm_elementwise(
         "ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
