@@ -147,14 +147,10 @@ def verify(
             f"one path, draft_token_ids has {drafts}"
         )
     sampling = Sampling(temperature, top_k, top_p)
-    if form == "triton" and top_k is None and top_p is None:
-        # Kernels look for the most probable token themselves.
-        sampling = Sampling()
-    shape = count + len(ends), drafts
-    p = _processed(p, sampling if target_logits is not None else None, ends, shape, more=1)
-    if q is not None:
-        shape = count, drafts
-        q = _processed(q, sampling if draft_logits is not None else None, ends, shape, more=0)
+    if target_logits is not None:
+        p = _processed(p, sampling, ends, drafts, more=1)
+    if q is not None and draft_logits is not None:
+        q = _processed(q, sampling, ends, drafts, more=0)
     drawn: Tensor | tuple[Tensor, Tensor]
     if seeds is not None and positions is not None:
         drawn = seeds, positions
@@ -174,8 +170,13 @@ def verify(
         branching=branching,
         state=state,
     )
+    return emitted(text, form, flat)
+
+
+def emitted(text: Text, form: str, flat: Flat) -> Verified:
+    """Return what a batch emits. Raises `InvalidRequest` for more siblings than `text` takes."""
+    check_widths(text, flat.widths)
     if form == "triton":
-        check_widths(text, flat.widths)
         return Verified(*function(text, form)(flat))
     return _by_operators(text, flat)
 
@@ -279,36 +280,50 @@ def _check_index(name: str, rows: Tensor, index: Tensor, shape: tuple[int, int])
         raise InvalidRequest(f"{name}_rows tell of rows, and there are none: {list(rows.shape)}")
 
 
-def _processed(
-    laid: Lying, sampling: Sampling | None, ends: Tensor, shape: tuple[int, int], *, more: int
-) -> Lying:
-    """Return rows with what makes them probabilities: logits where there is a `sampling`.
+def _processed(laid: Lying, sampling: Sampling, ends: Tensor, drafts: int, *, more: int) -> Lying:
+    """Return rows of logits with what cuts them; heat alone is applied as they are read.
 
-    `shape` is N positions of K drafts. Each request has as many as it drafts tokens, and `more`.
+    Each request has as many positions as it drafts tokens, and `more`.
     """
-    if sampling is None:
-        return laid
-    if sampling.is_plain:
+    if sampling.top_k is None and sampling.top_p is None:
         return replace(laid, softmax=Softmax())
-    position = torch.arange(shape[0], device=ends.device)[:, None]
+    return replace(laid, softmax=_softmax(laid, sampling, ends, drafts, more=more))
+
+
+def _softmax(laid: Lying, sampling: Sampling, ends: Tensor, drafts: int, *, more: int) -> Softmax:
+    position = torch.arange(laid.positions, device=ends.device)[:, None]
     # Rows behind all ends are nobody's, and have the last one's parameters.
     behind = ends.cummax(0)[0] + more * torch.arange(1, len(ends) + 1, device=ends.device)
     request = torch.searchsorted(behind, position[:, 0], right=True).clamp_(max=len(ends) - 1)
-    number = laid.number(position, torch.arange(shape[1], device=ends.device))
+    number = laid.number(position, torch.arange(drafts, device=ends.device))
     values = laid.own
     own = request.new_zeros(len(values))
     own[number] = request[:, None].expand_as(number)
-    return replace(laid, softmax=softmax(values, sampling.of(own)))
+    return softmax(values, sampling.of(own))
+
+
+def _heated(
+    laid: Lying, temperature: Tensor | None, ends: Tensor, drafts: int, *, more: int
+) -> Lying:
+    """Return rows with the heat of their requests, where it is not in what cuts them."""
+    if temperature is None or laid.softmax is None or laid.softmax.least is not None:
+        return laid
+    soft = _softmax(laid, Sampling(temperature), ends, drafts, more=more)
+    return replace(laid, softmax=soft)
 
 
 def _by_operators(text: Text, flat: Flat) -> Verified:
     """Verify by operators of torch, of rows that belong to padded positions."""
+    ends, drafts = flat.ends.long(), flat.tokens.shape[1]
+    p = q = _heated(flat.p, flat.p_temperature, ends, drafts, more=1)
+    # An index needs something to point to, though nothing of it is used.
+    if flat.q is not None:
+        q = _heated(flat.q, flat.q_temperature, ends, drafts, more=0)
     batch = from_flat(
         flat.tokens,
-        flat.ends.long(),
-        # An index needs something to point to, though nothing of it is used.
-        flat.p if flat.q is None else flat.q,
-        flat.p,
+        ends,
+        q,
+        p,
         longest=flat.longest,
         branching=flat.branching,
         state=flat.state,

@@ -1,0 +1,157 @@
+"""SGLang's sampling of a chain and of a tree of drafts, as it calls them: outputs are written.
+
+    from draftproof.adapters.fast.shims.sglang import chain, tree
+
+Node 0 of a request is the token that it has; the others are drafted. Outputs are told by where a
+node's token stands in the flat batch, `retrive_index` (SGLang spells it so): the token that follows
+node i is written into `predicts` there. Signatures are those of SGLang 0.5.23.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from draftproof.adapters.fast.engine import emitted
+from draftproof.adapters.fast.excess import draw
+from draftproof.adapters.fast.inputs import Flat, Lying
+from draftproof.adapters.fast.shims import NotOurs
+from draftproof.adapters.fast.texts import TEXTS
+
+
+def chain(
+    predicts: Tensor,
+    accept_index: Tensor,
+    accept_token_num: Tensor,
+    candidates: Tensor,
+    retrive_index: Tensor,
+    retrive_next_token: Tensor,
+    retrive_next_sibling: Tensor,
+    uniform_samples: Tensor,
+    uniform_samples_for_final_sampling: Tensor,
+    target_probs: Tensor,
+    draft_probs: Tensor,
+    threshold_single: float = 1.0,
+    threshold_acc: float = 1.0,
+    deterministic: bool = True,
+    *,
+    block_verification: bool = False,
+    form: str = "triton",
+) -> None:
+    """Verify chains as `chain_speculative_sampling_triton` does, token for token.
+
+    `candidates` [B, S] of S - 1 drafted tokens; `target_probs` [B, S, V], `draft_probs` [B, S - 1,
+    V] or longer; coins [B, S], of which the last is not used, and those of the next tokens [B].
+    Written are `predicts` [N], `accept_index` [B, S] and `accept_token_num` [B]. Raises `NotOurs`
+    for thresholds below 1.
+    """
+    _refuse_thresholds(threshold_single, threshold_acc)
+    requests, nodes = candidates.shape
+    length, device = nodes - 1, candidates.device
+    row = torch.arange(requests, device=device)[:, None]
+    index = row * draft_probs.shape[1] + torch.arange(length, device=device)
+    coins = uniform_samples[:, :length], uniform_samples_for_final_sampling.view(-1, 1)
+    flat = Flat(
+        tokens=candidates[:, 1:].reshape(-1, 1),
+        ends=torch.arange(1, requests + 1, device=device) * length,
+        p=Lying(target_probs.flatten(0, 1), 1, 0, requests * nodes),
+        q=None
+        if length == 0
+        else Lying(draft_probs.flatten(0, 1), 1, 0, requests * length, index=index.flatten()),
+        longest=length,
+        noise=torch.cat(coins, 1).double(),
+    )
+    verified = emitted(TEXTS["block" if block_verification else "token"], form, flat)
+    path = torch.arange(nodes, device=device).expand(requests, -1)
+    kept = verified.accepted
+    _written(predicts, accept_index, retrive_index, path, kept, verified.token_ids)
+    accept_token_num.copy_(kept)
+
+
+def tree(
+    predicts: Tensor,
+    accept_index: Tensor,
+    accept_token_num: Tensor,
+    candidates: Tensor,
+    retrive_index: Tensor,
+    retrive_next_token: Tensor,
+    retrive_next_sibling: Tensor,
+    uniform_samples: Tensor,
+    uniform_samples_for_final_sampling: Tensor,
+    target_probs: Tensor,
+    draft_probs: Tensor,
+    threshold_single: float = 1.0,
+    threshold_acc: float = 1.0,
+    deterministic: bool = True,
+) -> None:
+    """Verify trees as `tree_speculative_sampling_target_only` does, as many tokens of each.
+
+    A node's children, its first in `retrive_next_token` [B, S] and then siblings, share one coin:
+    that of the node. The target's own token is followed as long as it is one of them, so that what
+    is emitted has its law if the tree was not drawn by chance: `draft_probs`, which must be 0, are
+    neither read nor written. `accept_index` is [B, D] for D - 1 accepted tokens at most. Raises
+    `NotOurs` for thresholds below 1.
+    """
+    _refuse_thresholds(threshold_single, threshold_acc)
+    requests, nodes = candidates.shape
+    device, deepest = candidates.device, accept_index.shape[1] - 1
+    every = torch.arange(requests, device=device)
+    node = torch.zeros(requests, dtype=torch.int64, device=device)
+    child = retrive_next_token[:, 0].long()
+    passed = torch.zeros_like(target_probs[:, 0, 0])
+    kept, path = torch.zeros_like(node), node[:, None].repeat(1, deepest + 1)
+    gone = torch.full((requests, nodes), -1, dtype=torch.int64, device=device)
+    for visit in range(nodes - 1):
+        is_there = (child >= 0) & (kept < deepest)
+        here = child.clamp(min=0)
+        token = candidates[every, here].long()
+        passed = passed + target_probs[every, node, token] * is_there
+        # Strictly below: a coin of exactly 0 must not accept what the target never says.
+        follows = is_there & (uniform_samples[every, node] < passed)
+        refused = is_there & ~follows
+        gone[:, visit] = torch.where(refused, token, -1)
+        gone = torch.where(follows[:, None], -1, gone)
+        kept = kept + follows
+        path = torch.where(
+            (torch.arange(deepest + 1, device=device) == kept[:, None]) & follows[:, None],
+            here[:, None],
+            path,
+        )
+        node, passed = torch.where(follows, here, node), torch.where(follows, 0, passed)
+        after = retrive_next_token[every, here].long()
+        beside = retrive_next_sibling[every, here].long()
+        child = torch.where(follows, after, torch.where(refused, beside, child))
+    owed = target_probs[every, node].clone()
+    is_gone = gone >= 0
+    owed.scatter_(1, gone.clamp(min=0), torch.where(is_gone, 0, owed.gather(1, gone.clamp(min=0))))
+    last = draw(owed, uniform_samples_for_final_sampling.double())
+    tokens = candidates.gather(1, path[:, 1:]).long()
+    tokens = torch.cat([tokens, torch.zeros_like(tokens[:, :1])], 1)
+    tokens.scatter_(1, kept[:, None], last[:, None])
+    _written(predicts, accept_index, retrive_index, path, kept, tokens)
+    accept_token_num.copy_(kept)
+
+
+def _refuse_thresholds(single: float, acc: float) -> None:
+    if min(single, acc) < 1:
+        raise NotOurs(
+            f"thresholds are {single} and {acc}: below 1 what is emitted would not have the "
+            f"target's law; leave both at 1"
+        )
+
+
+def _written(
+    predicts: Tensor,
+    accept_index: Tensor,
+    retrive_index: Tensor,
+    path: Tensor,
+    kept: Tensor,
+    tokens: Tensor,
+) -> None:
+    """Write what follows each kept node of a `path` [B, D], and where these nodes are."""
+    is_kept = torch.arange(path.shape[1], device=path.device) <= kept[:, None]
+    where = retrive_index.gather(1, path)
+    place = where.long().flatten()
+    told = torch.where(is_kept, tokens.to(predicts.dtype), predicts[place].view_as(where))
+    predicts[place] = told.flatten()
+    accept_index.copy_(torch.where(is_kept, where.to(accept_index.dtype), accept_index))

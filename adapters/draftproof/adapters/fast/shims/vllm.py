@@ -1,0 +1,207 @@
+"""vLLM's `rejection_sample`, of its first model runner and of its second, as it calls them.
+
+    from draftproof.adapters.fast.shims.vllm import rejection_sample_v1 as rejection_sample
+
+The first gives probabilities of the draft, the target's processed logits without a row for the
+bonus, which it has drawn, and generators; the second logits of both, by request and step, of which
+the draft's are not heated, and seeds. Signatures are those of vLLM 0.33.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from draftproof.adapters.fast.batch import Softmax
+from draftproof.adapters.fast.engine import emitted
+from draftproof.adapters.fast.inputs import Flat, Lying
+from draftproof.adapters.fast.shims import NotOurs
+from draftproof.adapters.fast.texts import TEXTS
+
+PLACEHOLDER_TOKEN_ID = -1
+"""What stands behind the last token that is emitted."""
+
+_LOSSY = "what is emitted would not have the target's law"
+
+
+class SamplingMetadata(Protocol):
+    """What is read of vLLM's own."""
+
+    all_greedy: bool
+    temperature: Tensor | None
+    """[B]: 0 takes the most probable token; the target's logits are divided by others already."""
+    generators: Mapping[int, torch.Generator]
+    """Those of requests that have their own, by their number in the batch."""
+
+
+def rejection_sample_v1(
+    draft_token_ids: Tensor,
+    num_draft_tokens: list[int],
+    max_spec_len: int,
+    cu_num_draft_tokens: Tensor,
+    draft_probs: Tensor | None,
+    target_logits: Tensor,
+    bonus_token_ids: Tensor,
+    sampling_metadata: SamplingMetadata,
+    synthetic_mode: bool = False,
+    synthetic_conditional_rates: Tensor | None = None,
+    use_fp64_gumbel: bool = False,
+    fly_window_size: int | None = None,
+    fly_entropy_threshold: float | None = None,
+    fly_entropy_top_k: int = 3,
+    *,
+    name: str = "token",
+    form: str = "triton",
+) -> Tensor:
+    """Verify as `vllm.v1.sample.rejection_sampler.rejection_sample` does, by the verifier `name`.
+
+    Tokens [n] of B requests, of `num_draft_tokens`; probabilities of the draft, or None where it is
+    certain, and logits of the target, [n, V]; bonus tokens [B, 1]. Returns [B, max_spec_len + 1]
+    int32, with placeholders. Coins are drawn as vLLM does, so that it accepts as many tokens; the
+    correction is drawn by another number, from the same law. It needs no fp64 of its own:
+    `use_fp64_gumbel` changes nothing.
+
+    Raises `NotOurs` for synthetic acceptance and FLy.
+    """
+    _refuse("synthetic_mode", synthetic_mode or synthetic_conditional_rates is not None)
+    _refuse("fly_window_size", fly_window_size is not None)
+    requests, count, device = len(num_draft_tokens), len(draft_token_ids), target_logits.device
+    if count == 0:
+        emitted_ids = bonus_token_ids.new_full((requests, max_spec_len + 1), PLACEHOLDER_TOKEN_ID)
+        emitted_ids[:, :1] = bonus_token_ids
+        return emitted_ids.int()
+    numbers = _numbers_v1(num_draft_tokens, max_spec_len, sampling_metadata, device)
+    heat = None
+    if sampling_metadata.temperature is not None:
+        heat = (sampling_metadata.temperature != 0).to(target_logits.dtype)
+    elif sampling_metadata.all_greedy:
+        heat = target_logits.new_zeros(requests)
+    flat = Flat(
+        tokens=draft_token_ids[:, None],
+        ends=cu_num_draft_tokens,
+        p=_without_bonus(target_logits, cu_num_draft_tokens),
+        q=None if draft_probs is None else Lying(draft_probs, 1, 0, count),
+        longest=max_spec_len,
+        noise=numbers,
+        p_temperature=heat,
+    )
+    verified = emitted(TEXTS[name], form, flat)
+    # A bonus is drawn by the caller.
+    lengths = cu_num_draft_tokens.diff(prepend=cu_num_draft_tokens.new_zeros(1))
+    is_whole = (verified.accepted == lengths)[:, None]
+    is_last = torch.arange(max_spec_len + 1, device=device) == verified.accepted[:, None]
+    return torch.where(is_last & is_whole, bonus_token_ids.int(), verified.token_ids)
+
+
+def _refuse(option: str, is_asked: bool) -> None:
+    if is_asked:
+        raise NotOurs(f"{option} is asked for, and {_LOSSY}; leave it out")
+
+
+def _without_bonus(logits: Tensor, ends: Tensor) -> Lying:
+    """Return the target's rows [n, V] at positions of which each request has one more.
+
+    Behind a request's last token stands the row of that token: nothing that is drawn from it is
+    emitted.
+    """
+    count, requests = len(logits), len(ends)
+    position = torch.arange(count + requests, device=logits.device)
+    behind = ends.long() + torch.arange(1, requests + 1, device=logits.device)
+    request = torch.searchsorted(behind, position, right=True).clamp_(max=requests - 1)
+    index = (position - request).clamp_(0, count - 1)
+    return Lying(logits, 1, 0, len(index), Softmax(), index)
+
+
+def _numbers_v1(
+    lengths: list[int], longest: int, metadata: SamplingMetadata, device: torch.device
+) -> Tensor:
+    """Return numbers [B, L+1]: coins drawn in vLLM's order, and marks."""
+    coins = torch.rand(sum(lengths), dtype=torch.float64, device=device)
+    marks = torch.rand(len(lengths), 1, dtype=torch.float64, device=device)
+    start, starts = 0, []
+    for request, length in enumerate(lengths):
+        starts.append(start)
+        own = metadata.generators.get(request)
+        if own is not None and length > 0:
+            coins[start : start + length].uniform_(generator=own)
+            marks[request].uniform_(generator=own)
+        start += length
+    place = torch.tensor(starts)[:, None] + torch.arange(longest)
+    padded = coins[place.clamp(max=max(start - 1, 0)).to(device, non_blocking=True)]
+    return torch.cat([padded, marks], 1)
+
+
+def rejection_sample_v2(
+    target_logits: Tensor,
+    draft_logits: Tensor | None,
+    draft_sampled: Tensor,
+    cu_num_logits: Tensor,
+    pos: Tensor,
+    idx_mapping: Tensor,
+    expanded_idx_mapping: Tensor,
+    expanded_local_pos: Tensor,
+    temperature: Tensor,
+    seed: Tensor,
+    num_speculative_steps: int,
+    synthetic_conditional_rates: Tensor | None = None,
+    use_fp64: bool = False,
+    use_block_verification: bool = False,
+    contexts: Tensor | None = None,
+    watermarking: Tensor | None = None,
+    watermarking_skip_mask: Tensor | None = None,
+    watermark_key: int | None = None,
+    fly_window_size: int = 0,
+    fly_entropy_threshold: float = 0.3,
+    fly_entropy_top_k: int = 3,
+    *,
+    form: str = "triton",
+) -> tuple[Tensor, Tensor]:
+    """Verify as `rejection_sample` of `vllm.v1.worker.gpu.spec_decode` does, token by token or not.
+
+    The target's logits [N, V], heated, of all requests, one row more for each than it drafts
+    tokens; the draft's [R, S, V] by request's state and step, not heated, or None where it is
+    certain; the inputs of all rows; and by state temperatures and seeds. Returns tokens [B, S+1]
+    int64, -1 behind the last that is emitted, and how many these are, [B] int32. Numbers are those
+    of `counters`, of each request's seed and first position.
+
+    Raises `NotOurs` for synthetic acceptance, FLy and watermarks.
+    """
+    _refuse("synthetic_conditional_rates", synthetic_conditional_rates is not None)
+    _refuse("fly_window_size", fly_window_size > 0)
+    if contexts is not None or watermarking is not None or watermark_key is not None:
+        raise NotOurs(
+            "watermarking is asked for, which draws by a key and not by chance; leave "
+            "contexts, watermarking and watermark_key out"
+        )
+    device, requests = target_logits.device, len(cu_num_logits) - 1
+    count = len(draft_sampled) - requests
+    each = torch.arange(1, requests + 1, device=device)
+    ends = cu_num_logits[1:] - each
+    position = torch.arange(count, device=device)
+    request = torch.searchsorted(ends.long(), position, right=True).clamp_(max=requests - 1)
+    # A row's input is the token that the row before verifies.
+    row = position + request
+    heat = temperature[idx_mapping]
+    vocabulary, q = target_logits.shape[-1], None
+    if draft_logits is not None and count > 0:
+        steps = draft_logits.shape[1]
+        vocabulary = min(vocabulary, draft_logits.shape[-1])
+        index = expanded_idx_mapping[row].long() * steps + expanded_local_pos[row]
+        rows = draft_logits[..., :vocabulary].flatten(0, 1)
+        q = Lying(rows, 1, 0, count, Softmax(), index)
+    flat = Flat(
+        tokens=draft_sampled[row + 1][:, None],
+        ends=ends,
+        p=Lying(target_logits[:, :vocabulary], 1, 0, len(target_logits), Softmax()),
+        q=q,
+        longest=num_speculative_steps,
+        noise=(seed[idx_mapping], pos[cu_num_logits[:-1].long()]),
+        p_temperature=(heat != 0).to(heat.dtype),
+        q_temperature=heat,
+    )
+    name = "block" if use_block_verification else "token"
+    verified = emitted(TEXTS[name], form, flat)
+    return verified.token_ids.long(), verified.num_sampled
