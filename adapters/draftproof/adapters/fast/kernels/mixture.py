@@ -164,7 +164,7 @@ def _weigh(
     rank = (tl.program_id(1) * BLOCK_V + tl.arange(0, BLOCK_V))[None, :]
     inside = (rank < drafts.vocabulary) & at.active[:, None]
     token = tl.load(order + request[:, None] * drafts.vocabulary + rank, mask=inside, other=0)
-    total += tl.sum(q_tile(q, at, token, at.active).to(tl.float64), 1)
+    total += tl.sum(tl.where(inside, q_tile(q, at, token, at.active), 0.0).to(tl.float64), 1)
     place = request * tl.num_programs(1) + tl.program_id(1)
     tl.store(sums + place, total, mask=at.active)
 
@@ -185,7 +185,7 @@ def _place(
     rank = (own * BLOCK_V + tl.arange(0, BLOCK_V))[None, :]
     inside = (rank < drafts.vocabulary) & at.active[:, None]
     token = tl.load(order + request[:, None] * drafts.vocabulary + rank, mask=inside, other=0)
-    mass = q_tile(q, at, token, at.active).to(tl.float64)
+    mass = tl.where(inside, q_tile(q, at, token, at.active), 0.0).to(tl.float64)
     lower = tl.maximum(tl.cumsum(mass, 1) - mass, 0.0) + before[:, None]
     here = below + request[:, None] * drafts.vocabulary + token
     tl.store(here, lower / total[:, None], mask=inside)
