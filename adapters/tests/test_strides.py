@@ -16,7 +16,7 @@ from torch import Tensor
 
 from draftproof.adapters.fast import FORMS, TEXTS
 from draftproof.adapters.fast.engine import Verified, verify
-from draftproof.adapters.fast.inputs import InvalidRequest, from_flat, lying
+from draftproof.adapters.fast.inputs import Flat, InvalidRequest, from_flat, lying
 
 interpreter = pytest.importorskip("triton.runtime.interpreter")
 
@@ -240,11 +240,11 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def _is_apart(name: str, given: Any) -> bool:
-    # The strides of rows stand beside them.
-    if name == "values":
-        return False
-    if name in ("p", "q", "kept") and isinstance(given, tuple):
-        given = given[1:]
+    # The strides of rows, of tokens and of ends stand beside them.
+    if name in ("p", "q"):
+        given = given._replace(entry=None)
+    if name == "drafts":
+        given = given._replace(tokens=None, ends=None)
     return any(not each.is_contiguous() for each in _tensors(given))
 
 
@@ -282,15 +282,12 @@ def by_column(each: Tensor) -> Tensor:
 
 
 def test_the_watch_over_kernels_sees_what_is_strided(launched: list[str]) -> None:
-    from draftproof.adapters.fast.batch import Batch, Rows
     from draftproof.adapters.fast.kernels.block import block
 
-    rows = torch.full((8, 4), 0.25)
-    at = torch.arange(8).view(2, 1, 4)
-    tokens = torch.zeros(3, 1, 2, dtype=torch.int64).movedim(0, -1)
-    given = Batch(tokens, torch.tensor([3, 3]), Rows(rows, at[..., :3]), Rows(rows, at))
-    block(given, torch.zeros(2, 4, dtype=torch.float64))
-    assert launched == ["_sweep: tokens", "_keep: tokens"]
+    rows = lying(torch.full((3, 1, 4), 0.25))
+    noise = torch.zeros(3, 2, dtype=torch.float64).T
+    block(Flat(torch.zeros(1, 1).long(), torch.tensor([0, 1]), rows, None, 2, noise))
+    assert launched == ["_decide: noise", "_finish: noise"]
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.__name__)
