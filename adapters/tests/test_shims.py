@@ -10,6 +10,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from torch import Tensor
@@ -167,7 +168,9 @@ def test_the_second_runner_emits_by_the_same_law(has_rows: bool, is_block: bool)
         seen = torch.zeros(V * V)
         for seed in range(5):
             given = batch_v2(seed, count, has_rows=has_rows)
-            sampled, emitted = verify(**given, use_block_verification=is_block, **options)
+            # Interpreted, their kernel subtracts infinities where no token is left.
+            with numpy.errstate(invalid="ignore"):
+                sampled, emitted = verify(**given, use_block_verification=is_block, **options)
             assert (sampled.shape, sampled.dtype) == ((count, 3), torch.int64)
             assert (emitted.shape, emitted.dtype) == ((count,), torch.int32)
             first, second = sampled[:, 0], sampled[:, 1].where(emitted > 1, V - 1)

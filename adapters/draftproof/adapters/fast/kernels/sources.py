@@ -19,7 +19,7 @@ from draftproof.adapters.fast.kernels import IS_INTERPRETED
 PROBABILITIES, LOGITS, CERTAIN = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 """What rows hold: or there are none, of a draft that is certain of its tokens."""
 
-_INTERPRETED, _LOG2_E = tl.constexpr(IS_INTERPRETED), tl.constexpr(1.4426950408889634)
+_LOG2_E = tl.constexpr(1.4426950408889634)
 _MARK, _OURS = tl.constexpr(MARK), tl.constexpr(OURS)
 
 
@@ -185,13 +185,21 @@ def cut(x, token, least, last):
 
 
 @triton.jit
-def exponential(x):
-    """Return 2**x; what is below 2**-126 may count as 0."""
-    if _INTERPRETED or x.dtype != tl.float32 or not target_info.is_cuda():
+def _two_to(x):
+    return tl.exp2(x)
+
+
+@triton.jit
+def _two_to_on_a_gpu(x):
+    if x.dtype != tl.float32 or not target_info.is_cuda():
         return tl.exp2(x)
     return tl.inline_asm_elementwise(
         "ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
     )
+
+
+exponential = _two_to if IS_INTERPRETED else _two_to_on_a_gpu
+"""2**x; what is below 2**-126 may count as 0. Launches of what names no GPU can be recorded."""
 
 
 @triton.jit
