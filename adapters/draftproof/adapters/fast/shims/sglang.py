@@ -151,7 +151,8 @@ def _written(
     """Write what follows each kept node of a `path` [B, D], and where these nodes are."""
     is_kept = torch.arange(path.shape[1], device=path.device) <= kept[:, None]
     where = retrive_index.gather(1, path)
-    place = where.long().flatten()
-    told = torch.where(is_kept, tokens.to(predicts.dtype), predicts[place].view_as(where))
-    predicts[place] = told.flatten()
+    # What is behind them is written as node 0 is, which is always kept: twice the same.
+    place = torch.where(is_kept, where, where[:, :1]).long()
+    told = torch.where(is_kept, tokens, tokens[:, :1]).to(predicts.dtype)
+    predicts[place.flatten()] = told.flatten()
     accept_index.copy_(torch.where(is_kept, where.to(accept_index.dtype), accept_index))
