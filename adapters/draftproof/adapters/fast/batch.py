@@ -12,6 +12,15 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from torch.compiler import is_compiling
+
+LONG = 2**12
+"""From how many numbers on a row is read by itself on a CPU, where it is read at all: a call of
+torch takes as long as reading so many."""
+
+_PIECE = 2**17
+"""How many numbers a core is given at once, of rows that are read one by one: its cache holds them
+until they are used."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,7 @@ class Softmax:
         if (self.scale is None) != (self.largest is None):
             raise ValueError("scale and largest belong together: give both, or neither")
 
-    def of(self, logits: Tensor, where: Tensor, out: Tensor) -> Tensor:
+    def of(self, logits: Tensor, where: Tensor | slice, out: Tensor) -> Tensor:
         """Return the probabilities of rows `where` [B], whose logits [B, V] are given, in `out`.
 
         The logits may be there already: a softmax reads a row before it writes it.
@@ -73,26 +82,30 @@ class Rows:
 
         The depth is one for all requests, or [B]. They are in `out`.
         """
-        where = self.at[torch.arange(len(path), device=path.device), path, depth]
+        where = self.numbers(path, depth)
         is_ready = self.values.dtype == out.dtype
         rows = torch.index_select(self.values, 0, where, out=out if is_ready else None)
         if self.softmax is not None:
             return self.softmax.of(rows, where, out)
         return rows if rows.dtype == out.dtype else out.copy_(rows)
 
-    def along(self, path: Tensor, tokens: Tensor, out: Tensor) -> Tensor:
-        """Return the probabilities [B, L] of tokens [B, L] at depths 0..L-1 of each `path` [B].
+    def together(self, first: int, count: int, out: Tensor) -> Tensor:
+        """Return the probabilities [count, V] of rows that lie one after another, without a copy.
 
-        Rows of logits are computed in `out`.
+        They are where they lie if they are that already, else in `out`.
         """
+        where = slice(first, first + count)
+        rows = self.values[where]
         if self.softmax is not None:
-            chances = tokens.to(self.dtype)
-            for depth in range(tokens.shape[1]):
-                row = self.row(path, depth, out)
-                chances[:, depth] = row.gather(1, tokens[:, depth, None])[:, 0]
-            return chances
-        where = self.at[torch.arange(len(path), device=path.device), path, : tokens.shape[1]]
-        return self.values[where, tokens].to(self.dtype)
+            return self.softmax.of(rows, where, out[:count])
+        return rows if rows.dtype == out.dtype else out[:count].copy_(rows)
+
+    def numbers(self, path: Tensor, depth: int | Tensor | slice) -> Tensor:
+        """Return the numbers [B], or [B, D], of the rows at a depth of each request's `path` [B].
+
+        The depth is one for all requests, or [B], or several.
+        """
+        return self.at[torch.arange(len(path), device=path.device), path, depth]
 
 
 @dataclass(frozen=True)
@@ -139,6 +152,23 @@ class Batch:
             made = torch.empty(shape, dtype=self.p.dtype, device=self.p.values.device)
             self._room.extend(made.unbind())
         return self._room
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether rows are read one by one, and only those that matter.
+
+        Which rows those are, depends on random numbers. A GPU would have to be waited for, and a
+        graph be left, to know it: there, all requests are verified in the same steps. So are they
+        where rows are short.
+        """
+        rows = self.p.values
+        return rows.device.type == "cpu" and rows.shape[1] >= LONG and not is_compiling()
+
+    @property
+    def at_once(self) -> int:
+        """How many rows of a model are computed at once where they are read one by one."""
+        most = torch.get_num_threads() * _PIECE // self.p.values.shape[1]
+        return max(1, min(most, len(self.lengths)))
 
     def any_path(self) -> Tensor:
         """Return path 0 for every request, [B] int64."""

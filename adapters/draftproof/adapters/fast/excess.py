@@ -11,10 +11,12 @@ rounding, too; it is drawn from with the probability that coins leave it, which 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import torch
 from torch import Tensor
 
-from draftproof.adapters.fast.batch import Batch
+from draftproof.adapters.fast.batch import Batch, Rows
 from draftproof.conformance.adapter import Result
 
 CHUNK = 1024
@@ -48,21 +50,66 @@ def scaled(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return x / larger, y / larger, larger
 
 
-def ratio(p: Tensor, q: Tensor, token: Tensor) -> Tensor:
-    """Return p / q [B] of a token [B] in rows [B, V].
+def ratios(batch: Batch, path: Tensor) -> Tensor:
+    """Return p / q [B, L] of every token of each request's `path` [B], 0 beyond its length.
 
     A token that its draft cannot have said: as good as infinite if the target can say it, else 0.
     """
-    column = token[:, None]
-    return (p.gather(1, column) / q.gather(1, column))[:, 0].nan_to_num()
-
-
-def ratios(batch: Batch, path: Tensor) -> Tensor:
-    """Return p / q [B, L] of every token of each request's `path` [B], 0 beyond its length."""
     tokens = batch.tokens[torch.arange(len(path), device=path.device), path]
-    p, q = (rows.along(path, tokens, batch.room[0]) for rows in (batch.p, batch.q))
     depth = torch.arange(batch.length, device=path.device)
-    return torch.where(depth < batch.lengths[:, None], (p / q).nan_to_num(), 0)
+    inside = depth < batch.lengths[:, None]
+    p, q = (chances(batch, rows, path, tokens, inside) for rows in (batch.p, batch.q))
+    return torch.where(inside, (p / q).nan_to_num(), 0)
+
+
+def chances(batch: Batch, rows: Rows, path: Tensor, tokens: Tensor, inside: Tensor) -> Tensor:
+    """Return what rows give to tokens [B, L] at depths 0..L-1 of each request's `path` [B].
+
+    Only what is `inside` [B, L] matters. Rows of logits are computed in the batch's room.
+    """
+    if rows.softmax is None:
+        return rows.values[rows.numbers(path, slice(tokens.shape[1])), tokens].to(rows.dtype)
+    found = torch.zeros(tokens.shape, dtype=rows.dtype, device=tokens.device)
+    if not batch.one_by_one:
+        for depth in range(tokens.shape[1]):
+            row = rows.row(path, depth, batch.room[0])
+            found[:, depth] = row.gather(1, tokens[:, depth, None])[:, 0]
+        return found
+    said = [found.new_empty(0)]
+    columns, numbers = tokens[inside], rows.numbers(path, slice(tokens.shape[1]))[inside].tolist()
+    for start, count in _runs(numbers, batch.at_once):
+        here = rows.together(numbers[start], count, batch.room[0])
+        said.append(here.gather(1, columns[start : start + count, None])[:, 0])
+    found[inside] = torch.cat(said)
+    return found
+
+
+def _runs(numbers: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
+    """Yield where numbers of rows go up by one, and how often, `most` of them at once."""
+    start = 0
+    for i, number in enumerate(numbers):
+        if i + 1 - start == most or numbers[i + 1 : i + 2] != [number + 1]:
+            yield start, i + 1 - start
+            start = i + 1
+
+
+def masses(batch: Batch, path: Tensor, depth: int, a: Tensor, where: Tensor) -> Tensor:
+    """Return the mass [B] of (a p - q)+ at a depth of each request's `path` [B], with a [B].
+
+    Only what is asked for `where` [B] says so matters. It is in that order, and 0 elsewhere where
+    rows are read one by one.
+    """
+    room = batch.room
+    if not batch.one_by_one:
+        p, q = batch.p.row(path, depth, room[0]), batch.q.row(path, depth, room[1])
+        return mass(p, q, a, out=room[1])
+    found = torch.zeros_like(a)
+    wanted = where.nonzero()[:, 0]
+    of_p, of_q = (rows.numbers(path, depth)[wanted].tolist() for rows in (batch.p, batch.q))
+    for request, *pair in zip(wanted.tolist(), of_p, of_q, strict=True):
+        p, q = (rows.together(n, 1, out) for rows, n, out in zip((batch.p, batch.q), pair, room))
+        found[request] = mass(p, q, a[request, None], out=room[1][:1])[0]
+    return found
 
 
 def corrected(batch: Batch, path: Tensor, accepted: Tensor, a: Tensor, mark: Tensor) -> Result:
@@ -71,10 +118,37 @@ def corrected(batch: Batch, path: Tensor, accepted: Tensor, a: Tensor, mark: Ten
     The next token is drawn from (a p - q)+ behind them, with a [B]; from p where all were accepted,
     and where nothing is left, since target and draft differ by rounding alone.
     """
+    a = torch.where(accepted == batch.lengths, 1, a)
+    if batch.one_by_one:
+        return Result(accepted, path, _drawn_one_by_one(batch, path, accepted, a, mark))
     p, q = rows_behind(batch, path, accepted)
-    owed = excess(p, q, torch.where(accepted == batch.lengths, 1, a), out=q)
+    owed = excess(p, q, a, out=q)
     is_void = owed.sum(-1, keepdim=True) == 0
     return Result(accepted, path, draw(owed.addcmul_(p, is_void.to(p.dtype)), mark))
+
+
+def _drawn_one_by_one(
+    batch: Batch, path: Tensor, accepted: Tensor, a: Tensor, mark: Tensor
+) -> Tensor:
+    """Return the next token [B] as `corrected` draws it, of a few requests at once."""
+    room, drawn = batch.room, []
+    is_full = accepted == batch.lengths
+    of_p = batch.p.numbers(path, accepted).tolist()
+    of_q = of_p
+    if batch.length > 0:
+        of_q = batch.q.numbers(path, torch.where(is_full, 0, accepted)).tolist()
+    requests = list(zip(of_p, of_q, is_full.tolist(), a[:, None], strict=True))
+    for start in range(0, len(requests), batch.at_once):
+        some = requests[start : start + batch.at_once]
+        owed = room[1][: len(some)]
+        for row, (at_p, at_q, is_bonus, factor) in zip(owed.split(1), some, strict=True):
+            p = batch.p.together(at_p, 1, room[0])
+            if not is_bonus:
+                excess(p, batch.q.together(at_q, 1, row), factor, out=row)
+            if is_bonus or row.sum() == 0:
+                row.copy_(p)
+        drawn.append(draw(owed, mark[start : start + len(some)]))
+    return torch.cat([*drawn, accepted[:0]])
 
 
 def rows_behind(batch: Batch, path: Tensor, accepted: Tensor) -> tuple[Tensor, Tensor]:
