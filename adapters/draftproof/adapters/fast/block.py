@@ -3,17 +3,14 @@
 A prefix of weight w passes with probability h = m / (m + 1 - w), where m is the mass of (w p - q)+
 behind it. Few of these masses matter. At w = 1, h is 1 whatever m is. And m is at most w times the
 sum of p, so h is at most w: a coin of w or more refuses whatever m is. The last prefix, behind
-which nothing was drafted, passes with probability w. So tokens' ratios alone decide most prefixes,
-and a row is read where coin < w < 1, and no longer prefix has passed.
+which nothing was drafted, passes with probability w. So the ratios of tokens decide most prefixes,
+and rows are read where coin < w < 1, and no longer prefix passes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.excess import corrected, masses, ratios
@@ -23,46 +20,31 @@ from draftproof.conformance.adapter import Result
 def block(batch: Batch, noise: Tensor) -> Result:
     """Test every prefix on a coin of its own, keep the longest that passes, correct after it.
 
-    `noise` [B, L+1]: a coin for each prefix, and the mark of the next token. Prefixes are tested
-    from the longest to the shortest.
+    `noise` [B, L+1]: a coin for each prefix, and the mark of the next token.
     Source: arXiv 2403.10444, Algorithm 2.
     """
-    path, whole = batch.any_path(), batch.lengths[:, None]
-    weight, coins = weights(ratios(batch, path)), pad(noise[:, :-1], (1, 0))
+    path, last = batch.any_path(), batch.lengths[:, None]
+    weight = weights(ratios(batch, path))
+    # The prefix of no token passes.
+    coins = torch.cat([noise.new_zeros(len(path), 1), noise[:, :-1]], 1)
     depth = torch.arange(batch.length + 1, device=path.device)
-    within = (depth > 0) & (depth < whole)
-    sure = torch.where(within & (weight == 1), depth, 0).amax(1)
-    passes = coins.gather(1, whole) < weight.gather(1, whole)
-    accepted = torch.where(passes[:, 0], batch.lengths, sure)
-    # Where coins decide nothing, they are not looked at.
-    within &= weight < 1
-    is_open = within & (coins < weight * (1 + slack(batch)))
-    for i in open_depths(batch, is_open):
-        w, is_shorter = weight[:, i], within[:, i] & (accepted < i)
-        more = masses(batch, path, i, w, is_open[:, i] & is_shorter)
-        passes = is_shorter & (coins[:, i] < more / (more + (1 - w)))
-        accepted = torch.where(passes, i, accepted)
+    is_sure = torch.where(depth == last, coins < weight, (depth < last) & (weight == 1))
+    accepted = (is_sure * depth).amax(1)
+    is_left = (accepted[:, None] < depth) & (depth < last) & (weight < 1)
+    # What the target still wants after each prefix, against what the draft offers too much of.
+    more = masses(batch, path, weight, is_left & (coins < weight * (1 + slack(batch))))
+    passes = is_left & (coins < more / (more + (1 - weight)))
+    accepted = torch.maximum(accepted, (passes * depth).amax(1))
     kept = weight.gather(1, accepted[:, None])[:, 0]
     return corrected(batch, path, accepted, kept, noise[:, -1])
 
 
 def weights(ratio: Tensor) -> Tensor:
     """Return the weight [B, L+1] of every prefix of tokens with a ratio p / q [B, L]."""
-    found = [torch.ones_like(ratio[:, 0]) if ratio.shape[1] else ratio.new_ones(len(ratio))]
+    found = [ratio.new_ones(len(ratio))]
     for step in ratio.unbind(1):
         found.append((found[-1] * step).clamp(max=1))
     return torch.stack(found, 1)
-
-
-def open_depths(batch: Batch, is_open: Tensor) -> Iterable[int]:
-    """Return the depths, the deepest first, at which a mass is to be looked at.
-
-    They are all between the first and the last, but where rows are read one by one.
-    """
-    if batch.one_by_one:
-        found: list[int] = is_open.any(0).nonzero()[:, 0].tolist()
-        return found[::-1]
-    return range(batch.length - 1, 0, -1)
 
 
 def slack(batch: Batch) -> float:
@@ -72,8 +54,8 @@ def slack(batch: Batch) -> float:
     eps of its own dtype. The mass is a sum of V terms, of at most w p each up to two roundings; so
     it is at most (1 + V eps) (1 + d) w, however it is added. Three roundings make h of it: sum,
     difference and quotient. h rises with the mass, and of a mass of (1 + s) w it is
-    (1 + s) w / (1 + s w), less than (1 + s) w. What a product of two small terms adds to s is less
-    than that each of them is rounded up to twice its size.
+    (1 + s) w / (1 + s w), less than (1 + s) w. Twice what that adds up to is more than products of
+    these small numbers add.
     """
     eps = torch.finfo(torch.float32).eps
     rows = batch.p.values

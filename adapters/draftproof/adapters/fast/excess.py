@@ -67,25 +67,25 @@ def chances(batch: Batch, rows: Rows, path: Tensor, tokens: Tensor, inside: Tens
 
     Only what is `inside` [B, L] matters. Rows of logits are computed in the batch's room.
     """
+    numbers = rows.numbers(path, slice(tokens.shape[1]))
     if rows.softmax is None:
-        return rows.values[rows.numbers(path, slice(tokens.shape[1])), tokens].to(rows.dtype)
+        return rows.values[numbers, tokens].to(rows.dtype)
     found = torch.zeros(tokens.shape, dtype=rows.dtype, device=tokens.device)
     if not batch.one_by_one:
         for depth in range(tokens.shape[1]):
             row = rows.row(path, depth, batch.room[0])
             found[:, depth] = row.gather(1, tokens[:, depth, None])[:, 0]
         return found
-    said = [found.new_empty(0)]
-    columns, numbers = tokens[inside], rows.numbers(path, slice(tokens.shape[1]))[inside].tolist()
-    for start, count in _runs(numbers, batch.at_once):
-        here = rows.together(numbers[start], count, batch.room[0])
-        said.append(here.gather(1, columns[start : start + count, None])[:, 0])
-    found[inside] = torch.cat(said)
+    said, columns, each = [found.new_empty(0, 1)], tokens[inside][:, None], numbers[inside].tolist()
+    for start, count in _runs(each, batch.at_once):
+        here = rows.together(each[start], count, batch.room[0])
+        said.append(here.gather(1, columns[start : start + count]))
+    found[inside] = torch.cat(said)[:, 0]
     return found
 
 
 def _runs(numbers: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
-    """Yield where numbers of rows go up by one, and how often, `most` of them at once."""
+    """Yield where numbers of rows begin to go up by one, and how many do, `most` at once."""
     start = 0
     for i, number in enumerate(numbers):
         if i + 1 - start == most or numbers[i + 1 : i + 2] != [number + 1]:
@@ -93,22 +93,25 @@ def _runs(numbers: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
             start = i + 1
 
 
-def masses(batch: Batch, path: Tensor, depth: int, a: Tensor, where: Tensor) -> Tensor:
-    """Return the mass [B] of (a p - q)+ at a depth of each request's `path` [B], with a [B].
+def masses(batch: Batch, path: Tensor, a: Tensor, is_open: Tensor) -> Tensor:
+    """Return the masses [B, L+1] of (a p - q)+ along each request's `path` [B], with a [B, L+1].
 
-    Only what is asked for `where` [B] says so matters. It is in that order, and 0 elsewhere where
-    rows are read one by one.
+    Only those that are open [B, L+1] matter, which the first and the last are not. They alone are
+    looked at where rows are read one by one, and all others are 0 then.
     """
-    room = batch.room
+    found, (room, other, *_) = torch.zeros_like(a), batch.room
     if not batch.one_by_one:
-        p, q = batch.p.row(path, depth, room[0]), batch.q.row(path, depth, room[1])
-        return mass(p, q, a, out=room[1])
-    found = torch.zeros_like(a)
-    wanted = where.nonzero()[:, 0]
-    of_p, of_q = (rows.numbers(path, depth)[wanted].tolist() for rows in (batch.p, batch.q))
-    for request, *pair in zip(wanted.tolist(), of_p, of_q, strict=True):
-        p, q = (rows.together(n, 1, out) for rows, n, out in zip((batch.p, batch.q), pair, room))
-        found[request] = mass(p, q, a[request, None], out=room[1][:1])[0]
+        for depth in range(1, batch.length):
+            p, q = batch.p.row(path, depth, room), batch.q.row(path, depth, other)
+            found[:, depth] = mass(p, q, a[:, depth], out=other)
+        return found
+    request, depth = is_open.nonzero().unbind(1)
+    of_p, of_q = (rows.at[request, path[request], depth].tolist() for rows in (batch.p, batch.q))
+    sums = [found.new_empty(0)]
+    for at_p, at_q, factor in zip(of_p, of_q, a[request, depth, None], strict=True):
+        p, q = batch.p.together(at_p, 1, room), batch.q.together(at_q, 1, other)
+        sums.append(mass(p, q, factor, out=other[:1]))
+    found[request, depth] = torch.cat(sums)
     return found
 
 
@@ -118,11 +121,10 @@ def corrected(batch: Batch, path: Tensor, accepted: Tensor, a: Tensor, mark: Ten
     The next token is drawn from (a p - q)+ behind them, with a [B]; from p where all were accepted,
     and where nothing is left, since target and draft differ by rounding alone.
     """
-    a = torch.where(accepted == batch.lengths, 1, a)
     if batch.one_by_one:
         return Result(accepted, path, _drawn_one_by_one(batch, path, accepted, a, mark))
     p, q = rows_behind(batch, path, accepted)
-    owed = excess(p, q, a, out=q)
+    owed = excess(p, q, torch.where(accepted == batch.lengths, 1, a), out=q)
     is_void = owed.sum(-1, keepdim=True) == 0
     return Result(accepted, path, draw(owed.addcmul_(p, is_void.to(p.dtype)), mark))
 
@@ -131,24 +133,22 @@ def _drawn_one_by_one(
     batch: Batch, path: Tensor, accepted: Tensor, a: Tensor, mark: Tensor
 ) -> Tensor:
     """Return the next token [B] as `corrected` draws it, of a few requests at once."""
-    room, drawn = batch.room, []
-    is_full = accepted == batch.lengths
+    (room, other, *_), drawn = batch.room, [torch.empty_like(accepted[:0])]
+    is_full, depth = accepted == batch.lengths, accepted.clamp(max=max(batch.length - 1, 0))
     of_p = batch.p.numbers(path, accepted).tolist()
-    of_q = of_p
-    if batch.length > 0:
-        of_q = batch.q.numbers(path, torch.where(is_full, 0, accepted)).tolist()
-    requests = list(zip(of_p, of_q, is_full.tolist(), a[:, None], strict=True))
+    of_q = batch.q.numbers(path, depth).tolist() if batch.length > 0 else of_p
+    requests = [*zip(of_p, of_q, is_full.tolist(), a[:, None], strict=True)]
     for start in range(0, len(requests), batch.at_once):
         some = requests[start : start + batch.at_once]
-        owed = room[1][: len(some)]
-        for row, (at_p, at_q, is_bonus, factor) in zip(owed.split(1), some, strict=True):
-            p = batch.p.together(at_p, 1, room[0])
+        owed = other[: len(some)]
+        for out, (at_p, at_q, is_bonus, factor) in zip(owed.split(1), some, strict=True):
+            p = batch.p.together(at_p, 1, room)
             if not is_bonus:
-                excess(p, batch.q.together(at_q, 1, row), factor, out=row)
-            if is_bonus or row.sum() == 0:
-                row.copy_(p)
+                excess(p, batch.q.together(at_q, 1, out), factor, out=out)
+            if is_bonus or out.sum() == 0:
+                out.copy_(p)
         drawn.append(draw(owed, mark[start : start + len(some)]))
-    return torch.cat([*drawn, accepted[:0]])
+    return torch.cat(drawn)
 
 
 def rows_behind(batch: Batch, path: Tensor, accepted: Tensor) -> tuple[Tensor, Tensor]:
