@@ -126,7 +126,7 @@ def test_a_mass_that_matters_is_missed_if_it_is_not_looked_at(
 ) -> None:
     batch, noise = drafted(0, "any", torch.float32, logits=False)
     expected = of_all_masses(batch, noise)
-    monkeypatch.setattr("draftproof.adapters.fast.block.slack", lambda _: -0.5)
+    monkeypatch.setattr("draftproof.adapters.fast.block.slack", lambda _: -1.0)
     assert differing(block(batch, noise), expected) > 0
 
 
