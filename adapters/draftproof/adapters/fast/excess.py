@@ -56,16 +56,15 @@ def ratios(batch: Batch, path: Tensor) -> Tensor:
     A token that its draft cannot have said: as good as infinite if the target can say it, else 0.
     """
     tokens = batch.tokens[torch.arange(len(path), device=path.device), path]
-    depth = torch.arange(batch.length, device=path.device)
-    inside = depth < batch.lengths[:, None]
-    p, q = (chances(batch, rows, path, tokens, inside) for rows in (batch.p, batch.q))
+    p, q = (chances(batch, rows, path, tokens, batch.room[0]) for rows in (batch.p, batch.q))
+    inside = torch.arange(batch.length, device=path.device) < batch.lengths[:, None]
     return torch.where(inside, (p / q).nan_to_num(), 0)
 
 
-def chances(batch: Batch, rows: Rows, path: Tensor, tokens: Tensor, inside: Tensor) -> Tensor:
+def chances(batch: Batch, rows: Rows, path: Tensor, tokens: Tensor, out: Tensor) -> Tensor:
     """Return what rows give to tokens [B, L] at depths 0..L-1 of each request's `path` [B].
 
-    Only what is `inside` [B, L] matters. Rows of logits are computed in the batch's room.
+    Rows of logits are computed in `out`. What is beyond a request's length is anything.
     """
     numbers = rows.numbers(path, slice(tokens.shape[1]))
     if rows.softmax is None:
@@ -73,12 +72,13 @@ def chances(batch: Batch, rows: Rows, path: Tensor, tokens: Tensor, inside: Tens
     found = torch.zeros(tokens.shape, dtype=rows.dtype, device=tokens.device)
     if not batch.one_by_one:
         for depth in range(tokens.shape[1]):
-            row = rows.row(path, depth, batch.room[0])
+            row = rows.row(path, depth, out)
             found[:, depth] = row.gather(1, tokens[:, depth, None])[:, 0]
         return found
+    inside = torch.arange(tokens.shape[1], device=path.device) < batch.lengths[:, None]
     said, columns, each = [found.new_empty(0, 1)], tokens[inside][:, None], numbers[inside].tolist()
     for start, count in _runs(each, batch.at_once):
-        here = rows.together(each[start], count, batch.room[0])
+        here = rows.together(each[start], count, out)
         said.append(here.gather(1, columns[start : start + count]))
     found[inside] = torch.cat(said)[:, 0]
     return found
