@@ -17,7 +17,10 @@ from benchmarks.calls import OURS, WAYS, ours, theirs
 from benchmarks.inputs import Size, request
 from benchmarks.measuring import Call
 
-_SMALL = Size(2, 2, 16)
+from draftproof.adapters.fast.batch import LONG
+
+_SMALL = Size(2, 2, LONG)
+"""A size that is verified as large ones are."""
 _FLOAT = 4
 _MAPPED = 2**16
 """Bytes from which a block is returned to the system at once when it is freed."""

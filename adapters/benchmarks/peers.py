@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from draftproof.adapters.fast.excess import draw
+
 
 def at_once(tokens: Tensor, q: Tensor, p: Tensor, *, logits: bool = False) -> tuple[Tensor, Tensor]:
     """Return the accepted length and the next token [B] of drafts [B, L], all rows at once.
@@ -35,7 +37,8 @@ def at_once(tokens: Tensor, q: Tensor, p: Tensor, *, logits: bool = False) -> tu
     passes[:, 0] = True
     accepted = (passes * torch.arange(length + 1, device=p.device)).amax(1)
     residual = owed[torch.arange(requests, device=p.device), accepted]
-    return accepted, torch.multinomial(residual, 1)[:, 0]
+    # Drawn as ours is, or the draw would be most of what is compared.
+    return accepted, draw(residual, torch.rand(requests, dtype=torch.float64, device=p.device))
 
 
 def one_by_one(

@@ -12,6 +12,15 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from torch.compiler import is_compiling
+
+LONG = 2**12
+"""From how many numbers on a row is read by itself on a CPU, where it is read at all: a call of
+torch takes as long as reading so many."""
+
+_PIECE = 2**17
+"""How many numbers a core is given at once, of rows that are read one by one: its cache holds them
+until they are used."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,7 @@ class Softmax:
         if (self.scale is None) != (self.largest is None):
             raise ValueError("scale and largest belong together: give both, or neither")
 
-    def of(self, logits: Tensor, where: Tensor, out: Tensor) -> Tensor:
+    def of(self, logits: Tensor, where: Tensor | slice, out: Tensor) -> Tensor:
         """Return the probabilities of rows `where` [B], whose logits [B, V] are given, in `out`.
 
         The logits may be there already: a softmax reads a row before it writes it.
@@ -78,44 +87,53 @@ class Rows:
 
         The depth is one for all requests, or [B]. They are in `out`.
         """
-        where = self.at[torch.arange(len(path), device=path.device), path, depth]
-        vocabulary = self.values.shape[1]
-        if vocabulary < out.shape[1]:
-            out[:, vocabulary:] = 0
-            self._read(where, out[:, :vocabulary])
-            return out
-        return self._read(where, out)
+        where = self.numbers(path, depth)
+        return self._wide(self._gathered(where, out[:, : self.values.shape[1]]), out)
 
-    def _read(self, where: Tensor, out: Tensor) -> Tensor:
-        """Return the probabilities of rows `where` [B], in `out` [B, V]."""
+    def _gathered(self, where: Tensor, out: Tensor) -> Tensor:
+        """Return the probabilities of rows `where` [B], in `out`, as wide as they are."""
         is_ready = self.values.dtype == out.dtype
-        rows = torch.index_select(
-            self.values, 0, self._number(where), out=out if is_ready else None
-        )
+        rows = torch.index_select(self.values, 0, self.places(where), out=out if is_ready else None)
         if self.softmax is not None:
             return self.softmax.of(rows, where, out)
         return rows if rows.dtype == out.dtype else out.copy_(rows)
 
-    def _number(self, where: Tensor) -> Tensor:
-        return where if self.index is None else self.index[where]
+    def together(self, first: int, count: int, out: Tensor) -> Tensor:
+        """Return the probabilities [count, V] of rows that lie one after another, without a copy.
 
-    def along(self, path: Tensor, tokens: Tensor, out: Tensor) -> Tensor:
-        """Return the probabilities [B, L] of tokens [B, L] at depths 0..L-1 of each `path` [B].
-
-        Rows of logits are computed in `out`.
+        They are where they lie if they are that already, else in `out`.
         """
+        out = out[:count]
+        where, own = slice(first, first + count), out[:, : self.values.shape[1]]
+        if self.index is None:
+            rows = self.values[where]
+        elif count == 1:
+            rows = self.values[int(self.index[first]), None]
+        else:
+            rows = self.values[self.index[where]]
         if self.softmax is not None:
-            chances = tokens.to(self.dtype)
-            for depth in range(tokens.shape[1]):
-                row = self.row(path, depth, out)
-                chances[:, depth] = row.gather(1, tokens[:, depth, None])[:, 0]
-            return chances
-        where = self.at[torch.arange(len(path), device=path.device), path, : tokens.shape[1]]
-        vocabulary = self.values.shape[1]
-        if vocabulary == out.shape[1]:
-            return self.values[self._number(where), tokens].to(self.dtype)
-        seen = self.values[self._number(where), tokens.clamp(max=vocabulary - 1)].to(self.dtype)
-        return seen.masked_fill(tokens >= vocabulary, 0)
+            rows = self.softmax.of(rows, where, own)
+        elif rows.dtype != out.dtype or rows.shape != out.shape:
+            rows = own.copy_(rows)
+        return self._wide(rows, out)
+
+    def _wide(self, rows: Tensor, out: Tensor) -> Tensor:
+        """Return rows that begin in `out`, with zeros for the tokens that this model never says."""
+        if rows.shape == out.shape:
+            return rows
+        out[:, rows.shape[1] :] = 0
+        return out
+
+    def numbers(self, path: Tensor, depth: int | Tensor | slice) -> Tensor:
+        """Return the numbers [B], or [B, D], of the rows at a depth of each request's `path` [B].
+
+        The depth is one for all requests, or [B], or several.
+        """
+        return self.at[torch.arange(len(path), device=path.device), path, depth]
+
+    def places(self, numbers: Tensor) -> Tensor:
+        """Return where in `values` rows of such numbers lie."""
+        return numbers if self.index is None else self.index[numbers]
 
 
 @dataclass(frozen=True)
@@ -167,6 +185,23 @@ class Batch:
             made = torch.empty(shape, dtype=self.p.dtype, device=self.p.values.device)
             self._room.extend(made.unbind())
         return self._room
+
+    @property
+    def one_by_one(self) -> bool:
+        """Whether rows are read one by one, and only those that matter.
+
+        Which rows those are, depends on random numbers. A GPU would have to be waited for, and a
+        graph be left, to know it: there, all requests are verified in the same steps. So are they
+        where rows are short.
+        """
+        rows = self.p.values
+        return rows.device.type == "cpu" and rows.shape[1] >= LONG and not is_compiling()
+
+    @property
+    def at_once(self) -> int:
+        """How many rows of a model are computed at once where they are read one by one."""
+        most = torch.get_num_threads() * _PIECE // self.p.values.shape[1]
+        return max(1, min(most, len(self.lengths)))
 
     def any_path(self) -> Tensor:
         """Return path 0 for every request, [B] int64."""

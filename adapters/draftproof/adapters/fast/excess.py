@@ -11,10 +11,12 @@ rounding, too; it is drawn from with the probability that coins leave it, which 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import torch
 from torch import Tensor
 
-from draftproof.adapters.fast.batch import Batch
+from draftproof.adapters.fast.batch import Batch, Rows
 from draftproof.conformance.adapter import Result
 
 CHUNK = 1024
@@ -48,21 +50,71 @@ def scaled(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return x / larger, y / larger, larger
 
 
-def ratio(p: Tensor, q: Tensor, token: Tensor) -> Tensor:
-    """Return p / q [B] of a token [B] in rows [B, V].
+def ratios(batch: Batch, path: Tensor) -> Tensor:
+    """Return p / q [B, L] of every token of each request's `path` [B], 0 beyond its length.
 
     A token that its draft cannot have said: as good as infinite if the target can say it, else 0.
     """
-    column = token[:, None]
-    return (p.gather(1, column) / q.gather(1, column))[:, 0].nan_to_num()
-
-
-def ratios(batch: Batch, path: Tensor) -> Tensor:
-    """Return p / q [B, L] of every token of each request's `path` [B], 0 beyond its length."""
     tokens = batch.tokens[torch.arange(len(path), device=path.device), path]
-    p, q = (rows.along(path, tokens, batch.room[0]) for rows in (batch.p, batch.q))
-    depth = torch.arange(batch.length, device=path.device)
-    return torch.where(depth < batch.lengths[:, None], (p / q).nan_to_num(), 0)
+    p, q = (chances(batch, rows, path, tokens, batch.room[0]) for rows in (batch.p, batch.q))
+    inside = torch.arange(batch.length, device=path.device) < batch.lengths[:, None]
+    return torch.where(inside, (p / q).nan_to_num(), 0)
+
+
+def chances(batch: Batch, rows: Rows, path: Tensor, tokens: Tensor, out: Tensor) -> Tensor:
+    """Return what rows give to tokens [B, L] at depths 0..L-1 of each request's `path` [B].
+
+    Rows of logits are computed in `out`. What is beyond a request's length is anything.
+    """
+    numbers = rows.numbers(path, slice(tokens.shape[1]))
+    if rows.softmax is None:
+        most = rows.values.shape[1]
+        found = rows.values[rows.places(numbers), tokens.clamp(max=most - 1)].to(rows.dtype)
+        return found if most == batch.vocabulary else found.masked_fill_(tokens >= most, 0)
+    found = torch.zeros(tokens.shape, dtype=rows.dtype, device=tokens.device)
+    if not batch.one_by_one:
+        for depth in range(tokens.shape[1]):
+            row = rows.row(path, depth, out)
+            found[:, depth] = row.gather(1, tokens[:, depth, None])[:, 0]
+        return found
+    inside = torch.arange(tokens.shape[1], device=path.device) < batch.lengths[:, None]
+    said, columns, each = [found.new_empty(0, 1)], tokens[inside][:, None], numbers[inside].tolist()
+    for start, count in _runs(each, batch.at_once):
+        here = rows.together(each[start], count, out)
+        said.append(here.gather(1, columns[start : start + count]))
+    found[inside] = torch.cat(said)[:, 0]
+    return found
+
+
+def _runs(numbers: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
+    """Yield where numbers of rows begin to go up by one, and how many do, `most` at once."""
+    start = 0
+    for i, number in enumerate(numbers):
+        if i + 1 - start == most or numbers[i + 1 : i + 2] != [number + 1]:
+            yield start, i + 1 - start
+            start = i + 1
+
+
+def masses(batch: Batch, path: Tensor, a: Tensor, is_open: Tensor) -> Tensor:
+    """Return the masses [B, L+1] of (a p - q)+ along each request's `path` [B], with a [B, L+1].
+
+    Only those that are open [B, L+1] matter, which the first and the last are not. They alone are
+    looked at where rows are read one by one, and all others are 0 then.
+    """
+    found, (room, other, *_) = torch.zeros_like(a), batch.room
+    if not batch.one_by_one:
+        for depth in range(1, batch.length):
+            p, q = batch.p.row(path, depth, room), batch.q.row(path, depth, other)
+            found[:, depth] = mass(p, q, a[:, depth], out=other)
+        return found
+    request, depth = is_open.nonzero().unbind(1)
+    of_p, of_q = (rows.at[request, path[request], depth].tolist() for rows in (batch.p, batch.q))
+    sums = [found.new_empty(0)]
+    for at_p, at_q, factor in zip(of_p, of_q, a[request, depth, None], strict=True):
+        p, q = batch.p.together(at_p, 1, room), batch.q.together(at_q, 1, other)
+        sums.append(mass(p, q, factor, out=other[:1]))
+    found[request, depth] = torch.cat(sums)
+    return found
 
 
 def corrected(batch: Batch, path: Tensor, accepted: Tensor, a: Tensor, mark: Tensor) -> Result:
@@ -71,10 +123,34 @@ def corrected(batch: Batch, path: Tensor, accepted: Tensor, a: Tensor, mark: Ten
     The next token is drawn from (a p - q)+ behind them, with a [B]; from p where all were accepted,
     and where nothing is left, since target and draft differ by rounding alone.
     """
+    if batch.one_by_one:
+        return Result(accepted, path, _drawn_one_by_one(batch, path, accepted, a, mark))
     p, q = rows_behind(batch, path, accepted)
     owed = excess(p, q, torch.where(accepted == batch.lengths, 1, a), out=q)
     is_void = owed.sum(-1, keepdim=True) == 0
     return Result(accepted, path, draw(owed.addcmul_(p, is_void.to(p.dtype)), mark))
+
+
+def _drawn_one_by_one(
+    batch: Batch, path: Tensor, accepted: Tensor, a: Tensor, mark: Tensor
+) -> Tensor:
+    """Return the next token [B] as `corrected` draws it, of a few requests at once."""
+    (room, other, *_), drawn = batch.room, [torch.empty_like(accepted[:0])]
+    is_full, depth = accepted == batch.lengths, accepted.clamp(max=max(batch.length - 1, 0))
+    of_p = batch.p.numbers(path, accepted).tolist()
+    of_q = batch.q.numbers(path, depth).tolist() if batch.length > 0 else of_p
+    requests = [*zip(of_p, of_q, is_full.tolist(), a[:, None], strict=True)]
+    for start in range(0, len(requests), batch.at_once):
+        some = requests[start : start + batch.at_once]
+        owed = other[: len(some)]
+        for out, (at_p, at_q, is_bonus, factor) in zip(owed.split(1), some, strict=True):
+            p = batch.p.together(at_p, 1, room)
+            if not is_bonus:
+                excess(p, batch.q.together(at_q, 1, out), factor, out=out)
+            if is_bonus or out.sum() == 0:
+                out.copy_(p)
+        drawn.append(draw(owed, mark[start : start + len(some)]))
+    return torch.cat(drawn)
 
 
 def rows_behind(batch: Batch, path: Tensor, accepted: Tensor) -> tuple[Tensor, Tensor]:

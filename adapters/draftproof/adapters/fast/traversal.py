@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from draftproof.adapters.fast.batch import Batch
-from draftproof.adapters.fast.excess import draw, excess, mass, rows_behind, scaled
+from draftproof.adapters.fast.excess import chances, draw, excess, mass, rows_behind, scaled
 from draftproof.conformance.adapter import Result
 
 
@@ -134,7 +134,7 @@ def down(
 ) -> list[TraversalNode]:
     """Return the nodes of a path [B]; down to depth `before` [B] they are those that are given."""
     tokens = tree.tokens[torch.arange(len(path), device=path.device), path]
-    p, q = (rows.along(path, tokens, out).double() for rows in (tree.p, tree.q))
+    p, q = (chances(tree, rows, path, tokens, out).double() for rows in (tree.p, tree.q))
     found, new = nodes[:1], fresh(tree)
     for i, old in enumerate(nodes[1:]):
         above = found[i]
