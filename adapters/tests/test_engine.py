@@ -24,6 +24,7 @@ from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.drafting import draft
 from draftproof.adapters.fast.engine import Verified, verify
 from draftproof.adapters.fast.inputs import InvalidRequest, from_flat
+from draftproof.adapters.fast.operator import TENSORS
 from draftproof.adapters.fast.sampling import Sampling, declared
 from draftproof.conformance.cases import cases
 from draftproof.conformance.lanes.observe import observe
@@ -165,6 +166,41 @@ def test_the_whole_call_is_compiled_without_a_break(name: str) -> None:
     one, other = again(compiled), again(verify)
     assert torch.equal(one.token_ids, other.token_ids)
     assert torch.equal(one.path, other.path)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", ["block", "greedy_block", "traversal"])
+def test_a_call_of_kernels_is_compiled_without_a_break(name: str, backend: str) -> None:
+    called = flat(request(name, LENGTHS, generator=None), form="triton", target_probs=None)
+    called["target_logits"] = flat(request(name))["target_probs"].log()
+    called["temperature"] = torch.linspace(0.5, 2, len(LENGTHS))
+    width = TEXTS[name].noise(min(2, TEXTS[name].most_drafts), 3)
+    called["noise"] = torch.rand(len(LENGTHS), width, generator=seeded(3))
+    torch.compiler.reset()
+    compiled = torch.compile(verify, backend=backend, fullgraph=True)
+    one, other = compiled(name, **called), verify(name, **called)
+    for field in ("token_ids", "accepted", "path", "num_sampled"):
+        assert torch.equal(getattr(one, field), getattr(other, field))
+    assert (one.state is None) == (other.state is None)
+    for key, left in (other.state or {}).items():
+        assert torch.equal((one.state or {})[key], left)
+
+
+def test_an_operator_with_a_state_is_as_torch_wants_operators() -> None:
+    many = LENGTHS * 3
+    called = flat(request("greedy_block", many), form="triton")
+    state = verify("greedy_block", **called).state
+    assert state is not None
+    noise = torch.rand(len(many), TEXTS["greedy_block"].noise(1, 3), generator=seeded(5))
+    given = {"target_probs", "draft_probs"} & {*called}
+    tensors = [
+        noise if key == "noise" else called[key] if key in given else None for key in TENSORS
+    ]
+    shape = called["draft_token_ids"], called["cu_num_draft_tokens"], 3
+    operator = torch.ops.draftproof.verify.default
+    torch.library.opcheck(
+        operator, ("greedy_block", *shape, tensors, None, [*state.values()], True)
+    )
 
 
 @pytest.mark.requirement("law.state")

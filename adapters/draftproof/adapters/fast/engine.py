@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import torch
 from torch import Tensor
+from torch.compiler import is_compiling
 
 from draftproof.adapters.fast import counters
 from draftproof.adapters.fast.batch import Batch, Rows, Softmax, uniforms
@@ -24,6 +25,7 @@ from draftproof.adapters.fast.inputs import (
     indexed,
     lying,
 )
+from draftproof.adapters.fast.operator import operator
 from draftproof.adapters.fast.sampling import Sampling, softmax
 from draftproof.adapters.fast.texts import (
     FORMS,
@@ -129,14 +131,25 @@ def verify(
 
     Raises `InvalidRequest` for shapes that do not fit together, and unknown names.
     """
-    text = _text(name, form)
+    text, ends = _text(name, form), cu_num_draft_tokens
     tokens = draft_token_ids[:, None] if draft_token_ids.dim() == 1 else draft_token_ids
-    ends = cu_num_draft_tokens.long()
     parameters = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     _check(
         text, form, tokens, ends, max_spec_len, (generators, noise, seeds, positions), parameters
     )
     count, drafts = tokens.shape
+    if form == "triton" and is_compiling():
+        if noise is None and seeds is None:
+            width = text.noise(drafts, max_spec_len)
+            noise = uniforms(len(ends), width, generators, tokens.device)
+        told, left = _as_operator(
+            name, draft_token_ids=draft_token_ids, cu_num_draft_tokens=cu_num_draft_tokens,
+            max_spec_len=max_spec_len, target_logits=target_logits, target_probs=target_probs,
+            draft_logits=draft_logits, draft_probs=draft_probs, target_rows=target_rows,
+            draft_rows=draft_rows, noise=noise, seeds=seeds, positions=positions,
+            branching=branching, state=state, is_stateful=text.is_stateful, **parameters,
+        )  # fmt: skip
+        return Verified(*told, left)
     p = _rows("target", target_logits, target_probs, target_rows, (count + len(ends), drafts))
     q = _rows("draft", draft_logits, draft_probs, draft_rows, (count, drafts))
     if p is None:
@@ -160,7 +173,7 @@ def verify(
         drawn = uniforms(len(ends), text.noise(drafts, max_spec_len), generators, tokens.device)
     flat = Flat(
         tokens=tokens,
-        ends=cu_num_draft_tokens,
+        ends=ends,
         p=p,
         q=q if count > 0 else None,
         longest=max_spec_len,
@@ -171,6 +184,9 @@ def verify(
         state=state,
     )
     return emitted(text, form, flat)
+
+
+_as_operator = operator(verify)
 
 
 def emitted(text: Text, form: str, flat: Flat) -> Verified:
@@ -291,7 +307,7 @@ def _processed(laid: Lying, sampling: Sampling, ends: Tensor, drafts: int, *, mo
 
 
 def _softmax(laid: Lying, sampling: Sampling, ends: Tensor, drafts: int, *, more: int) -> Softmax:
-    position = torch.arange(laid.positions, device=ends.device)[:, None]
+    position, ends = torch.arange(laid.positions, device=ends.device)[:, None], ends.long()
     # Rows behind all ends are nobody's, and have the last one's parameters.
     behind = ends.cummax(0)[0] + more * torch.arange(1, len(ends) + 1, device=ends.device)
     request = torch.searchsorted(behind, position[:, 0], right=True).clamp_(max=len(ends) - 1)

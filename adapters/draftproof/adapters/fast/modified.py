@@ -117,6 +117,24 @@ def of_state(state: Mapping[str, Tensor], requests: int) -> tuple[Tensor, Tensor
     return left, b, d
 
 
+def following(
+    before: Mapping[str, Tensor] | None,
+    requests: int,
+    drafts: int,
+    longest: int,
+    device: torch.device,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return memory that nobody has written, for what comes after a state: `left`, (b, d)."""
+    known, width = (0, 0) if before is None else before["target"].shape[1:]
+    iterations, width = max(known, longest - 1, 0), max(width, drafts)
+    left = torch.empty(requests, iterations, dtype=torch.int64, device=device)
+    target, draft = (
+        torch.empty(requests, iterations, width, dtype=torch.float64, device=device)
+        for _ in range(2)
+    )
+    return left, target, draft
+
+
 def state(blocks: Blocks, emitted: Tensor, length: int) -> dict[str, Tensor]:
     """Return what is inherited from blocks behind `emitted` [B] of at most `length` + 1 tokens.
 

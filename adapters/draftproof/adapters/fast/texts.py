@@ -38,6 +38,8 @@ class Text:
     """How many random numbers a position needs, None for a coin for every path's token there."""
     module: str | None = None
     """The name of the module, None for the algorithm's."""
+    is_stateful: bool = False
+    """Whether an iteration leaves a state to the next."""
 
     @property
     def algorithm(self) -> str:
@@ -65,7 +67,7 @@ class Text:
 _TEXTS = (
     Text("token", most_drafts=1, numbers=1),
     Text("block", most_drafts=1, numbers=1),
-    Text("greedy_block", most_drafts=1, numbers=1),
+    Text("greedy_block", most_drafts=1, numbers=1, is_stateful=True),
     Text("recursive_rejection", trees=True),
     Text("recursive_rejection_without_replacement", "without_replacement", trees=True),
     Text("k_seq", trees=True),
@@ -75,7 +77,7 @@ _TEXTS = (
     Text("mixed_multipath_block", numbers=2, module="mixture"),
     Text("traversal", trees=True),
     Text("traversal_without_replacement", "without_replacement", trees=True),
-    Text("recursive_greedy_block", module="greedy_block"),
+    Text("recursive_greedy_block", module="greedy_block", is_stateful=True),
 )
 
 TEXTS = {text.name: text for text in _TEXTS}

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import torch
 import triton
 import triton.language as tl
-from torch import Tensor
 
 from draftproof.adapters.fast.inputs import Flat
 from draftproof.adapters.fast.kernels.launch import power_of_two
@@ -19,7 +17,7 @@ from draftproof.adapters.fast.kernels.pipeline import tell
 from draftproof.adapters.fast.kernels.rows import among, drawn, excess, mass, p_of, q_of
 from draftproof.adapters.fast.kernels.sources import Drafts, Numbers, Source, mark_of, numbers
 from draftproof.adapters.fast.kernels.walking import Walk, position, prepared, token_of, walked
-from draftproof.adapters.fast.modified import of_state
+from draftproof.adapters.fast.modified import following, of_state
 
 _NUMBERS = 4096
 """How many numbers of a tile of blocks a program holds at most."""
@@ -45,11 +43,9 @@ def recursive_greedy_block(flat: Flat) -> tuple[Any, ...]:
     walk, told, drafts = prepared(flat), flat.told(), flat.tokens.shape[1]
     requests, longest = len(flat.ends), flat.longest
     before = _state(flat)
-    width = max(before.drafts, drafts)
+    left, target, draft = following(flat.state, requests, drafts, longest, flat.tokens.device)
+    iterations, width = target.shape[1:]
     columns = power_of_two((before.iterations + 1) * width + 1)
-    iterations = max(before.iterations, longest - 1, 0)
-    left: Tensor = flat.room(requests, iterations, dtype=torch.int64)
-    target, draft = (flat.room(requests, iterations, width, dtype=torch.float64) for _ in range(2))
     own = min(walk.requests, max(_NUMBERS // columns, 1))
     _verify[(-(-requests // own),)](
         *walk.of, walk.given.mark, told, before, State(left, target, draft, iterations, width),
