@@ -29,6 +29,7 @@ from triton.runtime.interpreter import InterpreterBuilder
 from draftproof.adapters.fast import TEXTS
 from draftproof.adapters.fast.engine import verify
 from draftproof.adapters.fast.inputs import flattened
+from draftproof.adapters.fast.texts import function
 from draftproof.conformance.protocol.adapter import Request
 
 DRAFTS = 4
@@ -55,6 +56,7 @@ class Traffic:
 def traffic(name: str, given: Request, *, logits: bool) -> Traffic:
     """Return what a verifier's kernels read of given rows, with the noise of their generator."""
     flat = flattened(given)
+    function(TEXTS[name], "triton")  # its modules are there before their tiles are those of a GPU
     rows = flat["target_probs"], flat["draft_probs"]
     if logits:
         for model in ("target", "draft"):

@@ -151,7 +151,10 @@ def place_of(rows, position, draft):
     """Return the number of a row by which its cut is known, and the one by which it lies."""
     nearest = tl.minimum(tl.maximum(position, 0), rows.positions - 1)
     site = nearest * rows.by_position + draft * rows.by_draft
-    return site, (tl.load(rows.index + site).to(tl.int64) if rows.INDEXED else site)
+    if not rows.INDEXED:
+        return site, site
+    # Of a batch that has no positions there is no nearest one.
+    return site, tl.load(rows.index + site, mask=nearest >= 0, other=0).to(tl.int64)
 
 
 @triton.jit
