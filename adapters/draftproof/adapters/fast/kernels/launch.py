@@ -63,13 +63,13 @@ def given_of(flat: Flat) -> Given:
     )
 
 
-def blocks(count: int, size: int) -> tuple[int, int]:
+def blocks(count: int, size: int, *, most: int = _TILE) -> tuple[int, int]:
     """Return the programs of so many requests or rows of a size, and how many each of them has.
 
-    An interpreted operator costs the same for few numbers as for many, and a size that was met
+    On a GPU a program has at most so many numbers, and one request or row at least. An interpreted operator costs the same for few numbers as for many, and a size that was met
     before costs less than a new one: there are few.
     """
-    most, times = (2**20, 3) if IS_INTERPRETED else (_TILE, 1)
+    most, times = (2**20, 3) if IS_INTERPRETED else (most, 1)
     doublings = -(-(max(count, 1) - 1).bit_length() // times) * times
     own = max(min(2**doublings, most // size), 1)
     return -(-count // own), own

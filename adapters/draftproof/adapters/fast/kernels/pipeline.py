@@ -265,7 +265,7 @@ def verified(decide: Any, flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     places, coins = flat.room(2, slots, dtype=torch.int64), flat.room(slots, dtype=torch.float64)
     rows = flat.room(slots), coins, places, flat.room(2, 5, slots), flat.room(slots, pieces)
     left = Open(*rows, flat.longest + 1, pieces)
-    grid, own = blocks(requests, shape[0] * shape[1])
+    grid, own = blocks(requests, shape[0] * shape[1], most=1)
     warps = min(max(shape[0] * shape[1] // 128, 1), 8)
     decide[(grid,)](*of, stats, left, given.noise, own, *shape, num_warps=warps)
     grid, own = blocks(slots, tile)

@@ -131,6 +131,6 @@ def prepared(flat: Flat) -> Walked:
     lengths = flat.room(requests, dtype=torch.int64)
     walk = Walk(lengths, flat.room(2, 5, rows))
     shape = power_of_two(flat.longest + 1), power_of_two(given.pieces)
-    grid, own = blocks(requests, shape[0] * shape[1])
+    grid, own = blocks(requests, shape[0] * shape[1], most=1)
     _prepare[(grid,)](*of, stats, walk, own, *shape)
     return Walked(given, walk, *blocks(requests, given.tile))
