@@ -26,7 +26,7 @@ def traversal(flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     order = flat.room(requests, drafts, dtype=torch.int64)
     shared = flat.room(requests, drafts, drafts, dtype=torch.int64)
     width = power_of_two(drafts)
-    grid, own = blocks(requests, width * width)
+    grid, own = blocks(requests, width * width, most=1)
     _order[(grid,)](walk.given.drafts, walk.walk, order, shared, own, width, num_warps=1)
     _verify[(walk.programs,)](
         *walk.of, walk.given.mark, told, order, shared, walk.requests, walk.given.tile, depths
