@@ -131,7 +131,7 @@ def verify(
     """
     text = _text(name, form)
     tokens = draft_token_ids[:, None] if draft_token_ids.dim() == 1 else draft_token_ids
-    ends = cu_num_draft_tokens.long()
+    ends = cu_num_draft_tokens
     parameters = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
     _check(
         text, form, tokens, ends, max_spec_len, (generators, noise, seeds, positions), parameters
@@ -160,7 +160,7 @@ def verify(
         drawn = uniforms(len(ends), text.noise(drafts, max_spec_len), generators, tokens.device)
     flat = Flat(
         tokens=tokens,
-        ends=cu_num_draft_tokens,
+        ends=ends,
         p=p,
         q=q if count > 0 else None,
         longest=max_spec_len,

@@ -38,6 +38,8 @@ class Text:
     """How many random numbers a position needs, None for a coin for every path's token there."""
     module: str | None = None
     """The name of the module, None for the algorithm's."""
+    forms: tuple[str, ...] = FORMS
+    """Those of `FORMS` that it has."""
 
     @property
     def algorithm(self) -> str:
@@ -72,7 +74,8 @@ _TEXTS = (
     Text("spechub", "hub", trees=True, widest=2),
     Text("greedy_draft", "greedy", trees=True, numbers=2),
     Text("multipath_block", numbers=1, module="mixture"),
-    Text("mixed_multipath_block", numbers=2, module="mixture"),
+    # Each position needs two sorts of a row before the next: no kernel is fast at that.
+    Text("mixed_multipath_block", numbers=2, module="mixture", forms=("torch",)),
     Text("traversal", trees=True),
     Text("traversal_without_replacement", "without_replacement", trees=True),
     Text("recursive_greedy_block", module="greedy_block"),
