@@ -151,7 +151,6 @@ TODAY = {
     "spechub": _DESCENT,
     "greedy_draft": _DESCENT,
     "multipath_block": Today((95, 71), (34, 32)),
-    "mixed_multipath_block": Today((100, 76), (44, 42)),
     "traversal": Today((99, 75), (3, 1)),
     "traversal_without_replacement": Today((99, 75), (3, 1)),
     "recursive_greedy_block": Today((89, 65), (3, 1)),

@@ -74,7 +74,7 @@ _TEXTS = (
     Text("spechub", "hub", trees=True, widest=2),
     Text("greedy_draft", "greedy", trees=True, numbers=2),
     Text("multipath_block", numbers=1, module="mixture"),
-    # Each position needs two sorts of a row before the next: no kernel is fast at that.
+    # Each position needs two sorts of a row before the next one: no kernel is fast at that.
     Text("mixed_multipath_block", numbers=2, module="mixture", forms=("torch",)),
     Text("traversal", trees=True),
     Text("traversal_without_replacement", "without_replacement", trees=True),
@@ -82,6 +82,9 @@ _TEXTS = (
 )
 
 TEXTS = {text.name: text for text in _TEXTS}
+
+KERNELS = tuple(text.name for text in _TEXTS if "triton" in text.forms)
+"""The names of the algorithms that have kernels."""
 
 
 def name_of(text: Text, form: str) -> str:

@@ -199,7 +199,7 @@ def verified(decide: Any, flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     grid, own = blocks(requests, tile)
     told, levels = flat.told(), power_of_two(flat.vocabulary).bit_length() - 1
     # Of twice as many tokens, a thread's numbers are more than it has registers.
-    few = min(tile, 2**16 if IS_INTERPRETED else 2048)
+    few = min(tile, 2**16 if IS_INTERPRETED else 1024)
     last = given.noise, given.mark, told, own, few, shape[0], levels
     _finish[(grid,)](*of, left, ranks, *last, num_warps=16)
     return told
