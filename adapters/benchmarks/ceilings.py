@@ -137,8 +137,7 @@ class Today:
 
 
 TODAY = {
-    "multipath_block": Today((19, 19), (34, 33)),
-    "mixed_multipath_block": Today((24, 24), (44, 43)),
+    "multipath_block": Today((1, 1), (6, 5)),
 }
 """The verifiers that launch more than the goal."""
 

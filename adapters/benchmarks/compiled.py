@@ -30,7 +30,7 @@ from triton.backends.compiler import GPUTarget
 from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
-from draftproof.adapters.fast import TEXTS
+from draftproof.adapters.fast import KERNELS
 
 TARGETS = {
     "sm_80": GPUTarget("cuda", 80, 32),
@@ -252,7 +252,7 @@ def _places(_context: click.Context, _option: click.Parameter, told: Sequence[st
 
 
 @click.command()
-@click.argument("names", nargs=-1, type=click.Choice([*TEXTS, DRAFTING]))
+@click.argument("names", nargs=-1, type=click.Choice([*KERNELS, DRAFTING]))
 @click.option("--at", "places", multiple=True, callback=_places, metavar="TARGET:V:DTYPE:WAY")
 @click.option("--all", "is_all", is_flag=True, help="At all that engines serve, on NVIDIA's.")
 @click.option("--json", "is_json", is_flag=True, help="A document a line, not a table.")
@@ -261,7 +261,7 @@ def main(*, names: tuple[str, ...], places: list[Place], is_all: bool, is_json: 
     warnings.simplefilter("ignore")
     if not is_json:
         click.echo(HEAD)
-    for row in rows(names or (*TEXTS, DRAFTING), EVERY if is_all else places or (QUICK,)):
+    for row in rows(names or (*KERNELS, DRAFTING), EVERY if is_all else places or (QUICK,)):
         click.echo(json.dumps(row) if is_json else line(row))
 
 

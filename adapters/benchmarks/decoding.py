@@ -208,7 +208,10 @@ def main(*, quick: bool, out: Path, threads: int | None, **options: Any) -> None
         "rows": [],
         "skipped": [],
     }
-    texts = [TEXTS[name] for name in options["names"] or TEXTS]
+    asked = options["names"] or [
+        name for name, text in TEXTS.items() if options["form"] in text.forms
+    ]
+    texts = [TEXTS[name] for name in asked]
     for drafts, length in product(options["drafts"], options["length"]):
         own = [text for text in texts if takes(text, drafts)]
         times = timed(own, drafts, length, options)

@@ -26,7 +26,7 @@ from benchmarks.inputs import Size, request
 from torch import Tensor
 from triton.runtime.interpreter import InterpreterBuilder
 
-from draftproof.adapters.fast import TEXTS
+from draftproof.adapters.fast import KERNELS, TEXTS
 from draftproof.adapters.fast.engine import verify
 from draftproof.adapters.fast.inputs import flattened
 from draftproof.adapters.fast.texts import function
@@ -158,7 +158,7 @@ def measured(
 
 
 @click.command()
-@click.argument("names", nargs=-1, type=click.Choice(list(TEXTS)))
+@click.argument("names", nargs=-1, type=click.Choice(KERNELS))
 @click.option("--requests", type=click.IntRange(1), default=16, show_default=True)
 @click.option("--length", type=click.IntRange(1), default=5, show_default=True)
 @click.option("--vocabulary", type=click.IntRange(2), default=32_000, show_default=True)
@@ -167,7 +167,7 @@ def main(*, names: tuple[str, ...], requests: int, length: int, vocabulary: int,
     """Print how many times the kernels of verifiers read their rows."""
     size = Size(requests, length, vocabulary)
     click.echo(f"B {requests}, L {length}, V {vocabulary}, seed {seed}, float32")
-    for row in measured(names or tuple(TEXTS), size, seed=seed, dtype=torch.float32):
+    for row in measured(names or KERNELS, size, seed=seed, dtype=torch.float32):
         found = row["traffic"]
         way = "logits" if row["logits"] else "probabilities"
         click.echo(

@@ -11,7 +11,9 @@ from draftproof.conformance.evidence.certificate import read_certificate
 from draftproof.conformance.run.staleness import Currency, standing
 
 FOLDER = Path(__file__).parent
-NAMES = tuple(name_of(text, form) for form in FORMS for text in TEXTS.values())
+NAMES = tuple(
+    name_of(text, form) for form in FORMS for text in TEXTS.values() if form in text.forms
+)
 
 EVIDENCE = FOLDER / "evidence"
 """Whole certificates and their evidence, which a release has and git does not."""

@@ -80,7 +80,8 @@ def test_all_are_made_anew_in_the_workflow() -> None:
     house = Path(__file__).parents[2]
     workflow = yaml.safe_load((house / ".github/workflows/certificates.yml").read_text())
     matrix = workflow["jobs"]["certify"]["strategy"]["matrix"]
-    assert {f"{form}-{text}" for form in matrix["form"] for text in matrix["text"]} == {*NAMES}
+    asked = {f"{form}-{text}" for form in matrix["form"] for text in matrix["text"]}
+    assert asked - {f"{each['form']}-{each['text']}" for each in matrix["exclude"]} == {*NAMES}
 
 
 def test_the_list_says_what_the_certificates_say() -> None:

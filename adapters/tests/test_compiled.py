@@ -31,7 +31,7 @@ from benchmarks.machine_code import MachineCode
 from benchmarks.traffic import Traffic, drafted, reads, traffic
 from benchmarks.unfilled import DRAFTING, Shape, call
 
-from draftproof.adapters.fast import TEXTS
+from draftproof.adapters.fast import KERNELS, TEXTS
 
 WAYS = [True, False]
 """Whether rows are logits."""
@@ -117,7 +117,7 @@ def test_what_is_no_kernel_is_told() -> None:
 
 @pytest.mark.slow
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", [*TEXTS, DRAFTING])
+@pytest.mark.parametrize("name", [*KERNELS, DRAFTING])
 def test_kernels_are_what_they_are_stated_to_be(name: str) -> None:
     """Lean ones at all that engines serve; the others, which take minutes, at one place."""
     at = ["--all"] if name in LEAN else []
@@ -141,7 +141,7 @@ def test_kernels_are_what_they_are_stated_to_be(name: str) -> None:
 # --- launches ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", KERNELS)
 def test_a_call_launches_what_is_stated_and_never_waits(name: str) -> None:
     shapes = [Shape(vocabulary=128_256, logits=logits) for logits in WAYS]
     found = [launches(call(name, shape)) for shape in shapes]
@@ -319,5 +319,5 @@ def test_verifiers_read_what_they_are_stated_to_read(name: str, logits: bool) ->
 
 
 def test_every_verifier_has_figures_until_it_is_lean() -> None:
-    assert {*TEXTS} >= LEAN
-    assert {*TODAY} <= {*TEXTS} - LEAN
+    assert {*KERNELS} >= LEAN
+    assert {*TODAY} <= {*KERNELS} - LEAN

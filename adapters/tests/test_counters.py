@@ -70,8 +70,9 @@ def flat(longest: int) -> dict[str, object]:
 
 
 @pytest.mark.requirement("random.reproducible")
-@pytest.mark.parametrize("form", ["torch", "triton"])
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize(
+    ("name", "form"), [(name, form) for name, text in TEXTS.items() for form in text.forms]
+)
 def test_a_seed_tells_the_same_whatever_an_engine_drafts_at_most(name: str, form: str) -> None:
     called = {"seeds": torch.arange(8) ** 9, "positions": torch.arange(8) + 5, "form": form}
     short, long = (verify(name, **flat(longest), **called) for longest in (3, 6))  # type: ignore[arg-type]

@@ -466,6 +466,12 @@ def test_shapes_that_do_not_fit_are_refused(changes: dict[str, Any], message: st
         verify("token", **flat(request("token"), **changes))
 
 
+def test_a_form_that_a_verifier_does_not_have_is_refused() -> None:
+    message = "mixed_multipath_block has no form 'triton', only torch"
+    with pytest.raises(InvalidRequest, match=message):
+        verify("mixed_multipath_block", form="triton", **flat(request("mixed_multipath_block")))
+
+
 @pytest.mark.parametrize("ends", [[4, 3], [-2, 4], [9, 11], [3, 3], [2**40, 2**50]])
 @pytest.mark.parametrize("name", TEXTS)
 def test_ends_that_do_not_fit_are_read_alike_with_parameters(name: str, ends: list[int]) -> None:

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 from draftproof.adapters import fast
-from draftproof.adapters.fast import FORMS, TEXTS, FastVerifier
+from draftproof.adapters.fast import TEXTS, FastVerifier
 from draftproof.adapters.fast.batch import Rows, Softmax
 from draftproof.adapters.fast.excess import draw, excess, mass
 from draftproof.adapters.fast.inputs import InvalidRequest
+from draftproof.adapters.fast.texts import name_of
 from draftproof.conformance.lanes.exact import exact_law
 from draftproof.conformance.protocol.adapter import INVALID_INPUTS, Request, Result
 from draftproof.conformance.protocol.loading import built_in
@@ -262,7 +263,7 @@ def test_what_is_drafted_without_probability_is_accepted_if_the_target_can_say_i
 
 
 def test_every_verifier_has_a_name_on_the_command_line() -> None:
-    ours = {f"{form}-{name.replace('_', '-')}" for form in FORMS for name in TEXTS}
+    ours = {name_of(text, form) for text in TEXTS.values() for form in text.forms}
     assert ours == set(built_in()) - {"transformers"}
 
 

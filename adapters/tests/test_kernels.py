@@ -12,7 +12,7 @@ import torch
 from benchmarks import compiled
 from benchmarks.compiled import apart, read
 
-from draftproof.adapters.fast import TEXTS, FastVerifier
+from draftproof.adapters.fast import KERNELS, TEXTS, FastVerifier
 from draftproof.adapters.fast.batch import Batch, Rows, uniforms
 from draftproof.adapters.fast.inputs import from_request
 from draftproof.conformance.cases import Case, cases
@@ -39,7 +39,7 @@ def quick_cases(name: str) -> list[Case]:
 
 @pytest.mark.parametrize("half", [0, 1])
 def test_every_kernel_compiles_for_gpus_that_are_not_there(half: int) -> None:
-    names = [*TEXTS, "drafting"][half::2]
+    names = [*KERNELS, "drafting"][half::2]
     places = "--at=sm_90:5000:bfloat16:logits", "--at=gfx942:5:float32:probabilities"
     found = apart(compiled.__file__, "--json", *places, *names)
     kernels = [(row["verifier"], read(row["kernel"])) for row in found]
@@ -67,7 +67,7 @@ def batches(name: str) -> Iterator[Batch]:
 
 
 @pytest.mark.requirement("batch.backends")
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", KERNELS)
 def test_both_forms_emit_the_same_on_the_same_noise(name: str) -> None:
     rows = differing = 0
     for batch in batches(name):
@@ -88,7 +88,7 @@ def test_both_forms_emit_the_same_on_the_same_noise(name: str) -> None:
 TWO_FORMS = ("torch", "triton")
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize(
     ("rows", "vocabulary", "is_interpreted"), [(6, 9000, False), (8, 32_000, True)]
 )
@@ -134,7 +134,7 @@ def test_rows_of_any_tiles_are_rows(
     "length.optimal",
     "random.fresh",
 )
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", KERNELS)
 def test_the_kernels_have_the_law_of_their_algorithm(name: str) -> None:
     """On one case, of several drafts if it takes them; the certificates tell of all."""
     _, two, *others = quick_cases(name)
@@ -146,7 +146,7 @@ def test_the_kernels_have_the_law_of_their_algorithm(name: str) -> None:
 # Where a kernel is interpreted, numpy tells of a row's 0/0.
 @pytest.mark.requirement("batch.invariant")
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", KERNELS)
 def test_a_row_that_is_no_law_disturbs_no_other(name: str) -> None:
     """Rows of zeros beside it, of which nothing can be drawn, in a program for several requests."""
     width_of, generator = TEXTS[name].noise, torch.Generator().manual_seed(0)
@@ -168,7 +168,7 @@ def test_a_row_that_is_no_law_disturbs_no_other(name: str) -> None:
             assert torch.equal(both.next_token[:count], alone.next_token)
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", KERNELS)
 def test_launches_are_made_from_recordings(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """None is of no kind: interpreting takes ten times as long, of a certificate hours."""
     if not launch.IS_INTERPRETED:

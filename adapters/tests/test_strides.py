@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftproof.adapters.fast import FORMS, TEXTS
+from draftproof.adapters.fast import FORMS, KERNELS, TEXTS
 from draftproof.adapters.fast.engine import Verified, verify
 from draftproof.adapters.fast.inputs import Flat, InvalidRequest, from_flat, lying
 
@@ -143,6 +143,13 @@ def widths(name: str) -> list[int]:
 
 ASKED = [pytest.param(name, k, id=f"{name}-k{k}") for name in TEXTS for k in widths(name)]
 
+IN_FORMS = [
+    pytest.param(name, k, form, id=f"{name}-k{k}-{form}")
+    for name, text in TEXTS.items()
+    for k in widths(name)
+    for form in text.forms
+]
+
 
 # Target and draft lie differently; those in one row have the same numbers.
 TOGETHER = (
@@ -160,7 +167,7 @@ def test_rows_of_any_strides_emit_the_same(name: str, drafts: int) -> None:
         wanted, *others = (
             called(name, drafts, form, target_logits=of_p(p), draft_logits=of_q(q))
             for of_p, of_q in layouts
-            for form in FORMS
+            for form in TEXTS[name].forms
         )
         # A threshold that the forms round differently is met by noise with a probability of 1e-6.
         assert [differing(other, wanted) for other in others] == [0] * len(others)
@@ -169,7 +176,7 @@ def test_rows_of_any_strides_emit_the_same(name: str, drafts: int) -> None:
             name, drafts, form, target_probs=of_p(p.softmax(-1)), draft_probs=of_q(q.softmax(-1))
         )
         for of_p, of_q in ((contiguous, contiguous), (transposed, sliced))
-        for form in FORMS
+        for form in TEXTS[name].forms
     )
     assert [differing(other, wanted) for other in others] == [0] * len(others)
 
@@ -190,13 +197,15 @@ def test_rows_of_two_dtypes_emit_the_same(name: str, drafts: int) -> None:
     for of_p, of_q in MIXED:
         p, q = (rows.to(dtype) for rows, dtype in zip(logits(drafts), (of_p, of_q), strict=True))
         wanted = called(name, drafts, "torch", target_logits=p.double(), draft_logits=q.double())
-        others = [called(name, drafts, form, target_logits=p, draft_logits=q) for form in FORMS]
+        others = [
+            called(name, drafts, form, target_logits=p, draft_logits=q)
+            for form in TEXTS[name].forms
+        ]
         # Float32 thresholds are met by noise with a probability of 1e-6.
         assert [differing(other, wanted) for other in others] == [0] * len(others)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("name", "drafts"), ASKED)
+@pytest.mark.parametrize(("name", "drafts", "form"), IN_FORMS)
 def test_all_else_may_be_strided_too(name: str, drafts: int, form: str) -> None:
     """Tokens, ends, parameters and a state, each every other number of a larger tensor."""
 
@@ -256,7 +265,7 @@ def _tensors(given: Any) -> Iterator[Tensor]:
             yield from _tensors(each)
 
 
-@pytest.mark.parametrize(("name", "drafts"), ASKED)
+@pytest.mark.parametrize(("name", "drafts"), [each for each in ASKED if each.values[0] in KERNELS])
 def test_kernels_are_given_what_lies_densely(name: str, drafts: int, launched: list[str]) -> None:
     """But for rows: no kernel knows another tensor's strides."""
     p, q = map(padded, logits(drafts))
@@ -313,9 +322,8 @@ def test_rows_are_not_copied(layout: Callable[[Tensor], Tensor], drafts: int) ->
 # --- what is no token, and rows that do not fit ----------------------------------------------
 
 
-@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("smaller", ["target", "draft"])
-@pytest.mark.parametrize(("name", "drafts"), ASKED)
+@pytest.mark.parametrize(("name", "drafts", "form"), IN_FORMS)
 def test_a_smaller_vocabulary_never_says_what_is_behind_its_last_token(
     name: str, drafts: int, smaller: str, form: str
 ) -> None:
@@ -340,8 +348,7 @@ def test_a_smaller_vocabulary_never_says_what_is_behind_its_last_token(
 
 
 @pytest.mark.requirement("batch.backends")
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("name", "drafts"), ASKED)
+@pytest.mark.parametrize(("name", "drafts", "form"), IN_FORMS)
 def test_rows_may_lie_anywhere_if_it_is_told_where(name: str, drafts: int, form: str) -> None:
     """By request and step, as an engine keeps them: among others, in another order."""
     generator = torch.Generator().manual_seed(5)
@@ -406,8 +413,7 @@ def test_rows_without_a_token_are_refused() -> None:
         )
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("name", "drafts"), ASKED)
+@pytest.mark.parametrize(("name", "drafts", "form"), IN_FORMS)
 def test_a_draft_ends_before_what_is_no_token(name: str, drafts: int, form: str) -> None:
     p, q = logits(drafts)
     tokens = drafted(name, drafts)
@@ -511,10 +517,17 @@ def test_a_temperature_tells_neighbouring_logits_apart(
 # --- small masses ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
-    ("name", "drafts", "small"),
-    [("block", 1, 8e-8), ("multipath_block", 1, 1.5e-16), ("mixed_multipath_block", 2, 1.5e-16)],
+    ("name", "drafts", "small", "form"),
+    [
+        (*asked, form)
+        for asked in (
+            ("block", 1, 8e-8),
+            ("multipath_block", 1, 1.5e-16),
+            ("mixed_multipath_block", 2, 1.5e-16),
+        )
+        for form in TEXTS[asked[0]].forms
+    ],
 )
 def test_a_small_mass_keeps_a_prefix_of_weight_one(
     name: str, drafts: int, small: float, form: str

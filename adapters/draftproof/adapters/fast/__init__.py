@@ -22,20 +22,20 @@ the target gives the last of them no probability:
 from __future__ import annotations
 
 from draftproof.adapters.fast.engine import verify
-from draftproof.adapters.fast.texts import FORMS, TEXTS
+from draftproof.adapters.fast.texts import FORMS, KERNELS, TEXTS
 from draftproof.adapters.fast.verifier import FastVerifier
 
-__all__ = ["FORMS", "TEXTS", "FastVerifier", "verify"]
+__all__ = ["FORMS", "KERNELS", "TEXTS", "FastVerifier", "verify"]
 
 
 def __dir__() -> list[str]:
-    names = (f"{form}_{text}" for form in FORMS for text in TEXTS)
+    names = (f"{form}_{name}" for name, text in TEXTS.items() for form in text.forms)
     return sorted({*globals(), *names})
 
 
 def __getattr__(name: str) -> FastVerifier:
     """Make the adapter that is called FORM_NAME."""
     form, _, text = name.partition("_")
-    if form in FORMS and text in TEXTS:
+    if text in TEXTS and form in TEXTS[text].forms:
         return FastVerifier(text, form=form)
     raise AttributeError(f"there is no fast verifier {name!r}")

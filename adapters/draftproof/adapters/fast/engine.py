@@ -202,6 +202,8 @@ def _text(name: str, form: str) -> Text:
         raise InvalidRequest(f"there is no verifier {name!r}; there are {', '.join(TEXTS)}")
     if form not in FORMS:
         raise InvalidRequest(f"there is no form {form!r}; there are {', '.join(FORMS)}")
+    if form not in TEXTS[name].forms:
+        raise InvalidRequest(f"{name} has no form {form!r}, only {', '.join(TEXTS[name].forms)}")
     return TEXTS[name]
 
 

@@ -268,8 +268,9 @@ def flat_of(batch: Batch, noise: Tensor) -> Flat:
     heat = None
     if batch.p.softmax is not None and batch.p.softmax.scale is not None:
         heat = 1 / batch.p.softmax.scale[batch.p.at[:, 0, 0]]
+    q = laid(batch.q) if len(tokens) > 0 else None
     return Flat(
-        *(tokens, ends, laid(batch.p), laid(batch.q), longest, noise, heat, heat),
+        *(tokens, ends, laid(batch.p), q, longest, noise, heat, heat),
         branching=batch.branching,
         state=batch.state,
     )

@@ -40,6 +40,8 @@ class Text:
     """The name of the module, None for the algorithm's."""
     is_stateful: bool = False
     """Whether an iteration leaves a state to the next."""
+    forms: tuple[str, ...] = FORMS
+    """Those of `FORMS` that it has."""
 
     @property
     def algorithm(self) -> str:
@@ -74,13 +76,17 @@ _TEXTS = (
     Text("spechub", "hub", trees=True, widest=2),
     Text("greedy_draft", "greedy", trees=True, numbers=2),
     Text("multipath_block", numbers=1, module="mixture"),
-    Text("mixed_multipath_block", numbers=2, module="mixture"),
+    # Each position needs two sorts of a row before the next one: no kernel is fast at that.
+    Text("mixed_multipath_block", numbers=2, module="mixture", forms=("torch",)),
     Text("traversal", trees=True),
     Text("traversal_without_replacement", "without_replacement", trees=True),
     Text("recursive_greedy_block", module="greedy_block", is_stateful=True),
 )
 
 TEXTS = {text.name: text for text in _TEXTS}
+
+KERNELS = tuple(text.name for text in _TEXTS if "triton" in text.forms)
+"""The names of the algorithms that have kernels."""
 
 
 def name_of(text: Text, form: str) -> str:

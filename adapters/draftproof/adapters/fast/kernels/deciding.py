@@ -18,6 +18,8 @@ from draftproof.adapters.fast.kernels.sources import (
     span,
 )
 
+SLACK = tl.constexpr(2.0**-10)
+
 
 class Chain(NamedTuple):
     """One path of each request: its tokens [B, D], -1 behind its `length` [B], and their p / q."""
@@ -68,3 +70,20 @@ def leave_open(left, drafts, path, request, real, a, coin):
     for i in tl.static_range(5):
         tl.store(left.soft + i * count + slot, path.p_soft[i], mask=inside)
         tl.store(left.soft + (5 + i) * count + slot, path.q_soft[i], mask=inside)
+
+
+@triton.jit
+def undecided(depth, length, weights, coin):
+    """Return the open rows of prefixes of these weights [BLOCK_B, D], by their `a`, and coins.
+
+    With h = m / (m + 1 - w), and m <= w but for rounding: a coin that is not below w fails whatever
+    the mass, and w = 1 passes. So the deepest prefix that passes for sure, and those behind it
+    whose coin is below their weight, are all that can be kept.
+    """
+    is_behind = (depth > 0) & (depth <= length)
+    is_sure = tl.where(depth == length, coin < weights, weights == 1) & is_behind
+    sure = tl.max(tl.where(is_sure, depth, 0), 1)[:, None]
+    is_open = is_behind & (depth < length) & (depth > sure)
+    is_open &= (coin < weights * (1 + SLACK)) & (weights < 1)
+    a = tl.where(depth == length, 1.0, weights)
+    return tl.where(is_open | (depth == sure), a, -1.0), tl.where(depth == sure, -1.0, coin)
