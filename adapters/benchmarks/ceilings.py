@@ -1,7 +1,7 @@
 """What a verifier may cost a GPU at most, and what the verifiers cost today.
 
-A verifier that is `LEAN` is held to all goals, the others to what their kernels are, and where they
-launch more than the goal, to what they launch: a test says so when one changes.
+All verifiers are held to the goal for launches. The kernels of one that is `LEAN` are held to those
+for kernels, the others to what they are: a test says so when one changes.
 """
 
 from __future__ import annotations
@@ -124,22 +124,6 @@ def read_excesses(name: str, found: Traffic, *, logits: bool) -> Iterator[str]:
 
 
 # --- today -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Today:
-    """What a verifier's Triton form launches now, of `verify` with drafts of 5 tokens."""
-
-    operators: tuple[int, int]
-    """torch's of one call, from logits and from probabilities."""
-    kernels: tuple[int, int]
-    """Triton's launches, likewise."""
-
-
-TODAY = {
-    "multipath_block": Today((1, 1), (6, 5)),
-}
-"""The verifiers that launch more than the goal."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from benchmarks.ceilings import (
     LEAN,
     MOST_LAUNCHES,
     MOST_READS,
-    TODAY,
     code_excesses,
     figures,
     kernel_excesses,
@@ -146,13 +145,7 @@ def test_a_call_launches_what_is_stated_and_never_waits(name: str) -> None:
     shapes = [Shape(vocabulary=128_256, logits=logits) for logits in WAYS]
     found = [launches(call(name, shape)) for shape in shapes]
     assert all(each.waits is None for each in found)
-    if name not in TODAY:
-        assert [excess for each in found for excess in launch_excesses(each)] == []
-        return
-    own = TODAY[name]
-    assert tuple(sum(each.operators.values()) for each in found) == own.operators
-    assert tuple(len(each.kernels) for each in found) == own.kernels
-    assert all([*launch_excesses(each)] for each in found), f"{name} launches as few as it should"
+    assert [excess for each in found for excess in launch_excesses(each)] == []
 
 
 @pytest.mark.parametrize("name", TEXTS)
@@ -318,6 +311,6 @@ def test_verifiers_read_what_they_are_stated_to_read(name: str, logits: bool) ->
 # --- the table ---------------------------------------------------------------------------
 
 
-def test_every_verifier_has_figures_until_it_is_lean() -> None:
+def test_what_has_figures_is_not_lean() -> None:
     assert {*KERNELS} >= LEAN
-    assert {*TODAY} <= {*KERNELS} - LEAN
+    assert {*COMPILED_TODAY} <= {*KERNELS, DRAFTING} - LEAN
