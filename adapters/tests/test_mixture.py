@@ -283,14 +283,13 @@ def test_triton_says_what_torch_says(name: str, given: Batch) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_in_pieces_are_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four pieces of two tiles, the last of them short: in Python, a tile holds most rows whole."""
-    pytest.importorskip("triton")
-    from draftproof.adapters.fast.kernels import mixture as kernels
-    from draftproof.adapters.fast.kernels.launch import Tiles
-
-    given = batch(128, 2, 2, 100)
+    """Four pieces, the last of them short: interpreted, a piece holds 65,536 tokens."""
+    launch = pytest.importorskip("draftproof.adapters.fast.kernels.launch")
+    given = batch(6, 2, 2, 100)
     numbers = noise(name, given)
-    monkeypatch.setattr(kernels, "tiles", lambda *_: Tiles(64, 16, 4, 32, 2))
+    # On a GPU a program holds one tile, and a request is a program.
+    monkeypatch.setattr(launch, "IS_INTERPRETED", False)
+    monkeypatch.setattr(launch, "_TILE", 32)
     one, other = (FastVerifier(name, form=form).of(given, numbers) for form in ("torch", "triton"))
     assert differing(given, one, other) == 0
 
