@@ -55,9 +55,7 @@ def _is(size: int, wanted: int | str | AtLeast) -> bool:
 
 def _check(name: str, tensor: Tensor, shape: Sizes, where: device, *, is_real: bool) -> None:
     sizes = tensor.shape
-    fits = len(sizes) == len(shape) and all(
-        isinstance(wanted, str) or size == wanted for size, wanted in zip(sizes, shape, strict=True)
-    )
+    fits = len(sizes) == len(shape) and all(map(_is, sizes, shape))
     if not fits or tensor.is_floating_point() != is_real or tensor.device != where:
         kind = "reals" if is_real else "integers"
         raise InvalidRequest(
