@@ -240,9 +240,10 @@ def test_the_second_runner_emits_by_the_same_law(has_rows: bool, is_block: bool)
     # The interpreter has no libdevice.
     released.tldevice = noise
     count, laws = 400, []
+    ours: dict[str, Any] = {"form": "torch"}
     for verify, options in (
         (released.rejection_sample, {}),
-        (vllm.rejection_sample_v2, {"form": "torch"}),
+        (vllm.rejection_sample_v2, ours),
     ):
         seen = torch.zeros(V * V)
         for seed in range(5):
@@ -313,7 +314,11 @@ def test_the_second_runner_refuses_what_loses_the_law(option: str, value: Any, w
 def test_flys_other_options_alone_are_none() -> None:
     """vLLM always passes them."""
     given = batch_v2(0, 2, has_rows=True)
-    told = {"fly_window_size": 0, "fly_entropy_threshold": 0.7, "fly_entropy_top_k": 5}
+    told: dict[str, Any] = {
+        "fly_window_size": 0,
+        "fly_entropy_threshold": 0.7,
+        "fly_entropy_top_k": 5,
+    }
     found, plain = (vllm.rejection_sample_v2(**given, **each) for each in (told, {}))
     assert all(torch.equal(*pair) for pair in zip(found, plain, strict=True))
 

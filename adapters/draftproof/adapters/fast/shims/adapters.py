@@ -146,7 +146,7 @@ class SglangChain(Shim):
         """Verify B rows with one path each."""
         candidates = pad(request.draft_tokens[:, 0], (1, 0))
         nothing = torch.full_like(candidates, -1)
-        predicts, accepted_slots, accepted, slots = _room(*candidates.shape, candidates.shape[1])
+        predicts, accepted_slots, accepted, slots = _room(candidates, candidates.shape[1])
         self._verify(
             predicts=predicts,
             accept_index=accepted_slots,
@@ -194,7 +194,7 @@ class SglangTree(Shim):
         paths = pad(request.draft_tokens, (1, 0))
         candidates = torch.cat([paths[:, ::each, d] for d, each in enumerate(below)], 1)
         rows = [request.target_probs[:, ::each, d] for d, each in enumerate(below)]
-        predicts, accepted_nodes, accepted, nodes = _room(*candidates.shape, length + 1)
+        predicts, accepted_nodes, accepted, nodes = _room(candidates, length + 1)
         self._verify(
             predicts=predicts,
             accept_index=accepted_nodes,
@@ -212,8 +212,9 @@ class SglangTree(Shim):
         return Result(length_of, torch.tensor(leaf)[last], token)
 
 
-def _room(requests: int, nodes: int, most: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _room(candidates: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return `predicts`, `accept_index` and `accept_token_num`, to be written, and all nodes."""
+    requests, nodes = candidates.shape
     return (
         torch.full((requests * nodes,), -1, dtype=torch.int32),
         torch.full((requests, most), -1, dtype=torch.int32),
