@@ -6,6 +6,8 @@ by a race has the same law and another value.
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -15,11 +17,20 @@ import pytest
 import torch
 from torch import Tensor
 
+from draftproof.adapters.engines import noise
 from draftproof.adapters.engines.released import Unavailable, imported
 from draftproof.adapters.engines.sglang import SGLANG
 from draftproof.adapters.engines.vllm import VLLM, doubles
 from draftproof.adapters.fast import FORMS
-from draftproof.adapters.fast.shims import NotOurs, sglang, vllm
+from draftproof.adapters.fast.inputs import InvalidRequest
+from draftproof.adapters.fast.shims import NotOurs, adapters, sglang, vllm
+from draftproof.adapters.fast.shims.checks import NAMES
+from draftproof.conformance.cases import cases
+from draftproof.conformance.lanes.observe import EXACT, PROBE, observe
+from draftproof.conformance.protocol.adapter import program_of
+from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED
+from draftproof.conformance.requirements.laws import judge
+from draftproof.conformance.run.certify import certify
 
 pytest.importorskip("triton")
 
@@ -39,6 +50,37 @@ def theirs(module: str, release: Any, doubled: Callable[[], Any] = dict) -> Any:
     except Unavailable as reason:
         pytest.skip(str(reason))
     return found
+
+
+@pytest.mark.parametrize(
+    ("module", "release", "doubled", "name", "ours"),
+    [
+        (
+            *("vllm.v1.sample.rejection_sampler", VLLM, doubles),
+            *("rejection_sample", vllm.rejection_sample_v1),
+        ),
+        (
+            *("vllm.v1.worker.gpu.spec_decode.rejection_sampler_utils", VLLM, doubles),
+            *("rejection_sample", vllm.rejection_sample_v2),
+        ),
+        (
+            *("sglang.kernels.ops.speculative.reject_sampling", SGLANG, dict),
+            *("chain_speculative_sampling_triton", sglang.chain),
+        ),
+    ],
+)
+def test_a_signature_is_the_engines(
+    module: str, release: Any, doubled: Callable[[], Any], name: str, ours: Callable[..., Any]
+) -> None:
+    """Its arguments in their order, with its defaults; ours have some of their own behind them."""
+    wanted = inspect.signature(getattr(theirs(module, release, doubled), name)).parameters
+    found = inspect.signature(ours).parameters
+    positional = [each for each in found.values() if each.kind is not each.KEYWORD_ONLY]
+    engines = [each for each in wanted.values() if each.kind is not each.KEYWORD_ONLY]
+    assert [each.name for each in positional] == [each.name for each in engines]
+    for each in wanted.values():
+        if each.default is not each.empty:
+            assert found[each.name].default == each.default
 
 
 # --- vLLM's first model runner ---------------------------------------------------------------
@@ -114,11 +156,46 @@ def test_vllm_without_any_draft_is_the_bonus() -> None:
         ("synthetic_mode", True),
         ("synthetic_conditional_rates", torch.ones(L)),
         ("fly_window_size", 3),
+        ("fly_window_size", 0),
+        ("fly_entropy_threshold", 0.3),
     ],
 )
 def test_what_loses_the_law_is_refused_by_vllms_name(option: str, value: Any) -> None:
-    with pytest.raises(NotOurs, match="would not have the target's law; leave it out"):
+    """With what was given, why it is refused, and what would be right."""
+    told = re.escape("a tensor [4]" if isinstance(value, Tensor) else repr(value))
+    why = "tokens are accepted at a rate" if option.startswith("synthetic") else "FLy keeps tokens"
+    pattern = f"^{option} is {told}: {why}.* not have the target's law; .*'standard' or 'block'"
+    with pytest.raises(NotOurs, match=pattern):
         vllm.rejection_sample_v1(**batch_v1(0, has_rows=True), **{option: value})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": "greedy_block"}, "name must be one of token, block, got 'greedy_block'"),
+        ({"form": "cuda"}, "form must be one of torch, triton, got 'cuda'"),
+        ({"draft_token_ids": torch.zeros(10)}, "draft_token_ids must be integers [n] on cpu, got"),
+        ({"num_draft_tokens": [1, 0, 0, 0, 0, 0]}, "num_draft_tokens must be 17 together, as"),
+        ({"max_spec_len": 1}, "and at most max_spec_len = 1 each, got [0, 4, 4, 3, 3, 3]"),
+        ({"cu_num_draft_tokens": torch.zeros(5).int()}, "must be integers [6] on cpu, got torch."),
+        ({"target_logits": torch.zeros(16, V)}, "target_logits must be reals [17, V] on cpu, got"),
+        ({"draft_probs": torch.zeros(10)}, "draft_probs must be reals [17, V] on cpu, got torch."),
+        ({"draft_probs": torch.zeros(17, V, device="meta")}, "[17, 11] on meta"),
+        ({"bonus_token_ids": torch.zeros(6).int()}, "bonus_token_ids must be integers [6, 1] on"),
+        (
+            {"sampling_metadata": SimpleNamespace(all_greedy=False, temperature=torch.ones(5))},
+            "temperature must be reals [6] on cpu, got torch.float32 [5] on cpu",
+        ),
+        (
+            {"sampling_metadata": SimpleNamespace(all_greedy=False, temperature=None)},
+            "temperature is None: then all_greedy must be True, and is False",
+        ),
+    ],
+)
+def test_what_does_not_fit_vllms_signature_is_told(changes: dict[str, Any], message: str) -> None:
+    given = {**batch_v1(1, has_rows=True), **changes}
+    with pytest.raises(InvalidRequest, match=re.escape(message)):
+        vllm.rejection_sample_v1(**given)
 
 
 # --- vLLM's second model runner --------------------------------------------------------------
@@ -160,10 +237,13 @@ def test_the_second_runner_emits_by_the_same_law(has_rows: bool, is_block: bool)
     and 5 standard deviations of that, of 1 / sqrt(n) each, are met once in a million times.
     """
     released = theirs("vllm.v1.worker.gpu.spec_decode.rejection_sampler_utils", VLLM, doubles)
+    # The interpreter has no libdevice.
+    released.tldevice = noise
     count, laws = 400, []
+    ours: dict[str, Any] = {"form": "torch"}
     for verify, options in (
         (released.rejection_sample, {}),
-        (vllm.rejection_sample_v2, {"form": "torch"}),
+        (vllm.rejection_sample_v2, ours),
     ):
         seen = torch.zeros(V * V)
         for seed in range(5):
@@ -214,10 +294,67 @@ def test_the_second_runner_takes_the_most_probable_token_where_it_is_cold(form: 
     assert torch.equal(sampled[is_emitted], best[is_emitted])
 
 
-def test_watermarks_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("option", "value", "why"),
+    [
+        ("synthetic_conditional_rates", torch.ones(2), "tokens are accepted at a rate"),
+        ("fly_window_size", 2, "FLy keeps tokens that the target refuses"),
+        ("contexts", torch.zeros(6, 2).int(), "a watermark draws the next token by a key"),
+        ("watermarking", torch.ones(5).bool(), "a watermark draws the next token by a key"),
+        ("watermarking_skip_mask", torch.ones(6).bool(), "a watermark draws the next token by"),
+        ("watermark_key", 5, "a watermark draws the next token by a key"),
+    ],
+)
+def test_the_second_runner_refuses_what_loses_the_law(option: str, value: Any, why: str) -> None:
     given = batch_v2(0, 2, has_rows=True)
-    with pytest.raises(NotOurs, match="watermarking is asked for, which draws by a key"):
-        vllm.rejection_sample_v2(**given, watermark_key=5)
+    with pytest.raises(NotOurs, match=f"^{option} is .*: {why}.* not have the target's law; call"):
+        vllm.rejection_sample_v2(**given, **{option: value})
+
+
+def test_flys_other_options_alone_are_none() -> None:
+    """vLLM always passes them."""
+    given = batch_v2(0, 2, has_rows=True)
+    told: dict[str, Any] = {
+        "fly_window_size": 0,
+        "fly_entropy_threshold": 0.7,
+        "fly_entropy_top_k": 5,
+    }
+    found, plain = (vllm.rejection_sample_v2(**given, **each) for each in (told, {}))
+    assert all(torch.equal(*pair) for pair in zip(found, plain, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"target_logits": torch.zeros(6)}, "target_logits must be reals [6, V] on cpu, got"),
+        ({"draft_logits": torch.zeros(6, V)}, "draft_logits must be reals [R, 2 or more, V] on"),
+        ({"draft_logits": torch.zeros(5, 1, V)}, "got torch.float32 [5, 1, 11] on cpu"),
+        ({"draft_sampled": torch.zeros(6)}, "draft_sampled must be integers [N] on cpu, got"),
+        ({"pos": torch.zeros(5).long()}, "pos must be integers [6] on cpu, got torch.int64 [5]"),
+        ({"idx_mapping": torch.zeros(3).int()}, "idx_mapping must be integers [2] on cpu, got"),
+        ({"expanded_idx_mapping": torch.zeros(5).int()}, "expanded_idx_mapping must be integers"),
+        ({"expanded_local_pos": torch.zeros(6)}, "expanded_local_pos must be integers [6] on cpu"),
+        ({"temperature": torch.ones(5).int()}, "temperature must be reals [R] on cpu, got"),
+        ({"seed": torch.zeros(5)}, "seed must be integers [R] on cpu, got torch.float32 [5]"),
+        ({"noise": torch.zeros(2, 2)}, "noise must be reals [2, 3] on cpu, got torch.float32"),
+        ({"form": "cuda"}, "form must be one of torch, triton, got 'cuda'"),
+    ],
+)
+def test_what_does_not_fit_the_second_signature_is_told(
+    changes: dict[str, Any], message: str
+) -> None:
+    given = {**batch_v2(0, 2, has_rows=True), **changes}
+    with pytest.raises(InvalidRequest, match=re.escape(message)):
+        vllm.rejection_sample_v2(**given)
+
+
+def test_compacted_rows_are_taken_with_longer_maps() -> None:
+    given = batch_v2(3, 4, has_rows=True)
+    plain = vllm.rejection_sample_v2(**given, form="torch")
+    for name in ("expanded_idx_mapping", "expanded_local_pos"):
+        given[name] = torch.cat([given[name], given[name]])
+    found = vllm.rejection_sample_v2(**given, form="torch")
+    assert all(torch.equal(*pair) for pair in zip(found, plain, strict=True))
 
 
 # --- SGLang ----------------------------------------------------------------------------------
@@ -277,10 +414,10 @@ def test_a_chain_is_sglangs_token_for_token(block_verification: bool, form: str)
 
 
 def trees(requests: int) -> dict[str, Any]:
-    """Return a tree of two children, the first of which has two, as many tokens of each request."""
+    """Return a tree of two children, the first of which has two; it is that of all requests."""
     generator = seeded(4)
     target = (torch.randn(5, V, generator=generator) * 1.5).softmax(-1)
-    tokens = torch.tensor([0, 3, 7, 1, 4])
+    tokens = torch.tensor([9, 0, 7, 1, 4])
     # The root's children are 1 and 2, those of 1 are 3 and 4.
     return {
         "candidates": tokens.expand(requests, -1).contiguous(),
@@ -303,21 +440,174 @@ def test_a_tree_emits_by_the_targets_law() -> None:
     target = given["target_probs"][0]
     first = torch.bincount(rows[:, 0], minlength=V) / requests
     assert bool(((first - target[0]).abs() < 5 * (target[0] / requests).sqrt()).all())
-    through = rows[rows[:, 0] == 3]
+    through = rows[rows[:, 0] == 0]
     second = torch.bincount(through[:, 1], minlength=V) / len(through)
     assert bool(((second - target[1]).abs() < 5 * (target[1] / len(through)).sqrt()).all())
     # What is told of nodes is what was followed.
-    is_followed = (rows[:, 0] == 3) | (rows[:, 0] == 7)
+    is_followed = (rows[:, 0] == 0) | (rows[:, 0] == 7)
     assert torch.equal(kept > 0, is_followed)
     assert torch.equal((accept_index >= 0).sum(-1), kept + 1)
     assert not bool(given["draft_probs"].any())
 
 
+def test_a_token_that_is_twice_among_siblings_has_the_targets_law() -> None:
+    requests = 20_000
+    given = trees(requests)
+    given["candidates"] = torch.tensor([9, 7, 7, 1, 1]).repeat(requests, 1)
+    predicts, _, _ = written(sglang.tree, given)
+    first = torch.bincount(predicts.view(requests, 5)[:, 0], minlength=V) / requests
+    target = given["target_probs"][0, 0]
+    assert bool(((first - target).abs() < 5 * (target / requests).sqrt()).all())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_chain_without_a_draft_says_the_next_token(form: str) -> None:
+    given = {name: each[:, :1] for name, each in chains(0).items() if each.dim() > 1}
+    given["uniform_samples_for_final_sampling"] = torch.full((5,), 0.5)
+    given["retrive_index"] = torch.arange(5)[:, None]
+    predicts, accept_index, kept = written(sglang.chain, given, form=form)
+    rows = given["target_probs"][:, 0]
+    assert torch.equal(predicts.long(), (rows.cumsum(-1) <= 0.5).sum(-1))
+    assert torch.equal(accept_index[:, 0].long(), torch.arange(5))
+    assert not bool(kept.any())
+
+
 @pytest.mark.parametrize("verify", [sglang.chain, sglang.tree])
-def test_thresholds_below_one_are_refused(verify: Callable[..., None]) -> None:
-    with pytest.raises(NotOurs, match=r"thresholds are 0.9 and 1.0: below 1 what is emitted would"):
-        verify(
-            *(torch.zeros(1),) * 3,
-            **chains(0),
-            threshold_single=0.9,
-        )
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("threshold_single", 0.9), ("threshold_acc", 0.5), ("threshold_acc", 2.0)],
+)
+def test_thresholds_other_than_one_are_refused(
+    name: str, value: float, verify: Callable[..., None]
+) -> None:
+    pattern = f"^{name} is {value}: .* not have the target's law; leave both thresholds at 1"
+    with pytest.raises(NotOurs, match=pattern):
+        verify(*(torch.zeros(1),) * 3, **chains(0), **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"candidates": torch.zeros(5)}, "candidates must be integers [B, S] on cpu, got"),
+        ({"retrive_index": torch.zeros(5, 9).int()}, "retrive_index must be integers [5, 5] on"),
+        ({"uniform_samples": torch.zeros(5)}, "uniform_samples must be reals [5, "),
+        ({"uniform_samples": torch.zeros(5, 3)}, "uniform_samples must be reals [5, "),
+        ({"uniform_samples_for_final_sampling": torch.zeros(6)}, "sampling must be reals [5] on"),
+        ({"target_probs": torch.zeros(25, V)}, "target_probs must be reals [5, 5, V] on cpu, got"),
+        ({"target_probs": torch.zeros(5, 5, V, device="meta")}, "on cpu, got torch.float32 [5, "),
+    ],
+)
+@pytest.mark.parametrize("verify", [sglang.chain, sglang.tree])
+def test_what_does_not_fit_sglangs_signature_is_told(
+    verify: Callable[..., None], changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=re.escape(message)):
+        sized(verify, {**chains(FIVE_SLOTS), **changes})
+
+
+def test_rows_of_a_draft_that_are_too_few_are_told() -> None:
+    changes = {"draft_probs": torch.zeros(5, 3, V)}
+    with pytest.raises(InvalidRequest, match=re.escape("reals [5, 4 or more, V] on cpu, got")):
+        sized(sglang.chain, {**chains(FIVE_SLOTS), **changes})
+
+
+FIVE_SLOTS = next(seed for seed in range(99) if chains(seed)["candidates"].shape[1] == 5)
+
+
+def sized(verify: Callable[..., None], given: dict[str, Any]) -> None:
+    """Ask for five requests of five slots."""
+    room = torch.zeros(25).int(), torch.zeros(5, 5).int(), torch.zeros(5).int()
+    verify(*room, **given)
+
+
+# --- Judged as any adapter -------------------------------------------------------------------
+
+COMPUTED = [name for name in adapters.NAMES if not name.endswith("counted")]
+ONE_BY_ONE = "triton_vllm_v1_token", "triton_vllm_v1_block"
+"""Which draw for each request by itself, so that a lane asks for one at a time, for minutes."""
+COUNTED = [name for name in adapters.NAMES if name.endswith("counted")]
+
+
+def judged(adapter: adapters.Shim, case: str, lane: str) -> dict[str, str]:
+    (found,) = (each for each in cases("quick") if each.id == case)
+    return {
+        finding.requirement: finding.verdict
+        for finding in judge(observe(program_of(adapter), found, lane=lane))
+    }
+
+
+def case_of(name: str) -> str:
+    if name.endswith("tree"):
+        return "tree.without_replacement.v3.b1x2"
+    return "generic.v2.l2"
+
+
+@pytest.mark.requirement("law.lossless", "law.reference", "law.support", "law.prefix")
+@pytest.mark.parametrize("name", [name for name in COMPUTED if name not in ONE_BY_ONE])
+def test_a_shim_has_the_law_of_its_algorithm(name: str) -> None:
+    lane = EXACT if name.startswith("torch") else PROBE
+    found = judged(getattr(adapters, name), case_of(name), lane)
+    assert {*found.values()} <= {PASS, SKIPPED}
+    assert found["law.lossless"] == found["law.reference"] == PASS
+
+
+@pytest.mark.requirement("batch.backends")
+@pytest.mark.parametrize("verifier", NAMES)
+def test_both_forms_of_the_first_runner_emit_the_same(verifier: str) -> None:
+    differing = 0
+    for seed in range(100):
+        found = []
+        for form in FORMS:
+            torch.manual_seed(seed)
+            given = batch_v1(seed, has_rows=seed % 2 > 0)
+            found.append(vllm.rejection_sample_v1(**given, name=verifier, form=form))
+        differing += int((found[0] != found[1]).any())
+    # Sums of float32 in another order move a mark once in a million draws.
+    assert differing == 0
+
+
+@pytest.mark.requirement("law.lossless")
+@pytest.mark.parametrize("name", COUNTED)
+def test_a_shim_that_counts_has_the_law_as_far_as_draws_show(name: str) -> None:
+    """A false alarm has probability 1e-9."""
+    report = certify(
+        getattr(adapters, name),
+        mode="quick",
+        seed=1,
+        cases=["generic.v2.l2"],
+        only=["law.lossless", "law.reference"],
+        lanes=["sample"],
+    )
+    found = {each.requirement.id: each.verdict for each in report.decisions}
+    assert (found["law.lossless"], found["law.reference"]) == (PASS, PASS)
+
+
+def swapped(name: str) -> adapters.Shim:
+    """Return a shim that takes rows of other positions: the draft's, or the target's of a tree."""
+    adapter = getattr(adapters, name)
+    verify = adapter._verify
+
+    def other(*given: Any, **named: Any) -> Any:
+        if "v1" in name:
+            given = (*given[:4], given[4].flip(0), *given[5:])
+        elif "v2" in name:
+            named["draft_logits"] = named["draft_logits"].flip(1)
+        elif "chain" in name:
+            named["draft_probs"] = named["draft_probs"].flip(1)
+        else:
+            named["target_probs"] = named["target_probs"].flip(1)
+        return verify(*given, **named)
+
+    adapter._verify = other
+    return adapter  # type: ignore[no-any-return]  # it is made by its name
+
+
+@pytest.mark.requirement("law.lossless")
+@pytest.mark.parametrize("name", [name for name in COMPUTED if name.startswith("torch")])
+def test_a_shim_that_swaps_rows_is_refused(name: str) -> None:
+    assert judged(swapped(name), case_of(name), EXACT)["law.lossless"] == FAIL
+
+
+def test_no_shim_is_called_otherwise() -> None:
+    with pytest.raises(AttributeError, match="there is no shim 'torch_vllm_v3'; there are torch_"):
+        getattr(adapters, "torch_vllm_v3")  # noqa: B009  # the module makes its attributes

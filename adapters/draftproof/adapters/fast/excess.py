@@ -107,13 +107,13 @@ def masses(batch: Batch, path: Tensor, a: Tensor, is_open: Tensor) -> Tensor:
             p, q = batch.p.row(path, depth, room), batch.q.row(path, depth, other)
             found[:, depth] = mass(p, q, a[:, depth], out=other)
         return found
-    request, depth = is_open.nonzero().unbind(1)
-    of_p, of_q = (rows.at[request, path[request], depth].tolist() for rows in (batch.p, batch.q))
+    request, where = is_open.nonzero().unbind(1)
+    of_p, of_q = (rows.at[request, path[request], where].tolist() for rows in (batch.p, batch.q))
     sums = [found.new_empty(0)]
-    for at_p, at_q, factor in zip(of_p, of_q, a[request, depth, None], strict=True):
+    for at_p, at_q, factor in zip(of_p, of_q, a[request, where, None], strict=True):
         p, q = batch.p.together(at_p, 1, room), batch.q.together(at_q, 1, other)
         sums.append(mass(p, q, factor, out=other[:1]))
-    found[request, depth] = torch.cat(sums)
+    found[request, where] = torch.cat(sums)
     return found
 
 
@@ -143,7 +143,7 @@ def _drawn_one_by_one(
     for start in range(0, len(requests), batch.at_once):
         some = requests[start : start + batch.at_once]
         owed = other[: len(some)]
-        for out, (at_p, at_q, is_bonus, factor) in zip(owed.split(1), some, strict=True):
+        for out, (at_p, at_q, is_bonus, factor) in zip(owed[:, None].unbind(), some, strict=True):
             p = batch.p.together(at_p, 1, room)
             if not is_bonus:
                 excess(p, batch.q.together(at_q, 1, out), factor, out=out)

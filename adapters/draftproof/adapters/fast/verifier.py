@@ -72,7 +72,7 @@ class FastVerifier:
     @property
     def files(self) -> list[Path]:
         """The files that it is made of."""
-        return _files(__name__, module(self._text, self._form), *_DRAFTING[self._form])
+        return files_of(__name__, module(self._text, self._form), *_DRAFTING[self._form])
 
     def of(self, batch: Batch, noise: Tensor) -> Result:
         """Verify a batch with numbers [B, W] in [0, 1), float64, as many as the algorithm needs.
@@ -82,7 +82,7 @@ class FastVerifier:
         return verified(self._text, self._form, batch, noise)
 
 
-def _files(*modules: str) -> list[Path]:
+def files_of(*modules: str) -> list[Path]:
     """Return the files of modules of this package, and of all that they import of it."""
     package, found = str(__package__), dict[str, Path]()
     waiting = list(modules)

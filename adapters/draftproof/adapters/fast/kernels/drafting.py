@@ -50,7 +50,7 @@ def urn(rows: Tensor, softmax: Softmax | None) -> Urn:
 
 
 @triton.jit
-def left(p, q, of, tokens, active):
+def left(p, q, of, tokens, active):  # noqa: ARG001  # as `token_at` calls it
     """Return the weights [BLOCK_B, BLOCK_V] of tokens [1 or BLOCK_B, BLOCK_V], 0 if gone.
 
     `of` are the position, the rows [BLOCK_B], what is gone, and how many.

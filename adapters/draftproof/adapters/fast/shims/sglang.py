@@ -16,6 +16,7 @@ from draftproof.adapters.fast.engine import emitted
 from draftproof.adapters.fast.excess import draw
 from draftproof.adapters.fast.inputs import Flat, Lying
 from draftproof.adapters.fast.shims import NotOurs
+from draftproof.adapters.fast.shims.checks import AtLeast, check_form, check_integers, check_reals
 from draftproof.adapters.fast.texts import TEXTS
 
 
@@ -41,13 +42,30 @@ def chain(
     """Verify chains as `chain_speculative_sampling_triton` does, token for token.
 
     `candidates` [B, S] of S - 1 drafted tokens; `target_probs` [B, S, V], `draft_probs` [B, S - 1,
-    V] or longer; coins [B, S], of which the last is not used, and those of the next tokens [B].
-    Written are `predicts` [N], `accept_index` [B, S] and `accept_token_num` [B]. Raises `NotOurs`
-    for thresholds below 1.
+    V] or longer; coins [B, S - 1] or longer, and those of the next tokens [B]. Written are
+    `predicts` [N], `accept_index` [B, S] and `accept_token_num` [B]. Raises `NotOurs` for
+    thresholds other than 1, `InvalidRequest` for tensors that do not fit together.
     """
     _refuse_thresholds(threshold_single, threshold_acc)
+    device = candidates.device
+    check_form(form)
+    check_integers(device, candidates=(candidates, ("B", "S")))
     requests, nodes = candidates.shape
-    length, device = nodes - 1, candidates.device
+    length = nodes - 1
+    check_integers(
+        device,
+        predicts=(predicts, ("N",)),
+        accept_index=(accept_index, (requests, nodes)),
+        accept_token_num=(accept_token_num, (requests,)),
+        retrive_index=(retrive_index, (requests, nodes)),
+    )
+    check_reals(
+        device,
+        uniform_samples=(uniform_samples, (requests, AtLeast(length))),
+        uniform_samples_for_final_sampling=(uniform_samples_for_final_sampling, (requests,)),
+        target_probs=(target_probs, (requests, nodes, "V")),
+        draft_probs=(draft_probs, (requests, AtLeast(length), "V")),
+    )
     row = torch.arange(requests, device=device)[:, None]
     index = row * draft_probs.shape[1] + torch.arange(length, device=device)
     coins = uniform_samples[:, :length], uniform_samples_for_final_sampling.view(-1, 1)
@@ -88,13 +106,33 @@ def tree(
 
     A node's children, its first in `retrive_next_token` [B, S] and then siblings, share one coin:
     that of the node. The target's own token is followed as long as it is one of them, so that what
-    is emitted has its law if the tree was not drawn by chance: `draft_probs`, which must be 0, are
-    neither read nor written. `accept_index` is [B, D] for D - 1 accepted tokens at most. Raises
-    `NotOurs` for thresholds below 1.
+    is emitted has its law whatever the tree is: `draft_probs`, which SGLang gives as 0, are neither
+    read nor written. A token that is twice among siblings is followed to the first of them.
+    `accept_index` is [B, D] for D - 1 accepted tokens at most. Raises `NotOurs` for thresholds
+    other than 1, `InvalidRequest` for tensors that do not fit together.
     """
     _refuse_thresholds(threshold_single, threshold_acc)
+    device = candidates.device
+    check_integers(
+        device, candidates=(candidates, ("B", "S")), accept_index=(accept_index, ("B", "D"))
+    )
     requests, nodes = candidates.shape
-    device, deepest = candidates.device, accept_index.shape[1] - 1
+    deepest = accept_index.shape[1] - 1
+    check_integers(
+        device,
+        predicts=(predicts, ("N",)),
+        accept_index=(accept_index, (requests, "D")),
+        accept_token_num=(accept_token_num, (requests,)),
+        retrive_index=(retrive_index, (requests, nodes)),
+        retrive_next_token=(retrive_next_token, (requests, nodes)),
+        retrive_next_sibling=(retrive_next_sibling, (requests, nodes)),
+    )
+    check_reals(
+        device,
+        uniform_samples=(uniform_samples, (requests, nodes)),
+        uniform_samples_for_final_sampling=(uniform_samples_for_final_sampling, (requests,)),
+        target_probs=(target_probs, (requests, nodes, "V")),
+    )
     every = torch.arange(requests, device=device)
     node = torch.zeros(requests, dtype=torch.int64, device=device)
     child = retrive_next_token[:, 0].long()
@@ -105,9 +143,10 @@ def tree(
         is_there = (child >= 0) & (kept < deepest)
         here = child.clamp(min=0)
         token = candidates[every, here].long()
-        passed = passed + target_probs[every, node, token] * is_there
+        is_new = is_there & (gone != token[:, None]).all(-1)
+        passed = passed + target_probs[every, node, token] * is_new
         # Strictly below: a coin of exactly 0 must not accept what the target never says.
-        follows = is_there & (uniform_samples[every, node] < passed)
+        follows = is_new & (uniform_samples[every, node] < passed)
         refused = is_there & ~follows
         gone[:, visit] = torch.where(refused, token, -1)
         gone = torch.where(follows[:, None], -1, gone)
@@ -121,9 +160,12 @@ def tree(
         after = retrive_next_token[every, here].long()
         beside = retrive_next_sibling[every, here].long()
         child = torch.where(follows, after, torch.where(refused, beside, child))
-    owed = target_probs[every, node].clone()
-    is_gone = gone >= 0
-    owed.scatter_(1, gone.clamp(min=0), torch.where(is_gone, 0, owed.gather(1, gone.clamp(min=0))))
+    owed = target_probs[every, node]
+    # Behind the vocabulary stands a token for those that are none.
+    vocabulary = owed.shape[1]
+    is_gone = torch.zeros_like(owed[:, :1], dtype=torch.bool).repeat(1, vocabulary + 1)
+    is_gone.scatter_(1, torch.where(gone >= 0, gone, vocabulary), value=1)
+    owed = owed.masked_fill(is_gone[:, :vocabulary], 0)
     last = draw(owed, uniform_samples_for_final_sampling.double())
     tokens = candidates.gather(1, path[:, 1:]).long()
     tokens = torch.cat([tokens, torch.zeros_like(tokens[:, :1])], 1)
@@ -133,11 +175,12 @@ def tree(
 
 
 def _refuse_thresholds(single: float, acc: float) -> None:
-    if min(single, acc) < 1:
-        raise NotOurs(
-            f"thresholds are {single} and {acc}: below 1 what is emitted would not have the "
-            f"target's law; leave both at 1"
-        )
+    for name, value in (("threshold_single", single), ("threshold_acc", acc)):
+        if value != 1:
+            raise NotOurs(
+                f"{name} is {value}: tokens are kept more or less often than the target says them, "
+                f"so what is emitted would not have the target's law; leave both thresholds at 1"
+            )
 
 
 def _written(

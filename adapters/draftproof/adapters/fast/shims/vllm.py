@@ -17,14 +17,33 @@ from torch import Tensor
 
 from draftproof.adapters.fast.batch import Softmax
 from draftproof.adapters.fast.engine import emitted
-from draftproof.adapters.fast.inputs import Flat, Lying
+from draftproof.adapters.fast.inputs import Flat, InvalidRequest, Lying
 from draftproof.adapters.fast.shims import NotOurs
+from draftproof.adapters.fast.shims.checks import (
+    NAMES,
+    AtLeast,
+    check_form,
+    check_integers,
+    check_reals,
+)
 from draftproof.adapters.fast.texts import TEXTS
 
 PLACEHOLDER_TOKEN_ID = -1
 """What stands behind the last token that is emitted."""
 
-_LOSSY = "what is emitted would not have the target's law"
+_LOSSY = {
+    "synthetic": "tokens are accepted at a rate, whatever the target says",
+    "fly": "FLy keeps tokens that the target refuses",
+    "watermark": "a watermark draws the next token by a key and a context, not by chance",
+}
+"""Why what is emitted would not have the target's law, by how vLLM's options begin."""
+
+_INSTEAD = {
+    "synthetic": "rejection_sample_method is 'standard' or 'block'",
+    "fly": "rejection_sample_method is 'standard' or 'block'",
+    "watermark": "no watermark is configured",
+}
+"""What vLLM is to be told instead."""
 
 
 class SamplingMetadata(Protocol):
@@ -64,11 +83,34 @@ def rejection_sample_v1(
     correction is drawn by another number, from the same law. It needs no fp64 of its own:
     `use_fp64_gumbel` changes nothing.
 
-    Raises `NotOurs` for synthetic acceptance and FLy.
+    Raises `NotOurs` for synthetic acceptance and FLy, `InvalidRequest` for tensors that do not fit
+    together.
     """
-    _refuse("synthetic_mode", synthetic_mode or synthetic_conditional_rates is not None)
-    _refuse("fly_window_size", fly_window_size is not None)
+    _refuse(
+        "synthetic",
+        synthetic_mode=synthetic_mode or None,
+        synthetic_conditional_rates=synthetic_conditional_rates,
+    )
+    _refuse("fly", fly_window_size=fly_window_size, fly_entropy_threshold=fly_entropy_threshold)
     requests, count, device = len(num_draft_tokens), len(draft_token_ids), target_logits.device
+    if name not in NAMES:
+        raise InvalidRequest(f"name must be one of {', '.join(NAMES)}, got {name!r}")
+    check_form(form)
+    check_integers(
+        device,
+        draft_token_ids=(draft_token_ids, ("n",)),
+        cu_num_draft_tokens=(cu_num_draft_tokens, (requests,)),
+        bonus_token_ids=(bonus_token_ids, (requests, 1)),
+    )
+    check_reals(
+        device,
+        target_logits=(target_logits, (count, "V")),
+        draft_probs=(draft_probs, (count, "V")),
+        temperature=(sampling_metadata.temperature, (requests,)),
+    )
+    _check_lengths(num_draft_tokens, max_spec_len, count)
+    if sampling_metadata.temperature is None and not sampling_metadata.all_greedy:
+        raise InvalidRequest("temperature is None: then all_greedy must be True, and is False")
     if count == 0:
         emitted_ids = bonus_token_ids.new_full((requests, max_spec_len + 1), PLACEHOLDER_TOKEN_ID)
         emitted_ids[:, :1] = bonus_token_ids
@@ -96,9 +138,23 @@ def rejection_sample_v1(
     return torch.where(is_last & is_whole, bonus_token_ids.int(), verified.token_ids)
 
 
-def _refuse(option: str, is_asked: bool) -> None:
-    if is_asked:
-        raise NotOurs(f"{option} is asked for, and {_LOSSY}; leave it out")
+def _refuse(kind: str, **options: object) -> None:
+    """Raise `NotOurs` if any option of this kind is given."""
+    for option, value in options.items():
+        if value is not None:
+            told = f"a tensor {list(value.shape)}" if isinstance(value, Tensor) else repr(value)
+            raise NotOurs(
+                f"{option} is {told}: {_LOSSY[kind]}, so what is emitted would not have the "
+                f"target's law; call this function where {_INSTEAD[kind]}, and vLLM's own elsewhere"
+            )
+
+
+def _check_lengths(lengths: list[int], longest: int, count: int) -> None:
+    if sum(lengths) != count or max(lengths, default=0) > longest:
+        raise InvalidRequest(
+            f"num_draft_tokens must be {count} together, as draft_token_ids are, and at most "
+            f"max_spec_len = {longest} each, got {lengths}"
+        )
 
 
 def _without_bonus(logits: Tensor, ends: Tensor) -> Lying:
@@ -157,6 +213,7 @@ def rejection_sample_v2(
     fly_entropy_threshold: float = 0.3,
     fly_entropy_top_k: int = 3,
     *,
+    noise: Tensor | None = None,
     form: str = "triton",
 ) -> tuple[Tensor, Tensor]:
     """Verify as `rejection_sample` of `vllm.v1.worker.gpu.spec_decode` does, token by token or not.
@@ -165,19 +222,48 @@ def rejection_sample_v2(
     tokens; the draft's [R, S, V] by request's state and step, not heated, or None where it is
     certain; the inputs of all rows; and by state temperatures and seeds. Returns tokens [B, S+1]
     int64, -1 behind the last that is emitted, and how many these are, [B] int32. Numbers are those
-    of `counters`, of each request's seed and first position.
+    of `counters`, of each request's seed and first position, or `noise` [B, S+1] where it is given,
+    for lanes that look through it: the coins, then the mark. It needs no fp64 of its own:
+    `use_fp64` changes nothing. FLy's other options matter where it has a window.
 
-    Raises `NotOurs` for synthetic acceptance, FLy and watermarks.
+    Raises `NotOurs` for synthetic acceptance, FLy and watermarks, `InvalidRequest` for tensors that
+    do not fit together.
     """
-    _refuse("synthetic_conditional_rates", synthetic_conditional_rates is not None)
-    _refuse("fly_window_size", fly_window_size > 0)
-    if contexts is not None or watermarking is not None or watermark_key is not None:
-        raise NotOurs(
-            "watermarking is asked for, which draws by a key and not by chance; leave "
-            "contexts, watermarking and watermark_key out"
-        )
+    _refuse("synthetic", synthetic_conditional_rates=synthetic_conditional_rates)
+    _refuse("fly", fly_window_size=fly_window_size or None)
+    _refuse(
+        "watermark",
+        contexts=contexts,
+        watermarking=watermarking,
+        watermarking_skip_mask=watermarking_skip_mask,
+        watermark_key=watermark_key,
+    )
     device, requests = target_logits.device, len(cu_num_logits) - 1
-    count = len(draft_sampled) - requests
+    rows = len(draft_sampled)
+    # Where vLLM compacts rows, what it has expanded is longer.
+    expanded_idx_mapping, expanded_local_pos = (
+        expanded_idx_mapping[:rows],
+        expanded_local_pos[:rows],
+    )
+    check_form(form)
+    check_integers(
+        device,
+        draft_sampled=(draft_sampled, ("N",)),
+        cu_num_logits=(cu_num_logits, ("B + 1",)),
+        pos=(pos, (rows,)),
+        idx_mapping=(idx_mapping, (requests,)),
+        expanded_idx_mapping=(expanded_idx_mapping, (rows,)),
+        expanded_local_pos=(expanded_local_pos, (rows,)),
+        seed=(seed, ("R",)),
+    )
+    check_reals(
+        device,
+        target_logits=(target_logits, (rows, "V")),
+        draft_logits=(draft_logits, ("R", AtLeast(num_speculative_steps), "V")),
+        temperature=(temperature, ("R",)),
+        noise=(noise, (requests, num_speculative_steps + 1)),
+    )
+    count = rows - requests
     each = torch.arange(1, requests + 1, device=device)
     ends = cu_num_logits[1:] - each
     position = torch.arange(count, device=device)
@@ -190,15 +276,19 @@ def rejection_sample_v2(
         steps = draft_logits.shape[1]
         vocabulary = min(vocabulary, draft_logits.shape[-1])
         index = expanded_idx_mapping[row].long() * steps + expanded_local_pos[row]
-        rows = draft_logits[..., :vocabulary].flatten(0, 1)
-        q = Lying(rows, 1, 0, count, Softmax(), index)
+        kept = draft_logits[..., :vocabulary].flatten(0, 1)
+        q = Lying(kept, 1, 0, count, Softmax(), index)
+    numbers: Tensor | tuple[Tensor, Tensor]
+    numbers = seed[idx_mapping], pos[cu_num_logits[:-1].long()]
+    if noise is not None:
+        numbers = noise.double()
     flat = Flat(
         tokens=draft_sampled[row + 1][:, None],
         ends=ends,
         p=Lying(target_logits[:, :vocabulary], 1, 0, len(target_logits), Softmax()),
         q=q,
         longest=num_speculative_steps,
-        noise=(seed[idx_mapping], pos[cu_num_logits[:-1].long()]),
+        noise=numbers,
         p_temperature=(heat != 0).to(heat.dtype),
         q_temperature=heat,
     )
