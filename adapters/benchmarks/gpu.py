@@ -112,7 +112,7 @@ def _steps(
             vocabulary=262_144 if is_gpu else 64, past=2**31 if is_gpu else 2**14,
         ),
         "waits": partial(waits, device, checked[-1]),
-        "graphs": partial(replays, device, checked[-1], count=100 if is_gpu else 2),
+        "graphs": partial(replays, device, checked[-1], count=100 if is_gpu else 1),
         "timings": lambda: timings(
             report, device, sizes, seed=seed, budget=_until(budget, TIMED if is_gpu else 1.0)
         ),

@@ -10,21 +10,22 @@ A call is a row of launches, each of which waits for the one before:
     time = sum over launches of (launch + chain + moved / bandwidth + exits)
 
 * *bandwidth*: that of a copy, 90 % of what NVIDIA's data sheets name (3.35 TB/s for the H100 SXM,
-  4.8 TB/s for the H200). Assumed: copies of 1 GiB reach 88 to 92 % on such memory. By Little's law
-  it is reached only with bandwidth x 700 ns in flight, 2.1 MB on an H100; a program has one tile of
-  4096 numbers in flight, so fewer programs than that are as much slower.
-* *moved*: what `traffic.py` counts, at V = 32,000 with 64 requests and seed 0 (`READS`): every row
-  once by *stats*, from logits alone, and then open rows. Open rows are the same share at other V.
-  What one launch has written is in the cache of the next, and costs no bandwidth.
+  4.8 TB/s for the H200). Others' copies there have been seen at 3.0 and 4.3 TB/s, bytes read and
+  written, through torch. By Little's law it is reached only with bandwidth x 700 ns in flight,
+  2.1 MB on an H100; a program has one tile of 4096 numbers in flight, so fewer programs than that
+  are as much slower.
+* *moved*: what `traffic.py` counts, at V = 32,000 with 64 requests, of several paths 2, and seed 0
+  (`READS`): every row once by *stats*, from logits alone, and then open rows. Open rows are the
+  same share at other V, and are read from memory, though small inputs stay in the cache. What one
+  launch has written is in the cache of the next, and costs no bandwidth.
 * *chain*: loads that wait for each other, counted in `kernels/pipeline.py`: 700 ns for memory and
   250 ns for the cache (L2), both near what microbenchmarks of Hopper report (arXiv 2402.13499), and
   300 ns for the arithmetic behind them, 900 ns in *finish*, which has running sums in float64.
 * *exits*: *masses* starts a program for every piece of every row that could be open. One of a row
   that is not loads one number and ends: assumed 800 ns, of eight at a time on each of 132
   multiprocessors (64 registers and 128 threads each).
-* *launch*: 1.5 microseconds from one kernel of a CUDA graph to the next; eager, with the queue
-  full, no launch takes less than 5 microseconds. Both are assumed. The host's own time is not
-  predicted.
+* *launch*: 1.5 microseconds from one kernel to the next; eager, with the queue full, no launch
+  takes less than 5 microseconds. Both are assumed. The host's own time is not predicted.
 
 The multi-path verifier is not of the pipeline yet: its launches are many, and each is taken for one
 of the pipeline's (`MANY`).
@@ -71,7 +72,17 @@ REQUESTS, LENGTHS, VOCABULARIES = (1, 16, 64, 256), (3, 5, 8), (128_256, 262_144
 ITEMS = {"float32": 4, "bfloat16": 2}
 DRAFTS = {"token": 1, "block": 1, "multipath_block": 4}
 
-READS: dict[tuple[str, int], float] = {}
+READS = {
+    ("token", 3): 0.281,
+    ("token", 5): 0.195,
+    ("token", 8): 0.132,
+    ("block", 3): 0.354,
+    ("block", 5): 0.344,
+    ("block", 8): 0.218,
+    ("multipath_block", 3): 0.791,
+    ("multipath_block", 5): 0.778,
+    ("multipath_block", 8): 0.785,
+}
 """How many times the rows are read behind *stats*, by the verifier and L."""
 
 MANY = {"multipath_block": 34}
@@ -80,7 +91,7 @@ MANY = {"multipath_block": 34}
 _COPIED = 0.9
 _MEMORY, _CACHE, _ARITHMETIC, _SCANS = 700e-9, 250e-9, 300e-9, 900e-9
 _EXIT, _RESIDENT = 800e-9, 8
-_GRAPHED, _EAGER = 1.5e-6, 5e-6
+_LAUNCH, _EAGER = 1.5e-6, 5e-6
 _TILE, _PIECES = 4096, 64
 """As in `kernels/launch.py`."""
 
@@ -113,8 +124,8 @@ class Work:
 
 def seconds(card: Card, work: Work, *, graphed: bool) -> float:
     """Return the time that a call is predicted to take."""
-    launch, least = (_GRAPHED, 0.0) if graphed else (0.0, _EAGER)
-    return sum(max(launch + each, least) for each in steps(card, work))
+    least = 0.0 if graphed else _EAGER
+    return sum(max(_LAUNCH + each, least) for each in steps(card, work))
 
 
 def steps(card: Card, work: Work) -> list[float]:
@@ -186,6 +197,20 @@ def written() -> str:
     rows = ",\n    ".join(json.dumps(row) for row in found["rows"])
     head = json.dumps({**found, "rows": []}, indent=2)
     return head.replace('"rows": []', f'"rows": [\n    {rows}\n  ]') + "\n"
+
+
+def table() -> str:
+    """Return the predictions of the usual size as the page of the fast verifiers shows them."""
+    lines = ["| card, verifier | " + " | ".join(f"B = {n}" for n in REQUESTS)]
+    lines.append("|---" * len(REQUESTS) + "|---")
+    for (name, card), verifier in product(CARDS.items(), DRAFTS):
+        told = []
+        for requests in REQUESTS:
+            work = Work(verifier, Size(requests, 5, VOCABULARIES[0]), "bfloat16", logits=True)
+            own = predicted(card, work)
+            told.append(f"{1e6 * own['graphed']:.0f} µs, {100 * own['share']:.0f} %")
+        lines.append(f"| {name}, `{verifier}` | " + " | ".join(told))
+    return "\n".join(f"{line} |" for line in lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 from benchmarks import gpu, predictions
-from benchmarks.card import cases, certifying, checks, timing
+from benchmarks.card import cases, checks, timing
 from benchmarks.card.certifying import certify
 from benchmarks.card.device import Device
 from benchmarks.card.judging import compared, goals
@@ -203,7 +203,7 @@ def test_certificates_that_fail_or_take_too_long_are_told_apart(
             raise subprocess.TimeoutExpired(command, options["timeout"])
         return subprocess.CompletedProcess(command, int("triton-wrong" in command), "told", "")
 
-    monkeypatch.setattr(certifying.subprocess, "run", ran)
+    monkeypatch.setattr(subprocess, "run", ran)
 
     def judged(*adapters: str) -> Any:
         options: dict[str, Any] = {"modes": ("quick",), "options": (), "folder": tmp_path}
@@ -314,6 +314,8 @@ def test_what_was_measured_is_held_beside_what_was_predicted() -> None:
 
 def test_predictions_are_those_that_were_written() -> None:
     assert predictions.FILE.read_text() == predictions.written()
+    page = Path(__file__).parents[2] / "docs" / "pages" / "fast-verifiers.md"
+    assert predictions.table() in page.read_text()
 
 
 @pytest.mark.parametrize("logits", [True, False])
