@@ -53,6 +53,7 @@ class Timed:
     bytes: int
     """Those of the rows that it is given."""
     drafts: int = 1
+    is_graphed: bool = True
 
     def __str__(self) -> str:
         return f"{self.name} from {self.given}"
@@ -90,10 +91,12 @@ def of_one(case: Case, *, seed: int, device: str, skip: Skip) -> list[Timed]:
     """Return the calls of verifiers of one path: ours, the obvious one, and those of engines."""
     dtype = DTYPES[case.dtype]
     given = request(case.size, seed=seed, logits=True, device=device, dtype=dtype)
-    calls = [each for name in ("token", "block") for each in ours(name, given, 1)]
+    rows = likely(given)
+    calls = [each for name in ("token", "block") for each in ours(name, given, rows, 1)]
     tokens, q, p = of_one_path(given)
     batched = partial(at_once, tokens, q, p, logits=True)
-    calls.append(Timed("batched", "block", "logits", batched, _bytes(p, q)))
+    # A graph would hold all the memory that this takes, as much as several inputs.
+    calls.append(Timed("batched", "block", "logits", batched, _bytes(p, q), is_graphed=False))
     return [*calls, *theirs(given, skip)]
 
 
@@ -102,34 +105,44 @@ def of_several(case: Case, *, seed: int, device: str, skip: Skip) -> list[Timed]
     name, dtype = "multipath_block", DTYPES[case.dtype]
     count = DRAFTS[name]
     given = drafted(case.size, count, seed=seed, logits=True, dtype=dtype, device=device)
-    return list(ours(name, given, count))
+    return list(ours(name, given, likely(given), count))
 
 
 GROUPS = (of_one, of_several)
 """What is timed in turn, and then forgotten: several paths need several times the memory."""
 
 
-def ours(name: str, given: Request, drafts: int) -> Iterator[Timed]:
+def likely(given: Request) -> tuple[torch.Tensor | None, torch.Tensor]:
+    """Return logits as probabilities of float32, the draft's and, of float32 logits, the target's.
+
+    Engines that take probabilities take float32, so that ours are compared with them there.
+    """
+    flat = as_logits(given)
+    p, q = flat["target_logits"], flat["draft_logits"]
+    rows = p.softmax(-1) if p.dtype == torch.float32 else None
+    return rows, q.softmax(-1, dtype=torch.float32)
+
+
+def ours(
+    name: str, given: Request, rows: tuple[torch.Tensor | None, torch.Tensor], drafts: int
+) -> Iterator[Timed]:
     """Yield the calls of a verifier of ours, from the same rows as logits and as probabilities.
 
-    Engines that take probabilities take float32, so that ours are compared there; numbers are made
-    by counter, in the kernels, as engines make theirs.
+    Numbers are made by counter, in the kernels, as engines make theirs.
     """
     flat = as_logits(given)
     p, q = flat.pop("target_logits"), flat.pop("draft_logits")
     del flat["generators"]
     flat |= counted(len(given.draft_tokens), str(p.device))
-    call = partial(verify, name, form="triton", **flat)
+    call, (of_target, of_draft) = partial(verify, name, form="triton", **flat), rows
     own = partial(Timed, f"triton {name}", name)
     yield own("logits", partial(call, target_logits=p, draft_logits=q), _bytes(p, q), drafts)
     if name == "token":
-        rows = q.softmax(-1, dtype=torch.float32)
-        mixed = partial(call, target_logits=p, draft_probs=rows)
-        yield own("mixed", mixed, _bytes(p, rows), drafts)
-    if p.dtype == torch.float32:
-        rows, others = q.softmax(-1), p.softmax(-1)
-        likely = partial(call, target_probs=others, draft_probs=rows)
-        yield own("probabilities", likely, _bytes(others, rows), drafts)
+        mixed = partial(call, target_logits=p, draft_probs=of_draft)
+        yield own("mixed", mixed, _bytes(p, of_draft), drafts)
+    if of_target is not None:
+        both = partial(call, target_probs=of_target, draft_probs=of_draft)
+        yield own("probabilities", both, _bytes(of_target, of_draft), drafts)
 
 
 def theirs(given: Request, skip: Any, engines: Mapping[str, Engine] = ENGINES) -> Iterator[Timed]:

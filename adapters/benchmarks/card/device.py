@@ -69,8 +69,14 @@ class Device:
                 call()
         torch.cuda.current_stream(self.name).wait_stream(beside)
         graph: Any = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            result = call()
+        before = torch.cuda.current_stream(self.name)
+        try:
+            with torch.cuda.graph(graph):
+                result = call()
+        except Exception:
+            # torch leaves the stream of a capture that failed to the calls that follow.
+            torch.cuda.set_stream(before)
+            raise
 
         def replay() -> T:
             graph.replay()
