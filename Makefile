@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: certify check test nightly versions docs bench certificates matrix locks clean
+.PHONY: certify check test nightly versions docs bench gpu certificates matrix locks clean
 
 certify: .venv/certify ## certify our torch block verifier and Hugging Face transformers
 	$(BIN)/draftproof certify torch-block transformers
@@ -41,6 +41,14 @@ bench: .venv/test ## the stated speeds, measured
 		$(BIN)/pytest reference/benchmarks conformance/benchmarks --benchmark-only
 	$(BIN)/python adapters/benchmarks/cpu.py
 	$(BIN)/python adapters/benchmarks/decoding.py
+
+# The torch for a GPU, and the engines, are those of PYTHON.
+MINUTES ?= 30
+
+gpu: ## the fast verifiers, checked and timed on a GPU, with the torch of PYTHON
+	@$(PYTHON) -c 'from importlib.metadata import version as v; v("draftproof"), v("triton")' || \
+		{ echo 'make gpu needs draftproof beside a torch for CUDA: $(PYTHON) -m pip install --editable ".[triton,report]"'; exit 1; }
+	PYTHONPATH=spec:reference:conformance:adapters:docs $(PYTHON) adapters/benchmarks/gpu.py --minutes $(MINUTES)
 
 certificates: .venv/test ## the fast verifiers, certified again where they have changed
 	$(BIN)/python adapters/certificates/fast.py

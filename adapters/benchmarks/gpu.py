@@ -1,158 +1,189 @@
-"""The fast verifiers of one path on a GPU: how much of its bandwidth they use.
+"""The first thirty minutes on a GPU: what the fast verifiers are there, from correct to fast.
 
-    python adapters/benchmarks/gpu.py [--quick] [--out FOLDER]
+    python adapters/benchmarks/gpu.py [--minutes N] [--out FOLDER]     on a GPU, or `make gpu`
+    TRITON_INTERPRET=1 python adapters/benchmarks/gpu.py --dry-run     on a CPU, tiny
 
-A verifier must read its input once. So what counts is the bytes of the logits over the time, as a
-fraction of the bandwidth that a large copy has. Beside our forms stand block verification written
-the obvious way, and the verifiers of engines that are installed.
+Steps, in this order: the machine; a copy's bandwidth; all kernels beside operators of torch; waits
+for the GPU; CUDA graphs; times beside those of engines that are installed; what was predicted;
+certificates; goals. Each is written to `gpu.json` when it ends, timings case by case, so that a run
+that is killed loses nothing. Cases come in the order of what they tell, and those that there is no
+time for are named.
+
+A verifier must read its input once. So what counts is the bytes of the rows over the time, as a
+fraction of the bandwidth that a large copy has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Callable
 from functools import partial
-from itertools import product
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import click
 import torch
-from benchmarks.calls import as_logits
-from benchmarks.engines import ENGINES, of_one_path
-from benchmarks.inputs import Size, request
-from benchmarks.measuring import (
-    Call,
-    Clock,
-    clock_of,
-    document,
-    figure,
-    in_turn,
-    ratio,
-    spread,
-    told,
-    written,
-)
-from benchmarks.peers import at_once
+from benchmarks.card.cases import DTYPES
+from benchmarks.card.certifying import certify
+from benchmarks.card.checks import FIRST, correctness, offsets
+from benchmarks.card.device import Device
+from benchmarks.card.graphs import replays, waits
+from benchmarks.card.judging import compared, goals
+from benchmarks.card.report import Budget, Failed, Figures, Report
+from benchmarks.card.timing import copied, timings
+from benchmarks.inputs import Size
+from benchmarks.measuring import figure, installed
 from benchmarks.plots import bandwidth
+from benchmarks.predictions import LENGTHS, REQUESTS, VOCABULARIES
 
-from draftproof.adapters.fast import FORMS
-from draftproof.adapters.fast.engine import verify
-from draftproof.conformance.protocol.adapter import Request
+NO_GPU = """torch sees no CUDA device: nothing was measured, nothing was written.
+On a machine with one, install a build of torch for CUDA; to try this script on a CPU, use
+    TRITON_INTERPRET=1 python adapters/benchmarks/gpu.py --dry-run"""
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+ENGINES = ("vllm", "flashinfer-python", "sglang", "sgl-kernel")
 
-OURS = tuple(f"{form} {name}" for form, name in product(FORMS, ("token", "block")))
+CHECKED, TIMED = 0.25, 0.6
+"""The most of the minutes that kernels are compared for, and up to which cases are timed."""
 
-_COPIED = 2**30
-"""Bytes: enough that a copy's start does not count."""
-
-_QUICK = 2**20
-
-_SHORTEST = 0.005
-"""Seconds, as in `in_turn`: events are finer than a clock on the wall."""
+TINY: dict[str, Any] = {
+    "requests": (1,), "length": (2,), "vocabulary": (64,), "dtype": ("float32",), "rounds": 2,
+}  # fmt: skip
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="Tiny sizes: whether it works, not how fast.")
-@click.option("--requests", type=click.IntRange(1), multiple=True, default=(1, 16, 64, 256))
-@click.option("--length", type=click.IntRange(1), multiple=True, default=(3, 5, 8))
-@click.option(
-    "--vocabulary", type=click.IntRange(2), multiple=True, default=(32_000, 128_256, 151_936)
-)
+@click.option("--dry-run", "is_dry", is_flag=True, help="Tiny sizes on a CPU: only the script.")
+@click.option("--minutes", type=click.FloatRange(0.1), default=30, show_default=True)
+@click.option("--requests", type=click.IntRange(1), multiple=True, default=REQUESTS)
+@click.option("--length", type=click.IntRange(1), multiple=True, default=LENGTHS)
+@click.option("--vocabulary", type=click.IntRange(2), multiple=True, default=VOCABULARIES)
 @click.option("--dtype", type=click.Choice(list(DTYPES)), multiple=True, default=tuple(DTYPES))
-@click.option("--rounds", type=click.IntRange(2), default=9, show_default=True)
+@click.option("--rounds", type=click.IntRange(2), default=5, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--device", default="cuda", show_default=True, help="cpu with TRITON_INTERPRET=1.")
+@click.option("--only", multiple=True, help="Steps, all others are left out. [default: all]")
 @click.option("--out", type=click.Path(path_type=Path), default=Path(__file__).parent / "results")
-def main(*, quick: bool, seed: int, device: str, out: Path, **sizes: Any) -> None:
-    """Measure how much of a GPU's bandwidth verification uses, and write it to the folder."""
-    if device != "cpu" and not torch.cuda.is_available():
-        click.echo("torch sees no GPU here: nothing is measured, nothing is written")
-        return
-    if quick:
-        sizes |= {"requests": (2,), "length": (2,), "vocabulary": (100,), "rounds": 3}
-    clock = clock_of(device)
-    found = document("gpu", seed=seed, sizes=sizes)
-    copied = copy_bandwidth(_QUICK if quick else _COPIED, device, clock, sizes["rounds"])
-    found |= {"device": _device(device, copied), "rows": [], "skipped": []}
-    click.echo(f"{found['device']['name']}: {copied / 1e9:.1f} GB/s copied")
+def main(
+    *, is_dry: bool, minutes: float, seed: int, only: tuple[str, ...], out: Path, **sizes: Any
+) -> None:
+    """Check and time the fast verifiers on a GPU, and write what was found to a folder."""
+    if not is_dry and not torch.cuda.is_available():
+        raise click.ClickException(NO_GPU)
+    device = Device("cpu" if is_dry else "cuda")
+    _require_kernels_of(device)
+    sizes = TINY if is_dry else sizes
+    report = Report(out, Budget(minutes), seed=seed, sizes=sizes)
     torch.manual_seed(seed)
-    every = (sizes[name] for name in ("dtype", "requests", "length", "vocabulary"))
-    for dtype, *each in product(*every):
-        given = request(Size(*each), seed=seed, logits=True, device=device, dtype=DTYPES[dtype])
-        for row in times(given, Size(*each), found, rounds=sizes["rounds"], clock=clock):
-            found["rows"].append(row)
-            click.echo(told(row, {}))
-    for skipped in found["skipped"]:
-        click.echo(f"not measured: {skipped['what']}: {skipped['reason']}")
-    written(found, out)
-    (out / "gpu.svg").write_text(bandwidth(found), encoding="utf-8")
+    steps = _steps(report, device, sizes, seed)
+    unknown = [name for name in only if name not in steps]
+    if unknown:
+        raise click.UsageError(f"no step is called {unknown[0]!r}; there are: {', '.join(steps)}")
+    for name, run in steps.items():
+        # Shares of bandwidth need the bandwidth.
+        if not only or name in only or name in ("machine", "bandwidth"):
+            report.step(name, run)
+    _draw(report, out)
+    click.echo(f"written to {out / 'gpu.json'}")
+    if report.failed:
+        raise click.ClickException(f"failed: {', '.join(report.failed)}")
 
 
-def copy_bandwidth(count: int, device: str, clock: Clock, rounds: int) -> float:
-    """Return the bytes per second, read and written, of a copy of so many bytes."""
-    source = torch.empty(count, dtype=torch.int8, device=device)
-    target = torch.empty_like(source)
-    seen = in_turn({"copy": partial(target.copy_, source)}, rounds=rounds, clock=clock)
-    return 2 * count / median(seen["copy"])
-
-
-def times(
-    given: Request, size: Size, found: Mapping[str, Any], *, rounds: int, clock: Clock
-) -> Iterator[dict[str, Any]]:
-    """Yield what every call of a size took, each as a row of the document."""
-    tokens, q, p = of_one_path(given)
-    calls: dict[str, Call] = {name: ours(name, given) for name in OURS}
-    calls["batched"] = partial(at_once, tokens, q, p, logits=True)
-    calls |= theirs(given, ENGINES, found["skipped"])
-    seen = in_turn(calls, rounds=rounds, clock=clock, shortest=_SHORTEST)
-    for name, own in seen.items():
-        form = name.partition(" ")[0]
-        rates = [size.numbers * q.itemsize / seconds for seconds in own]
-        yield {
-            "size": asdict(size),
-            "dtype": str(q.dtype).removeprefix("torch."),
-            "name": name,
-            "seconds": spread(own),
-            "fraction": spread([rate / found["device"]["bandwidth"] for rate in rates]),
-            "to_token": ratio(own, seen[f"{form} token"]) if form in FORMS else None,
-        }
-
-
-def ours(name: str, request: Request) -> Call:
-    """Return the call of a form of ours on the logits of a request, as an engine has them."""
-    form, _, text = name.partition(" ")
-    return partial(verify, text, form=form, **as_logits(request))
-
-
-def theirs(
-    request: Request,
-    engines: Mapping[str, Callable[[Request], Call]],
-    skipped: list[dict[str, str]],
-) -> dict[str, Call]:
-    """Return the calls of the engines that work here, and note once why the others do not."""
-    calls = {}
-    for name, engine in engines.items():
-        try:
-            call = engine(request)
-            call()
-        # Whatever breaks in a program that is not ours is the reason why it is not measured.
-        except Exception as error:
-            reason = {"what": name, "reason": f"{type(error).__name__}: {error}"}
-            if reason not in skipped:
-                skipped.append(reason)
-        else:
-            calls[name] = call
-    return calls
-
-
-def _device(device: str, copied: float) -> dict[str, Any]:
+def _require_kernels_of(device: Device) -> None:
     from draftproof.adapters.fast.kernels import IS_INTERPRETED
 
-    name = "cpu" if device == "cpu" else torch.cuda.get_device_name(device)
-    return {"name": name, "bandwidth": figure(copied), "interpreted": IS_INTERPRETED}
+    if device.is_gpu == IS_INTERPRETED:
+        what, value = ("interpreted", 0) if device.is_gpu else ("compiled for a GPU", 1)
+        raise click.ClickException(
+            f"kernels are {what} here: nothing was measured. Set TRITON_INTERPRET={value}"
+        )
+
+
+def _steps(
+    report: Report, device: Device, sizes: dict[str, Any], seed: int
+) -> dict[str, Callable[[], Figures]]:
+    """Return the steps by name, in the order in which they are run."""
+    is_gpu, budget = device.is_gpu, report.budget
+    checked = [Size(64, 5, 128_256), Size(64, 3, 1_000)] if is_gpu else [Size(3, 2, 64)]
+    return {
+        "machine": partial(_machine, report, device),
+        "bandwidth": partial(_bandwidth, report, device, sizes["rounds"]),
+        "correctness": lambda: correctness(
+            report, device, checked, rounds=8 if is_gpu else 1, budget=budget.part(CHECKED)
+        ),
+        "offsets": partial(
+            offsets, device.name,
+            vocabulary=262_144 if is_gpu else 64, past=2**31 if is_gpu else 2**14,
+        ),
+        "waits": partial(waits, device, checked[-1]),
+        "graphs": partial(replays, device, checked[-1], count=100 if is_gpu else 1),
+        "timings": lambda: timings(
+            report, device, sizes, seed=seed, budget=_until(budget, TIMED if is_gpu else 1.0)
+        ),
+        "predictions": lambda: compared(report.found["rows"]),
+        "certificates": lambda: certify(
+            # An interpreted kernel takes minutes.
+            [f"triton-{name.replace('_', '-')}" for name in FIRST] if is_gpu else ["torch-token"],
+            modes=("quick", "certify") if is_gpu else ("quick",),
+            options=() if is_gpu else ("--case", "generic.v2.l1"),
+            folder=report.folder / "certificates",
+            is_gpu=is_gpu,
+            budget=budget,
+        ),
+        "goals": partial(_goals, report),
+    }  # fmt: skip
+
+
+def _until(budget: Budget, share: float) -> Budget:
+    """Return what is left until a share of the whole is over."""
+    return budget.part(max(share - 1 + budget.left / budget.seconds, 0.0))
+
+
+def _machine(report: Report, device: Device) -> Figures:
+    """Tell which GPU, driver and versions there are, engines included."""
+    report.found["device"] = {"name": device.model, "interpreted": not device.is_gpu}
+    versions = {name: installed(name) or "absent" for name in ENGINES}
+    own = {name: report.found["machine"][name] for name in ("torch", "triton", "driver")}
+    click.echo("  " + ", ".join(f"{name} {told}" for name, told in {**own, **versions}.items()))
+    if not device.is_gpu:
+        return {"engines": versions}
+    properties = torch.cuda.get_device_properties(device.name)
+    return {
+        "engines": versions,
+        "cuda": torch.version.cuda,
+        "memory": properties.total_memory,
+        "multiprocessors": properties.multi_processor_count,
+    }
+
+
+def _bandwidth(report: Report, device: Device, rounds: int) -> Figures:
+    """Measure what a large copy reads and writes in a second."""
+    own = {} if device.is_gpu else {"count": 2**20}
+    found = figure(copied(device, rounds=rounds, **own))
+    report.found["device"]["bandwidth"] = found
+    click.echo(f"  {device.model}: {found / 1e9:.1f} GB/s copied")
+    return {"bandwidth": found}
+
+
+def _goals(report: Report) -> Figures:
+    """Judge goals by what was timed."""
+    report.found["goals"] = goals(report.found["rows"])
+    for goal in report.found["goals"]:
+        verdict = {True: "reached", False: "missed", None: "nothing to judge"}[goal["reached"]]
+        worst = "" if goal["where"] is None else f", at worst {goal['worst']:g}: {goal['where']}"
+        click.echo(f"  {goal['name']}: aim {goal['aim']:g}, {verdict}{worst}")
+    missed = [goal["name"] for goal in report.found["goals"] if goal["reached"] is False]
+    # An interpreter's times mean nothing.
+    if missed and not report.found["device"]["interpreted"]:
+        raise Failed(f"missed: {'; '.join(missed)}")
+    return {"missed": missed}
+
+
+def _draw(report: Report, out: Path) -> None:
+    rows = [
+        row
+        for row in report.found["rows"]
+        if (row["given"], row["mode"], row["drafts"]) == ("logits", "graphed", 1)
+    ]
+    if rows:
+        drawn = bandwidth({**report.found, "rows": rows})
+        (out / "gpu.svg").write_text(drawn, encoding="utf-8")
 
 
 if __name__ == "__main__":

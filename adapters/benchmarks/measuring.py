@@ -172,7 +172,10 @@ def written(found: Mapping[str, Any], folder: Path) -> Path:
     validate(found, "benchmark")
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{found['benchmark']}.json"
-    file.write_text(f"{json.dumps(found, indent=2)}\n", encoding="utf-8")
+    # One that is killed here leaves what was written before.
+    beside = file.with_suffix(".part")
+    beside.write_text(f"{json.dumps(found, indent=2)}\n", encoding="utf-8")
+    beside.replace(file)
     return file
 
 

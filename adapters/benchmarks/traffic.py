@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import product
 from statistics import fmean
 from typing import Any
@@ -97,6 +98,8 @@ def reads(tensors: Sequence[Tensor]) -> Iterator[list[np.ndarray[Any, np.dtype[n
 @contextmanager
 def _tiles_of_a_gpu() -> Iterator[None]:
     """Let kernels have the tiles that they have where they are not interpreted."""
+    # A verifier's kernels are imported by its first call, which would have other tiles.
+    import_module("draftproof.adapters.fast.kernels.launch")
     modules = [
         module
         for name, module in sys.modules.items()
@@ -113,15 +116,23 @@ def _tiles_of_a_gpu() -> Iterator[None]:
             vars(module)["IS_INTERPRETED"] = True
 
 
-def drafted(size: Size, drafts: int, *, seed: int, logits: bool, dtype: torch.dtype) -> Request:
+def drafted(
+    size: Size,
+    drafts: int,
+    *,
+    seed: int,
+    logits: bool,
+    dtype: torch.dtype,
+    device: str = "cpu",
+) -> Request:
     """Return the benchmark's rows, or those of K paths each, which share what they have in common.
 
     A path's rows after tokens that another path has, too, are that path's: a context has one row.
     """
     if drafts == 1:
-        return request(size, seed=seed, logits=logits, dtype=dtype)
+        return request(size, seed=seed, logits=logits, dtype=dtype, device=device)
     many = Size(size.requests * drafts, size.length, size.vocabulary)
-    made = request(many, seed=seed, logits=logits, dtype=dtype)
+    made = request(many, seed=seed, logits=logits, dtype=dtype, device=device)
     tokens, q, p = (
         rows.reshape(size.requests, drafts, *rows.shape[2:])
         for rows in (made.draft_tokens, made.draft_probs, made.target_probs)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -13,17 +11,15 @@ from functools import partial
 from itertools import pairwise, product
 from math import sqrt
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 import torch
-from benchmarks import cpu, decoding, gpu
+from benchmarks import cpu, decoding
 from benchmarks.calls import OURS, WAYS, ours, theirs
-from benchmarks.engines import ENGINES
 from benchmarks.inputs import Size, request
-from benchmarks.measuring import Call, document, in_turn, ratio, spread, written
+from benchmarks.measuring import document, in_turn, ratio, spread, written
 from benchmarks.memory import Unmeasured, measured
 from benchmarks.peers import at_once, one_by_one
 from click.testing import CliRunner
@@ -34,7 +30,7 @@ from draftproof.adapters.fast.drafting import siblings
 from draftproof.adapters.fast.engine import Verified
 from draftproof.adapters.fast.texts import Text
 from draftproof.conformance.lanes.exact import exact_law
-from draftproof.conformance.protocol.adapter import Request, Result
+from draftproof.conformance.protocol.adapter import Result
 from draftproof.reference.model import Instance, Model
 from draftproof.reference.model import Path as Context
 from draftproof.reference.process import expected_accepted
@@ -337,98 +333,6 @@ def test_the_benchmark_of_decoding_writes_what_its_schema_says(tmp_path: Path) -
     for name in ("decoding-efficiency", "decoding-speed"):
         words = [text.text for text in parsed(tmp_path / f"{name}.svg").iter() if text.text]
         assert {"block", "spechub", "greedy block"} <= set(words)
-
-
-def test_without_a_gpu_nothing_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    done = CliRunner().invoke(gpu.main, ["--quick", "--out", str(tmp_path / "results")])
-    assert (done.exit_code, done.output) == (
-        0,
-        "torch sees no GPU here: nothing is measured, nothing is written\n",
-    )
-    assert not (tmp_path / "results").exists()
-
-
-def test_every_call_of_ours_on_a_gpu_works_interpreted(tmp_path: Path) -> None:
-    command = [sys.executable, str(BENCHMARKS / "gpu.py"), "--quick", "--device", "cpu"]
-    done = subprocess.run(
-        [*command, "--out", str(tmp_path)],
-        env={**os.environ, "TRITON_INTERPRET": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads((tmp_path / "gpu.json").read_text())
-    validate(found, "benchmark")
-    assert found["device"]["interpreted"] is True
-    seen = [(row["dtype"], row["name"]) for row in found["rows"] if row["name"] not in ENGINES]
-    assert seen == list(product(gpu.DTYPES, (*gpu.OURS, "batched")))
-    for row in found["rows"]:
-        numbers = 2 * 5 * 100 * gpu.DTYPES[row["dtype"]].itemsize
-        fraction = numbers / row["seconds"]["median"] / found["device"]["bandwidth"]
-        assert row["fraction"]["median"] == pytest.approx(fraction, rel=1e-4)
-    measured_here = {row["name"] for row in found["rows"]}
-    skipped = {each["what"]: each["reason"] for each in found["skipped"]}
-    assert measured_here | skipped.keys() == {*gpu.OURS, "batched", *ENGINES}
-    parsed(tmp_path / "gpu.svg")
-
-
-def engine(monkeypatch: pytest.MonkeyPatch, path: str, function: str) -> list[tuple[Any, Any]]:
-    """Put a module where an engine's would be; return what its function is called with."""
-    made: list[tuple[Any, Any]] = []
-    parts = path.split(".")
-    for n in range(1, len(parts) + 1):
-        module = ModuleType(".".join(parts[:n]))
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-    setattr(module, function, lambda *args, **options: made.append((args, options)))
-    return made
-
-
-ENGINE_PLACES = {
-    "vllm v1 token": ("vllm.v1.sample.rejection_sampler", "rejection_sample"),
-    "vllm v2 token": (
-        "vllm.v1.worker.gpu.spec_decode.rejection_sampler_utils",
-        "rejection_sample",
-    ),
-    "flashinfer token": ("flashinfer.sampling", "chain_speculative_sampling"),
-    "sglang token": (
-        "sglang.kernels.ops.speculative.reject_sampling",
-        "chain_speculative_sampling_triton",
-    ),
-}
-# Of two requests that draft three tokens of five: n = 6 positions, 8 rows of the target.
-ENGINE_SHAPES = {
-    "vllm v1 token": [(6,), (2,), (6, 5), (6, 5), (2, 1)],
-    "vllm v2 token": [(8, 5), (2, 3, 5), (8,), (3,), (8,), (2,), (8,), (8,), (2,), (2,)],
-    "flashinfer token": [(2, 3, 5), (2, 3), (2, 4, 5)],
-    "sglang token": [
-        (8,), (2, 4), (2,), (2, 4), (2, 4), (2, 4), (2, 4), (2, 4), (2,), (2, 4, 5), (2, 3, 5),
-    ],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ENGINE_SHAPES)
-def test_engines_are_given_what_they_take(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = engine(monkeypatch, *ENGINE_PLACES[name])
-    given = request(Size(2, 3, 5), seed=0, logits=True)
-    skipped: list[dict[str, str]] = []
-    assert gpu.theirs(given, {name: ENGINES[name]}, skipped).keys() == {name}
-    assert skipped == []
-    ((args, options),) = made
-    shapes = [tuple(each.shape) for each in args if isinstance(each, torch.Tensor)]
-    assert shapes == ENGINE_SHAPES[name]
-    assert not any(options.values())
-
-
-def test_an_engine_that_breaks_is_skipped_with_its_reason_once() -> None:
-    def broken(_: Request) -> Call:
-        raise TypeError("it wants another argument")
-
-    given, skipped = request(SMALL, seed=0, logits=True), list[dict[str, str]]()
-    for _ in range(2):
-        assert gpu.theirs(given, {"it": broken}, skipped) == {}
-    assert skipped == [{"what": "it", "reason": "TypeError: it wants another argument"}]
 
 
 def test_the_names_of_lines_that_end_together_are_apart(tmp_path: Path) -> None:
