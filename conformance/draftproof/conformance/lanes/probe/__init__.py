@@ -340,6 +340,7 @@ class _Lane:
         # them, and are asked about these first.
         self._hints: Walls = {}
         self._moved: Moves = {}
+        self._searched_now = len(program.runs)
         # In a batch all rows draw alike; alone, each subject may draw as it likes.
         shared = Tape(program.vocabulary, refuse_own=program.is_tested)
         self._tapes = [Tape(program.vocabulary) if alone else shared for _ in program.runs]
@@ -391,6 +392,10 @@ class _Lane:
                 raise _TooManyInAll(f"{len(subjects)} subjects need some {rows:,} rows in all")
         return [found[subject] for subject in subjects]
 
+    def _sections(self) -> int:
+        """Return the sections that an interval is cut into, by how many subjects share calls."""
+        return 2 if self._alone else self._program.sections(self._searched_now)
+
     def _is_mixed(self) -> bool:
         """Return whether rows of a batch have other outcomes than each of them alone."""
         subjects = list(islice(cycle(range(len(self._tapes))), _COMPARED))
@@ -401,10 +406,13 @@ class _Lane:
     def _law(self, subject: int) -> Search[Node]:
         """Find the boxes of one subject, and hold them against points that were held back."""
         program = self._program
-        sections = 2 if self._alone else program.sections(len(self._tapes))
         care = THOROUGH if program.is_tested else QUICK
         searcher = Searcher(
-            self._tapes[subject], (subject, 0), sections=sections, care=care, hints=self._hints
+            self._tapes[subject],
+            (subject, 0),
+            sections=self._sections,
+            care=care,
+            hints=self._hints,
         )
         if not program.is_tested:
             boxes = yield from searcher.explored(searcher.everything(), [])
@@ -454,6 +462,7 @@ class _Lane:
     def _answered(self, searches: dict[int, Search[Node]]) -> dict[int, Node]:
         """Return what the searches find, all of which are asked for points at once."""
         found: dict[int, Node] = {}
+        self._searched_now = len(searches)
         answers: dict[int, list[Any] | None] = dict.fromkeys(searches)
         while answers:
             asked = []
@@ -465,6 +474,7 @@ class _Lane:
                 except StopIteration as end:
                     found[subject] = end.value
             answers = {subject: [] for subject in answers if subject not in found}
+            self._searched_now = len(answers)
             for rows in _portions(asked, 1 if self._alone else _MOST_ROWS):
                 for (subject, _), outcome in zip(rows, self._run(rows), strict=True):
                     answers[subject].append(outcome)  # type: ignore[union-attr]  # made above

@@ -10,7 +10,7 @@ never return, noise races: the box splits by the winner.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -162,9 +162,11 @@ class _Flip:
 
 
 class Searcher:
-    """Searches the noise of one program, cutting intervals into as many `sections` at a time.
+    """Searches the noise of one program, cutting intervals into `sections` at a time.
 
-    Walls are looked for first where others had them, of which it is told, and tells, in `hints`.
+    It asks for their number at each cut: the fewer searches share a call, the more rows it has for
+    each. Walls are looked for first where others had them, of which it is told, and tells, in
+    `hints`.
     """
 
     def __init__(
@@ -172,19 +174,24 @@ class Searcher:
         tape: Tape,
         seed: Sequence[int],
         *,
-        sections: int = 2,
+        sections: Callable[[], int] = lambda: 2,
         care: Care = THOROUGH,
         hints: Walls | None = None,
     ) -> None:
         self._tape = tape
         self._care = care
-        self.sections = sections
+        self._sections = sections
         self._random = numpy.random.default_rng(seed)
         self._walls: Walls = {}
         self._hints: Walls = {} if hints is None else hints
         self._most_walls = _MOST_WALLS_OF_COLUMN + _MOST_WALLS_OF_TOKEN * tape.vocabulary
         # How the noise of a race was read where it was first understood.
         self._read: dict[RandomTensor, Reading] = {}
+
+    @property
+    def sections(self) -> int:
+        """Into how many sections an interval is cut now."""
+        return self._sections()
 
     def everything(self) -> Box:
         """Return the box of all points."""
