@@ -39,9 +39,9 @@ class Tiles:
 def tiles(requests: int, vocabulary: int, *, whole: bool = False) -> Tiles:
     """Return the tiles of a batch; rows stay `whole` where programs go through them in turn."""
     # An interpreted operator costs the same for few numbers as for many, and a size that was met
-    # before costs less than a new one: there are few.
-    most, tile, times = (2**16, 2**20, 3) if IS_INTERPRETED else (_TILE, _TILE, 1)
-    tokens = min(most, max(triton.next_power_of_2(vocabulary), 16))
+    # before costs less than a new one: there are few. But what is not there is computed, too.
+    least, most, tile, times = (4, 2**16, 2**20, 3) if IS_INTERPRETED else (16, _TILE, _TILE, 1)
+    tokens = min(most, max(triton.next_power_of_2(vocabulary), least))
     doublings = (max(requests, 1) - 1).bit_length()
     own = min(2 ** (triton.cdiv(doublings, times) * times), tile // tokens)
     most = 1 if whole else _SPLITS
