@@ -562,6 +562,23 @@ def test_all_subjects_share_the_calls() -> None:
     assert max(together) == 4096
 
 
+def test_the_last_subjects_have_the_rows_of_calls_to_themselves() -> None:
+    """A number of double precision has 53 bits: as many calls, if an interval is cut in two."""
+    calls: list[int] = []
+    thresholds = torch.tensor([*[1.0] * 63, 0.3], dtype=torch.float64)
+
+    def verify(batch: Sequence[int]) -> list[bool]:
+        calls.append(len(batch))
+        coins = torch.rand(len(batch), dtype=torch.float64)
+        below: list[bool] = (coins < thresholds[list(batch)]).tolist()
+        return below
+
+    found = probed_laws(verify, 64, batched=True, vocabulary=2, at_once=64)
+    assert found[0].law[True] == 1
+    assert found[-1].law[True] == rational(math.ceil(0.3 * 2**53)) / 2**53
+    assert len(calls) < 53
+
+
 def test_the_same_law_is_found_every_time() -> None:
     first, second = (probe(lambda: int((WEIGHTS / exponential()).argmax())) for _ in range(2))
     assert first == second
