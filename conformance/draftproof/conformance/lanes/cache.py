@@ -12,6 +12,7 @@ from draftproof.conformance.lanes.exact import ExactLaw
 from draftproof.conformance.lanes.exchange import Asked
 from draftproof.conformance.lanes.probe import ProbedLaw
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, Program
+from draftproof.reference.rational import Rational
 
 _MOST_OUTCOMES = 200_000
 """The most outcomes that the cache keeps in all: some hundred megabytes."""
@@ -45,12 +46,12 @@ class LawCache:
         return self._laws.get(_key(rows, program.declared))
 
     def get_probed(
-        self, program: Program, requests: Probed, points: Sequence[int]
+        self, program: Program, requests: Probed, shares: Sequence[Rational]
     ) -> Sequence[ProbedLaw[Any]] | None:
-        """Return the laws of requests that were probed together, tested by so many points each."""
+        """Return the laws of requests that were probed together, with these shares of a law."""
         if program.adapter is not self.adapter:
             return None
-        return self._laws.get(_key_of_probed(requests, points, program.declared))
+        return self._laws.get(_key_of_probed(requests, shares, program.declared))
 
     def ahead(self, program: Program, asked: Sequence[Sequence[Asked]]) -> list[Sequence[Asked]]:
         """Return the requests to come that resemble those asked, and whose laws are still unknown.
@@ -83,14 +84,14 @@ class LawCache:
         self,
         program: Program,
         requests: Probed,
-        points: Sequence[int],
+        shares: Sequence[Rational],
         laws: Sequence[ProbedLaw[Any]],
     ) -> None:
         """Store laws of this adapter that were probed together, and forget the oldest ones.
 
         Which rows shared the calls decides how many were run, so no law is stored alone.
         """
-        key = _key_of_probed(requests, points, program.declared)
+        key = _key_of_probed(requests, shares, program.declared)
         self._store(program, key, laws, sum(len(each.law) for each in laws))
 
     def _store(self, program: Program, key: Hashable, known: Any, outcomes: int) -> None:
@@ -137,8 +138,8 @@ def _key(rows: Sequence[Asked], declared: Declaration) -> Hashable:
     return *rows, declared
 
 
-def _key_of_probed(requests: Probed, points: Sequence[int], declared: Declaration) -> Hashable:
-    return tuple(map(tuple, requests)), tuple(points), declared
+def _key_of_probed(requests: Probed, shares: Sequence[Rational], declared: Declaration) -> Hashable:
+    return tuple(map(tuple, requests)), tuple(shares), declared
 
 
 def _form_of_request(rows: Sequence[Asked]) -> Hashable:

@@ -42,8 +42,8 @@ from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.lanes.probe import (
     ProbedLaw,
     hold_probed,
-    points_held_back,
     probed_laws,
+    share_of,
 )
 from draftproof.conformance.lanes.unwatched import watched_generator
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, Program, Request
@@ -54,7 +54,7 @@ from draftproof.reference.drafting import Drafts, draft_law
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance
-from draftproof.reference.rational import Rational, total
+from draftproof.reference.rational import ONE, Rational, total
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm
 
 Subject = TypeVar("Subject")
@@ -155,7 +155,8 @@ def observe_together(
     asked = [
         [(case.instance, paths)] for case, law in zip(cases, drafts, strict=True) for paths in law
     ]
-    laws = iter(joint_laws(program, asked, lane=lane))
+    shares = [share for law in drafts for share in shares_of(law)]
+    laws = iter(joint_laws(program, asked, lane=lane, shares=shares))
     return [
         _observation(case, law, [*islice(laws, len(law))], program.declared, lane)
         for case, law in zip(cases, drafts, strict=True)
@@ -362,16 +363,29 @@ def observed_each(
     ]
 
 
+def shares_of(drafts: Law[Drafts]) -> list[Rational]:
+    """Return the share that each possible draft has of the law of one iteration."""
+    return [share_of(weight, len(drafts)) for weight in drafts.weights.values()]
+
+
 def joint_laws(
-    program: Program, requests: Sequence[Sequence[Asked]], *, lane: str
+    program: Program,
+    requests: Sequence[Sequence[Asked]],
+    *,
+    lane: str,
+    shares: Sequence[Rational] | None = None,
 ) -> list[Observed]:
     """Return the joint law of the outcomes of each request, on the exact or the probe lane.
 
-    Every run starts from the adapter as loaded. Raises as `observe` does.
+    Every run starts from the adapter as loaded. Requests that are `shares` of what is judged as one
+    law share the points of the probe lane. Raises as `observe` does.
     """
-    if lane not in COMPUTING:
+    if lane == EXACT:
+        laws = _exact(program, requests)
+    elif lane == PROBE:
+        laws = _probed_together(program, requests, shares or [ONE] * len(requests))
+    else:
         raise ValueError(f"a law is observed on the lane {EXACT!r} or {PROBE!r}, got {lane!r}")
-    laws = (_exact if lane == EXACT else _probed_together)(program, requests)
     _note(program, requests)
     return laws
 
@@ -402,8 +416,8 @@ def laws_left(
 
         found: dict[int, ProbedLaw[Any]] = {}
         for own in _by_form(requests):
-            asked, points = [requests[index] for index in own], [points_held_back(1)] * len(own)
-            found.update(zip(own, _probed_alike(program, asked, read, points), strict=True))
+            asked = [requests[index] for index in own]
+            found.update(zip(own, _probed_alike(program, asked, read), strict=True))
         _note(program, requests)
         return [_as_observed(found[index]) for index in range(len(requests))]
     laws = _computed(program, requests, columns_left, _MOST_RUNS_OF_PROGRAMS)
@@ -507,19 +521,20 @@ def _held(program: Program, rows: Sequence[Asked], law: ExactLaw[Any]) -> Observ
     return Observed(law.law.map(lambda outcome: outcomes(outcome, rows)), law.runs, law.slack)
 
 
-def _probed_together(program: Program, requests: Sequence[Sequence[Asked]]) -> list[Observed]:
+def _probed_together(
+    program: Program, requests: Sequence[Sequence[Asked]], shares: Sequence[Rational]
+) -> list[Observed]:
     """Return the joint laws of requests, cached or probed, compared with real runs."""
     ask = _ask(program)
-    # What an adapter makes of each draft of an instance is judged together.
-    alike = Counter(id(rows[0][0]) for rows in requests)
     cache, found = cache_for(program.adapter), dict[int, ProbedLaw[Any]]()
     for own in _by_form(requests):
         asked = [requests[index] for index in own]
-        points = [points_held_back(alike[id(rows[0][0])]) for rows in asked]
-        laws = cache.get_probed(program, asked, points)
+        parts = [shares[index] for index in own]
+        laws = cache.get_probed(program, asked, parts)
         if laws is None:
-            laws = _probed_alike(program, asked, ask, points, most_runs=_most_runs(asked))
-            cache.keep_probed(program, asked, points, laws)
+            most_runs = _most_runs(asked)
+            laws = _probed_alike(program, asked, ask, shares=parts, most_runs=most_runs)
+            cache.keep_probed(program, asked, parts, laws)
         else:
             hold_probed(
                 [each.law for each in laws],
@@ -546,12 +561,11 @@ def _probed_alike(
     program: Program,
     requests: Sequence[Sequence[Any]],
     ask: _Ask,
-    points: Sequence[int],
-    **limits: int,
+    **limits: Any,
 ) -> Sequence[ProbedLaw[Any]]:
     """Probe requests of one form together: they share calls, and the lane tests that they can."""
     verify, vocabulary = partial(_by_request, ask, requests), requests[0][0][0].vocabulary
-    return _probed(program, verify, len(requests), vocabulary, held_back=points, **limits)
+    return _probed(program, verify, len(requests), vocabulary, **limits)
 
 
 def _by_form(requests: Sequence[Sequence[Any]]) -> list[list[int]]:

@@ -49,6 +49,7 @@ from draftproof.conformance.lanes.observe import (
     joint_laws,
     largest_allowed,
     observe_batch,
+    shares_of,
     with_rows_alone,
 )
 from draftproof.conformance.lanes.statistics import Budget
@@ -270,9 +271,10 @@ def judge_padded_vocabulary(case: Case, program: Program, terms: Terms) -> list[
     places = range(2, 3 * vocabulary, 3)
     padded = padded_vocabulary(case.instance, places, 3 * vocabulary + 2)
     drafts = draft_law(as_given(case.instance, program.declared))
-    bare = joint_laws(program, [[(case.instance, d)] for d in drafts], lane=terms.lane)
+    laws_of = partial(joint_laws, program, lane=terms.lane, shares=shares_of(drafts))
+    bare = laws_of([[(case.instance, d)] for d in drafts])
     wide = [[(padded, tuple(renamed(path, places) for path in paths))] for paths in drafts]
-    seen = joint_laws(program, wide, lane=terms.lane)
+    seen = laws_of(wide)
     distance = total(
         weight
         * one.of_row(0).map(partial(_as_padded, places=places)).total_variation(other.of_row(0))

@@ -21,6 +21,7 @@ from typing import Any
 import numpy
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from draftproof.conformance.lanes.exact import OpaqueRandomness, exact_law
 from draftproof.conformance.lanes.exact._scalar import Scalar
@@ -108,6 +109,33 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
 def test_what_it_is_asked_is_answered_as_a_float_would(question: Callable[[Any], Any]) -> None:
     asked = exact_law(lambda: question(number())).law
     assert asked == Law.certain(question(0.3))
+
+
+def test_an_error_in_a_mode_of_the_program_is_noted() -> None:
+    """An operator of torch calls what is the program's own: it is watched there, too."""
+
+    class Caught(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
+        times = 0
+
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            try:
+                math.frexp(decimal.Decimal(coin))
+            except TypeError:
+                self.times += 1
+            return func(*args, **(kwargs or {}))
+
+    def program() -> int:
+        nonlocal coin
+        coin = torch.rand(3)[1].item()
+        with Caught() as caught:  # type: ignore[no-untyped-call]  # as above
+            torch.zeros(2).add(1)
+        return int(caught.times)
+
+    coin = 0.0
+    with pytest.raises(OpaqueRandomness):
+        exact_law(program)
 
 
 def test_type_is_asked_where_the_number_is_taken() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -24,6 +25,7 @@ from draftproof.conformance.lanes.probe import (
 from draftproof.conformance.protocol.adapter import Request, Result, program_of
 from draftproof.conformance.requirements.laws import judge
 from draftproof.reference.emission import Emission
+from draftproof.reference.rational import rational
 
 HELD_BACK = 128
 THRESHOLDS = (0.25, 0.5, 0.625)
@@ -208,6 +210,39 @@ def test_subjects_share_where_walls_were_found() -> None:
     runs = [law.runs for law in found]
     first, others = runs[:: probe._WAVE], [r for i, r in enumerate(runs) if i % probe._WAVE]
     assert max(others) < min(first)
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_fault_behind_one_of_many_drafts_is_found(other: Callable[[], Counted]) -> None:
+    """Each is tried at fewer points, where all are judged as one law."""
+    right, wrong, drawn = Counted(), other(), list[Tensor]()
+    draw = torch.rand
+
+    def kept(*shape: int) -> Tensor:
+        drawn.append(draw(*shape))
+        return drawn[-1]
+
+    def verify(subjects: Sequence[int]) -> list[Any]:
+        rows = [0] * len(subjects)
+        with patch.object(torch, "rand", kept):
+            rights = right(rows)
+        with patch.object(torch, "rand", lambda *_: drawn.pop(0)):
+            wrongs = wrong(rows)
+        each = zip(subjects, rights, wrongs, strict=True)
+        return [fault if subject == 7 else good for subject, good, fault in each]
+
+    found = probed_laws(
+        verify,
+        MANY,
+        batched=True,
+        vocabulary=3,
+        at_once=4096,
+        twin=lambda subjects: Counted()([0] * len(subjects)),
+        shares=[rational(1) / MANY] * MANY,
+    )
+    expected = [*one(Counted())] * MANY
+    expected[7] = one(other())[0]
+    assert same(found, expected)
 
 
 @pytest.mark.parametrize("is_twin_dear", [True, False])

@@ -33,8 +33,8 @@ from draftproof.conformance.lanes.probe import (
     OpaqueRandomness,
     ProbedLaw,
     TooManyRuns,
-    points_held_back,
     probed_laws,
+    share_of,
 )
 from draftproof.conformance.museum.mutants import EXHIBITS
 from draftproof.conformance.museum.mutants.verifiers import Supplied
@@ -49,7 +49,7 @@ from draftproof.conformance.requirements.laws import judge
 from draftproof.reference.drafting import draft_law
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
-from draftproof.reference.rational import Rational, rational
+from draftproof.reference.rational import ONE, Rational, rational
 
 META = Path(__file__).parents[2] / "meta"
 INSTANCES = {case.id: case.instance for case in cases("standard")}
@@ -562,6 +562,23 @@ def test_all_subjects_share_the_calls() -> None:
     assert max(together) == 4096
 
 
+def test_the_last_subjects_have_the_rows_of_calls_to_themselves() -> None:
+    """A number of double precision has 53 bits: as many calls, if an interval is cut in two."""
+    calls: list[int] = []
+    thresholds = torch.tensor([*[1.0] * 63, 0.3], dtype=torch.float64)
+
+    def verify(batch: Sequence[int]) -> list[bool]:
+        calls.append(len(batch))
+        coins = torch.rand(len(batch), dtype=torch.float64)
+        below: list[bool] = (coins < thresholds[list(batch)]).tolist()
+        return below
+
+    found = probed_laws(verify, 64, batched=True, vocabulary=2, at_once=64)
+    assert found[0].law[True] == 1
+    assert found[-1].law[True] == rational(math.ceil(0.3 * 2**53)) / 2**53
+    assert len(calls) < 53
+
+
 def test_the_same_law_is_found_every_time() -> None:
     first, second = (probe(lambda: int((WEIGHTS / exponential()).argmax())) for _ in range(2))
     assert first == second
@@ -581,6 +598,22 @@ def test_rows_that_come_out_otherwise_in_a_batch_are_run_alone(subjects: int) ->
         assert found.law[1] == rational("1/2")
 
 
-def test_many_subjects_share_the_points_that_test_their_laws() -> None:
-    asked = {alike: points_held_back(alike) for alike in (1, 16, 17, 81, 128, 5000)}
-    assert asked == {1: 512, 16: 512, 17: 482, 81: 102, 128: 64, 5000: 64}
+def test_drafts_are_parts_of_their_instance_where_there_are_many() -> None:
+    weight = rational("1/9")
+    assert [share_of(weight, alike) for alike in (1, 16, 17)] == [1, 1, weight]
+
+
+def test_subjects_that_are_judged_together_share_the_points_that_test_their_laws() -> None:
+    """The law of all together is tested by 4,096, each of them by as many as it is probable."""
+
+    def verify(batch: Sequence[int]) -> list[int]:
+        torch.rand(len(batch))
+        return [0] * len(batch)
+
+    shares = [ONE, *(rational(share) for share in ("3/4", "1/8", "1/16", "1/4096"))]
+    found = probed_laws(verify, 5, batched=True, vocabulary=2, shares=shares)
+    _, heavy, eighth, sixteenth, least = (law.runs for law in found)
+    assert heavy - eighth == 4096 * 5 // 8
+    assert sixteenth - least == 4096 // 16 - 16
+    # What is tried of boxes is less for small parts.
+    assert eighth - 512 > 3 * (sixteenth - 256)

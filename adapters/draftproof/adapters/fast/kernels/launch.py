@@ -49,7 +49,9 @@ class Given:
 def given_of(flat: Flat) -> Given:
     """Return what kernels are given of a batch; nothing of it is copied."""
     vocabulary = flat.vocabulary
-    tile = min(max(power_of_two(vocabulary), 16), 2**16 if IS_INTERPRETED else _TILE)
+    # What is not there is computed, too, where kernels are interpreted.
+    least, most = (4, 2**16) if IS_INTERPRETED else (16, _TILE)
+    tile = min(max(power_of_two(vocabulary), least), most)
     tile = max(tile, power_of_two(-(-vocabulary // _PIECES)))
     mark = 0 if isinstance(flat.noise, tuple) else flat.noise.shape[1] - 1
     return Given(
@@ -66,8 +68,9 @@ def given_of(flat: Flat) -> Given:
 def blocks(count: int, size: int, *, most: int = _TILE) -> tuple[int, int]:
     """Return the programs of so many requests or rows of a size, and how many each of them has.
 
-    On a GPU a program has at most so many numbers, and one request or row at least. An interpreted operator costs the same for few numbers as for many, and a size that was met
-    before costs less than a new one: there are few.
+    On a GPU a program has at most so many numbers, and one request or row at least. An interpreted
+    operator costs the same for few numbers as for many, and a size that was met before costs less
+    than a new one: there are few.
     """
     most, times = (2**20, 3) if IS_INTERPRETED else (most, 1)
     doublings = -(-(max(count, 1) - 1).bit_length() // times) * times

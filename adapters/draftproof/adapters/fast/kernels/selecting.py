@@ -121,7 +121,7 @@ def _weigh(
 
 
 @triton.jit
-def stored(p, q, of, tokens, active):
+def stored(p, q, of, tokens, active):  # noqa: ARG001  # all weights are called alike
     """Return what was written for tokens [BLOCK_B, BLOCK_V]: `of` are where it is, and V."""
     inside = active[:, None] & (tokens < of[1])
     return tl.load(of[0][:, None] + tokens, mask=inside, other=0.0)

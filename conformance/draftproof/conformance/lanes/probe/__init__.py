@@ -27,16 +27,27 @@ so a coin's probability is a count of the generator's own numbers, the number 0 
 * V clocks race there, if the rates that duels between them tell foretell 24 outcomes, 12 of them on
   noise on which all clocks are as likely to ring first.
 
-**What tests it.** 512 points of each subject, from the law of the noise and used for nothing
-else, must have the outcome that the boxes foretell, unless two clocks ring within 2**-19 of each
-other, or closer than duels can tell. Laws that are wrong on a share s of the noise pass with
-probability (1 - s)**512 at most: 6e-3 for s = 1/100, 4e-12 for s = 1/20. Where one instance has
-more than 16 subjects, one for each of its drafts, they share 8192 points, 64 and more for each. A
-point that its box does not foretell is a find: the box is searched again, and as many new points
-test what comes of it. So are points on both sides of every wall in each box that it runs through
-unseen: an outcome that comes back behind an island of another is found everywhere if it is found
-once. One point of each outcome is run again, elsewhere in a batch and some of them alone, to see
-that no row is disturbed by others, nor by anything that is not fed.
+**What tests it.** 512 points of each subject, from the law of the noise and used for nothing else,
+must have the outcome that the boxes foretell, unless two clocks ring within 2**-19 of each other,
+or closer than duels can tell. Laws that are wrong on a share s of the noise pass with probability
+(1 - s)**512 at most: 6e-3 for s = 1/100, 4e-12 for s = 1/20. A point that its box does not foretell
+is a find: the box is searched again, and as many new points test what comes of it. So are points on
+both sides of every wall in each box that it runs through unseen: an outcome that comes back behind
+an island of another is found everywhere if it is found once. One point of each outcome is run
+again, elsewhere in a batch and some of them alone, to see that no row is disturbed by others, nor
+by anything that is not fed.
+
+**Many drafts of one instance** are judged as one law, that of a draft and what becomes of it. A
+draft of probability w has 4096 w points that test its law, 16 at least. Where the law of draft d is
+wrong on a share s_d of its noise, all points miss that with probability at most the product of
+(1 - s_d)**(4096 w_d), which is at most (1 - s)**4096 for the share s = sum w_d s_d on which the law
+of the instance is wrong, since the logarithm is concave: 2e-2 for s = 1/1000, 1e-18 for s = 1/100.
+What is tried of each box follows: of drafts of probability 1/16 at most, a box is constant that is
+so at 6 points at random, at 2 with each number at its least and at its largest, and with all at
+these ends, and a wall that a twin foretells is one if it shows in two contexts. A fault that is
+seen where one draft is verified, in one point of thousands, may so be missed; one of all drafts is
+looked for in each of them. Instances of 16 drafts and fewer have 512 points for each, as if each
+were judged by itself.
 
 What is smaller than that and at no end of any number stays unseen: so does a fault that waits for
 u in 0.50001..0.50002 and nothing else. The law's `resolution` does not count it.
@@ -53,6 +64,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count, cycle, islice
+from math import ceil
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -67,7 +79,10 @@ from draftproof.conformance.lanes.probe._launches import interpreted
 from draftproof.conformance.lanes.probe._race import Search
 from draftproof.conformance.lanes.probe._search import (
     QUICK,
+    SHARED,
     THOROUGH,
+    Care,
+    Cuts,
     Node,
     Sample,
     Searcher,
@@ -89,7 +104,7 @@ from draftproof.conformance.lanes.probe._tape import (
 )
 from draftproof.conformance.lanes.unwatched import hold
 from draftproof.reference.law import Law
-from draftproof.reference.rational import Rational, readable
+from draftproof.reference.rational import ONE, Rational, readable
 
 __all__ = ["OpaqueRandomness", "ProbedLaw", "TooManyRuns", "probed_laws"]
 
@@ -106,11 +121,12 @@ _MOST_SECTIONS = 128
 # A call of a twin costs little: as much as an eighth of `at_once` rows of it.
 _FEW_SECTIONS, _ROWS_TO_A_CALL = 32, 8
 
-# Points of a subject that are run twice before anything else.
+# Points of a subject that are run twice before anything else, one of a small part of an instance.
 _REPEATED = 8
 
-# Points that test the law of a subject, those of all subjects that are alike, and the fewest.
-_HELD_BACK, _HELD_BACK_IN_ALL, _HELD_BACK_AT_LEAST = 512, 8192, 64
+# Points that test what is judged as one law: of one subject, or of all drafts of an instance, where
+# there are more than a few, of which each has some.
+_HELD_BACK, _HELD_BACK_IN_ALL, _HELD_BACK_AT_LEAST = 512, 4096, 16
 
 # Rows of a batch that is not understood that are run alone, too.
 _COMPARED = 32
@@ -151,7 +167,8 @@ def probed_laws(
     batched: bool,
     vocabulary: int,
     most_runs: int = 200_000,
-    held_back: int | Sequence[int] = _HELD_BACK,
+    held_back: int = _HELD_BACK,
+    shares: Sequence[Rational] | None = None,
     at_once: int = 1,
     twin: Callable[[Sequence[int]], Sequence[Outcome]] | None = None,
 ) -> tuple[ProbedLaw[Outcome], ...]:
@@ -160,8 +177,8 @@ def probed_laws(
     `verify` runs the program once, on rows that are named by their subjects, and returns a
     hashable outcome for each. It is called with one row only, unless `batched`, and if a row of a
     batch does not behave as it does alone. `vocabulary` is the number of clocks in a race;
-    `most_runs` bounds the rows that are run for one subject, `held_back` of which test the law, as
-    many of each or one number for each of them.
+    `most_runs` bounds the rows that are run for one subject, `held_back` of which test the law.
+    Where subjects are judged together, `shares` says what part of the law each is (`share_of`).
     Where `at_once` rows of a batch cost about as much as one, walls are found in fewer calls, of
     more rows: of so many times as many.
 
@@ -176,8 +193,8 @@ def probed_laws(
     program raises.
     """
     refusal = None
-    points = [held_back] * subjects if isinstance(held_back, int) else held_back
-    program = _ProbedProgram(verify, vocabulary, most_runs, points, at_once, [0] * subjects)
+    own = [ONE] * subjects if shares is None else shares
+    program = _ProbedProgram(verify, vocabulary, most_runs, held_back, own, at_once, [0] * subjects)
     batched = batched and subjects > 0
     with one_thread(), uncompiled(), patched_once():
         foretold = _foretold(program, twin) if batched and twin is not None else None
@@ -199,12 +216,12 @@ def probed_laws(
     return laws
 
 
-def points_held_back(alike: int) -> int:
-    """Return how many points test the law of each of so many subjects that are alike.
+def share_of(weight: Rational, alike: int) -> Rational:
+    """Return the share that one of so many drafts, of this probability, has of its instance.
 
-    An instance has one subject for each of its drafts, and what they come to together is judged.
+    Where they are few, each is tried and tested as if it were judged by itself.
     """
-    return min(_HELD_BACK, max(-(-_HELD_BACK_IN_ALL // alike), _HELD_BACK_AT_LEAST))
+    return ONE if alike <= _FEW else weight
 
 
 def hold_probed(
@@ -251,7 +268,8 @@ def hold_probed(
 # are those of one call, so are two calls of one row: a campaign has hundreds of laws.
 _REAL, _ALONE = 128, 2
 
-# So many laws of one case are each held against as many; more of them share what those have.
+# So many laws of one case are each tested, and held against real runs, as if there were no others;
+# more of them share what those have.
 _FEW = 16
 
 # Interpreting takes ten times as long as a recording.
@@ -265,17 +283,33 @@ class _ProbedProgram:
     verify: Callable[[Sequence[int]], Sequence[Any]]
     vocabulary: int
     most_runs: int
-    held_back: Sequence[int]
+    held_back: int
+    shares: Sequence[Rational]
     at_once: int
     runs: list[int]
     is_tested: bool = True
     """False for a twin, of which nothing is believed: it is not tested, and watched less."""
 
-    def sections(self, subjects: int) -> int:
-        """Return the sections that an interval is cut into at a time, of so many subjects."""
+    def care(self, subject: int) -> Care:
+        """Return with how much care the noise of a subject is searched."""
+        if not self.is_tested:
+            return QUICK
+        return THOROUGH if self.shares[subject] * _FEW > 1 else SHARED
+
+    def points(self, subject: int) -> int:
+        """Return how many points test the law of a subject."""
+        share = self.shares[subject]
+        if not self.is_tested:
+            return _HELD_BACK_AT_LEAST
+        if share == 1:
+            return self.held_back
+        return max(ceil(_HELD_BACK_IN_ALL * share), _HELD_BACK_AT_LEAST)
+
+    def sections(self, intervals: int) -> int:
+        """Return the sections that an interval is cut into, where so many share a call."""
         if self.is_tested:
-            return min(max(self.at_once // subjects, 2), _MOST_SECTIONS)
-        return min(max(self.at_once // subjects // _ROWS_TO_A_CALL, 2), _FEW_SECTIONS)
+            return min(max(self.at_once // intervals, 2), _MOST_SECTIONS)
+        return min(max(self.at_once // intervals // _ROWS_TO_A_CALL, 2), _FEW_SECTIONS)
 
 
 _Boxes = tuple[Tape, list[Node]]
@@ -340,6 +374,7 @@ class _Lane:
         # them, and are asked about these first.
         self._hints: Walls = {}
         self._moved: Moves = {}
+        self._cuts = Cuts() if alone else Cuts(program.sections)
         # In a batch all rows draw alike; alone, each subject may draw as it likes.
         shared = Tape(program.vocabulary, refuse_own=program.is_tested)
         self._tapes = [Tape(program.vocabulary) if alone else shared for _ in program.runs]
@@ -401,22 +436,26 @@ class _Lane:
     def _law(self, subject: int) -> Search[Node]:
         """Find the boxes of one subject, and hold them against points that were held back."""
         program = self._program
-        sections = 2 if self._alone else program.sections(len(self._tapes))
-        care = THOROUGH if program.is_tested else QUICK
+        care = program.care(subject)
         searcher = Searcher(
-            self._tapes[subject], (subject, 0), sections=sections, care=care, hints=self._hints
+            self._tapes[subject],
+            (subject, 0),
+            cuts=self._cuts,
+            care=care,
+            hints=self._hints,
         )
         if not program.is_tested:
             boxes = yield from searcher.explored(searcher.everything(), [])
-            return (yield from self._held_back(searcher, boxes, _HELD_BACK_AT_LEAST))[0]
+            return (yield from self._held_back(searcher, boxes, program.points(subject)))[0]
         # What is not to be understood is noticed before it is searched.
-        yield from self._steady(subject, searcher.points(searcher.everything(), _REPEATED))
+        repeated = 1 if care is SHARED else _REPEATED
+        yield from self._steady(subject, searcher.points(searcher.everything(), repeated))
         tree: Node | None = None
         if self._foretold is not None:
             tree = yield from confirmed(searcher, self._foretold[1][subject], self._moved)
         if tree is None:
             tree = yield from searcher.explored(searcher.everything(), [])
-        held, seen = yield from self._held_back(searcher, tree, program.held_back[subject])
+        held, seen = yield from self._held_back(searcher, tree, program.points(subject))
         yield from self._steady(subject, list({outcome: point for point, outcome in seen}.values()))
         return held
 

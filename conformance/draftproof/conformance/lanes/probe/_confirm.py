@@ -11,7 +11,7 @@ foretold, and so is that of a wall which does not show.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
@@ -32,12 +32,6 @@ from draftproof.conformance.lanes.probe._search import (
     regrown,
     together,
 )
-
-_CONTEXTS = 8
-"""Contexts in which a wall is asked for; it must show in two, where the boxes say that it does.
-
-Walls of many boxes at one number share them, but for two each.
-"""
 
 _LOOKED_IN = 4
 """Contexts in which a wall is looked for that is not where it was foretold; two must agree."""
@@ -128,22 +122,26 @@ def _wall(searcher: Searcher, wall: Wall, box: Box, alike: int) -> Search[int | 
     """Return where one of so many walls at one number is, None where it is not near."""
     if not box.low[wall.column] < wall.at < box.high[wall.column]:
         return None
-    contexts = _contexts(searcher, wall, box, max(_CONTEXTS // alike, 2))
+    contexts = _contexts(searcher, wall, box)
     if not contexts:
         return None
-    asked = [point for each in contexts for point in (each.before, each.behind)]
-    seen = yield asked
-    if seen == [outcome for each in contexts for outcome in (each.below, each.above)]:
+    # Walls of many boxes at one number share contexts, but for two each: a wall must show in two,
+    # where the boxes say that it does.
+    asked = contexts[: max(searcher.care.crossings // alike, 2)]
+    seen = yield [point for each in asked for point in (each.before, each.behind)]
+    if seen == [outcome for each in asked for outcome in (each.below, each.above)]:
         return wall.at
     numbers = int(searcher.everything().high[wall.column])
-    near: list[int | None] = []
-    for some in (contexts[:2], contexts[2:_LOOKED_IN]):
-        near += yield from together([_near(searcher, wall, box, each, numbers) for each in some])
-        (most, count), *_ = Counter(near).most_common()
-        if most is not None and (count > 1 or len(contexts) == 1):
+    near = Counter[int]()
+    for context in contexts[:_LOOKED_IN]:
+        at = yield from _near(searcher, wall, box, context, numbers, near)
+        if at is None:
+            # Another wall that is elsewhere, too, may lie between a context and where this one is.
+            continue
+        near[at] += 1
+        if near[at] > 1 or len(contexts) == 1:
             # Where it was foretold it did not show in all contexts: it is no wall, or not alone.
-            return most if most != wall.at else None
-        # Another wall that is elsewhere, too, may lie between a context and where this one is.
+            return at if at != wall.at else None
     return None
 
 
@@ -157,7 +155,7 @@ class _Context:
     above: Hashable
 
 
-def _contexts(searcher: Searcher, wall: Wall, box: Box, most: int) -> list[_Context]:
+def _contexts(searcher: Searcher, wall: Wall, box: Box) -> list[_Context]:
     """Return a few contexts in which the wall makes a difference, by the boxes on its two sides."""
     found: list[_Context] = []
     for tried in _TRIED:
@@ -172,13 +170,20 @@ def _contexts(searcher: Searcher, wall: Wall, box: Box, most: int) -> list[_Cont
         ]
         if len(found) > 1:
             break
-    return found[:most]
+    return found
 
 
 def _near(
-    searcher: Searcher, wall: Wall, box: Box, context: _Context, numbers: int
+    searcher: Searcher,
+    wall: Wall,
+    box: Box,
+    context: _Context,
+    numbers: int,
+    likely: Collection[int],
 ) -> Search[int | None]:
     """Return where the wall is near the place at which it was foretold, None if that is not seen.
+
+    Where it is `likely` to be is looked at first.
 
     Where there is none, it is behind all numbers, or before them: a draw of the one program is
     below its last number of the other's by rounding.
@@ -190,28 +195,30 @@ def _near(
     steps = [2**step for step in range(0, (numbers >> _FARTHEST).bit_length(), _APART)]
     places = [wall.at - 1 - step for step in steps[::-1]] + [wall.at - 1, wall.at]
     places += [wall.at + step for step in steps]
-    places = [place for place in places if low <= place <= high]
+    places += [place for at in likely for place in (at - 1, at)]
+    places = [place for place in sorted({*places}) if low <= place <= high]
 
     def at(place: int) -> NDArray[numpy.int64]:
         point = context.before.copy()
         point[wall.column] = place
         return point
 
-    seen = yield [at(place) for place in places]
-    if not set(seen) <= {context.below, context.above}:
-        return None
-    turns = [i for i in range(1, len(seen)) if seen[i - 1] != seen[i]]
-    if not turns:
-        return numbers if seen[0] == context.below else 0
-    if len(turns) != 1 or seen[0] != context.below:
-        return None
-    before, behind = (int(place) for place in places[turns[0] - 1 : turns[0] + 1])
-    while behind - before > 1:
-        parts = min(searcher.sections, behind - before)
-        cuts = [before + (behind - before) * part // parts for part in range(1, parts)]
-        seen = yield [at(cut) for cut in cuts]
-        turn = next((i for i, found in enumerate(seen) if found != context.below), len(cuts))
-        before, behind = [before, *cuts][turn], [*cuts, behind][turn]
+    with searcher.cuts.one():
+        seen = yield [at(place) for place in places]
+        if not set(seen) <= {context.below, context.above}:
+            return None
+        turns = [i for i in range(1, len(seen)) if seen[i - 1] != seen[i]]
+        if not turns:
+            return numbers if seen[0] == context.below else 0
+        if len(turns) != 1 or seen[0] != context.below:
+            return None
+        before, behind = (int(place) for place in places[turns[0] - 1 : turns[0] + 1])
+        while behind - before > 1:
+            parts = min(searcher.cuts.sections, behind - before)
+            cuts = [before + (behind - before) * part // parts for part in range(1, parts)]
+            seen = yield [at(cut) for cut in cuts]
+            turn = next((i for i, found in enumerate(seen) if found != context.below), len(cuts))
+            before, behind = [before, *cuts][turn], [*cuts, behind][turn]
     return behind
 
 

@@ -10,7 +10,8 @@ never return, noise races: the box splits by the winner.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeAlias
 
@@ -33,16 +34,18 @@ class Care(NamedTuple):
     """How many points of a box are looked at before it is said that nothing makes a difference.
 
     At `ends` of them a number is at its least or its largest with probability 1/4 each. Numbers are
-    tried alone in so many `contexts`.
+    tried alone in so many `contexts`, and walls that a twin foretells asked for in `crossings`.
     """
 
     points: int
     ends: int
     contexts: int
+    crossings: int
 
 
-THOROUGH, QUICK = Care(16, 32, 4), Care(8, 12, 1)
-"""The care for a program, and for a twin, of which nothing is believed."""
+THOROUGH, SHARED, QUICK = Care(16, 32, 4, 8), Care(6, 8, 4, 2), Care(8, 12, 1, 0)
+"""The care for a program, for a small part of what is judged as one law, and for a twin, of which
+nothing is believed."""
 
 # Larger draws are tried as a whole first: most of the numbers of a buffer are never looked at.
 _CROWD = 32
@@ -161,8 +164,33 @@ class _Flip:
         return _with(self.context, self.column, index)
 
 
+class Cuts:
+    """How many sections an interval is cut into, by how many intervals share a call.
+
+    The fewer they are, the more rows a call has for each.
+    """
+
+    def __init__(self, sections: Callable[[int], int] = lambda _: 2) -> None:
+        self._sections = sections
+        self._intervals = 0
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        """Count an interval, from the call before it is first cut."""
+        self._intervals += 1
+        try:
+            yield
+        finally:
+            self._intervals -= 1
+
+    @property
+    def sections(self) -> int:
+        """Into how many sections an interval is cut now."""
+        return self._sections(self._intervals)
+
+
 class Searcher:
-    """Searches the noise of one program, cutting intervals into as many `sections` at a time.
+    """Searches the noise of one program, cutting intervals as `cuts` says.
 
     Walls are looked for first where others had them, of which it is told, and tells, in `hints`.
     """
@@ -172,13 +200,13 @@ class Searcher:
         tape: Tape,
         seed: Sequence[int],
         *,
-        sections: int = 2,
+        cuts: Cuts | None = None,
         care: Care = THOROUGH,
         hints: Walls | None = None,
     ) -> None:
         self._tape = tape
-        self._care = care
-        self.sections = sections
+        self.care = care
+        self.cuts = Cuts() if cuts is None else cuts
         self._random = numpy.random.default_rng(seed)
         self._walls: Walls = {}
         self._hints: Walls = {} if hints is None else hints
@@ -217,7 +245,7 @@ class Searcher:
 
         All is looked at that `explored` would look at in such a box.
         """
-        seen = yield self._looked_at(leaf.box, self._care.points) + self._with_ends(leaf.box)
+        seen = yield self._looked_at(leaf.box, self.care.points) + self._with_ends(leaf.box)
         first = seen[0]
         is_same = type(first) is type(leaf.outcome) and first == leaf.outcome
         return Leaf(leaf.box, first) if is_same and all(each == first for each in seen) else None
@@ -282,7 +310,7 @@ class Searcher:
         """Return points of the box with their outcomes: old ones, new ones, and two corners."""
         kept = [(self._tape.padded(point), outcome) for point, outcome in sample]
         kept = [(point, outcome) for point, outcome in kept if box.holds(point)]
-        new = self._looked_at(box, max(self._care.points - len(kept), self._care.contexts))
+        new = self._looked_at(box, max(self.care.points - len(kept), self.care.contexts))
         return [*zip(new, (yield new), strict=True), *kept]
 
     def _looked_at(self, box: Box, count: int) -> list[Point]:
@@ -299,7 +327,7 @@ class Searcher:
         Of clocks that may race one is at an end, each in turn: two would tie.
         """
         raced = [b for b in dict.fromkeys(self._tape.owners[: len(box.low)]) if b.raced]
-        count = max(self._care.ends, *(2 * block.width for block in raced), 0)
+        count = max(self.care.ends, *(2 * block.width for block in raced), 0)
         points, turn = numpy.stack(self.points(box, count)), numpy.arange(count)
         kind = numpy.minimum(self._random.integers(0, 4, size=points.shape), _AT_RANDOM)
         for block in raced:
@@ -322,7 +350,7 @@ class Searcher:
     def _flips_of_one(self, box: Box, sample: Sample) -> Search[dict[int, list[_Flip]]]:
         flips: dict[int, list[_Flip]] = {}
         contexts = [
-            (self._tape.padded(point), seen) for point, seen in sample[2 : 2 + self._care.contexts]
+            (self._tape.padded(point), seen) for point, seen in sample[2 : 2 + self.care.contexts]
         ]
         tries = [(c, seen, columns) for c, seen in contexts for columns in self._crowds(box)]
         while tries:
@@ -462,13 +490,14 @@ class Searcher:
                 if before != after:
                     return hint
         low, high = flip.low, flip.high
-        (lowest,) = yield [flip.at(low)]
-        while high - low > 1:
-            count = min(self.sections, high - low)
-            cuts = [low + (high - low) * i // count for i in range(1, count)]
-            outcomes = yield [flip.at(cut) for cut in cuts]
-            before = next((i for i, seen in enumerate(outcomes) if seen != lowest), len(cuts))
-            low, high = [low, *cuts][before], [*cuts, high][before]
+        with self.cuts.one():
+            (lowest,) = yield [flip.at(low)]
+            while high - low > 1:
+                count = min(self.cuts.sections, high - low)
+                cuts = [low + (high - low) * i // count for i in range(1, count)]
+                outcomes = yield [flip.at(cut) for cut in cuts]
+                before = next((i for i, seen in enumerate(outcomes) if seen != lowest), len(cuts))
+                low, high = [low, *cuts][before], [*cuts, high][before]
         return high
 
     def _split(self, box: Box, column: int, wall: int, sample: Sample) -> Search[Node]:
