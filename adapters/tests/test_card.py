@@ -93,9 +93,9 @@ def test_a_dry_run_does_all_steps_and_writes_what_its_schema_says(tmp_path: Path
     assert {row for row in rows if row[0] not in ENGINES} == both
     for row in found["rows"]:
         assert (row["host"] is None) == (row["mode"] == "graphed")
-        # The median of two rounds is between them, of times as of fractions.
+        # Of two rounds the mean fraction is no less than that of the mean time.
         fraction = row["bytes"] / row["seconds"]["median"] / found["device"]["bandwidth"]
-        assert row["fraction"]["median"] == pytest.approx(fraction, rel=0.5)
+        assert row["fraction"]["median"] >= fraction * (1 - 1e-4)
     told = {each["what"]: each["reason"] for each in found["skipped"]}
     timed = {row["name"] for row in found["rows"]}
     assert told.keys() | timed >= ENGINES.keys()
