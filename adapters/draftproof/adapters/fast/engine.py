@@ -149,7 +149,8 @@ def verify(
             draft_rows=draft_rows, noise=noise, seeds=seeds, positions=positions,
             branching=branching, state=state, is_stateful=text.is_stateful, **parameters,
         )  # fmt: skip
-        return Verified(*told, left)
+        token_ids, accepted, path, num_sampled = told
+        return Verified(token_ids, accepted, path, num_sampled, left)
     p = _rows("target", target_logits, target_probs, target_rows, (count + len(ends), drafts))
     q = _rows("draft", draft_logits, draft_probs, draft_rows, (count, drafts))
     if p is None:
