@@ -126,6 +126,8 @@ def test_an_error_in_a_mode_of_the_program_is_noted() -> None:
                 self.times += 1
             return func(*args, **(kwargs or {}))
 
+    coin = 0.0
+
     def program() -> int:
         nonlocal coin
         coin = torch.rand(3)[1].item()
@@ -133,7 +135,6 @@ def test_an_error_in_a_mode_of_the_program_is_noted() -> None:
             torch.zeros(2).add(1)
         return int(caught.times)
 
-    coin = 0.0
     with pytest.raises(OpaqueRandomness):
         exact_law(program)
 
