@@ -44,10 +44,10 @@ wrong on a share s_d of its noise, all points miss that with probability at most
 of the instance is wrong, since the logarithm is concave: 2e-2 for s = 1/1000, 1e-18 for s = 1/100.
 What is tried of each box follows: of drafts of probability 1/16 at most, a box is constant that is
 so at 6 points at random, at 2 with each number at its least and at its largest, and with all at
-these ends, and a wall that a twin foretells is one if it shows in two contexts. A fault that is
-seen where one draft is verified, in one point of thousands, may so be missed; one of all drafts is
-looked for in each of them. Instances of 16 drafts and fewer have 512 points for each, as if each
-were judged by itself.
+these ends, and a wall that a twin foretells is one if it shows in two contexts. Where a point that
+tests a draft's law is not foretold, all is begun anew as if each draft were judged by itself, with
+512 points for each: what is wrong with one may be so with others. Instances of 16 drafts and fewer
+are probed so from the beginning.
 
 What is smaller than that and at no end of any number stays unseen: so does a fault that waits for
 u in 0.50001..0.50002 and nothing else. The law's `resolution` does not count it.
@@ -205,7 +205,11 @@ def probed_laws(
         patched_once(),
     ):
         try:
-            laws = _laws(program, foretold, batched=batched)
+            try:
+                laws = _laws(program, foretold, batched=batched)
+            except _NotForetold:
+                each = replace(program, shares=[ONE] * subjects)
+                laws = _laws(each, foretold, batched=batched)
         except OpaqueRandomness as reason:
             # A generator that was touched says more, and is told of on the way out.
             refusal = reason
@@ -342,6 +346,10 @@ def _foretold(
         return None
 
 
+class _NotForetold(Exception):
+    """A point of a subject that is judged with others is not foretold by what was found so far."""
+
+
 class _TooManyInAll(TooManyRuns):
     """Subjects that take too long to search, by what the first of them took."""
 
@@ -446,7 +454,7 @@ class _Lane:
         )
         if not program.is_tested:
             boxes = yield from searcher.explored(searcher.everything(), [])
-            return (yield from self._held_back(searcher, boxes, program.points(subject)))[0]
+            return (yield from self._held_back(searcher, boxes, subject))[0]
         # What is not to be understood is noticed before it is searched.
         repeated = 1 if care is SHARED else _REPEATED
         yield from self._steady(subject, searcher.points(searcher.everything(), repeated))
@@ -455,18 +463,23 @@ class _Lane:
             tree = yield from confirmed(searcher, self._foretold[1][subject], self._moved)
         if tree is None:
             tree = yield from searcher.explored(searcher.everything(), [])
-        held, seen = yield from self._held_back(searcher, tree, program.points(subject))
+        held, seen = yield from self._held_back(searcher, tree, subject)
         yield from self._steady(subject, list({outcome: point for point, outcome in seen}.values()))
         return held
 
-    def _held_back(self, searcher: Searcher, tree: Node, count: int) -> Search[tuple[Node, Sample]]:
-        """Return boxes that foretell what is seen at so many points and beside walls, and that."""
+    def _held_back(
+        self, searcher: Searcher, tree: Node, subject: int
+    ) -> Search[tuple[Node, Sample]]:
+        """Return boxes that foretell what is seen at new points and beside walls, and that."""
+        count = self._program.points(subject)
         for _ in range(_MOST_FINDS):
             points = searcher.points(searcher.everything(), count)
             points += searcher.beside_walls(tree, 2 * count)
             seen = list(zip(points, (yield points), strict=True))
             if all(agrees(tree, *each) for each in seen):
                 return tree, seen
+            if self._program.shares[subject] < 1 and self._program.is_tested:
+                raise _NotForetold
             for each in seen:
                 if not agrees(tree, *each):
                     tree = yield from searcher.corrected(tree, *each)
