@@ -88,7 +88,8 @@ def _select(
         if q.KIND == CERTAIN:
             q_place = best
         at = Chain(i_th, best, length, most, p_place, p_soft, q_place, q_soft)
-        leave_open(left, drafts, at, number, real, tl.where(active, 1.0, -1.0), most * 0 - 1)
+        is_open = tl.where(active, 1.0, -1.0)
+        leave_open(left, drafts, at, number, real, is_open, is_open)
         where = request * left.rows + i_th
         tl.store(ranks.token + where, best, mask=active)
         tl.store(ranks.ratio + where, most, mask=active)
