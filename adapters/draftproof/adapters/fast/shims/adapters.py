@@ -23,7 +23,8 @@ from torch.nn.functional import pad
 
 from draftproof.adapters.engines import layout
 from draftproof.adapters.engines.layout import flattened, lengths_of, logits_of, read, trusting
-from draftproof.adapters.fast.shims import sglang, vllm
+from draftproof.adapters.fast.shims.sglang import chain, tree
+from draftproof.adapters.fast.shims.vllm import rejection_sample_v1, rejection_sample_v2
 from draftproof.adapters.fast.texts import FORMS, TEXTS, module
 from draftproof.adapters.fast.verifier import FastVerifier, files_of
 from draftproof.conformance.adapter import Request, Result
@@ -61,7 +62,7 @@ class VllmV1(Shim):
 
     def __init__(self, algorithm: str, form: str = "torch") -> None:
         super().__init__(f"vllm-v1-{algorithm}", algorithm, form)
-        self._verify = vllm.rejection_sample_v1
+        self._verify = rejection_sample_v1
 
     def verify(self, request: Request) -> Result:
         """Verify B rows with one path each."""
@@ -97,7 +98,7 @@ class VllmV2(Shim):
     def __init__(self, algorithm: str, form: str = "torch", *, counted: bool = False) -> None:
         super().__init__(f"vllm-v2-{algorithm}{'-counted' * counted}", algorithm, form)
         self._counted = counted
-        self._verify = vllm.rejection_sample_v2
+        self._verify = rejection_sample_v2
 
     def verify(self, request: Request) -> Result:
         """Verify B rows with one path each."""
@@ -140,7 +141,7 @@ class SglangChain(Shim):
 
     def __init__(self, algorithm: str, form: str = "torch") -> None:
         super().__init__(f"sglang-chain-{algorithm}", algorithm, form)
-        self._verify = sglang.chain
+        self._verify = chain
 
     def verify(self, request: Request) -> Result:
         """Verify B rows with one path each."""
@@ -176,7 +177,7 @@ class SglangTree(Shim):
 
     def __init__(self) -> None:
         super().__init__("sglang-tree", "target_first")
-        self._verify = sglang.tree
+        self._verify = tree
 
     def verify(self, request: Request) -> Result:
         """Verify B rows of one tree each."""
