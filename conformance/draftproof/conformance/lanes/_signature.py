@@ -89,9 +89,16 @@ def written(func: OpOverload, kwargs: dict[str, Any]) -> list[str]:
 
 def bound(func: OpOverload, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Return all arguments by name, defaults included."""
-    names = [argument.name for argument in func._schema.arguments]
-    defaults = {a.name: a.default_value for a in func._schema.arguments if a.has_default_value()}
+    names, defaults = _parameters(func)
     return {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
+
+
+@cache
+def _parameters(func: OpOverload) -> tuple[list[str], dict[str, Any]]:
+    """Return the names of the operator's arguments, and the values of those that have a default."""
+    arguments = func._schema.arguments
+    defaults = {a.name: a.default_value for a in arguments if a.has_default_value()}
+    return [argument.name for argument in arguments], defaults
 
 
 def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:

@@ -74,6 +74,7 @@ class Streams:
         self._last: list[bytes] = []
         self._elsewhere: list[tuple[Elsewhere, Any, Hashable]] = []
         self._seen: set[Hashable] = set()
+        """States of Python's and numpy's generators, and the hashes of torch's, which are long."""
         self.run: Any = None
         """The run, or the walk of several runs, that draws; None for what is no program's."""
         _OPEN.append(self)
@@ -84,9 +85,10 @@ class Streams:
         if generator.device.type != "cpu":
             return
         state = generator.get_state()
+        now = state.numpy().tobytes()
         known = next((i for i, g in enumerate(self._generators) if g is generator), None)
         if known is None:
-            if state.numpy().tobytes() in self._seen:
+            if hash(now) in self._seen:
                 raise Rewound("draws from a copy of another generator: both draw the same")
             if generator.initial_seed() == UNSEEDED:
                 raise Rewound("draws from a generator without a seed: what it draws is fixed")
@@ -96,12 +98,12 @@ class Streams:
                 self.foreign.append(generator)
             self._first.append(state)
             self._last.append(b"")
-        elif state.numpy().tobytes() != self._last[known]:
+        elif now != self._last[known]:
             raise Rewound("draws from a generator whose state the program has set")
-        self._seen.add(state.numpy().tobytes())
+        self._seen.add(hash(now))
         torch.rand((), generator=generator)
         self._last[known] = generator.get_state().numpy().tobytes()
-        self._seen.add(self._last[known])
+        self._seen.add(hash(self._last[known]))
 
     def draw_elsewhere(self, generator: Elsewhere, *, is_fresh: bool) -> None:
         """Record a draw from a generator of Python's or numpy's. Raises `Rewound`.

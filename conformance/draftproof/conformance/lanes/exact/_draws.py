@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from math import inf, nan
 from typing import Any
 
@@ -32,17 +33,23 @@ _MOST_NUMBERS = 2**15
 def _uniform(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
     out = ran(drawn, (func, args, kwargs), {})
     given = bound(func, args, kwargs)
-    low, high = exactly(float(given.get("from", 0.0))), exactly(float(given.get("to", 1.0)))
+    low, high = float(given.get("from", 0.0)), float(given.get("to", 1.0))
     if not out.dtype.is_floating_point:
         raise NotUnderstood("draws noise that is not real")
     if low >= high:
         raise NotUnderstood("draws noise from an empty interval")
-    steps: list[Affine | Clamp] = [Affine(high - low, low)]
-    if out.dtype in NARROW:
-        steps = _narrow_uniform(out.dtype)
-        if (low, high) != (ZERO, ONE):
+    return _fresh(elements, out, _uniform_number(low, high, out.dtype).afresh)
+
+
+@cache
+def _uniform_number(low: float, high: float, dtype: torch.dtype) -> Noise:
+    least, most = exactly(low), exactly(high)
+    steps: list[Affine | Clamp] = [Affine(most - least, least)]
+    if dtype in NARROW:
+        steps = _narrow_uniform(dtype)
+        if (least, most) != (ZERO, ONE):
             raise NotUnderstood("draws narrow noise from an interval that is not 0..1")
-    return _fresh(elements, out, held(Noise(SPENT).then(*steps), out.dtype).afresh)
+    return held(Noise(SPENT).then(*steps), dtype)
 
 
 def _exponential(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tensor:

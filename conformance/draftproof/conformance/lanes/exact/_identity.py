@@ -88,6 +88,11 @@ class Identities:
         ids = _like_view(shadow, tensor)
         return ids if ids.any() else None
 
+    def only(self, tensor: Tensor) -> Noise | Choice | None:
+        """Return the random number in a tensor of one element, None if it is an ordinary one."""
+        ids = self.of(tensor)
+        return None if ids is None else self.number(int(ids))
+
     def among(self, tensors: Iterable[Tensor]) -> list[Tensor]:
         """Return those tensors that hold random numbers."""
         return [t for t in tensors if self.of(t) is not None] if self._shadows else []
@@ -134,6 +139,14 @@ class Identities:
         """Write what was decided into the tensor's elements, which are random no more."""
         ids = self.of(tensor)
         if ids is None or not decided:
+            return
+        if ids.numel() == 1:
+            # `ids` is a view of what stands beside the storage.
+            identity = int(ids)
+            if identity in decided:
+                with torch.inference_mode():
+                    tensor.detach().copy_(torch.tensor(decided[identity]))
+                    ids.zero_()
             return
         shadow = self._shadows[storage_of(tensor)._cdata].ids
         places = _like_view(torch.arange(len(shadow), device=shadow.device), tensor).flatten()

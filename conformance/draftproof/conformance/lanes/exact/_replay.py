@@ -31,13 +31,22 @@ from draftproof.conformance.lanes.exact._outcome import (
 )
 from draftproof.conformance.lanes.exact._scalar import (
     Scalar,
+    begin_own_code,
+    end_own_code,
     floats_by_type,
     opened,
     refusals,
     require_own,
     scalars,
 )
-from draftproof.conformance.lanes.exact._watch import EXPOSING, PASSED, TOLIST, Dispatch, Doors
+from draftproof.conformance.lanes.exact._watch import (
+    EXPOSING,
+    NUMBERS,
+    PASSED,
+    TOLIST,
+    Dispatch,
+    Doors,
+)
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns
 from draftproof.reference.chance import (
     Answer,
@@ -82,6 +91,7 @@ class _BoundedChance:
     def __init__(self, chance: Replay | Chance, left: int | None = None) -> None:
         self._chance = chance
         self._left = MOST_CHOICES if left is None else left
+        self._weighed, self._weight = 0, ONE
         self.stopped: RuntimeError | None = None
 
     def draw(self, weights: Sequence[Rational]) -> int:
@@ -92,12 +102,21 @@ class _BoundedChance:
                     f"a run of the program made more than {MOST_CHOICES} random choices"
                 )
             drawn = self._chance.draw(weights)
-            if isinstance(self._chance, Replay) and is_given_up(self._chance.given):
+            if isinstance(self._chance, Replay) and self._goes_on(self._chance.given):
                 raise _GivenUp("a run of the program goes on, with next to no probability")
             return drawn
         except (TooManyRuns, NondeterministicProgram) as reason:
             self.stopped = reason
             raise
+
+    def _goes_on(self, answers: Sequence[Answer]) -> bool:
+        """Return what `is_given_up` does, of answers of which each time there are more."""
+        if len(answers) <= _FEW_CHOICES:
+            return False
+        # A row that is certain of its token makes a choice, too: large batches have thousands.
+        self._weight *= probability(answers[self._weighed :])
+        self._weighed = len(answers)
+        return self._weight < _LEAST
 
     def coin(self, probability: Rational) -> bool:
         return self.draw((probability, 1 - probability)) == 0
@@ -400,6 +419,10 @@ class _ScalarsMet(Exception):
     """A run of the program took a number out of torch, and `type` did not say float of it."""
 
 
+def _is_one_number(args: Any, kwargs: Any) -> bool:
+    return _REAL_TYPE(args[0]) is Tensor and args[0].numel() == 1 and not kwargs and len(args) == 1
+
+
 class _WatchedRun:
     """One run of a program, in one world."""
 
@@ -418,27 +441,50 @@ class _WatchedRun:
         if func is as_array and identities.of(args[0]) is not None:
             self.has_scalars = True
             return Array(args[0])
-        for tensor in identities.among(tensors_in(opened((args, kwargs)))):
-            with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-                self.interpreter.elements.settle(tensor)
-            if not identities.has_noise(tensor):
-                continue
-            self.has_scalars = self.has_scalars or func in (Tensor.item, TOLIST)
-            if func is Tensor.item and tensor.numel() != 1:
-                ran(func, args, kwargs)
-            if func is Tensor.item:
-                (noise,) = identities.noises(tensor)
-                return Scalar(None, held(noise, torch.float64), self)
-            if func is TOLIST:
-                return scalars(tensor)
-            if func is Tensor.__int__ and tensor.numel() == 1:
-                return int(Scalar(tensor.reshape(())))
-            raise NotUnderstood(
-                "takes noise out of torch: compare it as a tensor, or as its item()"
-            )
+        if func in NUMBERS and _is_one_number(args, kwargs):
+            number = self._number_in(args[0])
+            if number is None:
+                return PASSED
+            if func is Tensor.item and isinstance(number, Noise):
+                return self.scalar(held(number, torch.float64))
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            touched = identities.among(tensors_in(opened((args, kwargs))))
+        noise = next(filter(self._is_noise, touched), None)
+        if noise is not None:
+            return self._of_noise(noise, func, args, kwargs)
         if func in EXPOSING:
             identities.expose(args[0])
         return PASSED
+
+    def _of_noise(self, tensor: Tensor, func: Any, args: Any, kwargs: Any) -> Any:
+        """Return what a function makes of a tensor in which there is noise."""
+        self.has_scalars = self.has_scalars or func in (Tensor.item, TOLIST)
+        if func is Tensor.item and tensor.numel() != 1:
+            ran(func, args, kwargs)
+        if func is Tensor.item:
+            (noise,) = self.interpreter.elements.identities.noises(tensor)
+            return Scalar(None, held(noise, torch.float64), self)
+        if func is TOLIST:
+            return scalars(tensor)
+        if func is Tensor.__int__ and tensor.numel() == 1:
+            return int(Scalar(tensor.reshape(())))
+        raise NotUnderstood("takes noise out of torch: compare it as a tensor, or as its item()")
+
+    def _number_in(self, tensor: Tensor) -> Noise | Choice | None:
+        """Return the random number in a tensor of one element, None if it is an ordinary one."""
+        noting = begin_own_code()
+        try:
+            with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+                return self.interpreter.elements.identities.only(tensor)
+        finally:
+            end_own_code(noting)
+
+    def _is_noise(self, tensor: Tensor) -> bool:
+        """Decide the choices in a tensor; return whether there is noise in it."""
+        elements = self.interpreter.elements
+        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
+            elements.settle(tensor)
+            return elements.identities.has_noise(tensor)
 
     def alone(self, _: str) -> _WatchedRun:
         """Return the run, for what is done in single runs only."""
@@ -459,10 +505,13 @@ class _WatchedRun:
 
     def understood(self, name: str, ask: Callable[[], Found]) -> Found:
         """Return the answer of a function, which may say that noise is `NotUnderstood`."""
+        noting = begin_own_code()
         try:
             return ask()
         except Exception as error:
             self.dispatch.tell(name, error)
+        finally:
+            end_own_code(noting)
 
     def left_open(self, tensor: Tensor) -> Any:
         """Return a tensor of the result, with the choices in it that nobody looked at."""

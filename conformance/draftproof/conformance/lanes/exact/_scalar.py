@@ -213,12 +213,38 @@ def refusals(seen: list[OpaqueRandomness]) -> Iterator[None]:
     told_by = sys.gettrace
     before = told_by()
     sys.gettrace = lambda: before  # a program may ask who traces it
+    _NOTING.append(traced)
     sys.settrace(traced)
     try:
         yield
     finally:
         sys.settrace(before)
+        _NOTING.pop()
         sys.gettrace = told_by
+
+
+_NOTING: list[Any] = []
+"""The trace functions of the runs whose errors are noted."""
+
+
+def begin_own_code() -> Any:
+    """Stop noting errors while code of the lane runs; `end_own_code` takes what this returns.
+
+    The lane calls itself hundreds of times for one operator, and each call would be traced.
+    """
+    if not _NOTING or _GETTRACE() is not _NOTING[-1]:
+        return None
+    _SETTRACE(None)
+    return _NOTING[-1]
+
+
+def end_own_code(noting: Any) -> None:
+    """Note errors again if `begin_own_code` stopped it."""
+    if noting is not None:
+        _SETTRACE(noting)
+
+
+_GETTRACE, _SETTRACE = sys.gettrace, sys.settrace
 
 
 _RAISE = opmap["RAISE_VARARGS"]

@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from draftproof.conformance.lanes._signature import TORCHS_OWN
 from draftproof.conformance.lanes.exact._array import Array, as_array, as_tensor, has_stand_ins
 from draftproof.conformance.lanes.exact._errors import NotTogether, NotUnderstood, TorchError
-from draftproof.conformance.lanes.exact._scalar import Scalar
+from draftproof.conformance.lanes.exact._scalar import Scalar, begin_own_code, end_own_code
 from draftproof.conformance.lanes.opaque import OpaqueRandomness, TooManyRuns, program_line
 from draftproof.conformance.protocol.raising import told_of
 from draftproof.reference.chance import NondeterministicProgram
@@ -62,11 +62,14 @@ class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
             with self:
                 return written(*args, **(kwargs or {}))
         # Our own code must not meet the guards that are set for the program's.
+        noting = begin_own_code()
         with torch._C.DisableTorchFunction():
             try:
                 return self._run(func, args, kwargs or {})
             except Exception as error:
                 self.tell(str(func), error)
+            finally:
+                end_own_code(noting)
 
     def tell(self, operator: str, error: Exception) -> NoReturn:
         """Raise what the program may hear of an error: torch's own, or that the lane is blind."""
@@ -118,6 +121,13 @@ class Doors(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if types in _OF_TENSORS and not kwargs:
+            if func in NUMBERS and len(args) == 1:
+                return self._number(func, args)
+            if func is Tensor.__getitem__ and _is_view(*args):
+                # It is many operators, none of which reads an element.
+                with torch._C._DisableTorchDispatch():
+                    return func(*args)
         if func in _FUNCTIONS and args and has_stand_ins(args[0]):
             # Of numbers `asarray` makes what `tensor` makes of them, without a warning.
             func, args = torch.asarray, (as_tensor(args[0]), *args[1:])
@@ -137,6 +147,18 @@ class Doors(TorchFunctionMode):
             return func(*args, **kwargs)
         finally:
             self._lets_through = before
+
+    def _number(self, func: Any, args: Any) -> Any:
+        """Return the number that a function makes of a tensor."""
+        try:
+            answer = self._look(func, args, {})
+        except Exception as error:
+            self._dispatch.tell(func.__name__, error)
+        if answer is not PASSED:
+            return answer
+        # What was looked at is an ordinary number, and no operator has more to say of it.
+        with torch._C._DisableTorchDispatch():
+            return func(*args)
 
     def _guarded(self, method: Callable[..., Any]) -> Callable[..., Any]:
         """Return a method of tensors that looks before it reads, where the mode is off."""
@@ -219,6 +241,12 @@ EXPOSING = {Tensor.__dlpack__, Tensor.data_ptr, Tensor.storage, Tensor.untyped_s
 # These read the tensors in a sequence, but pass a tensor itself on to the dispatcher.
 _FUNCTIONS = {torch.as_tensor, torch.asarray, torch.tensor}
 _COPIERS = _FUNCTIONS | {Tensor.new, Tensor.new_tensor}
+
+NUMBERS = {Tensor.__bool__, Tensor.__float__, Tensor.__index__, Tensor.__int__, Tensor.item}
+"""Functions that make a number of a tensor that has one element."""
+
+_OF_TENSORS = ((), (Tensor,))
+"""The types that torch passes on where it meets tensors of its own class alone, or none."""
 
 _INDEXERS = {Tensor.__getitem__, Tensor.__setitem__}
 
@@ -305,16 +333,35 @@ def _is_plain(types: Any, args: Any, kwargs: Any) -> bool:
         if kind is not Tensor:
             return False
     for each in args:
-        if type(each) not in _PLAIN:
+        if _TYPE(each) not in _PLAIN:
             return False
-    return not kwargs or all(type(each) in _PLAIN for each in kwargs.values())
+    return not kwargs or all(_TYPE(each) in _PLAIN for each in kwargs.values())
+
+
+def _is_view(tensor: Any, index: Any) -> bool:
+    """Return whether an index has whole numbers and slices alone, so that it gives a view."""
+    if tensor.layout is not torch.strided:
+        return False
+    for each in index if _TYPE(index) is tuple else (index,):
+        if _TYPE(each) is slice:
+            if not {_TYPE(each.start), _TYPE(each.stop), _TYPE(each.step)} <= _WHOLE_OR_NONE:
+                return False
+        elif _TYPE(each) is not int and each is not None and each is not Ellipsis:
+            return False
+    return True
+
+
+# The builtin says other things in programs that have numbers of random tensors.
+_TYPE = type
+
+_WHOLE_OR_NONE = {int, NoneType}
 
 
 def _require_watchable(func: Any, types: Any, given: Any) -> None:
     """Require that torch calls nothing of the program's back, which would not be watched."""
     if func in _CALL_BACK:
         raise NotUnderstood("calls hooks back, in which a program is not watched")
-    if any(callable(each) and not isinstance(each, type) for each in given):
+    if any(callable(each) and not isinstance(each, _TYPE) for each in given):
         raise NotUnderstood("calls a function back, in which a program is not watched")
     if func in _IN_MEMORY:
         raise NotUnderstood("works in memory, past the operators")
@@ -375,7 +422,7 @@ def _as_lists(value: Any) -> Any:
         if is_same:
             return value
         return tuple(members) if isinstance(value, tuple) else members
-    kind = type(value)
+    kind = _TYPE(value)
     if hasattr(kind, "__getitem__") and hasattr(kind, "__len__") and not _is_buffer(value):
         return [_as_lists(each) for each in value]
     return value
