@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy
@@ -20,7 +21,7 @@ from draftproof.conformance.protocol.adapter import Request, Result, declaration
 from draftproof.conformance.protocol.loading import load_program
 from draftproof.conformance.protocol.tolerance import allowed_given_draft
 from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Finding
-from draftproof.conformance.requirements.tail import expected_rows, judge_tail, tasks
+from draftproof.conformance.requirements.tail import expected_rows, is_of_kinds, judge_tail, tasks
 from draftproof.conformance.requirements.task import Terms
 from draftproof.reference.chance import enumerate_rows
 from draftproof.reference.drafting import FixedTree
@@ -104,6 +105,40 @@ def test_samples_pass_what_is_right_and_say_what_they_would_have_seen() -> None:
     assert finding.sampled is not None
     assert finding.sampled.detectable < 0.5
     assert judged(Ragged(), FLAT, SAMPLE).verdict == SKIPPED
+
+
+class TargetFirst:
+    """Sample the target, keep the token if it was drafted: what is drafted is one token of many."""
+
+    name, version, algorithm = "target-first", "1", "target_first"
+    max_drafts = 1
+
+    def verify(self, request: Request) -> Result:
+        path = torch.zeros(len(request.draft_tokens), dtype=torch.int64)
+        accepted, token = path, path
+        for depth in range(request.draft_tokens.shape[2] + 1):
+            going = accepted == depth
+            row = request.target_probs[:, 0, depth]
+            drawn = row.multinomial(1, generator=request.generator)[:, 0]
+            token = torch.where(going, drawn, token)
+            if depth < request.draft_tokens.shape[2]:
+                accepted = accepted + (going & (drawn == request.draft_tokens[:, 0, depth]))
+        return Result(accepted, path, token)
+
+
+class LosesHalf(TargetFirst):
+    def verify(self, request: Request) -> Result:
+        rows = request.target_probs.clone()
+        rows[..., rows.shape[-1] // 2 :] = 0
+        return super().verify(replace(request, target_probs=rows))
+
+
+def test_a_token_of_a_kind_is_one_of_many_where_the_algorithm_asks_for_it() -> None:
+    """The law of kinds is not that of tokens: the text decides."""
+    assert not is_of_kinds(ALGORITHMS["target_first"])
+    assert is_of_kinds(ALGORITHMS["token"])
+    assert judged(TargetFirst(), BUCKETS, SAMPLE).verdict == PASS
+    assert judged(LosesHalf(), CASES["tail.ranges.v50257"], SAMPLE).verdict == FAIL
 
 
 class CountsInSixteenBits(Token):

@@ -52,6 +52,8 @@ from draftproof.reference.verifiers import ALGORITHMS, Algorithm
 
 Floats = NDArray[numpy.float64]
 
+_SIDES = ("target", "draft")
+
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
     """Yield the tasks on large vocabularies."""
@@ -456,8 +458,37 @@ def _by_samples(case: TailCase, program: Program, terms: Terms) -> Finding:
         told = "samples cannot decide it: they count buckets and ranges"
         return Finding("number.tail", case.id, SKIPPED, detail=told)
     found = crowds(case.form, case.vocabulary)
-    crowd = program_of(Crowd(program, found.kinds, terms.seed_of(case.id)))
+    own = Crowd(program, found.kinds, terms.seed_of(case.id))
+    algorithm = ALGORITHMS.get(program.declared.algorithm)
+    if algorithm is not None and not is_of_kinds(algorithm):
+        # Its law of kinds is another one: what is written is the target's all the same.
+        own.algorithm = f"{algorithm.name}, of kinds"
+    crowd = program_of(own)
     return sampled_law("number.tail", case.id, crowd, found.instance, terms, _EFFORTS[terms.mode])
+
+
+def is_of_kinds(algorithm: Algorithm) -> bool:
+    """Return True if tokens that weigh alike in every row can be taken for one token.
+
+    A ratio of theirs is that of their sums. Target first asks which of them was drafted.
+    """
+    split, whole = (
+        _acceptance(algorithm, tuple(map(rational, weights)))
+        for weights in (("1/4", "1/4", "1/2"), ("1/2", "1/2"))
+    )
+    return split == whole
+
+
+def _acceptance(algorithm: Algorithm, row: ExactRow) -> Rational:
+    """Return the probability that token 0 is accepted, where target and draft have one row."""
+    target, draft = (Model(name, len(row), {(): row}, context_free=True) for name in _SIDES)
+    instance = Instance(target, draft, length=1)
+    law = enumerate_law(
+        lambda chance: len(
+            algorithm.verify(FixedTree(((0,),), instance), instance, chance).accepted
+        )
+    )
+    return law.probability(lambda accepted: accepted == 1)
 
 
 class Crowd(Between):
