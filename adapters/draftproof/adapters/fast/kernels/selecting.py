@@ -193,7 +193,7 @@ def verified(decide: Any, flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         PATHS=tl.constexpr(power_of_two(drafts)),
     )
     grid, own = blocks(requests, shape[0] * shape[1])
-    warps = min(max(shape[0] * shape[1] // 64, 1), 8)
+    warps = min(max(shape[0] * shape[1] // 64, 4), 8)
     _select[(grid,)](*of, stats, left, ranks, own, *shape, num_warps=warps)
     _weigh[blocks(slots, tile)[0], pieces](*of, left, ranks, blocks(slots, tile)[1], tile)
     decide[(grid,)](given.drafts, left, ranks, given.noise, own, *shape, num_warps=warps)
