@@ -23,13 +23,13 @@ from draftproof.conformance.lanes.observe import EXACT, PROBE, joint_laws, obser
 from draftproof.conformance.museum.mutants.verifiers import Checked
 from draftproof.conformance.protocol.adapter import Program, program_of
 from draftproof.conformance.requirements import layouts
-from draftproof.conformance.requirements._calls import (
+from draftproof.conformance.requirements._one_law import AskedOtherwise
+from draftproof.conformance.requirements.calls import (
     _consecutive,
     _sequences,
     judge_calls,
     judge_sequence,
 )
-from draftproof.conformance.requirements._one_law import AskedOtherwise
 from draftproof.conformance.requirements.laws import judge_case
 from draftproof.conformance.requirements.layouts import laid_out
 from draftproof.conformance.requirements.tail import Crowd

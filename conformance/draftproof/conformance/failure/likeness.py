@@ -35,8 +35,8 @@ from draftproof.conformance.lanes.opaque import TooManyRuns
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, Program, Request
 from draftproof.conformance.protocol.adapter import declaration as declared_by
 from draftproof.conformance.protocol.tolerance import allowed_of_text
-from draftproof.conformance.requirements._calls import independent
 from draftproof.conformance.requirements._one_law import AskedOtherwise
+from draftproof.conformance.requirements.calls import independent
 from draftproof.conformance.requirements.finding import FAIL, Finding
 from draftproof.conformance.requirements.laws import LAWS, fits
 from draftproof.conformance.requirements.layouts import LAID, laid_out

@@ -46,9 +46,9 @@ from draftproof.conformance.lanes.observe import (
 )
 from draftproof.conformance.lanes.unwatched import fresh_generator, generators_of_rows
 from draftproof.conformance.protocol.adapter import Adapter, Declaration, Program, Request
-from draftproof.conformance.requirements._calls import independence
 from draftproof.conformance.requirements._one_law import AskedOtherwise, judged_law, sampled_calls
 from draftproof.conformance.requirements.batches import judge_batch
+from draftproof.conformance.requirements.calls import independence
 from draftproof.conformance.requirements.finding import ERROR, FAIL, PASS, SKIPPED, Finding
 from draftproof.conformance.requirements.laws import fits
 from draftproof.conformance.requirements.task import Task, Terms

@@ -26,7 +26,7 @@ from draftproof.conformance.lanes.exchange import (
 )
 from draftproof.conformance.lanes.observe import RUN
 from draftproof.conformance.protocol.adapter import Declaration, Program
-from draftproof.conformance.requirements import _calls, _defaults, _ends, _iterations
+from draftproof.conformance.requirements import _defaults, _ends, _iterations, calls
 from draftproof.conformance.requirements.finding import FAIL, PASS, Finding
 from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import draft_law
@@ -37,7 +37,7 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
     """Yield the tasks on the use of randomness."""
     yield Task("runs", ("random.reproducible", "random.generator"), (RUN,), judge_runs)
     yield from _defaults.tasks(declared, mode)
-    yield from _calls.tasks(declared, mode)
+    yield from calls.tasks(declared, mode)
     yield from _iterations.tasks(declared)
     yield from _ends.tasks(declared, mode)
 
