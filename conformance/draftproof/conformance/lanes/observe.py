@@ -54,7 +54,7 @@ from draftproof.reference.drafting import Drafts, draft_law
 from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance
-from draftproof.reference.rational import ONE, Rational, total
+from draftproof.reference.rational import ONE, Rational, rational, total
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm
 
 Subject = TypeVar("Subject")
@@ -197,6 +197,11 @@ def _observation(
     )
 
 
+SERVED = rational("1/32")
+"""What a batch of serving is of all that are asked of a verifier, which differ in sizes, places and
+layouts, and are judged one by one."""
+
+
 def observe_batch(
     program: Program,
     name: str,
@@ -204,18 +209,23 @@ def observe_batch(
     *,
     lane: str = EXACT,
     beside: Program | None = None,
+    share: Rational = ONE,
 ) -> BatchObservation:
     """Observe the joint law of a batch, and the law of each row alone. Raises as `observe` does.
+
+    A batch of serving is one of dozens, of a `share` of the points that test them (`SERVED`).
 
     A row that drafts nothing has no request of its own: its law alone is its target's row. Rows
     alone are asked of the program, or of another one `beside` it.
     """
     requests = with_rows_alone(rows)
+    laws_of = partial(joint_laws, lane=lane)
+    shares = [share] * len(requests)
     if beside is None:
-        together, *apart = joint_laws(program, requests, lane=lane)
+        together, *apart = laws_of(program, requests, shares=shares)
     else:
-        (together,) = joint_laws(program, requests[:1], lane=lane)
-        apart = joint_laws(beside, requests[1:], lane=lane)
+        (together,) = laws_of(program, requests[:1], shares=shares[:1])
+        apart = laws_of(beside, requests[1:], shares=shares[1:])
     return _batch_observation(program, name, rows, together, apart, lane)
 
 

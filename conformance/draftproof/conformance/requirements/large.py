@@ -17,7 +17,7 @@ from draftproof.conformance.cases.large import (
     is_probed,
     large,
 )
-from draftproof.conformance.lanes.observe import EXACT, PROBE, SAMPLE, observe_batch
+from draftproof.conformance.lanes.observe import EXACT, PROBE, SAMPLE, SERVED, observe_batch
 from draftproof.conformance.protocol.adapter import Declaration, Program
 from draftproof.conformance.requirements._one_law import require_certain
 from draftproof.conformance.requirements.batches import judge_batch, judge_pairs, neighbours
@@ -49,7 +49,7 @@ def judge_large(batch: BatchCase, program: Program, terms: Terms) -> list[Findin
         given = neighbours()
         return [judge_pairs("batch.large", batch.id, given, program, terms, tested=tested)]
     require_certain(program, terms.lane)
-    seen = observe_batch(program, batch.id, batch.rows, lane=terms.lane)
+    seen = observe_batch(program, batch.id, batch.rows, lane=terms.lane, share=SERVED)
     return [judge_batch(seen, "batch.large")]
 
 

@@ -20,6 +20,7 @@ from draftproof.conformance.lanes.observe import (
     EXACT,
     PROBE,
     SAMPLE,
+    SERVED,
     BatchObservation,
     Observation,
     Observed,
@@ -225,7 +226,8 @@ def probed_batch(
     requests = [with_rows_alone(each.rows) for each in alike]
 
     def observed() -> list[list[Observed]]:
-        laws = iter(joint_laws(program, [rows for own in requests for rows in own], lane=PROBE))
+        every = [rows for own in requests for rows in own]
+        laws = iter(joint_laws(program, every, lane=PROBE, shares=[SERVED] * len(every)))
         return [[*islice(laws, len(own))] for own in requests]
 
     together = _batches.of(program, [each.id for each in alike], observed)

@@ -18,6 +18,7 @@ from draftproof.conformance.lanes.observe import (
     PROBE,
     RUN,
     SAMPLE,
+    SERVED,
     observe,
     observe_batch,
 )
@@ -136,7 +137,9 @@ def judge_rows(
     layout: str, name: str, rows: Sequence[Asked], program: Program, terms: Terms
 ) -> list[Finding]:
     """Return the finding of `input.layout` on a batch, its rows alone being contiguous."""
-    seen = observe_batch(_in_layout(program, layout), name, rows, lane=terms.lane, beside=program)
+    seen = observe_batch(
+        _in_layout(program, layout), name, rows, lane=terms.lane, beside=program, share=SERVED
+    )
     return [judge_batch(seen, "input.layout")]
 
 

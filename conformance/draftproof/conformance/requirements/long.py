@@ -16,6 +16,7 @@ from draftproof.conformance.lanes.observe import (
     EXACT,
     PROBE,
     SAMPLE,
+    SERVED,
     observe_batch,
     observe_together,
 )
@@ -110,5 +111,5 @@ def judge_long_rows(
         asked = tuple(each for each in alike if is_asked(each.id, terms.cases))
         seen = probed_batch(batch, asked, program)
     if seen is None:
-        seen = observe_batch(program, batch.id, batch.rows, lane=terms.lane)
+        seen = observe_batch(program, batch.id, batch.rows, lane=terms.lane, share=SERVED)
     return [judge_batch(seen, "law.long")]

@@ -47,7 +47,8 @@ so at 6 points at random, at 2 with each number at its least and at its largest,
 these ends, and a wall that a twin foretells is one if it shows in two contexts. Where a point that
 tests a draft's law is not foretold, all is begun anew as if each draft were judged by itself, with
 512 points for each: what is wrong with one may be so with others. Instances of 16 drafts and fewer
-are probed so from the beginning.
+are probed so from the beginning. A batch of serving, of which dozens are asked that differ in
+sizes, places and layouts, counts as a draft of probability 1/32.
 
 What is smaller than that and at no end of any number stays unseen: so does a fault that waits for
 u in 0.50001..0.50002 and nothing else. The law's `resolution` does not count it.
