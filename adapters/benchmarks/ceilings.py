@@ -141,6 +141,13 @@ class Figures:
 _STATS, _PREPARE = Figures(47, 784, 2, 0), Figures(32, 512, 0, 0)
 
 COMPILED_TODAY = {
+    "multipath_block": {
+        "_stats": _STATS,
+        "_select": Figures(80, 1417, 3, 2),
+        "_weigh": Figures(168, 1832, 11, 0),
+        "_decide": Figures(149, 2584, 4, 314),
+        "_finish": Figures(126, 2773, 0, 0),
+    },
     "spechub": {
         "_stats": _STATS,
         "_prepare": _PREPARE,

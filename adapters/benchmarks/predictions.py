@@ -14,7 +14,7 @@ A call is a row of launches, each of which waits for the one before:
   written, through torch. By Little's law it is reached only with bandwidth x 700 ns in flight,
   2.1 MB on an H100; a program has one tile of 4096 numbers in flight, so fewer programs than that
   are as much slower.
-* *moved*: what `traffic.py` counts, at V = 32,000 with 64 requests, of several paths 2, and seed 0
+* *moved*: what `traffic.py` counts, at V = 32,000 with 64 requests, of several paths 8 or 16, and seed 0
   (`READS`): every row once by *stats*, from logits alone, and then open rows. Open rows are the
   same share at other V, and are read from memory, though small inputs stay in the cache. What one
   launch has written is in the cache of the next, and costs no bandwidth.
@@ -27,8 +27,11 @@ A call is a row of launches, each of which waits for the one before:
 * *launch*: 1.5 microseconds from one kernel to the next; eager, with the queue full, no launch
   takes less than 5 microseconds. Both are assumed. The host's own time is not predicted.
 
-The multi-path verifier is not of the pipeline yet: its launches are many, and each is taken for one
-of the pipeline's (`MANY`).
+* *ranks*: multi-path verification ranks the tokens of 1.5 rows of a request, in one program of 2048
+  tokens at a time: 17 merges of runs, where each token's place is found by up to 17 loads that wait
+  for each other, half of them for the cache of the multiprocessor (30 ns), half for L2. A
+  multiprocessor has one such program at a time. *select* goes down L positions, of which each waits
+  for its tokens' logits.
 """
 
 from __future__ import annotations
@@ -79,14 +82,11 @@ READS = {
     ("block", 3): 0.354,
     ("block", 5): 0.344,
     ("block", 8): 0.218,
-    ("multipath_block", 3): 0.791,
-    ("multipath_block", 5): 0.778,
-    ("multipath_block", 8): 0.785,
+    ("multipath_block", 3): 0.272,
+    ("multipath_block", 5): 0.310,
+    ("multipath_block", 8): 0.274,
 }
 """How many times the rows are read behind *stats*, by the verifier and L."""
-
-MANY = {"multipath_block": 34}
-"""Launches from logits of a verifier outside of the pipeline; from probabilities one less."""
 
 _COPIED = 0.9
 _MEMORY, _CACHE, _ARITHMETIC, _SCANS = 700e-9, 250e-9, 300e-9, 900e-9
@@ -105,6 +105,8 @@ _CHAINS = {
     # Which rows are open, coins, masses twice, where a row is, one tile.
     "finish": 6 * _CACHE + _SCANS,
 }
+
+_RANKED, _MERGED, _NEAR = 1.5, 2048, 30e-9
 
 
 @dataclass(frozen=True)
@@ -142,10 +144,24 @@ def steps(card: Card, work: Work) -> list[float]:
         return share * work.bytes / (card.copy * reached)
 
     exits = slots * pieces * _EXIT / (card.multiprocessors * _RESIDENT)
-    more = {"stats": moved(1), "masses": moved(open_rows) + exits}
-    own = [step for step in _CHAINS if work.logits or step != "stats"]
-    others = MANY.get(work.name, len(_CHAINS)) - len(_CHAINS)
-    return [*(_CHAINS[step] + more.get(step, 0) for step in own), *others * [_CHAINS["masses"]]]
+    own = [_CHAINS["stats"] + moved(1)] if work.logits else []
+    if DRAFTS[work.name] == 1:
+        masses = _CHAINS["masses"] + moved(open_rows) + exits
+        return [*own, _CHAINS["decide"], masses, _CHAINS["finish"]]
+    # Of one path's rows, not of all.
+    exits /= DRAFTS[work.name]
+    select = _CHAINS["decide"] + size.length * (_MEMORY + _CACHE + _ARITHMETIC)
+    decide = size.length * _CACHE + _CHAINS["masses"]
+    finish = ceil(size.requests / card.multiprocessors) * _RANKED * _ranking(size.vocabulary)
+    weigh = _CHAINS["masses"] + moved(open_rows) + exits
+    return [*own, select, weigh, decide, _CHAINS["finish"] + finish]
+
+
+def _ranking(vocabulary: int) -> float:
+    """Return the seconds in which one program ranks a row."""
+    levels = (vocabulary - 1).bit_length()
+    waits = levels * (levels + 1) / 2 * (_CACHE + _NEAR) / 2
+    return ceil(vocabulary / _MERGED) * waits
 
 
 def _tile(vocabulary: int) -> int:

@@ -82,9 +82,14 @@ waited = _nothing if IS_INTERPRETED else _wait
 
 @triton.jit
 def _ranked(
-    p, q, drafts, ranks, at, request, active, BLOCK_V: tl.constexpr, LEVELS: tl.constexpr
+    p, q, drafts, ranks, at, request, active, BLOCK_V: tl.constexpr, LEVELS: tl.constexpr,
+    MERGED: tl.constexpr,
 ):  # fmt: skip
-    """Put the tokens of rows [BLOCK_B] in the order of their ranks, in `ids`; p and q in `rows`."""
+    """Put the tokens of rows [BLOCK_B] in the order of their ranks, in `ids`; p and q in `rows`.
+
+    So many are MERGED at a time: a bisection waits for memory in each of its steps, for few tokens
+    as long as for many.
+    """
     DTYPE: tl.constexpr = ranks.keys.dtype.element_ty
     V = drafts.vocabulary
     row, size = (request * V)[:, None], ((request * 0 + drafts.requests) * V)[:, None]
@@ -99,8 +104,8 @@ def _ranked(
     for level in range(LEVELS):
         waited()
         run, old, new = 1 << level, level % 2 * size, (level + 1) % 2 * size
-        for start in range(0, V, BLOCK_V):
-            place = (start + tl.arange(0, BLOCK_V))[None, :]
+        for start in range(0, V, MERGED):
+            place = (start + tl.arange(0, MERGED))[None, :]
             inside = active[:, None] & (place < V)
             key = tl.load(ranks.keys + old + row + place, mask=inside, other=0.0)
             token = tl.load(ranks.ids + old + row + place, mask=inside, other=0)
@@ -122,14 +127,15 @@ def _ranked(
 
 @triton.jit
 def owe(
-    p, q, drafts, left, ranks, request, slot, active, BLOCK_V: tl.constexpr, LEVELS: tl.constexpr
+    p, q, drafts, left, ranks, request, slot, active, BLOCK_V: tl.constexpr, LEVELS: tl.constexpr,
+    MERGED: tl.constexpr,
 ):  # fmt: skip
     """Rank a row of each request and write what is owed in it; return its sum, and that as written.
 
     It is (weight p - q H)+, of a tilt H that depends on what q gives to all lower ranks.
     """
     at, weight, _ = opened(drafts, left, slot, active)
-    _ranked(p, q, drafts, ranks, at, request, active, BLOCK_V, LEVELS)
+    _ranked(p, q, drafts, ranks, at, request, active, BLOCK_V, LEVELS, MERGED)
     V, count = drafts.vocabulary, drafts.drafts
     row, size = (request * V)[:, None], ((request * 0 + drafts.requests) * V)[:, None]
     n = tl.arange(0, ranks.PATHS)[None, :]

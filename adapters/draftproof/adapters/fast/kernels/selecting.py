@@ -132,6 +132,7 @@ def stored(p, q, of, tokens, active):  # noqa: ARG001  # all weights are called 
 def _finish(
     p: Source, q: Source, drafts: Drafts, left: Open, ranks: Ranks, noise: Numbers, which, told,
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr, DEPTHS: tl.constexpr, LEVELS: tl.constexpr,
+    MERGED: tl.constexpr,
 ):  # fmt: skip
     """Keep the deepest open row whose coin is low enough, draw from it, and tell of it."""
     request, real = requests_of(drafts, BLOCK_B)
@@ -148,7 +149,9 @@ def _finish(
         kept, searching = tl.where(is_last, depth, kept), searching & ~is_last
         if tl.max(owing.to(tl.int32)) > 0:
             coin = tl.load(left.coin + slot, mask=owing, other=2.0)
-            more, own = owe(p, q, drafts, left, ranks, request, slot, owing, BLOCK_V, LEVELS)
+            more, own = owe(
+                p, q, drafts, left, ranks, request, slot, owing, BLOCK_V, LEVELS, MERGED
+            )
             against = more + (1 - weight)
             passing = tl.where(against > 0, more / tl.where(against > 0, against, 1.0), 1.0)
             passes = owing & (coin < passing)
@@ -201,7 +204,7 @@ def verified(decide: Any, flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     told, levels = flat.told(), power_of_two(flat.vocabulary).bit_length() - 1
     # Of twice as many tokens, a thread's numbers are more than it has registers.
     few = min(tile, 2**16 if IS_INTERPRETED else 1024)
-    last = given.noise, given.mark, told, own, few, shape[0], levels
+    last = given.noise, given.mark, told, own, few, shape[0], levels, 2 * few
     _finish[(grid,)](*of, left, ranks, *last, num_warps=16)
     return told
 
