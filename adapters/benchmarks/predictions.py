@@ -14,10 +14,10 @@ A call is a row of launches, each of which waits for the one before:
   written, through torch. By Little's law it is reached only with bandwidth x 700 ns in flight,
   2.1 MB on an H100; a program has one tile of 4096 numbers in flight, so fewer programs than that
   are as much slower.
-* *moved*: what `traffic.py` counts, at V = 32,000 with 64 requests, of several paths 8 or 16, and seed 0
-  (`READS`): every row once by *stats*, from logits alone, and then open rows. Open rows are the
-  same share at other V, and are read from memory, though small inputs stay in the cache. What one
-  launch has written is in the cache of the next, and costs no bandwidth.
+* *moved*: what `traffic.py` counts, at V = 32,000 with 64 requests, of several paths 8 or 16, and
+  seed 0 (`READS`): every row once by *stats*, from logits alone, and then open rows. Open rows are
+  the same share at other V, and are read from memory, though small inputs stay in the cache. What
+  one launch has written is in the cache of the next, and costs no bandwidth.
 * *chain*: loads that wait for each other, counted in `kernels/pipeline.py`: 700 ns for memory and
   250 ns for the cache (L2), both near what microbenchmarks of Hopper report (arXiv 2402.13499), and
   300 ns for the arithmetic behind them, 900 ns in *finish*, which has running sums in float64.
