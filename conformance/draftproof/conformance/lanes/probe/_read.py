@@ -7,6 +7,9 @@ that any of the code names. What Triton's import made is told by identity (`_lan
 it is as it was). Everything else is refused, and so is code that finds values in other ways, leaves
 some behind, catches errors, or makes text of objects, which has their addresses: such kernels are
 interpreted.
+
+To read a kernel takes as long as to launch it. So where it was read before, all that was looked at
+is looked at again: where it is the same objects, what is read of them is the same.
 """
 
 from __future__ import annotations
@@ -15,15 +18,15 @@ import collections
 import dis
 import math
 import types
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from operator import attrgetter
+from functools import cache, partial
+from operator import attrgetter, is_
 from struct import pack
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType, NoneType
-from typing import Any
+from typing import Any, NamedTuple
 
-from draftproof.conformance.lanes.probe._language import CODE, Language
+from draftproof.conformance.lanes.probe._language import Language
 
 _BUILTINS = attrgetter("__builtins__")
 """Names that a function finds where it has no global; not every typeshed knows of it."""
@@ -61,14 +64,42 @@ def read(value: Any, language: Language) -> Hashable:
     """
     if isinstance(value, ModuleType):
         raise NotFrozen(f"the module {value.__name__}")
+    known = _KNOWN.get((id(value), id(language)))
+    if known is not None and known.is_same():
+        return known.found
     named: frozenset[str] = frozenset()
     while True:
         reading = _Reading(named, language)
         found = reading.value(value)
         if reading.named == named:
-            return found
+            break
         # What one function names may be an attribute of a module that another one gives to it.
         named = frozenset(reading.named)
+    if len(_FOUND) >= _MOST_KNOWN:
+        _FOUND.clear()
+        _KNOWN.clear()
+    told = _FOUND.setdefault(found, _Same(found))
+    _KNOWN[id(value), id(language)] = _Known(value, language, told, reading.looks, reading.seen)
+    return told
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What was read of a value, and all that was looked at, with what was seen there."""
+
+    value: Any
+    language: Language
+    found: Hashable
+    looks: list[Callable[[], Any]]
+    seen: list[Any]
+
+    def is_same(self) -> bool:
+        return all(map(is_, [look() for look in self.looks], self.seen))
+
+
+_KNOWN: dict[tuple[int, int], _Known] = {}
+_FOUND: dict[Hashable, Hashable] = {}
+_MOST_KNOWN = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +123,24 @@ class _Reading:
         self._attributes = sorted(named)
         self._met: dict[int, Any] = {}
         """Functions and modules that are read already, or are being read."""
+        self.looks: list[Callable[[], Any]] = []
+        self.seen: list[Any] = []
+
+    def _look(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Return what a call returns: an object that is another one if anything has changed."""
+        look = partial(call, *arguments)
+        found = look()
+        self.looks.append(look)
+        self.seen.append(found)
+        return found
+
+    def _items(self, values: Mapping[str, Any]) -> list[tuple[str, Any]]:
+        """Return the names and values of a mapping."""
+        names = [*values]
+        if len(names) > _FEW:
+            raise NotFrozen("more attributes than are looked at")
+        self._look(len, values)
+        return [(name, self._look(values.get, name, _NOTHING)) for name in names]
 
     def value(self, value: Any) -> Hashable:
         """Return a value with all that is read of it."""
@@ -107,7 +156,7 @@ class _Reading:
         if isinstance(value, tuple):
             return self._named_tuples(type(value)), tuple(map(self.value, value))
         if type(value) is self._language.constexpr:
-            return _Same(type(value)), self.value(_of_constexpr(value, self._language))
+            return _Same(type(value)), self.value(self._constant(value))
         if id(value) in _PLAIN_IDS:
             return _Same(value)
         if not isinstance(value, type):
@@ -115,64 +164,89 @@ class _Reading:
         is_tritons = value.__module__.startswith("triton.language") and self._language.has(value)
         return _Same(value) if is_tritons else self._named_tuples(value)
 
+    def _constant(self, value: Any) -> Any:
+        known = dict(self._items(vars(value)))
+        if known.get("type") is not None:
+            self._items(vars(known["type"]))
+        return _of_constexpr(value, self._language)
+
     def _module(self, module: ModuleType) -> Hashable:
         own = vars(module)
-        names = [name for name in self._attributes if name in own]
-        if type(module) is not ModuleType or "__getattr__" in own:
+        kind, maker = self._look(type, module), self._look(own.get, "__getattr__", _NOTHING)
+        if kind is not ModuleType or maker is not _NOTHING:
             raise NotFrozen(f"the module {module.__name__}, whose attributes are made")
-        return _Same(module), tuple((name, self.value(own[name])) for name in names)
+        values = [(name, self._look(own.get, name, _NOTHING)) for name in self._attributes]
+        found = [(name, self.value(each)) for name, each in values if each is not _NOTHING]
+        return _Same(module), tuple(found)
 
     def _kernel(self, kernel: Any) -> Hashable:
         """Return a function of a kernel's: it is called as the interpreter has rewritten it."""
-        own = vars(kernel)
+        own = dict(self._items(vars(kernel)))
         if any(hasattr(type(kernel), name) for name in own.keys() - {"__doc__"}):
             raise NotFrozen("a kernel with methods of its own")
+        rewritten = self._look(kernel.rewrite)
+        # To rewrite it gives it attributes.
+        own = dict(self._items(vars(kernel)))
         if self._language.has(kernel) and self._language.is_language(kernel.fn.__globals__):
-            return _Same(kernel), _of_language(kernel.fn), _of_language(kernel.rewrite())
+            return _Same(kernel), self._of_language(kernel.fn), self._of_language(rewritten)
         attributes = {name: each for name, each in own.items() if name not in _OF_A_KERNEL}
-        return self.value(kernel.rewrite()), self._each(attributes)
+        return self.value(rewritten), self._each([*attributes.items()])
 
     def _function(self, function: FunctionType) -> Hashable:
         if self._language.has_function(function):
-            return _of_language(function)
+            return self._of_language(function)
         if self._language.is_language(function.__globals__):
             raise NotFrozen("a function that is put into a module of Triton's")
         return self._code(function)
 
+    def _parts(self, function: FunctionType) -> _Parts:
+        """Return what a function has."""
+        named = self._look(attrgetter("__kwdefaults__"), function)
+        own = self._look(vars, function)
+        cells = [self._look(_content, cell) for cell in function.__closure__ or ()]
+        return _Parts(
+            code=self._look(attrgetter("__code__"), function),
+            defaults=self._look(attrgetter("__defaults__"), function) or (),
+            named=self._items(named or {}),
+            cells=[each for each in cells if each is not _NOTHING],
+            own=self._items(own),
+        )
+
     def _code(self, function: FunctionType) -> Hashable:
-        loaded, attributes = _names(function.__code__)
+        parts = self._parts(function)
+        loaded, attributes = _names(parts.code)
         self.named.update(loaded, attributes)
-        own = {name: each for name, each in vars(function).items() if name != "__wrapped__"}
+        own = [(name, each) for name, each in parts.own if name != "__wrapped__"]
         return (
             _Same(function),
-            function.__code__,
+            parts.code,
             tuple((name, self._loaded(function, name)) for name in loaded),
-            tuple(self.value(each) for cell in function.__closure__ or () for each in _held(cell)),
-            tuple(map(self.value, function.__defaults__ or ())),
-            self._each(function.__kwdefaults__ or {}),
+            tuple(map(self.value, parts.cells)),
+            tuple(map(self.value, parts.defaults)),
+            self._each(parts.named),
             self._each(own),
         )
 
     def _loaded(self, function: FunctionType, name: str) -> Hashable:
         """Return what a name stands for in a function's code, its globals first."""
-        if name not in function.__globals__:
-            known = _BUILTINS(function)
-            return self.value(known.get(name))
-        value = function.__globals__[name]
+        value = self._look(function.__globals__.get, name, _NOTHING)
+        if value is _NOTHING:
+            return self.value(self._look(_BUILTINS(function).get, name))
         # The interpreter's rewriting puts what it calls into a kernel's globals, and calls only
         # one method of it: see `_names`.
         is_semantic = name == _SEMANTIC and self._language.is_semantic(value)
         return _Same(value) if is_semantic else self.value(value)
 
-    def _each(self, values: Mapping[str, Any]) -> Hashable:
-        return tuple((name, self.value(each)) for name, each in values.items())
+    def _each(self, values: Sequence[tuple[str, Any]]) -> Hashable:
+        return tuple((name, self.value(each)) for name, each in values)
 
     def _named_tuples(self, kind: type) -> Hashable:
         """Return a type of named tuples with its attributes."""
-        if type(kind) is not type or kind.__bases__ != (tuple,) or not hasattr(kind, "_fields"):
+        bases = self._look(attrgetter("__bases__"), kind)
+        if type(kind) is not type or bases != (tuple,) or not hasattr(kind, "_fields"):
             raise NotFrozen(f"the type {kind.__name__}")
-        known = {name: each for name, each in vars(kind).items() if name not in _NOT_READ}
-        return _Same(kind), tuple((name, self._attribute(each)) for name, each in known.items())
+        known = [(name, each) for name, each in self._items(vars(kind)) if name not in _NOT_READ]
+        return _Same(kind), tuple((name, self._attribute(each)) for name, each in known)
 
     def _attribute(self, value: Any) -> Hashable:
         if type(value) in (classmethod, staticmethod):
@@ -186,11 +260,31 @@ class _Reading:
         """Return an attribute of a type of named tuples; those that Python makes read no more."""
         if not isinstance(value, FunctionType) or value.__globals__ is not vars(collections):
             return self.value(value)
-        cells = [each for cell in value.__closure__ or () for each in _held(cell)]
-        parts = *cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()
-        if id(value.__code__) not in _OF_TUPLE_TYPES or not all(map(_is_pythons, parts)):
+        found = self._parts(value)
+        parts = *found.cells, *found.defaults, *(each for _, each in found.named)
+        if id(found.code) not in _OF_TUPLE_TYPES or not all(map(_is_pythons, parts)):
             raise NotFrozen("a function of Python's that has parts of others")
         return _Same(value), tuple(map(_Same, parts))
+
+    def _of_language(self, function: FunctionType) -> Hashable:
+        """Return a function of Triton's: what it reads is compared as a whole (`_language`)."""
+        parts = self._parts(function)
+        cells = [
+            self._of_language(each) if type(each) is FunctionType else _Same(each)
+            for each in parts.cells
+        ]
+        return (
+            *(_Same(function), _Same(parts.code), tuple(map(_Same, parts.defaults)), tuple(cells)),
+            *(tuple((name, _Same(each)) for name, each in of) for of in (parts.named, parts.own)),
+        )
+
+
+class _Parts(NamedTuple):
+    code: CodeType
+    defaults: tuple[Any, ...]
+    named: list[tuple[str, Any]]
+    cells: list[Any]
+    own: list[tuple[str, Any]]
 
 
 def _is_pythons(value: Any) -> bool:
@@ -213,24 +307,12 @@ def _of_constexpr(value: Any, language: Language) -> Any:
     return found
 
 
-def _of_language(function: FunctionType) -> Hashable:
-    """Return a function of Triton's: what it reads is compared as a whole (`_language`)."""
-    cells = [each for cell in function.__closure__ or () for each in _held(cell)]
-    return (
-        _Same(function),
-        tuple(map(_Same, CODE(function))),
-        tuple((name, _Same(each)) for name, each in (function.__kwdefaults__ or {}).items()),
-        tuple(_of_language(x) if type(x) is FunctionType else _Same(x) for x in cells),
-        tuple((name, _Same(each)) for name, each in vars(function).items()),
-    )
-
-
-def _held(cell: Any) -> Iterator[Any]:
-    """Yield what a cell holds, if it holds anything."""
+def _content(cell: Any) -> Any:
+    """Return what a cell holds, `_NOTHING` if that is nothing."""
     try:
-        yield cell.cell_contents
+        return cell.cell_contents
     except ValueError:
-        return
+        return _NOTHING
 
 
 @cache
@@ -291,6 +373,12 @@ _REFUSED = {
 }
 
 _SEMANTIC = "interpreter_semantic"
+
+_NOTHING = object()
+"""What stands where there is nothing."""
+
+_FEW = 256
+"""So many attributes are looked at, and numbers up to it are the same object every time."""
 
 _OF_A_KERNEL = {"arg_names", "fn", "kwargs", "pre_run_hooks", "rewriter", "__doc__"}
 """The attributes that Triton gives a kernel's function: of them all is read by its rewriting."""
