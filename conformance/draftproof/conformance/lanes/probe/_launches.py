@@ -5,7 +5,7 @@ asks of the interpreter's builder depends on its grid, its constants and the typ
 on what the kernel reads of Python (`_read`), and on the numbers that Python looks at, in an `if` or
 as the end of a `range`. So these steps are recorded, by a tree whose branches are the answers to
 such looks, and made again with other pointers and integers. A launch that comes to an answer for
-the first time is taken back, and interpreted. The launches 1, 2, 4, 8, ... that are made from a
+the first time is taken back, and interpreted. The launches 1, 4, 16, 64, ... that are made from a
 recording are interpreted, too, and so is one in 512 at random; their arguments must be the same
 memory then. Where they are not, or where a step cannot be recorded, all launches of a kind are
 interpreted. So are those on so many numbers that numpy takes longer than Python, and all while
@@ -287,7 +287,7 @@ def _launch(
     if kind.refused is not None or not kind.is_begun:
         interpreted()
         return
-    is_kept = not is_made_again(kind.made + 1) and hash((_SEED, kind.made)) % _CHECKED > 0
+    is_kept = not _is_checked(kind.made + 1) and hash((_SEED, kind.made)) % _CHECKED > 0
     seen: list[bytes] = []
 
     def look() -> None:
@@ -306,6 +306,11 @@ def _launch(
     is_same = not any(write.now(interpreter) != write.after for write in writes)
     if not is_same or seen != _memory(tensors):
         kind.refused = "a launch that was made again wrote something else"
+
+
+def _is_checked(count: int) -> bool:
+    """Return whether the launch of this number is interpreted, too: 1, 4, 16, ..."""
+    return is_made_again(count) and count.bit_length() % 2 == 1
 
 
 def _memory(tensors: Sequence[torch.Tensor]) -> list[bytes]:
