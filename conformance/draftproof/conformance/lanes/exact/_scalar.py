@@ -202,7 +202,8 @@ def refusals(seen: list[OpaqueRandomness]) -> Iterator[None]:
             frame.f_trace_lines = False
             is_others = frame.f_code.co_filename.startswith(_NOT_THE_PROGRAMS)
             return None if is_others or frame.f_code is _ASKS_WHETHER_A_CLASS else traced
-        is_met_here = event == "exception" and told[2].tb_next is None
+        # Python 3.12 tells of some errors before they have a traceback.
+        is_met_here = event == "exception" and (told[2] is None or told[2].tb_next is None)
         if is_met_here and issubclass(told[0], (TypeError, ValueError, OverflowError)):
             is_raised = frame.f_code.co_code[frame.f_lasti] == _RAISE
             if not is_raised or issubclass(told[0], TypeError):
