@@ -35,7 +35,7 @@ class Loop:
             )
             kept = 0
             while kept < len(path):
-                token = path[kept].item()
+                token = int(path[kept].item())
                 ratio = p[kept, token].item() / q[kept, token].item()
                 if torch.rand((), generator=request.generator).item() >= ratio:
                     break
@@ -114,7 +114,7 @@ def test_random_numbers_are_followed_through_views() -> None:
 
 
 def test_a_choice_is_the_same_number_in_all_views() -> None:
-    def program() -> tuple[int, ...]:
+    def program() -> tuple[float, ...]:
         drawn = torch.multinomial(torch.tensor([0.5, 0.0, 0.5]), 2, replacement=True)
         return (
             int(drawn[0]),
