@@ -19,7 +19,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from draftproof.adapters.fast import TEXTS, FastVerifier, engine
+from draftproof.adapters.fast import FORMS, TEXTS, FastVerifier, engine
 from draftproof.adapters.fast.batch import Batch
 from draftproof.adapters.fast.drafting import draft
 from draftproof.adapters.fast.engine import Verified, verify
@@ -184,6 +184,22 @@ def test_a_call_of_kernels_is_compiled_without_a_break(name: str, backend: str) 
     assert (one.state is None) == (other.state is None)
     for key, left in (other.state or {}).items():
         assert torch.equal((one.state or {})[key], left)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("noise", ["noise", "default"])
+def test_batches_of_all_sizes_are_compiled(noise: str, form: str) -> None:
+    torch.compiler.reset()
+    compiled = torch.compile(verify, backend="eager", fullgraph=True)
+    for count in (1, 2, 3):
+        lengths = LENGTHS[:4] * count
+        given = flat(request("block", lengths, generator=None), form=form)
+        if noise == "noise":
+            given["noise"] = torch.rand(len(lengths), 4, generator=seeded(6))
+        torch.manual_seed(5)
+        one = compiled("block", **given)
+        torch.manual_seed(5)
+        assert torch.equal(one.token_ids, verify("block", **given).token_ids)
 
 
 def test_an_operator_with_a_state_is_as_torch_wants_operators() -> None:
@@ -459,11 +475,66 @@ def test_one_generator_decides_for_all() -> None:
             },
             r"target_rows tell of rows, and there are none: \[0, 5\]",
         ),
+        ({"max_spec_len": -1}, "max_spec_len must be 0 or more, got -1"),
+        (
+            {"draft_token_ids": torch.zeros(14)},
+            "draft_token_ids must be integers, got torch.float32",
+        ),
+        (
+            {"cu_num_draft_tokens": torch.zeros(8)},
+            "cu_num_draft_tokens must be integers, got torch.float32",
+        ),
+        ({"top_k": torch.ones(8)}, "top_k must be integers, got torch.float32"),
+        (
+            {"target_probs": torch.ones(22, VOCABULARY, dtype=torch.int64)},
+            "target_probs must be of float32, float64, float16, bfloat16, got torch.int64",
+        ),
+        (
+            {"draft_probs": torch.ones(14, VOCABULARY, dtype=torch.complex64)},
+            "draft_probs must be of float32, .*, got torch.complex64",
+        ),
+        (
+            {"target_probs": torch.ones(22, VOCABULARY, device="meta")},
+            "target_probs must be where draft_token_ids are, on cpu, got meta",
+        ),
+        (
+            {"temperature": torch.ones(8, device="meta")},
+            "temperature must be where draft_token_ids are, on cpu, got meta",
+        ),
+        (
+            {"generators": (None,) * 8},
+            "generators must be a torch.Generator or a list of them, got tuple",
+        ),
+        (
+            {"generators": None, "seeds": torch.ones(8).bool(), "positions": torch.ones(8).bool()},
+            r"seeds must be integers \[8\], got torch.bool \[8\]",
+        ),
+        (
+            {"target_rows": torch.zeros(22).bool()},
+            r"target_rows must be integers \[22\] or \[22, 1\], got torch.bool \[22\]",
+        ),
     ],
 )
 def test_shapes_that_do_not_fit_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidRequest, match=message):
         verify("token", **flat(request("token"), **changes))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("branching", [(1,), (2, 1), (1, 1, 1), (2, 2, 1), (-2, -1, 1)])
+def test_siblings_of_other_trees_are_refused(branching: tuple[int, ...], form: str) -> None:
+    message = "branching must have a number of siblings for each of max_spec_len = 3 depths, whose"
+    given = flat(request("recursive_rejection"), branching=branching, form=form)
+    with pytest.raises(InvalidRequest, match=message):
+        verify("recursive_rejection", **given)
+
+
+def test_a_state_of_other_numbers_is_refused() -> None:
+    state = verify("greedy_block", **flat(request("greedy_block"))).state
+    assert state is not None
+    state = {**state, "left": state["left"].double()}
+    with pytest.raises(InvalidRequest, match=r"state\['left'\] must be int64, got torch.float64"):
+        verify("greedy_block", **flat(request("greedy_block"), state=state))
 
 
 def test_a_form_that_a_verifier_does_not_have_is_refused() -> None:

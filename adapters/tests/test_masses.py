@@ -18,6 +18,7 @@ from draftproof.adapters.fast import FastVerifier, excess
 from draftproof.adapters.fast import batch as batches
 from draftproof.adapters.fast.batch import Batch, Rows, Softmax
 from draftproof.adapters.fast.block import block, slack, weights
+from draftproof.adapters.fast.engine import verify
 from draftproof.adapters.fast.excess import mass, ratios
 from draftproof.adapters.fast.token import token
 from draftproof.conformance.adapter import Result
@@ -174,3 +175,28 @@ def test_the_law_holds_where_rows_are_read_one_by_one(
         patched.setattr(batches, "LONG", 1)
         seen = observe(program_of(FastVerifier(name)), Case("drawn", "", "certify", instance))
         assert {finding.verdict for finding in judge(seen)} <= {PASS, SKIPPED}
+
+
+@pytest.mark.parametrize("vocabulary", [8, 5000])
+@pytest.mark.parametrize("logits", [True, False])
+def test_a_draft_of_fewer_digits_is_computed_in_those_of_the_target(
+    vocabulary: int, logits: bool
+) -> None:
+    """Where both have the same logits nothing is refused, but by coins next to 1."""
+    g = torch.Generator().manual_seed(1)
+    q = torch.randn(300, 3, vocabulary, generator=g)
+    if not logits:
+        q = q.softmax(-1)
+    p = torch.cat([q, q[:, :1]], 1).double()
+    kind = "logits" if logits else "probs"
+    noise = torch.full((300, 4), 1 - 2.0**-33, dtype=torch.float64)
+    for name in ("token", "block"):
+        found = verify(
+            name,
+            draft_token_ids=torch.randint(0, vocabulary, (900,), generator=g),
+            cu_num_draft_tokens=torch.arange(1, 301) * 3,
+            max_spec_len=3,
+            noise=noise,
+            **{f"target_{kind}": p.flatten(0, 1), f"draft_{kind}": q.flatten(0, 1)},
+        )
+        assert (found.accepted == 3).all()

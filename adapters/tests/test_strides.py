@@ -16,7 +16,7 @@ from torch import Tensor
 
 from draftproof.adapters.fast import FORMS, KERNELS, TEXTS
 from draftproof.adapters.fast.engine import Verified, verify
-from draftproof.adapters.fast.inputs import Flat, InvalidRequest, from_flat, lying
+from draftproof.adapters.fast.inputs import Flat, InvalidRequest, from_flat, indexed, lying
 
 interpreter = pytest.importorskip("triton.runtime.interpreter")
 
@@ -365,6 +365,34 @@ def test_rows_may_lie_anywhere_if_it_is_told_where(name: str, drafts: int, form:
     if drafts == 1:
         told |= {key: each[:, 0] for key, each in told.items() if key.endswith("_rows")}
     assert differing(called(name, drafts, form, **told), called(name, drafts, form, **plain)) == 0
+
+
+def _cached(layout: str, count: int) -> Tensor:
+    """Return room for rows [R, S, V] of requests and steps, of a layout."""
+    if layout == "steps":
+        return torch.full((count, 5, V), NOISE)[:, 1:4]
+    if layout == "step first":
+        return torch.full((3, count, V + 1), NOISE).transpose(0, 1)[..., :V]
+    if layout == "apart":
+        return torch.full((count, 4, 3, V), NOISE)[:, ::3].flatten(1, 2)[:, ::2]
+    return torch.full((count, 3, 2 * V), NOISE)[..., ::2]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("layout", ["steps", "step first", "apart", "every other"])
+def test_rows_of_requests_and_steps_are_not_copied(layout: str, form: str) -> None:
+    told: dict[str, Tensor] = {}
+    plain: dict[str, Tensor] = {}
+    for model, rows in zip(("target", "draft"), logits(1), strict=True):
+        wanted = rows.flatten(0, 1)
+        room = _cached(layout, len(wanted))
+        place = torch.arange(len(wanted)).flip(0) * room.shape[1] + 1
+        room[place // room.shape[1], place % room.shape[1]] = wanted
+        told |= {f"{model}_logits": room, f"{model}_rows": place}
+        plain[f"{model}_logits"] = rows
+        values = indexed(room, place).values
+        assert values.untyped_storage().data_ptr() == room.untyped_storage().data_ptr()
+    assert differing(called("block", 1, form, **told), called("block", 1, form, **plain)) == 0
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -224,6 +224,9 @@ def uniforms(
 
     Doubles: 2**24 numbers cannot draw from 2**18 equal tokens, each would be off by 1/64.
     """
+    if generator is None:
+        # Told of a generator, if it be none, torch cannot trace sizes that vary.
+        return torch.rand(rows, width, dtype=torch.float64, device=device)
     if not isinstance(generator, list):
         return torch.rand(rows, width, dtype=torch.float64, device=device, generator=generator)
     # No number is drawn from the default generator where no row is left to it.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TypeAlias
 
 import torch
@@ -18,6 +19,7 @@ from torch.compiler import is_compiling
 from draftproof.adapters.fast import counters
 from draftproof.adapters.fast.batch import Batch, Rows, Softmax, uniforms
 from draftproof.adapters.fast.inputs import (
+    DTYPES,
     Flat,
     InvalidRequest,
     Lying,
@@ -137,6 +139,7 @@ def verify(
     _check(
         text, form, tokens, ends, max_spec_len, (generators, noise, seeds, positions), parameters
     )
+    _check_widths(branching, tokens.shape[1], max_spec_len)
     count, drafts = tokens.shape
     if form == "triton" and is_compiling():
         if noise is None and seeds is None:
@@ -151,8 +154,9 @@ def verify(
         )  # fmt: skip
         token_ids, accepted, path, num_sampled = told
         return Verified(token_ids, accepted, path, num_sampled, left)
-    p = _rows("target", target_logits, target_probs, target_rows, (count + len(ends), drafts))
-    q = _rows("draft", draft_logits, draft_probs, draft_rows, (count, drafts))
+    where, behind = tokens.device, (count + len(ends), drafts)
+    p = _rows("target", target_logits, target_probs, target_rows, behind, where)
+    q = _rows("draft", draft_logits, draft_probs, draft_rows, (count, drafts), where)
     if p is None:
         raise InvalidRequest("target_logits or target_probs must be given")
     if q is None and drafts > 1:
@@ -224,13 +228,48 @@ def _check(
         )
     if ends.dim() != 1:
         raise InvalidRequest(f"cu_num_draft_tokens must be [B], got {list(ends.shape)}")
+    _check_integers(tokens.device, draft_token_ids=tokens, cu_num_draft_tokens=ends)
+    if longest < 0:
+        raise InvalidRequest(f"max_spec_len must be 0 or more, got {longest}")
     for name, given in parameters.items():
-        if given is not None and given.shape != ends.shape:
+        if given is None:
+            continue
+        if given.shape != ends.shape:
             raise InvalidRequest(f"{name} must be [{len(ends)}], got {list(given.shape)}")
-    _check_randomness(randomness, len(ends), text.noise(tokens.shape[1], longest))
+        _check_device(name, given, tokens.device)
+    if parameters["top_k"] is not None:
+        _check_integers(tokens.device, top_k=parameters["top_k"])
+    _check_randomness(randomness, len(ends), text.noise(tokens.shape[1], longest), tokens.device)
 
 
-def _check_randomness(given: Randomness, requests: int, width: int) -> None:
+def _check_integers(device: torch.device, **told: Tensor) -> None:
+    for name, given in told.items():
+        if given.dtype not in _INTEGERS:
+            raise InvalidRequest(f"{name} must be integers, got {given.dtype}")
+        _check_device(name, given, device)
+
+
+def _check_device(name: str, given: Tensor, device: torch.device) -> None:
+    if given.device != device:
+        raise InvalidRequest(
+            f"{name} must be where draft_token_ids are, on {device}, got {given.device}"
+        )
+
+
+def _check_widths(branching: tuple[int, ...] | None, drafts: int, longest: int) -> None:
+    if branching is None:
+        return
+    if len(branching) < longest or prod(branching) != drafts or min(branching, default=1) < 1:
+        raise InvalidRequest(
+            f"branching must have a number of siblings for each of max_spec_len = {longest} "
+            f"depths, whose product is K = {drafts}, got {branching}"
+        )
+
+
+_INTEGERS = {torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64}
+
+
+def _check_randomness(given: Randomness, requests: int, width: int, device: torch.device) -> None:
     generators, noise, seeds, positions = given
     told = [("generators", generators), ("noise", noise), ("seeds", seeds)]
     named = [name for name, each in told if each is not None]
@@ -239,6 +278,11 @@ def _check_randomness(given: Randomness, requests: int, width: int) -> None:
     if (seeds is None) != (positions is None):
         given_one, other = ("seeds", "positions") if positions is None else ("positions", "seeds")
         raise InvalidRequest(f"{given_one} are given without {other}: numbers by counter need both")
+    if not (generators is None or isinstance(generators, (list, torch.Generator))):
+        raise InvalidRequest(
+            f"generators must be a torch.Generator or a list of them, got "
+            f"{type(generators).__name__}"
+        )
     if isinstance(generators, list) and len(generators) != requests:
         raise InvalidRequest(
             f"generators must be one, or one for each of the {requests} requests, got "
@@ -249,11 +293,15 @@ def _check_randomness(given: Randomness, requests: int, width: int) -> None:
             f"noise must be real numbers [{requests}, {width}], got {noise.dtype} "
             f"{list(noise.shape)}"
         )
+    if noise is not None:
+        _check_device("noise", noise, device)
     for name, each in (("seeds", seeds), ("positions", positions)):
-        if each is not None and (each.shape != (requests,) or each.is_floating_point()):
+        if each is not None and (each.shape != (requests,) or each.dtype not in _INTEGERS):
             raise InvalidRequest(
                 f"{name} must be integers [{requests}], got {each.dtype} {list(each.shape)}"
             )
+        if each is not None:
+            _check_device(name, each, device)
 
 
 def _rows(
@@ -262,6 +310,7 @@ def _rows(
     probs: Tensor | None,
     index: Tensor | None,
     shape: tuple[int, int],
+    device: torch.device,
 ) -> Lying | None:
     """Return the rows of a model at N positions of K drafts, `shape`, None where none are given.
 
@@ -279,7 +328,11 @@ def _rows(
         raise InvalidRequest(
             f"{what} must be rows [.., V] with a token at least, got {list(rows.shape)}"
         )
+    if str(rows.dtype).removeprefix("torch.") not in DTYPES:
+        raise InvalidRequest(f"{what} must be of {', '.join(DTYPES)}, got {rows.dtype}")
+    _check_device(what, rows, device)
     if index is not None:
+        _check_device(f"{name}_rows", index, device)
         _check_index(name, rows, index, shape)
         return indexed(rows, index)
     wide = rows[:, None] if rows.dim() == 2 else rows
@@ -290,7 +343,7 @@ def _rows(
 
 
 def _check_index(name: str, rows: Tensor, index: Tensor, shape: tuple[int, int]) -> None:
-    if index.shape not in (shape[:1], shape) or index.is_floating_point():
+    if index.shape not in (shape[:1], shape) or index.dtype not in _INTEGERS:
         raise InvalidRequest(
             f"{name}_rows must be integers [{shape[0]}] or [{shape[0]}, {shape[1]}], got "
             f"{index.dtype} {list(index.shape)}"

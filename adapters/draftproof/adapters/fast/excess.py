@@ -64,14 +64,15 @@ def ratios(batch: Batch, path: Tensor) -> Tensor:
 def chances(batch: Batch, rows: Rows, path: Tensor, tokens: Tensor, out: Tensor) -> Tensor:
     """Return what rows give to tokens [B, L] at depths 0..L-1 of each request's `path` [B].
 
-    Rows of logits are computed in `out`. What is beyond a request's length is anything.
+    They are of the dtype of `out`, where rows of logits are computed. What is beyond a request's
+    length is anything.
     """
     numbers = rows.numbers(path, slice(tokens.shape[1]))
     if rows.softmax is None:
         most = rows.values.shape[1]
-        found = rows.values[rows.places(numbers), tokens.clamp(max=most - 1)].to(rows.dtype)
+        found = rows.values[rows.places(numbers), tokens.clamp(max=most - 1)].to(out.dtype)
         return found if most == batch.vocabulary else found.masked_fill_(tokens >= most, 0)
-    found = torch.zeros(tokens.shape, dtype=rows.dtype, device=tokens.device)
+    found = torch.zeros(tokens.shape, dtype=out.dtype, device=tokens.device)
     if not batch.one_by_one:
         for depth in range(tokens.shape[1]):
             row = rows.row(path, depth, out)

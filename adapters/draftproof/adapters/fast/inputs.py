@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import Any
 
 import torch
@@ -143,13 +144,32 @@ def indexed(rows: Tensor, index: Tensor) -> Lying:
     """Return rows of which the `index` [n] or [n, K] tells the number of each position's.
 
     They are [N, V], or [R, S, V] where row s of r has the number r S + s. A number that is none of
-    0..N-1 counts as the next one that is.
+    0..N-1 counts as the next one that is. None is copied.
     """
-    values = rows.flatten(0, -2)
-    numbers = index.long().clamp(0, len(values) - 1)
+    numbers = index.long().clamp(0, rows.shape[:-1].numel() - 1)
+    values = rows
+    if rows.dim() == 3:
+        values, numbers = _in_line(rows, numbers)
     if numbers.dim() == 1:
         return Lying(values, 1, 0, len(numbers), index=numbers)
     return Lying(values, numbers.shape[1], 1, len(numbers), index=numbers.flatten())
+
+
+def _in_line(rows: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor]:
+    """Return rows [R, S, V] one after another, and where those of such numbers are among them.
+
+    Where no one stride leads from each to the next, what both strides are multiples of does: some
+    of what lies in between is then no row.
+    """
+    (many, steps, vocabulary), (over, along, step) = rows.shape, rows.stride()
+    if over == steps * along or many == 1 or steps == 1:
+        return rows.flatten(0, 1), numbers
+    stride = gcd(over, along)
+    if stride == 0:
+        return rows[0, :1], torch.zeros_like(numbers)
+    count = ((many - 1) * over + (steps - 1) * along) // stride + 1
+    place = (numbers // steps) * (over // stride) + (numbers % steps) * (along // stride)
+    return rows.as_strided((count, vocabulary), (stride, step)), place
 
 
 @dataclass(frozen=True)

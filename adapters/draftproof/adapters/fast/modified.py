@@ -106,6 +106,8 @@ def of_state(state: Mapping[str, Tensor], requests: int) -> tuple[Tensor, Tensor
     if missing:
         raise InvalidRequest(f"state has no {missing[0]!r}: it must be what a call of this left")
     left, b, d = (state[name] for name in ("left", "target", "draft"))
+    if left.dtype != torch.int64:
+        raise InvalidRequest(f"state['left'] must be int64, got {left.dtype}")
     if left.dim() != 2 or b.dim() != 3 or d.shape != b.shape or b.shape[:2] != left.shape:
         found = ", ".join(f"{name!r} {list(state[name].shape)}" for name in state)
         raise InvalidRequest(f"state must be what a call of this left, of one form; got {found}")
