@@ -191,12 +191,13 @@ def test_a_draft_of_fewer_digits_is_computed_in_those_of_the_target(
     kind = "logits" if logits else "probs"
     noise = torch.full((300, 4), 1 - 2.0**-33, dtype=torch.float64)
     for name in ("token", "block"):
+        rows: dict[str, Any] = {f"target_{kind}": p.flatten(0, 1), f"draft_{kind}": q.flatten(0, 1)}
         found = verify(
             name,
             draft_token_ids=torch.randint(0, vocabulary, (900,), generator=g),
             cu_num_draft_tokens=torch.arange(1, 301) * 3,
             max_spec_len=3,
             noise=noise,
-            **{f"target_{kind}": p.flatten(0, 1), f"draft_{kind}": q.flatten(0, 1)},
+            **rows,
         )
         assert (found.accepted == 3).all()
