@@ -31,6 +31,7 @@ from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
 from draftproof.adapters.fast import KERNELS
+from draftproof.adapters.fast.kernels import IS_INTERPRETED
 
 TARGETS = {
     "sm_80": GPUTarget("cuda", 80, 32),
@@ -258,6 +259,10 @@ def _places(_context: click.Context, _option: click.Parameter, told: Sequence[st
 @click.option("--json", "is_json", is_flag=True, help="A document a line, not a table.")
 def main(*, names: tuple[str, ...], places: list[Place], is_all: bool, is_json: bool) -> None:
     """Print what the kernels of verifiers are, compiled for GPUs that need not be there."""
+    if IS_INTERPRETED:
+        raise click.UsageError(
+            "kernels are compiled here, and TRITON_INTERPRET has them interpreted: unset it"
+        )
     warnings.simplefilter("ignore")
     if not is_json:
         click.echo(HEAD)

@@ -15,6 +15,8 @@ from typing import Any
 import numpy
 import pytest
 import torch
+from benchmarks import compiled
+from click.testing import CliRunner
 from torch import Tensor
 
 from draftproof.adapters.engines import noise
@@ -134,6 +136,51 @@ def test_vllm_accepts_as_many_tokens_on_the_same_coins(has_rows: bool, form: str
         assert torch.equal(found[is_alike], wanted[is_alike])
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("verifier", NAMES)
+@pytest.mark.parametrize("has_rows", [True, False])
+def test_where_all_are_greedy_temperatures_and_chance_are_nothing(
+    has_rows: bool, verifier: str, form: str
+) -> None:
+    """What is emitted is vLLM's, and no generator moves."""
+    released = theirs("vllm.v1.sample.rejection_sampler", VLLM, doubles)
+    for seed in range(20):
+        given = batch_v1(seed, has_rows=has_rows)
+        # Some drafted tokens are the target's best.
+        best = given["target_logits"].argmax(-1).int()
+        given["draft_token_ids"][seed % 3 :: 2] = best[seed % 3 :: 2]
+        told = given["sampling_metadata"]
+        told.all_greedy, told.all_random, told.temperature = True, False, torch.ones(6)
+        before = [torch.get_rng_state(), *(each.get_state() for each in told.generators.values())]
+        wanted = released.rejection_sample(**given)
+        found = vllm.rejection_sample_v1(**given, name=verifier, form=form)
+        assert torch.equal(found, wanted)
+        after = [torch.get_rng_state(), *(each.get_state() for each in told.generators.values())]
+        assert all(torch.equal(*pair) for pair in zip(after, before, strict=True))
+        told.temperature = None
+        assert torch.equal(vllm.rejection_sample_v1(**given, name=verifier, form=form), wanted)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_vllm_refuses_what_its_draft_cannot_have_said_and_we_keep_it(form: str) -> None:
+    """The documented difference, of drafters that are broken."""
+    released = theirs("vllm.v1.sample.rejection_sampler", VLLM, doubles)
+    given: dict[str, Any] = {
+        "draft_token_ids": torch.tensor([1], dtype=torch.int32),
+        "num_draft_tokens": [1],
+        "max_spec_len": 1,
+        "cu_num_draft_tokens": torch.tensor([1], dtype=torch.int32),
+        "draft_probs": torch.tensor([[1.0, 0.0]]),
+        "target_logits": torch.zeros(1, 2),
+        "bonus_token_ids": torch.tensor([[0]], dtype=torch.int32),
+        "sampling_metadata": SimpleNamespace(
+            all_greedy=False, all_random=True, temperature=torch.ones(1), generators={}
+        ),
+    }
+    assert released.rejection_sample(**given).tolist() == [[1, -1]]
+    assert vllm.rejection_sample_v1(**given, form=form).tolist() == [[1, 0]]
+
+
 def test_vllm_without_any_draft_is_the_bonus() -> None:
     none = torch.zeros(0, V)
     found = vllm.rejection_sample_v1(
@@ -179,7 +226,15 @@ def test_what_loses_the_law_is_refused_by_vllms_name(option: str, value: Any) ->
         ({"max_spec_len": 1}, "and at most max_spec_len = 1 each, got [0, 4, 4, 3, 3, 3]"),
         ({"cu_num_draft_tokens": torch.zeros(5).int()}, "must be integers [6] on cpu, got torch."),
         ({"target_logits": torch.zeros(16, V)}, "target_logits must be reals [17, V] on cpu, got"),
-        ({"draft_probs": torch.zeros(10)}, "draft_probs must be reals [17, V] on cpu, got torch."),
+        ({"draft_probs": torch.zeros(10)}, "draft_probs must be reals [17, 11] on cpu, got torch."),
+        ({"draft_probs": torch.zeros(17, V - 1)}, "[17, 11] on cpu, got torch.float32 [17, 10]"),
+        ({"draft_probs": torch.zeros(17, V + 1)}, "[17, 11] on cpu, got torch.float32 [17, 12]"),
+        ({"target_logits": torch.zeros(17, 0)}, "target_logits must have at least 1 token, got ["),
+        ({"draft_token_ids": torch.zeros(17).bool()}, "integers [n] on cpu, got torch.bool [17]"),
+        (
+            {"draft_token_ids": torch.zeros(17, dtype=torch.cfloat)},
+            "integers [n] on cpu, got torch.complex64",
+        ),
         ({"draft_probs": torch.zeros(17, V, device="meta")}, "[17, 11] on meta"),
         ({"bonus_token_ids": torch.zeros(6).int()}, "bonus_token_ids must be integers [6, 1] on"),
         (
@@ -333,6 +388,9 @@ def test_flys_other_options_alone_are_none() -> None:
         ({"expanded_local_pos": torch.zeros(6)}, "expanded_local_pos must be integers [6] on cpu"),
         ({"temperature": torch.ones(5).int()}, "temperature must be reals [R] on cpu, got"),
         ({"seed": torch.zeros(5)}, "seed must be integers [R] on cpu, got torch.float32 [5]"),
+        ({"seed": torch.zeros(5).bool()}, "seed must be integers [R] on cpu, got torch.bool [5]"),
+        ({"target_logits": torch.zeros(6, 0)}, "target_logits must have at least 1 token, got [6"),
+        ({"draft_logits": torch.zeros(5, 2, 0)}, "draft_logits must have at least 1 token, got [5"),
         ({"noise": torch.zeros(2, 2)}, "noise must be reals [2, 3] on cpu, got torch.float32"),
         ({"form": "cuda"}, "form must be one of torch, triton, got 'cuda'"),
     ],
@@ -469,6 +527,74 @@ def test_a_chain_without_a_draft_says_the_next_token(form: str) -> None:
     assert not bool(kept.any())
 
 
+def test_a_tree_without_a_draft_says_the_next_token() -> None:
+    """Of one slot, and of more where there is room for that of the last token alone."""
+    given = trees(7)
+    given["uniform_samples_for_final_sampling"] = torch.arange(7) / 7
+    rows = given["target_probs"][:, 0]
+    marks = given["uniform_samples_for_final_sampling"][:, None]
+    wanted = (rows.cumsum(-1) <= marks).sum(-1)
+    for slots in (1, 5):
+        less = {
+            name: each[:, :slots].clone() if each.dim() > 1 else each
+            for name, each in given.items()
+        }
+        less["retrive_index"] = torch.arange(7 * slots).view(7, slots)
+        if slots == 1:
+            less["retrive_next_token"][:] = -1
+        predicts, kept = torch.full((7 * slots,), -7).int(), torch.ones(7).int()
+        accept_index = torch.full((7, 1), -1).int()
+        sglang.tree(predicts, accept_index, kept, **less)
+        assert torch.equal(predicts.view(7, slots)[:, 0].long(), wanted)
+        assert torch.equal(accept_index[:, 0].long(), torch.arange(7) * slots)
+        assert not bool(kept.any())
+
+
+@pytest.mark.parametrize("none", [V, V + 2, 2**31 - 1, -2, -7])
+def test_a_tree_does_not_follow_what_is_no_token(none: int) -> None:
+    """Its siblings are looked at as if it were not there."""
+    given, without = trees(500), trees(500)
+    given["candidates"][:, [1, 3]] = none
+    # The root has the child 2 alone, which has none.
+    without["retrive_next_token"][:] = torch.tensor([2, -1, -1, -1, -1])
+    found, wanted = written(sglang.tree, given), written(sglang.tree, without)
+    assert all(torch.equal(*pair) for pair in zip(found, wanted, strict=True))
+    assert len({*wanted[2].tolist()}) == 2
+
+
+@pytest.mark.parametrize("tree_of", ["retrive_next_token", "retrive_next_sibling"])
+def test_a_tree_does_not_follow_what_is_no_node(tree_of: str) -> None:
+    given, without = trees(500), trees(500)
+    given[tree_of][given[tree_of] == -1] = 5
+    found, wanted = written(sglang.tree, given), written(sglang.tree, without)
+    assert all(torch.equal(*pair) for pair in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("block_verification", [False, True])
+def test_sglang_refuses_what_its_draft_cannot_have_said_and_we_keep_it(
+    block_verification: bool, form: str
+) -> None:
+    """The documented difference, of drafters that are broken."""
+    kernels = theirs("sglang.kernels.ops.speculative.reject_sampling", SGLANG)
+    given = {
+        "candidates": torch.tensor([[0, 1]]),
+        "retrive_index": torch.tensor([[0, 1]]),
+        "retrive_next_token": torch.full((1, 2), -1),
+        "retrive_next_sibling": torch.full((1, 2), -1),
+        "uniform_samples": torch.full((1, 2), 0.25),
+        "uniform_samples_for_final_sampling": torch.full((1,), 0.25),
+        "target_probs": torch.full((1, 2, 2), 0.5),
+        "draft_probs": torch.tensor([[[1.0, 0.0]]]),
+    }
+    options = {"block_verification": block_verification}
+    # Interpreted, their kernel divides by the 0 that it then refuses.
+    with numpy.errstate(divide="ignore"):
+        wanted = written(kernels.chain_speculative_sampling_triton, given, **options)
+    found = written(sglang.chain, given, **options, form=form)
+    assert (wanted[2].tolist(), found[2].tolist()) == ([0], [1])
+
+
 @pytest.mark.parametrize("verify", [sglang.chain, sglang.tree])
 @pytest.mark.parametrize(
     ("name", "value"),
@@ -492,6 +618,12 @@ def test_thresholds_other_than_one_are_refused(
         ({"uniform_samples_for_final_sampling": torch.zeros(6)}, "sampling must be reals [5] on"),
         ({"target_probs": torch.zeros(25, V)}, "target_probs must be reals [5, 5, V] on cpu, got"),
         ({"target_probs": torch.zeros(5, 5, V, device="meta")}, "on cpu, got torch.float32 [5, "),
+        ({"target_probs": torch.zeros(5, 5, 0)}, "target_probs must have at least 1 token, got ["),
+        ({"target_probs": None}, "target_probs must be reals [5, 5, V] on cpu, got None"),
+        ({"candidates": torch.zeros(5, 0).int()}, "candidates must have at least 1 slot, got [5, "),
+        ({"candidates": torch.zeros(5, 5).bool()}, "integers [B, S] on cpu, got torch.bool [5, 5]"),
+        ({"predicts": torch.zeros(24).int()}, "predicts must be integers [25 or more] on cpu, got"),
+        ({"predicts": torch.zeros(25).bool()}, "[25 or more] on cpu, got torch.bool [25] on cpu"),
     ],
 )
 @pytest.mark.parametrize("verify", [sglang.chain, sglang.tree])
@@ -502,10 +634,32 @@ def test_what_does_not_fit_sglangs_signature_is_told(
         sized(verify, {**chains(FIVE_SLOTS), **changes})
 
 
-def test_rows_of_a_draft_that_are_too_few_are_told() -> None:
-    changes = {"draft_probs": torch.zeros(5, 3, V)}
-    with pytest.raises(InvalidRequest, match=re.escape("reals [5, 4 or more, V] on cpu, got")):
-        sized(sglang.chain, {**chains(FIVE_SLOTS), **changes})
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (torch.zeros(5, 3, V), "torch.float32 [5, 3, 11]"),
+        (torch.zeros(5, 4, V - 1), "torch.float32 [5, 4, 10]"),
+        (torch.zeros(5, 4, V + 1), "torch.float32 [5, 4, 12]"),
+        (None, "None"),
+    ],
+)
+def test_rows_of_a_draft_that_do_not_fit_are_told(rows: Tensor | None, told: str) -> None:
+    message = f"draft_probs must be reals [5, 4 or more, 11] on cpu, got {told}"
+    with pytest.raises(InvalidRequest, match=re.escape(message)):
+        sized(sglang.chain, {**chains(FIVE_SLOTS), "draft_probs": rows})
+
+
+def test_a_tree_needs_room_for_the_last_token() -> None:
+    none = torch.zeros(5, 0).int()
+    with pytest.raises(InvalidRequest, match="accept_index must have at least 1 slot, got"):
+        sized(sglang.tree, {**chains(FIVE_SLOTS), "accept_index": none})
+
+
+@pytest.mark.parametrize("verify", [sglang.chain, sglang.tree])
+def test_more_room_than_is_needed_is_left_as_it_is(verify: Callable[..., None]) -> None:
+    predicts = torch.full((30,), -7).int()
+    sized(verify, {**chains(FIVE_SLOTS), "predicts": predicts})
+    assert predicts[25:].tolist() == [-7] * 5
 
 
 FIVE_SLOTS = next(seed for seed in range(99) if chains(seed)["candidates"].shape[1] == 5)
@@ -513,8 +667,12 @@ FIVE_SLOTS = next(seed for seed in range(99) if chains(seed)["candidates"].shape
 
 def sized(verify: Callable[..., None], given: dict[str, Any]) -> None:
     """Ask for five requests of five slots."""
-    room = torch.zeros(25).int(), torch.zeros(5, 5).int(), torch.zeros(5).int()
-    verify(*room, **given)
+    room = {
+        "predicts": torch.zeros(25).int(),
+        "accept_index": torch.zeros(5, 5).int(),
+        "accept_token_num": torch.zeros(5).int(),
+    }
+    verify(**{**room, **given})
 
 
 # --- Judged as any adapter -------------------------------------------------------------------
@@ -616,3 +774,13 @@ def test_a_shim_declares_the_files_that_it_is_made_of(name: str) -> None:
 def test_no_shim_is_called_otherwise() -> None:
     with pytest.raises(AttributeError, match="there is no shim 'torch_vllm_v3'; there are torch_"):
         getattr(adapters, "torch_vllm_v3")  # noqa: B009  # the module makes its attributes
+
+
+# --- Compiled for a GPU ----------------------------------------------------------------------
+
+
+def test_kernels_that_are_interpreted_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "IS_INTERPRETED", True)
+    found = CliRunner().invoke(compiled.main, ["token"])
+    assert found.exit_code == 2
+    assert "kernels are compiled here, and TRITON_INTERPRET has them interpreted" in found.output

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import torch
 from torch import Tensor, device
 
 from draftproof.adapters.fast.inputs import InvalidRequest
@@ -40,11 +41,23 @@ def check_integers(where: device, **told: tuple[Tensor, Sizes]) -> None:
         _check(name, tensor, shape, where, is_real=False)
 
 
-def check_reals(where: device, **told: tuple[Tensor | None, Sizes]) -> None:
-    """Raise `InvalidRequest` unless tensors, those that are given, are reals of their shapes."""
+def check_reals(where: device, **told: tuple[Tensor, Sizes]) -> None:
+    """Raise `InvalidRequest` unless tensors are reals of their shapes on a device."""
+    for name, (tensor, shape) in told.items():
+        _check(name, tensor, shape, where, is_real=True)
+
+
+def check_reals_if_given(where: device, **told: tuple[Tensor | None, Sizes]) -> None:
+    """Raise `InvalidRequest` unless tensors are None, or reals of their shapes on a device."""
     for name, (tensor, shape) in told.items():
         if tensor is not None:
             _check(name, tensor, shape, where, is_real=True)
+
+
+def check_some(what: str, name: str, tensor: Tensor) -> None:
+    """Raise `InvalidRequest` if the last size of a tensor is 0, which tells how many there are."""
+    if tensor.shape[-1] == 0:
+        raise InvalidRequest(f"{name} must have at least 1 {what}, got {list(tensor.shape)}")
 
 
 def _is(size: int, wanted: int | str | AtLeast) -> bool:
@@ -53,12 +66,18 @@ def _is(size: int, wanted: int | str | AtLeast) -> bool:
     return isinstance(wanted, str) or size == wanted
 
 
-def _check(name: str, tensor: Tensor, shape: Sizes, where: device, *, is_real: bool) -> None:
-    sizes = tensor.shape
+def _is_integer(dtype: torch.dtype) -> bool:
+    return not (dtype.is_floating_point or dtype.is_complex or dtype == torch.bool)
+
+
+def _check(name: str, tensor: object, shape: Sizes, where: device, *, is_real: bool) -> None:
+    kind = "reals" if is_real else "integers"
+    wanted = f"{name} must be {kind} [{', '.join(map(str, shape))}] on {where}"
+    if not isinstance(tensor, Tensor):
+        told = "None" if tensor is None else type(tensor).__name__
+        raise InvalidRequest(f"{wanted}, got {told}")
+    sizes, dtype = tensor.shape, tensor.dtype
     fits = len(sizes) == len(shape) and all(map(_is, sizes, shape))
-    if not fits or tensor.is_floating_point() != is_real or tensor.device != where:
-        kind = "reals" if is_real else "integers"
-        raise InvalidRequest(
-            f"{name} must be {kind} [{', '.join(map(str, shape))}] on {where}, got "
-            f"{tensor.dtype} {list(sizes)} on {tensor.device}"
-        )
+    is_kind = dtype.is_floating_point if is_real else _is_integer(dtype)
+    if not fits or not is_kind or tensor.device != where:
+        raise InvalidRequest(f"{wanted}, got {dtype} {list(sizes)} on {tensor.device}")

@@ -16,7 +16,13 @@ from draftproof.adapters.fast.engine import emitted
 from draftproof.adapters.fast.excess import draw
 from draftproof.adapters.fast.inputs import Flat, Lying
 from draftproof.adapters.fast.shims import NotOurs
-from draftproof.adapters.fast.shims.checks import AtLeast, check_form, check_integers, check_reals
+from draftproof.adapters.fast.shims.checks import (
+    AtLeast,
+    check_form,
+    check_integers,
+    check_reals,
+    check_some,
+)
 from draftproof.adapters.fast.texts import TEXTS
 
 
@@ -43,18 +49,21 @@ def chain(
 
     `candidates` [B, S] of S - 1 drafted tokens; `target_probs` [B, S, V], `draft_probs` [B, S - 1,
     V] or longer; coins [B, S - 1] or longer, and those of the next tokens [B]. Written are
-    `predicts` [N], `accept_index` [B, S] and `accept_token_num` [B]. Raises `NotOurs` for
-    thresholds other than 1, `InvalidRequest` for tensors that do not fit together.
+    `predicts` [N], of at least B S, `accept_index` [B, S] and `accept_token_num` [B]. A drafted
+    token of which the draft's probability is 0 is kept where the target's is not; SGLang refuses
+    it. Raises `NotOurs` for thresholds other than 1, `InvalidRequest` for tensors that do not fit
+    together.
     """
     _refuse_thresholds(threshold_single, threshold_acc)
     device = candidates.device
     check_form(form)
     check_integers(device, candidates=(candidates, ("B", "S")))
+    check_some("slot", "candidates", candidates)
     requests, nodes = candidates.shape
     length = nodes - 1
     check_integers(
         device,
-        predicts=(predicts, ("N",)),
+        predicts=(predicts, (AtLeast(requests * nodes),)),
         accept_index=(accept_index, (requests, nodes)),
         accept_token_num=(accept_token_num, (requests,)),
         retrive_index=(retrive_index, (requests, nodes)),
@@ -64,8 +73,10 @@ def chain(
         uniform_samples=(uniform_samples, (requests, AtLeast(length))),
         uniform_samples_for_final_sampling=(uniform_samples_for_final_sampling, (requests,)),
         target_probs=(target_probs, (requests, nodes, "V")),
-        draft_probs=(draft_probs, (requests, AtLeast(length), "V")),
     )
+    check_some("token", "target_probs", target_probs)
+    vocabulary = target_probs.shape[-1]
+    check_reals(device, draft_probs=(draft_probs, (requests, AtLeast(length), vocabulary)))
     row = torch.arange(requests, device=device)[:, None]
     index = row * draft_probs.shape[1] + torch.arange(length, device=device)
     coins = uniform_samples[:, :length], uniform_samples_for_final_sampling.view(-1, 1)
@@ -107,20 +118,23 @@ def tree(
     A node's children, its first in `retrive_next_token` [B, S] and then siblings, share one coin:
     that of the node. The target's own token is followed as long as it is one of them, so that what
     is emitted has its law whatever the tree is: `draft_probs`, which SGLang gives as 0, are neither
-    read nor written. A token that is twice among siblings is followed to the first of them.
-    `accept_index` is [B, D] for D - 1 accepted tokens at most. Raises `NotOurs` for thresholds
-    other than 1, `InvalidRequest` for tensors that do not fit together.
+    read nor written. A token that is twice among siblings is followed to the first of them, and one
+    that is none of 0..V-1 never. `accept_index` is [B, D] for D - 1 accepted tokens at most,
+    `predicts` [N] of at least B S. Raises `NotOurs` for thresholds other than 1, `InvalidRequest`
+    for tensors that do not fit together.
     """
     _refuse_thresholds(threshold_single, threshold_acc)
     device = candidates.device
     check_integers(
         device, candidates=(candidates, ("B", "S")), accept_index=(accept_index, ("B", "D"))
     )
+    check_some("slot", "candidates", candidates)
+    check_some("slot", "accept_index", accept_index)
     requests, nodes = candidates.shape
     deepest = accept_index.shape[1] - 1
     check_integers(
         device,
-        predicts=(predicts, ("N",)),
+        predicts=(predicts, (AtLeast(requests * nodes),)),
         accept_index=(accept_index, (requests, "D")),
         accept_token_num=(accept_token_num, (requests,)),
         retrive_index=(retrive_index, (requests, nodes)),
@@ -133,6 +147,8 @@ def tree(
         uniform_samples_for_final_sampling=(uniform_samples_for_final_sampling, (requests,)),
         target_probs=(target_probs, (requests, nodes, "V")),
     )
+    check_some("token", "target_probs", target_probs)
+    vocabulary = target_probs.shape[-1]
     every = torch.arange(requests, device=device)
     node = torch.zeros(requests, dtype=torch.int64, device=device)
     child = retrive_next_token[:, 0].long()
@@ -140,11 +156,13 @@ def tree(
     kept, path = torch.zeros_like(node), node[:, None].repeat(1, deepest + 1)
     gone = torch.full((requests, nodes), -1, dtype=torch.int64, device=device)
     for visit in range(nodes - 1):
-        is_there = (child >= 0) & (kept < deepest)
-        here = child.clamp(min=0)
+        is_there = (child >= 0) & (child < nodes) & (kept < deepest)
+        here = child.clamp(0, nodes - 1)
         token = candidates[every, here].long()
+        token = torch.where((token >= 0) & (token < vocabulary), token, -1)
+        # What is none is gone from the start.
         is_new = is_there & (gone != token[:, None]).all(-1)
-        passed = passed + target_probs[every, node, token] * is_new
+        passed = passed + target_probs[every, node, token.clamp(min=0)] * is_new
         # Strictly below: a coin of exactly 0 must not accept what the target never says.
         follows = is_new & (uniform_samples[every, node] < passed)
         refused = is_there & ~follows
@@ -162,14 +180,12 @@ def tree(
         child = torch.where(follows, after, torch.where(refused, beside, child))
     owed = target_probs[every, node]
     # Behind the vocabulary stands a token for those that are none.
-    vocabulary = owed.shape[1]
     is_gone = torch.zeros_like(owed[:, :1], dtype=torch.bool).repeat(1, vocabulary + 1)
     is_gone.scatter_(1, torch.where(gone >= 0, gone, vocabulary), value=1)
     owed = owed.masked_fill(is_gone[:, :vocabulary], 0)
     last = draw(owed, uniform_samples_for_final_sampling.double())
     tokens = candidates.gather(1, path[:, 1:]).long()
-    tokens = torch.cat([tokens, torch.zeros_like(tokens[:, :1])], 1)
-    tokens.scatter_(1, kept[:, None], last[:, None])
+    tokens = torch.cat([tokens, last[:, None]], 1).scatter_(1, kept[:, None], last[:, None])
     _written(predicts, accept_index, retrive_index, path, kept, tokens)
     accept_token_num.copy_(kept)
 

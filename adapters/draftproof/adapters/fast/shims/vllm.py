@@ -25,6 +25,8 @@ from draftproof.adapters.fast.shims.checks import (
     check_form,
     check_integers,
     check_reals,
+    check_reals_if_given,
+    check_some,
 )
 from draftproof.adapters.fast.texts import TEXTS
 
@@ -50,6 +52,7 @@ class SamplingMetadata(Protocol):
     """What is read of vLLM's own."""
 
     all_greedy: bool
+    """Whether every request takes the most probable token, whatever the temperature is."""
     temperature: Tensor | None
     """[B]: 0 takes the most probable token; the target's logits are divided by others already."""
     generators: Mapping[int, torch.Generator]
@@ -80,8 +83,9 @@ def rejection_sample_v1(
     Tokens [n] of B requests, of `num_draft_tokens`; probabilities of the draft, or None where it is
     certain, and logits of the target, [n, V]; bonus tokens [B, 1]. Returns [B, max_spec_len + 1]
     int32, with placeholders. Coins are drawn as vLLM does, so that it accepts as many tokens; the
-    correction is drawn by another number, from the same law. It needs no fp64 of its own:
-    `use_fp64_gumbel` changes nothing.
+    correction is drawn by another number, from the same law. Nothing is drawn where all requests
+    are greedy. A drafted token of which the draft's probability is 0 is kept where the target's is
+    not; vLLM refuses it. It needs no fp64 of its own: `use_fp64_gumbel` changes nothing.
 
     Raises `NotOurs` for synthetic acceptance and FLy, `InvalidRequest` for tensors that do not fit
     together.
@@ -102,10 +106,12 @@ def rejection_sample_v1(
         cu_num_draft_tokens=(cu_num_draft_tokens, (requests,)),
         bonus_token_ids=(bonus_token_ids, (requests, 1)),
     )
-    check_reals(
+    check_reals(device, target_logits=(target_logits, (count, "V")))
+    check_some("token", "target_logits", target_logits)
+    # vLLM reads the draft's rows as if they were as long as the target's.
+    check_reals_if_given(
         device,
-        target_logits=(target_logits, (count, "V")),
-        draft_probs=(draft_probs, (count, "V")),
+        draft_probs=(draft_probs, (count, target_logits.shape[-1])),
         temperature=(sampling_metadata.temperature, (requests,)),
     )
     _check_lengths(num_draft_tokens, max_spec_len, count)
@@ -115,12 +121,15 @@ def rejection_sample_v1(
         emitted_ids = bonus_token_ids.new_full((requests, max_spec_len + 1), PLACEHOLDER_TOKEN_ID)
         emitted_ids[:, :1] = bonus_token_ids
         return emitted_ids.int()
-    numbers = _numbers_v1(num_draft_tokens, max_spec_len, sampling_metadata, device)
     heat = None
-    if sampling_metadata.temperature is not None:
-        heat = (sampling_metadata.temperature != 0).to(target_logits.dtype)
-    elif sampling_metadata.all_greedy:
-        heat = target_logits.new_zeros(requests)
+    if sampling_metadata.all_greedy:
+        # Neither chance nor the draft's rows matter.
+        draft_probs, heat = None, target_logits.new_zeros(requests)
+        numbers = heat.new_zeros(requests, max_spec_len + 1, dtype=torch.float64)
+    else:
+        numbers = _numbers_v1(num_draft_tokens, max_spec_len, sampling_metadata, device)
+        if sampling_metadata.temperature is not None:
+            heat = (sampling_metadata.temperature != 0).to(target_logits.dtype)
     flat = Flat(
         tokens=draft_token_ids[:, None],
         ends=cu_num_draft_tokens,
@@ -259,10 +268,16 @@ def rejection_sample_v2(
     check_reals(
         device,
         target_logits=(target_logits, (rows, "V")),
-        draft_logits=(draft_logits, ("R", AtLeast(num_speculative_steps), "V")),
         temperature=(temperature, ("R",)),
+    )
+    check_reals_if_given(
+        device,
+        draft_logits=(draft_logits, ("R", AtLeast(num_speculative_steps), "V")),
         noise=(noise, (requests, num_speculative_steps + 1)),
     )
+    check_some("token", "target_logits", target_logits)
+    if draft_logits is not None:
+        check_some("token", "draft_logits", draft_logits)
     count = rows - requests
     each = torch.arange(1, requests + 1, device=device)
     ends = cu_num_logits[1:] - each
