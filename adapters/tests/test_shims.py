@@ -315,6 +315,27 @@ def test_the_second_runner_emits_what_vllms_does_where_no_chance_is(
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("more", [-3, 3])
+def test_the_second_runner_cuts_both_vocabularies_to_the_smaller(more: int, form: str) -> None:
+    """As vLLM does: what the target alone has is never emitted, were it the most probable."""
+    released = theirs("vllm.v1.worker.gpu.spec_decode.rejection_sampler_utils", VLLM, doubles)
+    released.tldevice = noise
+    given = batch_v2(5, 12, has_rows=True)
+    rows = given["draft_logits"]
+    given["draft_logits"] = torch.cat([rows, rows], -1)[..., : V + more].contiguous()
+    given["target_logits"][:, -1] = 9
+    given["draft_sampled"] %= V + min(more, 0)
+    given["temperature"] = torch.zeros_like(given["temperature"])
+    with numpy.errstate(invalid="ignore"):
+        wanted, count = released.rejection_sample(**given)
+    found, number = vllm.rejection_sample_v2(**given, form=form)
+    assert torch.equal(number, count)
+    is_emitted = torch.arange(3) < count[:, None]
+    assert torch.equal(found[is_emitted], wanted[is_emitted])
+    assert bool((found < V + min(more, 0)).all())
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_the_second_runner_depends_on_seeds_alone(form: str) -> None:
     """Requests in another order, among fewer, emit the same."""
     given = batch_v2(3, 12, has_rows=True)
