@@ -16,7 +16,7 @@ from torch import Tensor
 
 from draftproof.adapters.fast import FORMS, KERNELS, TEXTS
 from draftproof.adapters.fast.engine import Verified, verify
-from draftproof.adapters.fast.inputs import Flat, InvalidRequest, from_flat, indexed, lying
+from draftproof.adapters.fast.inputs import EngineBatch, InvalidRequest, from_flat, indexed, lying
 
 interpreter = pytest.importorskip("triton.runtime.interpreter")
 
@@ -295,7 +295,7 @@ def test_the_watch_over_kernels_sees_what_is_strided(launched: list[str]) -> Non
 
     rows = lying(torch.full((3, 1, 4), 0.25))
     noise = torch.zeros(3, 2, dtype=torch.float64).T
-    block(Flat(torch.zeros(1, 1).long(), torch.tensor([0, 1]), rows, None, 2, noise))
+    block(EngineBatch(torch.zeros(1, 1).long(), torch.tensor([0, 1]), rows, None, 2, noise))
     assert launched == ["_decide: noise", "_finish: noise"]
 
 

@@ -20,7 +20,7 @@ from draftproof.adapters.fast import counters
 from draftproof.adapters.fast.batch import Batch, Rows, Softmax, uniforms
 from draftproof.adapters.fast.inputs import (
     DTYPES,
-    Flat,
+    EngineBatch,
     InvalidRequest,
     Lying,
     from_flat,
@@ -176,7 +176,7 @@ def verify(
         drawn = noise.double().contiguous()
     else:
         drawn = uniforms(len(ends), text.noise(drafts, max_spec_len), generators, tokens.device)
-    flat = Flat(
+    flat = EngineBatch(
         tokens=tokens,
         ends=ends,
         p=p,
@@ -194,7 +194,7 @@ def verify(
 _as_operator = operator(verify)
 
 
-def emitted(text: Text, form: str, flat: Flat) -> Verified:
+def emitted(text: Text, form: str, flat: EngineBatch) -> Verified:
     """Return what a batch emits. Raises `InvalidRequest` for more siblings than `text` takes."""
     check_widths(text, flat.widths)
     if form == "triton":
@@ -385,7 +385,7 @@ def _heated(
     return replace(laid, softmax=soft)
 
 
-def _by_operators(text: Text, flat: Flat) -> Verified:
+def _by_operators(text: Text, flat: EngineBatch) -> Verified:
     """Verify by operators of torch, of rows that belong to padded positions."""
     ends, drafts = flat.ends.long(), flat.tokens.shape[1]
     p = q = _heated(flat.p, flat.p_temperature, ends, drafts, more=1)

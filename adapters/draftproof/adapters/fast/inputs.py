@@ -173,7 +173,7 @@ def _in_line(rows: Tensor, numbers: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @dataclass(frozen=True)
-class Flat:
+class EngineBatch:
     """What an engine has of B requests with n positions together, as kernels are told of it."""
 
     tokens: Tensor
@@ -268,7 +268,7 @@ def from_flat(
     )
 
 
-def flat_of(batch: Batch, noise: Tensor) -> Flat:
+def flat_of(batch: Batch, noise: Tensor) -> EngineBatch:
     """Return a batch as an engine has it, whose requests have one number of positions each."""
     count, drafts, longest = batch.tokens.shape
     inside = torch.arange(longest, device=noise.device) < batch.lengths[:, None, None]
@@ -289,7 +289,7 @@ def flat_of(batch: Batch, noise: Tensor) -> Flat:
     if batch.p.softmax is not None and batch.p.softmax.scale is not None:
         heat = 1 / batch.p.softmax.scale[batch.p.at[:, 0, 0]]
     q = laid(batch.q) if len(tokens) > 0 else None
-    return Flat(
+    return EngineBatch(
         *(tokens, ends, laid(batch.p), q, longest, noise, heat, heat),
         branching=batch.branching,
         state=batch.state,

@@ -124,7 +124,7 @@ def verified(text: Text, form: str, batch: Batch, noise: Tensor) -> Result:
 
 
 def function(text: Text, form: str) -> Callable[..., Any]:
-    """Return the function of an algorithm: of a `Batch` and noise in torch, of a `Flat` else."""
+    """Return an algorithm's function: of a `Batch` and noise in torch, of an `EngineBatch` else."""
     if (text.name, form) not in _FUNCTIONS:
         _FUNCTIONS[text.name, form] = _imported(text, form)
     return _FUNCTIONS[text.name, form]

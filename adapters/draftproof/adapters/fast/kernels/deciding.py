@@ -21,7 +21,7 @@ from draftproof.adapters.fast.kernels.sources import (
 SLACK = tl.constexpr(2.0**-10)
 
 
-class Chain(NamedTuple):
+class DraftedPath(NamedTuple):
     """One path of each request: its tokens [B, D], -1 behind its `length` [B], and their p / q."""
 
     depth: tl.tensor
@@ -53,12 +53,12 @@ def chain(
     p_soft = softmax_of(p, drafts, stats, 0, each, each, depth, p_site, here, PIECES)
     q_soft = softmax_of(q, drafts, stats, 1, each, each, depth, q_site, inside, PIECES)
     x, y = chance(p, p_place, p_soft, token, inside), chance(q, q_place, q_soft, token, inside)
-    return Chain(depth, token, length, ratio(x, y), p_place, p_soft, q_place, q_soft)
+    return DraftedPath(depth, token, length, ratio(x, y), p_place, p_soft, q_place, q_soft)
 
 
 @triton.jit
 def leave_open(left, drafts, path, request, real, a, coin):
-    """Write which rows of a `Chain` are open, by their `a` [BLOCK_B, D], and their coins."""
+    """Write which rows of a `DraftedPath` are open, by their `a` [BLOCK_B, D], and their coins."""
     count = drafts.requests * left.rows
     inside = real[:, None] & (path.depth < left.rows)
     slot = request[:, None] * left.rows + path.depth

@@ -14,14 +14,14 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from draftproof.adapters.fast.inputs import Flat
+from draftproof.adapters.fast.inputs import EngineBatch
 from draftproof.adapters.fast.kernels.launch import power_of_two
 from draftproof.adapters.fast.kernels.pipeline import tell
 from draftproof.adapters.fast.kernels.rows import drawn, p_tile, q_tile
-from draftproof.adapters.fast.kernels.sources import Drafts, Numbers, Source, mark_of, numbers
+from draftproof.adapters.fast.kernels.sources import Drafts, ModelRows, Numbers, mark_of, numbers
 from draftproof.adapters.fast.kernels.walking import (
-    Request,
-    Walk,
+    WalkedRequests,
+    WalkRows,
     position,
     prepared,
     token_of,
@@ -32,13 +32,13 @@ from draftproof.adapters.fast.kernels.walking import (
 class DescentNode(NamedTuple):
     """What was drafted after the nodes of BLOCK_B requests, at one depth."""
 
-    request: Request
+    request: WalkedRequests
     siblings: tl.tensor
     depth: tl.tensor
 
 
 def descended(
-    rule: Any, flat: Flat, *, scheme: str, warps: int = 4
+    rule: Any, flat: EngineBatch, *, scheme: str, warps: int = 4
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Go down as `fast.descent.descend` does."""
     walk, told = prepared(flat), flat.told()
@@ -59,8 +59,8 @@ def _forks(branching: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]
 
 @triton.jit
 def _descend(
-    p: Source, q: Source, drafts: Drafts, walk: Walk, noise: Numbers, mark_at, told, forks,
-    RULE: tl.constexpr, IID: tl.constexpr, BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
+    p: ModelRows, q: ModelRows, drafts: Drafts, walk: WalkRows, noise: Numbers, mark_at, told,
+    forks, RULE: tl.constexpr, IID: tl.constexpr, BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
     DEPTHS: tl.constexpr,
 ):  # fmt: skip
     """Write what is emitted for each request."""

@@ -12,11 +12,11 @@ import triton.language as tl
 from torch import Tensor
 
 from draftproof.adapters.fast.batch import Softmax
-from draftproof.adapters.fast.inputs import Flat, Lying
+from draftproof.adapters.fast.inputs import EngineBatch, Lying
 from draftproof.adapters.fast.kernels.launch import blocks, power_of_two
 from draftproof.adapters.fast.kernels.rows import p_tile, token_at
-from draftproof.adapters.fast.kernels.sources import Drafts, Source
-from draftproof.adapters.fast.kernels.walking import Walk, position, prepared, walked
+from draftproof.adapters.fast.kernels.sources import Drafts, ModelRows
+from draftproof.adapters.fast.kernels.walking import WalkRows, position, prepared, walked
 from draftproof.adapters.fast.urn import Urn
 
 
@@ -26,7 +26,7 @@ def urn(rows: Tensor, softmax: Softmax | None) -> Urn:
     nothing = torch.zeros(count, dtype=torch.int64, device=device)
     heat = None if softmax is None or softmax.scale is None else 1 / softmax.scale
     laid = Lying(rows, 1, 0, count, softmax)
-    flat = Flat(nothing[:0, None], nothing, laid, None, 0, nothing[:, None].double(), heat)
+    flat = EngineBatch(nothing[:0, None], nothing, laid, None, 0, nothing[:, None].double(), heat)
     walk = prepared(flat)
     given, pieces, tile = walk.given, walk.given.pieces, walk.given.tile
     read = given.p, given.q, given.drafts, walk.walk
@@ -73,7 +73,7 @@ def _here(p, q, drafts, walk, BLOCK_B: tl.constexpr):
 
 @triton.jit
 def _add(
-    p: Source, q: Source, drafts: Drafts, walk: Walk, gone, count, sums,
+    p: ModelRows, q: ModelRows, drafts: Drafts, walk: WalkRows, gone, count, sums,
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Write the mass of what is left in one piece of every row."""
@@ -86,8 +86,8 @@ def _add(
 
 @triton.jit
 def _search(
-    p: Source, q: Source, drafts: Drafts, walk: Walk, gone, count, sums, marks, next_tokens, pieces,
-    BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr, PIECES: tl.constexpr,
+    p: ModelRows, q: ModelRows, drafts: Drafts, walk: WalkRows, gone, count, sums, marks,
+    next_tokens, pieces, BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr, PIECES: tl.constexpr,
 ):  # fmt: skip
     """Write the token at which the running sum of what is left rises above its mark."""
     request, at = _here(p, q, drafts, walk, BLOCK_B)
@@ -106,7 +106,7 @@ def _search(
 
 @triton.jit
 def _compare(
-    p: Source, q: Source, drafts: Drafts, walk: Walk, gone, count, largest, best,
+    p: ModelRows, q: ModelRows, drafts: Drafts, walk: WalkRows, gone, count, largest, best,
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Write the largest weight that is left in one piece of every row, and its first token."""

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import triton
 import triton.language as tl
 
-from draftproof.adapters.fast.inputs import Flat
+from draftproof.adapters.fast.inputs import EngineBatch
 from draftproof.adapters.fast.kernels.launch import power_of_two
 from draftproof.adapters.fast.kernels.pipeline import tell
 from draftproof.adapters.fast.kernels.rows import among, drawn, excess, mass, p_of, q_of
-from draftproof.adapters.fast.kernels.sources import Drafts, Numbers, Source, mark_of, numbers
-from draftproof.adapters.fast.kernels.walking import Walk, position, prepared, token_of, walked
+from draftproof.adapters.fast.kernels.sources import Drafts, ModelRows, Numbers, mark_of, numbers
+from draftproof.adapters.fast.kernels.walking import WalkRows, position, prepared, token_of, walked
 from draftproof.adapters.fast.modified import following, of_state
 
 _NUMBERS = 4096
@@ -33,12 +33,12 @@ class State(NamedTuple):
     drafts: Any
 
 
-def greedy_block(flat: Flat) -> tuple[Any, ...]:
+def greedy_block(flat: EngineBatch) -> tuple[Any, ...]:
     """Verify as `fast.greedy_block.greedy_block` does, the recursive one with one path."""
     return recursive_greedy_block(flat)
 
 
-def recursive_greedy_block(flat: Flat) -> tuple[Any, ...]:
+def recursive_greedy_block(flat: EngineBatch) -> tuple[Any, ...]:
     """Verify as `fast.greedy_block.recursive_greedy_block` does."""
     walk, told, drafts = prepared(flat), flat.told(), flat.tokens.shape[1]
     requests, longest = len(flat.ends), flat.longest
@@ -54,7 +54,7 @@ def recursive_greedy_block(flat: Flat) -> tuple[Any, ...]:
     return *told, {"left": left, "target": target, "draft": draft}
 
 
-def _state(flat: Flat) -> State:
+def _state(flat: EngineBatch) -> State:
     if flat.state is None:
         return State(flat.ends, flat.ends, flat.ends, 0, flat.tokens.shape[1])
     left, target, draft = (each.contiguous() for each in of_state(flat.state, len(flat.ends)))
@@ -63,7 +63,7 @@ def _state(flat: Flat) -> State:
 
 @triton.jit
 def _verify(
-    p: Source, q: Source, drafts: Drafts, walk: Walk, noise: Numbers, mark_at, told,
+    p: ModelRows, q: ModelRows, drafts: Drafts, walk: WalkRows, noise: Numbers, mark_at, told,
     before: State, after: State, BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
     BLOCKS: tl.constexpr, DEPTHS: tl.constexpr,
 ):  # fmt: skip

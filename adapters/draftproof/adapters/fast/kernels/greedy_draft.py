@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from draftproof.adapters.fast.inputs import Flat
+from draftproof.adapters.fast.inputs import EngineBatch
 from draftproof.adapters.fast.kernels.descent import (
     descended,
     masses_without,
@@ -17,7 +17,7 @@ from draftproof.adapters.fast.kernels.rows import among, p_of, q_of
 from draftproof.adapters.fast.kernels.sources import numbers
 
 
-def greedy_draft(flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def greedy_draft(flat: EngineBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Verify as `fast.greedy_draft.greedy_draft` does."""
     return descended(_rule, flat, scheme="greedy")
 

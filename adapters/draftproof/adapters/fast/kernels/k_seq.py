@@ -6,12 +6,12 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from draftproof.adapters.fast.inputs import Flat
+from draftproof.adapters.fast.inputs import EngineBatch
 from draftproof.adapters.fast.kernels.descent import coin, descended, sibling
 from draftproof.adapters.fast.kernels.rows import among, p_of, p_tile, q_of, q_tile
 
 
-def k_seq(flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def k_seq(flat: EngineBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Verify as `fast.k_seq.k_seq` does.
 
     Seven sweeps, whose eight points leave an eighth of the bracket at most, reach what 21 halvings

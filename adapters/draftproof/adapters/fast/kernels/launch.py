@@ -7,15 +7,15 @@ from dataclasses import dataclass
 import triton.language as tl
 from torch import Tensor
 
-from draftproof.adapters.fast.inputs import Flat, Lying
+from draftproof.adapters.fast.inputs import EngineBatch, Lying
 from draftproof.adapters.fast.kernels import IS_INTERPRETED
 from draftproof.adapters.fast.kernels.sources import (
     CERTAIN,
     LOGITS,
     PROBABILITIES,
     Drafts,
+    ModelRows,
     Numbers,
-    Source,
 )
 
 _TILE = 4096
@@ -26,11 +26,11 @@ _PIECES = 64
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenBatch:
     """What kernels are given of a batch."""
 
-    p: Source
-    q: Source
+    p: ModelRows
+    q: ModelRows
     drafts: Drafts
     noise: Numbers
     mark: int
@@ -46,7 +46,7 @@ class Given:
         return LOGITS.value in (self.p.KIND.value, self.q.KIND.value)
 
 
-def given_of(flat: Flat) -> Given:
+def given_of(flat: EngineBatch) -> GivenBatch:
     """Return what kernels are given of a batch; nothing of it is copied."""
     vocabulary = flat.vocabulary
     # What is not there is computed, too, where kernels are interpreted.
@@ -54,7 +54,7 @@ def given_of(flat: Flat) -> Given:
     tile = min(max(power_of_two(vocabulary), least), most)
     tile = max(tile, power_of_two(-(-vocabulary // _PIECES)))
     mark = 0 if isinstance(flat.noise, tuple) else flat.noise.shape[1] - 1
-    return Given(
+    return GivenBatch(
         p=_source(flat.p, flat.p_temperature, flat),
         q=_source(flat.q, flat.q_temperature, flat),
         drafts=_drafts(flat),
@@ -83,17 +83,17 @@ def power_of_two(least: int) -> int:
     return 1 << (max(least, 1) - 1).bit_length()
 
 
-def _source(rows: Lying | None, heat: Tensor | None, flat: Flat) -> Source:
+def _source(rows: Lying | None, heat: Tensor | None, flat: EngineBatch) -> ModelRows:
     """Return rows as kernels read them; those of a draft that is certain are none."""
     none, no = flat.ends, tl.constexpr(False)
     if rows is None:
         shape = 0, 0, flat.vocabulary, 1, 1, 0
-        return Source(none, *shape, none, none, none, none, no, CERTAIN, no, no, no, no)
+        return ModelRows(none, *shape, none, none, none, none, no, CERTAIN, no, no, no, no)
     soft, width = rows.softmax, rows.values.shape[1]
     stride, step = rows.values.stride()
     is_told = soft is not None and soft.least is not None
     is_heated = soft is not None and heat is not None
-    return Source(
+    return ModelRows(
         entry=rows.values,
         stride=stride,
         step=step,
@@ -114,7 +114,7 @@ def _source(rows: Lying | None, heat: Tensor | None, flat: Flat) -> Source:
     )
 
 
-def _drafts(flat: Flat) -> Drafts:
+def _drafts(flat: EngineBatch) -> Drafts:
     by_position, by_draft = flat.tokens.stride()
     return Drafts(
         tokens=flat.tokens,
@@ -130,7 +130,7 @@ def _drafts(flat: Flat) -> Drafts:
     )
 
 
-def _numbers(flat: Flat) -> Numbers:
+def _numbers(flat: EngineBatch) -> Numbers:
     noise = flat.noise
     if isinstance(noise, tuple):
         seeds, positions = (each.contiguous() for each in noise)

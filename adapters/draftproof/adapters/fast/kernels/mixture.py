@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from draftproof.adapters.fast.inputs import Flat
+from draftproof.adapters.fast.inputs import EngineBatch
 from draftproof.adapters.fast.kernels.deciding import undecided
 from draftproof.adapters.fast.kernels.ranking import tilt_of
 from draftproof.adapters.fast.kernels.rows import ratio
@@ -14,7 +14,7 @@ from draftproof.adapters.fast.kernels.selecting import verified
 from draftproof.adapters.fast.kernels.sources import numbers, requests_of
 
 
-def multipath_block(flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def multipath_block(flat: EngineBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Verify as `fast.mixture.multipath_block` does."""
     return verified(_decide, flat)
 

@@ -22,15 +22,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from draftproof.adapters.fast.inputs import Flat
-from draftproof.adapters.fast.kernels.launch import Given, blocks, given_of, power_of_two
+from draftproof.adapters.fast.inputs import EngineBatch
+from draftproof.adapters.fast.kernels.launch import GivenBatch, blocks, given_of, power_of_two
 from draftproof.adapters.fast.kernels.rows import Position, drawn, excess, token_at
 from draftproof.adapters.fast.kernels.sources import (
     LOGITS,
     Drafts,
+    ModelRows,
     Numbers,
     Soft,
-    Source,
     cut,
     drafted,
     entries,
@@ -71,7 +71,7 @@ class Open(NamedTuple):
 
 @triton.jit
 def _stats(
-    p: Source, q: Source, drafts: Drafts, stats: Stats,
+    p: ModelRows, q: ModelRows, drafts: Drafts, stats: Stats,
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Write the largest logit of a piece of every row, where it is first, and the piece's mass."""
@@ -176,7 +176,8 @@ def opened(drafts, left, slot, active):
 
 @triton.jit
 def _masses(
-    p: Source, q: Source, drafts: Drafts, left: Open, BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr
+    p: ModelRows, q: ModelRows, drafts: Drafts, left: Open, BLOCK_B: tl.constexpr,
+    BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Write what is owed in a piece of every row that is open."""
     slot = tl.program_id(0).to(tl.int64) * BLOCK_B + tl.arange(0, BLOCK_B)
@@ -189,7 +190,7 @@ def _masses(
 
 @triton.jit
 def _finish(
-    p: Source, q: Source, drafts: Drafts, left: Open, noise: Numbers, which, told,
+    p: ModelRows, q: ModelRows, drafts: Drafts, left: Open, noise: Numbers, which, told,
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr, DEPTHS: tl.constexpr, PIECES: tl.constexpr,
 ):  # fmt: skip
     """Keep the deepest open row whose coin is low enough, draw from it, and tell of it."""
@@ -241,7 +242,7 @@ def tell(drafts, told, request, real, path, kept, token, DEPTHS: tl.constexpr):
     tl.store(sampled + request, (kept + 1).to(tl.int32), mask=real)
 
 
-def summed(flat: Flat, given: Given) -> Stats:
+def summed(flat: EngineBatch, given: GivenBatch) -> Stats:
     """Return the stats of all rows, of which nothing is written where there are no logits."""
     rows, pieces = len(flat.ends) * flat.tokens.shape[1] * (flat.longest + 1), given.pieces
     largest, total = flat.room(2, 2, rows, pieces).unbind()
@@ -253,7 +254,7 @@ def summed(flat: Flat, given: Given) -> Stats:
     return stats
 
 
-def verified(decide: Any, flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def verified(decide: Any, flat: EngineBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return what B requests emit [B, L+1] int32, and of each what is accepted, path and count.
 
     `decide` is a kernel that says which rows are open, which is all that an algorithm adds.

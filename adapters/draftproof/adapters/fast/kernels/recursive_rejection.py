@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from draftproof.adapters.fast.inputs import Flat
+from draftproof.adapters.fast.inputs import EngineBatch
 from draftproof.adapters.fast.kernels.descent import (
     coin,
     descended,
@@ -17,13 +17,13 @@ from draftproof.adapters.fast.kernels.descent import (
 from draftproof.adapters.fast.kernels.rows import among, mass, p_of, q_of
 
 
-def recursive_rejection(flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def recursive_rejection(flat: EngineBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Verify as `fast.recursive_rejection.recursive_rejection` does."""
     return descended(_with_replacement, flat, scheme="iid")
 
 
 def recursive_rejection_without_replacement(
-    flat: Flat,
+    flat: EngineBatch,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Verify as `fast.recursive_rejection.recursive_rejection_without_replacement` does."""
     return descended(_without_replacement, flat, scheme="without_replacement")

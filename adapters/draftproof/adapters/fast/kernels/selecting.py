@@ -19,9 +19,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from draftproof.adapters.fast.inputs import Flat
+from draftproof.adapters.fast.inputs import EngineBatch
 from draftproof.adapters.fast.kernels import IS_INTERPRETED
-from draftproof.adapters.fast.kernels.deciding import Chain, leave_open
+from draftproof.adapters.fast.kernels.deciding import DraftedPath, leave_open
 from draftproof.adapters.fast.kernels.launch import blocks, given_of, power_of_two
 from draftproof.adapters.fast.kernels.pipeline import Open, opened, softmax_of, summed, tell
 from draftproof.adapters.fast.kernels.ranking import Ranks, owe, rated, waited
@@ -29,8 +29,8 @@ from draftproof.adapters.fast.kernels.rows import drawn, p_tile, q_tile
 from draftproof.adapters.fast.kernels.sources import (
     CERTAIN,
     Drafts,
+    ModelRows,
     Numbers,
-    Source,
     chance,
     drafted,
     mark_of,
@@ -42,7 +42,7 @@ from draftproof.adapters.fast.kernels.sources import (
 
 @triton.jit
 def _select(
-    p: Source, q: Source, drafts: Drafts, stats, left: Open, ranks: Ranks,
+    p: ModelRows, q: ModelRows, drafts: Drafts, stats, left: Open, ranks: Ranks,
     BLOCK_B: tl.constexpr, DEPTHS: tl.constexpr, PIECES: tl.constexpr,
 ):  # fmt: skip
     """Write the path that goes on to the highest-ranked token every time, and where its rows are.
@@ -87,7 +87,7 @@ def _select(
         path = following
         if q.KIND == CERTAIN:
             q_place = best
-        at = Chain(i_th, best, length, most, p_place, p_soft, q_place, q_soft)
+        at = DraftedPath(i_th, best, length, most, p_place, p_soft, q_place, q_soft)
         is_open = tl.where(active, 1.0, -1.0)
         leave_open(left, drafts, at, number, real, is_open, is_open)
         where = request * left.rows + i_th
@@ -100,7 +100,7 @@ def _select(
 
 @triton.jit
 def _weigh(
-    p: Source, q: Source, drafts: Drafts, left: Open, ranks: Ranks,
+    p: ModelRows, q: ModelRows, drafts: Drafts, left: Open, ranks: Ranks,
     BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """Write what q gives to a piece of every row of the path, below its token and in all."""
@@ -130,8 +130,8 @@ def stored(p, q, of, tokens, active):  # noqa: ARG001  # all weights are called 
 
 @triton.jit
 def _finish(
-    p: Source, q: Source, drafts: Drafts, left: Open, ranks: Ranks, noise: Numbers, which, told,
-    BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr, DEPTHS: tl.constexpr, LEVELS: tl.constexpr,
+    p: ModelRows, q: ModelRows, drafts: Drafts, left: Open, ranks: Ranks, noise: Numbers, which,
+    told, BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr, DEPTHS: tl.constexpr, LEVELS: tl.constexpr,
     MERGED: tl.constexpr,
 ):  # fmt: skip
     """Keep the deepest open row whose coin is low enough, draw from it, and tell of it."""
@@ -171,7 +171,7 @@ def _finish(
     tell(drafts, told, request, real, path, kept, token, DEPTHS)
 
 
-def verified(decide: Any, flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def verified(decide: Any, flat: EngineBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return what B requests emit [B, L+1] int32, and of each what is accepted, path and count.
 
     `decide` is a kernel that says which rows are open, which is all that an algorithm adds.
@@ -209,7 +209,7 @@ def verified(decide: Any, flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return told
 
 
-def precise(flat: Flat) -> torch.dtype:
+def precise(flat: EngineBatch) -> torch.dtype:
     """Return the dtype of ratios, as `fast.mixture.precise` does."""
     models = [rows for rows in (flat.p, flat.q) if rows is not None]
     is_given = all(rows.softmax is None for rows in models)

@@ -23,7 +23,7 @@ _LOG2_E = tl.constexpr(1.4426950408889634)
 _MARK, _OURS = tl.constexpr(MARK), tl.constexpr(OURS)
 
 
-class Source(NamedTuple):
+class ModelRows(NamedTuple):
     """The rows of a model at N positions of K drafts, `stride` apart, and their tokens `step`.
 
     The one of a draft at a position is number `by_position` n + `by_draft` k. They are HEATED by a

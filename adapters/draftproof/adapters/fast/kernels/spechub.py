@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from draftproof.adapters.fast.inputs import Flat
+from draftproof.adapters.fast.inputs import EngineBatch
 from draftproof.adapters.fast.kernels.descent import (
     coin,
     descended,
@@ -17,7 +17,7 @@ from draftproof.adapters.fast.kernels.descent import (
 from draftproof.adapters.fast.kernels.rows import among, p_of, q_of
 
 
-def spechub(flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def spechub(flat: EngineBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Verify as `fast.spechub.spechub` does."""
     return descended(_rule, flat, scheme="hub")
 

@@ -6,13 +6,13 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from draftproof.adapters.fast.inputs import Flat
+from draftproof.adapters.fast.inputs import EngineBatch
 from draftproof.adapters.fast.kernels.deciding import chain, leave_open
 from draftproof.adapters.fast.kernels.pipeline import verified
 from draftproof.adapters.fast.kernels.sources import numbers, requests_of
 
 
-def token(flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def token(flat: EngineBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Verify as `fast.token.token` does."""
     return verified(_decide, flat)
 

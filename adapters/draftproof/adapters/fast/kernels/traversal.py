@@ -11,15 +11,15 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from draftproof.adapters.fast.inputs import Flat
+from draftproof.adapters.fast.inputs import EngineBatch
 from draftproof.adapters.fast.kernels.launch import blocks, power_of_two
 from draftproof.adapters.fast.kernels.pipeline import tell
 from draftproof.adapters.fast.kernels.rows import drawn, excess, mass, p_of, q_of, q_tile
-from draftproof.adapters.fast.kernels.sources import Drafts, Numbers, Source, mark_of, numbers
-from draftproof.adapters.fast.kernels.walking import Walk, position, prepared, token_of, walked
+from draftproof.adapters.fast.kernels.sources import Drafts, ModelRows, Numbers, mark_of, numbers
+from draftproof.adapters.fast.kernels.walking import WalkRows, position, prepared, token_of, walked
 
 
-def traversal(flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def traversal(flat: EngineBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Verify as `fast.traversal.traversal` does."""
     walk, told, drafts = prepared(flat), flat.told(), flat.tokens.shape[1]
     requests, depths = len(flat.ends), power_of_two(flat.longest + 1)
@@ -34,14 +34,14 @@ def traversal(flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return told
 
 
-def traversal_without_replacement(flat: Flat) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def traversal_without_replacement(flat: EngineBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Verify as `fast.traversal.traversal_without_replacement` does."""
     return traversal(flat)
 
 
 @triton.jit
 def _order(
-    drafts: Drafts, walk: Walk, order, shared, BLOCK_B: tl.constexpr, PATHS: tl.constexpr
+    drafts: Drafts, walk: WalkRows, order, shared, BLOCK_B: tl.constexpr, PATHS: tl.constexpr
 ):  # fmt: skip
     """Write the order of paths, and how many tokens two of them share, as `traversal.in_order`."""
     request = walked(drafts, walk, BLOCK_B)
@@ -83,8 +83,8 @@ def _order(
 
 @triton.jit
 def _verify(
-    p: Source, q: Source, drafts: Drafts, walk: Walk, noise: Numbers, mark_at, told, order, shared,
-    BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr, DEPTHS: tl.constexpr,
+    p: ModelRows, q: ModelRows, drafts: Drafts, walk: WalkRows, noise: Numbers, mark_at, told,
+    order, shared, BLOCK_B: tl.constexpr, BLOCK_V: tl.constexpr, DEPTHS: tl.constexpr,
 ):  # fmt: skip
     """Go from the leaf of path after path towards the root, and draw at the node that is kept."""
     request = walked(drafts, walk, BLOCK_B)

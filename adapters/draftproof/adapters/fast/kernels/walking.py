@@ -14,14 +14,14 @@ import torch
 import triton
 import triton.language as tl
 
-from draftproof.adapters.fast.inputs import Flat
-from draftproof.adapters.fast.kernels.launch import Given, blocks, given_of, power_of_two
+from draftproof.adapters.fast.inputs import EngineBatch
+from draftproof.adapters.fast.kernels.launch import GivenBatch, blocks, given_of, power_of_two
 from draftproof.adapters.fast.kernels.pipeline import Stats, softmax_at, softmax_of, summed
 from draftproof.adapters.fast.kernels.rows import Position
 from draftproof.adapters.fast.kernels.sources import (
     CERTAIN,
     Drafts,
-    Source,
+    ModelRows,
     drafted,
     place_of,
     requests_of,
@@ -29,14 +29,14 @@ from draftproof.adapters.fast.kernels.sources import (
 )
 
 
-class Walk(NamedTuple):
+class WalkRows(NamedTuple):
     """The lengths [B] of requests, and what makes their rows probabilities, [2, 5, B, K, L+1]."""
 
     lengths: Any
     soft: Any
 
 
-class Request(NamedTuple):
+class WalkedRequests(NamedTuple):
     """BLOCK_B requests: which are real, where their drafts begin, how many tokens were given."""
 
     number: tl.tensor
@@ -48,7 +48,7 @@ class Request(NamedTuple):
 
 @triton.jit
 def _prepare(
-    p: Source, q: Source, drafts: Drafts, stats: Stats, walk: Walk,
+    p: ModelRows, q: ModelRows, drafts: Drafts, stats: Stats, walk: WalkRows,
     BLOCK_B: tl.constexpr, DEPTHS: tl.constexpr, PIECES: tl.constexpr,
 ):  # fmt: skip
     """Write what a walk needs to know of requests before it begins."""
@@ -82,7 +82,7 @@ def walked(drafts, walk, BLOCK_B: tl.constexpr):
     request, real = requests_of(drafts, BLOCK_B)
     start, given = span(drafts, request, real)
     length = tl.load(walk.lengths + request, mask=real, other=-1)
-    return Request(request, real, start, given, length)
+    return WalkedRequests(request, real, start, given, length)
 
 
 @triton.jit
@@ -111,8 +111,8 @@ def position(p, q, drafts, walk, request, path, depth, active):
 class Walked:
     """What a kernel is launched with that does all of a request."""
 
-    given: Given
-    walk: Walk
+    given: GivenBatch
+    walk: WalkRows
     programs: int
     requests: int
     """How many a program has."""
@@ -123,13 +123,13 @@ class Walked:
         return self.given.p, self.given.q, self.given.drafts, self.walk, self.given.noise
 
 
-def prepared(flat: Flat) -> Walked:
+def prepared(flat: EngineBatch) -> Walked:
     """Return what a walk over a batch is given, its rows' stats included."""
     given, requests = given_of(flat), len(flat.ends)
     stats, of = summed(flat, given), (given.p, given.q, given.drafts)
     rows = requests * flat.tokens.shape[1] * (flat.longest + 1)
     lengths = flat.room(requests, dtype=torch.int64)
-    walk = Walk(lengths, flat.room(2, 5, rows))
+    walk = WalkRows(lengths, flat.room(2, 5, rows))
     shape = power_of_two(flat.longest + 1), power_of_two(given.pieces)
     grid, own = blocks(requests, shape[0] * shape[1], most=1)
     _prepare[(grid,)](*of, stats, walk, own, *shape)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from draftproof.adapters.fast.engine import emitted
 from draftproof.adapters.fast.excess import draw
-from draftproof.adapters.fast.inputs import Flat, Lying
+from draftproof.adapters.fast.inputs import EngineBatch, Lying
 from draftproof.adapters.fast.shims import NotOurs
 from draftproof.adapters.fast.shims.checks import (
     AtLeast,
@@ -80,7 +80,7 @@ def chain(
     row = torch.arange(requests, device=device)[:, None]
     index = row * draft_probs.shape[1] + torch.arange(length, device=device)
     coins = uniform_samples[:, :length], uniform_samples_for_final_sampling.view(-1, 1)
-    flat = Flat(
+    flat = EngineBatch(
         tokens=candidates[:, 1:].reshape(-1, 1),
         ends=torch.arange(1, requests + 1, device=device) * length,
         p=Lying(target_probs.flatten(0, 1), 1, 0, requests * nodes),

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from draftproof.adapters.fast.batch import Softmax
 from draftproof.adapters.fast.engine import emitted
-from draftproof.adapters.fast.inputs import Flat, InvalidRequest, Lying
+from draftproof.adapters.fast.inputs import EngineBatch, InvalidRequest, Lying
 from draftproof.adapters.fast.shims import NotOurs
 from draftproof.adapters.fast.shims.checks import (
     NAMES,
@@ -130,7 +130,7 @@ def rejection_sample_v1(
         numbers = _numbers_v1(num_draft_tokens, max_spec_len, sampling_metadata, device)
         if sampling_metadata.temperature is not None:
             heat = (sampling_metadata.temperature != 0).to(target_logits.dtype)
-    flat = Flat(
+    flat = EngineBatch(
         tokens=draft_token_ids[:, None],
         ends=cu_num_draft_tokens,
         p=_without_bonus(target_logits, cu_num_draft_tokens),
@@ -297,7 +297,7 @@ def rejection_sample_v2(
     numbers = seed[idx_mapping], pos[cu_num_logits[:-1].long()]
     if noise is not None:
         numbers = noise.double()
-    flat = Flat(
+    flat = EngineBatch(
         tokens=draft_sampled[row + 1][:, None],
         ends=ends,
         p=Lying(target_logits[:, :vocabulary], 1, 0, len(target_logits), Softmax()),
