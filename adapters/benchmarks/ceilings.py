@@ -146,7 +146,7 @@ COMPILED_TODAY = {
         "_select": Figures(80, 1417, 3, 2),
         "_weigh": Figures(168, 1832, 11, 0),
         "_decide": Figures(149, 2584, 4, 314),
-        "_finish": Figures(126, 2773, 0, 0),
+        "_finish": Figures(100, 2816, 0, 0),
     },
     "spechub": {
         "_stats": _STATS,
