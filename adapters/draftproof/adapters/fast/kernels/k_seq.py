@@ -51,15 +51,19 @@ def _least_factor(p, q, drafts, at, count, BLOCK_V: tl.constexpr):
     FLOAT: tl.constexpr = at.p_soft.scale.dtype
     # The four roundings of `fast.k_seq`.
     SLACK: tl.constexpr = 2.0**-21 if FLOAT.primitive_bitwidth == 32 else 2.0**-50
+    # An interpreted program has many requests, and Triton has tensors of 2**20 numbers at most.
+    POINTS: tl.constexpr = 8 if at.active.shape[0] <= 131072 else 4
     low = tl.full([at.active.shape[0]], 1.0, FLOAT)
     high = count.to(FLOAT)
-    place = (tl.arange(0, 8).to(FLOAT) / 8)[None, :]
+    place = (tl.arange(0, POINTS).to(FLOAT) / 8)[None, :]
     for _ in range(7):
-        rho = low[:, None] + (high - low)[:, None] * place
-        reached = _tried(p, q, drafts, at, rho, count, BLOCK_V)
-        is_valid = reached <= rho + rho * SLACK
-        high = tl.minimum(high, tl.min(tl.where(is_valid, reached, high[:, None]), 1))
-        low = tl.maximum(low, tl.max(tl.where(is_valid, low[:, None], reached), 1))
+        first, width = low[:, None], (high - low)[:, None]
+        for part in tl.static_range(8 // POINTS):
+            rho = first + width * (place + part * POINTS / 8)
+            reached = _tried(p, q, drafts, at, rho, count, BLOCK_V)
+            is_valid = reached <= rho + rho * SLACK
+            high = tl.minimum(high, tl.min(tl.where(is_valid, reached, high[:, None]), 1))
+            low = tl.maximum(low, tl.max(tl.where(is_valid, low[:, None], reached), 1))
         low = tl.minimum(low, high)
     reached = _tried(p, q, drafts, at, high[:, None] + 0 * place, count, BLOCK_V)
     return high, tl.max(reached, 1)
@@ -67,10 +71,9 @@ def _least_factor(p, q, drafts, at, count, BLOCK_V: tl.constexpr):
 
 @triton.jit
 def _tried(p, q, drafts, at, rho, count, BLOCK_V: tl.constexpr):
-    """Return how many siblings are tried on average, with factors rho [BLOCK_B, 8]."""
-    BLOCK_B: tl.constexpr = at.active.shape[0]
-    # The tiles of an interpreted kernel are large, and Triton has tensors of 2**20 numbers at most.
-    CHUNK: tl.constexpr = BLOCK_V if BLOCK_B * BLOCK_V <= 131072 else 131072 // BLOCK_B
+    """Return how many siblings are tried on average, with factors rho [BLOCK_B, POINTS]."""
+    MOST: tl.constexpr = 1048576 // (rho.shape[0] * rho.shape[1])
+    CHUNK: tl.constexpr = BLOCK_V if BLOCK_V <= MOST else MOST
     miss, part = tl.zeros_like(rho), (1 / rho)[:, None, :]
     for start in range(0, drafts.vocabulary, CHUNK):
         tokens = (start + tl.arange(0, CHUNK))[None, :]
