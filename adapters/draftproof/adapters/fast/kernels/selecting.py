@@ -195,15 +195,16 @@ def verified(decide: Any, flat: EngineBatch) -> tuple[Tensor, Tensor, Tensor, Te
         rows=flat.room(3, requests, flat.vocabulary),
         PATHS=tl.constexpr(power_of_two(drafts)),
     )
-    grid, own = blocks(requests, shape[0] * shape[1])
+    grid, own = blocks(requests, max(shape[0] * shape[1], power_of_two(drafts)))
     warps = min(max(shape[0] * shape[1] // 64, 4), 8)
     _select[(grid,)](*of, stats, left, ranks, own, *shape, num_warps=warps)
     _weigh[blocks(slots, tile)[0], pieces](*of, left, ranks, blocks(slots, tile)[1], tile)
     decide[(grid,)](given.drafts, left, ranks, given.noise, own, *shape, num_warps=warps)
-    grid, own = blocks(requests, tile)
     told, levels = flat.told(), power_of_two(flat.vocabulary).bit_length() - 1
     # Of twice as many tokens, a thread's numbers are more than it has registers.
     few = min(tile, 2**16 if IS_INTERPRETED else 1024)
+    # Two tiles are merged.
+    grid, own = blocks(requests, max(tile, 2 * few))
     last = given.noise, given.mark, told, own, few, shape[0], levels, 2 * few
     _finish[(grid,)](*of, left, ranks, *last, num_warps=16)
     return told
