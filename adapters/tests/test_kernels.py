@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+import numpy
 import pytest
 import torch
 from benchmarks import compiled
@@ -16,10 +17,11 @@ from draftproof.adapters.fast import KERNELS, TEXTS, FastVerifier
 from draftproof.adapters.fast.batch import Batch, Rows, uniforms
 from draftproof.adapters.fast.inputs import from_request
 from draftproof.conformance.cases import Case, cases
-from draftproof.conformance.lanes.exchange import Asked, request
+from draftproof.conformance.lanes.exchange import Asked, as_given, request
 from draftproof.conformance.lanes.observe import PROBE, observe
 from draftproof.conformance.lanes.probe import _launches
 from draftproof.conformance.lanes.probe._interpreted import patched_once
+from draftproof.conformance.lanes.sample import cells_of, verifying
 from draftproof.conformance.protocol.adapter import DraftRequest, Request, declaration, program_of
 from draftproof.conformance.requirements.finding import PASS, SKIPPED
 from draftproof.conformance.requirements.laws import fits, judge
@@ -166,6 +168,21 @@ def test_a_row_that_is_no_law_disturbs_no_other(name: str) -> None:
             both = verifier.of(beside, noise.repeat(2, 1))
             assert torch.equal(both.accepted_length[:count], alone.accepted_length)
             assert torch.equal(both.next_token[:count], alone.next_token)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_more_requests_than_a_server_has_are_verified(name: str) -> None:
+    """The probe lane asks for a hundred thousand rows, which an interpreted program has at once.
+
+    Triton has tensors of 2**20 numbers at most, so each must be cut into so many requests less.
+    """
+    program = program_of(FastVerifier(name, form="triton"))
+    case = max(quick_cases(name), key=lambda each: each.instance.drafts * each.instance.length)
+    cells = cells_of(as_given(case.instance, program.declared))
+    with verifying(program, case.instance, cells, numpy.random.default_rng(0)) as verify:
+        found, words = verify(33_000)
+    assert words == ""
+    assert found.max() < cells.size - 1
 
 
 @pytest.mark.parametrize("name", KERNELS)
