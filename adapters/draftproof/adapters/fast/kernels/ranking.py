@@ -82,13 +82,12 @@ waited = _nothing if IS_INTERPRETED else _wait
 
 @triton.jit
 def _ranked(
-    p, q, drafts, ranks, at, request, active, BLOCK_V: tl.constexpr, LEVELS: tl.constexpr,
-    MERGED: tl.constexpr,
+    p, q, drafts, ranks, at, request, active, levels, BLOCK_V: tl.constexpr, MERGED: tl.constexpr,
 ):  # fmt: skip
     """Put the tokens of rows [BLOCK_B] in the order of their ranks, in `ids`; p and q in `rows`.
 
-    So many are MERGED at a time: a bisection waits for memory in each of its steps, for few tokens
-    as long as for many.
+    With no levels they stay in the order of their ids. So many are MERGED at a time: a bisection
+    waits for memory in each of its steps, for few tokens as long as for many.
     """
     DTYPE: tl.constexpr = ranks.keys.dtype.element_ty
     V = drafts.vocabulary
@@ -101,7 +100,7 @@ def _ranked(
         tl.store(ranks.ids + where, token, mask=inside)
         tl.store(ranks.rows + where, x, mask=inside)
         tl.store(ranks.rows + size + where, y, mask=inside)
-    for level in range(LEVELS):
+    for level in range(levels):
         waited()
         run, old, new = 1 << level, level % 2 * size, (level + 1) % 2 * size
         for start in range(0, V, MERGED):
@@ -135,8 +134,10 @@ def owe(
     It is (weight p - q H)+, of a tilt H that depends on what q gives to all lower ranks.
     """
     at, weight, _ = opened(drafts, left, slot, active)
-    _ranked(p, q, drafts, ranks, at, request, active, BLOCK_V, LEVELS, MERGED)
     V, count = drafts.vocabulary, drafts.drafts
+    # One path tilts all ranks alike.
+    levels = tl.where(count > 1, LEVELS, 0)
+    _ranked(p, q, drafts, ranks, at, request, active, levels, BLOCK_V, MERGED)
     row, size = (request * V)[:, None], ((request * 0 + drafts.requests) * V)[:, None]
     n = tl.arange(0, ranks.PATHS)[None, :]
     where = ranks.alive + slot[:, None] * count + n
@@ -147,7 +148,7 @@ def owe(
     for start in range(0, V, BLOCK_V):
         rank = (start + tl.arange(0, BLOCK_V))[None, :]
         inside = active[:, None] & (rank < V)
-        token = tl.load(ranks.ids + LEVELS % 2 * size + row + rank, mask=inside, other=0)
+        token = tl.load(ranks.ids + levels % 2 * size + row + rank, mask=inside, other=0)
         x = tl.load(ranks.rows + row + token, mask=inside, other=0.0).to(tl.float64)
         y = tl.load(ranks.rows + size + row + token, mask=inside, other=0.0).to(tl.float64)
         lower = tl.maximum(tl.cumsum(y, 1) - y, 0.0) + before[:, None]
