@@ -33,8 +33,10 @@ EXIT_CODES = {
 COMMANDS = {
     "certify": ("judging", "Judge adapters and certify them"),
     "check-certificate": ("checking", "Check certificates against their evidence"),
+    "checkpoint": ("checkpoint", "Write a model whose distribution is known"),
     "claims": ("theorems", "Print the ledger of claims"),
     "compare": ("exact", "Compare all algorithms with the optima"),
+    "engine": ("engine", "Judge a whole engine by its output"),
     "explain": ("explaining", "Explain what a certificate found"),
     "init": ("starting", "Write an adapter, its test and a workflow"),
     "law": ("exact", "Print the exact law of an algorithm"),

@@ -1,0 +1,90 @@
+"""What an engine is asked, and what it answers.
+
+An engine is any object with a `name`, a `version` and a `generate`. These names are public and
+stable; an engine needs no import from Draftproof.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Protocol, runtime_checkable
+
+Tokens = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How the next token is drawn. The defaults draw from the model's own distribution.
+
+    An engine applies the logit bias and the allowed tokens first, then the temperature, then one of
+    the filters; no request has two of them.
+    """
+
+    temperature: float = 1.0
+    top_k: int | None = None
+    """Keep the k most probable tokens."""
+    top_p: float | None = None
+    """Keep the fewest most probable tokens whose probability is at least this."""
+    min_p: float | None = None
+    """Keep tokens with at least this part of the largest probability."""
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+    """What is added to the logits of some tokens."""
+    allowed: frozenset[int] | None = None
+    """The only tokens that may be written: a choice, or a grammar. None for all."""
+
+    def __hash__(self) -> int:
+        return hash((*self._filters, tuple(sorted(self.logit_bias.items())), self.allowed))
+
+    @property
+    def _filters(self) -> tuple[float | None, ...]:
+        return self.temperature, self.top_k, self.top_p, self.min_p
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The names of the settings that are not at their default."""
+        plain = Sampling()
+        names = (each.name for each in fields(self))
+        return tuple(name for name in names if getattr(self, name) != getattr(plain, name))
+
+
+@dataclass(frozen=True)
+class Generation:
+    """One request to an engine: continue the prompt by exactly so many tokens."""
+
+    prompt: Tokens
+    max_tokens: int
+    sampling: Sampling = field(default_factory=Sampling)
+    seed: int | None = None
+    """The seed of this request, None where the engine draws its own."""
+    speculation: bool = True
+    """Whether the engine drafts; one that cannot be told ignores this."""
+    stream: bool = False
+    """Whether the engine answers token by token; one that cannot ignores this."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The tokens that an engine wrote."""
+
+    tokens: Tokens
+    steps: int | None = None
+    """In how many passes of the target, None where the engine does not say."""
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """A whole engine, with the target and the draft of a checkpoint loaded."""
+
+    name: str
+    version: str
+
+    def generate(
+        self, requests: Sequence[Generation], /
+    ) -> Sequence[Answer | Sequence[int]]:
+        """Return the answer to each request. All of them are running at the same time.
+
+        An engine may have two more attributes: `settings`, the names of the settings of `Sampling`
+        that it takes, all of them by default; and `switchable`, whether it obeys `speculation`,
+        True by default.
+        """

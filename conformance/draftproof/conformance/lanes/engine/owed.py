@@ -1,0 +1,126 @@
+"""The rows that an engine owes: those of the checkpoint, as the settings of a request process them.
+
+The order is that of `Sampling`: logit bias and allowed tokens, temperature, one filter. Where rounding
+can decide what a filter keeps, as for two tokens of equal probability, engines may differ: no row is
+owed in such a context, and its tokens are not counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import atanh
+
+import numpy
+from numpy.typing import NDArray
+
+from draftproof.conformance.checkpoint.chain import shift_bound
+from draftproof.conformance.checkpoint.rows import Context, Rows
+from draftproof.conformance.lanes.engine.asking import Sampling
+from draftproof.conformance.lanes.engine.wealth import Owed
+from draftproof.conformance.lanes.statistics import Floats
+
+DRAW = 2.0**-20
+"""How far the law of a token may be from its row for a draw in float32: its number has 24 bits, and
+a running sum of a row is rounded 16 times."""
+
+_CLOSE = 1e-4
+"""Filters are decided by rounding where probabilities are closer than this, relatively."""
+
+_BFLOAT16 = 2.0**-8
+"""The unit roundoff of logits in bfloat16."""
+
+
+def owed_rows(rows: Rows, sampling: Sampling, *, dtype: str | None = None) -> dict[Context, Owed]:
+    """Return what is owed in every context where it is clear, with the draft's row as a suspect."""
+    tolerance = _tolerance(rows, sampling, dtype or rows.dtype)
+    owed = {}
+    for context, row in rows.target.items():
+        target = _processed(_floats(row), rows, sampling)
+        if target is None:
+            continue
+        owed[context] = Owed(target, tolerance, _suspects(rows, sampling, context, target))
+    return owed
+
+
+def _suspects(
+    rows: Rows, sampling: Sampling, context: Context, target: Floats
+) -> Mapping[str, Floats]:
+    """Return the rows of known faults, where they differ from the row that is owed."""
+    plain = Sampling()
+    found = {
+        "the draft's row": _processed(_floats(rows.draft[context]), rows, sampling),
+        "the target's row without the request's settings": _processed(
+            _floats(rows.target[context]), rows, plain
+        ),
+        "the draft's row without the request's settings": _processed(
+            _floats(rows.draft[context]), rows, plain
+        ),
+    }
+    return {
+        name: row
+        for name, row in found.items()
+        if row is not None and abs(row - target).sum() > _CLOSE
+    }
+
+
+def _floats(row: tuple[object, ...]) -> Floats:
+    return numpy.array([float(each) for each in row])  # type: ignore[arg-type]  # exact rationals
+
+
+def _processed(row: Floats, rows: Rows, sampling: Sampling) -> Floats | None:
+    """Return the row that is drawn from, None where rounding decides what a filter keeps."""
+    with numpy.errstate(divide="ignore"):
+        logits = numpy.log(row) * float(rows.temperature)
+    logits += numpy.array([sampling.logit_bias.get(word, 0.0) for word in rows.words])
+    if sampling.allowed is not None:
+        logits[[word not in sampling.allowed for word in rows.words]] = -numpy.inf
+    logits /= sampling.temperature
+    if logits.max() == -numpy.inf:
+        return None
+    weights = numpy.exp(logits - logits.max())
+    kept = _kept(weights / weights.sum(), sampling)
+    if kept is None:
+        return None
+    weights = numpy.where(kept, weights, 0.0)
+    return weights / weights.sum()  # type: ignore[no-any-return]  # numpy forgets the type
+
+
+def _kept(row: Floats, sampling: Sampling) -> NDArray[numpy.bool_] | None:
+    """Return which words a filter keeps, None where rounding decides it."""
+    if sampling.top_k is not None:
+        return _first(row, sampling.top_k)
+    if sampling.top_p is not None:
+        sums = numpy.sort(row)[::-1].cumsum()
+        if (abs(sums[:-1] - sampling.top_p) < _CLOSE).any():
+            return None
+        return _first(row, int((sums < sampling.top_p).sum()) + 1)
+    if sampling.min_p is not None:
+        least = sampling.min_p * row.max()
+        return None if (abs(row - least) < _CLOSE * least).any() else row >= least
+    return row > 0
+
+
+def _first(row: Floats, count: int) -> NDArray[numpy.bool_] | None:
+    """Return the most probable words, None where the last of them is not clear."""
+    order = numpy.argsort(-row, kind="stable")
+    if count < len(row) and row[order[count]] > row[order[count - 1]] * (1 - _CLOSE):
+        # Words without probability are equal, and never kept.
+        if row[order[count]] > 0:
+            return None
+    kept = numpy.zeros(len(row), dtype=bool)
+    kept[order[:count]] = True
+    return kept & (row > 0)
+
+
+def _tolerance(rows: Rows, sampling: Sampling, dtype: str) -> float:
+    """Return how far a correct engine may be from a processed row.
+
+    An error of logits grows with the factor by which they are divided. In bfloat16 an engine may
+    round the quotient, too.
+    """
+    factor = float(rows.temperature) / sampling.temperature
+    error = 2 * atanh(rows.bounds[dtype]) * factor
+    if dtype == "bfloat16" and sampling != Sampling(temperature=float(rows.temperature)):
+        row = min(float(p) for each in rows.target.values() for p in each if p)
+        error += _BFLOAT16 * factor * -numpy.log(row)
+    return shift_bound(error) + DRAW

@@ -1,0 +1,176 @@
+"""The parts of a campaign: what an engine is asked, so that each habit of serving is seen.
+
+A part asks batches of requests until it has its share of the tokens. What it asks depends on the
+rows, the seed and earlier answers alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy
+
+from draftproof.conformance.checkpoint.rows import Context, Rows
+from draftproof.conformance.lanes.engine.asking import Answer, Generation, Sampling, Tokens
+from draftproof.conformance.lanes.engine.owed import owed_rows
+from draftproof.conformance.lanes.engine.wealth import Counted, Owed
+
+Random = numpy.random.Generator
+
+LONGEST = 48
+"""The most tokens of one answer: in a step of a few tokens, every place of a step is met."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is asked for one case, and the requirement that its tokens decide.
+
+    `requests` run at the same time; they take turns with `samplings`. `share` is the part's share
+    of all tokens.
+    """
+
+    case: str
+    requirement: str
+    share: float
+    requests: int = 8
+    samplings: tuple[Sampling, ...] = (Sampling(),)
+    speculation: bool = True
+    is_mixed: bool = False
+    """Whether requests of one batch have different lengths."""
+    is_resumed: bool = False
+    """Whether requests go on where earlier ones have stopped, a few tokens at a time."""
+    is_seeded: bool = False
+    """Whether every request has a seed."""
+    stream: bool = False
+
+    @property
+    def settings(self) -> frozenset[str]:
+        """The settings that an engine must take."""
+        return frozenset(name for each in self.samplings for name in each.settings)
+
+
+def parts_of(rows: Rows) -> tuple[Part, ...]:
+    """Return all parts for a checkpoint; those that an engine cannot take are among them."""
+    plain = Sampling(temperature=float(rows.temperature))
+    cold, warm = (replace(plain, temperature=plain.temperature * by) for by in (0.75, 1.5))
+    first, *_, last = rows.words
+    settings = {
+        "temperature-low": replace(cold, temperature=plain.temperature * 0.5),
+        "temperature-high": warm,
+        "top-k": replace(plain, top_k=max(2, len(rows.words) // 3)),
+        "top-p": replace(plain, top_p=0.7),
+        "min-p": replace(plain, min_p=0.15),
+        "logit-bias": replace(plain, logit_bias={first: 1.5, last: -1.5}),
+        "allowed-tokens": replace(plain, allowed=frozenset(_allowed(rows))),
+    }
+    lossless, parameters = "engine.lossless", "engine.parameters"
+    own = (plain,)
+    return (
+        Part("control", "", 0.1, samplings=own, speculation=False),
+        Part("alone", lossless, 0.1, requests=1, samplings=own),
+        Part("together", lossless, 0.2, samplings=own),
+        Part("resumed", lossless, 0.1, samplings=own, is_resumed=True),
+        Part("seeded", lossless, 0.05, samplings=own, is_seeded=True),
+        Part("streamed", lossless, 0.05, samplings=own, stream=True),
+        Part("mixed-lengths", "engine.concurrent", 0.1, samplings=own, is_mixed=True),
+        Part(
+            *("mixed-settings", "engine.concurrent", 0.1),
+            samplings=(plain, cold, warm),
+            is_mixed=True,
+        ),
+        *(
+            Part(case, parameters, 0.2 / len(settings), samplings=(sampling,))
+            for case, sampling in settings.items()
+        ),
+    )
+
+
+def _allowed(rows: Rows) -> Iterator[int]:
+    """Yield tokens of which every row of the target gives some a probability: all but every third."""
+    yield from (word for place, word in enumerate(rows.words) if place % 3)
+
+
+@dataclass
+class Asked:
+    """The tokens of one part that were counted so far."""
+
+    part: Part
+    rows: Rows
+    random: Random
+    owed: Mapping[tuple[int, Context], Owed]
+    counted: Counted
+    texts: list[Tokens] = field(default_factory=list)
+    """Earlier texts, to go on with."""
+    steps: int = 0
+    written: int = 0
+    """The tokens of answers that say their steps."""
+    path: list[tuple[int, float]] = field(default_factory=list)
+
+    def batch(self) -> list[Generation]:
+        """Return the next requests."""
+        return [self._request(place) for place in range(self.part.requests)]
+
+    def add(self, requests: Sequence[Generation], answers: Sequence[Answer]) -> None:
+        """Count the tokens of answers. Their length was checked."""
+        fresh: dict[object, Any] = {}
+        for place, (request, answer) in enumerate(zip(requests, answers, strict=True)):
+            text = request.prompt + answer.tokens
+            self._count(self._setting(place), text, len(request.prompt), fresh)
+            self.texts = [*self.texts[-_MOST_TEXTS:], text]
+            if answer.steps is not None:
+                self.steps += answer.steps
+                self.written += len(answer.tokens)
+        self.counted.add(fresh)
+        self.path.append((self.counted.tokens, self.counted.log_evidence))
+
+    def _setting(self, place: int) -> int:
+        return place % len(self.part.samplings)
+
+    def _request(self, place: int) -> Generation:
+        part, random = self.part, self.random
+        longest = LONGEST if not part.is_mixed else int(random.integers(1, LONGEST + 1))
+        prompt = _words(self.rows, random, self.rows.memory + int(random.integers(0, 8)))
+        if part.is_resumed:
+            longest = int(random.integers(1, 9))
+            if self.texts and random.random() < _RESUMED:
+                text = self.texts[int(random.integers(len(self.texts)))]
+                prompt = text[: int(random.integers(self.rows.memory, len(text) + 1))]
+        return Generation(
+            prompt,
+            longest,
+            part.samplings[self._setting(place)],
+            seed=int(random.integers(2**31)) if part.is_seeded else None,
+            speculation=part.speculation,
+            stream=part.stream,
+        )
+
+    def _count(self, setting: int, text: Tokens, start: int, fresh: dict[object, Any]) -> None:
+        memory, words = self.rows.memory, len(self.rows.words)
+        for end in range(start, len(text)):
+            states = (self.rows.state_of.get(each, 0) for each in text[end - memory : end])
+            context = (setting, tuple(states))
+            if context in self.owed:
+                counts = fresh.setdefault(context, numpy.zeros(words + 1))
+                counts[self.rows.state_of.get(text[end], words + 1) - 1] += 1
+
+
+_RESUMED = 0.9
+"""So many of the requests of a resumed part go on with an earlier text."""
+
+_MOST_TEXTS = 64
+
+
+def asked(part: Part, rows: Rows, *, dtype: str | None, seed: int) -> Asked:
+    """Return a part before its first request."""
+    owed = {
+        (place, context): each
+        for place, sampling in enumerate(part.samplings)
+        for context, each in owed_rows(rows, sampling, dtype=dtype).items()
+    }
+    return Asked(part, rows, numpy.random.default_rng(seed), owed, Counted(owed))
+
+
+def _words(rows: Rows, random: Random, number: int) -> Tokens:
+    return tuple(int(each) for each in random.choice(rows.words, size=number))

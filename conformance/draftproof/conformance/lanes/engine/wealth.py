@@ -1,0 +1,209 @@
+"""Evidence that what an engine writes is not the chain that it owes, valid at every look.
+
+Every token is drawn from the row of its *context*, given everything before it: the same request's
+tokens and the other requests'. So every wealth here that no row lets grow in expectation is an
+e-process over all tokens of a campaign, in whatever order they are counted (`statistics`). There are
+three kinds of bets, and the evidence is their mean:
+
+**All rows together.** One Dirichlet prior c p for all contexts, the counts of each context being
+bet on with its own row p. The gain is the product over contexts, for every concentration c.
+
+**Each row by itself**, for a fault in a few contexts: the mean over contexts.
+
+**Suspects.** A suspect has a row r of its own for every context: the draft's, for one. The bet is on
+the mixture (1 - s) p + s r, for shares s of 1 down to 1/500, and pays
+
+    1 + s (r(x) / p(x) - 1),
+
+whose mean is 1 under p. Under a row at total variation distance d of p it is at most
+1 + s d (max - min of r / p), which the gain is divided by.
+
+A token to which the row gives no probability ends it: that is no question of evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import inf, log
+
+import numpy
+from scipy.special import digamma, gammaln, ndtr
+
+from draftproof.conformance.lanes.statistics import (
+    CONCENTRATIONS,
+    Floats,
+    hardest,
+    log_mean,
+    upper_bound,
+)
+
+SHARES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002)
+"""The shares of a suspect's row that are bet on."""
+
+
+@dataclass(frozen=True)
+class Owed:
+    """The row that is owed in a context, and those of suspects, over the words with mass.
+
+    `row` [words] is positive but for excluded words; a correct engine's row is within `tolerance`.
+    """
+
+    row: Floats
+    tolerance: float
+    suspects: Mapping[str, Floats] = field(default_factory=dict)
+
+
+@dataclass
+class Counted:
+    """Counts of the words that followed each context, and what the bets on them gained.
+
+    `contexts` names rows by any hashable value. Counts [words + 1] have a last cell for every other
+    token.
+    """
+
+    contexts: Mapping[object, Owed]
+    counts: dict[object, Floats] = field(default_factory=dict)
+    forgiven: dict[object, Floats] = field(default_factory=dict)
+    suspected: dict[str, Floats] = field(default_factory=dict)
+    """[shares]: the log wealth of the bets on each suspect."""
+    looks: int = 0
+
+    def add(self, fresh: Mapping[object, Floats]) -> None:
+        """Add the counts of a batch, and take a look."""
+        self.looks += 1
+        for context, counts in fresh.items():
+            owed = self.contexts[context]
+            before = self.counts.get(context, numpy.zeros(len(owed.row) + 1))
+            self.counts[context] = before + counts
+            self._forgive(context, owed, before[:-1], before[:-1] + counts[:-1])
+            for name, row in owed.suspects.items():
+                held = self.suspected.get(name, numpy.zeros(len(SHARES)))
+                self.suspected[name] = held + _gained(owed, row, counts[:-1])
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens that were counted."""
+        return int(sum(counts.sum() for counts in self.counts.values()))
+
+    @property
+    def excluded(self) -> int:
+        """The number of tokens that their row excludes."""
+        return int(
+            sum(
+                counts[-1] + counts[:-1][self.contexts[context].row == 0].sum()
+                for context, counts in self.counts.items()
+            )
+        )
+
+    @property
+    def log_evidence(self) -> float:
+        """The logarithm of the e-process; infinity after an excluded token."""
+        if self.excluded:
+            return inf
+        if not self.counts:
+            return 0.0
+        won = [self._won(context) for context in self.counts]
+        together = log_mean(numpy.sum(won, axis=0))
+        apart = log_mean([log_mean(each) for each in won])
+        suspects = [log_mean(each) for each in self.suspected.values()]
+        return log_mean([together, apart, *([log_mean(suspects)] if suspects else [])])
+
+    @property
+    def likely(self) -> str | None:
+        """The suspect with the most evidence, None where none has any."""
+        told = {name: log_mean(each) for name, each in self.suspected.items()}
+        best = max(told, key=lambda name: told[name], default=None)
+        return best if best is not None and told[best] > log(20) else None
+
+    @property
+    def distance(self) -> float:
+        """The total variation distance of frequencies from rows, a mean over all tokens."""
+        apart = sum(
+            abs(counts - numpy.append(self.contexts[context].row, 0) * counts.sum()).sum() / 2
+            for context, counts in self.counts.items()
+        )
+        return float(apart / max(self.tokens, 1))
+
+    @property
+    def bound(self) -> float:
+        """A bound on the mean distance of the engine's rows from those that are owed.
+
+        It is too low at any look with probability at most 1e-6. Let A(s) be the words of context s
+        that the engine writes too often. The number of tokens in A(s), less what the engine's rows
+        expect, is a martingale with steps in a range of 1, so Hoeffding's inequality holds for it as
+        for one event (`upper_bound`).
+        """
+        if not self.looks:
+            return 1.0
+        return min(1.0, upper_bound(self.distance, self.tokens, look=self.looks))
+
+    def detectable(self, threshold: float, *, power: float = 0.9) -> float:
+        """Return the smallest bias of all rows that would have been found with this power.
+
+        The rows are moved in the direction that is hardest to see, by the same distance. The gain
+        of all rows together is taken as normal: for N tokens and m words, chi-square distance x and
+        concentration c, its mean is (N**2 x + (m - 1) N) / (2 (N + c)) - (m - 1) / 2 log(1 + N / c),
+        and its variance (m - 1) / 2 (N / (N + c))**2 + N**3 x / (N + c)**2.
+        """
+        low, high = 0.0, 1.0
+        if self._power(high, threshold) < power:
+            return inf
+        while high - low > high / 100:
+            middle = (low + high) / 2
+            low, high = (low, middle) if self._power(middle, threshold) >= power else (middle, high)
+        return high
+
+    def _power(self, bias: float, threshold: float) -> float:
+        mean, variance = numpy.zeros(len(CONCENTRATIONS)), numpy.zeros(len(CONCENTRATIONS))
+        for context, counts in self.counts.items():
+            owed = self.contexts[context]
+            row = owed.row[owed.row > 0]
+            if len(row) < 2:
+                continue
+            moved = hardest(row, bias)
+            apart = float(((moved - row) ** 2 / row).sum())
+            tokens, cells, c = counts.sum(), len(row) - 1, numpy.array(CONCENTRATIONS)
+            share = tokens / (tokens + c)
+            mean += (tokens * apart + cells) * share / 2 - cells / 2 * numpy.log1p(tokens / c)
+            variance += cells / 2 * share**2 + tokens * apart * share**2
+            mean -= self.forgiven[context]
+        # It is one of three kinds, and one of several concentrations.
+        own = mean - log(3 * len(CONCENTRATIONS)) - threshold
+        return float(ndtr(own / numpy.sqrt(numpy.maximum(variance, 1e-12))).max())
+
+    def _won(self, context: object) -> Floats:
+        """Return the log wealth [concentrations] of the bets on one context."""
+        owed, counts = self.contexts[context], self.counts[context][:-1]
+        seen = counts > 0
+        row, counts = owed.row[seen], counts[seen]
+        prior = numpy.outer(CONCENTRATIONS, row)
+        mass = numpy.array(CONCENTRATIONS)
+        won = (gammaln(prior + counts) - gammaln(prior)).sum(1)
+        won -= counts @ numpy.log(row) + gammaln(mass + counts.sum()) - gammaln(mass)
+        return won - self.forgiven[context]  # type: ignore[no-any-return]  # numpy forgets the type
+
+    def _forgive(self, context: object, owed: Owed, before: Floats, after: Floats) -> None:
+        """Add what the tolerance may have gained for the bets on one context."""
+        kept = owed.row > 0
+        row = owed.row[kept]
+        c = numpy.array(CONCENTRATIONS)
+        highest = (c[:, None] + (after[kept] / row)[None, :]).max(1)
+        lowest = (c[:, None] + (before[kept] / row)[None, :]).min(1)
+        spread = owed.tolerance * (highest - lowest)
+        grown = digamma(c + after.sum()) - digamma(c + before.sum())
+        held = self.forgiven.get(context, numpy.zeros(len(CONCENTRATIONS)))
+        self.forgiven[context] = held + spread * grown
+
+
+def _gained(owed: Owed, suspect: Floats, counts: Floats) -> Floats:
+    """Return the log wealth [shares] of the bets on a suspect's row."""
+    kept = owed.row > 0
+    ratio = suspect[kept] / owed.row[kept]
+    shares = numpy.array(SHARES)[:, None]
+    pays = 1 + shares * (ratio - 1)
+    most = 1 + shares[:, 0] * owed.tolerance * (ratio.max() - ratio.min())
+    with numpy.errstate(divide="ignore", invalid="ignore"):
+        logs = numpy.where(counts[kept] > 0, numpy.log(pays) * counts[kept], 0.0)
+    return logs.sum(1) - counts[kept].sum() * numpy.log(most)  # type: ignore[no-any-return]
+

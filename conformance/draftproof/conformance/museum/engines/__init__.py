@@ -1,0 +1,1 @@
+"""The museum of engines: a small correct engine, and engines with one wrong step each."""

@@ -1,0 +1,208 @@
+"""Engines with one wrong step each: faults of the glue around a correct verifier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy
+
+from draftproof.conformance.lanes.engine.asking import Sampling, Tokens
+from draftproof.conformance.museum.engines.engine import (
+    Engine,
+    Running,
+    Slots,
+    draw,
+    processed,
+)
+from draftproof.conformance.museum.engines.model import Floats, Integers
+
+
+class StaleCache(Engine):
+    """Keeps in the cache what a rejected token has put there."""
+
+    name = "stale-cache"
+
+    def roll_back(self, running: Sequence[Running], slots: Slots, count: int) -> None:
+        """Advance both caches by all that was read."""
+        for cache in (slots.target, slots.draft):
+            cache.lengths += count + 1
+
+
+class NeighboursTemperature(Engine):
+    """Processes each target row with the settings of the request beside it."""
+
+    name = "neighbours-temperature"
+
+    def target_rows(self, running: Sequence[Running], logits: Floats) -> Floats:
+        """Return the target's rows, processed as the next request asks."""
+        others = [*running[1:], running[0]]
+        return numpy.stack(
+            [processed(own, each.asked.sampling) for own, each in zip(logits, others, strict=True)]
+        )
+
+
+class AnothersBonus(Engine):
+    """Draws the bonus from the row of another request, where there is one."""
+
+    name = "anothers-bonus"
+
+    def target_rows(self, running: Sequence[Running], logits: Floats) -> Floats:
+        """Return the target's rows, the last ones exchanged."""
+        rows = super().target_rows(running, logits)
+        rows[:, -1] = numpy.roll(rows[:, -1], 1, axis=0)
+        return rows
+
+
+class DraftSettingsLost(Engine):
+    """Draws drafted tokens as the request asks, and verifies them with the draft's plain rows."""
+
+    name = "draft-settings-lost"
+
+    def drawn_from(self, each: Running, row: Floats) -> Floats:
+        """Return the row as the request asks for it."""
+        with numpy.errstate(divide="ignore"):
+            return processed(numpy.log(row), each.asked.sampling)
+
+    def draft_rows(self, running: Sequence[Running], logits: Floats) -> Floats:  # noqa: ARG002
+        """Return the draft's plain rows."""
+        return processed(logits, Sampling())
+
+
+class DraftAtOwnTemperature(Engine):
+    """Draws drafted tokens at a temperature of 1.3, and verifies them as if at the request's."""
+
+    name = "draft-at-own-temperature"
+
+    def drawn_from(self, each: Running, row: Floats) -> Floats:  # noqa: ARG002
+        """Return the row at another temperature."""
+        warm = row ** (1 / 1.3)
+        return warm / warm.sum()  # type: ignore[no-any-return]  # numpy forgets the type
+
+
+class FiltersOnOneSide(Engine):
+    """Applies top-k, top-p and min-p to the draft alone."""
+
+    name = "filters-on-one-side"
+
+    def target_rows(self, running: Sequence[Running], logits: Floats) -> Floats:
+        """Return the target's rows without any filter."""
+        bare = [
+            replace(each.asked.sampling, top_k=None, top_p=None, min_p=None) for each in running
+        ]
+        return numpy.stack(
+            [processed(own, sampling) for own, sampling in zip(logits, bare, strict=True)]
+        )
+
+
+class ForcedAcceptance(Engine):
+    """Keeps every drafted token, as switches for benchmarks do."""
+
+    name = "forced-acceptance"
+
+    def accepts(self, each: Running, p: float, q: float) -> bool:  # noqa: ARG002
+        """Return True."""
+        return True
+
+
+class ForcedAtTimes(Engine):
+    """Keeps every drafted token in one step of twenty."""
+
+    name = "forced-at-times"
+
+    def accepts(self, each: Running, p: float, q: float) -> bool:
+        """Return True in one step of twenty."""
+        return each.steps % 20 == 19 or super().accepts(each, p, q)
+
+
+class GreedyResidual(Engine):
+    """Writes the most probable token after a rejection, instead of drawing the correction."""
+
+    name = "greedy-residual"
+
+    def verify(
+        self, each: Running, drafted: Integers, draft_rows: Floats, target_rows: Floats
+    ) -> list[int]:
+        """Return the tokens that are kept, and one more."""
+        kept = []
+        for place, token in enumerate(drafted):
+            p, q = target_rows[place], draft_rows[place]
+            if not self.accepts(each, p[token], q[token]):
+                return [*kept, int(p.argmax())]
+            kept.append(int(token))
+        return [*kept, draw(target_rows[len(drafted)], each.random)]
+
+
+class ShiftedAfterResume(Engine):
+    """Counts positions from one too many behind a prefix that was read before."""
+
+    name = "shifted-after-resume"
+
+    def __init__(self, folder: str, *, seed: int | None = None) -> None:
+        super().__init__(folder, seed=seed)
+        self.resumed: set[int] = set()
+
+    def restore(self, known: Tokens, slots: Slots, row: int) -> None:
+        """Note which rows go on behind a prefix."""
+        super().restore(known, slots, row)
+        self.resumed.add(row)
+
+    def prefill(self, running: Sequence[Running], slots: Slots) -> None:
+        """Forget the rows of the call before."""
+        self.resumed.clear()
+        super().prefill(running, slots)
+
+    def positions(self, running: Sequence[Running], count: int) -> Integers:
+        """Return positions, one too large where a row was resumed."""
+        places = super().positions(running, count)
+        places[[*self.resumed]] += 1
+        return places
+
+
+class MixedPrefixes(Engine):
+    """Takes two prefixes for the same where their length and their first token are."""
+
+    name = "mixed-prefixes"
+
+    def key(self, prefix: Tokens) -> Tokens:
+        """Return a key that several prefixes have."""
+        return (len(prefix), prefix[0])
+
+
+class SharedSeed(Engine):
+    """Begins every request with the same random numbers if it has no seed of its own."""
+
+    name = "shared-seed"
+
+    def __init__(self, folder: str, *, seed: int | None = None) -> None:
+        super().__init__(folder, seed=seed)
+        self.fixed = int(self.random.integers(2**63))
+
+    def _seed(self, asked):  # type: ignore[no-untyped-def]  # of the engine
+        return self.fixed if asked.seed is None else asked.seed
+
+
+@dataclass(frozen=True)
+class EngineMutant:
+    """A wrong engine, the requirement that its fault breaks, and the memory that shows it."""
+
+    make: type[Engine]
+    breaks: str
+    memory: int = 1
+    """How many last tokens a row must depend on."""
+
+
+MUTANTS = (
+    EngineMutant(StaleCache, "engine.lossless", memory=2),
+    EngineMutant(NeighboursTemperature, "engine.concurrent"),
+    EngineMutant(AnothersBonus, "engine.concurrent"),
+    EngineMutant(DraftSettingsLost, "engine.parameters"),
+    EngineMutant(DraftAtOwnTemperature, "engine.lossless"),
+    EngineMutant(FiltersOnOneSide, "engine.parameters"),
+    EngineMutant(ForcedAcceptance, "engine.lossless"),
+    EngineMutant(ForcedAtTimes, "engine.lossless"),
+    EngineMutant(GreedyResidual, "engine.lossless"),
+    EngineMutant(ShiftedAfterResume, "engine.lossless", memory=2),
+    EngineMutant(MixedPrefixes, "engine.lossless", memory=2),
+)
+"""All mutants. Those that need a memory of 2 write the rows of memory 1 correctly."""
