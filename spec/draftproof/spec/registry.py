@@ -26,8 +26,8 @@ from draftproof.spec._files import FOLDER
 LEVELS = ("MUST", "SHOULD")
 """The levels of requirements: binding, and recommended."""
 
-LANES = ("exact", "probe", "sample", "run")
-"""The ways to decide a requirement: the lanes, strongest first, and single runs."""
+LANES = ("exact", "probe", "sample", "run", "engine")
+"""The ways to decide a requirement: lanes, strongest first, single runs, and an engine's tokens."""
 
 _ANY_HEADING = re.compile(r"^#+ .*$", re.M)
 _HEADING = re.compile(
@@ -56,6 +56,11 @@ class Requirement:
     text: str
     lanes: tuple[str, ...]
     implied_by: tuple[str, ...]
+
+    @property
+    def is_of_engines(self) -> bool:
+        """Whether it asks something of a whole engine, and nothing of a verifier."""
+        return self.lanes == ("engine",)
 
 
 def chapters() -> tuple[Path, ...]:

@@ -134,9 +134,7 @@ def bound(model: Chain, dtype: str) -> float:
     kept = [numpy.where(table == EXCLUDED, 0, table) / STEPS for table in model.target]
     scale = float(model.temperature)
     largest = sum(float(abs(table).max()) for table in kept)
-    stored = sum(
-        float(abs(_rounded(table * scale, dtype) / scale - table).max()) for table in kept
-    )
+    stored = sum(float(abs(_rounded(table * scale, dtype) / scale - table).max()) for table in kept)
     of_sums = DTYPES[dtype] * largest if stored else 0.0
     arithmetic = (12 * (model.memory + 1) * largest + 16) * DTYPES["float32"]
     return shift_bound(stored + of_sums + arithmetic) + len(model.words) / DENOMINATOR
@@ -186,9 +184,7 @@ def _let_others_read(folder: Path) -> None:
         each.chmod(0o755 if each.is_dir() else 0o644)
 
 
-def _write_all(
-    model: Chain, rows: Rows, folder: Path, told: Callable[[str], None]
-) -> None:
+def _write_all(model: Chain, rows: Rows, folder: Path, told: Callable[[str], None]) -> None:
     with_heads = rows.kind == HEADS
     own = texts(model)
     words = tokenizer(own, longest=CONTEXT)
@@ -205,7 +201,9 @@ def _write_all(
             )
         told(f"{name}: transformers says the rows up to {error:.1e}")
     if with_heads:
-        _write_head(eagle(model), config(model, rows.dtype, with_heads=True), folder / "eagle", rows.dtype)
+        _write_head(
+            eagle(model), config(model, rows.dtype, with_heads=True), folder / "eagle", rows.dtype
+        )
     write_rows(rows, folder / "rows.json")
 
 
@@ -254,7 +252,9 @@ def _tensor(array: Floats, dtype: str) -> Tensor:
     return torch.tensor(array).to(getattr(torch, dtype)).contiguous()
 
 
-def largest_error(folder: Path, rows: Rows, table: Mapping[Context, Row], *, long: int = 2048) -> float:
+def largest_error(
+    folder: Path, rows: Rows, table: Mapping[Context, Row], *, long: int = 2048
+) -> float:
     """Return how far transformers' rows are from a table, in total variation, at any place.
 
     It reads one text of random words of this length.

@@ -21,6 +21,7 @@ from draftproof.conformance.evidence.decision import (
     Report,
     decisive,
     gravest_verdict,
+    is_engine,
     over_binding,
     report,
 )
@@ -74,6 +75,12 @@ LIMITS = (
     "here, by the lanes named, and compared with what is required. This says nothing about other "
     "inputs, the "
     "model's own numerics, the generator of random numbers, or the engine around the verifier."
+)
+
+LIMITS_OF_ENGINES = (
+    "The tokens that this version of this engine wrote with a known checkpoint were compared with the "
+    "rows that it owes, for the requests that the evidence names. This says nothing about other "
+    "models, other settings, or longer texts."
 )
 
 
@@ -149,13 +156,13 @@ def statement(
         **({"sources": found.sources} if found.sources is not None else {}),
         **({"judged": _judged(records, tasks)} if tasks else {}),
         "grade": graded(decided),
-        "envelope": extent.extent(records),
+        **_extent(header, records),
         "requirements": [_slim(each) for each in decided] if is_slim else decided,
         "search": found.search,
         "counterexample": found.counterexample,
         **({"likeness": found.likeness} if found.likeness is not None else {}),
         "known_failures": header["known_failures"],
-        "limits": LIMITS,
+        "limits": LIMITS_OF_ENGINES if is_engine(header["adapter"]) else LIMITS,
     }
     outcome, verdict = _outcome(told)
     document: dict[str, Any] = {
@@ -178,6 +185,19 @@ def statement(
         },
     }
     return sealed(document)
+
+
+def _extent(header: Record, records: Sequence[Record]) -> dict[str, Any]:
+    """Return what was compared: the envelope of a verifier, or the rows and tokens of an engine."""
+    if not is_engine(header["adapter"]):
+        return {"envelope": extent.extent(records)}
+    rows = next(record["rows"] for record in records if record["record"] == "rows")
+    answers = (record["tokens"] for record in records if record["record"] == "answers")
+    digest = sha256(canonical(rows).encode()).hexdigest()
+    return {
+        "rows": {"kind": rows["kind"], "vocabulary": rows["vocabulary"], "sha256": digest},
+        "tokens": sum(len(tokens) for batch in answers for tokens in batch),
+    }
 
 
 def _outcome(told: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

@@ -119,6 +119,8 @@ def decisions(findings: Sequence[Finding], declared: Mapping[str, Any]) -> tuple
     """
     decided = []
     for requirement in requirements().values():
+        if requirement.is_of_engines != is_engine(declared):
+            continue
         if requirement.id == _OF_TEXTS and "generates" not in declared:
             # Evidence that does not say whether there is a pipeline says nothing of its texts.
             continue
@@ -127,6 +129,11 @@ def decisions(findings: Sequence[Finding], declared: Mapping[str, Any]) -> tuple
         worst = max(own, key=_severity)
         decided.append(Decision(requirement, worst.verdict, worst, own))
     return tuple(decided)
+
+
+def is_engine(declared: Mapping[str, Any]) -> bool:
+    """Return whether a whole engine was judged, by what evidence says of the adapter."""
+    return "engine" in declared
 
 
 def overall(decided: Iterable[Decision], *, strict: bool) -> str:

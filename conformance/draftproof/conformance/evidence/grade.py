@@ -15,11 +15,11 @@ from draftproof.conformance.requirements.finding import PASS
 EXACT, PROBED, SAMPLED = "exact", "probed", "sampled"
 """The grades, strongest first."""
 
-OF_LANE = {"exact": EXACT, "probe": PROBED, "sample": SAMPLED}
+OF_LANE = {"exact": EXACT, "probe": PROBED, "sample": SAMPLED, "engine": SAMPLED}
 """The grade of what a lane decides."""
 
-_LOSSLESS = ("law.lossless", "text.lossless")
-"""The requirements whose findings are graded: of the verifier, and of the texts around it."""
+_LOSSLESS = ("law.lossless", "text.lossless", "engine.lossless")
+"""The requirements whose findings are graded: of a verifier, the texts around it, an engine."""
 
 
 def graded(decisions: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
@@ -33,7 +33,7 @@ def graded(decisions: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     lanes = [*OF_LANE]
     weakest = max((each["lane"] for each in findings), key=lanes.index)
     own = [each for each in findings if each["lane"] == weakest]
-    if weakest == "sample":
+    if OF_LANE[weakest] == SAMPLED:
         worst = max((each["sampled"] for each in own), key=lambda each: each["bound"])
         figures = {key: worst[key] for key in ("bound", "detectable", "power")}
     else:

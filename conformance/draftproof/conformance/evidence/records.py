@@ -3,8 +3,10 @@
 A file of JSON lines, each written as soon as it is known:
 
     header          what is judged, by what, on which terms
+    rows            of an engine: the rows that its checkpoint says
     case            one for every task: what will be judged
     share, result   what samples were counted; what the requirements came to; task by task
+    answers         of an engine, in place of shares: the tokens that it wrote
     blind           that a lane was wrong by the real runs beside it; then all tasks come again
     search          the worst that an adversarial search met, if one was asked for
     counterexample  the smallest failure found, or none
@@ -325,13 +327,14 @@ def _require_place(record: Record, last: Record, kinds: Counter[str], where: str
         raise MalformedEvidence(f"{where}: a {kind} where {' or '.join(expected)} is expected")
     if kind == "case":
         _require_number(record["task"], kinds["case"], "task", where)
-    elif kind in ("share", "result"):
+    elif kind in ("share", "answers", "result"):
         _require_number(record["task"], _judged(kinds), "task", where)
     elif kind == "footer":
         _require_number(record["records"], kinds.total() + 1, "count of records", where)
-    if kind == "share":
-        next_one = last["share"] + 1 if last["record"] == "share" else 0
-        _require_number(record["share"], next_one, "share", where)
+    for counted, number in (("share", "share"), ("answers", "batch")):
+        if kind == counted:
+            next_one = last[number] + 1 if last["record"] == counted else 0
+            _require_number(record[number], next_one, number, where)
 
 
 def _require_number(found: int, expected: int, what: str, where: str) -> None:
@@ -343,9 +346,11 @@ def _expected(last: str, kinds: Counter[str]) -> tuple[str, ...]:
     """Return the kinds of record that may come next."""
     if last in _FOLLOWS:
         return _FOLLOWS[last]
-    planned = ("case",) if not kinds["result"] and last != "share" else ()
+    planned = ("case",) if not kinds["result"] and last not in ("share", "answers") else ()
+    if last == "header":
+        return ("rows", *planned)
     if _judged(kinds) < kinds["case"]:
-        return (*planned, "share", "result")
+        return (*planned, "answers" if kinds["rows"] else "share", "result")
     again = ("blind",) if kinds["case"] and kinds["blind"] < _LANES else ()
     return (*planned, *again, "sources", *_AFTER) if kinds["case"] else planned
 

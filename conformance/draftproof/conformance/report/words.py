@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from draftproof.conformance.evidence import grade as grades
+from draftproof.conformance.evidence.decision import is_engine
 from draftproof.conformance.evidence.extent import COVERED, DIMENSIONS, ranges
 from draftproof.conformance.evidence.grade import SAMPLED
 from draftproof.conformance.requirements.finding import (
@@ -46,6 +47,9 @@ def duration(seconds: float) -> str:
 def terms(found: Mapping[str, Any]) -> str:
     """Return the algorithm, dtype, mode and cases, from a certificate's `draftproof` part."""
     adapter = found["adapter"]
+    if is_engine(adapter):
+        told = f"{found['tokens']:,} tokens of an engine, {found['rows']['kind']}"
+        return f"{told}, {adapter['dtype']}"
     return (
         f"{adapter['algorithm']} verification, {adapter['dtype']}, "
         f"mode {found['mode']}{asked(found)}"

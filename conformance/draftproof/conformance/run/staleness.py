@@ -82,7 +82,9 @@ class Currency:
         """What is different and counts: a digest of the suite alone is none of it."""
         then, now = self.specification.then, self.specification.now or {}
         is_keyed = self.requirements > 0
-        is_other = _minor(now.get("version", "")) != _minor(then["version"])
+        # A MINOR version asks more: keys tell of what, where there are any.
+        part = _major if is_keyed else _minor
+        is_other = part(now.get("version", "")) != part(then["version"])
         told = {
             "verifier": self.subject.is_changed,
             "specification": is_other or (self.specification.is_changed and not is_keyed),
@@ -218,6 +220,11 @@ def has_its_keys(evidence: Evidence) -> bool:
         alone=any(record.get("alone", False) for record in evidence.records),
     )
     return keys == [record.get("key") for record in results]
+
+
+def _major(version: str) -> str:
+    """Return the MAJOR number of a version."""
+    return version.partition(".")[0]
 
 
 def _minor(version: str) -> list[str]:

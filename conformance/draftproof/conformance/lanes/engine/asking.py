@@ -12,6 +12,9 @@ from typing import Protocol, runtime_checkable
 
 Tokens = tuple[int, ...]
 
+SETTINGS = ("temperature", "top_k", "top_p", "min_p", "logit_bias", "allowed")
+"""The settings of `Sampling`."""
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -79,12 +82,12 @@ class Engine(Protocol):
     name: str
     version: str
 
-    def generate(
-        self, requests: Sequence[Generation], /
-    ) -> Sequence[Answer | Sequence[int]]:
+    def generate(self, requests: Sequence[Generation], /) -> Sequence[Answer | Sequence[int]]:
         """Return the answer to each request. All of them are running at the same time.
 
-        An engine may have two more attributes: `settings`, the names of the settings of `Sampling`
-        that it takes, all of them by default; and `switchable`, whether it obeys `speculation`,
-        True by default.
+        An engine may have more attributes: `settings`, the names of the settings of `Sampling` that
+        it takes, all of them by default; `switchable`, whether it obeys `speculation`, True by
+        default; `streams`, whether it obeys `stream`, False by default; and `draft_length`, how many
+        tokens it drafts in a step, if it does so with the draft of the checkpoint.
         """
+        ...

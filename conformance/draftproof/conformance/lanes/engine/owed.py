@@ -14,7 +14,7 @@ import numpy
 from numpy.typing import NDArray
 
 from draftproof.conformance.checkpoint.chain import shift_bound
-from draftproof.conformance.checkpoint.rows import Context, Rows
+from draftproof.conformance.checkpoint.rows import Context, Row, Rows
 from draftproof.conformance.lanes.engine.asking import Sampling
 from draftproof.conformance.lanes.engine.wealth import Owed
 from draftproof.conformance.lanes.statistics import Floats
@@ -31,40 +31,48 @@ _BFLOAT16 = 2.0**-8
 
 
 def owed_rows(rows: Rows, sampling: Sampling, *, dtype: str | None = None) -> dict[Context, Owed]:
-    """Return what is owed in every context where it is clear, with the draft's row as a suspect."""
+    """Return what is owed in every context where it is clear, with the rows of known faults."""
     tolerance = _tolerance(rows, sampling, dtype or rows.dtype)
-    owed = {}
-    for context, row in rows.target.items():
-        target = _processed(_floats(row), rows, sampling)
-        if target is None:
-            continue
-        owed[context] = Owed(target, tolerance, _suspects(rows, sampling, context, target))
-    return owed
-
-
-def _suspects(
-    rows: Rows, sampling: Sampling, context: Context, target: Floats
-) -> Mapping[str, Floats]:
-    """Return the rows of known faults, where they differ from the row that is owed."""
-    plain = Sampling()
-    found = {
-        "the draft's row": _processed(_floats(rows.draft[context]), rows, sampling),
-        "the target's row without the request's settings": _processed(
-            _floats(rows.target[context]), rows, plain
-        ),
-        "the draft's row without the request's settings": _processed(
-            _floats(rows.draft[context]), rows, plain
-        ),
+    target, draft = (_table(rows, of, sampling) for of in (rows.target, rows.draft))
+    plain = Sampling(temperature=float(rows.temperature))
+    suspects = {
+        "the draft's row": draft,
+        "the target's row without the request's settings": _table(rows, rows.target, plain),
+        "the draft's row without the request's settings": _table(rows, rows.draft, plain),
+        "the row behind other earlier tokens": _behind_others(target),
     }
     return {
-        name: row
-        for name, row in found.items()
-        if row is not None and abs(row - target).sum() > _CLOSE
+        context: Owed(row, tolerance, _different(suspects, context, row))
+        for context, row in target.items()
     }
 
 
-def _floats(row: tuple[object, ...]) -> Floats:
-    return numpy.array([float(each) for each in row])  # type: ignore[arg-type]  # exact rationals
+Table = Mapping[Context, Floats]
+
+
+def _table(rows: Rows, of: Mapping[Context, Row], sampling: Sampling) -> dict[Context, Floats]:
+    """Return the processed rows, but for contexts where rounding decides what a filter keeps."""
+    found = {context: _processed(_floats(row), rows, sampling) for context, row in of.items()}
+    return {context: row for context, row in found.items() if row is not None}
+
+
+def _behind_others(table: Table) -> dict[Context, Floats]:
+    """Return the mean of all rows with the same last token: what a wrong cache or mask leads to."""
+    behind: dict[int, list[Floats]] = {}
+    for context, row in table.items():
+        behind.setdefault(context[-1], []).append(row)
+    means = {last: numpy.mean(rows, axis=0) for last, rows in behind.items()}
+    return {context: means[context[-1]] for context in table if len(context) > 1}
+
+
+def _different(suspects: Mapping[str, Table], context: Context, row: Floats) -> dict[str, Floats]:
+    """Return the rows of suspects that differ from the row that is owed."""
+    own = {name: table[context] for name, table in suspects.items() if context in table}
+    return {name: each for name, each in own.items() if abs(each - row).sum() > _CLOSE}
+
+
+def _floats(row: Row) -> Floats:
+    return numpy.array([float(each) for each in row])
 
 
 def _processed(row: Floats, rows: Rows, sampling: Sampling) -> Floats | None:

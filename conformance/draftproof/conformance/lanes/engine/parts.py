@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from hashlib import sha256
 
 import numpy
 
@@ -16,6 +16,7 @@ from draftproof.conformance.checkpoint.rows import Context, Rows
 from draftproof.conformance.lanes.engine.asking import Answer, Generation, Sampling, Tokens
 from draftproof.conformance.lanes.engine.owed import owed_rows
 from draftproof.conformance.lanes.engine.wealth import Counted, Owed
+from draftproof.conformance.lanes.statistics import Floats
 
 Random = numpy.random.Generator
 
@@ -68,9 +69,8 @@ def parts_of(rows: Rows) -> tuple[Part, ...]:
     lossless, parameters = "engine.lossless", "engine.parameters"
     own = (plain,)
     return (
-        Part("control", "", 0.1, samplings=own, speculation=False),
         Part("alone", lossless, 0.1, requests=1, samplings=own),
-        Part("together", lossless, 0.2, samplings=own),
+        Part("together", lossless, 0.3, samplings=own),
         Part("resumed", lossless, 0.1, samplings=own, is_resumed=True),
         Part("seeded", lossless, 0.05, samplings=own, is_seeded=True),
         Part("streamed", lossless, 0.05, samplings=own, stream=True),
@@ -92,6 +92,11 @@ def _allowed(rows: Rows) -> Iterator[int]:
     yield from (word for place, word in enumerate(rows.words) if place % 3)
 
 
+Place = tuple[int, bool, Context]
+"""Which of the samplings, whether it is the first token of an answer that goes on with an earlier
+text, and the states of the last tokens: what is counted separately."""
+
+
 @dataclass
 class Asked:
     """The tokens of one part that were counted so far."""
@@ -99,31 +104,53 @@ class Asked:
     part: Part
     rows: Rows
     random: Random
-    owed: Mapping[tuple[int, Context], Owed]
+    owed: Mapping[Place, Owed]
     counted: Counted
     texts: list[Tokens] = field(default_factory=list)
     """Earlier texts, to go on with."""
-    steps: int = 0
+    outside: int = 0
+    """Tokens that the target gives no probability, whatever the settings."""
     written: int = 0
+    steps: int = 0
+    stepped: int = 0
     """The tokens of answers that say their steps."""
     path: list[tuple[int, float]] = field(default_factory=list)
+    """The number of tokens and the log evidence at each look."""
+    pending: dict[Place, Floats] = field(default_factory=dict)
+    """Counts since the last look."""
+    cells: dict[Place, list[int]] = field(default_factory=dict)
+    """The tokens behind each context, in their order."""
 
     def batch(self) -> list[Generation]:
         """Return the next requests."""
         return [self._request(place) for place in range(self.part.requests)]
 
     def add(self, requests: Sequence[Generation], answers: Sequence[Answer]) -> None:
-        """Count the tokens of answers. Their length was checked."""
-        fresh: dict[object, Any] = {}
+        """Count the tokens of answers, and look at the evidence where there are enough new ones."""
         for place, (request, answer) in enumerate(zip(requests, answers, strict=True)):
             text = request.prompt + answer.tokens
-            self._count(self._setting(place), text, len(request.prompt), fresh)
+            self._count(self._setting(place), text, len(request.prompt))
             self.texts = [*self.texts[-_MOST_TEXTS:], text]
+            self.written += len(answer.tokens)
             if answer.steps is not None:
                 self.steps += answer.steps
-                self.written += len(answer.tokens)
-        self.counted.add(fresh)
-        self.path.append((self.counted.tokens, self.counted.log_evidence))
+                self.stepped += len(answer.tokens)
+        waiting = sum(counts.sum() for counts in self.pending.values())
+        if self.outside or waiting >= max(_SMALLEST, self.counted.tokens // 4):
+            self.look()
+
+    def look(self) -> None:
+        """Bet on the tokens since the last look."""
+        if self.pending:
+            self.counted.add(self.pending)
+            self.pending = {}
+            self.path.append((self.counted.tokens, self.counted.log_evidence))
+
+    @property
+    def stream(self) -> str:
+        """The SHA-256 of all tokens, by their contexts."""
+        told = sorted((repr(place), cells) for place, cells in self.cells.items())
+        return sha256(repr(told).encode()).hexdigest()
 
     def _setting(self, place: int) -> int:
         return place % len(self.part.samplings)
@@ -146,15 +173,21 @@ class Asked:
             stream=part.stream,
         )
 
-    def _count(self, setting: int, text: Tokens, start: int, fresh: dict[object, Any]) -> None:
-        memory, words = self.rows.memory, len(self.rows.words)
+    def _count(self, setting: int, text: Tokens, start: int) -> None:
+        memory, rows = self.rows.memory, self.rows
+        words = len(rows.words)
         for end in range(start, len(text)):
-            states = (self.rows.state_of.get(each, 0) for each in text[end - memory : end])
-            context = (setting, tuple(states))
-            if context in self.owed:
-                counts = fresh.setdefault(context, numpy.zeros(words + 1))
-                counts[self.rows.state_of.get(text[end], words + 1) - 1] += 1
+            states = tuple(rows.state_of.get(each, 0) for each in text[end - memory : end])
+            cell = rows.state_of.get(text[end], words + 1) - 1
+            self.outside += cell == words or not rows.target[states][cell]
+            place = (setting, self.part.is_resumed and end == start, states)
+            if place in self.owed:
+                self.pending.setdefault(place, numpy.zeros(words + 1))[cell] += 1
+                self.cells.setdefault(place, []).append(cell)
 
+
+_SMALLEST = 256
+"""The fewest tokens between two looks; later, a quarter of all that were counted."""
 
 _RESUMED = 0.9
 """So many of the requests of a resumed part go on with an earlier text."""
@@ -165,9 +198,10 @@ _MOST_TEXTS = 64
 def asked(part: Part, rows: Rows, *, dtype: str | None, seed: int) -> Asked:
     """Return a part before its first request."""
     owed = {
-        (place, context): each
+        (place, is_first, context): each
         for place, sampling in enumerate(part.samplings)
         for context, each in owed_rows(rows, sampling, dtype=dtype).items()
+        for is_first in (False, True)
     }
     return Asked(part, rows, numpy.random.default_rng(seed), owed, Counted(owed))
 

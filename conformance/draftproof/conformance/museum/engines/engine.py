@@ -46,6 +46,7 @@ class Engine:
     name = "museum-engine"
     version = "1"
     length = 3
+    draft_length = length
 
     def __init__(self, folder: Path | str, *, seed: int | None = None) -> None:
         self.target = Llama(Path(folder) / "target")

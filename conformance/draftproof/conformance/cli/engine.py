@@ -1,0 +1,260 @@
+"""The command that judges a whole engine by its output: `engine`."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from secrets import randbits
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from draftproof.conformance.cli import options
+from draftproof.conformance.cli.documents import (
+    as_json,
+    echo,
+    nothing_printed,
+    print_json,
+    print_report,
+    stop,
+    usage_errors,
+)
+from draftproof.conformance.report import rendered
+
+if TYPE_CHECKING:
+    from draftproof.conformance.checkpoint.rows import Rows
+    from draftproof.conformance.lanes.engine.asking import Engine
+    from draftproof.conformance.run.engines import EngineCampaign
+
+
+@click.command()
+@click.argument("adapter", required=False)
+@click.option("--url", metavar="URL", help="Judge an OpenAI-compatible server.")
+@click.option("--control-url", metavar="URL", help="The same server without speculation.")
+@click.option("--model", help="Name of the server's model. [default: its only one]")
+@click.option(
+    "--rows", "rows_file", required=True, type=options.NEW_FILE, help="rows.json of the checkpoint."
+)
+@options.defaulted(
+    "--tokens-at-most",
+    "tokens",
+    type=click.IntRange(min=1),
+    default=200_000,
+    help="Tokens asked for.",
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(("float32", "bfloat16")),
+    help="Of the engine. [default: the rows']",
+)
+@click.option("--draft-length", type=click.IntRange(min=1), help="Tokens drafted in a step.")
+@options.output_folder(
+    default=Path("certificates"), help="The folder for the certificate and its evidence."
+)
+@options.form(help="What is printed.")
+@click.option("--resume", is_flag=True, help="Go on where a run that was killed has stopped.")
+@options.seed
+@as_json
+def engine(
+    adapter: str | None,
+    url: str | None,
+    control_url: str | None,
+    model: str | None,
+    rows_file: Path,
+    tokens: int,
+    dtype: str | None,
+    draft_length: int | None,
+    output: Path,
+    form: str,
+    resume: bool,
+    seed: int | None,
+    as_json: bool,
+) -> None:
+    """Judge a whole engine that has loaded a checkpoint of `draftproof checkpoint`.
+
+    The engine is a server (--url), or an ADAPTER: package.module:attribute or ./file.py:attribute,
+    an object with a `name`, a `version` and a `generate`, or a class that makes one.
+    """
+    if (adapter is None) == (url is None):
+        raise click.UsageError("name an ADAPTER, or a server with --url")
+    if control_url is not None and url is None:
+        raise click.UsageError("--control-url belongs to --url: an ADAPTER is its own control")
+    from draftproof.conformance.checkpoint.rows import UnreadableRows, read_rows
+    from draftproof.conformance.lanes.engine.server import EngineFailed, InvalidUrl
+
+    form = "json" if as_json else form
+    with usage_errors(UnreadableRows):
+        rows = read_rows(rows_file)
+    key = os.environ.get("OPENAI_API_KEY")
+    try:
+        with usage_errors(InvalidUrl), nothing_printed():
+            if url is not None:
+                subject = _of_server(url, control_url, rows, model=model, key=key)
+            else:
+                assert adapter is not None
+                subject = _of_program(adapter)
+        campaign = _campaign(subject, rows, tokens, seed, dtype, draft_length)
+        document, path = _judged(campaign, subject, output, resume=resume)
+    except EngineFailed as error:
+        stop(str(error), 3)
+    from draftproof.conformance.evidence.certificate import exit_code
+
+    code = exit_code(document)
+    if form == "json":
+        outcome = {"certificates": [document], "errors": [], "exit_code": code}
+        print_json(outcome, "certify")
+    elif form == "terminal":
+        from draftproof.conformance.report import terminal
+
+        terminal.print_certificate(terminal.console(), document, path)
+    else:
+        print_report(rendered([document], form))
+    sys.exit(code)
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """An engine, its control, and what is known of both."""
+
+    engine: Engine
+    control: Engine | None
+    kind: str
+    place: str
+    control_place: str | None
+    digest: str
+    vouched: bool
+    settings: tuple[str, ...]
+    streams: bool
+    draft_length: int | None = None
+
+
+def _of_server(
+    url: str, control_url: str | None, rows: Rows, *, model: str | None, key: str | None
+) -> _Subject:
+    from hashlib import sha256
+
+    from draftproof.conformance.lanes.engine.server import Server
+
+    server = Server(url, rows, model, key)
+    control = None if control_url is None else Server(control_url, rows, model, key)
+    for each in (server, control):
+        if each is not None:
+            each.begin()
+    return _Subject(
+        *(server, control, "server", url, control_url, sha256(url.encode()).hexdigest()),
+        vouched=False,
+        settings=server.settings,
+        streams=True,
+    )
+
+
+def _of_program(name: str) -> _Subject:
+    from draftproof.conformance.lanes.engine.asking import SETTINGS, Engine
+    from draftproof.conformance.lanes.engine.server import EngineFailed
+    from draftproof.conformance.protocol.adapter import AdapterFailed, UnknownAdapter
+    from draftproof.conformance.protocol.loading import load_attribute, source_digest
+
+    if not all(name.rpartition(":")):
+        raise click.UsageError(
+            f"an engine is named package.module:attribute or ./file.py:attribute, got {name!r}"
+        )
+    try:
+        found: Any = load_attribute(name)
+        if inspect.isclass(found):
+            found = found()
+    except UnknownAdapter as error:
+        raise click.UsageError(str(error)) from None
+    except AdapterFailed as error:
+        raise EngineFailed(str(error)) from error
+    except Exception as error:
+        raise EngineFailed(f"{name}() raised {type(error).__name__}: {error}") from error
+    if not isinstance(found, Engine):
+        missing = [each for each in ("name", "version", "generate") if not hasattr(found, each)]
+        raise click.UsageError(f"{name} is no engine: it has no {', '.join(missing)}")
+    is_switchable = bool(getattr(found, "switchable", True))
+    return _Subject(
+        *(found, found if is_switchable else None, "program", name),
+        control_place=name if is_switchable else None,
+        digest=source_digest(found),  # type: ignore[arg-type]  # any object has a file
+        vouched=True,
+        settings=tuple(getattr(found, "settings", SETTINGS)),
+        streams=bool(getattr(found, "streams", False)),
+        draft_length=getattr(found, "draft_length", None),
+    )
+
+
+def _campaign(
+    subject: _Subject,
+    rows: Rows,
+    tokens: int,
+    seed: int | None,
+    dtype: str | None,
+    draft_length: int | None,
+) -> EngineCampaign:
+    from draftproof.conformance.run.engines import EngineCampaign, environment
+
+    return EngineCampaign(
+        rows=rows,
+        place=subject.place,
+        name=str(subject.engine.name),
+        version=str(subject.engine.version),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        seed=randbits(32) if seed is None else seed,
+        kind=subject.kind,
+        digest=subject.digest,
+        vouched=subject.vouched,
+        settings=subject.settings,
+        streams=subject.streams,
+        draft_length=draft_length or subject.draft_length,
+        control=subject.control_place,
+        tokens=tokens,
+        dtype=dtype or rows.dtype,
+        environment=environment(),
+    )
+
+
+def _judged(
+    campaign: EngineCampaign, subject: _Subject, output: Path, *, resume: bool
+) -> tuple[dict[str, Any], Path]:
+    """Judge an engine, and write evidence, certificate and badge."""
+    from dataclasses import replace
+
+    from draftproof.conformance.evidence import certificate
+    from draftproof.conformance.evidence import records as evidence
+    from draftproof.conformance.report import terminal
+    from draftproof.conformance.run import engines
+
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        path = certificate.place_for(campaign.name, output)
+        file = path.with_suffix(".jsonl")
+        known = evidence.NOTHING
+        if resume:
+            known = evidence.read_unfinished(evidence.unfinished(file))
+        if known.records:
+            header = known.header
+            then = {"created": header["created"], "seed": header["campaign"]["seed"]}
+            campaign = replace(campaign, **then)
+            echo(f"{file}: goes on behind {len(known.records)} records", err=True)
+        with evidence.written(file, known) as sink, nothing_printed():
+            engines.run(
+                campaign,
+                subject.engine,
+                subject.control,
+                known=known.records,
+                keep=sink.keep,
+                progress=terminal.shown_progress,
+            )
+        finished, digest = evidence.read_finished(file)
+        document = certificate.statement(finished.records, evidence=file.name, digest=digest)
+        certificate.write(document, path)
+    except evidence.EvidenceError as error:
+        stop(f"{type(error).__name__}: {error}", 5)
+    except OSError as error:
+        raise click.UsageError(f"cannot write the certificate: {error}") from None
+    return document, path

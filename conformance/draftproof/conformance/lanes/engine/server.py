@@ -1,0 +1,231 @@
+"""Engines behind an OpenAI-compatible server.
+
+Every request goes to the given address: redirects are not followed, and no proxy is asked. Every
+filter that a server may have by default is sent explicitly, switched off. A field that the server
+refuses is left out from then on, and named in `refused`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+from draftproof.conformance.checkpoint.rows import Rows
+from draftproof.conformance.lanes.engine.asking import Answer, Generation, Tokens
+
+MOST_BYTES = 2**22
+"""The most bytes of one answer that are read."""
+
+SECONDS = 120.0
+"""How long one answer may take."""
+
+UNKNOWN = -1
+"""Stands for a text that is no token of the checkpoint."""
+
+
+class EngineFailed(RuntimeError):
+    """An engine gave no answer that can be judged; the message says what it gave."""
+
+
+class InvalidUrl(ValueError):
+    """No server can have this address."""
+
+
+@dataclass
+class Server:
+    """An engine behind an address such as http://127.0.0.1:8000, with the checkpoint's rows."""
+
+    url: str
+    rows: Rows
+    model: str | None = None
+    """The name of the model, None for the only one that the server lists."""
+    key: str | None = None
+    """The key that is sent, None for none."""
+    seconds: float = SECONDS
+    name: str = "server"
+    version: str = "unknown"
+    switchable: bool = False
+    """A server drafts or does not: another one is the control."""
+    settings: tuple[str, ...] = (*("temperature", "top_k", "top_p", "min_p", "logit_bias"),)
+    refused: list[str] = field(default_factory=list)
+    """Fields of requests that the server does not take."""
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidUrl(
+                f"a server has an address such as http://127.0.0.1:8000, got {self.url!r}"
+            )
+        if parts.query or parts.fragment:
+            raise InvalidUrl(f"an address has no query and no fragment, got {self.url!r}")
+        path = parts.path.rstrip("/")
+        self._path = path if path.endswith("/v1") else f"{path}/v1"
+        self._parts = parts
+
+    def begin(self) -> None:
+        """Ask which models the server has. Raises `EngineFailed`."""
+        said = self._sent("GET", "/models", None)
+        names = [
+            each["id"]
+            for each in said.get("data", ())
+            if isinstance(each, dict) and isinstance(each.get("id"), str)
+        ]
+        if self.model is None:
+            if len(names) != 1:
+                raise EngineFailed(
+                    f"{self.url} lists {len(names)} models ({', '.join(names[:5])}): name one"
+                )
+            self.model = names[0]
+        self.name = f"server {self._parts.netloc}"
+
+    def generate(self, requests: Sequence[Generation]) -> list[Answer]:
+        """Return the answer to each request; all of them are sent at the same time."""
+        if self.model is None:
+            self.begin()
+        if len(requests) == 1:
+            return [self._answer(requests[0])]
+        with ThreadPoolExecutor(len(requests)) as pool:
+            return [*pool.map(self._answer, requests)]
+
+    def _answer(self, asked: Generation) -> Answer:
+        while True:
+            body = {k: v for k, v in self._body(asked).items() if k not in self.refused}
+            try:
+                text = self._text(body)
+            except _Refused as error:
+                names = [each for each in _OPTIONAL if each in body]
+                name = next((each for each in names if each in error.told), None)
+                if name is None:
+                    raise EngineFailed(f"{self.url}: {error.told}") from None
+                if name not in self.refused:
+                    self.refused.append(name)
+                continue
+            return Answer(self._tokens(text))
+
+    def _text(self, body: Mapping[str, Any]) -> str:
+        """Return the text of a completion."""
+        if body.get("stream"):
+            return "".join(self._streamed(body))
+        said = self._sent("POST", "/completions", body)
+        return _text_of(said, self.url)
+
+    def _body(self, asked: Generation) -> dict[str, Any]:
+        sampling = asked.sampling
+        return {
+            "model": self.model,
+            "prompt": "".join(self.rows.texts[token] for token in asked.prompt),
+            "max_tokens": asked.max_tokens,
+            "temperature": sampling.temperature,
+            "top_p": 1.0 if sampling.top_p is None else sampling.top_p,
+            # Servers switch the filter off by 0, by -1 or not at all: all tokens is the same.
+            "top_k": sampling.top_k or self.rows.vocabulary,
+            "min_p": sampling.min_p or 0.0,
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
+            "repetition_penalty": 1.0,
+            "repeat_penalty": 1.0,
+            "typical_p": 1.0,
+            "ignore_eos": True,
+            "stream": asked.stream,
+            **({"seed": asked.seed} if asked.seed is not None else {}),
+            **(
+                {"logit_bias": {str(k): v for k, v in sampling.logit_bias.items()}}
+                if sampling.logit_bias
+                else {}
+            ),
+        }
+
+    def _tokens(self, text: str) -> Tokens:
+        return tuple(self.rows.id_of.get(each, UNKNOWN) for each in text)
+
+    def _sent(self, method: str, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
+        with self._response(method, path, body) as response:
+            content = response.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise EngineFailed(f"{self.url}{path}: it answers with more than {MOST_BYTES:,} bytes")
+        return _document(content, f"{self.url}{path}")
+
+    def _streamed(self, body: Mapping[str, Any]) -> Iterator[str]:
+        """Yield the texts of a stream of events."""
+        read = 0
+        with self._response("POST", "/completions", body) as response:
+            while line := response.readline(MOST_BYTES):
+                read += len(line)
+                if read > 16 * MOST_BYTES:
+                    raise EngineFailed(f"{self.url}: its stream does not end")
+                told = line.strip()
+                if not told.startswith(b"data:"):
+                    continue
+                told = told.removeprefix(b"data:").strip()
+                if told == b"[DONE]":
+                    return
+                yield _text_of(_document(told, self.url), self.url, is_part=True)
+
+    def _response(self, method: str, path: str, body: Mapping[str, Any] | None) -> HTTPResponse:
+        secure = self._parts.scheme == "https"
+        make = HTTPSConnection if secure else HTTPConnection
+        assert self._parts.hostname is not None
+        connection = make(self._parts.hostname, self._parts.port, timeout=self.seconds)
+        headers = {"Content-Type": "application/json", "Connection": "close"}
+        if self.key is not None:
+            headers["Authorization"] = f"Bearer {self.key}"
+        try:
+            content = None if body is None else json.dumps(body).encode()
+            connection.request(method, self._path + path, content, headers)
+            response = connection.getresponse()
+        except TimeoutError:
+            raise EngineFailed(f"{self.url}: no answer in {self.seconds:g} s") from None
+        except (OSError, HTTPException) as error:
+            told = str(error) or type(error).__name__
+            raise EngineFailed(f"{self.url}: {told}; is the server running there?") from None
+        if response.status == 200:
+            return response
+        told = response.read(2000).decode("utf-8", "replace").strip()
+        if response.status in (400, 422):
+            raise _Refused(f"{response.status} {told}")
+        raise EngineFailed(f"{self.url}{path}: {response.status} {response.reason}: {told}")
+
+
+class _Refused(Exception):
+    """The server does not take a request, and says why."""
+
+    def __init__(self, told: str) -> None:
+        super().__init__(told)
+        self.told = told
+
+
+_OPTIONAL = (
+    *("typical_p", "repeat_penalty", "repetition_penalty", "min_p", "top_k", "ignore_eos"),
+    *("presence_penalty", "frequency_penalty", "seed"),
+)
+"""Fields that a server may refuse: without them, the rest of a request is as before."""
+
+
+def _document(content: bytes, where: str) -> dict[str, Any]:
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        raise EngineFailed(f"{where}: it does not answer with JSON: {content[:200]!r}") from None
+    if not isinstance(document, dict):
+        raise EngineFailed(f"{where}: it does not answer with an object: {content[:200]!r}")
+    return document
+
+
+def _text_of(document: Mapping[str, Any], where: str, *, is_part: bool = False) -> str:
+    """Return the text of a completion, or of a part of one, which may be empty."""
+    choices = document.get("choices")
+    if is_part and choices == []:
+        return ""
+    if not isinstance(choices, list) or len(choices) != 1 or not isinstance(choices[0], dict):
+        raise EngineFailed(f"{where}: its answer has not one choice: {str(document)[:200]}")
+    text = choices[0].get("text")
+    if text is None and is_part:
+        return ""
+    if not isinstance(text, str):
+        raise EngineFailed(f"{where}: its answer has no text: {str(document)[:200]}")
+    return text

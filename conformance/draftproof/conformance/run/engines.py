@@ -1,0 +1,492 @@
+"""A campaign on a whole engine: parts are asked in turn, and each is judged by its own tokens.
+
+Where an engine can be told not to draft, or a second one that does not is at hand, every part has a
+*control*: requests of the same kind, without speculation. Whoever hands over a program says that it
+applies the settings of a request and no others: then tokens that are not drawn from the known rows
+are a failure, with speculation or without. Of a server nobody knows which filters it has by default.
+It fails where it writes what the target never says, or where it does not write as its control does,
+whatever rows both have (`Compared`); where it only differs from the known rows, it is undecided.
+
+The evidence has every token. The requests follow from the seed and the answers before, so the
+evidence is enough to go on with, and to judge again.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from importlib.metadata import version as released
+from typing import Any
+
+import numpy
+
+from draftproof.conformance.checkpoint.rows import Rows, rows_from_json, rows_to_json
+from draftproof.conformance.evidence.identity import specification, suite
+from draftproof.conformance.evidence.records import (
+    EditedEvidence,
+    Evidence,
+    Record,
+    StaleEvidence,
+    differences,
+)
+from draftproof.conformance.lanes.engine.asking import Answer, Engine, Generation
+from draftproof.conformance.lanes.engine.lengths import length_finding
+from draftproof.conformance.lanes.engine.parts import Asked, Part, asked, parts_of
+from draftproof.conformance.lanes.engine.server import EngineFailed
+from draftproof.conformance.lanes.engine.wealth import Compared
+from draftproof.conformance.lanes.statistics import Budget
+from draftproof.conformance.requirements.finding import (
+    FAIL,
+    INCONCLUSIVE,
+    PASS,
+    SKIPPED,
+    Finding,
+    SampleFigures,
+    findings_to_json,
+)
+from draftproof.reference.rational import exactly
+
+ENGINE = "engine"
+"""The lane."""
+
+BIAS = 0.1
+"""A part passes where its distance is bounded by this."""
+
+CONTROLLED = 0.3
+"""The tokens of a control, as a share of those of its part."""
+
+POWER = 0.9
+
+Progress = Callable[[Iterator[Any], int, str], Iterator[Any]]
+
+
+@dataclass(frozen=True)
+class EngineCampaign:
+    """The terms on which an engine is judged, and what is known of it.
+
+    `vouched` says whether the engine is known to apply the settings of a request, and no others;
+    `settings` are those that it takes.
+    """
+
+    rows: Rows
+    place: str
+    name: str
+    version: str
+    created: str
+    seed: int
+    kind: str = "program"
+    digest: str = ""
+    vouched: bool = True
+    settings: tuple[str, ...] = ()
+    streams: bool = False
+    draft_length: int | None = None
+    """L, of an engine that drafts with the draft of the checkpoint; None for others."""
+    control: str | None = None
+    """Where the control is, None where there is none."""
+    tokens: int = 200_000
+    """The most tokens that are asked for, those of controls included."""
+    false_alarm: float = 1e-9
+    dtype: str = "float32"
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The parts that are asked or skipped, in order."""
+        return parts_of(self.rows)
+
+    @property
+    def budget(self) -> Budget:
+        """The budget of false alarms: of every part and its control, and two for lengths."""
+        return Budget(self.false_alarm, 4 * len(self.parts))
+
+
+def environment() -> dict[str, str]:
+    """Return what judges an engine: the machine, Python and the libraries of the judge."""
+    return {
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "numpy": numpy.__version__,
+        "scipy": released("scipy"),
+    }
+
+
+Ask = Callable[[Sequence[Generation], bool], list[Answer]]
+"""Returns the answers to requests, those of a control if the flag is set."""
+
+
+def run(
+    campaign: EngineCampaign,
+    engine: Engine,
+    control: Engine | None,
+    *,
+    known: Sequence[Record],
+    keep: Callable[[Record], None],
+    progress: Progress = lambda steps, *_: steps,
+) -> None:
+    """Judge an engine, and `keep` a record of every step behind those that are `known`.
+
+    `control` is the engine that is asked without speculation, None where there is none. Raises
+    `EngineFailed`, and `StaleEvidence` for records of another campaign.
+    """
+    records = [*known]
+
+    def kept(record: Record) -> None:
+        keep(record)
+        records.append(record)
+
+    opening = [*_opening(campaign)]
+    for then, now in zip(known, opening, strict=False):
+        for where, was, is_now in differences(then, now):
+            raise StaleEvidence(
+                f"the evidence is of another campaign: {where} was {was}, and is {is_now} now; "
+                f"start anew without --resume"
+            )
+    for record in opening[len(known) :]:
+        kept(record)
+    done = {record["task"] for record in known if record["record"] == "result"}
+
+    def steps() -> Iterator[None]:
+        for task in range(len(campaign.parts)):
+            if task not in done:
+                own = [record for record in known if record.get("task") == task]
+                answers = [record for record in own if record["record"] == "answers"]
+                asking = _Asking(task, answers, engine, control, kept)
+                kept(_result(campaign, task, asking))
+            yield
+
+    for _ in progress(steps(), len(campaign.parts), campaign.name):
+        pass
+    last = {record["record"] for record in records}
+    if "counterexample" not in last:
+        kept({"record": "counterexample", "counterexample": None})
+    if "footer" not in last:
+        kept({"record": "footer", "records": len(records) + 1})
+
+
+def recounted(evidence: Evidence) -> int:
+    """Return how many verdicts follow from the tokens in the evidence, which are judged again.
+
+    Raises `EditedEvidence` where one does not follow.
+    """
+    campaign = campaign_in(evidence.records)
+    by_task: dict[int, list[Record]] = {}
+    results = {}
+    for record in evidence.records:
+        if record["record"] == "answers":
+            by_task.setdefault(record["task"], []).append(record)
+        elif record["record"] == "result":
+            results[record["task"]] = record
+    if sorted(results) != [*range(len(campaign.parts))]:
+        raise EditedEvidence("its results are not those of its parts")
+    for task, result in results.items():
+        asking = _Asking(task, by_task.get(task, []))
+        due = _result(campaign, task, asking)
+        if asking.batch < len(asking.known):
+            raise EditedEvidence(f"task {task} has more answers than were needed")
+        if result["findings"] != due["findings"]:
+            raise EditedEvidence(f"the verdicts on task {task} do not follow from its tokens")
+    return sum(len(result["findings"]) for result in results.values())
+
+
+# --- records ----------------------------------------------------------------------------------
+
+
+@dataclass
+class _Asking:
+    """The answers to one task, those that are known first."""
+
+    task: int
+    known: Sequence[Record]
+    engine: Engine | None = None
+    control: Engine | None = None
+    keep: Callable[[Record], None] = lambda _: None
+    batch: int = 0
+
+    def __call__(self, requests: Sequence[Generation], is_control: bool) -> list[Answer]:  # noqa: FBT001
+        """Return the answers to the next requests."""
+        batch, self.batch = self.batch, self.batch + 1
+        if batch < len(self.known):
+            return answers_in(self.known[batch], requests, is_control=is_control)
+        engine = self.control if is_control else self.engine
+        if engine is None:
+            raise EditedEvidence(f"task {self.task} has fewer answers than were needed")
+        found = answers_of(engine, requests)
+        self.keep(
+            {
+                "record": "answers",
+                "task": self.task,
+                "batch": batch,
+                "control": is_control,
+                "tokens": [list(each.tokens) for each in found],
+                "steps": [each.steps for each in found],
+            }
+        )
+        return found
+
+
+def answers_in(record: Record, requests: Sequence[Generation], *, is_control: bool) -> list[Answer]:
+    """Return the answers in a record. Raises `EditedEvidence` if others were asked for."""
+    due = [each.max_tokens for each in requests]
+    lengths = [len(tokens) for tokens in record["tokens"]]
+    if lengths != due or record["control"] != is_control or len(record["steps"]) != len(due):
+        raise EditedEvidence(
+            f"task {record['task']}, batch {record['batch']}: its answers are not to what was asked"
+        )
+    pairs = zip(record["tokens"], record["steps"], strict=True)
+    return [Answer(tuple(tokens), steps) for tokens, steps in pairs]
+
+
+def answers_of(engine: Engine, requests: Sequence[Generation]) -> list[Answer]:
+    """Return the answers of an engine, as long as was asked. Raises `EngineFailed`."""
+    try:
+        found = [*engine.generate(requests)]
+    except EngineFailed:
+        raise
+    except Exception as error:
+        raise EngineFailed(f"{engine.name} raised {type(error).__name__}: {error}") from error
+    if len(found) != len(requests):
+        raise EngineFailed(f"{engine.name} gave {len(found)} answers to {len(requests)} requests")
+    answers = [_answer(engine, each) for each in found]
+    for request, answer in zip(requests, answers, strict=True):
+        if len(answer.tokens) != request.max_tokens:
+            raise EngineFailed(
+                f"{engine.name} wrote {len(answer.tokens)} tokens where {request.max_tokens} were "
+                f"asked for, behind a prompt of {len(request.prompt)}: a checkpoint never ends a "
+                f"text, so let the engine ignore the end of text and take longer texts"
+            )
+    return answers
+
+
+def _answer(engine: Engine, found: Any) -> Answer:
+    """Return an answer with whole numbers for its tokens. Raises `EngineFailed`."""
+    answer = found if isinstance(found, Answer) else Answer(found)
+    try:
+        tokens = tuple(int(each) for each in answer.tokens)
+    except (TypeError, ValueError):
+        raise EngineFailed(
+            f"{engine.name} gave {str(found)[:80]!r}: an answer is a sequence of token ids"
+        ) from None
+    return Answer(tokens, answer.steps)
+
+
+def _opening(campaign: EngineCampaign) -> Iterator[Record]:
+    """Yield the records before the first answer."""
+    yield {
+        "record": "header",
+        "format": 3,
+        "created": campaign.created,
+        "subject": {
+            "name": campaign.name,
+            "version": campaign.version,
+            "sha256": campaign.digest,
+        },
+        "specification": specification(),
+        "suite": suite(),
+        "environment": dict(campaign.environment),
+        "campaign": {
+            "mode": "standard",
+            "lanes": [ENGINE],
+            "blind": {},
+            "seed": campaign.seed,
+            "false_alarm": campaign.false_alarm,
+            "tests": campaign.budget.tests,
+            "examples": 0,
+            "only": [],
+            "tokens": campaign.tokens,
+        },
+        "adapter": {
+            "name": campaign.name,
+            "version": campaign.version,
+            "place": campaign.place,
+            "dtype": campaign.dtype,
+            "engine": {
+                "kind": campaign.kind,
+                "vouched": campaign.vouched,
+                "control": campaign.control,
+                "settings": list(campaign.settings),
+                "streams": campaign.streams,
+                "draft_length": campaign.draft_length,
+            },
+        },
+        "known_failures": [],
+    }
+    yield {"record": "rows", "rows": rows_to_json(campaign.rows)}
+    for task, part in enumerate(campaign.parts):
+        requirements = [part.requirement, "engine.support", "engine.length"]
+        yield {
+            "record": "case",
+            "task": task,
+            "case": part.case,
+            "requirements": requirements,
+            "lanes": [ENGINE],
+        }
+
+
+def campaign_in(records: Sequence[Record]) -> EngineCampaign:
+    """Return the campaign that left these records."""
+    header = records[0]
+    said, own = header["adapter"], header["adapter"]["engine"]
+    return EngineCampaign(
+        rows=rows_from_json(records[1]["rows"]),
+        place=said["place"],
+        name=said["name"],
+        version=said["version"],
+        created=header["created"],
+        seed=header["campaign"]["seed"],
+        kind=own["kind"],
+        digest=header["subject"]["sha256"],
+        vouched=own["vouched"],
+        settings=tuple(own["settings"]),
+        streams=own["streams"],
+        draft_length=own["draft_length"],
+        control=own["control"],
+        tokens=header["campaign"]["tokens"],
+        false_alarm=header["campaign"]["false_alarm"],
+        dtype=said["dtype"],
+        environment=header["environment"],
+    )
+
+
+# --- one part -----------------------------------------------------------------------------------
+
+
+def _result(campaign: EngineCampaign, task: int, ask: Ask) -> Record:
+    """Return the record of a part that is asked, or skipped."""
+    part = campaign.parts[task]
+    reason = _not_taken(campaign, part)
+    skipped = [
+        Finding(each, part.case, SKIPPED, detail=reason)
+        for each in (part.requirement, "engine.support", "engine.length")
+    ]
+    found = skipped if reason else _findings(campaign, part, ask)
+    return {
+        "record": "result",
+        "task": task,
+        "findings": findings_to_json(found),
+        "compared": [],
+        "lane": None if reason else ENGINE,
+    }
+
+
+def _not_taken(campaign: EngineCampaign, part: Part) -> str:
+    """Return why an engine cannot be asked a part, empty where it can."""
+    missing = sorted(part.settings - {"temperature"} - {*campaign.settings})
+    if missing:
+        return f"the engine does not take {', '.join(missing)}"
+    if part.stream and not campaign.streams:
+        return "the engine does not stream"
+    return ""
+
+
+def _findings(campaign: EngineCampaign, part: Part, ask: Ask) -> list[Finding]:
+    """Return the findings of a part, after asking its requests and those of its control."""
+    has_control = campaign.control is not None
+    tokens = part.share * campaign.tokens / (1 + CONTROLLED * has_control)
+    own = _asked(campaign, part, ask, tokens, is_control=False)
+    failed = _has_failed(own, campaign)
+    control = compared = None
+    if has_control:
+        plain = replace(part, speculation=False)
+        most = float(own.written) if failed else CONTROLLED * tokens
+        control = _asked(campaign, plain, ask, most, is_control=True)
+        compared = Compared(own.owed, own.cells, control.cells)
+        compared.look()
+    return [
+        _decided(campaign, part, own, control, compared),
+        _support(part, own),
+        length_finding(
+            *(part.case, own, campaign.rows, campaign.budget), draft_length=campaign.draft_length
+        ),
+    ]
+
+
+def _asked(
+    campaign: EngineCampaign, part: Part, ask: Ask, tokens: float, *, is_control: bool
+) -> Asked:
+    """Return a part once it has its tokens, or has failed for sure."""
+    purpose = f"{campaign.seed}/{part.case}/{'control' if is_control else 'own'}"
+    seed = int.from_bytes(sha256(purpose.encode()).digest()[:7], "big")
+    state = asked(part, campaign.rows, dtype=campaign.dtype, seed=seed)
+    while state.written < tokens:
+        requests = state.batch()
+        state.add(requests, ask(requests, is_control))
+        # Where a control has to tell, it needs tokens to compare with.
+        if state.outside or (campaign.vouched and _has_failed(state, campaign)):
+            break
+    state.look()
+    return state
+
+
+def _has_failed(state: Asked, campaign: EngineCampaign) -> bool:
+    is_sure = bool(state.path) and state.path[-1][1] >= campaign.budget.threshold
+    return is_sure or state.outside > 0
+
+
+def _decided(
+    campaign: EngineCampaign,
+    part: Part,
+    own: Asked,
+    control: Asked | None,
+    compared: Compared | None,
+) -> Finding:
+    """Return the finding on the requirement of a part."""
+    counted, threshold = own.counted, campaign.budget.threshold
+    failed = _has_failed(own, campaign)
+    also = control is not None and _has_failed(control, campaign)
+    apart = compared is not None and compared.log_evidence >= threshold
+    verdict = INCONCLUSIVE
+    detail = f"{counted.tokens:,} tokens bound the distance by {counted.bound:.2f}: ask for more"
+    if failed and (campaign.vouched or own.outside):
+        verdict, detail = FAIL, _told(own) + ("; without speculation, too" if also else "")
+    elif apart:
+        verdict, detail = FAIL, f"{_told(own)}, nor from those that it has without speculation"
+    elif failed or also:
+        why = "without speculation, too" if also else "and no run without speculation tells why"
+        detail = f"filters unknown: its tokens are not drawn from the known rows, {why}"
+    elif counted.bound <= BIAS:
+        verdict, detail = PASS, ""
+    return Finding(
+        part.requirement,
+        part.case,
+        verdict,
+        exactly(counted.distance),
+        exactly(max((each.tolerance for each in own.owed.values()), default=0.0)),
+        ENGINE,
+        counted.tokens,
+        detail,
+        sampled=SampleFigures(
+            campaign.budget.each,
+            counted.log_evidence,
+            counted.bound,
+            counted.detectable(threshold),
+            POWER,
+            tuple(own.path),
+            own.stream,
+        ),
+    )
+
+
+def _told(own: Asked) -> str:
+    counted = own.counted
+    if own.outside:
+        return f"it wrote {own.outside} tokens that the target gives no probability"
+    if counted.excluded:
+        return f"it wrote {counted.excluded} tokens that the settings exclude"
+    likely = f" (they look like {counted.likely})" if counted.likely else ""
+    return f"its tokens are not drawn from the rows that it owes{likely}"
+
+
+def _support(part: Part, own: Asked) -> Finding:
+    tokens = max(own.written, 1)
+    return Finding(
+        "engine.support",
+        part.case,
+        FAIL if own.outside else PASS,
+        exactly(own.outside / tokens),
+        exactly(0.0),
+        ENGINE,
+        own.written,
+        _told(own) if own.outside else "",
+    )
