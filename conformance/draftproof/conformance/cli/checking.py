@@ -131,6 +131,7 @@ def _checked(path: Path, terms: _Terms, told: dict[str, Any]) -> tuple[dict[str,
     Raises `EvidenceError` for one that is not as it was written, and `_NotRun`.
     """
     from draftproof.conformance.evidence import certificate
+    from draftproof.conformance.evidence.decision import is_engine
     from draftproof.conformance.run import staleness
 
     content, told["signed"] = _opened(path, terms.keys)
@@ -148,6 +149,11 @@ def _checked(path: Path, terms: _Terms, told: dict[str, Any]) -> tuple[dict[str,
     if terms.rerun:
         if evidence is None:
             raise _NotRun(f"{path}: its evidence is not here: say with --evidence where it is")
+        if is_engine(said["adapter"]):
+            raise _NotRun(
+                f"{path}: an engine draws other tokens each time; the evidence has all tokens, and "
+                f"they were judged again"
+            )
         if not terms.trusted:
             _require_built_in(said["adapter"]["place"])
         told["rerun"] = _repeated(evidence, terms.name, terms.working)
@@ -201,6 +207,12 @@ class _NotRun(Exception):
 
 def _recounted(evidence: Any) -> int | None:
     """Return how many verdicts follow from their counts; None where that cannot be seen."""
+    from draftproof.conformance.evidence.decision import is_engine
+
+    if is_engine(evidence.header["adapter"]):
+        from draftproof.conformance.run.engines import recounted as followed
+
+        return followed(evidence)
     try:
         from draftproof.conformance.run.rerun import recounted
     except ModuleNotFoundError as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -78,10 +77,11 @@ def engine(
     """Judge a whole engine that has loaded a checkpoint of `draftproof checkpoint`.
 
     The engine is a server (--url), or an ADAPTER: package.module:attribute or ./file.py:attribute,
-    an object with a `name`, a `version` and a `generate`, or a class that makes one.
+    an object with a `name`, a `version` and a `generate`, or a class that makes one from the folder
+    of the checkpoint.
     """
     if (adapter is None) == (url is None):
-        raise click.UsageError("name an ADAPTER, or a server with --url")
+        raise click.UsageError("name an ADAPTER, or a server with --url, and not both")
     if control_url is not None and url is None:
         raise click.UsageError("--control-url belongs to --url: an ADAPTER is its own control")
     from draftproof.conformance.checkpoint.rows import UnreadableRows, read_rows
@@ -95,9 +95,8 @@ def engine(
         with usage_errors(InvalidUrl), nothing_printed():
             if url is not None:
                 subject = _of_server(url, control_url, rows, model=model, key=key)
-            else:
-                assert adapter is not None
-                subject = _of_program(adapter)
+            elif adapter is not None:
+                subject = _of_program(adapter, rows_file.absolute().parent)
         campaign = _campaign(subject, rows, tokens, seed, dtype, draft_length)
         document, path = _judged(campaign, subject, output, resume=resume)
     except EngineFailed as error:
@@ -153,7 +152,8 @@ def _of_server(
     )
 
 
-def _of_program(name: str) -> _Subject:
+def _of_program(name: str, folder: Path) -> _Subject:
+    """Return the engine of a name; a class makes it from the folder of the checkpoint."""
     from draftproof.conformance.lanes.engine.asking import SETTINGS, Engine
     from draftproof.conformance.lanes.engine.server import EngineFailed
     from draftproof.conformance.protocol.adapter import AdapterFailed, UnknownAdapter
@@ -166,13 +166,13 @@ def _of_program(name: str) -> _Subject:
     try:
         found: Any = load_attribute(name)
         if inspect.isclass(found):
-            found = found()
+            found = found(folder)
     except UnknownAdapter as error:
         raise click.UsageError(str(error)) from None
     except AdapterFailed as error:
         raise EngineFailed(str(error)) from error
     except Exception as error:
-        raise EngineFailed(f"{name}() raised {type(error).__name__}: {error}") from error
+        raise EngineFailed(f"{name}({str(folder)!r}) raised {type(error).__name__}: {error}") from error
     if not isinstance(found, Engine):
         missing = [each for each in ("name", "version", "generate") if not hasattr(found, each)]
         raise click.UsageError(f"{name} is no engine: it has no {', '.join(missing)}")

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from draftproof.conformance.evidence.decision import decisive
+from draftproof.conformance.evidence.decision import decisive, is_engine
 from draftproof.conformance.evidence.identity import specification, subject, suite
 from draftproof.conformance.evidence.keys import code_key, tree_root
 from draftproof.conformance.evidence.records import Evidence
@@ -127,6 +127,9 @@ def standing(document: Mapping[str, Any], adapter: str | None = None) -> Currenc
     name = adapter or next((name for name, at in built_in().items() if at == place), None)
     # Nor is anybody led to run what a certificate names.
     again = ("draftproof", "certify", name or "ADAPTER", "--mode", said["mode"])
+    if is_engine(said["adapter"]):
+        where = ("--url", place) if said["adapter"]["engine"]["kind"] == "server" else (place,)
+        again = ("draftproof", "engine", *where, "--rows", "ROWS.json")
     then = {"name": of["name"], **_named(of)}
     loaded, reason = _loaded(name)
     on = said["adapter"].get("device")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any
@@ -51,7 +52,7 @@ class Server:
     version: str = "unknown"
     switchable: bool = False
     """A server drafts or does not: another one is the control."""
-    settings: tuple[str, ...] = (*("temperature", "top_k", "top_p", "min_p", "logit_bias"),)
+    settings: tuple[str, ...] = ("temperature", "top_k", "top_p", "min_p", "logit_bias")
     refused: list[str] = field(default_factory=list)
     """Fields of requests that the server does not take."""
 
@@ -65,7 +66,7 @@ class Server:
             raise InvalidUrl(f"an address has no query and no fragment, got {self.url!r}")
         path = parts.path.rstrip("/")
         self._path = path if path.endswith("/v1") else f"{path}/v1"
-        self._parts = parts
+        self._parts, self._host = parts, parts.hostname
 
     def begin(self) -> None:
         """Ask which models the server has. Raises `EngineFailed`."""
@@ -98,10 +99,10 @@ class Server:
             try:
                 text = self._text(body)
             except _Refused as error:
-                names = [each for each in _OPTIONAL if each in body]
-                name = next((each for each in names if each in error.told), None)
+                told = error.told
+                name = next((each for each in _OPTIONAL if each in body and each in told), None)
                 if name is None:
-                    raise EngineFailed(f"{self.url}: {error.told}") from None
+                    raise EngineFailed(f"{self.url}: {told}") from None
                 if name not in self.refused:
                     self.refused.append(name)
                 continue
@@ -166,29 +167,35 @@ class Server:
                     return
                 yield _text_of(_document(told, self.url), self.url, is_part=True)
 
-    def _response(self, method: str, path: str, body: Mapping[str, Any] | None) -> HTTPResponse:
-        secure = self._parts.scheme == "https"
-        make = HTTPSConnection if secure else HTTPConnection
-        assert self._parts.hostname is not None
-        connection = make(self._parts.hostname, self._parts.port, timeout=self.seconds)
+    @contextmanager
+    def _response(
+        self, method: str, path: str, body: Mapping[str, Any] | None
+    ) -> Iterator[HTTPResponse]:
+        """Send a request, and yield the answer. Whatever goes wrong raises `EngineFailed`."""
+        make = HTTPSConnection if self._parts.scheme == "https" else HTTPConnection
+        connection = make(self._host, self._parts.port, timeout=self.seconds)
         headers = {"Content-Type": "application/json", "Connection": "close"}
         if self.key is not None:
             headers["Authorization"] = f"Bearer {self.key}"
+        content = None if body is None else json.dumps(body).encode()
         try:
-            content = None if body is None else json.dumps(body).encode()
             connection.request(method, self._path + path, content, headers)
-            response = connection.getresponse()
+            with connection.getresponse() as response:
+                if response.status == 200:
+                    yield response
+                    return
+                told = response.read(2000).decode("utf-8", "replace").strip()
+                if response.status in (400, 422):
+                    raise _Refused(f"{response.status} {told}")
+                status = f"{response.status} {response.reason}"
+                raise EngineFailed(f"{self.url}{path}: {status}: {told}")
         except TimeoutError:
             raise EngineFailed(f"{self.url}: no answer in {self.seconds:g} s") from None
         except (OSError, HTTPException) as error:
             told = str(error) or type(error).__name__
             raise EngineFailed(f"{self.url}: {told}; is the server running there?") from None
-        if response.status == 200:
-            return response
-        told = response.read(2000).decode("utf-8", "replace").strip()
-        if response.status in (400, 422):
-            raise _Refused(f"{response.status} {told}")
-        raise EngineFailed(f"{self.url}{path}: {response.status} {response.reason}: {told}")
+        finally:
+            connection.close()
 
 
 class _Refused(Exception):

@@ -210,6 +210,9 @@ def _gained(owed: Owed, suspect: Floats, counts: Floats) -> Floats:
 
 # --- two engines, whatever their rows --------------------------------------------------------
 
+_FEW = 16
+"""The fewest pairs of one context that are bet on with the same predictions."""
+
 PRIORS = (10.0, 100.0, 1000.0)
 """The weights, in tokens, of the row that is owed in the predictions of `Compared`."""
 
@@ -236,16 +239,16 @@ class Compared:
     won: Floats = field(default_factory=lambda: numpy.zeros(len(PRIORS)))
 
     def look(self) -> None:
-        """Bet on the pairs since the last look."""
+        """Bet on the pairs since the last look, a few at a time: earlier ones predict later ones."""
         for context in self.own.keys() & self.control.keys():
-            own, control = self.own[context], self.control[context]
-            start, end = self.paired.get(context, 0), min(len(own), len(control))
-            if start == end:
-                continue
-            owed = self.contexts[context]
-            fresh = [_counts(each[start:end], owed) for each in (own, control)]
-            known = [_counts(each[:start], owed) for each in (own, control)]
-            self.won = self.won + _told_apart(owed, known, fresh)
+            cells = [self.own[context], self.control[context]]
+            start, end = self.paired.get(context, 0), min(map(len, cells))
+            while start < end:
+                stop = min(start + max(start // 4, _FEW), end)
+                known = [_counts(each[:start], self.contexts[context]) for each in cells]
+                fresh = [_counts(each[start:stop], self.contexts[context]) for each in cells]
+                self.won = self.won + _told_apart(self.contexts[context], known, fresh)
+                start = stop
             self.paired[context] = end
 
     @property

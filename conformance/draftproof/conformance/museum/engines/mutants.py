@@ -202,6 +202,7 @@ MUTANTS = (
     EngineMutant(ForcedAcceptance, "engine.lossless"),
     EngineMutant(ForcedAtTimes, "engine.lossless"),
     EngineMutant(GreedyResidual, "engine.lossless"),
+    EngineMutant(SharedSeed, "engine.lossless"),
     EngineMutant(ShiftedAfterResume, "engine.lossless", memory=2),
     EngineMutant(MixedPrefixes, "engine.lossless", memory=2),
 )
