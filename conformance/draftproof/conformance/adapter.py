@@ -1,5 +1,6 @@
-"""The types of the adapter protocol, under the name from which adapters import them."""
+"""The types of the protocols of verifiers and engines, as adapters import them."""
 
+from draftproof.conformance.lanes.engine.asking import Answer, Engine, Generation, Sampling
 from draftproof.conformance.protocol.adapter import (
     DTYPES,
     INVALID_INPUTS,
@@ -21,12 +22,16 @@ __all__ = [
     "INVALID_INPUTS",
     "Adapter",
     "AdapterLost",
+    "Answer",
     "Declaration",
     "DraftRequest",
     "DraftResult",
+    "Engine",
+    "Generation",
     "InvalidAdapter",
     "Request",
     "Result",
+    "Sampling",
     "TextRequest",
     "Unfetched",
     "declaration",
