@@ -63,5 +63,5 @@ def test_a_file_that_is_no_document_is_told(tmp_path: Path, text: str, told: str
 
 
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableRows, match="cannot read .*rows.json': No such file"):
+    with pytest.raises(UnreadableRows, match=r"cannot read .*rows\.json': No such file"):
         read_rows(tmp_path / "rows.json")

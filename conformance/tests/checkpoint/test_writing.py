@@ -101,7 +101,9 @@ def test_logits_of_a_target_are_the_tables(tmp_path: Path) -> None:
     write_checkpoint(tmp_path / "out")
     model = chain()
     head = load_file(tmp_path / "out/target/model.safetensors")["lm_head.weight"]
-    assert (head[list(model.words), : model.states] == torch.tensor(model.target[0].T / STEPS)).all()
+    assert (
+        head[list(model.words), : model.states] == torch.tensor(model.target[0].T / STEPS)
+    ).all()
 
 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
@@ -117,7 +119,7 @@ def test_nothing_is_left_of_a_checkpoint_that_fails(
     from draftproof.conformance.checkpoint import writing
 
     monkeypatch.setattr(writing, "largest_error", lambda *_: 0.5)
-    with pytest.raises(WrongCheckpoint, match="a row of target that is off by 0.5, where"):
+    with pytest.raises(WrongCheckpoint, match=r"a row of target that is off by 0\.5, where"):
         write_checkpoint(tmp_path / "out")
     assert [*tmp_path.iterdir()] == []
 

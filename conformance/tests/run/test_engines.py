@@ -2,14 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy
 import pytest
 
 from draftproof.conformance.checkpoint.chain import chain
-from draftproof.conformance.checkpoint.rows import Rows
 from draftproof.conformance.checkpoint.writing import rows_of
 from draftproof.conformance.evidence.certificate import statement
 from draftproof.conformance.evidence.decision import report
@@ -24,6 +22,7 @@ from draftproof.conformance.evidence.records import (
 from draftproof.conformance.lanes.engine.asking import SETTINGS, Answer, Generation, Sampling
 from draftproof.conformance.lanes.engine.owed import owed_rows
 from draftproof.conformance.lanes.engine.server import EngineFailed
+from draftproof.conformance.report import rendered
 from draftproof.conformance.run.engines import (
     EngineCampaign,
     answers_of,
@@ -31,7 +30,6 @@ from draftproof.conformance.run.engines import (
     recounted,
     run,
 )
-from draftproof.conformance.report import rendered
 
 pytest.importorskip("torch")
 

@@ -47,7 +47,7 @@ MEMORIES = range(1, 4)
 
 
 class InvalidChain(ValueError):
-    """No chain has these settings; the message says which setting is wrong, and what is possible."""
+    """No chain has these settings; the message says which is wrong, and what is possible."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from draftproof.conformance.checkpoint.llama import Weights
 from draftproof.conformance.checkpoint.tokens import TEMPLATE
 
 if TYPE_CHECKING:
+    from gguf import GGUFWriter
     from transformers import LlamaConfig
 
 _NAMES = {
@@ -69,10 +70,9 @@ def write_gguf(
     writer.close()
 
 
-def _add_tokenizer(writer: object, texts: Sequence[str]) -> None:
+def _add_tokenizer(writer: GGUFWriter, texts: Sequence[str]) -> None:
     import gguf
 
-    assert isinstance(writer, gguf.GGUFWriter)
     words = len(texts) - len(SPECIAL)
     kinds = [gguf.TokenType.UNKNOWN, gguf.TokenType.CONTROL, gguf.TokenType.CONTROL]
     writer.add_tokenizer_model("llama")
@@ -83,8 +83,8 @@ def _add_tokenizer(writer: object, texts: Sequence[str]) -> None:
     writer.add_bos_token_id(BEGIN)
     writer.add_eos_token_id(END)
     writer.add_pad_token_id(UNKNOWN)
-    writer.add_add_bos_token(False)
-    writer.add_add_space_prefix(False)
+    writer.add_add_bos_token(value=False)
+    writer.add_add_space_prefix(value=False)
     writer.add_chat_template(TEMPLATE)
 
 

@@ -1,9 +1,10 @@
 """Draft heads that say the rows of a chain, in the shapes that engines load.
 
-The EAGLE head of Li et al. (arXiv 2401.15077) is one decoder layer over `fc`, which reads the token's
-embedding and the target's hidden state. Ours reads the embedding alone, and its layer writes zeros:
-it writes the state's one-hot vector to one more block of the residual stream, where the target's own
-head, which both share, has the table of the draft. Its rows depend on the last token.
+The EAGLE head of Li et al. (arXiv 2401.15077) is one decoder layer over `fc`, which reads the
+token's embedding and the target's hidden state. Ours reads the embedding alone, and its layer
+writes zeros: it writes the state's one-hot vector to one more block of the residual stream, where
+the target's own head, which both share, has the table of the draft. Its rows depend on the last
+token.
 """
 
 from __future__ import annotations

@@ -1,20 +1,19 @@
 """A Llama model that says the rows of a chain: weights that are set, not trained.
 
-Embedding
-    One-hot: a token writes `ONE_HOT` at its state's place of the first block of the residual stream.
-Attention
-    Head j looks back by exactly j tokens. All queries are one constant vector, and all keys another
-    one, turned by j places: with RoPE the score of distance d is
+The *embedding* is one-hot: a token writes `ONE_HOT` at the place of its state in the first block of
+the residual stream.
 
-        gain * sum over i of cos(theta[i] * (d - j)) / sqrt(64)
+*Attention* head j looks back by exactly j tokens. All queries are one constant vector, and all keys
+are another one, turned by j places. With RoPE the score of distance d is then
 
-    which is largest at d = j, by so much that softmax gives everything else less than 1e-12. The
-    value of a token is its one-hot vector, which the output projection writes to block j. The first
-    tokens of a text have no token to look back to: their rows are not part of the chain.
-MLP
-    Writes zeros.
-Head
-    RMSNorm makes every one-hot number 1, and the column of the head adds up the tables.
+    gain * sum over i of cos(theta[i] * (d - j)) / sqrt(64),
+
+which is largest at d = j, by so much that softmax gives everything else less than 1e-12. The value
+of a token is its one-hot vector, which the output projection writes to block j. The first tokens of
+a text have no token to look back to: their rows are not part of the chain.
+
+The *MLP* writes zeros. The last RMSNorm makes every one-hot number 1, and the *head* adds up the
+tables.
 
 A token that was rejected and stays in the cache, a wrong position, mask or cached prefix changes
 what a head attends to, and so the rows.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from draftproof.conformance.checkpoint.chain import DENOMINATOR
-from draftproof.reference.rational import Rational, rational, total
+from draftproof.reference.rational import Rational, rational
 from draftproof.spec import FileTooLarge, MalformedDocument, content_of, parsed, validate
 
 FORMAT = 1

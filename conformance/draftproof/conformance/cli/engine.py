@@ -172,7 +172,9 @@ def _of_program(name: str, folder: Path) -> _Subject:
     except AdapterFailed as error:
         raise EngineFailed(str(error)) from error
     except Exception as error:
-        raise EngineFailed(f"{name}({str(folder)!r}) raised {type(error).__name__}: {error}") from error
+        raise EngineFailed(
+            f"{name}({str(folder)!r}) raised {type(error).__name__}: {error}"
+        ) from error
     if not isinstance(found, Engine):
         missing = [each for each in ("name", "version", "generate") if not hasattr(found, each)]
         raise click.UsageError(f"{name} is no engine: it has no {', '.join(missing)}")

@@ -3,9 +3,10 @@
 Where an engine can be told not to draft, or a second one that does not is at hand, every part has a
 *control*: requests of the same kind, without speculation. Whoever hands over a program says that it
 applies the settings of a request and no others: then tokens that are not drawn from the known rows
-are a failure, with speculation or without. Of a server nobody knows which filters it has by default.
-It fails where it writes what the target never says, or where it does not write as its control does,
-whatever rows both have (`Compared`); where it only differs from the known rows, it is undecided.
+are a failure, with speculation or without. Of a server nobody knows which filters it has by
+default. It fails where it writes what the target never says, or where it does not write as its
+control does, whatever rows both have (`Compared`); where it only differs from the known rows, it is
+undecided.
 
 The evidence has every token. The requests follow from the seed and the answers before, so the
 evidence is enough to go on with, and to judge again.
@@ -137,12 +138,7 @@ def run(
         records.append(record)
 
     opening = [*_opening(campaign)]
-    for then, now in zip(known, opening, strict=False):
-        for where, was, is_now in differences(then, now):
-            raise StaleEvidence(
-                f"the evidence is of another campaign: {where} was {was}, and is {is_now} now; "
-                f"start anew without --resume"
-            )
+    _require_same(known, opening)
     for record in opening[len(known) :]:
         kept(record)
     done = {record["task"] for record in known if record["record"] == "result"}
@@ -151,9 +147,7 @@ def run(
         for task in range(len(campaign.parts)):
             if task not in done:
                 own = [record for record in known if record.get("task") == task]
-                answers = [record for record in own if record["record"] == "answers"]
-                asking = _Asking(task, answers, engine, control, kept)
-                kept(_result(campaign, task, asking))
+                kept(_result(campaign, task, _Asking(task, own, engine, control, kept)))
             yield
 
     for _ in progress(steps(), len(campaign.parts), campaign.name):
@@ -163,6 +157,16 @@ def run(
         kept({"record": "counterexample", "counterexample": None})
     if "footer" not in last:
         kept({"record": "footer", "records": len(records) + 1})
+
+
+def _require_same(known: Sequence[Record], opening: Sequence[Record]) -> None:
+    """Refuse to go on with evidence of something else."""
+    for then, now in zip(known, opening, strict=False):
+        for where, was, is_now in differences(then, now):
+            raise StaleEvidence(
+                f"the evidence is of another campaign: {where} was {was}, and is {is_now} now; "
+                f"start anew without --resume"
+            )
 
 
 def recounted(evidence: Evidence) -> int:
@@ -183,7 +187,7 @@ def recounted(evidence: Evidence) -> int:
     for task, result in results.items():
         asking = _Asking(task, by_task.get(task, []))
         due = _result(campaign, task, asking)
-        if asking.batch < len(asking.known):
+        if asking.batch < len(by_task.get(task, [])):
             raise EditedEvidence(f"task {task} has more answers than were needed")
         if result["findings"] != due["findings"]:
             raise EditedEvidence(f"the verdicts on task {task} do not follow from its tokens")
@@ -199,6 +203,7 @@ class _Asking:
 
     task: int
     known: Sequence[Record]
+    """Records of answers, behind that of the case."""
     engine: Engine | None = None
     control: Engine | None = None
     keep: Callable[[Record], None] = lambda _: None
@@ -207,8 +212,9 @@ class _Asking:
     def __call__(self, requests: Sequence[Generation], is_control: bool) -> list[Answer]:  # noqa: FBT001
         """Return the answers to the next requests."""
         batch, self.batch = self.batch, self.batch + 1
-        if batch < len(self.known):
-            return answers_in(self.known[batch], requests, is_control=is_control)
+        known = [record for record in self.known if record["record"] == "answers"]
+        if batch < len(known):
+            return answers_in(known[batch], requests, is_control=is_control)
         engine = self.control if is_control else self.engine
         if engine is None:
             raise EditedEvidence(f"task {self.task} has fewer answers than were needed")

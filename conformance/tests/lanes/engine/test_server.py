@@ -31,12 +31,14 @@ def rows() -> Rows:
 
 
 @contextmanager
-def replying(reply: Reply, headers: dict[str, str] | None = None) -> Iterator[tuple[str, list[Any]]]:
+def replying(
+    reply: Reply, headers: dict[str, str] | None = None
+) -> Iterator[tuple[str, list[Any]]]:
     """Serve what a function replies to path and body; yield the address and what was sent."""
     seen: list[Any] = []
 
     class Handler(BaseHTTPRequestHandler):
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, *_: Any) -> None:
             pass
 
         def do_GET(self) -> None:

@@ -87,7 +87,7 @@ class Engine(Protocol):
 
         An engine may have more attributes: `settings`, the names of the settings of `Sampling` that
         it takes, all of them by default; `switchable`, whether it obeys `speculation`, True by
-        default; `streams`, whether it obeys `stream`, False by default; and `draft_length`, how many
-        tokens it drafts in a step, if it does so with the draft of the checkpoint.
+        default; `streams`, whether it obeys `stream`, False by default; and `draft_length`, how
+        many tokens it drafts in a step, if it does so with the draft of the checkpoint.
         """
         ...

@@ -1,8 +1,8 @@
 """How many tokens a pass of the target may write without loss.
 
 A pass begins in some context and has one drafted path of L tokens. A lossless verifier keeps the
-prefix x of a path with a probability of at most q(x), since it must be drafted, and of at most p(x),
-since the text begins with it; so it keeps at most
+prefix x of a path with a probability of at most q(x), since it must be drafted, and of at most
+p(x), since the text begins with it; so it keeps at most
 
     sum over prefixes x of min(p(x), q(x))
 

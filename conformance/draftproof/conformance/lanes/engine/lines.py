@@ -4,8 +4,8 @@ Each line is one answer:
 
     {"prompt_ids": [3, 4], "token_ids": [5, 3, 4], "speculation": true}
 
-`speculation` is false for the control; a name such as "eagle" counts as true. `temperature`, `top_k`,
-`top_p` and `min_p` may stand beside it, where they were not the defaults.
+`speculation` is false for the control; a name such as "eagle" counts as true. `temperature`,
+`top_k`, `top_p` and `min_p` may stand beside it, where they were not the defaults.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The rows that an engine owes: those of the checkpoint, as the settings of a request process them.
 
-The order is that of `Sampling`: logit bias and allowed tokens, temperature, one filter. Where rounding
-can decide what a filter keeps, as for two tokens of equal probability, engines may differ: no row is
-owed in such a context, and its tokens are not counted.
+The order is that of `Sampling`: logit bias and allowed tokens, temperature, one filter. Where
+rounding can decide what a filter keeps, as for two tokens of equal probability, engines may differ:
+no row is owed in such a context, and its tokens are not counted.
 """
 
 from __future__ import annotations
@@ -111,9 +111,10 @@ def _kept(row: Floats, sampling: Sampling) -> NDArray[numpy.bool_] | None:
 def _first(row: Floats, count: int) -> NDArray[numpy.bool_] | None:
     """Return the most probable words, None where the last of them is not clear."""
     order = numpy.argsort(-row, kind="stable")
-    if count < len(row) and row[order[count]] > row[order[count - 1]] * (1 - _CLOSE):
+    if count < len(row):
+        last, following = row[order[count - 1]], row[order[count]]
         # Words without probability are equal, and never kept.
-        if row[order[count]] > 0:
+        if following > 0 and following > last * (1 - _CLOSE):
             return None
     kept = numpy.zeros(len(row), dtype=bool)
     kept[order[:count]] = True

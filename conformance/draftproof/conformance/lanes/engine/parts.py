@@ -88,7 +88,7 @@ def parts_of(rows: Rows) -> tuple[Part, ...]:
 
 
 def _allowed(rows: Rows) -> Iterator[int]:
-    """Yield tokens of which every row of the target gives some a probability: all but every third."""
+    """Yield all tokens but every third: every row gives some of them a probability."""
     yield from (word for place, word in enumerate(rows.words) if place % 3)
 
 

@@ -2,16 +2,16 @@
 
 Every token is drawn from the row of its *context*, given everything before it: the same request's
 tokens and the other requests'. So every wealth here that no row lets grow in expectation is an
-e-process over all tokens of a campaign, in whatever order they are counted (`statistics`). There are
-three kinds of bets, and the evidence is their mean:
+e-process over all tokens of a campaign, in whatever order they are counted (`statistics`). There
+are three kinds of bets, and the evidence is their mean:
 
 **All rows together.** One Dirichlet prior c p for all contexts, the counts of each context being
 bet on with its own row p. The gain is the product over contexts, for every concentration c.
 
 **Each row by itself**, for a fault in a few contexts: the mean over contexts.
 
-**Suspects.** A suspect has a row r of its own for every context: the draft's, for one. The bet is on
-the mixture (1 - s) p + s r, for shares s of 1 down to 1/500, and pays
+**Suspects.** A suspect has a row r of its own for every context: the draft's, for one. The bet is
+on the mixture (1 - s) p + s r, for shares s of 1 down to 1/500, and pays
 
     1 + s (r(x) / p(x) - 1),
 
@@ -131,8 +131,8 @@ class Counted:
 
         It is too low at any look with probability at most 1e-6. Let A(s) be the words of context s
         that the engine writes too often. The number of tokens in A(s), less what the engine's rows
-        expect, is a martingale with steps in a range of 1, so Hoeffding's inequality holds for it as
-        for one event (`upper_bound`).
+        expect, is a martingale with steps in a range of 1, so Hoeffding's inequality holds for it
+        as for one event (`upper_bound`).
         """
         if not self.looks:
             return 1.0
@@ -143,8 +143,8 @@ class Counted:
 
         The rows are moved in the direction that is hardest to see, by the same distance. The gain
         of all rows together is taken as normal: for N tokens and m words, chi-square distance x and
-        concentration c, its mean is (N**2 x + (m - 1) N) / (2 (N + c)) - (m - 1) / 2 log(1 + N / c),
-        and its variance (m - 1) / 2 (N / (N + c))**2 + N**3 x / (N + c)**2.
+        concentration c, its mean is (N**2 x + (m - 1) N) / (2 (N + c)) - (m - 1) / 2 log(1 + N /
+        c), and its variance (m - 1) / 2 (N / (N + c))**2 + N**3 x / (N + c)**2.
         """
         low, high = 0.0, 1.0
         if self._power(high, threshold) < power:
@@ -221,9 +221,9 @@ PRIORS = (10.0, 100.0, 1000.0)
 class Compared:
     """Evidence that an engine does not write as its control does, whatever rows both have.
 
-    Tokens are paired in the order in which each of the two has met a context: x of the engine with y
-    of the control. If a and b are predictions of them from earlier tokens, and m is their mean, the
-    bet pays
+    Tokens are paired in the order in which each of the two has met a context: x of the engine with
+    y of the control. If a and b are predictions of them from earlier tokens, and m is their mean,
+    the bet pays
 
         a(x) / m(x) * b(y) / m(y).
 
@@ -239,7 +239,7 @@ class Compared:
     won: Floats = field(default_factory=lambda: numpy.zeros(len(PRIORS)))
 
     def look(self) -> None:
-        """Bet on the pairs since the last look, a few at a time: earlier ones predict later ones."""
+        """Bet on the pairs since the last look: earlier ones predict later ones."""
         for context in self.own.keys() & self.control.keys():
             cells = [self.own[context], self.control[context]]
             start, end = self.paired.get(context, 0), min(map(len, cells))

@@ -62,7 +62,7 @@ class Engine:
             Running(each, [*each.prompt], numpy.random.default_rng(self._seed(each)))
             for each in requests
         ]
-        # A text ends in the middle of a step; a mutant that rolls nothing back needs a step a token.
+        # A mutant that rolls nothing back needs the slots of a step for each token.
         longest = max(len(r.tokens) + (self.length + 1) * (r.missing + 1) for r in running)
         slots = Slots(*(m.cache(len(running), longest) for m in (self.target, self.draft)))
         self.prefill(running, slots)

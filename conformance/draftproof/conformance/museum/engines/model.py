@@ -15,7 +15,7 @@ Integers = NDArray[numpy.int64]
 
 @dataclass
 class Cache:
-    """Keys and values [rows, slots, heads, width] of each row's text, and the position of each slot.
+    """Keys and values [rows, slots, heads, width] of the text of each row.
 
     The first `lengths` [rows] slots of a row are in use.
     """

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy
 
-from draftproof.conformance.lanes.engine.asking import Sampling, Tokens
+from draftproof.conformance.lanes.engine.asking import Generation, Sampling, Tokens
 from draftproof.conformance.museum.engines.engine import (
     Engine,
     Running,
@@ -23,7 +23,7 @@ class StaleCache(Engine):
 
     name = "stale-cache"
 
-    def roll_back(self, running: Sequence[Running], slots: Slots, count: int) -> None:
+    def roll_back(self, running: Sequence[Running], slots: Slots, count: int) -> None:  # noqa: ARG002
         """Advance both caches by all that was read."""
         for cache in (slots.target, slots.draft):
             cache.lengths += count + 1
@@ -178,7 +178,7 @@ class SharedSeed(Engine):
         super().__init__(folder, seed=seed)
         self.fixed = int(self.random.integers(2**63))
 
-    def _seed(self, asked):  # type: ignore[no-untyped-def]  # of the engine
+    def _seed(self, asked: Generation) -> int:
         return self.fixed if asked.seed is None else asked.seed
 
 

@@ -41,7 +41,7 @@ def served(
     handler = _handler(rows, queue, dict(defaults or {}), refuses, speculation=speculation)
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
-    worker = Thread(target=_work, args=(engine, queue, server), daemon=True)
+    worker = Thread(target=_work, args=(engine, queue), daemon=True)
     listener = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     worker.start()
     listener.start()
@@ -56,11 +56,10 @@ def served(
 
 
 _LAST = Generation((), 0)
+"""Ends the work."""
 
 
-def _work(
-    engine: Engine, queue: Queue[tuple[Generation, Future[Answer]]], server: ThreadingHTTPServer
-) -> None:
+def _work(engine: Engine, queue: Queue[tuple[Generation, Future[Answer]]]) -> None:
     """Run what has arrived, until the last request has."""
     while True:
         batch = [queue.get()]
@@ -89,10 +88,16 @@ def _handler(
     *,
     speculation: bool,
 ) -> type[BaseHTTPRequestHandler]:
+    def answered(body: Mapping[str, Any]) -> str:
+        asked = _asked({**body, **defaults}, rows, speculation=speculation)
+        waiting: Future[Answer] = Future()
+        queue.put((asked, waiting))
+        return "".join(rows.texts[token] for token in waiting.result().tokens)
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def log_message(self, format: str, *args: Any) -> None:
+        def log_message(self, *_: Any) -> None:
             """Say nothing."""
 
         def do_GET(self) -> None:
@@ -111,17 +116,17 @@ def _handler(
             if self.path != "/v1/completions":
                 self._answer(404, {"error": f"there is no {self.path}"})
                 return
-            waiting: Future[Answer] = Future()
-            queue.put((self._asked(body), waiting))
             try:
-                answer = waiting.result()
+                text = answered(body)
             except Exception as error:
                 self._answer(500, {"error": str(error)})
                 return
-            text = "".join(rows.texts[token] for token in answer.tokens)
-            if not body.get("stream"):
+            if body.get("stream"):
+                self._stream(text)
+            else:
                 self._answer(200, {"choices": [{"text": text, "finish_reason": "length"}]})
-                return
+
+        def _stream(self, text: str) -> None:
             self.send_response(200)
             self.send_header("Content-Type", "text/event-stream")
             self.send_header("Connection", "close")
@@ -129,21 +134,6 @@ def _handler(
             for each in text:
                 self._event(json.dumps({"choices": [{"text": each}]}))
             self._event("[DONE]")
-
-        def _asked(self, body: Mapping[str, Any]) -> Generation:
-            settings = {**body, **defaults}
-            top_k = settings.get("top_k")
-            sampling = Sampling(
-                temperature=settings.get("temperature", 1.0),
-                top_k=top_k if top_k and top_k < len(rows.words) else None,
-                top_p=settings["top_p"] if settings.get("top_p", 1.0) < 1 else None,
-                min_p=settings.get("min_p") or None,
-                logit_bias={int(k): v for k, v in settings.get("logit_bias", {}).items()},
-            )
-            prompt = tuple(rows.id_of[each] for each in body["prompt"])
-            return Generation(
-                *(prompt, body["max_tokens"], sampling, body.get("seed")), speculation=speculation
-            )
 
         def _event(self, text: str) -> None:
             self.wfile.write(f"data: {text}\n\n".encode())
@@ -158,3 +148,18 @@ def _handler(
             self.wfile.write(content)
 
     return Handler
+
+
+def _asked(body: Mapping[str, Any], rows: Rows, *, speculation: bool) -> Generation:
+    """Return the request in the body of a completion."""
+    top_k = body.get("top_k")
+    sampling = Sampling(
+        temperature=body.get("temperature", 1.0),
+        top_k=top_k if top_k and top_k < len(rows.words) else None,
+        top_p=body["top_p"] if body.get("top_p", 1.0) < 1 else None,
+        min_p=body.get("min_p") or None,
+        logit_bias={int(k): v for k, v in body.get("logit_bias", {}).items()},
+    )
+    prompt = tuple(rows.id_of[each] for each in body["prompt"])
+    seed = body.get("seed")
+    return Generation(prompt, body["max_tokens"], sampling, seed, speculation=speculation)
