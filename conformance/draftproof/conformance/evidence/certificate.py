@@ -79,8 +79,8 @@ LIMITS = (
 
 LIMITS_OF_ENGINES = (
     "The tokens that this version of this engine wrote with a known checkpoint were compared with "
-    "the rows that it owes, for the requests that the evidence names. This says nothing about other "
-    "models, other settings, or longer texts."
+    "the rows that it owes, for the requests that the evidence names. This says nothing about "
+    "other models, other settings, or longer texts."
 )
 
 

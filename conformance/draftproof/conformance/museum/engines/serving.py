@@ -37,11 +37,8 @@ def served(
     `defaults` override the settings of every request, as filters do that a server does not let a
     request switch off. Fields that it `refuses` are answered with 422.
     """
-    queue: Queue[tuple[Generation, Future[Answer]]] = Queue()
-    handler = _handler(rows, queue, dict(defaults or {}), refuses, speculation=speculation)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    worker = Thread(target=_work, args=(engine, queue), daemon=True)
+    server = _Server(rows, dict(defaults or {}), refuses, speculation=speculation)
+    worker = Thread(target=server.work, args=(engine,), daemon=True)
     listener = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     worker.start()
     listener.start()
@@ -51,7 +48,7 @@ def served(
         server.shutdown()
         listener.join()
         server.server_close()
-        queue.put((_LAST, Future()))
+        server.queue.put((_LAST, Future()))
         worker.join()
 
 
@@ -59,107 +56,106 @@ _LAST = Generation((), 0)
 """Ends the work."""
 
 
-def _work(engine: Engine, queue: Queue[tuple[Generation, Future[Answer]]]) -> None:
-    """Run what has arrived, until the last request has."""
-    while True:
-        batch = [queue.get()]
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(
+        self, rows: Rows, defaults: Mapping[str, Any], refuses: frozenset[str], *, speculation: bool
+    ) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.rows, self.defaults, self.refuses = rows, defaults, refuses
+        self.speculation = speculation
+        self.queue: Queue[tuple[Generation, Future[Answer]]] = Queue()
+
+    def text(self, body: Mapping[str, Any]) -> str:
+        """Return what is written to a request, once it has run."""
+        waiting: Future[Answer] = Future()
+        self.queue.put((self._asked({**body, **self.defaults}), waiting))
+        return "".join(self.rows.texts[token] for token in waiting.result().tokens)
+
+    def work(self, engine: Engine) -> None:
+        """Run what has arrived, until the last request has."""
+        while True:
+            batch = self._batch()
+            if any(asked is _LAST for asked, _ in batch):
+                return
+            try:
+                answers = engine.generate([asked for asked, _ in batch])
+            except Exception as error:
+                for _, waiting in batch:
+                    waiting.set_exception(error)
+            else:
+                for (_, waiting), answer in zip(batch, answers, strict=True):
+                    waiting.set_result(answer)
+
+    def _batch(self) -> list[tuple[Generation, Future[Answer]]]:
+        batch = [self.queue.get()]
         while True:
             try:
-                batch.append(queue.get(timeout=_TOGETHER))
+                batch.append(self.queue.get(timeout=_TOGETHER))
             except Empty:
-                break
-        if any(asked is _LAST for asked, _ in batch):
-            return
-        try:
-            answers = engine.generate([asked for asked, _ in batch])
-        except Exception as error:
-            for _, waiting in batch:
-                waiting.set_exception(error)
+                return batch
+
+    def _asked(self, body: Mapping[str, Any]) -> Generation:
+        top_k = body.get("top_k")
+        sampling = Sampling(
+            temperature=body.get("temperature", 1.0),
+            top_k=top_k if top_k and top_k < len(self.rows.words) else None,
+            top_p=body["top_p"] if body.get("top_p", 1.0) < 1 else None,
+            min_p=body.get("min_p") or None,
+            logit_bias={int(k): v for k, v in body.get("logit_bias", {}).items()},
+        )
+        prompt = tuple(self.rows.id_of[each] for each in body["prompt"])
+        seed = body.get("seed")
+        return Generation(prompt, body["max_tokens"], sampling, seed, speculation=self.speculation)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        """Answer which models there are."""
+        if self.path == "/v1/models":
+            self._answer(200, {"object": "list", "data": [{"id": "target"}]})
         else:
-            for (_, waiting), answer in zip(batch, answers, strict=True):
-                waiting.set_result(answer)
+            self._answer(404, {"error": f"there is no {self.path}"})
 
+    def do_POST(self) -> None:
+        """Answer a completion."""
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if unknown := sorted(self.server.refuses & body.keys()):
+            self._answer(422, {"error": f"unknown field {unknown[0]}"})
+        elif self.path != "/v1/completions":
+            self._answer(404, {"error": f"there is no {self.path}"})
+        else:
+            self._complete(body)
 
-def _handler(
-    rows: Rows,
-    queue: Queue[tuple[Generation, Future[Answer]]],
-    defaults: Mapping[str, Any],
-    refuses: frozenset[str],
-    *,
-    speculation: bool,
-) -> type[BaseHTTPRequestHandler]:
-    def answered(body: Mapping[str, Any]) -> str:
-        asked = _asked({**body, **defaults}, rows, speculation=speculation)
-        waiting: Future[Answer] = Future()
-        queue.put((asked, waiting))
-        return "".join(rows.texts[token] for token in waiting.result().tokens)
+    def _complete(self, body: Mapping[str, Any]) -> None:
+        try:
+            text = self.server.text(body)
+        except Exception as error:
+            self._answer(500, {"error": str(error)})
+            return
+        if not body.get("stream"):
+            self._answer(200, {"choices": [{"text": text, "finish_reason": "length"}]})
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        events = [json.dumps({"choices": [{"text": each}]}) for each in text]
+        for event in (*events, "[DONE]"):
+            self.wfile.write(f"data: {event}\n\n".encode())
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def log_message(self, *_: Any) -> None:
-            """Say nothing."""
-
-        def do_GET(self) -> None:
-            """Answer which models there are."""
-            if self.path == "/v1/models":
-                self._answer(200, {"object": "list", "data": [{"id": "target"}]})
-            else:
-                self._answer(404, {"error": f"there is no {self.path}"})
-
-        def do_POST(self) -> None:
-            """Answer a completion."""
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            if unknown := sorted(refuses & body.keys()):
-                self._answer(422, {"error": f"unknown field {unknown[0]}"})
-                return
-            if self.path != "/v1/completions":
-                self._answer(404, {"error": f"there is no {self.path}"})
-                return
-            try:
-                text = answered(body)
-            except Exception as error:
-                self._answer(500, {"error": str(error)})
-                return
-            if body.get("stream"):
-                self._stream(text)
-            else:
-                self._answer(200, {"choices": [{"text": text, "finish_reason": "length"}]})
-
-        def _stream(self, text: str) -> None:
-            self.send_response(200)
-            self.send_header("Content-Type", "text/event-stream")
-            self.send_header("Connection", "close")
-            self.end_headers()
-            for each in text:
-                self._event(json.dumps({"choices": [{"text": each}]}))
-            self._event("[DONE]")
-
-        def _event(self, text: str) -> None:
-            self.wfile.write(f"data: {text}\n\n".encode())
-
-        def _answer(self, status: int, document: Mapping[str, Any]) -> None:
-            content = json.dumps(document).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.send_header("Connection", "close")
-            self.end_headers()
-            self.wfile.write(content)
-
-    return Handler
-
-
-def _asked(body: Mapping[str, Any], rows: Rows, *, speculation: bool) -> Generation:
-    """Return the request in the body of a completion."""
-    top_k = body.get("top_k")
-    sampling = Sampling(
-        temperature=body.get("temperature", 1.0),
-        top_k=top_k if top_k and top_k < len(rows.words) else None,
-        top_p=body["top_p"] if body.get("top_p", 1.0) < 1 else None,
-        min_p=body.get("min_p") or None,
-        logit_bias={int(k): v for k, v in body.get("logit_bias", {}).items()},
-    )
-    prompt = tuple(rows.id_of[each] for each in body["prompt"])
-    seed = body.get("seed")
-    return Generation(prompt, body["max_tokens"], sampling, seed, speculation=speculation)
+    def _answer(self, status: int, document: Mapping[str, Any]) -> None:
+        content = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(content)
