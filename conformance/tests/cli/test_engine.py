@@ -13,6 +13,7 @@ pytest.importorskip("gguf")
 
 from draftproof.conformance.checkpoint.rows import read_rows
 from draftproof.conformance.cli import cli
+from draftproof.conformance.lanes.engine.asking import Generation
 from draftproof.conformance.museum.engines.engine import Engine
 from draftproof.conformance.museum.engines.mutants import ForcedAcceptance
 from draftproof.conformance.museum.engines.serving import served
@@ -109,3 +110,28 @@ def test_what_cannot_be_judged_is_told(
     found = judged(checkpoint, tmp_path, *given)
     assert found[0] == code
     assert told in " ".join(found[1].split())
+
+
+def test_what_an_engine_has_written_is_judged(checkpoint: Path, tmp_path: Path) -> None:
+    rows = read_rows(checkpoint / "rows.json")
+    engine = ForcedAcceptance(checkpoint, seed=4)
+    file = tmp_path / "mine.jsonl"
+    asked = [
+        Generation((rows.words[number % len(rows.words)],), 48, speculation=speculation)
+        for speculation in (True, False)
+        for number in range(100)
+    ]
+    lines = [
+        {"prompt_ids": each.prompt, "token_ids": answer.tokens, "speculation": each.speculation}
+        for each, answer in zip(asked, engine.generate(asked), strict=True)
+    ]
+    file.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
+    code, told = judged(checkpoint, tmp_path, "--tokens", str(file))
+    assert code == 1
+    assert "mine does not conform" in told
+    checked = CliRunner().invoke(cli, ["check-certificate", str(tmp_path / "mine.json")])
+    assert checked.exit_code == 0, checked.output
+    file.write_text('{"prompt_ids": []}')
+    code, told = judged(checkpoint, tmp_path, "--tokens", str(file))
+    assert code == 2
+    assert "mine.jsonl, line 1: prompt_ids" in told or "a prompt has at least 1 tokens" in told

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy
 import pytest
 
 from draftproof.conformance.checkpoint.chain import chain
+from draftproof.conformance.checkpoint.rows import Context
 from draftproof.conformance.checkpoint.writing import rows_of
 from draftproof.conformance.evidence.certificate import statement
 from draftproof.conformance.evidence.decision import report
@@ -20,12 +24,13 @@ from draftproof.conformance.evidence.records import (
     sealed,
 )
 from draftproof.conformance.lanes.engine.asking import SETTINGS, Answer, Generation, Sampling
+from draftproof.conformance.lanes.engine.lines import Written, read_tokens
 from draftproof.conformance.lanes.engine.owed import owed_rows
-from draftproof.conformance.lanes.engine.server import EngineFailed
+from draftproof.conformance.lanes.engine.wealth import Owed
 from draftproof.conformance.report import rendered
+from draftproof.conformance.run.answers import asked_of, read_from
 from draftproof.conformance.run.engines import (
     EngineCampaign,
-    answers_of,
     campaign_in,
     recounted,
     run,
@@ -34,6 +39,11 @@ from draftproof.conformance.run.engines import (
 pytest.importorskip("torch")
 
 ROWS = rows_of(chain(vocabulary=8, zeros=1), kind="memory-1", dtype="float32")
+
+
+@cache
+def owed(sampling: Sampling) -> Mapping[Context, Owed]:
+    return owed_rows(ROWS, sampling)
 
 
 class Chain:
@@ -62,8 +72,7 @@ class Chain:
         sampling = self.always(asked.sampling)
         if asked.speculation:
             sampling = self.speculating(sampling)
-        table = owed_rows(ROWS, sampling)
-        plain = owed_rows(ROWS, Sampling())
+        table, plain = owed(sampling), owed(Sampling())
         text = [*asked.prompt]
         for _ in range(asked.max_tokens):
             context = (ROWS.state_of[text[-1]],)
@@ -87,7 +96,7 @@ def campaign(**changes: Any) -> EngineCampaign:
 
 def records_of(own: EngineCampaign, engine: Any, control: Any) -> list[Record]:
     records: list[Record] = []
-    run(own, engine, control, known=(), keep=records.append)
+    run(own, asked_of(engine, control), known=(), keep=records.append)
     return records
 
 
@@ -228,7 +237,7 @@ def test_a_killed_run_goes_on_behind_its_last_token() -> None:
     for cut in (1, 5, len(whole) // 2, len(whole) - 1):
         known, engine = whole[:cut], Chain(7)
         rest: list[Record] = []
-        run(campaign(tokens=3_000), engine, engine, known=known, keep=rest.append)
+        run(campaign(tokens=3_000), asked_of(engine), known=known, keep=rest.append)
         again = evidence([*known, *rest])
         assert again.is_finished
         assert recounted(again) > 0
@@ -240,28 +249,72 @@ def test_evidence_of_another_campaign_is_refused() -> None:
     engine = Chain()
     known = records_of(campaign(tokens=3_000), engine, engine)
     with pytest.raises(StaleEvidence, match="campaign/tokens was 3000, and is 4000 now"):
-        run(campaign(tokens=4_000), engine, engine, known=known, keep=lambda _: None)
+        run(campaign(tokens=4_000), asked_of(engine), known=known, keep=lambda _: None)
 
 
-# --- engines that do not answer -----------------------------------------------------------------
+# --- what was written somewhere else ------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("found", "told"),
-    [
-        ([], "chain gave 0 answers to 1 requests"),
-        ([[3]], "chain wrote 1 tokens where 2 were asked for, behind a prompt of 1"),
-        ([["a", "b"]], r"chain gave \"\['a', 'b'\]\": an answer is a sequence of token ids"),
-        ([3], "chain gave '3': an answer is a sequence of token ids"),
-        (ValueError("out of blocks"), "chain raised ValueError: out of blocks"),
-    ],
-)
-def test_what_is_no_answer_is_told(found: Any, told: str) -> None:
-    class Broken(Chain):
-        def generate(self, requests: Sequence[Generation]) -> Any:
-            if isinstance(found, Exception):
-                raise found
-            return found
+def written(folder: Path, engine: Chain, *, controls: int = 200, **settings: Any) -> Written:
+    """Return what an engine writes to a file, with speculation and without."""
+    sampling = Sampling(**settings)
+    lines = []
+    for speculation, number in ((True, 600), (False, controls)):
+        for start in range(number):
+            prompt = (ROWS.words[start % len(ROWS.words)],)
+            asked = Generation(prompt, 48, sampling, speculation=speculation)
+            line = {"prompt_ids": prompt, "token_ids": engine.answer(asked).tokens, **settings}
+            lines.append(json.dumps(line | {"speculation": speculation}))
+    file = folder / "tokens.jsonl"
+    file.write_text("\n".join(lines) + "\n")
+    return read_tokens(file, ROWS)
 
-    with pytest.raises(EngineFailed, match=told):
-        answers_of(Broken(), [Generation((3,), 2)])
+
+def of_file(found: Written) -> list[Record]:
+    records: list[Record] = []
+    own = campaign(
+        kind="tokens",
+        vouched=False,
+        settings=(),
+        written=found.parts,
+        tokens=found.tokens,
+        control="tokens.jsonl" if found.parts[0].has_control else None,
+    )
+    run(own, read_from(found), known=(), keep=records.append)
+    return records
+
+
+def test_what_was_written_from_the_rows_conforms(tmp_path: Path) -> None:
+    records = of_file(written(tmp_path, Chain(1)))
+    assert verdicts(records)["engine.lossless"] == "pass"
+    assert campaign_in(records).parts == campaign_in(records).written
+    assert recounted(evidence(records)) == 3
+
+
+def test_written_settings_are_a_part_of_their_own(tmp_path: Path) -> None:
+    records = of_file(written(tmp_path, Chain(2), temperature=0.5, top_k=3))
+    assert [each["case"] for each in records if each["record"] == "case"] == [
+        "drafted-temperature-0.5-top-k-3"
+    ]
+    assert verdicts(records)["engine.parameters"] == "pass"
+
+
+def test_a_written_draft_is_told_from_its_control(tmp_path: Path) -> None:
+    records = of_file(written(tmp_path, Chain(3, drafted=0.5)))
+    document = statement(records, evidence="chain.jsonl", digest="0" * 64)
+    assert report(records).verdict == "fail"
+    assert "they look like the draft's row" in rendered([document], "markdown")
+
+
+def test_without_a_control_a_file_is_not_accused_of_its_filters(tmp_path: Path) -> None:
+    records = of_file(written(tmp_path, Chain(4, drafted=0.5), controls=0))
+    assert verdicts(records)["engine.lossless"] == "inconclusive"
+
+
+def test_the_prompts_in_evidence_cannot_be_edited(tmp_path: Path) -> None:
+    records = of_file(written(tmp_path, Chain(5), controls=0))
+    at = next(i for i, each in enumerate(records) if each["record"] == "answers")
+    fewer = {**records[at], "prompts": records[at]["prompts"][1:]}
+    edited = [*records[:at], fewer, *records[at + 1 :]]
+    with pytest.raises(EditedEvidence, match="its prompts are not those of answers"):
+        recounted(evidence(edited))

@@ -143,7 +143,7 @@ def bound(model: Chain, dtype: str) -> float:
 def _rounded(numbers: Floats, dtype: str) -> Floats:
     import torch
 
-    return torch.tensor(numbers).to(getattr(torch, dtype)).double().numpy()  # type: ignore[no-any-return]  # torch does not say of what
+    return torch.tensor(numbers).to(getattr(torch, dtype)).double().numpy()
 
 
 def _memory(kind: str) -> int:

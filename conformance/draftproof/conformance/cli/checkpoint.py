@@ -16,19 +16,12 @@ KINDS = ("memory-1", "memory-2", "memory-3", "heads")
 DTYPES = ("float32", "bfloat16")
 
 
-class _Rational(click.ParamType):
-    """A rational number, such as 7/10 or 0.7."""
-
-    name = "rational"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Rational:
-        """Return the number. What is none is a usage error."""
-        try:
-            return rational(value)
-        except InvalidInput as error:
-            self.fail(str(error), param, ctx)
+def _rational(_: click.Context, param: click.Parameter, value: Any) -> Rational:
+    """Return the rational number that an option is given. What is none is a usage error."""
+    try:
+        return rational(value)
+    except InvalidInput as error:
+        raise click.BadParameter(str(error), param=param) from None
 
 
 @click.command()
@@ -45,7 +38,11 @@ class _Rational(click.ParamType):
 )
 @options.defaulted("--zeros", type=int, default=2, help="Tokens without probability, per row.")
 @options.defaulted(
-    "--temperature", type=_Rational(), default="1", help="Temperature at which engines sample."
+    "--temperature",
+    callback=_rational,
+    default="1",
+    metavar="RATIONAL",
+    help="Temperature at which engines sample.",
 )
 @options.defaulted("--dtype", type=click.Choice(DTYPES), default="float32", help="Of the weights.")
 @options.defaulted("--seed", type=click.IntRange(min=0), default=0, help="Of the rows.")

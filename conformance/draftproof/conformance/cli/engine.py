@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
 from dataclasses import dataclass
@@ -27,7 +26,8 @@ from draftproof.conformance.report import rendered
 
 if TYPE_CHECKING:
     from draftproof.conformance.checkpoint.rows import Rows
-    from draftproof.conformance.lanes.engine.asking import Engine
+    from draftproof.conformance.lanes.engine.parts import Part
+    from draftproof.conformance.run.answers import Source
     from draftproof.conformance.run.engines import EngineCampaign
 
 
@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 @click.argument("adapter", required=False)
 @click.option("--url", metavar="URL", help="Judge an OpenAI-compatible server.")
 @click.option("--control-url", metavar="URL", help="The same server without speculation.")
+@click.option(
+    "--tokens",
+    "written_file",
+    type=options.NEW_FILE,
+    help="Judge token ids that an engine wrote: lines of JSON.",
+)
 @click.option("--model", help="Name of the server's model. [default: its only one]")
 @click.option(
     "--rows", "rows_file", required=True, type=options.NEW_FILE, help="rows.json of the checkpoint."
@@ -44,7 +50,7 @@ if TYPE_CHECKING:
     "tokens",
     type=click.IntRange(min=1),
     default=200_000,
-    help="Tokens asked for.",
+    help="Tokens asked for; a file is read whole.",
 )
 @click.option(
     "--dtype",
@@ -63,6 +69,7 @@ def engine(
     adapter: str | None,
     url: str | None,
     control_url: str | None,
+    written_file: Path | None,
     model: str | None,
     rows_file: Path,
     tokens: int,
@@ -76,15 +83,16 @@ def engine(
 ) -> None:
     """Judge a whole engine that has loaded a checkpoint of `draftproof checkpoint`.
 
-    The engine is a server (--url), or an ADAPTER: package.module:attribute or ./file.py:attribute,
-    an object with a `name`, a `version` and a `generate`, or a class that makes one from the folder
-    of the checkpoint.
+    The engine is a server (--url), what one wrote (--tokens), or an ADAPTER:
+    package.module:attribute or ./file.py:attribute, an object with a `name`, a `version` and a
+    `generate`, or a class that makes one from the folder of the checkpoint.
     """
-    if (adapter is None) == (url is None):
-        raise click.UsageError("name an ADAPTER, or a server with --url, and not both")
+    if sum(each is not None for each in (adapter, url, written_file)) != 1:
+        raise click.UsageError("name one of: an ADAPTER, a server with --url, a file with --tokens")
     if control_url is not None and url is None:
         raise click.UsageError("--control-url belongs to --url: an ADAPTER is its own control")
     from draftproof.conformance.checkpoint.rows import UnreadableRows, read_rows
+    from draftproof.conformance.lanes.engine.lines import UnreadableTokens
     from draftproof.conformance.lanes.engine.server import EngineFailed, InvalidUrl
 
     form = "json" if as_json else form
@@ -92,9 +100,11 @@ def engine(
         rows = read_rows(rows_file)
     key = os.environ.get("OPENAI_API_KEY")
     try:
-        with usage_errors(InvalidUrl), nothing_printed():
+        with usage_errors(InvalidUrl, UnreadableTokens), nothing_printed():
             if url is not None:
                 subject = _of_server(url, control_url, rows, model=model, key=key)
+            elif written_file is not None:
+                subject = _of_file(written_file, rows)
             elif adapter is not None:
                 subject = _of_program(adapter, rows_file.absolute().parent)
         campaign = _campaign(subject, rows, tokens, seed, dtype, draft_length)
@@ -118,18 +128,22 @@ def engine(
 
 @dataclass(frozen=True)
 class _Subject:
-    """An engine, its control, and what is known of both."""
+    """An engine, where its answers come from, and what is known of it."""
 
-    engine: Engine
-    control: Engine | None
+    name: str
+    version: str
+    source: Source
     kind: str
     place: str
-    control_place: str | None
+    control: str | None
     digest: str
-    vouched: bool
-    settings: tuple[str, ...]
-    streams: bool
+    vouched: bool = False
+    settings: tuple[str, ...] = ()
+    streams: bool = False
     draft_length: int | None = None
+    written: tuple[Part, ...] = ()
+    tokens: int | None = None
+    """Of a file: all that it has."""
 
 
 def _of_server(
@@ -138,6 +152,7 @@ def _of_server(
     from hashlib import sha256
 
     from draftproof.conformance.lanes.engine.server import Server
+    from draftproof.conformance.run.answers import asked_of
 
     server = Server(url, rows, model, key)
     control = None if control_url is None else Server(control_url, rows, model, key)
@@ -145,10 +160,26 @@ def _of_server(
         if each is not None:
             each.begin()
     return _Subject(
-        *(server, control, "server", url, control_url, sha256(url.encode()).hexdigest()),
-        vouched=False,
+        *(server.name, server.version, asked_of(server, control), "server", url, control_url),
+        sha256(url.encode()).hexdigest(),
         settings=server.settings,
         streams=True,
+    )
+
+
+def _of_file(path: Path, rows: Rows) -> _Subject:
+    from hashlib import sha256
+
+    from draftproof.conformance.lanes.engine.lines import read_tokens
+    from draftproof.conformance.run.answers import read_from
+
+    written = read_tokens(path, rows)
+    return _Subject(
+        *(path.stem, "unknown", read_from(written), "tokens", str(path)),
+        control=str(path) if any(part.has_control for part in written.parts) else None,
+        digest=sha256(path.read_bytes()).hexdigest(),
+        written=written.parts,
+        tokens=written.tokens,
     )
 
 
@@ -158,6 +189,7 @@ def _of_program(name: str, folder: Path) -> _Subject:
     from draftproof.conformance.lanes.engine.server import EngineFailed
     from draftproof.conformance.protocol.adapter import AdapterFailed, UnknownAdapter
     from draftproof.conformance.protocol.loading import load_attribute, source_digest
+    from draftproof.conformance.run.answers import asked_of
 
     if not all(name.rpartition(":")):
         raise click.UsageError(
@@ -165,8 +197,9 @@ def _of_program(name: str, folder: Path) -> _Subject:
         )
     try:
         found: Any = load_attribute(name)
-        if inspect.isclass(found):
-            found = found(folder)
+        if isinstance(found, type):
+            make: Any = found
+            found = make(folder)
     except UnknownAdapter as error:
         raise click.UsageError(str(error)) from None
     except AdapterFailed as error:
@@ -180,8 +213,8 @@ def _of_program(name: str, folder: Path) -> _Subject:
         raise click.UsageError(f"{name} is no engine: it has no {', '.join(missing)}")
     is_switchable = bool(getattr(found, "switchable", True))
     return _Subject(
-        *(found, found if is_switchable else None, "program", name),
-        control_place=name if is_switchable else None,
+        *(str(found.name), str(found.version), asked_of(found), "program", name),
+        control=name if is_switchable else None,
         digest=source_digest(found),  # type: ignore[arg-type]  # any object has a file
         vouched=True,
         settings=tuple(getattr(found, "settings", SETTINGS)),
@@ -203,8 +236,8 @@ def _campaign(
     return EngineCampaign(
         rows=rows,
         place=subject.place,
-        name=str(subject.engine.name),
-        version=str(subject.engine.version),
+        name=subject.name,
+        version=subject.version,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         seed=randbits(32) if seed is None else seed,
         kind=subject.kind,
@@ -213,8 +246,9 @@ def _campaign(
         settings=subject.settings,
         streams=subject.streams,
         draft_length=draft_length or subject.draft_length,
-        control=subject.control_place,
-        tokens=tokens,
+        control=subject.control,
+        tokens=subject.tokens or tokens,
+        written=subject.written,
         dtype=dtype or rows.dtype,
         environment=environment(),
     )
@@ -246,8 +280,7 @@ def _judged(
         with evidence.written(file, known) as sink, nothing_printed():
             engines.run(
                 campaign,
-                subject.engine,
-                subject.control,
+                subject.source,
                 known=known.records,
                 keep=sink.keep,
                 progress=terminal.shown_progress,

@@ -187,7 +187,7 @@ def statement(
     return sealed(document)
 
 
-def _extent(header: Record, records: Sequence[Record]) -> dict[str, Any]:
+def _extent(header: Mapping[str, Any], records: Sequence[Record]) -> dict[str, Any]:
     """Return what was compared: the envelope of a verifier, or the rows and tokens of an engine."""
     if not is_engine(header["adapter"]):
         return {"envelope": extent.extent(records)}

@@ -32,10 +32,10 @@ from draftproof.conformance.evidence.records import (
     StaleEvidence,
     differences,
 )
-from draftproof.conformance.lanes.engine.asking import Answer, Engine, Generation
+from draftproof.conformance.lanes.engine.asking import Sampling
 from draftproof.conformance.lanes.engine.lengths import length_finding
-from draftproof.conformance.lanes.engine.parts import Asked, Part, asked, parts_of
-from draftproof.conformance.lanes.engine.server import EngineFailed
+from draftproof.conformance.lanes.engine.lines import FILTERS
+from draftproof.conformance.lanes.engine.parts import Asked, Part, Place, asked, parts_of
 from draftproof.conformance.lanes.engine.wealth import Compared
 from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.requirements.finding import (
@@ -47,6 +47,7 @@ from draftproof.conformance.requirements.finding import (
     SampleFigures,
     findings_to_json,
 )
+from draftproof.conformance.run.answers import Answers, Source
 from draftproof.reference.rational import exactly
 
 ENGINE = "engine"
@@ -88,14 +89,16 @@ class EngineCampaign:
     """Where the control is, None where there is none."""
     tokens: int = 200_000
     """The most tokens that are asked for, those of controls included."""
+    written: tuple[Part, ...] = ()
+    """The parts of tokens that were written somewhere else, none for an engine that is asked."""
     false_alarm: float = 1e-9
     dtype: str = "float32"
     environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The parts that are asked or skipped, in order."""
-        return parts_of(self.rows)
+        """The parts that are read, or asked or skipped, in order."""
+        return self.written or parts_of(self.rows)
 
     @property
     def budget(self) -> Budget:
@@ -113,23 +116,17 @@ def environment() -> dict[str, str]:
     }
 
 
-Ask = Callable[[Sequence[Generation], bool], list[Answer]]
-"""Returns the answers to requests, those of a control if the flag is set."""
-
-
 def run(
     campaign: EngineCampaign,
-    engine: Engine,
-    control: Engine | None,
+    source: Source,
     *,
     known: Sequence[Record],
     keep: Callable[[Record], None],
     progress: Progress = lambda steps, *_: steps,
 ) -> None:
-    """Judge an engine, and `keep` a record of every step behind those that are `known`.
+    """Judge an engine by its answers, and `keep` a record of every step behind the `known` ones.
 
-    `control` is the engine that is asked without speculation, None where there is none. Raises
-    `EngineFailed`, and `StaleEvidence` for records of another campaign.
+    Raises `EngineFailed`, and `StaleEvidence` for records of another campaign.
     """
     records = [*known]
 
@@ -146,8 +143,11 @@ def run(
     def steps() -> Iterator[None]:
         for task in range(len(campaign.parts)):
             if task not in done:
-                own = [record for record in known if record.get("task") == task]
-                kept(_result(campaign, task, _Asking(task, own, engine, control, kept)))
+                own = [
+                    each for each in known if each["record"] == "answers" and each["task"] == task
+                ]
+                answers = Answers(task, own, bool(campaign.written), source, kept)
+                kept(_result(campaign, task, answers))
             yield
 
     for _ in progress(steps(), len(campaign.parts), campaign.name):
@@ -185,9 +185,9 @@ def recounted(evidence: Evidence) -> int:
     if sorted(results) != [*range(len(campaign.parts))]:
         raise EditedEvidence("its results are not those of its parts")
     for task, result in results.items():
-        asking = _Asking(task, by_task.get(task, []))
-        due = _result(campaign, task, asking)
-        if asking.batch < len(by_task.get(task, [])):
+        answers = Answers(task, by_task.get(task, []), bool(campaign.written))
+        due = _result(campaign, task, answers)
+        if answers.batch < len(answers.known):
             raise EditedEvidence(f"task {task} has more answers than were needed")
         if result["findings"] != due["findings"]:
             raise EditedEvidence(f"the verdicts on task {task} do not follow from its tokens")
@@ -195,86 +195,6 @@ def recounted(evidence: Evidence) -> int:
 
 
 # --- records ----------------------------------------------------------------------------------
-
-
-@dataclass
-class _Asking:
-    """The answers to one task, those that are known first."""
-
-    task: int
-    known: Sequence[Record]
-    """Records of answers, behind that of the case."""
-    engine: Engine | None = None
-    control: Engine | None = None
-    keep: Callable[[Record], None] = lambda _: None
-    batch: int = 0
-
-    def __call__(self, requests: Sequence[Generation], is_control: bool) -> list[Answer]:  # noqa: FBT001
-        """Return the answers to the next requests."""
-        batch, self.batch = self.batch, self.batch + 1
-        known = [record for record in self.known if record["record"] == "answers"]
-        if batch < len(known):
-            return answers_in(known[batch], requests, is_control=is_control)
-        engine = self.control if is_control else self.engine
-        if engine is None:
-            raise EditedEvidence(f"task {self.task} has fewer answers than were needed")
-        found = answers_of(engine, requests)
-        self.keep(
-            {
-                "record": "answers",
-                "task": self.task,
-                "batch": batch,
-                "control": is_control,
-                "tokens": [list(each.tokens) for each in found],
-                "steps": [each.steps for each in found],
-            }
-        )
-        return found
-
-
-def answers_in(record: Record, requests: Sequence[Generation], *, is_control: bool) -> list[Answer]:
-    """Return the answers in a record. Raises `EditedEvidence` if others were asked for."""
-    due = [each.max_tokens for each in requests]
-    lengths = [len(tokens) for tokens in record["tokens"]]
-    if lengths != due or record["control"] != is_control or len(record["steps"]) != len(due):
-        raise EditedEvidence(
-            f"task {record['task']}, batch {record['batch']}: its answers are not to what was asked"
-        )
-    pairs = zip(record["tokens"], record["steps"], strict=True)
-    return [Answer(tuple(tokens), steps) for tokens, steps in pairs]
-
-
-def answers_of(engine: Engine, requests: Sequence[Generation]) -> list[Answer]:
-    """Return the answers of an engine, as long as was asked. Raises `EngineFailed`."""
-    try:
-        found = [*engine.generate(requests)]
-    except EngineFailed:
-        raise
-    except Exception as error:
-        raise EngineFailed(f"{engine.name} raised {type(error).__name__}: {error}") from error
-    if len(found) != len(requests):
-        raise EngineFailed(f"{engine.name} gave {len(found)} answers to {len(requests)} requests")
-    answers = [_answer(engine, each) for each in found]
-    for request, answer in zip(requests, answers, strict=True):
-        if len(answer.tokens) != request.max_tokens:
-            raise EngineFailed(
-                f"{engine.name} wrote {len(answer.tokens)} tokens where {request.max_tokens} were "
-                f"asked for, behind a prompt of {len(request.prompt)}: a checkpoint never ends a "
-                f"text, so let the engine ignore the end of text and take longer texts"
-            )
-    return answers
-
-
-def _answer(engine: Engine, found: Any) -> Answer:
-    """Return an answer with whole numbers for its tokens. Raises `EngineFailed`."""
-    answer = found if isinstance(found, Answer) else Answer(found)
-    try:
-        tokens = tuple(int(each) for each in answer.tokens)
-    except (TypeError, ValueError):
-        raise EngineFailed(
-            f"{engine.name} gave {str(found)[:80]!r}: an answer is a sequence of token ids"
-        ) from None
-    return Answer(tokens, answer.steps)
 
 
 def _opening(campaign: EngineCampaign) -> Iterator[Record]:
@@ -314,6 +234,11 @@ def _opening(campaign: EngineCampaign) -> Iterator[Record]:
                 "settings": list(campaign.settings),
                 "streams": campaign.streams,
                 "draft_length": campaign.draft_length,
+                **(
+                    {"parts": [_told_part(each) for each in campaign.written]}
+                    if campaign.written
+                    else {}
+                ),
             },
         },
         "known_failures": [],
@@ -347,6 +272,7 @@ def campaign_in(records: Sequence[Record]) -> EngineCampaign:
         settings=tuple(own["settings"]),
         streams=own["streams"],
         draft_length=own["draft_length"],
+        written=tuple(_part_in(each) for each in own.get("parts", ())),
         control=own["control"],
         tokens=header["campaign"]["tokens"],
         false_alarm=header["campaign"]["false_alarm"],
@@ -355,10 +281,31 @@ def campaign_in(records: Sequence[Record]) -> EngineCampaign:
     )
 
 
+def _told_part(part: Part) -> dict[str, Any]:
+    """Return what evidence says of a part that was written somewhere else."""
+    (sampling,) = part.samplings
+    return {
+        "case": part.case,
+        "requirement": part.requirement,
+        "speculation": part.speculation,
+        "control": part.has_control,
+        "sampling": {name: getattr(sampling, name) for name in ("temperature", *FILTERS)},
+    }
+
+
+def _part_in(told: Mapping[str, Any]) -> Part:
+    return Part(
+        *(told["case"], told["requirement"], 1.0),
+        samplings=(Sampling(**told["sampling"]),),
+        speculation=told["speculation"],
+        has_control=told["control"],
+    )
+
+
 # --- one part -----------------------------------------------------------------------------------
 
 
-def _result(campaign: EngineCampaign, task: int, ask: Ask) -> Record:
+def _result(campaign: EngineCampaign, task: int, ask: Answers) -> Record:
     """Return the record of a part that is asked, or skipped."""
     part = campaign.parts[task]
     reason = _not_taken(campaign, part)
@@ -378,6 +325,8 @@ def _result(campaign: EngineCampaign, task: int, ask: Ask) -> Record:
 
 def _not_taken(campaign: EngineCampaign, part: Part) -> str:
     """Return why an engine cannot be asked a part, empty where it can."""
+    if campaign.written:
+        return ""
     missing = sorted(part.settings - {"temperature"} - {*campaign.settings})
     if missing:
         return f"the engine does not take {', '.join(missing)}"
@@ -386,16 +335,19 @@ def _not_taken(campaign: EngineCampaign, part: Part) -> str:
     return ""
 
 
-def _findings(campaign: EngineCampaign, part: Part, ask: Ask) -> list[Finding]:
+def _findings(campaign: EngineCampaign, part: Part, ask: Answers) -> list[Finding]:
     """Return the findings of a part, after asking its requests and those of its control."""
-    has_control = campaign.control is not None
-    tokens = part.share * campaign.tokens / (1 + CONTROLLED * has_control)
+    has_control = campaign.control is not None and part.has_control
+    tokens = part.share * campaign.tokens
+    if has_control and not campaign.written:
+        tokens /= 1 + CONTROLLED
     own = _asked(campaign, part, ask, tokens, is_control=False)
     failed = _has_failed(own, campaign)
     control = compared = None
     if has_control:
         plain = replace(part, speculation=False)
-        most = float(own.written) if failed else CONTROLLED * tokens
+        most = tokens if campaign.written else CONTROLLED * tokens
+        most = float(own.written) if failed else most
         control = _asked(campaign, plain, ask, most, is_control=True)
         compared = Compared(own.owed, own.cells, control.cells)
         compared.look()
@@ -409,15 +361,14 @@ def _findings(campaign: EngineCampaign, part: Part, ask: Ask) -> list[Finding]:
 
 
 def _asked(
-    campaign: EngineCampaign, part: Part, ask: Ask, tokens: float, *, is_control: bool
+    campaign: EngineCampaign, part: Part, ask: Answers, tokens: float, *, is_control: bool
 ) -> Asked:
     """Return a part once it has its tokens, or has failed for sure."""
     purpose = f"{campaign.seed}/{part.case}/{'control' if is_control else 'own'}"
     seed = int.from_bytes(sha256(purpose.encode()).digest()[:7], "big")
     state = asked(part, campaign.rows, dtype=campaign.dtype, seed=seed)
-    while state.written < tokens:
-        requests = state.batch()
-        state.add(requests, ask(requests, is_control))
+    while state.written < tokens and (batch := ask(state, is_control)):
+        state.add(*batch)
         # Where a control has to tell, it needs tokens to compare with.
         if state.outside or (campaign.vouched and _has_failed(state, campaign)):
             break
@@ -435,7 +386,7 @@ def _decided(
     part: Part,
     own: Asked,
     control: Asked | None,
-    compared: Compared | None,
+    compared: Compared[Place] | None,
 ) -> Finding:
     """Return the finding on the requirement of a part."""
     counted, threshold = own.counted, campaign.budget.threshold
@@ -449,8 +400,9 @@ def _decided(
     elif apart:
         verdict, detail = FAIL, f"{_told(own)}, nor from those that it has without speculation"
     elif failed or also:
-        why = "without speculation, too" if also else "and no run without speculation tells why"
-        detail = f"filters unknown: its tokens are not drawn from the known rows, {why}"
+        detail = (
+            f"filters unknown: its tokens are not drawn from the known rows, {_why(control, also)}"
+        )
     elif counted.bound <= BIAS:
         verdict, detail = PASS, ""
     return Finding(
@@ -471,6 +423,17 @@ def _decided(
             tuple(own.path),
             own.stream,
         ),
+    )
+
+
+def _why(control: Asked | None, also: bool) -> str:  # noqa: FBT001
+    """Return why a deviation is no failure of speculation yet."""
+    if also:
+        return "without speculation, too"
+    if control is None:
+        return "and no run without speculation tells why"
+    return (
+        f"and {control.counted.tokens:,} tokens without speculation do not tell why: ask for more"
     )
 
 

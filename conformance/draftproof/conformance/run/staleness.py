@@ -128,8 +128,9 @@ def standing(document: Mapping[str, Any], adapter: str | None = None) -> Currenc
     # Nor is anybody led to run what a certificate names.
     again = ("draftproof", "certify", name or "ADAPTER", "--mode", said["mode"])
     if is_engine(said["adapter"]):
-        where = ("--url", place) if said["adapter"]["engine"]["kind"] == "server" else (place,)
-        again = ("draftproof", "engine", *where, "--rows", "ROWS.json")
+        option = {"server": ("--url",), "tokens": ("--tokens",)}
+        where = option.get(said["adapter"]["engine"]["kind"], ())
+        again = ("draftproof", "engine", *where, place, "--rows", "ROWS.json")
     then = {"name": of["name"], **_named(of)}
     loaded, reason = _loaded(name)
     on = said["adapter"].get("device")

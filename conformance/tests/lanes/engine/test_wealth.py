@@ -18,12 +18,12 @@ P = floats(0.5, 0.3, 0.2, 0.0)
 Q = floats(0.2, 0.3, 0.5, 0.0)
 
 
-def counted(tolerance: float = 0.0) -> Counted:
+def counted(tolerance: float = 0.0) -> Counted[str]:
     return Counted({s: Owed(P, tolerance, {"draft": Q}) for s in ("a", "b")})
 
 
 def one(cell: int) -> Floats:
-    return numpy.eye(5)[cell]
+    return floats(*numpy.eye(5)[cell])
 
 
 # --- an e-process -----------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def test_what_is_detectable_is_detected_with_the_power_that_is_stated() -> None:
     even = floats(0.25, 0.25, 0.25, 0.25)
     contexts = {s: Owed(even, 1e-5) for s in range(8)}
 
-    def campaign(row: Floats) -> Counted:
+    def campaign(row: Floats) -> Counted[int]:
         own = Counted(contexts)
         for _ in range(4):
             drawn = {s: random.multinomial(1000, row).astype(float) for s in contexts}

@@ -13,6 +13,7 @@ from draftproof.conformance.evidence.records import Record
 from draftproof.conformance.lanes.engine.asking import SETTINGS
 from draftproof.conformance.museum.engines.engine import Engine
 from draftproof.conformance.museum.engines.mutants import MUTANTS, EngineMutant
+from draftproof.conformance.run.answers import asked_of
 from draftproof.conformance.run.engines import EngineCampaign, run
 
 
@@ -31,7 +32,7 @@ def judged(engine: Engine, folder: Path, *, tokens: int, seed: int = 1) -> Mappi
         tokens=tokens,
     )
     records: list[Record] = []
-    run(campaign, engine, engine, known=(), keep=records.append)
+    run(campaign, asked_of(engine), known=(), keep=records.append)
     found = report(records)
     return {"": found.verdict, **{each.requirement.id: each.verdict for each in found.decisions}}
 

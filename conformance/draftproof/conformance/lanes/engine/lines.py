@@ -5,22 +5,31 @@ Each line is one answer:
     {"prompt_ids": [3, 4], "token_ids": [5, 3, 4], "speculation": true}
 
 `speculation` is false for the control; a name such as "eagle" counts as true. `temperature`,
-`top_k`, `top_p` and `min_p` may stand beside it, where they were not the defaults.
+`top_k`, `top_p` and `min_p` may stand beside it, where they were not the defaults, and `steps`, the
+number of passes of the target. Answers with the same speculation and settings are one part.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from draftproof.conformance.checkpoint.rows import Rows
-from draftproof.conformance.lanes.engine.asking import Sampling, Tokens
+from draftproof.conformance.lanes.engine.asking import Answer, Generation, Sampling, Tokens
+from draftproof.conformance.lanes.engine.parts import Part
 from draftproof.spec import FileTooLarge, MalformedDocument, parsed, require_file
 
-MOST_LINES = 1_000_000
+MOST_TOKENS = 20_000_000
 MOST_LENGTH = 2**22
+MOST_PARTS = 64
+
+FILTERS = ("top_k", "top_p", "min_p")
+
+Batch = tuple[list[Generation], list[Answer]]
+"""Requests, and the answers to them."""
 
 
 class UnreadableTokens(ValueError):
@@ -29,17 +38,82 @@ class UnreadableTokens(ValueError):
 
 @dataclass(frozen=True)
 class Written:
-    """One answer: its prompt, its tokens, how they were drawn, and whether the engine drafted."""
+    """What an engine wrote: its parts, and their answers in the order of the file."""
 
-    prompt: Tokens
-    tokens: Tokens
-    sampling: Sampling
-    speculation: str
-    """The name of what was on, empty for none."""
+    parts: tuple[Part, ...]
+    answers: Mapping[tuple[str, bool], Sequence[Batch]]
+    """By case, and whether they are of the control."""
+
+    @property
+    def tokens(self) -> int:
+        """The number of tokens."""
+        batches = (answers for each in self.answers.values() for _, answers in each)
+        return sum(len(answer.tokens) for answers in batches for answer in answers)
 
 
-def read_tokens(path: Path, rows: Rows) -> Iterator[Written]:
-    """Yield the answers in a file. Raises `UnreadableTokens`."""
+def read_tokens(path: Path, rows: Rows) -> Written:
+    """Return the answers in a file. Raises `UnreadableTokens`."""
+    by_sampling: dict[Sampling, dict[str, list[tuple[Generation, Answer]]]] = {}
+    tokens = 0
+    for name, request, answer in _lines(path, rows):
+        tokens += len(answer.tokens)
+        if tokens > MOST_TOKENS:
+            raise UnreadableTokens(f"{path}: it has more than {MOST_TOKENS:,} tokens; split it")
+        by_sampling.setdefault(request.sampling, {}).setdefault(name, []).append((request, answer))
+    parts, answers = [], {}
+    for sampling, by_name in by_sampling.items():
+        control = by_name.pop("", [])
+        # Without anything to compare it with, a control is judged by itself.
+        for name, own in by_name.items() or [("", control)]:
+            part = _part(name, sampling, rows)
+            part = replace(part, has_control=bool(name and control))
+            parts.append(part)
+            answers[part.case, False] = _batches(own)
+            if part.has_control:
+                answers[part.case, True] = _batches(control)
+    if not tokens:
+        raise UnreadableTokens(f"{path}: it has no tokens; {_RIGHT}")
+    if len(parts) > MOST_PARTS:
+        raise UnreadableTokens(
+            f"{path}: it has {len(parts)} kinds of speculation and settings; {MOST_PARTS} at most"
+        )
+    return Written(tuple(parts), answers)
+
+
+def _part(name: str, sampling: Sampling, rows: Rows) -> Part:
+    """Return the part of all answers with one speculation and one sampling."""
+    plain = Sampling(temperature=float(rows.temperature))
+    settings = {each: getattr(sampling, each) for each in ("temperature", *FILTERS)}
+    told = [
+        f"{key.replace('_', '-')}-{value:g}"
+        for key, value in settings.items()
+        if value != getattr(plain, key)
+    ]
+    return Part(
+        "-".join([name or "control", *told]),
+        "engine.parameters" if told else "engine.lossless",
+        share=1.0,
+        samplings=(sampling,),
+        speculation=bool(name),
+    )
+
+
+def _batches(found: Sequence[tuple[Generation, Answer]]) -> list[Batch]:
+    cuts = range(0, len(found), _BATCH)
+    groups = (found[start : start + _BATCH] for start in cuts)
+    return [([each for each, _ in group], [each for _, each in group]) for group in groups]
+
+
+_BATCH = 64
+
+
+# --- lines --------------------------------------------------------------------------------------
+
+_RIGHT = 'a line is like {"prompt_ids": [3, 4], "token_ids": [5, 3], "speculation": true}'
+
+
+def _lines(path: Path, rows: Rows) -> Iterator[tuple[str, Generation, Answer]]:
+    """Yield the name of each answer's speculation, empty for none, its request and itself."""
     try:
         require_file(path)
         with path.open("rb") as file:
@@ -49,40 +123,46 @@ def read_tokens(path: Path, rows: Rows) -> Iterator[Written]:
                 where = f"{path}, line {number}"
                 if len(line) > MOST_LENGTH:
                     raise UnreadableTokens(f"{where}: it has more than {MOST_LENGTH:,} bytes")
-                if number > MOST_LINES:
-                    raise UnreadableTokens(f"{path}: it has more than {MOST_LINES:,} lines")
                 if line.strip():
-                    yield _written(line, rows, where)
+                    yield _read(line, rows, where)
     except OSError as error:
         raise UnreadableTokens(f"cannot read {str(path)!r}: {error.strerror}") from None
 
 
-def _written(line: bytes, rows: Rows, where: str) -> Written:
-    right = 'a line is like {"prompt_ids": [3, 4], "token_ids": [5, 3], "speculation": true}'
+def _read(line: bytes, rows: Rows, where: str) -> tuple[str, Generation, Answer]:
     try:
         document = parsed(line)
     except (FileTooLarge, MalformedDocument, ValueError) as error:
-        raise UnreadableTokens(f"{where}: {error}; {right}") from None
+        raise UnreadableTokens(f"{where}: {error}; {_RIGHT}") from None
     if not isinstance(document, dict):
-        raise UnreadableTokens(f"{where}: it is no object; {right}")
-    unknown = document.keys() - {*_KEYS, *_SETTINGS}
+        raise UnreadableTokens(f"{where}: it is no object; {_RIGHT}")
+    unknown = document.keys() - _KEYS
     if unknown:
-        raise UnreadableTokens(f"{where}: unknown {', '.join(sorted(unknown))}; {right}")
-    prompt, tokens = (_ids(document.get(key), rows, f"{where}: {key}") for key in _KEYS[:2])
+        raise UnreadableTokens(f"{where}: unknown {', '.join(sorted(unknown))}; {_RIGHT}")
+    prompt, tokens = (
+        _ids(document.get(key), rows, f"{where}: {key}") for key in ("prompt_ids", "token_ids")
+    )
     if len(prompt) < rows.memory:
         raise UnreadableTokens(
             f"{where}: a prompt has at least {rows.memory} tokens, on which rows depend"
         )
     speculation = document.get("speculation", True)
-    if not isinstance(speculation, (bool, str)):
-        raise UnreadableTokens(f"{where}: speculation is true, false or a name; {right}")
-    name = speculation if isinstance(speculation, str) else "on" if speculation else ""
-    plain = {"temperature": float(rows.temperature)}
-    return Written(prompt, tokens, Sampling(**(plain | _settings(document, where))), name)
+    name = "drafted" if speculation is True else speculation or ""
+    if speculation is not False and not (isinstance(name, str) and _NAME.fullmatch(name)):
+        raise UnreadableTokens(
+            f"{where}: speculation is true, false or a name of letters and digits, "
+            f"got {str(speculation)[:80]!r}"
+        )
+    steps = document.get("steps")
+    if steps is not None and (type(steps) is not int or steps < 0):
+        raise UnreadableTokens(f"{where}: steps is a number of passes, got {str(steps)[:80]}")
+    sampling = _sampling(document, rows, where)
+    request = Generation(prompt, len(tokens), sampling, speculation=bool(name))
+    return name, request, Answer(tokens, steps)
 
 
-_KEYS = ("prompt_ids", "token_ids", "speculation")
-_SETTINGS = ("temperature", "top_k", "top_p", "min_p")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
+_KEYS = {"prompt_ids", "token_ids", "speculation", "steps", "temperature", *FILTERS}
 
 
 def _ids(value: Any, rows: Rows, where: str) -> Tokens:
@@ -94,14 +174,25 @@ def _ids(value: Any, rows: Rows, where: str) -> Tokens:
     return tuple(value)
 
 
-def _settings(document: dict[str, Any], where: str) -> dict[str, Any]:
-    found = {}
-    for name in _SETTINGS:
+def _sampling(document: Mapping[str, Any], rows: Rows, where: str) -> Sampling:
+    """Return how an answer was drawn: the checkpoint's own temperature is the default."""
+    found: dict[str, Any] = {"temperature": float(rows.temperature)}
+    for name in ("temperature", *FILTERS):
         value = document.get(name)
         if value is None:
             continue
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not is_number or not value > 0 or (name == "top_k" and value != int(value)):
-            raise UnreadableTokens(f"{where}: {name} is a positive number, got {value!r}")
+        if not is_number or not 0 < value < _MOST or (name == "top_k" and value != int(value)):
+            raise UnreadableTokens(
+                f"{where}: {name} is a positive number below {_MOST:,}, got {str(value)[:80]}"
+            )
         found[name] = int(value) if name == "top_k" else float(value)
-    return found
+    filters = [name for name in FILTERS if name in found]
+    if len(filters) > 1:
+        raise UnreadableTokens(
+            f"{where}: it has {' and '.join(filters)}; engines differ in the order of two filters"
+        )
+    return Sampling(**found)
+
+
+_MOST = 10**6

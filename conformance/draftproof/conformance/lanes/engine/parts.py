@@ -45,6 +45,8 @@ class Part:
     is_seeded: bool = False
     """Whether every request has a seed."""
     stream: bool = False
+    has_control: bool = True
+    """Whether it is asked without speculation, too, where there is somebody to ask."""
 
     @property
     def settings(self) -> frozenset[str]:
@@ -105,7 +107,7 @@ class Asked:
     rows: Rows
     random: Random
     owed: Mapping[Place, Owed]
-    counted: Counted
+    counted: Counted[Place]
     texts: list[Tokens] = field(default_factory=list)
     """Earlier texts, to go on with."""
     outside: int = 0

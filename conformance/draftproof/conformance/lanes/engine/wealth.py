@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf, log
+from typing import Generic, TypeVar
 
 import numpy
 from scipy.special import digamma, gammaln, ndtr
@@ -42,6 +43,10 @@ SHARES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002)
 """The shares of a suspect's row that are bet on."""
 
 
+Place = TypeVar("Place")
+"""Names a row: any hashable value."""
+
+
 @dataclass(frozen=True)
 class Owed:
     """The row that is owed in a context, and those of suspects, over the words with mass.
@@ -55,21 +60,20 @@ class Owed:
 
 
 @dataclass
-class Counted:
+class Counted(Generic[Place]):
     """Counts of the words that followed each context, and what the bets on them gained.
 
-    `contexts` names rows by any hashable value. Counts [words + 1] have a last cell for every other
-    token.
+    Counts [words + 1] have a last cell for every other token.
     """
 
-    contexts: Mapping[object, Owed]
-    counts: dict[object, Floats] = field(default_factory=dict)
-    forgiven: dict[object, Floats] = field(default_factory=dict)
+    contexts: Mapping[Place, Owed]
+    counts: dict[Place, Floats] = field(default_factory=dict)
+    forgiven: dict[Place, Floats] = field(default_factory=dict)
     suspected: dict[str, Floats] = field(default_factory=dict)
     """[shares]: the log wealth of the bets on each suspect."""
     looks: int = 0
 
-    def add(self, fresh: Mapping[object, Floats]) -> None:
+    def add(self, fresh: Mapping[Place, Floats]) -> None:
         """Add the counts of a batch, and take a look."""
         self.looks += 1
         for context, counts in fresh.items():
@@ -172,7 +176,7 @@ class Counted:
         own = mean - log(3 * len(CONCENTRATIONS)) - threshold
         return float(ndtr(own / numpy.sqrt(numpy.maximum(variance, 1e-12))).max())
 
-    def _won(self, context: object) -> Floats:
+    def _won(self, context: Place) -> Floats:
         """Return the log wealth [concentrations] of the bets on one context."""
         owed, counts = self.contexts[context], self.counts[context][:-1]
         seen = counts > 0
@@ -183,7 +187,7 @@ class Counted:
         won -= counts @ numpy.log(row) + gammaln(mass + counts.sum()) - gammaln(mass)
         return won - self.forgiven[context]  # type: ignore[no-any-return]  # numpy forgets the type
 
-    def _forgive(self, context: object, owed: Owed, before: Floats, after: Floats) -> None:
+    def _forgive(self, context: Place, owed: Owed, before: Floats, after: Floats) -> None:
         """Add what the tolerance may have gained for the bets on one context."""
         kept = owed.row > 0
         row = owed.row[kept]
@@ -218,7 +222,7 @@ PRIORS = (10.0, 100.0, 1000.0)
 
 
 @dataclass
-class Compared:
+class Compared(Generic[Place]):
     """Evidence that an engine does not write as its control does, whatever rows both have.
 
     Tokens are paired in the order in which each of the two has met a context: x of the engine with
@@ -232,10 +236,10 @@ class Compared:
     differ by a total variation distance d, it is at most 1 + 4 d, since no ratio is above 2.
     """
 
-    contexts: Mapping[object, Owed]
-    own: dict[object, list[int]] = field(default_factory=dict)
-    control: dict[object, list[int]] = field(default_factory=dict)
-    paired: dict[object, int] = field(default_factory=dict)
+    contexts: Mapping[Place, Owed]
+    own: dict[Place, list[int]] = field(default_factory=dict)
+    control: dict[Place, list[int]] = field(default_factory=dict)
+    paired: dict[Place, int] = field(default_factory=dict)
     won: Floats = field(default_factory=lambda: numpy.zeros(len(PRIORS)))
 
     def look(self) -> None:

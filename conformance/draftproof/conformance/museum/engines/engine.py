@@ -52,7 +52,8 @@ class Engine:
         self.target = Llama(Path(folder) / "target")
         self.draft = Llama(Path(folder) / "draft")
         self.random = numpy.random.default_rng(seed)
-        self.prefixes: dict[Tokens, tuple[Floats, ...]] = {}
+        self.prefixes: dict[Tokens, list[tuple[Floats, Floats]]] = {}
+        """What target and draft have read of a text: keys and values."""
 
     # --- a call -----------------------------------------------------------------------------
 
@@ -164,7 +165,7 @@ class Engine:
         self, each: Running, drafted: Integers, draft_rows: Floats, target_rows: Floats
     ) -> list[int]:
         """Return the tokens that are kept, and one more: token verification."""
-        kept = []
+        kept: list[int] = []
         for place, token in enumerate(drafted):
             p, q = target_rows[place], draft_rows[place]
             if not self.accepts(each, p[token], q[token]):
@@ -197,7 +198,7 @@ class Engine:
     def restore(self, known: Tokens, slots: Slots, row: int) -> None:
         """Put what was kept of a prefix into the caches of a row."""
         kept = self.prefixes[self.key(known)]
-        for cache, keys, values in ((slots.target, *kept[:2]), (slots.draft, *kept[2:])):
+        for cache, (keys, values) in zip((slots.target, slots.draft), kept, strict=True):
             cache.keys[row, : len(known)] = keys[: len(known)]
             cache.values[row, : len(known)] = values[: len(known)]
             cache.lengths[row] = len(known)
@@ -205,11 +206,10 @@ class Engine:
     def keep_prefix(self, each: Running, slots: Slots, row: int) -> None:
         """Keep what was read of a text, for requests that begin with it."""
         text = tuple(each.tokens[:-1])
-        kept = tuple(
-            array[row, : len(text)].copy()
+        kept = [
+            (cache.keys[row, : len(text)].copy(), cache.values[row, : len(text)].copy())
             for cache in (slots.target, slots.draft)
-            for array in (cache.keys, cache.values)
-        )
+        ]
         self.prefixes[self.key(text)] = kept
         while len(self.prefixes) > _MOST_PREFIXES:
             del self.prefixes[next(iter(self.prefixes))]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy
 from numpy.typing import NDArray
 
-Floats = NDArray[numpy.float32]
+Floats = NDArray[numpy.floating[Any]]
 Integers = NDArray[numpy.int64]
 
 

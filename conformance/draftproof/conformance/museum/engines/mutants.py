@@ -124,7 +124,7 @@ class GreedyResidual(Engine):
         self, each: Running, drafted: Integers, draft_rows: Floats, target_rows: Floats
     ) -> list[int]:
         """Return the tokens that are kept, and one more."""
-        kept = []
+        kept: list[int] = []
         for place, token in enumerate(drafted):
             p, q = target_rows[place], draft_rows[place]
             if not self.accepts(each, p[token], q[token]):
