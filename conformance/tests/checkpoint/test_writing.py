@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 
 from draftproof.conformance.checkpoint.chain import STEPS, InvalidChain, chain
+from draftproof.conformance.checkpoint.heads import MEDUSA
 from draftproof.conformance.checkpoint.rows import read_rows
 from draftproof.conformance.checkpoint.tokens import texts, tokenizer
 from draftproof.conformance.checkpoint.writing import (
@@ -80,6 +81,23 @@ def test_the_draft_head_says_the_rows_of_the_draft(tmp_path: Path) -> None:
     said = (hidden @ target["lm_head.weight"].T).double().softmax(-1)[:, list(rows.words)]
     owed = torch.tensor([[float(p) for p in rows.draft[(s,)]] for s in rows.state_of.values()])
     assert (said - owed).abs().sum(1).max() / 2 <= rows.bound
+
+
+def test_medusa_heads_say_what_follows_the_next_token(tmp_path: Path) -> None:
+    rows = write_checkpoint(tmp_path / "out", kind="heads")
+    heads = load_file(tmp_path / "out/medusa/model.safetensors")
+    target = load_file(tmp_path / "out/target/model.safetensors")
+    # The last norm leaves ones where the embedding is not zero.
+    hidden = (target["model.embed_tokens.weight"][list(rows.words)] > 0).float()
+    states = rows.state_of.values()
+    own = torch.tensor([[float(p) for p in rows.target[(s,)]] for s in states]).double()
+    draft = torch.tensor([[float(p) for p in rows.draft[(s,)]] for s in states]).double()
+    for place in range(MEDUSA):
+        own = own @ draft
+        block = heads[f"blocks.{place}.layers.0.weight"]
+        kept = hidden + torch.nn.functional.silu(hidden @ block.T)
+        said = (kept @ heads[f"lm_heads.{place}.weight"].T).double().softmax(-1)
+        assert (said[:, list(rows.words)] - own).abs().sum(1).max() / 2 < 1e-6
 
 
 def test_text_and_ids_say_the_same() -> None:

@@ -5,14 +5,21 @@ token's embedding and the target's hidden state. Ours reads the embedding alone,
 writes zeros: it writes the state's one-hot vector to one more block of the residual stream, where
 the target's own head, which both share, has the table of the draft. Its rows depend on the last
 token.
+
+A Medusa head (Cai et al., arXiv 2401.10774) reads the hidden state from which the target says the
+next token, and guesses a token behind that one: ours says the row of a token that the draft writes
+1 to `MEDUSA` places behind the next. Its residual block adds nothing.
 """
 
 from __future__ import annotations
 
 import numpy
 
-from draftproof.conformance.checkpoint.chain import Chain
+from draftproof.conformance.checkpoint.chain import EXCLUDED, STEPS, Chain, Floats, softmax
 from draftproof.conformance.checkpoint.llama import BLOCK, ONE_HOT, Weights
+
+MEDUSA = 3
+"""The number of Medusa heads."""
 
 
 def eagle(chain: Chain) -> Weights:
@@ -28,4 +35,44 @@ def eagle(chain: Chain) -> Weights:
         "layers.0.mlp.gate_proj.weight": narrow,
         "layers.0.mlp.up_proj.weight": narrow,
         "layers.0.mlp.down_proj.weight": narrow.T,
+    }
+
+
+def medusa(chain: Chain) -> Weights:
+    """Return the weights of the Medusa heads, by the names that engines load."""
+    width = BLOCK * (chain.memory + 1)
+    (table,) = chain.draft
+    draft = numpy.array([softmax(logits) for logits in table])
+    (first,) = chain.target
+    row = numpy.array([softmax(logits) for logits in first])
+    found = {}
+    for place in range(MEDUSA):
+        # Every word leads to its own state, and none to state 0.
+        row = row @ draft[1:]
+        found[f"blocks.{place}.layers.0.weight"] = numpy.zeros((width, width))
+        found[f"lm_heads.{place}.weight"] = _head(chain, row, width)
+    return found
+
+
+def _head(chain: Chain, rows: Floats, width: int) -> Floats:
+    """Return a head [V, width] that says rows [states, words] behind one-hot states."""
+    logits = numpy.zeros((chain.vocabulary, width))
+    logits[:, : chain.states] = EXCLUDED / STEPS
+    with numpy.errstate(divide="ignore"):
+        own = numpy.maximum(numpy.log(rows), EXCLUDED / STEPS)
+    logits[list(chain.words), : chain.states] = own.T
+    return logits * float(chain.temperature)
+
+
+def medusa_config(chain: Chain, dtype: str) -> dict[str, object]:
+    """Return the configuration of the Medusa heads."""
+    return {
+        "architectures": ["MedusaModel"],
+        "model_type": "medusa",
+        "hidden_size": BLOCK * (chain.memory + 1),
+        "num_heads": MEDUSA,
+        "num_hidden_layers": 1,
+        "vocab_size": chain.vocabulary,
+        "truncated_vocab_size": chain.vocabulary,
+        "dtype": dtype,
     }

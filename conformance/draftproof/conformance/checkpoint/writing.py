@@ -2,7 +2,7 @@
 
     OUT/target/, OUT/draft/     Hugging Face folders, with safetensors
     OUT/target.gguf, draft.gguf
-    OUT/eagle/                  of kind heads: a draft head
+    OUT/eagle/, OUT/medusa/     of kind heads: draft heads
     OUT/rows.json               what the models say
 
 Transformers runs every model before it is handed over, and must find the rows that are written.
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -33,7 +33,7 @@ from draftproof.conformance.checkpoint.chain import (
     shift_bound,
 )
 from draftproof.conformance.checkpoint.gguf import write_gguf
-from draftproof.conformance.checkpoint.heads import eagle
+from draftproof.conformance.checkpoint.heads import eagle, medusa, medusa_config
 from draftproof.conformance.checkpoint.llama import CONTEXT, Weights, config, weights
 from draftproof.conformance.checkpoint.rows import Context, Row, Rows, write_rows
 from draftproof.conformance.checkpoint.tokens import texts, tokenizer
@@ -201,9 +201,10 @@ def _write_all(model: Chain, rows: Rows, folder: Path, told: Callable[[str], Non
             )
         told(f"{name}: transformers says the rows up to {error:.1e}")
     if with_heads:
-        _write_head(
-            eagle(model), config(model, rows.dtype, with_heads=True), folder / "eagle", rows.dtype
-        )
+        form = config(model, rows.dtype, with_heads=True).to_dict()
+        form |= {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "dtype": rows.dtype}
+        _write_head(eagle(model), form, folder / "eagle", rows.dtype)
+        _write_head(medusa(model), medusa_config(model, rows.dtype), folder / "medusa", rows.dtype)
     write_rows(rows, folder / "rows.json")
 
 
@@ -235,14 +236,13 @@ def _write_model(
     words.save_pretrained(folder)
 
 
-def _write_head(set_weights: Weights, form: LlamaConfig, folder: Path, dtype: str) -> None:
+def _write_head(set_weights: Weights, form: Mapping[str, Any], folder: Path, dtype: str) -> None:
     from safetensors.torch import save_file
 
     folder.mkdir()
     tensors = {name: _tensor(array, dtype) for name, array in set_weights.items()}
     save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    document = {**form.to_dict(), "architectures": ["LlamaForCausalLM"], "model_type": "llama"}
-    text = json.dumps({**document, "dtype": dtype}, indent=2, default=str)
+    text = json.dumps(form, indent=2, default=str)
     (folder / "config.json").write_text(text + "\n", encoding="utf-8", newline="\n")
 
 
