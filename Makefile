@@ -87,7 +87,7 @@ docs/node_modules: docs/package-lock.json
 
 .venv/test: pyproject.toml constraints.txt | .venv/pip
 	$(BIN)/pip install --quiet --constraint constraints.txt \
-		--editable '.[triton,transformers,prove,search,report,dask]' --group dev
+		--editable '.[triton,checkpoint,prove,search,report,dask]' --group dev
 	@touch $@ .venv/certify .venv/docs
 
 .venv/lock: pyproject.toml constraints.txt | .venv/pip
@@ -105,7 +105,7 @@ VERSIONS := .venv-versions/bin
 	grep -vE '^(torch|triton)==' constraints.txt | cat - versions.txt > .venv-versions/constraints.txt
 	$(VERSIONS)/pip install --quiet --upgrade --constraint .venv-versions/constraints.txt pip
 	$(VERSIONS)/pip install --quiet --constraint .venv-versions/constraints.txt \
-		--editable '.[triton,transformers,prove,search,report]' --group test
+		--editable '.[triton,checkpoint,prove,search,report]' --group test
 	@touch $@
 
 # Older ones know no dependency groups.

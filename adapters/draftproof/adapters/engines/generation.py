@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from draftproof.conformance.adapter import Generation
+from draftproof.conformance.adapter import Answer, Generation
 
 
 class Transformers:
@@ -40,11 +40,12 @@ class Transformers:
         config.num_assistant_tokens_schedule = "constant"
         config.assistant_confidence_threshold = 0.0
 
-    def generate(self, requests: Sequence[Generation], /) -> list[list[int]]:
+    def generate(self, requests: Sequence[Generation], /) -> list[Answer]:
         """Return what is written to each request."""
-        return [self._written(each) for each in requests]
+        return [self.answer(each) for each in requests]
 
-    def _written(self, asked: Generation) -> list[int]:
+    def answer(self, asked: Generation, /) -> Answer:
+        """Return what is written to a request."""
         if asked.seed is not None:
             torch.manual_seed(asked.seed)
         prompt = torch.tensor([asked.prompt])
@@ -58,7 +59,7 @@ class Transformers:
             **({"assistant_model": self.draft} if asked.speculation else {}),
             **_options(asked),
         )
-        return text[0, len(asked.prompt) :].tolist()  # type: ignore[no-any-return]
+        return Answer(tuple(text[0, len(asked.prompt) :].tolist()))
 
 
 def _options(asked: Generation) -> dict[str, Any]:

@@ -159,10 +159,13 @@ def _of_server(
     for each in (server, control):
         if each is not None:
             each.begin()
+            each.probe()
     return _Subject(
         *(server.name, server.version, asked_of(server, control), "server", url, control_url),
         sha256(url.encode()).hexdigest(),
-        settings=server.settings,
+        settings=tuple(
+            each for each in server.settings if control is None or each in control.settings
+        ),
         streams=True,
     )
 

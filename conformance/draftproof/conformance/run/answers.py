@@ -12,16 +12,16 @@ from draftproof.conformance.lanes.engine.lines import Batch, Written
 from draftproof.conformance.lanes.engine.parts import Asked
 from draftproof.conformance.lanes.engine.server import EngineFailed
 
-Source = Callable[[Asked, bool, int], Batch | None]
+Source = Callable[[Asked, int, bool, int], Batch | None]
 """Returns a batch of a part, or of its control if the flag is set, by its number; None behind the
-last."""
+last. The first number is that of the tokens that are left to be asked for."""
 
 
 def asked_of(engine: Engine, control: Engine | None = None) -> Source:
     """Return a source that asks an engine; `control` is asked without speculation."""
 
-    def batch(state: Asked, is_control: bool, _: int) -> Batch:  # noqa: FBT001  # a `Source`
-        requests = state.batch()
+    def batch(state: Asked, left: int, is_control: bool, _: int) -> Batch:  # noqa: FBT001
+        requests = state.batch(left)
         return requests, answers_of(control or engine if is_control else engine, requests)
 
     return batch
@@ -30,7 +30,7 @@ def asked_of(engine: Engine, control: Engine | None = None) -> Source:
 def read_from(written: Written) -> Source:
     """Return a source that reads what was written somewhere else."""
 
-    def batch(state: Asked, is_control: bool, number: int) -> Batch | None:  # noqa: FBT001
+    def batch(state: Asked, _: int, is_control: bool, number: int) -> Batch | None:  # noqa: FBT001
         batches = written.answers.get((state.part.case, is_control), ())
         return batches[number] if number < len(batches) else None
 
@@ -52,11 +52,11 @@ class Answers:
     batch: int = 0
     taken: dict[bool, int] = field(default_factory=lambda: {False: 0, True: 0})
 
-    def __call__(self, state: Asked, is_control: bool) -> Batch | None:  # noqa: FBT001
+    def __call__(self, state: Asked, left: int, is_control: bool) -> Batch | None:  # noqa: FBT001
         """Return the next batch of a part, None behind the last. Raises `EngineFailed`."""
-        found = self._known(state, is_control=is_control)
+        found = self._known(state, left, is_control=is_control)
         if found is None and self.source is not None:
-            found = self.source(state, is_control, self.taken[is_control])
+            found = self.source(state, left, is_control, self.taken[is_control])
             if found is not None:
                 self.keep(self._record(*found, is_control=is_control))
         if found is None and not self.are_read:
@@ -66,12 +66,12 @@ class Answers:
             self.taken[is_control] += 1
         return found
 
-    def _known(self, state: Asked, *, is_control: bool) -> Batch | None:
+    def _known(self, state: Asked, left: int, *, is_control: bool) -> Batch | None:
         if self.batch >= len(self.known):
             return None
         record = self.known[self.batch]
         if not self.are_read:
-            requests = state.batch()
+            requests = state.batch(left)
         elif record["control"] == is_control:
             requests = _requests_in(record, state)
         else:

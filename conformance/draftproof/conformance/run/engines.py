@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from importlib.metadata import version as released
+from math import ceil
 from typing import Any
 
 import numpy
@@ -32,9 +33,8 @@ from draftproof.conformance.evidence.records import (
     StaleEvidence,
     differences,
 )
-from draftproof.conformance.lanes.engine.asking import Sampling
+from draftproof.conformance.lanes.engine.asking import FILTERS, Sampling
 from draftproof.conformance.lanes.engine.lengths import length_finding
-from draftproof.conformance.lanes.engine.lines import FILTERS
 from draftproof.conformance.lanes.engine.parts import Asked, Part, Place, asked, parts_of
 from draftproof.conformance.lanes.engine.wealth import Compared
 from draftproof.conformance.lanes.statistics import Budget
@@ -367,7 +367,7 @@ def _asked(
     purpose = f"{campaign.seed}/{part.case}/{'control' if is_control else 'own'}"
     seed = int.from_bytes(sha256(purpose.encode()).digest()[:7], "big")
     state = asked(part, campaign.rows, dtype=campaign.dtype, seed=seed)
-    while state.written < tokens and (batch := ask(state, is_control)):
+    while (left := ceil(tokens) - state.written) > 0 and (batch := ask(state, left, is_control)):
         state.add(*batch)
         # Where a control has to tell, it needs tokens to compare with.
         if state.outside or (campaign.vouched and _has_failed(state, campaign)):
@@ -400,9 +400,7 @@ def _decided(
     elif apart:
         verdict, detail = FAIL, f"{_told(own)}, nor from those that it has without speculation"
     elif failed or also:
-        detail = (
-            f"filters unknown: its tokens are not drawn from the known rows, {_why(control, also)}"
-        )
+        detail = f"filters unknown: {_told(own)}, {_why(control, also)}"
     elif counted.bound <= BIAS:
         verdict, detail = PASS, ""
     return Finding(

@@ -67,7 +67,7 @@ def test_answers_are_parts_by_speculation_and_settings(tmp_path: Path) -> None:
         (LINE | {"steps": -1}, "steps is a number of passes, got -1"),
         (LINE | {"temperature": 0}, "temperature is a positive number below 1,000,000, got 0"),
         (LINE | {"top_k": 2.5}, "top_k is a positive number below 1,000,000, got 2.5"),
-        (LINE | {"top_k": 2, "min_p": 0.1}, "top_k and min_p; engines differ in the order of two"),
+        (LINE | {"top_k": 2, "min_p": 0.1}, "top_k and min_p; engines differ in the order"),
         (LINE | {"token_ids": []}, "it has no tokens; a line is like"),
     ],
 )

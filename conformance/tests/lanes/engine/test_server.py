@@ -143,6 +143,23 @@ def test_a_field_that_is_refused_is_left_out_from_then_on() -> None:
     assert len(seen) == 1 + 3 + 1
 
 
+def test_settings_that_are_refused_are_not_asked_for() -> None:
+    def reply(path: str, body: dict[str, Any]) -> tuple[int, bytes]:
+        refused = sorted({"min_p", "logit_bias"} & body.keys())
+        if refused:
+            return 422, f"unexpected {refused[0]}".encode()
+        if body.get("top_k") == 3:
+            return 400, b"top_k is too small"
+        return completing("a" * body.get("max_tokens", 0))(path, body)
+
+    with replying(reply) as (url, _):
+        server = Server(url, rows())
+        server.probe()
+        assert server.settings == ("temperature", "top_k", "top_p")
+        with pytest.raises(EngineFailed, match="400 top_k is too small"):
+            server.generate([Generation((3,), 2, Sampling(top_k=3))])
+
+
 @pytest.mark.parametrize(
     ("status", "content", "told"),
     [
@@ -176,9 +193,19 @@ def test_a_redirect_is_not_followed() -> None:
 def test_several_models_have_to_be_named() -> None:
     models = b'{"data": [{"id": "a"}, {"id": "b"}]}'
     with replying(lambda *_: (200, models)) as (url, _):
-        with pytest.raises(EngineFailed, match=r"lists 2 models \(a, b\): name one"):
+        with pytest.raises(EngineFailed, match=r"/v1/models lists 2 models \(a, b\): name one"):
             Server(url, rows()).begin()
         Server(url, rows(), "b").begin()
+
+
+def test_a_named_model_needs_no_list() -> None:
+    def reply(path: str, body: dict[str, Any]) -> tuple[int, bytes]:
+        return (500, b"no cache") if path.endswith("/models") else completing("ab")(path, body)
+
+    with replying(reply) as (url, _):
+        with pytest.raises(EngineFailed, match=r"v1/models: 500 .*: no cache; name the model"):
+            Server(url, rows()).begin()
+        Server(url, rows(), "tiny").generate([ASKED])
 
 
 def test_a_server_that_is_not_there_is_told() -> None:

@@ -15,6 +15,9 @@ Tokens = tuple[int, ...]
 SETTINGS = ("temperature", "top_k", "top_p", "min_p", "logit_bias", "allowed")
 """The settings of `Sampling`."""
 
+FILTERS = ("top_k", "top_p", "min_p")
+"""Those that leave out tokens of small probability."""
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -37,11 +40,13 @@ class Sampling:
     """The only tokens that may be written: a choice, or a grammar. None for all."""
 
     def __hash__(self) -> int:
-        return hash((*self._filters, tuple(sorted(self.logit_bias.items())), self.allowed))
+        plain = (self.temperature, self.top_k, self.top_p, self.min_p, self.allowed)
+        return hash((*plain, *sorted(self.logit_bias.items())))
 
     @property
-    def _filters(self) -> tuple[float | None, ...]:
-        return self.temperature, self.top_k, self.top_p, self.min_p
+    def filters(self) -> tuple[str, ...]:
+        """The names of the filters that are on."""
+        return tuple(name for name in FILTERS if getattr(self, name) is not None)
 
     @property
     def settings(self) -> tuple[str, ...]:

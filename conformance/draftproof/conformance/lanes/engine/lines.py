@@ -18,15 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from draftproof.conformance.checkpoint.rows import Rows
-from draftproof.conformance.lanes.engine.asking import Answer, Generation, Sampling, Tokens
+from draftproof.conformance.lanes.engine.asking import FILTERS, Answer, Generation, Sampling, Tokens
 from draftproof.conformance.lanes.engine.parts import Part
 from draftproof.spec import FileTooLarge, MalformedDocument, parsed, require_file
 
 MOST_TOKENS = 20_000_000
 MOST_LENGTH = 2**22
 MOST_PARTS = 64
-
-FILTERS = ("top_k", "top_p", "min_p")
 
 Batch = tuple[list[Generation], list[Answer]]
 """Requests, and the answers to them."""
@@ -187,12 +185,11 @@ def _sampling(document: Mapping[str, Any], rows: Rows, where: str) -> Sampling:
                 f"{where}: {name} is a positive number below {_MOST:,}, got {str(value)[:80]}"
             )
         found[name] = int(value) if name == "top_k" else float(value)
-    filters = [name for name in FILTERS if name in found]
-    if len(filters) > 1:
-        raise UnreadableTokens(
-            f"{where}: it has {' and '.join(filters)}; engines differ in the order of two filters"
-        )
-    return Sampling(**found)
+    sampling = Sampling(**found)
+    if len(sampling.filters) > 1:
+        told = " and ".join(sampling.filters)
+        raise UnreadableTokens(f"{where}: it has {told}; engines differ in the order of filters")
+    return sampling
 
 
 _MOST = 10**6

@@ -123,9 +123,15 @@ class Asked:
     cells: dict[Place, list[int]] = field(default_factory=dict)
     """The tokens behind each context, in their order."""
 
-    def batch(self) -> list[Generation]:
-        """Return the next requests."""
-        return [self._request(place) for place in range(self.part.requests)]
+    def batch(self, left: int) -> list[Generation]:
+        """Return the next requests, which ask for no more than the tokens that are left."""
+        requests: list[Generation] = []
+        number = min(self.part.requests, left)
+        for place in range(number):
+            # One token at least is left for each of the others.
+            requests.append(self._request(place, left - (number - place - 1)))
+            left -= requests[-1].max_tokens
+        return requests
 
     def add(self, requests: Sequence[Generation], answers: Sequence[Answer]) -> None:
         """Count the tokens of answers, and look at the evidence where there are enough new ones."""
@@ -157,7 +163,7 @@ class Asked:
     def _setting(self, place: int) -> int:
         return place % len(self.part.samplings)
 
-    def _request(self, place: int) -> Generation:
+    def _request(self, place: int, most: int) -> Generation:
         part, random = self.part, self.random
         longest = LONGEST if not part.is_mixed else int(random.integers(1, LONGEST + 1))
         prompt = _words(self.rows, random, self.rows.memory + int(random.integers(0, 8)))
@@ -168,7 +174,7 @@ class Asked:
                 prompt = text[: int(random.integers(self.rows.memory, len(text) + 1))]
         return Generation(
             prompt,
-            longest,
+            min(longest, most),
             part.samplings[self._setting(place)],
             seed=int(random.integers(2**31)) if part.is_seeded else None,
             speculation=part.speculation,

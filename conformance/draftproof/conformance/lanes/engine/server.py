@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from draftproof.conformance.checkpoint.rows import Rows
-from draftproof.conformance.lanes.engine.asking import Answer, Generation, Tokens
+from draftproof.conformance.lanes.engine.asking import Answer, Generation, Sampling, Tokens
 
 MOST_BYTES = 2**22
 """The most bytes of one answer that are read."""
@@ -67,22 +67,36 @@ class Server:
         path = parts.path.rstrip("/")
         self._path = path if path.endswith("/v1") else f"{path}/v1"
         self._parts, self._host = parts, parts.hostname
+        self._root = f"{parts.scheme}://{parts.netloc}{self._path}"
 
     def begin(self) -> None:
-        """Ask which models the server has. Raises `EngineFailed`."""
-        said = self._sent("GET", "/models", None)
+        """Ask which model the server has, unless it is known. Raises `EngineFailed`."""
+        self.name = f"server {self._parts.netloc}"
+        if self.model is not None:
+            return
+        try:
+            said = self._sent("GET", "/models", None)
+        except _Refused as error:
+            raise EngineFailed(f"{self._root}/models: {error.told}; name the model") from None
+        listed = said.get("data")
         names = [
             each["id"]
-            for each in said.get("data", ())
+            for each in (listed if isinstance(listed, list) else ())
             if isinstance(each, dict) and isinstance(each.get("id"), str)
         ]
-        if self.model is None:
-            if len(names) != 1:
-                raise EngineFailed(
-                    f"{self.url} lists {len(names)} models ({', '.join(names[:5])}): name one"
-                )
-            self.model = names[0]
-        self.name = f"server {self._parts.netloc}"
+        if len(names) != 1:
+            raise EngineFailed(
+                f"{self._root}/models lists {len(names)} models ({', '.join(names[:5])}): name one"
+            )
+        self.model = names[0]
+
+    def probe(self) -> None:
+        """Ask for one token with every field, to know which the server takes."""
+        first = self.rows.words[0]
+        prompt = (first,) * self.rows.memory
+        neutral = Sampling(logit_bias={first: 0.0})
+        self.generate([Generation(prompt, 1, neutral, seed=0)])
+        self.settings = tuple(each for each in self.settings if each not in self.refused)
 
     def generate(self, requests: Sequence[Generation]) -> list[Answer]:
         """Return the answer to each request; all of them are sent at the same time."""
@@ -101,7 +115,7 @@ class Server:
             except _Refused as error:
                 told = error.told
                 name = next((each for each in _OPTIONAL if each in body and each in told), None)
-                if name is None:
+                if name is None or name in asked.sampling.filters:
                     raise EngineFailed(f"{self.url}: {told}") from None
                 if name not in self.refused:
                     self.refused.append(name)
@@ -148,8 +162,10 @@ class Server:
         with self._response(method, path, body) as response:
             content = response.read(MOST_BYTES + 1)
         if len(content) > MOST_BYTES:
-            raise EngineFailed(f"{self.url}{path}: it answers with more than {MOST_BYTES:,} bytes")
-        return _document(content, f"{self.url}{path}")
+            raise EngineFailed(
+                f"{self._root}{path}: it answers with more than {MOST_BYTES:,} bytes"
+            )
+        return _document(content, f"{self._root}{path}")
 
     def _streamed(self, body: Mapping[str, Any]) -> Iterator[str]:
         """Yield the texts of a stream of events."""
@@ -188,7 +204,8 @@ class Server:
                 if response.status in (400, 422):
                     raise _Refused(f"{response.status} {told}")
                 status = f"{response.status} {response.reason}"
-                raise EngineFailed(f"{self.url}{path}: {status}: {told}")
+                hint = "; name the model" if path == "/models" else ""
+                raise EngineFailed(f"{self._root}{path}: {status}: {told}{hint}")
         except TimeoutError:
             raise EngineFailed(f"{self.url}: no answer in {self.seconds:g} s") from None
         except (OSError, HTTPException) as error:
@@ -208,7 +225,7 @@ class _Refused(Exception):
 
 _OPTIONAL = (
     *("typical_p", "repeat_penalty", "repetition_penalty", "min_p", "top_k", "ignore_eos"),
-    *("presence_penalty", "frequency_penalty", "seed"),
+    *("presence_penalty", "frequency_penalty", "logit_bias", "seed"),
 )
 """Fields that a server may refuse: without them, the rest of a request is as before."""
 
