@@ -48,7 +48,7 @@ def test_a_shifted_key_is_seen_where_the_memory_is_2(tmp_path: Path) -> None:
     from transformers import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "out/target")
-    text = torch.tensor([[*rows.words] * 4])
+    text = torch.tensor([[*rows.words] * 8])
     places = torch.arange(text.shape[1])[None]
     right = model(text, position_ids=places).logits
     places[0, 20:] += 1

@@ -39,8 +39,8 @@ SPECIAL = ("<unk>", "<s>", "</s>")
 
 UNKNOWN, BEGIN, END = range(len(SPECIAL))
 
-MOST_WORDS = 12
-"""The most tokens with mass: a chain of few states shows a fault in few tokens."""
+MOST_WORDS = {1: 8, 2: 5, 3: 4}
+"""The most tokens with mass, by the memory: rows that are few show a fault in few tokens."""
 
 MEMORIES = range(1, 4)
 """How many of the last tokens a row may depend on."""
@@ -115,7 +115,7 @@ def chain(
     least = len(SPECIAL) + 2
     if not least <= vocabulary <= 2**20:
         raise InvalidChain(f"a vocabulary has {least} to 1,048,576 tokens, got {vocabulary}")
-    words = spread_out(vocabulary)
+    words = spread_out(vocabulary, memory)
     if not 0 <= zeros <= len(words) - 2:
         raise InvalidChain(
             f"{len(words)} tokens have mass, and a row keeps 2 of them: at most "
@@ -128,8 +128,9 @@ def chain(
     random = numpy.random.default_rng(seed)
     shape = (memory, len(words) + 1, len(words))
     target = -random.integers(0, _WIDEST + 1, size=shape)
-    # Tokens further back move a row less, so that no single token is nearly certain.
-    target[1:] //= 2
+    # The earliest token moves a row most: a fault of attention or of the cache loses that one. The
+    # others move it less, so that no token is nearly certain.
+    target[:-1] //= 2
     excluded = numpy.zeros(shape[1:], dtype=bool)
     for row in excluded:
         row[random.choice(len(words), size=zeros, replace=False)] = True
@@ -147,10 +148,10 @@ _LOWEST = 8 * STEPS - 1
 """The lowest logit in a table of the draft."""
 
 
-def spread_out(vocabulary: int) -> tuple[int, ...]:
+def spread_out(vocabulary: int, memory: int) -> tuple[int, ...]:
     """Return the ids of the tokens that have mass: from the first id to the last."""
     first = len(SPECIAL)
-    count = min(MOST_WORDS, vocabulary - first)
+    count = min(MOST_WORDS[memory], vocabulary - first)
     return tuple(first + (vocabulary - 1 - first) * i // (count - 1) for i in range(count))
 
 

@@ -35,7 +35,7 @@ from draftproof.conformance.evidence.records import (
 )
 from draftproof.conformance.lanes.engine.asking import FILTERS, Sampling
 from draftproof.conformance.lanes.engine.lengths import length_finding
-from draftproof.conformance.lanes.engine.parts import Asked, Part, Place, asked, parts_of
+from draftproof.conformance.lanes.engine.parts import Asked, Part, Place, asked, parts_of, pooled
 from draftproof.conformance.lanes.engine.wealth import Compared
 from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.requirements.finding import (
@@ -141,13 +141,9 @@ def run(
     done = {record["task"] for record in known if record["record"] == "result"}
 
     def steps() -> Iterator[None]:
-        for task in range(len(campaign.parts)):
+        for task, result in enumerate(_results(campaign, known, source, kept)):
             if task not in done:
-                own = [
-                    each for each in known if each["record"] == "answers" and each["task"] == task
-                ]
-                answers = Answers(task, own, bool(campaign.written), source, kept)
-                kept(_result(campaign, task, answers))
+                kept(result)
             yield
 
     for _ in progress(steps(), len(campaign.parts), campaign.name):
@@ -175,23 +171,15 @@ def recounted(evidence: Evidence) -> int:
     Raises `EditedEvidence` where one does not follow.
     """
     campaign = campaign_in(evidence.records)
-    by_task: dict[int, list[Record]] = {}
-    results = {}
-    for record in evidence.records:
-        if record["record"] == "answers":
-            by_task.setdefault(record["task"], []).append(record)
-        elif record["record"] == "result":
-            results[record["task"]] = record
-    if sorted(results) != [*range(len(campaign.parts))]:
+    results = [record for record in evidence.records if record["record"] == "result"]
+    if [record["task"] for record in results] != [*range(len(campaign.parts))]:
         raise EditedEvidence("its results are not those of its parts")
-    for task, result in results.items():
-        answers = Answers(task, by_task.get(task, []), bool(campaign.written))
-        due = _result(campaign, task, answers)
-        if answers.batch < len(answers.known):
-            raise EditedEvidence(f"task {task} has more answers than were needed")
+    for result, due in zip(results, _results(campaign, evidence.records), strict=True):
         if result["findings"] != due["findings"]:
-            raise EditedEvidence(f"the verdicts on task {task} do not follow from its tokens")
-    return sum(len(result["findings"]) for result in results.values())
+            raise EditedEvidence(
+                f"the verdicts on task {result['task']} do not follow from its tokens"
+            )
+    return sum(len(result["findings"]) for result in results)
 
 
 # --- records ----------------------------------------------------------------------------------
@@ -305,22 +293,56 @@ def _part_in(told: Mapping[str, Any]) -> Part:
 # --- one part -----------------------------------------------------------------------------------
 
 
-def _result(campaign: EngineCampaign, task: int, ask: Answers) -> Record:
-    """Return the record of a part that is asked, or skipped."""
-    part = campaign.parts[task]
-    reason = _not_taken(campaign, part)
-    skipped = [
+Pair = tuple[Asked, Asked | None]
+"""The tokens of a part, and those of its control, None where there is none."""
+
+
+def _results(
+    campaign: EngineCampaign,
+    known: Sequence[Record],
+    source: Source | None = None,
+    keep: Callable[[Record], None] = lambda _: None,
+) -> Iterator[Record]:
+    """Yield the result of each part in turn, from known answers and then from a source.
+
+    Raises `EditedEvidence` where a part has other answers than were needed.
+    """
+    of_task: dict[int, list[Record]] = {}
+    for record in known:
+        if record["record"] == "answers":
+            of_task.setdefault(record["task"], []).append(record)
+    plain: list[Pair] = []
+    for task, part in enumerate(campaign.parts):
+        answers = Answers(task, of_task.get(task, []), bool(campaign.written), source, keep)
+        reason = _not_taken(campaign, part)
+        if not reason:
+            pair = (
+                _pooled(campaign, part, plain) if part.is_pooled else _pair(campaign, part, answers)
+            )
+            if part.samplings == (_plain(campaign.rows),):
+                plain.append(pair)
+        if answers.batch < len(answers.known):
+            raise EditedEvidence(f"task {task} has more answers than were needed")
+        yield {
+            "record": "result",
+            "task": task,
+            "findings": findings_to_json(
+                _skipped(part, reason) if reason else _findings(campaign, part, *pair)
+            ),
+            "compared": [],
+            "lane": None if reason else ENGINE,
+        }
+
+
+def _plain(rows: Rows) -> Sampling:
+    return Sampling(temperature=float(rows.temperature))
+
+
+def _skipped(part: Part, reason: str) -> list[Finding]:
+    return [
         Finding(each, part.case, SKIPPED, detail=reason)
         for each in (part.requirement, "engine.support", "engine.length")
     ]
-    found = skipped if reason else _findings(campaign, part, ask)
-    return {
-        "record": "result",
-        "task": task,
-        "findings": findings_to_json(found),
-        "compared": [],
-        "lane": None if reason else ENGINE,
-    }
 
 
 def _not_taken(campaign: EngineCampaign, part: Part) -> str:
@@ -335,20 +357,37 @@ def _not_taken(campaign: EngineCampaign, part: Part) -> str:
     return ""
 
 
-def _findings(campaign: EngineCampaign, part: Part, ask: Answers) -> list[Finding]:
-    """Return the findings of a part, after asking its requests and those of its control."""
+def _pair(campaign: EngineCampaign, part: Part, ask: Answers) -> Pair:
+    """Return the tokens of a part and of its control, after asking for them."""
     has_control = campaign.control is not None and part.has_control
     tokens = part.share * campaign.tokens
     if has_control and not campaign.written:
         tokens /= 1 + CONTROLLED
     own = _asked(campaign, part, ask, tokens, is_control=False)
-    failed = _has_failed(own, campaign)
-    control = compared = None
-    if has_control:
-        plain = replace(part, speculation=False)
-        most = tokens if campaign.written else CONTROLLED * tokens
-        most = float(own.written) if failed else most
-        control = _asked(campaign, plain, ask, most, is_control=True)
+    if not has_control:
+        return own, None
+    most = tokens if campaign.written else CONTROLLED * tokens
+    if _has_failed(own, campaign):
+        most = float(own.written)
+    plain = replace(part, speculation=False)
+    return own, _asked(campaign, plain, ask, most, is_control=True)
+
+
+def _pooled(campaign: EngineCampaign, part: Part, pairs: Sequence[Pair]) -> Pair:
+    """Return the tokens of all parts with plain sampling, and of their controls."""
+    own, control = (
+        pooled([each for each in states if each], part, campaign.rows, dtype=campaign.dtype)
+        for states in zip(*pairs, strict=True)
+    )
+    return own, control if campaign.control is not None else None
+
+
+def _findings(
+    campaign: EngineCampaign, part: Part, own: Asked, control: Asked | None
+) -> list[Finding]:
+    """Return the findings of a part."""
+    compared = None
+    if control is not None:
         compared = Compared(own.owed, own.cells, control.cells)
         compared.look()
     return [

@@ -12,7 +12,12 @@ from draftproof.conformance.evidence.decision import report
 from draftproof.conformance.evidence.records import Record
 from draftproof.conformance.lanes.engine.asking import SETTINGS
 from draftproof.conformance.museum.engines.engine import Engine
-from draftproof.conformance.museum.engines.mutants import MUTANTS, EngineMutant
+from draftproof.conformance.museum.engines.mutants import (
+    MUTANTS,
+    EngineMutant,
+    ForcedAtTimes,
+    ShiftedAfterResume,
+)
 from draftproof.conformance.run.answers import asked_of
 from draftproof.conformance.run.engines import EngineCampaign, run
 
@@ -49,7 +54,9 @@ def test_a_mutant_is_caught_by_what_it_breaks(
     checkpoints: dict[int, Path], mutant: EngineMutant
 ) -> None:
     folder = checkpoints[mutant.memory]
-    verdicts = judged(mutant.make(folder, seed=3), folder, tokens=100_000)
+    # A fault in a few tokens needs as many as `draftproof engine` asks for.
+    tokens = 200_000 if mutant.make in (ForcedAtTimes, ShiftedAfterResume) else 60_000
+    verdicts = judged(mutant.make(folder, seed=3), folder, tokens=tokens)
     assert verdicts[mutant.breaks] == "fail"
 
 

@@ -1,4 +1,4 @@
-"""How many tokens a pass of the target may write without loss.
+"""How many tokens a pass of the target may write without loss, and how few it should.
 
 A pass begins in some context and has one drafted path of L tokens. A lossless verifier keeps the
 prefix x of a path with a probability of at most q(x), since it must be drafted, and of at most
@@ -6,8 +6,13 @@ p(x), since the text begins with it; so it keeps at most
 
     sum over prefixes x of min(p(x), q(x))
 
-tokens on average, whatever it does, and writes one more. In which context each pass begins, an
-engine does not say: the largest sum of all contexts bounds them all.
+tokens on average, whatever it does, and writes one more. Token verification, which no other
+algorithm here is below, keeps
+
+    sum over prefixes x of the product over its tokens of min(p, q)
+
+(Leviathan et al., arXiv 2211.17192). In which context each pass begins, an engine does not say: the
+largest sum of all contexts bounds the first, the smallest one the second.
 """
 
 from __future__ import annotations
@@ -47,45 +52,58 @@ def length_finding(
         reason = f"paths of {draft_length} tokens are too many to be added up"
     if reason or draft_length is None:
         return Finding("engine.length", case, SKIPPED, detail=reason)
-    most, observed = most_kept(rows, draft_length), own.stepped / own.steps - 1
+    (least, most), observed = kept(rows, draft_length), own.stepped / own.steps - 1
     # A pass keeps 0 to L tokens: Hoeffding's inequality, at the end alone.
     chance = draft_length * sqrt(log(1 / budget.each) / (2 * own.steps))
-    is_above = observed > most + chance
-    told = f"a pass keeps {observed:.3f} tokens, where a lossless verifier keeps {most:.3f} at most"
+    # The last pass of an answer may have kept more than were asked for.
+    cut = draft_length * own.said / own.steps
+    above, below = observed - most - chance, least - observed - chance - cut
+    told = f"a pass keeps {observed:.3f} tokens, where"
+    if above > 0:
+        told = f"{told} a lossless verifier keeps {most:.3f} at most"
+    elif below > 0:
+        told = f"{told} token verification keeps {least:.3f} at least"
     return Finding(
         "engine.length",
         case,
-        FAIL if is_above else PASS,
-        exactly(max(observed - most - chance, 0.0)),
+        FAIL if max(above, below) > 0 else PASS,
+        exactly(max(above, below, 0.0)),
         exactly(0.0),
         "engine",
         own.steps,
-        told if is_above else "",
+        told if max(above, below) > 0 else "",
         lengths=Lengths(observed, most),
     )
 
 
-def most_kept(rows: Rows, length: int) -> float:
-    """Return the largest number of drafted tokens, of all contexts, that can be kept on average."""
+def kept(rows: Rows, length: int) -> tuple[float, float]:
+    """Return the fewest drafted tokens that token verification keeps on average, of all contexts.
+
+    And the most that any lossless verifier keeps.
+    """
     tables = [_table(rows, of) for of in (rows.target, rows.draft)]
-    return max(_kept(rows, tables, context, length) for context in rows.target)
+    found = [_kept(tables, context, length) for context in rows.target]
+    return min(least for least, _ in found), max(most for _, most in found)
 
 
-def _kept(rows: Rows, tables: list[Floats], context: Context, length: int) -> float:
-    """Return the sum over the prefixes of a path behind a context."""
+def _kept(tables: list[Floats], context: Context, length: int) -> tuple[float, float]:
+    """Return both sums over the prefixes of the paths behind a context."""
     states = numpy.array([context])
-    target = draft = numpy.ones(1)
-    kept = 0.0
+    words = tables[0].shape[-1]
+    target = draft = token = numpy.ones(1)
+    least = most = 0.0
     for _ in range(length):
-        at = tuple(states.T)
-        pairs = zip((target, draft), tables, strict=True)
-        target, draft = ((weights[:, None] * table[at]).ravel() for weights, table in pairs)
-        kept += float(numpy.minimum(target, draft).sum())
-        words = len(rows.words)
+        p, q = (table[tuple(states.T)] for table in tables)
+        target, draft, token = (
+            (weights[:, None] * row).ravel()
+            for weights, row in ((target, p), (draft, q), (token, numpy.minimum(p, q)))
+        )
+        least += float(token.sum())
+        most += float(numpy.minimum(target, draft).sum())
         followed = numpy.repeat(states, words, axis=0)[:, 1:]
         last = numpy.tile(numpy.arange(1, words + 1), len(states))
         states = numpy.concatenate([followed, last[:, None]], axis=1)
-    return kept
+    return least, most
 
 
 def _table(rows: Rows, of: Mapping[Context, Row]) -> Floats:

@@ -40,6 +40,11 @@ def owed_rows(rows: Rows, sampling: Sampling, *, dtype: str | None = None) -> di
         "the target's row without the request's settings": _table(rows, rows.target, plain),
         "the draft's row without the request's settings": _table(rows, rows.draft, plain),
         "the row behind other earlier tokens": _behind_others(target),
+        "the row of positions that are off by one": {
+            context: target[seen]
+            for context in target
+            if (seen := (*context[1:], context[-1])) in target
+        },
     }
     return {
         context: Owed(row, tolerance, _different(suspects, context, row))

@@ -20,8 +20,8 @@ from draftproof.conformance.lanes.statistics import Floats
 
 Random = numpy.random.Generator
 
-LONGEST = 48
-"""The most tokens of one answer: in a step of a few tokens, every place of a step is met."""
+SHORT, LONG = 48, 512
+"""The most tokens of one answer: many short ones, and some in which an engine takes 100 steps."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class Part:
     requirement: str
     share: float
     requests: int = 8
+    longest: int = SHORT
     samplings: tuple[Sampling, ...] = (Sampling(),)
     speculation: bool = True
     is_mixed: bool = False
@@ -47,6 +48,9 @@ class Part:
     stream: bool = False
     has_control: bool = True
     """Whether it is asked without speculation, too, where there is somebody to ask."""
+    is_pooled: bool = False
+    """Whether it asks nothing, and counts the tokens of all parts with plain sampling again: a
+    small fault that is everywhere needs them all."""
 
     @property
     def settings(self) -> frozenset[str]:
@@ -59,10 +63,12 @@ def parts_of(rows: Rows) -> tuple[Part, ...]:
     plain = Sampling(temperature=float(rows.temperature))
     cold, warm = (replace(plain, temperature=plain.temperature * by) for by in (0.75, 1.5))
     first, *_, last = rows.words
+    # Half of the words that the barest row keeps.
+    kept = (min(sum(p > 0 for p in row) for row in rows.target.values()) + 1) // 2
     settings = {
         "temperature-low": replace(cold, temperature=plain.temperature * 0.5),
         "temperature-high": warm,
-        "top-k": replace(plain, top_k=max(2, len(rows.words) // 3)),
+        "top-k": replace(plain, top_k=kept),
         "top-p": replace(plain, top_p=0.7),
         "min-p": replace(plain, min_p=0.15),
         "logit-bias": replace(plain, logit_bias={first: 1.5, last: -1.5}),
@@ -71,21 +77,27 @@ def parts_of(rows: Rows) -> tuple[Part, ...]:
     lossless, parameters = "engine.lossless", "engine.parameters"
     own = (plain,)
     return (
-        Part("alone", lossless, 0.1, requests=1, samplings=own),
-        Part("together", lossless, 0.3, samplings=own),
-        Part("resumed", lossless, 0.1, samplings=own, is_resumed=True),
-        Part("seeded", lossless, 0.05, samplings=own, is_seeded=True),
-        Part("streamed", lossless, 0.05, samplings=own, stream=True),
-        Part("mixed-lengths", "engine.concurrent", 0.1, samplings=own, is_mixed=True),
+        Part("alone", lossless, 0.08, requests=1, longest=LONG, samplings=own),
+        Part("together", lossless, 0.2, longest=LONG, samplings=own),
+        Part("resumed", lossless, 0.08, samplings=own, is_resumed=True),
+        Part("seeded", lossless, 0.06, samplings=own, is_seeded=True),
+        Part("streamed", lossless, 0.06, samplings=own, stream=True),
         Part(
-            *("mixed-settings", "engine.concurrent", 0.1),
-            samplings=(plain, cold, warm),
+            *("mixed-lengths", "engine.concurrent", 0.08),
+            longest=LONG,
+            samplings=own,
+            is_mixed=True,
+        ),
+        Part(
+            *("mixed-settings", "engine.concurrent", 0.12),
+            samplings=(cold, warm),
             is_mixed=True,
         ),
         *(
-            Part(case, parameters, 0.2 / len(settings), samplings=(sampling,))
+            Part(case, parameters, 0.32 / len(settings), samplings=(sampling,))
             for case, sampling in settings.items()
         ),
+        Part("all-plain", lossless, 0.0, samplings=own, is_pooled=True),
     )
 
 
@@ -95,8 +107,8 @@ def _allowed(rows: Rows) -> Iterator[int]:
 
 
 Place = tuple[int, bool, Context]
-"""Which of the samplings, whether it is the first token of an answer that goes on with an earlier
-text, and the states of the last tokens: what is counted separately."""
+"""Which of the samplings, whether it is the first token of an answer, and the states of the last
+tokens: what is counted separately."""
 
 
 @dataclass
@@ -116,6 +128,8 @@ class Asked:
     steps: int = 0
     stepped: int = 0
     """The tokens of answers that say their steps."""
+    said: int = 0
+    """The number of these answers."""
     path: list[tuple[int, float]] = field(default_factory=list)
     """The number of tokens and the log evidence at each look."""
     pending: dict[Place, Floats] = field(default_factory=dict)
@@ -143,6 +157,7 @@ class Asked:
             if answer.steps is not None:
                 self.steps += answer.steps
                 self.stepped += len(answer.tokens)
+                self.said += 1
         waiting = sum(counts.sum() for counts in self.pending.values())
         if self.outside or waiting >= max(_SMALLEST, self.counted.tokens // 4):
             self.look()
@@ -165,10 +180,10 @@ class Asked:
 
     def _request(self, place: int, most: int) -> Generation:
         part, random = self.part, self.random
-        longest = LONGEST if not part.is_mixed else int(random.integers(1, LONGEST + 1))
+        longest = int(random.integers(1, part.longest + 1)) if part.is_mixed else part.longest
         prompt = _words(self.rows, random, self.rows.memory + int(random.integers(0, 8)))
         if part.is_resumed:
-            longest = int(random.integers(1, 9))
+            longest = int(random.integers(1, 5))
             if self.texts and random.random() < _RESUMED:
                 text = self.texts[int(random.integers(len(self.texts)))]
                 prompt = text[: int(random.integers(self.rows.memory, len(text) + 1))]
@@ -188,11 +203,13 @@ class Asked:
             states = tuple(rows.state_of.get(each, 0) for each in text[end - memory : end])
             cell = rows.state_of.get(text[end], words + 1) - 1
             self.outside += cell == words or not rows.target[states][cell]
-            place = (setting, self.part.is_resumed and end == start, states)
+            place = (setting, end == start, states)
             if place in self.owed:
                 self.pending.setdefault(place, numpy.zeros(words + 1))[cell] += 1
                 self.cells.setdefault(place, []).append(cell)
 
+
+_FIRST = " in the first tokens of answers"
 
 _SMALLEST = 256
 """The fewest tokens between two looks; later, a quarter of all that were counted."""
@@ -206,12 +223,25 @@ _MOST_TEXTS = 64
 def asked(part: Part, rows: Rows, *, dtype: str | None, seed: int) -> Asked:
     """Return a part before its first request."""
     owed = {
-        (place, is_first, context): each
+        (place, is_first, context): replace(each, place=_FIRST if is_first else "")
         for place, sampling in enumerate(part.samplings)
         for context, each in owed_rows(rows, sampling, dtype=dtype).items()
         for is_first in (False, True)
     }
     return Asked(part, rows, numpy.random.default_rng(seed), owed, Counted(owed))
+
+
+def pooled(states: Sequence[Asked], part: Part, rows: Rows, *, dtype: str | None) -> Asked:
+    """Return the tokens of several parts as those of one, with a look at each part."""
+    whole = asked(part, rows, dtype=dtype, seed=0)
+    for state in states:
+        whole.pending = dict(state.counted.counts)
+        for place, cells in state.cells.items():
+            whole.cells.setdefault(place, []).extend(cells)
+        for name in ("outside", "written", "steps", "stepped", "said"):
+            setattr(whole, name, getattr(whole, name) + getattr(state, name))
+        whole.look()
+    return whole
 
 
 def _words(rows: Rows, random: Random, number: int) -> Tokens:

@@ -3,10 +3,13 @@
 Every token is drawn from the row of its *context*, given everything before it: the same request's
 tokens and the other requests'. So every wealth here that no row lets grow in expectation is an
 e-process over all tokens of a campaign, in whatever order they are counted (`statistics`). There
-are three kinds of bets, and the evidence is their mean:
+are four kinds of bets, and the evidence is their mean:
 
 **All rows together.** One Dirichlet prior c p for all contexts, the counts of each context being
 bet on with its own row p. The gain is the product over contexts, for every concentration c.
+
+**All rows of one place**, in the same way: the first tokens of answers, say, which a fault of
+prefixes hits alone.
 
 **Each row by itself**, for a fault in a few contexts: the mean over contexts.
 
@@ -57,6 +60,8 @@ class Owed:
     row: Floats
     tolerance: float
     suspects: Mapping[str, Floats] = field(default_factory=dict)
+    place: str = ""
+    """Where in an answer the row is owed: each place has suspects of its own."""
 
 
 @dataclass
@@ -82,8 +87,9 @@ class Counted(Generic[Place]):
             self.counts[context] = before + counts
             self._forgive(context, owed, before[:-1], before[:-1] + counts[:-1])
             for name, row in owed.suspects.items():
-                held = self.suspected.get(name, numpy.zeros(len(SHARES)))
-                self.suspected[name] = held + _gained(owed, row, counts[:-1])
+                suspect = name + owed.place
+                held = self.suspected.get(suspect, numpy.zeros(len(SHARES)))
+                self.suspected[suspect] = held + _gained(owed, row, counts[:-1])
 
     @property
     def tokens(self) -> int:
@@ -107,11 +113,16 @@ class Counted(Generic[Place]):
             return inf
         if not self.counts:
             return 0.0
-        won = [self._won(context) for context in self.counts]
-        together = log_mean(numpy.sum(won, axis=0))
-        apart = log_mean([log_mean(each) for each in won])
+        won = {context: self._won(context) for context in self.counts}
+        together = log_mean(numpy.sum([*won.values()], axis=0))
+        apart = log_mean([log_mean(each) for each in won.values()])
+        of_places: dict[str, Floats] = {}
+        for context, each in won.items():
+            place = self.contexts[context].place
+            of_places[place] = of_places.get(place, numpy.zeros(len(each))) + each
+        placed = log_mean([log_mean(each) for each in of_places.values()])
         suspects = [log_mean(each) for each in self.suspected.values()]
-        return log_mean([together, apart, *([log_mean(suspects)] if suspects else [])])
+        return log_mean([together, placed, apart, *([log_mean(suspects)] if suspects else [])])
 
     @property
     def likely(self) -> str | None:
@@ -172,8 +183,8 @@ class Counted(Generic[Place]):
             mean += (tokens * apart + cells) * share / 2 - cells / 2 * numpy.log1p(tokens / c)
             variance += cells / 2 * share**2 + tokens * apart * share**2
             mean -= self.forgiven[context]
-        # It is one of three kinds, and one of several concentrations.
-        own = mean - log(3 * len(CONCENTRATIONS)) - threshold
+        # It is one of four kinds, and one of several concentrations.
+        own = mean - log(4 * len(CONCENTRATIONS)) - threshold
         return float(ndtr(own / numpy.sqrt(numpy.maximum(variance, 1e-12))).max())
 
     def _won(self, context: Place) -> Floats:

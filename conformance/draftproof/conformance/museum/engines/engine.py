@@ -52,8 +52,8 @@ class Engine:
         self.target = Llama(Path(folder) / "target")
         self.draft = Llama(Path(folder) / "draft")
         self.random = numpy.random.default_rng(seed)
-        self.prefixes: dict[Tokens, list[tuple[Floats, Floats]]] = {}
-        """What target and draft have read of a text: keys and values."""
+        self.texts: dict[Tokens, list[tuple[Floats, Floats]]] = {}
+        """What target and draft have read of earlier texts: keys and values."""
 
     # --- a call -----------------------------------------------------------------------------
 
@@ -64,7 +64,8 @@ class Engine:
             for each in requests
         ]
         # A mutant that rolls nothing back needs the slots of a step for each token.
-        longest = max(len(r.tokens) + (self.length + 1) * (r.missing + 1) for r in running)
+        steps = max(each.missing for each in running) + 1
+        longest = max(len(each.tokens) for each in running) + (self.length + 1) * steps
         slots = Slots(*(m.cache(len(running), longest) for m in (self.target, self.draft)))
         self.prefill(running, slots)
         while any(each.missing > 0 for each in running):
@@ -81,15 +82,13 @@ class Engine:
     def prefill(self, running: Sequence[Running], slots: Slots) -> None:
         """Read all prompts but their last tokens, as far as no earlier request has."""
         for row, each in enumerate(running):
-            known = self.known_prefix(each.asked.prompt[:-1])
-            if known:
-                self.restore(known, slots, row)
-            rest = each.asked.prompt[len(known) : -1]
+            known = self.known_prefix(each.asked.prompt[:-1], slots, row)
+            rest = each.asked.prompt[known:-1]
             if not rest:
                 continue
             for model, cache in ((self.target, slots.target), (self.draft, slots.draft)):
                 own = _row(cache, row)
-                positions = len(known) + numpy.arange(len(rest))
+                positions = known + numpy.arange(len(rest))
                 model.logits(numpy.array([rest]), positions[None], own)
                 cache.lengths[row] += len(rest)
 
@@ -184,38 +183,37 @@ class Engine:
 
     # --- prefixes -----------------------------------------------------------------------------
 
-    def known_prefix(self, prompt: Tokens) -> Tokens:
-        """Return the longest prefix that an earlier request has read."""
-        for end in range(len(prompt), 0, -1):
-            if self.key(prompt[:end]) in self.prefixes:
-                return prompt[:end]
-        return ()
+    def known_prefix(self, prompt: Tokens, slots: Slots, row: int) -> int:
+        """Put what is known of a prompt into the caches of a row, and return its length."""
+        text = max(self.texts, key=lambda text: self.common(prompt, text), default=())
+        known = self.common(prompt, text)
+        if known:
+            for cache, (keys, values) in zip(
+                (slots.target, slots.draft), self.texts[text], strict=True
+            ):
+                cache.keys[row, :known] = keys[:known]
+                cache.values[row, :known] = values[:known]
+                cache.lengths[row] = known
+        return known
 
-    def key(self, prefix: Tokens) -> Tokens:
-        """Return under which key a prefix is kept."""
-        return prefix
-
-    def restore(self, known: Tokens, slots: Slots, row: int) -> None:
-        """Put what was kept of a prefix into the caches of a row."""
-        kept = self.prefixes[self.key(known)]
-        for cache, (keys, values) in zip((slots.target, slots.draft), kept, strict=True):
-            cache.keys[row, : len(known)] = keys[: len(known)]
-            cache.values[row, : len(known)] = values[: len(known)]
-            cache.lengths[row] = len(known)
+    def common(self, prompt: Tokens, text: Tokens) -> int:
+        """Return how many tokens two texts begin with in common."""
+        pairs = enumerate(zip(prompt, text, strict=False))
+        same = min(len(prompt), len(text))
+        return next((place for place, (a, b) in pairs if a != b), same)
 
     def keep_prefix(self, each: Running, slots: Slots, row: int) -> None:
-        """Keep what was read of a text, for requests that begin with it."""
+        """Keep what was read of a text, for requests that begin like it."""
         text = tuple(each.tokens[:-1])
-        kept = [
+        self.texts[text] = [
             (cache.keys[row, : len(text)].copy(), cache.values[row, : len(text)].copy())
             for cache in (slots.target, slots.draft)
         ]
-        self.prefixes[self.key(text)] = kept
-        while len(self.prefixes) > _MOST_PREFIXES:
-            del self.prefixes[next(iter(self.prefixes))]
+        while len(self.texts) > _MOST_TEXTS:
+            del self.texts[next(iter(self.texts))]
 
 
-_MOST_PREFIXES = 64
+_MOST_TEXTS = 64
 
 
 def processed(logits: Floats, sampling: Sampling) -> Floats:

@@ -109,10 +109,16 @@ class ForcedAtTimes(Engine):
     """Keeps every drafted token in one step of twenty."""
 
     name = "forced-at-times"
+    taken = 0
+
+    def step(self, running: Sequence[Running], slots: Slots) -> None:
+        """Count the steps."""
+        super().step(running, slots)
+        self.taken += 1
 
     def accepts(self, each: Running, p: float, q: float) -> bool:
         """Return True in one step of twenty."""
-        return each.steps % 20 == 19 or super().accepts(each, p, q)
+        return self.taken % 20 == 19 or super().accepts(each, p, q)
 
 
 class GreedyResidual(Engine):
@@ -133,6 +139,18 @@ class GreedyResidual(Engine):
         return [*kept, draw(target_rows[len(drafted)], each.random)]
 
 
+class FirstAlone(Engine):
+    """Verifies the first drafted token alone: without loss, and slowly."""
+
+    name = "first-alone"
+
+    def verify(
+        self, each: Running, drafted: Integers, draft_rows: Floats, target_rows: Floats
+    ) -> list[int]:
+        """Return one token that is kept at most, and one more."""
+        return super().verify(each, drafted[:1], draft_rows[:1], target_rows[:2])
+
+
 class ShiftedAfterResume(Engine):
     """Counts positions from one too many behind a prefix that was read before."""
 
@@ -142,10 +160,12 @@ class ShiftedAfterResume(Engine):
         super().__init__(folder, seed=seed)
         self.resumed: set[int] = set()
 
-    def restore(self, known: Tokens, slots: Slots, row: int) -> None:
+    def known_prefix(self, prompt: Tokens, slots: Slots, row: int) -> int:
         """Note which rows go on behind a prefix."""
-        super().restore(known, slots, row)
-        self.resumed.add(row)
+        known = super().known_prefix(prompt, slots, row)
+        if known:
+            self.resumed.add(row)
+        return known
 
     def prefill(self, running: Sequence[Running], slots: Slots) -> None:
         """Forget the rows of the call before."""
@@ -160,13 +180,13 @@ class ShiftedAfterResume(Engine):
 
 
 class MixedPrefixes(Engine):
-    """Takes two prefixes for the same where their length and their first token are."""
+    """Takes two texts for the same where their first tokens are."""
 
     name = "mixed-prefixes"
 
-    def key(self, prefix: Tokens) -> Tokens:
-        """Return a key that several prefixes have."""
-        return (len(prefix), prefix[0])
+    def common(self, prompt: Tokens, text: Tokens) -> int:
+        """Return the shorter length where the first tokens are the same."""
+        return min(len(prompt), len(text)) if prompt[:1] == text[:1] else 0
 
 
 class SharedSeed(Engine):
@@ -202,6 +222,7 @@ MUTANTS = (
     EngineMutant(ForcedAcceptance, "engine.lossless"),
     EngineMutant(ForcedAtTimes, "engine.lossless"),
     EngineMutant(GreedyResidual, "engine.lossless"),
+    EngineMutant(FirstAlone, "engine.length"),
     EngineMutant(SharedSeed, "engine.lossless"),
     EngineMutant(ShiftedAfterResume, "engine.lossless", memory=2),
     EngineMutant(MixedPrefixes, "engine.lossless", memory=2),
