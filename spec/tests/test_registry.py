@@ -10,7 +10,10 @@ from types import SimpleNamespace
 import pytest
 
 from draftproof.conformance.cases import cases
+from draftproof.conformance.checkpoint.chain import chain
+from draftproof.conformance.checkpoint.writing import rows_of
 from draftproof.conformance.cli import EXIT_CODES
+from draftproof.conformance.lanes.engine.parts import parts_of
 from draftproof.conformance.lanes.observe import SAMPLE
 from draftproof.conformance.protocol.adapter import DTYPES, declaration
 from draftproof.conformance.protocol.loading import load_program
@@ -20,6 +23,7 @@ from draftproof.conformance.requirements.laws import judge_case
 from draftproof.conformance.requirements.plan import plan
 from draftproof.conformance.requirements.sampled import EFFORTS
 from draftproof.conformance.requirements.task import Task, Terms
+from draftproof.conformance.run.engines import ENGINE
 from draftproof.reference.ledger import CLAIMS
 from draftproof.reference.model import instance_from_json
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm
@@ -53,8 +57,16 @@ def planned(mode: str = "certify") -> Iterator[Task]:
         yield from plan(declaration(each), mode)
 
 
+def of_engines() -> set[str]:
+    """The requirements that a campaign on a whole engine decides."""
+    rows = rows_of(chain(), kind="memory-1", dtype="float32")
+    return {"engine.support", "engine.length", *(part.requirement for part in parts_of(rows))}
+
+
 def test_every_requirement_is_judged_and_every_judgement_is_required() -> None:
-    assert {each for task in planned() for each in task.requirements} == set(requirements())
+    of_verifiers = {each for task in planned() for each in task.requirements}
+    assert not of_verifiers & of_engines()
+    assert of_verifiers | of_engines() == set(requirements())
 
 
 def test_ids_are_dotted_lowercase_and_every_link_to_one_resolves() -> None:
@@ -127,6 +139,7 @@ def test_requirements_are_decided_by_the_lanes_that_the_suite_uses() -> None:
             used.setdefault(requirement, set()).update(task.lanes)
     for requirement in not_sampled():
         used[requirement].remove(SAMPLE)
+    used |= {requirement: {ENGINE} for requirement in of_engines()}
     stated = {each.id: set(each.lanes) for each in requirements().values()}
     assert stated == used
 

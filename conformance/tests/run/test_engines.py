@@ -166,6 +166,7 @@ def test_a_server_with_filters_fails_where_speculation_changes_its_text() -> Non
     assert verdicts(records)["engine.lossless"] == "fail"
 
 
+@pytest.mark.requirement("engine.parameters")
 def test_a_setting_that_only_the_draft_obeys_is_found() -> None:
     engine = Chain(speculating=lambda sampling: replace(sampling, top_k=None))
     found = verdicts(records_of(campaign(), engine, engine))
@@ -173,6 +174,7 @@ def test_a_setting_that_only_the_draft_obeys_is_found() -> None:
     assert found["engine.lossless"] != "fail"
 
 
+@pytest.mark.requirement("engine.support", "engine.lossless")
 def test_a_token_without_probability_is_an_alarm_at_once() -> None:
     class Outside(Chain):
         def answer(self, asked: Generation) -> Answer:

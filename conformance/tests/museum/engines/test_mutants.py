@@ -49,6 +49,9 @@ def test_a_correct_engine_conforms(checkpoints: dict[int, Path], memory: int) ->
     assert {*verdicts.values()} == {"pass"}
 
 
+@pytest.mark.requirement(
+    "engine.lossless", "engine.concurrent", "engine.parameters", "engine.length"
+)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.make.name)
 def test_a_mutant_is_caught_by_what_it_breaks(
     checkpoints: dict[int, Path], mutant: EngineMutant
