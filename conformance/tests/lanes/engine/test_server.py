@@ -115,6 +115,25 @@ def test_a_text_of_other_tokens_is_no_token() -> None:
     assert answer.tokens == (3, UNKNOWN)
 
 
+def test_special_tokens_are_seen() -> None:
+    with replying(completing("a</s>b")) as (url, seen):
+        (answer,) = Server(url, rows()).generate([ASKED])
+    assert answer.tokens == (3, 2, 4)
+    assert seen[-1][1]["skip_special_tokens"] is False
+
+
+def test_a_text_of_fewer_tokens_than_were_written_hides_some() -> None:
+    def reply(path: str, body: dict[str, Any]) -> tuple[int, bytes]:
+        if not body:
+            return completing("")(path, body)
+        said = {"choices": [{"text": "ab"}], "usage": {"completion_tokens": 4}}
+        return 200, json.dumps(said).encode()
+
+    with replying(reply) as (url, _):
+        (answer,) = Server(url, rows()).generate([ASKED])
+    assert answer.tokens == (UNKNOWN, UNKNOWN, 3, 4)
+
+
 def test_a_stream_is_read_event_by_event() -> None:
     events = [{"choices": [{"text": each}]} for each in "ab"] + [{"choices": []}]
     lines = "".join(f"data: {json.dumps(each)}\n\n" for each in events) + "data: [DONE]\n\n"

@@ -8,6 +8,7 @@ refuses is left out from then on, and named in `refused`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -24,6 +25,9 @@ MOST_BYTES = 2**22
 
 SECONDS = 120.0
 """How long one answer may take."""
+
+MOST_MISSING = 2**20
+"""The most tokens that a server may say it has written."""
 
 UNKNOWN = -1
 """Stands for a text that is no token of the checkpoint."""
@@ -111,7 +115,7 @@ class Server:
         while True:
             body = {k: v for k, v in self._body(asked).items() if k not in self.refused}
             try:
-                text = self._text(body)
+                text, written = self._text(body)
             except _Refused as error:
                 told = error.told
                 name = next((each for each in _OPTIONAL if each in body and each in told), None)
@@ -120,14 +124,16 @@ class Server:
                 if name not in self.refused:
                     self.refused.append(name)
                 continue
-            return Answer(self._tokens(text))
+            return Answer(self._tokens(text, written))
 
-    def _text(self, body: Mapping[str, Any]) -> str:
-        """Return the text of a completion."""
+    def _text(self, body: Mapping[str, Any]) -> tuple[str, int | None]:
+        """Return the text of a completion, and of how many tokens the server says it is."""
         if body.get("stream"):
-            return "".join(self._streamed(body))
+            return "".join(self._streamed(body)), None
         said = self._sent("POST", "/completions", body)
-        return _text_of(said, self.url)
+        usage = said.get("usage")
+        written = usage.get("completion_tokens") if isinstance(usage, dict) else None
+        return _text_of(said, self.url), written if type(written) is int else None
 
     def _body(self, asked: Generation) -> dict[str, Any]:
         sampling = asked.sampling
@@ -146,6 +152,9 @@ class Server:
             "repeat_penalty": 1.0,
             "typical_p": 1.0,
             "ignore_eos": True,
+            # A special token has probability zero: one that is written must be seen.
+            "skip_special_tokens": False,
+            "spaces_between_special_tokens": False,
             "stream": asked.stream,
             **({"seed": asked.seed} if asked.seed is not None else {}),
             **(
@@ -155,8 +164,13 @@ class Server:
             ),
         }
 
-    def _tokens(self, text: str) -> Tokens:
-        return tuple(self.rows.id_of.get(each, UNKNOWN) for each in text)
+    def _tokens(self, text: str, written: int | None) -> Tokens:
+        """Return the tokens of a text; what was written, and is not in it, is none of them."""
+        known = {**self.rows.id_of, **self.rows.special}
+        special = "|".join(map(re.escape, self.rows.special))
+        found = re.findall(f"{special}|." if special else ".", text, re.DOTALL)
+        missing = 0 if written is None else min(written, MOST_MISSING) - len(found)
+        return (UNKNOWN,) * missing + tuple(known.get(each, UNKNOWN) for each in found)
 
     def _sent(self, method: str, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
         with self._response(method, path, body) as response:
@@ -225,6 +239,7 @@ class _Refused(Exception):
 
 _OPTIONAL = (
     *("typical_p", "repeat_penalty", "repetition_penalty", "min_p", "top_k", "ignore_eos"),
+    *("spaces_between_special_tokens", "skip_special_tokens"),
     *("presence_penalty", "frequency_penalty", "logit_bias", "seed"),
 )
 """Fields that a server may refuse: without them, the rest of a request is as before."""
