@@ -506,9 +506,9 @@ def without(record: Record, key: str) -> Record:
     [
         ([case(0)], 1, "a case where header is expected"),
         ([footer(3)], 1, "a footer where header is expected"),
-        ([HEADER, HEADER], 2, "a header where case is expected"),
-        ([HEADER, COUNTEREXAMPLE], 2, "a counterexample where case is expected"),
-        ([HEADER, result(0)], 2, "a result where case is expected"),
+        ([HEADER, HEADER], 2, "a header where rows or case is expected"),
+        ([HEADER, COUNTEREXAMPLE], 2, "a counterexample where rows or case is expected"),
+        ([HEADER, result(0)], 2, "a result where rows or case is expected"),
         ([HEADER, case(1)], 2, "task 1 where 0 is expected"),
         ([HEADER, case(0), case(0)], 3, "task 0 where 1 is expected"),
         ([HEADER, case(0), result(1)], 3, "task 1 where 0 is expected"),

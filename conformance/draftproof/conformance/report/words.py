@@ -231,11 +231,26 @@ def shares(found: Mapping[str, Any]) -> dict[str, float]:
 
 def speed(found: Mapping[str, Any]) -> Iterator[str]:
     """Yield the ratio of the accepted length to the optimum, where it is known."""
-    if known := shares(found):
+    if is_engine(found["adapter"]):
+        yield from kept(found)
+    elif known := shares(found):
         mean, worst = sum(known.values()) / len(known), min(known, key=lambda case: known[case])
         yield (
             f"E[accepted length] is {mean:.1%} of the optimum on average over {len(known)} "
             f"cases, at worst {known[worst]:.1%} ({worst})"
+        )
+
+
+def kept(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a pass of an engine keeps, of the case with the most passes."""
+    findings = (finding for d in found["requirements"] for finding in d.get("findings", ()))
+    known = [finding for finding in findings if finding["lengths"] is not None]
+    if known:
+        most = max(known, key=lambda finding: finding["runs"])
+        observed, optimum = (most["lengths"][name] for name in ("observed", "optimum"))
+        yield (
+            f"a pass of the target keeps {observed:.2f} drafted tokens ({most['case']}), where no "
+            f"lossless verifier keeps more than {optimum:.2f}"
         )
 
 
@@ -245,8 +260,9 @@ def chance(found: Mapping[str, Any]) -> Iterator[str]:
     if not sampled:
         return
     budget = found["chance"]
+    judged = "engine" if is_engine(found["adapter"]) else "verifier"
     yield (
-        f"A right verifier fails by chance with probability at most {budget['false_alarm']:.0e}, "
+        f"A right {judged} fails by chance with probability at most {budget['false_alarm']:.0e}, "
         f"split over {budget['tests']} tests; seed {found['seed']}."
     )
     for decision in sampled:

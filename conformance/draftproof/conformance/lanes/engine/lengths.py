@@ -58,9 +58,9 @@ def length_finding(
     # The last pass of an answer may have kept more than were asked for.
     cut = draft_length * own.said / own.steps
     above, below = observed - most - chance, least - observed - chance - cut
-    told = f"a pass keeps {observed:.3f} tokens, where"
+    told = f"a pass keeps {observed:.3f} drafted tokens, where"
     if above > 0:
-        told = f"{told} a lossless verifier keeps {most:.3f} at most"
+        told = f"{told} no lossless verifier keeps more than {most:.3f}"
     elif below > 0:
         told = f"{told} token verification keeps {least:.3f} at least"
     return Finding(
