@@ -43,6 +43,10 @@ def test_texts_lead_to_ids_and_states() -> None:
         (lambda d: d["words"][0].update(text="b"), "two of them have the same text"),
         (lambda d: d.pop("memory"), "'memory' is a required property"),
         (lambda d: d.update(format=2), "format"),
+        (lambda d: d.update(temperature="0"), "temperature is positive, got '0'"),
+        (lambda d: d.update(temperature="-1"), "temperature"),
+        (lambda d: d["bounds"].update(float32=1), "bounds"),
+        (lambda d: d["bounds"].pop("bfloat16"), "bounds"),
     ],
 )
 def test_a_file_that_holds_no_rows_is_told(tmp_path: Path, edit: object, told: str) -> None:

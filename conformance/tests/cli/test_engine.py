@@ -57,6 +57,9 @@ def test_a_program_is_judged_and_its_certificate_checks(checkpoint: Path, tmp_pa
     checked = CliRunner().invoke(cli, ["check-certificate", str(path)])
     assert checked.exit_code == 0
     assert "verdicts on samples follow from their counts" in checked.output
+    page = CliRunner().invoke(cli, ["report", str(path), "--format", "html"])
+    assert page.exit_code == 0, page.output
+    assert "tokens of an engine, memory-1, float32" in page.output
     shown = CliRunner().invoke(cli, ["report", str(path)])
     assert "engine.lossless" in shown.output
 

@@ -157,6 +157,21 @@ def test_a_server_with_filters_of_its_own_is_not_accused() -> None:
         assert any(each.startswith("filters unknown") for each in told)
 
 
+def test_a_server_that_adds_tokens_to_prompts_is_not_accused() -> None:
+    """A chat template changes the context of first tokens, with speculation and without."""
+
+    class Framed(Chain):
+        def answer(self, asked: Generation) -> Answer:
+            return super().answer(replace(asked, prompt=(*asked.prompt, ROWS.words[0])))
+
+    for control in ("url", None):
+        engine = Framed()
+        own = campaign(vouched=False, kind="server", control=control)
+        assert report(records_of(own, engine, engine)).verdict == "inconclusive"
+    own = campaign(vouched=False, kind="server")
+    assert report(records_of(own, Framed(), Chain())).verdict == "fail"
+
+
 def test_a_server_with_filters_fails_where_speculation_changes_its_text() -> None:
     """Whatever its filters, its text with speculation is not the one without."""
     filtered: dict[str, Any] = {"always": lambda sampling: replace(sampling, temperature=0.8)}
@@ -200,7 +215,8 @@ def test_what_an_engine_does_not_take_is_skipped_and_named() -> None:
         for finding in record.get("findings", ())
         if finding["verdict"] == "skipped" and finding["requirement"] != "engine.length"
     }
-    assert ("top-p", "the engine does not take top_p") in details
+    assert ("top-p", "the engine does not take temperature, top_p") in details
+    assert ("temperature-low", "the engine does not take temperature") in details
     assert ("streamed", "the engine does not stream") in details
     assert "top-k" not in {case for case, _ in details}
 
@@ -298,7 +314,7 @@ def test_what_was_written_from_the_rows_conforms(tmp_path: Path) -> None:
 def test_written_settings_are_a_part_of_their_own(tmp_path: Path) -> None:
     records = of_file(written(tmp_path, Chain(2), temperature=0.5, top_k=3))
     assert [each["case"] for each in records if each["record"] == "case"] == [
-        "drafted-temperature-0.5-top-k-3"
+        "drafted:temperature=0.5:top_k=3"
     ]
     assert verdicts(records)["engine.parameters"] == "pass"
 

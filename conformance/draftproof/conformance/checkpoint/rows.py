@@ -95,6 +95,9 @@ def rows_from_json(document: Mapping[str, Any]) -> Rows:
     validate(document, "chain")
     words, memory = document["words"], document["memory"]
     _require_words(document)
+    temperature = document["temperature"]
+    if len(temperature) > 40 or not rational(temperature) > 0:
+        raise MalformedDocument(f"chain: temperature is positive, got {temperature[:40]!r}")
     contexts = [*product(range(len(words) + 1), repeat=memory)]
     return Rows(
         kind=document["kind"],

@@ -302,7 +302,9 @@ def _state(standing: Mapping[str, Any]) -> Iterator[str]:
             yield f"  {name}: was {_identity(part['then'])}, is {_identity(part['now'])}"
     if standing["judged"] and standing["subject"]["now"] == standing["subject"]["then"]:
         yield f"  judged otherwise now: {', '.join(standing['judged'])}"
-    if standing["subject"]["now"] is None:
+    if standing["subject"]["now"] is None and not standing["command"].startswith(
+        "draftproof engine"
+    ):
         yield "  compare the verifier: --adapter ./FILE.py:ATTRIBUTE"
     if state == "stale":
         yield f"  judge again: {standing['command']}"

@@ -214,6 +214,7 @@ def _of_program(name: str, folder: Path) -> _Subject:
     if not isinstance(found, Engine):
         missing = [each for each in ("name", "version", "generate") if not hasattr(found, each)]
         raise click.UsageError(f"{name} is no engine: it has no {', '.join(missing)}")
+    _require_attributes(found, name)
     is_switchable = bool(getattr(found, "switchable", True))
     return _Subject(
         *(str(found.name), str(found.version), asked_of(found), "program", name),
@@ -224,6 +225,24 @@ def _of_program(name: str, folder: Path) -> _Subject:
         streams=bool(getattr(found, "streams", False)),
         draft_length=getattr(found, "draft_length", None),
     )
+
+
+def _require_attributes(found: Any, name: str) -> None:
+    """Refuse an engine whose attributes no certificate can have, before it is asked anything."""
+    from draftproof.conformance.lanes.engine.asking import SETTINGS
+
+    for attribute in ("name", "version"):
+        told = getattr(found, attribute)
+        if not isinstance(told, str) or not told.isprintable() or not told.strip():
+            raise click.UsageError(f"{name}: its {attribute} is a line of text, got {told!r}")
+    length = getattr(found, "draft_length", None)
+    if length is not None and (type(length) is not int or length < 1):
+        raise click.UsageError(f"{name}: its draft_length is at least 1, or None, got {length!r}")
+    settings = tuple(getattr(found, "settings", SETTINGS))
+    if unknown := [each for each in settings if each not in SETTINGS]:
+        raise click.UsageError(
+            f"{name}: its settings are some of {', '.join(SETTINGS)}, got {unknown[0]!r}"
+        )
 
 
 def _campaign(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from operator import index
 from typing import Any
 
 from draftproof.conformance.evidence.records import EditedEvidence, Record
 from draftproof.conformance.lanes.engine.asking import Answer, Engine, Generation
 from draftproof.conformance.lanes.engine.lines import Batch, Written
 from draftproof.conformance.lanes.engine.parts import Asked
-from draftproof.conformance.lanes.engine.server import EngineFailed
+from draftproof.conformance.lanes.engine.server import UNKNOWN, EngineFailed
 
 Source = Callable[[Asked, int, bool, int], Batch | None]
 """Returns a batch of a part, or of its control if the flag is set, by its number; None behind the
@@ -127,7 +128,7 @@ def answers_of(engine: Engine, requests: Sequence[Generation]) -> list[Answer]:
         found = [*engine.generate(requests)]
     except EngineFailed:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise EngineFailed(f"{engine.name} raised {type(error).__name__}: {error}") from error
     if len(found) != len(requests):
         raise EngineFailed(f"{engine.name} gave {len(found)} answers to {len(requests)} requests")
@@ -146,9 +147,18 @@ def _answer(engine: Engine, found: Any) -> Answer:
     """Return an answer with whole numbers for its tokens. Raises `EngineFailed`."""
     answer = found if isinstance(found, Answer) else Answer(found)
     try:
-        tokens = tuple(int(each) for each in answer.tokens)
-    except (TypeError, ValueError):
+        tokens = tuple(index(each) for each in answer.tokens)
+    except TypeError:
         raise EngineFailed(
             f"{engine.name} gave {str(found)[:80]!r}: an answer is a sequence of token ids"
         ) from None
-    return Answer(tokens, answer.steps)
+    try:
+        steps = None if answer.steps is None else index(answer.steps)
+    except TypeError:
+        steps = -1
+    if steps is not None and steps < 0:
+        raise EngineFailed(
+            f"{engine.name} says that it took {str(answer.steps)[:80]!r} passes: steps is a whole "
+            f"number, or None"
+        )
+    return Answer(tuple(each if each >= 0 else UNKNOWN for each in tokens), steps)

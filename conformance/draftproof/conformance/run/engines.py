@@ -349,7 +349,7 @@ def _not_taken(campaign: EngineCampaign, part: Part) -> str:
     """Return why an engine cannot be asked a part, empty where it can."""
     if campaign.written:
         return ""
-    missing = sorted(part.settings - {"temperature"} - {*campaign.settings})
+    missing = sorted(part.settings(_plain(campaign.rows)) - {*campaign.settings})
     if missing:
         return f"the engine does not take {', '.join(missing)}"
     if part.stream and not campaign.streams:
@@ -392,7 +392,7 @@ def _findings(
         compared.look()
     return [
         _decided(campaign, part, own, control, compared),
-        _support(part, own),
+        _support(campaign, part, own, control),
         length_finding(
             *(part.case, own, campaign.rows, campaign.budget), draft_length=campaign.draft_length
         ),
@@ -409,7 +409,7 @@ def _asked(
     while (left := ceil(tokens) - state.written) > 0 and (batch := ask(state, left, is_control)):
         state.add(*batch)
         # Where a control has to tell, it needs tokens to compare with.
-        if state.outside or (campaign.vouched and _has_failed(state, campaign)):
+        if state.outside > state.framed or (campaign.vouched and _has_failed(state, campaign)):
             break
     state.look()
     return state
@@ -434,7 +434,7 @@ def _decided(
     apart = compared is not None and compared.log_evidence >= threshold
     verdict = INCONCLUSIVE
     detail = f"{counted.tokens:,} tokens bound the distance by {counted.bound:.2f}: ask for more"
-    if failed and (campaign.vouched or own.outside):
+    if failed and (campaign.vouched or _is_outside(campaign, own, control)):
         verdict, detail = FAIL, _told(own) + ("; without speculation, too" if also else "")
     elif apart:
         verdict, detail = FAIL, f"{_told(own)}, nor from those that it has without speculation"
@@ -484,15 +484,31 @@ def _told(own: Asked) -> str:
     return f"its tokens are not drawn from the rows that it owes{likely}"
 
 
-def _support(part: Part, own: Asked) -> Finding:
+def _is_outside(campaign: EngineCampaign, own: Asked, control: Asked | None) -> bool:
+    """Return whether tokens without probability are the engine's fault.
+
+    A server may put tokens around a prompt that nobody asked for, as with a chat template. Then the
+    first tokens of its answers have other contexts, with speculation and without.
+    """
+    if campaign.vouched or own.outside > own.framed:
+        return own.outside > 0
+    return own.outside > 0 and control is not None and not control.outside
+
+
+def _support(campaign: EngineCampaign, part: Part, own: Asked, control: Asked | None) -> Finding:
     tokens = max(own.written, 1)
+    is_fault = _is_outside(campaign, own, control)
+    verdict = FAIL if is_fault else INCONCLUSIVE if own.outside else PASS
+    detail = _told(own) if own.outside else ""
+    if verdict == INCONCLUSIVE:
+        detail = f"{detail}, right behind prompts, to which it may add tokens"
     return Finding(
         "engine.support",
         part.case,
-        FAIL if own.outside else PASS,
+        verdict,
         exactly(own.outside / tokens),
         exactly(0.0),
         ENGINE,
         own.written,
-        _told(own) if own.outside else "",
+        detail,
     )

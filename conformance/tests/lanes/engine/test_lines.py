@@ -40,14 +40,26 @@ def test_answers_are_parts_by_speculation_and_settings(tmp_path: Path) -> None:
     assert told == [
         ("drafted", "engine.lossless", True),
         ("eagle", "engine.lossless", True),
-        ("drafted-temperature-0.5-min-p-0.1", "engine.parameters", False),
-        ("control-top-k-4", "engine.parameters", False),
+        ("drafted:temperature=0.5:min_p=0.1", "engine.parameters", False),
+        ("control:top_k=4", "engine.parameters", False),
     ]
     assert found.parts[2].samplings == (Sampling(temperature=0.5, min_p=0.1),)
     (batch,) = found.answers["eagle", False]
     assert batch[1] == [Answer((4, 5), 1)]
     # The control of two parts is read for both.
     assert found.tokens == 12
+
+
+def test_filters_that_are_off_are_plain_sampling(tmp_path: Path) -> None:
+    given = [LINE | {"top_k": 0}, LINE | {"top_k": -1, "top_p": 1, "min_p": 0.0}, LINE]
+    (part,) = read_tokens(file_of(tmp_path, *given), ROWS).parts
+    assert part.samplings == (Sampling(),)
+
+
+def test_no_two_kinds_of_answers_are_one_case(tmp_path: Path) -> None:
+    given = [LINE | {"temperature": each} for each in (0.7, 0.7000001, 0.699999988079071)]
+    found = read_tokens(file_of(tmp_path, *given), ROWS)
+    assert len({part.case for part in found.parts}) == len(found.answers) == 3
 
 
 @pytest.mark.parametrize(
@@ -65,8 +77,9 @@ def test_answers_are_parts_by_speculation_and_settings(tmp_path: Path) -> None:
         (LINE | {"speculation": None}, "true, false or a name of letters and digits, got 'None'"),
         (LINE | {"speculation": [1]}, r"true, false or a name of letters and digits, got '\[1\]'"),
         (LINE | {"steps": -1}, "steps is a number of passes, got -1"),
-        (LINE | {"temperature": 0}, "temperature is a positive number below 1,000,000, got 0"),
-        (LINE | {"top_k": 2.5}, "top_k is a positive number below 1,000,000, got 2.5"),
+        (LINE | {"temperature": 0}, "temperature is a positive number up to 1,000,000, got 0"),
+        (LINE | {"top_k": 2.5}, "top_k is a positive number up to 2,147,483,648, got 2.5"),
+        (LINE | {"min_p": 2.0}, "min_p is a positive number up to 1, got 2.0"),
         (LINE | {"top_k": 2, "min_p": 0.1}, "top_k and min_p; engines differ in the order"),
         (LINE | {"token_ids": []}, "it has no tokens; a line is like"),
     ],

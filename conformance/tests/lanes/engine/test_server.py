@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -113,6 +115,43 @@ def test_a_text_of_other_tokens_is_no_token() -> None:
     with replying(completing("a?")) as (url, _):
         (answer,) = Server(url, rows()).generate([ASKED])
     assert answer.tokens == (3, UNKNOWN)
+
+
+def test_a_server_that_writes_the_same_twice_is_sent_seeds() -> None:
+    for text, repeats in (("a" * 64, True), (None, False)):
+        count = iter("abc" * 9)
+
+        def reply(
+            path: str, body: dict[str, Any], text: str | None = text, count: Iterator[str] = count
+        ) -> tuple[int, bytes]:
+            return completing((text or next(count) * 64)[: body.get("max_tokens", 0)])(path, body)
+
+        with replying(reply) as (url, seen):
+            server = Server(url, rows())
+            server.probe()
+            server.generate([ASKED, ASKED])
+        assert server.repeats is repeats
+        assert [("seed" in body) for _, body, _ in seen[-2:]] == [repeats] * 2
+
+
+def test_an_answer_that_drips_has_no_more_time_than_others() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def drip() -> None:
+            opened, _ = listening.accept()
+            with opened, suppress(OSError):
+                opened.recv(2**16)
+                opened.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+                for _ in range(100):
+                    opened.sendall(b" ")
+                    time.sleep(0.05)
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        with pytest.raises(EngineFailed, match=r"no answer in 0\.3 s"):
+            Server(url, rows(), "tiny", seconds=0.3).generate([ASKED])
+        thread.join()
 
 
 def test_special_tokens_are_seen() -> None:
@@ -252,6 +291,13 @@ def test_a_server_that_does_not_answer_is_told() -> None:
         ("ftp://host", "an address such as"),
         ("http://", "an address such as"),
         ("http://host/?a=b", "no query and no fragment"),
+        ("http://127.0.0.1:99999", "an address such as .*Port out of range"),
+        ("http://[zz]", "an address such as"),
+        ("http://ex..ample:9", "an address such as"),
+        ("http://a b:9", "in ASCII and without spaces"),
+        ("http://127.0.0.1:9/\u00e4", "in ASCII and without spaces"),
+        ("http://127.0.0.1:9/\nx", "an address such as|in ASCII"),
+        ("http://me:secret@host", "it has no credentials: give a key in OPENAI_API_KEY"),
     ],
 )
 def test_what_is_no_address_is_told(url: str, told: str) -> None:

@@ -14,8 +14,11 @@ from draftproof.conformance.lanes.engine.asking import SETTINGS
 from draftproof.conformance.museum.engines.engine import Engine
 from draftproof.conformance.museum.engines.mutants import (
     MUTANTS,
+    BlocksByFirst,
+    ChunksFromZero,
     EngineMutant,
     ForcedAtTimes,
+    OneNeighboursTemperature,
     ShiftedAfterResume,
 )
 from draftproof.conformance.run.answers import asked_of
@@ -49,6 +52,15 @@ def test_a_correct_engine_conforms(checkpoints: dict[int, Path], memory: int) ->
     assert {*verdicts.values()} == {"pass"}
 
 
+SPARSE = (
+    BlocksByFirst,
+    ChunksFromZero,
+    ForcedAtTimes,
+    OneNeighboursTemperature,
+    ShiftedAfterResume,
+)
+
+
 @pytest.mark.requirement(
     "engine.lossless", "engine.concurrent", "engine.parameters", "engine.length"
 )
@@ -58,7 +70,7 @@ def test_a_mutant_is_caught_by_what_it_breaks(
 ) -> None:
     folder = checkpoints[mutant.memory]
     # A fault in a few tokens needs as many as `draftproof engine` asks for.
-    tokens = 200_000 if mutant.make in (ForcedAtTimes, ShiftedAfterResume) else 60_000
+    tokens = 200_000 if mutant.make in SPARSE else 60_000
     verdicts = judged(mutant.make(folder, seed=3), folder, tokens=tokens)
     assert verdicts[mutant.breaks] == "fail"
 

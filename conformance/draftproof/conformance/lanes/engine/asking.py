@@ -48,10 +48,8 @@ class Sampling:
         """The names of the filters that are on."""
         return tuple(name for name in FILTERS if getattr(self, name) is not None)
 
-    @property
-    def settings(self) -> tuple[str, ...]:
-        """The names of the settings that are not at their default."""
-        plain = Sampling()
+    def apart(self, plain: Sampling) -> tuple[str, ...]:
+        """Return the names of the settings in which the two differ."""
         names = (each.name for each in fields(self))
         return tuple(name for name in names if getattr(self, name) != getattr(plain, name))
 

@@ -55,8 +55,9 @@ def length_finding(
     (least, most), observed = kept(rows, draft_length), own.stepped / own.steps - 1
     # A pass keeps 0 to L tokens: Hoeffding's inequality, at the end alone.
     chance = draft_length * sqrt(log(1 / budget.each) / (2 * own.steps))
-    # The last pass of an answer may have kept more than were asked for.
-    cut = draft_length * own.said / own.steps
+    # The last pass of an answer may have kept more than were asked for, and the first one has no
+    # draft where it reads the prompt.
+    cut = 2 * draft_length * own.said / own.steps
     above, below = observed - most - chance, least - observed - chance - cut
     told = f"a pass keeps {observed:.3f} drafted tokens, where"
     if above > 0:

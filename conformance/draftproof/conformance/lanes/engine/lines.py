@@ -82,13 +82,10 @@ def _part(name: str, sampling: Sampling, rows: Rows) -> Part:
     """Return the part of all answers with one speculation and one sampling."""
     plain = Sampling(temperature=float(rows.temperature))
     settings = {each: getattr(sampling, each) for each in ("temperature", *FILTERS)}
-    told = [
-        f"{key.replace('_', '-')}-{value:g}"
-        for key, value in settings.items()
-        if value != getattr(plain, key)
-    ]
+    # Names have no colon, and numbers are told whole: no two kinds of answers are one case.
+    told = [f"{key}={value!r}" for key, value in settings.items() if value != getattr(plain, key)]
     return Part(
-        "-".join([name or "control", *told]),
+        ":".join([name or "control", *told]),
         "engine.parameters" if told else "engine.lossless",
         share=1.0,
         samplings=(sampling,),
@@ -177,12 +174,13 @@ def _sampling(document: Mapping[str, Any], rows: Rows, where: str) -> Sampling:
     found: dict[str, Any] = {"temperature": float(rows.temperature)}
     for name in ("temperature", *FILTERS):
         value = document.get(name)
-        if value is None:
+        if value is None or (type(value) in (int, float) and value in _OFF.get(name, ())):
             continue
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        if not is_number or not 0 < value < _MOST or (name == "top_k" and value != int(value)):
+        most = _MOST[name]
+        if not is_number or not 0 < value <= most or (name == "top_k" and value != int(value)):
             raise UnreadableTokens(
-                f"{where}: {name} is a positive number below {_MOST:,}, got {str(value)[:80]}"
+                f"{where}: {name} is a positive number up to {most:,}, got {str(value)[:80]}"
             )
         found[name] = int(value) if name == "top_k" else float(value)
     sampling = Sampling(**found)
@@ -192,4 +190,6 @@ def _sampling(document: Mapping[str, Any], rows: Rows, where: str) -> Sampling:
     return sampling
 
 
-_MOST = 10**6
+_MOST = {"temperature": 10**6, "top_k": 2**31, "top_p": 1, "min_p": 1}
+_OFF = {"top_k": (0, -1), "top_p": (1,), "min_p": (0,)}
+"""How a filter is written that is off."""

@@ -7,7 +7,7 @@ no row is owed in such a context, and its tokens are not counted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import atanh
 
 import numpy
@@ -30,8 +30,13 @@ _BFLOAT16 = 2.0**-8
 """The unit roundoff of logits in bfloat16."""
 
 
-def owed_rows(rows: Rows, sampling: Sampling, *, dtype: str | None = None) -> dict[Context, Owed]:
-    """Return what is owed in every context where it is clear, with the rows of known faults."""
+def owed_rows(
+    rows: Rows, sampling: Sampling, *, dtype: str | None = None, others: Sequence[Sampling] = ()
+) -> dict[Context, Owed]:
+    """Return what is owed in every context where it is clear, with the rows of known faults.
+
+    `others` are the samplings of requests that run at the same time.
+    """
     tolerance = _tolerance(rows, sampling, dtype or rows.dtype)
     target, draft = (_table(rows, of, sampling) for of in (rows.target, rows.draft))
     plain = Sampling(temperature=float(rows.temperature))
@@ -46,10 +51,19 @@ def owed_rows(rows: Rows, sampling: Sampling, *, dtype: str | None = None) -> di
             if (seen := (*context[1:], context[-1])) in target
         },
     }
+    for other in others:
+        if other != sampling:
+            suspects[f"the row of a request with {_told(other, plain)}"] = _table(
+                rows, rows.target, other
+            )
     return {
         context: Owed(row, tolerance, _different(suspects, context, row))
         for context, row in target.items()
     }
+
+
+def _told(sampling: Sampling, plain: Sampling) -> str:
+    return " and ".join(sampling.apart(plain)) or "plain sampling"
 
 
 Table = Mapping[Context, Floats]

@@ -23,6 +23,9 @@ Random = numpy.random.Generator
 SHORT, LONG = 48, 512
 """The most tokens of one answer: many short ones, and some in which an engine takes 100 steps."""
 
+PROMPTS = range(17, 601)
+"""The lengths of long prompts: of more than one block of a cache, and read in several chunks."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -43,6 +46,8 @@ class Part:
     """Whether requests of one batch have different lengths."""
     is_resumed: bool = False
     """Whether requests go on where earlier ones have stopped, a few tokens at a time."""
+    has_long_prompts: bool = False
+    """Whether prompts are long, and begin like earlier ones."""
     is_seeded: bool = False
     """Whether every request has a seed."""
     stream: bool = False
@@ -52,10 +57,9 @@ class Part:
     """Whether it asks nothing, and counts the tokens of all parts with plain sampling again: a
     small fault that is everywhere needs them all."""
 
-    @property
-    def settings(self) -> frozenset[str]:
-        """The settings that an engine must take."""
-        return frozenset(name for each in self.samplings for name in each.settings)
+    def settings(self, plain: Sampling) -> frozenset[str]:
+        """Return the settings that an engine must take whose own sampling is the plain one."""
+        return frozenset(name for each in self.samplings for name in each.apart(plain))
 
 
 def parts_of(rows: Rows) -> tuple[Part, ...]:
@@ -68,22 +72,25 @@ def parts_of(rows: Rows) -> tuple[Part, ...]:
     settings = {
         "temperature-low": replace(cold, temperature=plain.temperature * 0.5),
         "temperature-high": warm,
+        # The order of filters and temperature is seen where both are set.
         "top-k": replace(plain, top_k=kept),
-        "top-p": replace(plain, top_p=0.7),
-        "min-p": replace(plain, min_p=0.15),
-        "logit-bias": replace(plain, logit_bias={first: 1.5, last: -1.5}),
+        "top-p": replace(warm, top_p=0.7),
+        "min-p": replace(warm, min_p=0.15),
+        "logit-bias": replace(cold, logit_bias={first: 1.5, last: -1.5}),
         "allowed-tokens": replace(plain, allowed=frozenset(_allowed(rows))),
     }
     lossless, parameters = "engine.lossless", "engine.parameters"
     own = (plain,)
     return (
-        Part("alone", lossless, 0.08, requests=1, longest=LONG, samplings=own),
-        Part("together", lossless, 0.2, longest=LONG, samplings=own),
+        Part("alone", lossless, 0.06, requests=1, longest=LONG, samplings=own),
+        Part("together", lossless, 0.16, longest=LONG, samplings=own),
         Part("resumed", lossless, 0.08, samplings=own, is_resumed=True),
+        Part("long-prompts", lossless, 0.04, longest=8, samplings=own, has_long_prompts=True),
         Part("seeded", lossless, 0.06, samplings=own, is_seeded=True),
         Part("streamed", lossless, 0.06, samplings=own, stream=True),
         Part(
             *("mixed-lengths", "engine.concurrent", 0.08),
+            requests=24,
             longest=LONG,
             samplings=own,
             is_mixed=True,
@@ -93,8 +100,12 @@ def parts_of(rows: Rows) -> tuple[Part, ...]:
             samplings=(cold, warm),
             is_mixed=True,
         ),
+        Part(
+            *("mixed-filters", "engine.concurrent", 0.08),
+            samplings=(settings["top-k"], settings["min-p"], settings["logit-bias"]),
+        ),
         *(
-            Part(case, parameters, 0.32 / len(settings), samplings=(sampling,))
+            Part(case, parameters, 0.3 / len(settings), samplings=(sampling,))
             for case, sampling in settings.items()
         ),
         Part("all-plain", lossless, 0.0, samplings=own, is_pooled=True),
@@ -124,6 +135,8 @@ class Asked:
     """Earlier texts, to go on with."""
     outside: int = 0
     """Tokens that the target gives no probability, whatever the settings."""
+    framed: int = 0
+    """Those of them that it gives one elsewhere, and whose context reaches into the prompt."""
     written: int = 0
     steps: int = 0
     stepped: int = 0
@@ -187,6 +200,12 @@ class Asked:
             if self.texts and random.random() < _RESUMED:
                 text = self.texts[int(random.integers(len(self.texts)))]
                 prompt = text[: int(random.integers(self.rows.memory, len(text) + 1))]
+        elif part.has_long_prompts:
+            prompt = _words(self.rows, random, int(random.integers(PROMPTS.start, PROMPTS.stop)))
+            if self.texts and random.random() < _ALIKE:
+                text = self.texts[int(random.integers(len(self.texts)))]
+                known = int(random.integers(1, min(len(text), len(prompt)) + 1))
+                prompt = text[:known] + prompt[known:]
         return Generation(
             prompt,
             min(longest, most),
@@ -202,7 +221,9 @@ class Asked:
         for end in range(start, len(text)):
             states = tuple(rows.state_of.get(each, 0) for each in text[end - memory : end])
             cell = rows.state_of.get(text[end], words + 1) - 1
-            self.outside += cell == words or not rows.target[states][cell]
+            is_outside = cell == words or not rows.target[states][cell]
+            self.outside += is_outside
+            self.framed += is_outside and cell < words and end < start + memory
             place = (setting, end == start, states)
             if place in self.owed:
                 self.pending.setdefault(place, numpy.zeros(words + 1))[cell] += 1
@@ -217,6 +238,9 @@ _SMALLEST = 256
 _RESUMED = 0.9
 """So many of the requests of a resumed part go on with an earlier text."""
 
+_ALIKE = 0.7
+"""So many of the long prompts begin like an earlier text."""
+
 _MOST_TEXTS = 64
 
 
@@ -225,7 +249,7 @@ def asked(part: Part, rows: Rows, *, dtype: str | None, seed: int) -> Asked:
     owed = {
         (place, is_first, context): replace(each, place=_FIRST if is_first else "")
         for place, sampling in enumerate(part.samplings)
-        for context, each in owed_rows(rows, sampling, dtype=dtype).items()
+        for context, each in owed_rows(rows, sampling, dtype=dtype, others=part.samplings).items()
         for is_first in (False, True)
     }
     return Asked(part, rows, numpy.random.default_rng(seed), owed, Counted(owed))
@@ -238,7 +262,7 @@ def pooled(states: Sequence[Asked], part: Part, rows: Rows, *, dtype: str | None
         whole.pending = dict(state.counted.counts)
         for place, cells in state.cells.items():
             whole.cells.setdefault(place, []).extend(cells)
-        for name in ("outside", "written", "steps", "stepped", "said"):
+        for name in ("outside", "framed", "written", "steps", "stepped", "said"):
             setattr(whole, name, getattr(whole, name) + getattr(state, name))
         whole.look()
     return whole

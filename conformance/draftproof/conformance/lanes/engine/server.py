@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from secrets import randbits
+from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -59,13 +62,25 @@ class Server:
     settings: tuple[str, ...] = ("temperature", "top_k", "top_p", "min_p", "logit_bias")
     refused: list[str] = field(default_factory=list)
     """Fields of requests that the server does not take."""
+    repeats: bool = False
+    """Whether it writes the same twice, and is sent a seed with every request therefore."""
 
     def __post_init__(self) -> None:
-        parts = urlsplit(self.url)
+        example = "a server has an address such as http://127.0.0.1:8000"
+        try:
+            parts = urlsplit(self.url)
+            _ = parts.port, (parts.hostname or "").encode("idna")
+        except ValueError as error:
+            raise InvalidUrl(f"{example}, got {self.url!r}: {error}") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidUrl(f"{example}, got {self.url!r}")
+        if parts.username is not None:
             raise InvalidUrl(
-                f"a server has an address such as http://127.0.0.1:8000, got {self.url!r}"
+                f"the certificate has the address, so it has no credentials: give a key in "
+                f"OPENAI_API_KEY; {example}"
             )
+        if not self.url.isascii() or not self.url.isprintable() or " " in self.url:
+            raise InvalidUrl(f"{example}, in ASCII and without spaces, got {self.url!r}")
         if parts.query or parts.fragment:
             raise InvalidUrl(f"an address has no query and no fragment, got {self.url!r}")
         path = parts.path.rstrip("/")
@@ -95,11 +110,14 @@ class Server:
         self.model = names[0]
 
     def probe(self) -> None:
-        """Ask for one token with every field, to know which the server takes."""
+        """Ask for a few tokens, to know which fields the server takes, and whether it repeats."""
         first = self.rows.words[0]
         prompt = (first,) * self.rows.memory
         neutral = Sampling(logit_bias={first: 0.0})
         self.generate([Generation(prompt, 1, neutral, seed=0)])
+        # The same text twice is no chance: then the server has a seed of its own for all requests.
+        twice = [self.generate([Generation(prompt, 64)]) for _ in range(2)]
+        self.repeats = twice[0] == twice[1]
         self.settings = tuple(each for each in self.settings if each not in self.refused)
 
     def generate(self, requests: Sequence[Generation]) -> list[Answer]:
@@ -136,7 +154,9 @@ class Server:
         return _text_of(said, self.url), written if type(written) is int else None
 
     def _body(self, asked: Generation) -> dict[str, Any]:
-        sampling = asked.sampling
+        sampling, seed = asked.sampling, asked.seed
+        if seed is None and self.repeats:
+            seed = randbits(31)
         return {
             "model": self.model,
             "prompt": "".join(self.rows.texts[token] for token in asked.prompt),
@@ -156,7 +176,7 @@ class Server:
             "skip_special_tokens": False,
             "spaces_between_special_tokens": False,
             "stream": asked.stream,
-            **({"seed": asked.seed} if asked.seed is not None else {}),
+            **({"seed": seed} if seed is not None else {}),
             **(
                 {"logit_bias": {str(k): v for k, v in sampling.logit_bias.items()}}
                 if sampling.logit_bias
@@ -173,8 +193,8 @@ class Server:
         return (UNKNOWN,) * missing + tuple(known.get(each, UNKNOWN) for each in found)
 
     def _sent(self, method: str, path: str, body: Mapping[str, Any] | None) -> dict[str, Any]:
-        with self._response(method, path, body) as response:
-            content = response.read(MOST_BYTES + 1)
+        with self._response(method, path, body) as parts:
+            content = b"".join(_at_most(parts, MOST_BYTES))
         if len(content) > MOST_BYTES:
             raise EngineFailed(
                 f"{self._root}{path}: it answers with more than {MOST_BYTES:,} bytes"
@@ -183,12 +203,8 @@ class Server:
 
     def _streamed(self, body: Mapping[str, Any]) -> Iterator[str]:
         """Yield the texts of a stream of events."""
-        read = 0
-        with self._response("POST", "/completions", body) as response:
-            while line := response.readline(MOST_BYTES):
-                read += len(line)
-                if read > 16 * MOST_BYTES:
-                    raise EngineFailed(f"{self.url}: its stream does not end")
+        with self._response("POST", "/completions", body) as parts:
+            for line in _lines(_at_most(parts, 16 * MOST_BYTES)):
                 told = line.strip()
                 if not told.startswith(b"data:"):
                     continue
@@ -200,8 +216,8 @@ class Server:
     @contextmanager
     def _response(
         self, method: str, path: str, body: Mapping[str, Any] | None
-    ) -> Iterator[HTTPResponse]:
-        """Send a request, and yield the answer. Whatever goes wrong raises `EngineFailed`."""
+    ) -> Iterator[Iterator[bytes]]:
+        """Send a request, and yield the answer in parts. What goes wrong raises `EngineFailed`."""
         make = HTTPSConnection if self._parts.scheme == "https" else HTTPConnection
         connection = make(self._host, self._parts.port, timeout=self.seconds)
         headers = {"Content-Type": "application/json", "Connection": "close"}
@@ -209,16 +225,22 @@ class Server:
             headers["Authorization"] = f"Bearer {self.key}"
         content = None if body is None else json.dumps(body).encode()
         try:
+            connection.connect()
+            # The connection lets go of its socket before the answer is read.
+            opened, ends = connection.sock, monotonic() + self.seconds
             connection.request(method, self._path + path, content, headers)
             with connection.getresponse() as response:
+                parts = _parts(response, opened, ends)
                 if response.status == 200:
-                    yield response
+                    yield parts
                     return
-                told = response.read(2000).decode("utf-8", "replace").strip()
+                told = b"".join(_at_most(parts, 2000))[:2000].decode("utf-8", "replace").strip()
+                told = "".join(each if each.isprintable() else " " for each in told)[:300]
                 if response.status in (400, 422):
                     raise _Refused(f"{response.status} {told}")
                 status = f"{response.status} {response.reason}"
-                hint = "; name the model" if path == "/models" else ""
+                is_error = response.status >= 400
+                hint = "; name the model" if path == "/models" and is_error else ""
                 raise EngineFailed(f"{self._root}{path}: {status}: {told}{hint}")
         except TimeoutError:
             raise EngineFailed(f"{self.url}: no answer in {self.seconds:g} s") from None
@@ -227,6 +249,39 @@ class Server:
             raise EngineFailed(f"{self.url}: {told}; is the server running there?") from None
         finally:
             connection.close()
+
+
+def _parts(response: HTTPResponse, opened: socket.socket, ends: float) -> Iterator[bytes]:
+    """Yield what is read of an answer, until a time is over. Raises `TimeoutError`."""
+    while True:
+        left = ends - monotonic()
+        if left <= 0:
+            raise TimeoutError
+        opened.settimeout(left)
+        part = response.read1(2**16)
+        if not part:
+            return
+        yield part
+
+
+def _at_most(parts: Iterator[bytes], most: int) -> Iterator[bytes]:
+    """Yield parts until there are more than so many bytes."""
+    read = 0
+    for part in parts:
+        yield part
+        read += len(part)
+        if read > most:
+            return
+
+
+def _lines(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a stream."""
+    held = b""
+    for part in parts:
+        *whole, held = (held + part).split(b"\n")
+        yield from whole
+    if held:
+        yield held
 
 
 class _Refused(Exception):

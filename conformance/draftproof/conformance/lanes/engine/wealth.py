@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf, log
 from typing import Generic, TypeVar
 
@@ -115,14 +116,24 @@ class Counted(Generic[Place]):
             return 0.0
         won = {context: self._won(context) for context in self.counts}
         together = log_mean(numpy.sum([*won.values()], axis=0))
-        apart = log_mean([log_mean(each) for each in won.values()])
-        of_places: dict[str, Floats] = {}
+        # A bet that was not made yet has a wealth of 1: the number of bets is that from the start.
+        apart = [log_mean(each) for each in won.values()]
+        apart += [0.0] * (len(self.contexts) - len(won))
+        of_places = {
+            owed.place: numpy.zeros(len(CONCENTRATIONS)) for owed in self.contexts.values()
+        }
         for context, each in won.items():
-            place = self.contexts[context].place
-            of_places[place] = of_places.get(place, numpy.zeros(len(each))) + each
-        placed = log_mean([log_mean(each) for each in of_places.values()])
+            of_places[self.contexts[context].place] += each
+        placed = [log_mean(each) for each in of_places.values()]
         suspects = [log_mean(each) for each in self.suspected.values()]
-        return log_mean([together, placed, apart, *([log_mean(suspects)] if suspects else [])])
+        suspects += [0.0] * (self._suspects - len(suspects))
+        means = [log_mean(each) for each in (placed, apart, suspects) if each]
+        return log_mean([together, *means])
+
+    @cached_property
+    def _suspects(self) -> int:
+        owed = self.contexts.values()
+        return len({name + each.place for each in owed for name in each.suspects})
 
     @property
     def likely(self) -> str | None:
@@ -142,12 +153,13 @@ class Counted(Generic[Place]):
 
     @property
     def bound(self) -> float:
-        """A bound on the mean distance of the engine's rows from those that are owed.
+        """A bound on the mean distance, over tokens, of the engine's rows from those that are owed.
 
-        It is too low at any look with probability at most 1e-6. Let A(s) be the words of context s
-        that the engine writes too often. The number of tokens in A(s), less what the engine's rows
-        expect, is a martingale with steps in a range of 1, so Hoeffding's inequality holds for it
-        as for one event (`upper_bound`).
+        The engine's row of a context is a mean over all tokens in that context. The bound is too
+        low at any look with probability at most 1e-6: let A(s) be the words that this row has too
+        often in context s. The number of tokens in A(s), less what the engine's rows expect, is a
+        martingale with steps in a range of 1, so Hoeffding's inequality holds for it as for one
+        event (`upper_bound`).
         """
         if not self.looks:
             return 1.0
@@ -243,8 +255,10 @@ class Compared(Generic[Place]):
         a(x) / m(x) * b(y) / m(y).
 
     If both draw from one row P, its mean is u v, with u = sum of P a / m and v = sum of P b / m.
-    Since u + v = 2, that is at most 1 (Turner, Ly and Gruenwald, arXiv 2106.02693). If their rows
-    differ by a total variation distance d, it is at most 1 + 4 d, since no ratio is above 2.
+    Since u + v = 2, that is at most 1 (Turner, Ly and Gruenwald, arXiv 2106.02693), for pairs whose
+    number is fixed beforehand. How many pairs of a context are met depends on both texts, which
+    this leaves out: it concerns the last pairs of a context, where a and b nearly agree. If their
+    rows differ by a total variation distance d, it is at most 1 + 4 d, since no ratio is above 2.
     """
 
     contexts: Mapping[Place, Owed]

@@ -88,9 +88,13 @@ class Engine:
                 continue
             for model, cache in ((self.target, slots.target), (self.draft, slots.draft)):
                 own = _row(cache, row)
-                positions = known + numpy.arange(len(rest))
+                positions = self.read_from(known, len(rest))
                 model.logits(numpy.array([rest]), positions[None], own)
                 cache.lengths[row] += len(rest)
+
+    def read_from(self, known: int, count: int) -> Integers:
+        """Return the positions of tokens of a prompt behind those that are known."""
+        return known + numpy.arange(count)
 
     def step(self, running: Sequence[Running], slots: Slots) -> None:
         """Draft, verify, and roll back, for all requests that go on."""

@@ -189,6 +189,65 @@ class MixedPrefixes(Engine):
         return min(len(prompt), len(text)) if prompt[:1] == text[:1] else 0
 
 
+class BlocksByFirst(Engine):
+    """Keeps prefixes in blocks of 16 tokens, and takes those for the same that begin alike."""
+
+    name = "blocks-by-first"
+
+    def common(self, prompt: Tokens, text: Tokens) -> int:
+        """Return how many whole blocks two texts have in common, as far as their keys tell."""
+        blocks = zip(prompt[::16], text[::16], strict=False)
+        same = next((at for at, (a, b) in enumerate(blocks) if a != b), min(len(prompt), len(text)))
+        return min(16 * same, *(len(each) // 16 * 16 for each in (prompt, text)))
+
+
+class ChunksFromZero(Engine):
+    """Counts the positions of every chunk of 32 tokens of a prompt from zero."""
+
+    name = "chunks-from-zero"
+
+    def read_from(self, known: int, count: int) -> Integers:
+        """Return positions that begin anew."""
+        return super().read_from(known, count) % 32
+
+
+class OneNeighboursTemperature(Engine):
+    """Processes the last of eight rows with the settings of the one before."""
+
+    name = "one-neighbours-temperature"
+
+    def target_rows(self, running: Sequence[Running], logits: Floats) -> Floats:
+        """Return the target's rows, one of them as another request asks."""
+        rows = super().target_rows(running, logits)
+        if len(running) == 8:
+            rows[7] = processed(logits[7], running[6].asked.sampling)
+        return rows
+
+
+class FiltersBeforeTemperature(Engine):
+    """Filters before it divides by the temperature, and adds the logit bias behind that."""
+
+    name = "filters-before-temperature"
+
+    def target_rows(self, running: Sequence[Running], logits: Floats) -> Floats:
+        """Return the target's rows, processed in another order."""
+        return numpy.stack(
+            [early(own, each.asked.sampling) for own, each in zip(logits, running, strict=True)]
+        )
+
+    def draft_rows(self, running: Sequence[Running], logits: Floats) -> Floats:
+        """Return the draft's rows, processed in another order."""
+        return self.target_rows(running, logits)
+
+
+def early(logits: Floats, sampling: Sampling) -> Floats:
+    """Return rows that are filtered at a temperature of 1, and biased behind the division."""
+    filtered = processed(logits, replace(sampling, temperature=1.0, logit_bias={}))
+    with numpy.errstate(divide="ignore"):
+        own = numpy.log(filtered) / sampling.temperature
+    return processed(own, Sampling(logit_bias=sampling.logit_bias))
+
+
 class SharedSeed(Engine):
     """Begins every request with the same random numbers if it has no seed of its own."""
 
@@ -224,6 +283,10 @@ MUTANTS = (
     EngineMutant(GreedyResidual, "engine.lossless"),
     EngineMutant(FirstAlone, "engine.length"),
     EngineMutant(SharedSeed, "engine.lossless"),
+    EngineMutant(FiltersBeforeTemperature, "engine.parameters"),
+    EngineMutant(OneNeighboursTemperature, "engine.concurrent"),
+    EngineMutant(BlocksByFirst, "engine.lossless", memory=2),
+    EngineMutant(ChunksFromZero, "engine.lossless", memory=2),
     EngineMutant(ShiftedAfterResume, "engine.lossless", memory=2),
     EngineMutant(MixedPrefixes, "engine.lossless", memory=2),
 )
