@@ -45,7 +45,8 @@ def test_numbers_of_numpy_are_numbers() -> None:
         version = "1"
 
         def generate(self, requests: Sequence[Generation]) -> Any:
-            return [Answer(tuple(numpy.array([3, -7])), numpy.int64(1)) for _ in requests  # type: ignore[arg-type]]
+            steps: Any = numpy.int64(1)
+            return [Answer(tuple(numpy.array([3, -7])), steps) for _ in requests]
 
     (answer,) = answers_of(Numeric(), [Generation((3,), 2)])
     assert answer == Answer((3, UNKNOWN), 1)

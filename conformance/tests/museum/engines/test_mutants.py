@@ -45,7 +45,7 @@ def judged(engine: Engine, folder: Path, *, tokens: int, seed: int = 1) -> Mappi
     return {"": found.verdict, **{each.requirement.id: each.verdict for each in found.decisions}}
 
 
-@pytest.mark.parametrize("memory", [1, 2])
+@pytest.mark.parametrize("memory", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_a_correct_engine_conforms(checkpoints: dict[int, Path], memory: int) -> None:
     folder = checkpoints[memory]
     verdicts = judged(Engine(folder, seed=memory), folder, tokens=150_000)
@@ -64,7 +64,15 @@ SPARSE = (
 @pytest.mark.requirement(
     "engine.lossless", "engine.concurrent", "engine.parameters", "engine.length"
 )
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.make.name)
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        pytest.param(
+            each, id=each.make.name, marks=[pytest.mark.nightly] if each.make in SPARSE else []
+        )
+        for each in MUTANTS
+    ],
+)
 def test_a_mutant_is_caught_by_what_it_breaks(
     checkpoints: dict[int, Path], mutant: EngineMutant
 ) -> None:

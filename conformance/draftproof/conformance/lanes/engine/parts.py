@@ -23,8 +23,8 @@ Random = numpy.random.Generator
 SHORT, LONG = 48, 512
 """The most tokens of one answer: many short ones, and some in which an engine takes 100 steps."""
 
-PROMPTS = range(17, 601)
-"""The lengths of long prompts: of more than one block of a cache, and read in several chunks."""
+BLOCK, BLOCKS = 16, 32
+"""The tokens of a block, in which many caches keep prefixes, and the most blocks of a prompt."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def parts_of(rows: Rows) -> tuple[Part, ...]:
         Part("alone", lossless, 0.06, requests=1, longest=LONG, samplings=own),
         Part("together", lossless, 0.16, longest=LONG, samplings=own),
         Part("resumed", lossless, 0.08, samplings=own, is_resumed=True),
-        Part("long-prompts", lossless, 0.04, longest=8, samplings=own, has_long_prompts=True),
+        Part("long-prompts", lossless, 0.04, longest=4, samplings=own, has_long_prompts=True),
         Part("seeded", lossless, 0.06, samplings=own, is_seeded=True),
         Part("streamed", lossless, 0.06, samplings=own, stream=True),
         Part(
@@ -201,7 +201,7 @@ class Asked:
                 text = self.texts[int(random.integers(len(self.texts)))]
                 prompt = text[: int(random.integers(self.rows.memory, len(text) + 1))]
         elif part.has_long_prompts:
-            prompt = _words(self.rows, random, int(random.integers(PROMPTS.start, PROMPTS.stop)))
+            prompt = _words(self.rows, random, _long(random))
             if self.texts and random.random() < _ALIKE:
                 text = self.texts[int(random.integers(len(self.texts)))]
                 known = int(random.integers(1, min(len(text), len(prompt)) + 1))
@@ -253,6 +253,14 @@ def asked(part: Part, rows: Rows, *, dtype: str | None, seed: int) -> Asked:
         for is_first in (False, True)
     }
     return Asked(part, rows, numpy.random.default_rng(seed), owed, Counted(owed))
+
+
+def _long(random: Random) -> int:
+    """Return the length of a long prompt: of one block and more, and often just a token above."""
+    few = random.random() < 0.6
+    blocks = int(random.integers(1, 5) if few else random.integers(5, BLOCKS + 1))
+    rest = 1 if random.random() < 0.5 else int(random.integers(BLOCK))
+    return BLOCK * blocks + rest
 
 
 def pooled(states: Sequence[Asked], part: Part, rows: Rows, *, dtype: str | None) -> Asked:

@@ -190,15 +190,14 @@ class MixedPrefixes(Engine):
 
 
 class BlocksByFirst(Engine):
-    """Keeps prefixes in blocks of 16 tokens, and takes those for the same that begin alike."""
+    """Keeps prefixes in blocks of 16 tokens, and takes texts for the same that begin alike."""
 
     name = "blocks-by-first"
 
     def common(self, prompt: Tokens, text: Tokens) -> int:
-        """Return how many whole blocks two texts have in common, as far as their keys tell."""
-        blocks = zip(prompt[::16], text[::16], strict=False)
-        same = next((at for at, (a, b) in enumerate(blocks) if a != b), min(len(prompt), len(text)))
-        return min(16 * same, *(len(each) // 16 * 16 for each in (prompt, text)))
+        """Return the length of all whole blocks where the first tokens are the same."""
+        same = min(len(prompt), len(text)) if prompt[:1] == text[:1] else 0
+        return same // 16 * 16
 
 
 class ChunksFromZero(Engine):
