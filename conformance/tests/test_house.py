@@ -24,7 +24,7 @@ MAY_IMPORT = {
 
 # The rooms of conformance, each of which imports what stands before it, and nothing behind.
 ORDER = (
-    *("protocol", "cases", "lanes", "requirements", "evidence", "failure", "run"),
+    *("protocol", "cases", "checkpoint", "lanes", "requirements", "evidence", "failure", "run"),
     *("museum", "report", "matrix", "cli", "pytest_plugin"),
 )
 

@@ -1,6 +1,6 @@
 """The types of the protocols of verifiers and engines, as adapters import them."""
 
-from draftproof.conformance.lanes.engine.asking import Answer, Engine, Generation, Sampling
+from draftproof.conformance.lanes.engine.asking import Answer, Engine, Generation, SamplingParams
 from draftproof.conformance.protocol.adapter import (
     DTYPES,
     INVALID_INPUTS,
@@ -31,7 +31,7 @@ __all__ = [
     "InvalidAdapter",
     "Request",
     "Result",
-    "Sampling",
+    "SamplingParams",
     "TextRequest",
     "Unfetched",
     "declaration",

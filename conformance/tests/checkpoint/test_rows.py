@@ -7,7 +7,7 @@ import pytest
 
 from draftproof.conformance.checkpoint.chain import chain
 from draftproof.conformance.checkpoint.rows import (
-    Rows,
+    KnownRows,
     UnreadableRows,
     read_rows,
     rows_to_json,
@@ -18,7 +18,7 @@ from draftproof.conformance.checkpoint.writing import rows_of
 pytest.importorskip("torch")
 
 
-def rows() -> Rows:
+def rows() -> KnownRows:
     return rows_of(chain(memory=2, vocabulary=8), kind="memory-2", dtype="float32")
 
 

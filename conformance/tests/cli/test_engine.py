@@ -14,7 +14,7 @@ pytest.importorskip("gguf")
 from draftproof.conformance.checkpoint.rows import read_rows
 from draftproof.conformance.cli import cli
 from draftproof.conformance.lanes.engine.asking import Generation
-from draftproof.conformance.museum.engines.engine import Engine
+from draftproof.conformance.museum.engines.engine import MuseumEngine
 from draftproof.conformance.museum.engines.mutants import ForcedAcceptance
 from draftproof.conformance.museum.engines.serving import served
 
@@ -70,7 +70,7 @@ def test_a_server_is_judged_beside_one_that_does_not_draft(
     rows = read_rows(checkpoint / "rows.json")
     with (
         served(ForcedAcceptance(checkpoint, seed=1), rows, refuses=frozenset({"typical_p"})) as url,
-        served(Engine(checkpoint, seed=2), rows, speculation=False) as control,
+        served(MuseumEngine(checkpoint, seed=2), rows, speculation=False) as control,
     ):
         code, told = judged(
             *(checkpoint, tmp_path, "--url", url, "--control-url", control),
@@ -83,8 +83,10 @@ def test_a_server_is_judged_beside_one_that_does_not_draft(
 def test_a_server_with_filters_of_its_own_is_undecided(checkpoint: Path, tmp_path: Path) -> None:
     rows = read_rows(checkpoint / "rows.json")
     with (
-        served(Engine(checkpoint, seed=1), rows, defaults={"top_k": 4}) as url,
-        served(Engine(checkpoint, seed=2), rows, defaults={"top_k": 4}, speculation=False) as other,
+        served(MuseumEngine(checkpoint, seed=1), rows, defaults={"top_k": 4}) as url,
+        served(
+            MuseumEngine(checkpoint, seed=2), rows, defaults={"top_k": 4}, speculation=False
+        ) as other,
     ):
         code, told = judged(
             *(checkpoint, tmp_path, "--url", url, "--control-url", other),

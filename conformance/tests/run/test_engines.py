@@ -23,7 +23,7 @@ from draftproof.conformance.evidence.records import (
     parsed,
     sealed,
 )
-from draftproof.conformance.lanes.engine.asking import SETTINGS, Answer, Generation, Sampling
+from draftproof.conformance.lanes.engine.asking import SETTINGS, Answer, Generation, SamplingParams
 from draftproof.conformance.lanes.engine.lines import Written, read_tokens
 from draftproof.conformance.lanes.engine.owed import owed_rows
 from draftproof.conformance.lanes.engine.wealth import Owed
@@ -42,11 +42,11 @@ ROWS = rows_of(chain(vocabulary=8, zeros=1), kind="memory-1", dtype="float32")
 
 
 @cache
-def owed(sampling: Sampling) -> Mapping[Context, Owed]:
+def owed(sampling: SamplingParams) -> Mapping[Context, Owed]:
     return owed_rows(ROWS, sampling)
 
 
-class Chain:
+class MarkovChain:
     """An engine that needs no model: it draws from the rows that are owed, or from others."""
 
     name = "chain"
@@ -56,8 +56,8 @@ class Chain:
         self,
         seed: int = 0,
         *,
-        speculating: Callable[[Sampling], Sampling] = lambda sampling: sampling,
-        always: Callable[[Sampling], Sampling] = lambda sampling: sampling,
+        speculating: Callable[[SamplingParams], SamplingParams] = lambda sampling: sampling,
+        always: Callable[[SamplingParams], SamplingParams] = lambda sampling: sampling,
         drafted: float = 0.0,
     ) -> None:
         self.random = numpy.random.default_rng(seed)
@@ -72,7 +72,7 @@ class Chain:
         sampling = self.always(asked.sampling)
         if asked.speculation:
             sampling = self.speculating(sampling)
-        table, plain = owed(sampling), owed(Sampling())
+        table, plain = owed(sampling), owed(SamplingParams())
         text = [*asked.prompt]
         for _ in range(asked.max_tokens):
             context = (ROWS.state_of[text[-1]],)
@@ -85,10 +85,10 @@ class Chain:
 
 def campaign(**changes: Any) -> EngineCampaign:
     made = EngineCampaign(
-        *(ROWS, "./chain.py:Chain", "chain", "1", "2026-01-01T00:00:00+00:00", 3),
+        *(ROWS, "./chain.py:MarkovChain", "chain", "1", "2026-01-01T00:00:00+00:00", 3),
         digest="0" * 64,
         settings=SETTINGS,
-        control="./chain.py:Chain",
+        control="./chain.py:MarkovChain",
         tokens=30_000,
     )
     return replace(made, **changes)
@@ -113,7 +113,7 @@ def evidence(records: Sequence[Record]) -> Evidence:
 
 
 def test_an_engine_that_draws_from_its_rows_conforms() -> None:
-    engine = Chain()
+    engine = MarkovChain()
     records = records_of(campaign(tokens=100_000), engine, engine)
     found = verdicts(records)
     assert {*found} == {
@@ -128,13 +128,13 @@ def test_an_engine_that_draws_from_its_rows_conforms() -> None:
 
 
 def test_few_tokens_leave_it_undecided() -> None:
-    engine = Chain()
+    engine = MarkovChain()
     records = records_of(campaign(tokens=2_000), engine, engine)
     assert report(records).verdict == "inconclusive"
 
 
 def test_a_program_that_is_wrong_without_speculation_too_fails() -> None:
-    engine = Chain(always=lambda sampling: replace(sampling, temperature=1.5))
+    engine = MarkovChain(always=lambda sampling: replace(sampling, temperature=1.5))
     records = records_of(campaign(), engine, engine)
     details = [
         each.detail
@@ -147,7 +147,7 @@ def test_a_program_that_is_wrong_without_speculation_too_fails() -> None:
 
 def test_a_server_with_filters_of_its_own_is_not_accused() -> None:
     """With speculation and without, it writes rows that nobody asked for: nobody knows why."""
-    filtered = Chain(always=lambda sampling: replace(sampling, temperature=0.8))
+    filtered = MarkovChain(always=lambda sampling: replace(sampling, temperature=0.8))
     for control in (filtered, None):
         own = campaign(vouched=False, kind="server", control=control and "url")
         records = records_of(own, filtered, control)
@@ -160,7 +160,7 @@ def test_a_server_with_filters_of_its_own_is_not_accused() -> None:
 def test_a_server_that_adds_tokens_to_prompts_is_not_accused() -> None:
     """A chat template changes the context of first tokens, with speculation and without."""
 
-    class Framed(Chain):
+    class Framed(MarkovChain):
         def answer(self, asked: Generation) -> Answer:
             return super().answer(replace(asked, prompt=(*asked.prompt, ROWS.words[0])))
 
@@ -169,21 +169,23 @@ def test_a_server_that_adds_tokens_to_prompts_is_not_accused() -> None:
         own = campaign(vouched=False, kind="server", control=control)
         assert report(records_of(own, engine, engine)).verdict == "inconclusive"
     own = campaign(vouched=False, kind="server")
-    assert report(records_of(own, Framed(), Chain())).verdict == "fail"
+    assert report(records_of(own, Framed(), MarkovChain())).verdict == "fail"
 
 
 def test_a_server_with_filters_fails_where_speculation_changes_its_text() -> None:
     """Whatever its filters, its text with speculation is not the one without."""
     filtered: dict[str, Any] = {"always": lambda sampling: replace(sampling, temperature=0.8)}
     records = records_of(
-        campaign(vouched=False, kind="server"), Chain(drafted=0.5, **filtered), Chain(1, **filtered)
+        campaign(vouched=False, kind="server"),
+        MarkovChain(drafted=0.5, **filtered),
+        MarkovChain(1, **filtered),
     )
     assert verdicts(records)["engine.lossless"] == "fail"
 
 
 @pytest.mark.requirement("engine.parameters")
 def test_a_setting_that_only_the_draft_obeys_is_found() -> None:
-    engine = Chain(speculating=lambda sampling: replace(sampling, top_k=None))
+    engine = MarkovChain(speculating=lambda sampling: replace(sampling, top_k=None))
     found = verdicts(records_of(campaign(), engine, engine))
     assert found["engine.parameters"] == "fail"
     assert found["engine.lossless"] != "fail"
@@ -191,7 +193,7 @@ def test_a_setting_that_only_the_draft_obeys_is_found() -> None:
 
 @pytest.mark.requirement("engine.support", "engine.lossless")
 def test_a_token_without_probability_is_an_alarm_at_once() -> None:
-    class Outside(Chain):
+    class Outside(MarkovChain):
         def answer(self, asked: Generation) -> Answer:
             return Answer((*super().answer(asked).tokens[:-1], 0))
 
@@ -207,7 +209,7 @@ def test_a_token_without_probability_is_an_alarm_at_once() -> None:
 
 
 def test_what_an_engine_does_not_take_is_skipped_and_named() -> None:
-    engine = Chain()
+    engine = MarkovChain()
     own = campaign(settings=("top_k",), streams=False)
     details = {
         (finding["case"], finding["detail"])
@@ -225,7 +227,7 @@ def test_what_an_engine_does_not_take_is_skipped_and_named() -> None:
 
 
 def test_the_certificate_follows_from_the_tokens() -> None:
-    engine = Chain()
+    engine = MarkovChain()
     found = evidence(records_of(campaign(tokens=3_000), engine, engine))
     assert campaign_in(found.records) == campaign(tokens=3_000)
     assert recounted(found) == 3 * len(campaign().parts)
@@ -239,7 +241,7 @@ def test_the_certificate_follows_from_the_tokens() -> None:
 
 
 def test_tokens_that_were_edited_are_found() -> None:
-    engine = Chain()
+    engine = MarkovChain()
     records = records_of(campaign(tokens=3_000), engine, engine)
     at = next(i for i, each in enumerate(records) if each["record"] == "answers")
     tokens = [[*each] for each in records[at]["tokens"]]
@@ -253,9 +255,9 @@ def test_tokens_that_were_edited_are_found() -> None:
 
 
 def test_a_killed_run_goes_on_behind_its_last_token() -> None:
-    whole = records_of(campaign(tokens=3_000), Chain(5), Chain(6))
+    whole = records_of(campaign(tokens=3_000), MarkovChain(5), MarkovChain(6))
     for cut in (1, 5, len(whole) // 2, len(whole) - 1):
-        known, engine = whole[:cut], Chain(7)
+        known, engine = whole[:cut], MarkovChain(7)
         rest: list[Record] = []
         run(campaign(tokens=3_000), asked_of(engine), known=known, keep=rest.append)
         again = evidence([*known, *rest])
@@ -266,7 +268,7 @@ def test_a_killed_run_goes_on_behind_its_last_token() -> None:
 
 
 def test_evidence_of_another_campaign_is_refused() -> None:
-    engine = Chain()
+    engine = MarkovChain()
     known = records_of(campaign(tokens=3_000), engine, engine)
     with pytest.raises(StaleEvidence, match="campaign/tokens was 3000, and is 4000 now"):
         run(campaign(tokens=4_000), asked_of(engine), known=known, keep=lambda _: None)
@@ -275,9 +277,9 @@ def test_evidence_of_another_campaign_is_refused() -> None:
 # --- what was written somewhere else ------------------------------------------------------------
 
 
-def written(folder: Path, engine: Chain, *, controls: int = 200, **settings: Any) -> Written:
+def written(folder: Path, engine: MarkovChain, *, controls: int = 200, **settings: Any) -> Written:
     """Return what an engine writes to a file, with speculation and without."""
-    sampling = Sampling(**settings)
+    sampling = SamplingParams(**settings)
     lines = []
     for speculation, number in ((True, 600), (False, controls)):
         for start in range(number):
@@ -305,14 +307,14 @@ def of_file(found: Written) -> list[Record]:
 
 
 def test_what_was_written_from_the_rows_conforms(tmp_path: Path) -> None:
-    records = of_file(written(tmp_path, Chain(1)))
+    records = of_file(written(tmp_path, MarkovChain(1)))
     assert verdicts(records)["engine.lossless"] == "pass"
     assert campaign_in(records).parts == campaign_in(records).written
     assert recounted(evidence(records)) == 3
 
 
 def test_written_settings_are_a_part_of_their_own(tmp_path: Path) -> None:
-    records = of_file(written(tmp_path, Chain(2), temperature=0.5, top_k=3))
+    records = of_file(written(tmp_path, MarkovChain(2), temperature=0.5, top_k=3))
     assert [each["case"] for each in records if each["record"] == "case"] == [
         "drafted:temperature=0.5:top_k=3"
     ]
@@ -320,19 +322,19 @@ def test_written_settings_are_a_part_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_written_draft_is_told_from_its_control(tmp_path: Path) -> None:
-    records = of_file(written(tmp_path, Chain(3, drafted=0.5)))
+    records = of_file(written(tmp_path, MarkovChain(3, drafted=0.5)))
     document = statement(records, evidence="chain.jsonl", digest="0" * 64)
     assert report(records).verdict == "fail"
     assert "they look like the draft's row" in rendered([document], "markdown")
 
 
 def test_without_a_control_a_file_is_not_accused_of_its_filters(tmp_path: Path) -> None:
-    records = of_file(written(tmp_path, Chain(4, drafted=0.5), controls=0))
+    records = of_file(written(tmp_path, MarkovChain(4, drafted=0.5), controls=0))
     assert verdicts(records)["engine.lossless"] == "inconclusive"
 
 
 def test_the_prompts_in_evidence_cannot_be_edited(tmp_path: Path) -> None:
-    records = of_file(written(tmp_path, Chain(5), controls=0))
+    records = of_file(written(tmp_path, MarkovChain(5), controls=0))
     at = next(i for i, each in enumerate(records) if each["record"] == "answers")
     fewer = {**records[at], "prompts": records[at]["prompts"][1:]}
     edited = [*records[:at], fewer, *records[at + 1 :]]

@@ -51,7 +51,7 @@ class InvalidChain(ValueError):
 
 
 @dataclass(frozen=True)
-class Chain:
+class MarkovChain:
     """Rows of a target and of a draft.
 
     `words` has the ids of the tokens that have mass, in increasing order. Token `words[i]` leads to
@@ -104,7 +104,7 @@ def chain(
     zeros: int = 2,
     temperature: Rational = ONE,
     seed: int = 0,
-) -> Chain:
+) -> MarkovChain:
     """Return a random chain whose draft is at a mean distance from the target.
 
     `zeros` tokens have probability zero in every row, others for every last token. Raises
@@ -138,7 +138,7 @@ def chain(
     draft = _at_distance(target, direction, excluded, distance)
     for tables in (target, draft):
         tables[0][excluded] = EXCLUDED
-    return Chain(vocabulary, words, target, draft, seed, temperature)
+    return MarkovChain(vocabulary, words, target, draft, seed, temperature)
 
 
 _WIDEST = 4 * STEPS

@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import numpy
 
-from draftproof.conformance.checkpoint.chain import EXCLUDED, STEPS, Chain, Floats, softmax
+from draftproof.conformance.checkpoint.chain import EXCLUDED, STEPS, Floats, MarkovChain, softmax
 from draftproof.conformance.checkpoint.llama import BLOCK, ONE_HOT, Weights
 
 MEDUSA = 3
 """The number of Medusa heads."""
 
 
-def eagle(chain: Chain) -> Weights:
+def eagle(chain: MarkovChain) -> Weights:
     """Return the weights of the EAGLE head, by the names of its authors' checkpoints."""
     width = BLOCK * (chain.memory + 1)
     fc = numpy.zeros((width, 2 * width))
@@ -38,7 +38,7 @@ def eagle(chain: Chain) -> Weights:
     }
 
 
-def medusa(chain: Chain) -> Weights:
+def medusa(chain: MarkovChain) -> Weights:
     """Return the weights of the Medusa heads, by the names that engines load."""
     width = BLOCK * (chain.memory + 1)
     (table,) = chain.draft
@@ -54,7 +54,7 @@ def medusa(chain: Chain) -> Weights:
     return found
 
 
-def _head(chain: Chain, rows: Floats, width: int) -> Floats:
+def _head(chain: MarkovChain, rows: Floats, width: int) -> Floats:
     """Return a head [V, width] that says rows [states, words] behind one-hot states."""
     logits = numpy.zeros((chain.vocabulary, width))
     logits[:, : chain.states] = EXCLUDED / STEPS
@@ -64,7 +64,7 @@ def _head(chain: Chain, rows: Floats, width: int) -> Floats:
     return logits * float(chain.temperature)
 
 
-def medusa_config(chain: Chain, dtype: str) -> dict[str, object]:
+def medusa_config(chain: MarkovChain, dtype: str) -> dict[str, object]:
     """Return the configuration of the Medusa heads."""
     return {
         "architectures": ["MedusaModel"],

@@ -36,8 +36,8 @@ from draftproof.conformance.checkpoint.chain import (
     EXCLUDED,
     STEPS,
     UNKNOWN,
-    Chain,
     Integers,
+    MarkovChain,
 )
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ _BASE = 10_000.0
 _EPSILON = 1e-6
 
 
-def config(chain: Chain, dtype: str, *, with_heads: bool = False) -> LlamaConfig:
+def config(chain: MarkovChain, dtype: str, *, with_heads: bool = False) -> LlamaConfig:
     """Return the configuration of the model, for transformers and what reads its files."""
     from transformers import LlamaConfig
 
@@ -87,7 +87,7 @@ def config(chain: Chain, dtype: str, *, with_heads: bool = False) -> LlamaConfig
     )
 
 
-def weights(chain: Chain, tables: Integers, *, with_heads: bool = False) -> Weights:
+def weights(chain: MarkovChain, tables: Integers, *, with_heads: bool = False) -> Weights:
     """Return the weights of the model by their names in transformers, as float64 arrays."""
     layer = "model.layers.0"
     blocks = chain.memory + with_heads
@@ -111,7 +111,7 @@ def weights(chain: Chain, tables: Integers, *, with_heads: bool = False) -> Weig
     }
 
 
-def _embedding(chain: Chain, width: int) -> NDArray[numpy.float64]:
+def _embedding(chain: MarkovChain, width: int) -> NDArray[numpy.float64]:
     """Return the embedding [V, width]: one-hot in the first block, by state."""
     embedding = numpy.zeros((chain.vocabulary, width))
     embedding[:, 0] = ONE_HOT
@@ -139,7 +139,7 @@ def _attention(memory: int, width: int) -> tuple[NDArray[numpy.float64], ...]:
     return query, key, value, output
 
 
-def _head(chain: Chain, tables: Sequence[Integers], width: int) -> NDArray[numpy.float64]:
+def _head(chain: MarkovChain, tables: Sequence[Integers], width: int) -> NDArray[numpy.float64]:
     """Return the head [V, width], whose logits are those of the chain times its temperature."""
     logits = numpy.zeros((chain.vocabulary, width))
     logits[:, : chain.states] = EXCLUDED

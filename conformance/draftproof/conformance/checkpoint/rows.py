@@ -29,7 +29,7 @@ class UnreadableRows(ValueError):
 
 
 @dataclass(frozen=True)
-class Rows:
+class KnownRows:
     """Rows of a target and of its draft: exact distributions of the next token, by context.
 
     `texts` has the text of every token that has mass, by its id, and these have the states 1, 2,
@@ -71,7 +71,7 @@ class Rows:
         return self.bounds[self.dtype]
 
 
-def rows_to_json(rows: Rows) -> dict[str, Any]:
+def rows_to_json(rows: KnownRows) -> dict[str, Any]:
     """Return the document, whose rows are whole numbers of parts of `denominator`."""
     return {
         "format": FORMAT,
@@ -90,7 +90,7 @@ def rows_to_json(rows: Rows) -> dict[str, Any]:
     }
 
 
-def rows_from_json(document: Mapping[str, Any]) -> Rows:
+def rows_from_json(document: Mapping[str, Any]) -> KnownRows:
     """Return the rows of a document. Raises `MalformedDocument` where they are no distributions."""
     validate(document, "chain")
     words, memory = document["words"], document["memory"]
@@ -99,7 +99,7 @@ def rows_from_json(document: Mapping[str, Any]) -> Rows:
     if len(temperature) > 40 or not rational(temperature) > 0:
         raise MalformedDocument(f"chain: temperature is positive, got {temperature[:40]!r}")
     contexts = [*product(range(len(words) + 1), repeat=memory)]
-    return Rows(
+    return KnownRows(
         kind=document["kind"],
         vocabulary=document["vocabulary"],
         memory=memory,
@@ -113,7 +113,7 @@ def rows_from_json(document: Mapping[str, Any]) -> Rows:
     )
 
 
-def read_rows(path: Path) -> Rows:
+def read_rows(path: Path) -> KnownRows:
     """Return the rows in a file. Raises `UnreadableRows`."""
     again = "`draftproof checkpoint OUT` writes OUT/rows.json"
     try:
@@ -126,7 +126,7 @@ def read_rows(path: Path) -> Rows:
         raise UnreadableRows(f"{path} is not JSON: {error}; {again}") from None
 
 
-def write_rows(rows: Rows, path: Path) -> None:
+def write_rows(rows: KnownRows, path: Path) -> None:
     """Write the rows to a file. Raises `OSError`."""
     document = rows_to_json(rows)
     validate(document, "chain")

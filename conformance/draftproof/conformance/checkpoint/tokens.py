@@ -9,7 +9,7 @@ from itertools import islice
 from string import ascii_letters, digits
 from typing import TYPE_CHECKING
 
-from draftproof.conformance.checkpoint.chain import BEGIN, END, SPECIAL, UNKNOWN, Chain
+from draftproof.conformance.checkpoint.chain import BEGIN, END, SPECIAL, UNKNOWN, MarkovChain
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -18,7 +18,7 @@ TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 """The chat template: a conversation is its texts, and nothing around them."""
 
 
-def texts(chain: Chain) -> tuple[str, ...]:
+def texts(chain: MarkovChain) -> tuple[str, ...]:
     """Return the text of every token, by its id: words of the chain are letters."""
     characters = chained(ascii_letters, digits, _others())
     words = dict(zip(chain.words, islice(characters, len(chain.words)), strict=True))

@@ -26,16 +26,16 @@ from draftproof.conformance.checkpoint.chain import (
     EXCLUDED,
     SPECIAL,
     STEPS,
-    Chain,
     Floats,
     InvalidChain,
+    MarkovChain,
     chain,
     shift_bound,
 )
 from draftproof.conformance.checkpoint.gguf import write_gguf
 from draftproof.conformance.checkpoint.heads import eagle, medusa, medusa_config
 from draftproof.conformance.checkpoint.llama import CONTEXT, Weights, config, weights
-from draftproof.conformance.checkpoint.rows import Context, Row, Rows, write_rows
+from draftproof.conformance.checkpoint.rows import Context, KnownRows, Row, write_rows
 from draftproof.conformance.checkpoint.tokens import texts, tokenizer
 from draftproof.reference.extras import installation
 from draftproof.reference.rational import ONE, Rational
@@ -74,7 +74,7 @@ def write_checkpoint(
     dtype: str = "float32",
     seed: int = 0,
     told: Callable[[str], None] = lambda _: None,
-) -> Rows:
+) -> KnownRows:
     """Write a checkpoint to a folder that is new or empty, and return its rows.
 
     The folder appears whole or not at all. `told` is called with each step. Raises
@@ -104,10 +104,10 @@ def write_checkpoint(
     return rows
 
 
-def rows_of(model: Chain, *, kind: str, dtype: str) -> Rows:
+def rows_of(model: MarkovChain, *, kind: str, dtype: str) -> KnownRows:
     """Return the rows that a checkpoint of a chain says, with their bounds."""
     own = texts(model)
-    return Rows(
+    return KnownRows(
         kind=kind,
         vocabulary=model.vocabulary,
         memory=model.memory,
@@ -122,7 +122,7 @@ def rows_of(model: Chain, *, kind: str, dtype: str) -> Rows:
     )
 
 
-def bound(model: Chain, dtype: str) -> float:
+def bound(model: MarkovChain, dtype: str) -> float:
     """Return how far the row of a correct engine may be from the chain's, in total variation.
 
     *Storage.* Logits times the temperature are rounded to the dtype; at temperature 1 they are
@@ -184,7 +184,9 @@ def _let_others_read(folder: Path) -> None:
         each.chmod(0o755 if each.is_dir() else 0o644)
 
 
-def _write_all(model: Chain, rows: Rows, folder: Path, told: Callable[[str], None]) -> None:
+def _write_all(
+    model: MarkovChain, rows: KnownRows, folder: Path, told: Callable[[str], None]
+) -> None:
     with_heads = rows.kind == HEADS
     own = texts(model)
     words = tokenizer(own, longest=CONTEXT)
@@ -253,7 +255,7 @@ def _tensor(array: Floats, dtype: str) -> Tensor:
 
 
 def largest_error(
-    folder: Path, rows: Rows, table: Mapping[Context, Row], *, long: int = 2048
+    folder: Path, rows: KnownRows, table: Mapping[Context, Row], *, long: int = 2048
 ) -> float:
     """Return how far transformers' rows are from a table, in total variation, at any place.
 

@@ -25,7 +25,7 @@ from draftproof.conformance.cli.documents import (
 from draftproof.conformance.report import rendered
 
 if TYPE_CHECKING:
-    from draftproof.conformance.checkpoint.rows import Rows
+    from draftproof.conformance.checkpoint.rows import KnownRows
     from draftproof.conformance.lanes.engine.parts import Part
     from draftproof.conformance.run.answers import Source
     from draftproof.conformance.run.engines import EngineCampaign
@@ -147,7 +147,7 @@ class _Subject:
 
 
 def _of_server(
-    url: str, control_url: str | None, rows: Rows, *, model: str | None, key: str | None
+    url: str, control_url: str | None, rows: KnownRows, *, model: str | None, key: str | None
 ) -> _Subject:
     from hashlib import sha256
 
@@ -170,7 +170,7 @@ def _of_server(
     )
 
 
-def _of_file(path: Path, rows: Rows) -> _Subject:
+def _of_file(path: Path, rows: KnownRows) -> _Subject:
     from hashlib import sha256
 
     from draftproof.conformance.lanes.engine.lines import read_tokens
@@ -247,7 +247,7 @@ def _require_attributes(found: Any, name: str) -> None:
 
 def _campaign(
     subject: _Subject,
-    rows: Rows,
+    rows: KnownRows,
     tokens: int,
     seed: int | None,
     dtype: str | None,

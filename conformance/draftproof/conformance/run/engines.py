@@ -5,7 +5,7 @@ Where an engine can be told not to draft, or a second one that does not is at ha
 applies the settings of a request and no others: then tokens that are not drawn from the known rows
 are a failure, with speculation or without. Of a server nobody knows which filters it has by
 default. It fails where it writes what the target never says, or where it does not write as its
-control does, whatever rows both have (`Compared`); where it only differs from the known rows, it is
+control does, whatever rows both have (`Paired`); where it only differs from the known rows, it is
 undecided.
 
 The evidence has every token. The requests follow from the seed and the answers before, so the
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy
 
-from draftproof.conformance.checkpoint.rows import Rows, rows_from_json, rows_to_json
+from draftproof.conformance.checkpoint.rows import KnownRows, rows_from_json, rows_to_json
 from draftproof.conformance.evidence.identity import specification, suite
 from draftproof.conformance.evidence.records import (
     EditedEvidence,
@@ -33,11 +33,11 @@ from draftproof.conformance.evidence.records import (
     StaleEvidence,
     differences,
 )
-from draftproof.conformance.lanes.engine.asking import FILTERS, Sampling
-from draftproof.conformance.lanes.engine.lengths import length_finding
+from draftproof.conformance.lanes.engine.asking import FILTERS, SamplingParams
 from draftproof.conformance.lanes.engine.parts import Asked, Part, Place, asked, parts_of, pooled
-from draftproof.conformance.lanes.engine.wealth import Compared
+from draftproof.conformance.lanes.engine.wealth import Paired
 from draftproof.conformance.lanes.statistics import Budget
+from draftproof.conformance.requirements.engine import length_finding
 from draftproof.conformance.requirements.finding import (
     FAIL,
     INCONCLUSIVE,
@@ -72,7 +72,7 @@ class EngineCampaign:
     `settings` are those that it takes.
     """
 
-    rows: Rows
+    rows: KnownRows
     place: str
     name: str
     version: str
@@ -284,7 +284,7 @@ def _told_part(part: Part) -> dict[str, Any]:
 def _part_in(told: Mapping[str, Any]) -> Part:
     return Part(
         *(told["case"], told["requirement"], 1.0),
-        samplings=(Sampling(**told["sampling"]),),
+        samplings=(SamplingParams(**told["sampling"]),),
         speculation=told["speculation"],
         has_control=told["control"],
     )
@@ -334,8 +334,8 @@ def _results(
         }
 
 
-def _plain(rows: Rows) -> Sampling:
-    return Sampling(temperature=float(rows.temperature))
+def _plain(rows: KnownRows) -> SamplingParams:
+    return SamplingParams(temperature=float(rows.temperature))
 
 
 def _skipped(part: Part, reason: str) -> list[Finding]:
@@ -388,7 +388,7 @@ def _findings(
     """Return the findings of a part."""
     compared = None
     if control is not None:
-        compared = Compared(own.owed, own.cells, control.cells)
+        compared = Paired(own.owed, own.cells, control.cells)
         compared.look()
     return [
         _decided(campaign, part, own, control, compared),
@@ -425,7 +425,7 @@ def _decided(
     part: Part,
     own: Asked,
     control: Asked | None,
-    compared: Compared[Place] | None,
+    compared: Paired[Place] | None,
 ) -> Finding:
     """Return the finding on the requirement of a part."""
     counted, threshold = own.counted, campaign.budget.threshold

@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 from draftproof.conformance.checkpoint.chain import chain
-from draftproof.conformance.checkpoint.rows import Rows
+from draftproof.conformance.checkpoint.rows import KnownRows
 from draftproof.conformance.checkpoint.writing import rows_of
 from draftproof.conformance.lanes.engine.lengths import kept
 
@@ -16,7 +16,7 @@ pytest.importorskip("torch")
 BOTH = ("target", "draft")
 
 
-def rows(memory: int) -> Rows:
+def rows(memory: int) -> KnownRows:
     made = chain(memory=memory, vocabulary=7, zeros=1, seed=2)
     return rows_of(made, kind=f"memory-{memory}", dtype="float32")
 

@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 from draftproof.conformance.checkpoint.chain import chain
 from draftproof.conformance.checkpoint.writing import rows_of
 from draftproof.conformance.lanes.engine import lines
-from draftproof.conformance.lanes.engine.asking import Answer, Sampling
+from draftproof.conformance.lanes.engine.asking import Answer, SamplingParams
 from draftproof.conformance.lanes.engine.lines import UnreadableTokens, read_tokens
 
 ROWS = rows_of(chain(vocabulary=8, zeros=1), kind="memory-1", dtype="float32")
@@ -43,7 +43,7 @@ def test_answers_are_parts_by_speculation_and_settings(tmp_path: Path) -> None:
         ("drafted:temperature=0.5:min_p=0.1", "engine.parameters", False),
         ("control:top_k=4", "engine.parameters", False),
     ]
-    assert found.parts[2].samplings == (Sampling(temperature=0.5, min_p=0.1),)
+    assert found.parts[2].samplings == (SamplingParams(temperature=0.5, min_p=0.1),)
     (batch,) = found.answers["eagle", False]
     assert batch[1] == [Answer((4, 5), 1)]
     # The control of two parts is read for both.
@@ -53,7 +53,7 @@ def test_answers_are_parts_by_speculation_and_settings(tmp_path: Path) -> None:
 def test_filters_that_are_off_are_plain_sampling(tmp_path: Path) -> None:
     given = [LINE | {"top_k": 0}, LINE | {"top_k": -1, "top_p": 1, "min_p": 0.0}, LINE]
     (part,) = read_tokens(file_of(tmp_path, *given), ROWS).parts
-    assert part.samplings == (Sampling(),)
+    assert part.samplings == (SamplingParams(),)
 
 
 def test_no_two_kinds_of_answers_are_one_case(tmp_path: Path) -> None:

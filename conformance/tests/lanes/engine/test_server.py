@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from draftproof.conformance.checkpoint.chain import chain
-from draftproof.conformance.checkpoint.rows import Rows
+from draftproof.conformance.checkpoint.rows import KnownRows
 from draftproof.conformance.checkpoint.writing import rows_of
-from draftproof.conformance.lanes.engine.asking import Generation, Sampling
+from draftproof.conformance.lanes.engine.asking import Generation, SamplingParams
 from draftproof.conformance.lanes.engine.server import (
     MOST_BYTES,
     UNKNOWN,
@@ -28,7 +28,7 @@ pytest.importorskip("torch")
 Reply = Callable[[str, dict[str, Any]], tuple[int, bytes]]
 
 
-def rows() -> Rows:
+def rows() -> KnownRows:
     return rows_of(chain(), kind="memory-1", dtype="float32")
 
 
@@ -96,7 +96,7 @@ def test_every_filter_is_sent_switched_off() -> None:
 
 
 def test_settings_seed_and_key_are_sent() -> None:
-    sampling = Sampling(temperature=0.5, top_k=3, logit_bias={3: 1.5})
+    sampling = SamplingParams(temperature=0.5, top_k=3, logit_bias={3: 1.5})
     with replying(completing("ab")) as (url, seen):
         Server(url, rows(), key="secret").generate([Generation((3,), 2, sampling, seed=7)])
     _, body, headers = seen[-1]
@@ -215,7 +215,7 @@ def test_settings_that_are_refused_are_not_asked_for() -> None:
         server.probe()
         assert server.settings == ("temperature", "top_k", "top_p")
         with pytest.raises(EngineFailed, match="400 top_k is too small"):
-            server.generate([Generation((3,), 2, Sampling(top_k=3))])
+            server.generate([Generation((3,), 2, SamplingParams(top_k=3))])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from math import inf, log, log1p
 import numpy
 import pytest
 
-from draftproof.conformance.lanes.engine.wealth import PRIORS, SHARES, Compared, Counted, Owed
+from draftproof.conformance.lanes.engine.wealth import PRIORS, SHARES, Counted, Owed, Paired
 from draftproof.conformance.lanes.statistics import MISSED, Floats, upper_bound
 
 
@@ -136,7 +136,7 @@ def test_pairs_of_one_unknown_row_gain_nothing_on_average() -> None:
     for row in (floats(0.7, 0.2, 0.1), floats(0.1, 0.1, 0.8), floats(0.3, 0.3, 0.4)):
         expected = 0.0
         for cells in product(range(3), repeat=4):
-            pairs = Compared({"a": Owed(P, 0.0)}, {"a": []}, {"a": []})
+            pairs = Paired({"a": Owed(P, 0.0)}, {"a": []}, {"a": []})
             for x, y in (cells[:2], cells[2:]):
                 pairs.own["a"].append(x)
                 pairs.control["a"].append(y)
@@ -149,7 +149,7 @@ def test_two_rows_are_told_apart_and_two_samples_of_one_are_not() -> None:
     random = numpy.random.default_rng(1)
     filtered = floats(0.6, 0.4, 0.0)
     for other, is_apart in ((filtered, False), (floats(0.5, 0.3, 0.2), True)):
-        pairs = Compared({"a": Owed(P, 0.0)}, {"a": []}, {"a": []})
+        pairs = Paired({"a": Owed(P, 0.0)}, {"a": []}, {"a": []})
         for _ in range(10):
             pairs.own["a"] += random.choice(3, p=other, size=200).tolist()
             pairs.control["a"] += random.choice(3, p=filtered, size=200).tolist()
@@ -159,7 +159,7 @@ def test_two_rows_are_told_apart_and_two_samples_of_one_are_not() -> None:
 
 
 def test_tolerance_is_forgiven_pair_by_pair() -> None:
-    free, strict = (Compared({"a": Owed(P, t)}, {"a": [0]}, {"a": [1]}) for t in (0.0, 0.01))
+    free, strict = (Paired({"a": Owed(P, t)}, {"a": [0]}, {"a": [1]}) for t in (0.0, 0.01))
     for each in (free, strict):
         each.look()
     assert free.won - strict.won == pytest.approx([log1p(0.08)] * len(PRIORS))

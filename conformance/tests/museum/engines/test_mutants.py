@@ -11,7 +11,7 @@ from draftproof.conformance.checkpoint.rows import read_rows
 from draftproof.conformance.evidence.decision import report
 from draftproof.conformance.evidence.records import Record
 from draftproof.conformance.lanes.engine.asking import SETTINGS
-from draftproof.conformance.museum.engines.engine import Engine
+from draftproof.conformance.museum.engines.engine import MuseumEngine
 from draftproof.conformance.museum.engines.mutants import (
     MUTANTS,
     BlocksByFirst,
@@ -25,7 +25,7 @@ from draftproof.conformance.run.answers import asked_of
 from draftproof.conformance.run.engines import EngineCampaign, run
 
 
-def judged(engine: Engine, folder: Path, *, tokens: int, seed: int = 1) -> Mapping[str, str]:
+def judged(engine: MuseumEngine, folder: Path, *, tokens: int, seed: int = 1) -> Mapping[str, str]:
     """Return the verdict on each requirement, and on all of them."""
     campaign = EngineCampaign(
         rows=read_rows(folder / "rows.json"),
@@ -48,7 +48,7 @@ def judged(engine: Engine, folder: Path, *, tokens: int, seed: int = 1) -> Mappi
 @pytest.mark.parametrize("memory", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_a_correct_engine_conforms(checkpoints: dict[int, Path], memory: int) -> None:
     folder = checkpoints[memory]
-    verdicts = judged(Engine(folder, seed=memory), folder, tokens=150_000)
+    verdicts = judged(MuseumEngine(folder, seed=memory), folder, tokens=150_000)
     assert {*verdicts.values()} == {"pass"}
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from draftproof.conformance.museum import mutants as museum
+from draftproof.conformance.museum.engines import mutants as engines
 from draftproof.conformance.museum.mutants import (
     CONTROLS,
     EXHIBITS,
@@ -59,7 +60,11 @@ def test_every_requirement_has_a_mutant() -> None:
     stand-in for it, beside the requirement.
     """
     named = {r for each in MUTANTS for r in each.must_fail}
-    assert set(requirements()) - named == {"device.graph"}
+    of_verifiers = {each.id for each in requirements().values() if not each.is_of_engines}
+    assert of_verifiers - named == {"device.graph"}
+    # A token without probability is judged by itself, whichever mutant writes it.
+    of_engines = set(requirements()) - of_verifiers
+    assert of_engines - {each.breaks for each in engines.MUTANTS} == {"engine.support"}
 
 
 def test_a_mutant_differs_from_what_it_is_of_in_its_steps() -> None:

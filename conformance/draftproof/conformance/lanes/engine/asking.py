@@ -13,14 +13,14 @@ from typing import Protocol, runtime_checkable
 Tokens = tuple[int, ...]
 
 SETTINGS = ("temperature", "top_k", "top_p", "min_p", "logit_bias", "allowed")
-"""The settings of `Sampling`."""
+"""The settings of `SamplingParams`."""
 
 FILTERS = ("top_k", "top_p", "min_p")
 """Those that leave out tokens of small probability."""
 
 
 @dataclass(frozen=True)
-class Sampling:
+class SamplingParams:
     """How the next token is drawn. The defaults draw from the model's own distribution.
 
     An engine applies the logit bias and the allowed tokens first, then the temperature, then one of
@@ -48,7 +48,7 @@ class Sampling:
         """The names of the filters that are on."""
         return tuple(name for name in FILTERS if getattr(self, name) is not None)
 
-    def apart(self, plain: Sampling) -> tuple[str, ...]:
+    def apart(self, plain: SamplingParams) -> tuple[str, ...]:
         """Return the names of the settings in which the two differ."""
         names = (each.name for each in fields(self))
         return tuple(name for name in names if getattr(self, name) != getattr(plain, name))
@@ -60,7 +60,7 @@ class Generation:
 
     prompt: Tokens
     max_tokens: int
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: SamplingParams = field(default_factory=SamplingParams)
     seed: int | None = None
     """The seed of this request, None where the engine draws its own."""
     speculation: bool = True
@@ -88,9 +88,10 @@ class Engine(Protocol):
     def generate(self, requests: Sequence[Generation], /) -> Sequence[Answer | Sequence[int]]:
         """Return the answer to each request. All of them are running at the same time.
 
-        An engine may have more attributes: `settings`, the names of the settings of `Sampling` that
-        it takes, all of them by default; `switchable`, whether it obeys `speculation`, True by
-        default; `streams`, whether it obeys `stream`, False by default; and `draft_length`, how
-        many tokens it drafts in a step, if it does so with the draft of the checkpoint.
+        An engine may have more attributes: `settings`, the names of the settings of
+        `SamplingParams` that it takes, all of them by default; `switchable`, whether it obeys
+        `speculation`, True by default; `streams`, whether it obeys `stream`, False by default; and
+        `draft_length`, how many tokens it drafts in a step, if it does so with the draft of the
+        checkpoint.
         """
         ...

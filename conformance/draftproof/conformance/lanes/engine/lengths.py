@@ -18,66 +18,14 @@ largest sum of all contexts bounds the first, the smallest one the second.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import log, sqrt
 
 import numpy
 
-from draftproof.conformance.checkpoint.rows import Context, Row, Rows
-from draftproof.conformance.lanes.engine.asking import Sampling
-from draftproof.conformance.lanes.engine.parts import Asked
-from draftproof.conformance.lanes.statistics import Budget, Floats
-from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Finding, Lengths
-from draftproof.reference.rational import exactly
-
-MOST_PATHS = 10**6
-"""The most paths behind one context that are added up."""
+from draftproof.conformance.checkpoint.rows import Context, KnownRows, Row
+from draftproof.conformance.lanes.statistics import Floats
 
 
-def length_finding(
-    case: str, own: Asked, rows: Rows, budget: Budget, *, draft_length: int | None
-) -> Finding:
-    """Return the finding on the tokens of a pass, skipped where they are not known.
-
-    `draft_length` is L, None for an engine that does not draft with the checkpoint's draft.
-    """
-    plain = Sampling(temperature=float(rows.temperature))
-    reason = ""
-    if not own.steps:
-        reason = "the engine does not say in how many passes it wrote its tokens"
-    elif draft_length is None:
-        reason = "the engine does not say how many tokens it drafts with the checkpoint's draft"
-    elif own.part.samplings != (plain,) or not own.part.speculation:
-        reason = "what a lossless verifier keeps is computed for plain sampling"
-    elif len(rows.words) ** draft_length > MOST_PATHS:
-        reason = f"paths of {draft_length} tokens are too many to be added up"
-    if reason or draft_length is None:
-        return Finding("engine.length", case, SKIPPED, detail=reason)
-    (least, most), observed = kept(rows, draft_length), own.stepped / own.steps - 1
-    # A pass keeps 0 to L tokens: Hoeffding's inequality, at the end alone.
-    chance = draft_length * sqrt(log(1 / budget.each) / (2 * own.steps))
-    # The last pass of an answer may have kept more than were asked for, and the first one has no
-    # draft where it reads the prompt.
-    cut = 2 * draft_length * own.said / own.steps
-    above, below = observed - most - chance, least - observed - chance - cut
-    told = f"a pass keeps {observed:.3f} drafted tokens, where"
-    if above > 0:
-        told = f"{told} no lossless verifier keeps more than {most:.3f}"
-    elif below > 0:
-        told = f"{told} token verification keeps {least:.3f} at least"
-    return Finding(
-        "engine.length",
-        case,
-        FAIL if max(above, below) > 0 else PASS,
-        exactly(max(above, below, 0.0)),
-        exactly(0.0),
-        "engine",
-        own.steps,
-        told if max(above, below) > 0 else "",
-        lengths=Lengths(observed, most),
-    )
-
-
-def kept(rows: Rows, length: int) -> tuple[float, float]:
+def kept(rows: KnownRows, length: int) -> tuple[float, float]:
     """Return the fewest drafted tokens that token verification keeps on average, of all contexts.
 
     And the most that any lossless verifier keeps.
@@ -107,7 +55,7 @@ def _kept(tables: list[Floats], context: Context, length: int) -> tuple[float, f
     return least, most
 
 
-def _table(rows: Rows, of: Mapping[Context, Row]) -> Floats:
+def _table(rows: KnownRows, of: Mapping[Context, Row]) -> Floats:
     """Return the rows [states, ..., states, words] of all contexts."""
     shape = (*[len(rows.words) + 1] * rows.memory, len(rows.words))
     return numpy.array([[float(each) for each in row] for row in of.values()]).reshape(shape)

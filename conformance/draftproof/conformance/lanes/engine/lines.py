@@ -17,8 +17,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from draftproof.conformance.checkpoint.rows import Rows
-from draftproof.conformance.lanes.engine.asking import FILTERS, Answer, Generation, Sampling, Tokens
+from draftproof.conformance.checkpoint.rows import KnownRows
+from draftproof.conformance.lanes.engine.asking import (
+    FILTERS,
+    Answer,
+    Generation,
+    SamplingParams,
+    Tokens,
+)
 from draftproof.conformance.lanes.engine.parts import Part
 from draftproof.spec import FileTooLarge, MalformedDocument, parsed, require_file
 
@@ -49,9 +55,9 @@ class Written:
         return sum(len(answer.tokens) for answers in batches for answer in answers)
 
 
-def read_tokens(path: Path, rows: Rows) -> Written:
+def read_tokens(path: Path, rows: KnownRows) -> Written:
     """Return the answers in a file. Raises `UnreadableTokens`."""
-    by_sampling: dict[Sampling, dict[str, list[tuple[Generation, Answer]]]] = {}
+    by_sampling: dict[SamplingParams, dict[str, list[tuple[Generation, Answer]]]] = {}
     tokens = 0
     for name, request, answer in _lines(path, rows):
         tokens += len(answer.tokens)
@@ -78,9 +84,9 @@ def read_tokens(path: Path, rows: Rows) -> Written:
     return Written(tuple(parts), answers)
 
 
-def _part(name: str, sampling: Sampling, rows: Rows) -> Part:
+def _part(name: str, sampling: SamplingParams, rows: KnownRows) -> Part:
     """Return the part of all answers with one speculation and one sampling."""
-    plain = Sampling(temperature=float(rows.temperature))
+    plain = SamplingParams(temperature=float(rows.temperature))
     settings = {each: getattr(sampling, each) for each in ("temperature", *FILTERS)}
     # Names have no colon, and numbers are told whole: no two kinds of answers are one case.
     told = [f"{key}={value!r}" for key, value in settings.items() if value != getattr(plain, key)]
@@ -107,7 +113,7 @@ _BATCH = 64
 _RIGHT = 'a line is like {"prompt_ids": [3, 4], "token_ids": [5, 3], "speculation": true}'
 
 
-def _lines(path: Path, rows: Rows) -> Iterator[tuple[str, Generation, Answer]]:
+def _lines(path: Path, rows: KnownRows) -> Iterator[tuple[str, Generation, Answer]]:
     """Yield the name of each answer's speculation, empty for none, its request and itself."""
     try:
         require_file(path)
@@ -124,7 +130,7 @@ def _lines(path: Path, rows: Rows) -> Iterator[tuple[str, Generation, Answer]]:
         raise UnreadableTokens(f"cannot read {str(path)!r}: {error.strerror}") from None
 
 
-def _read(line: bytes, rows: Rows, where: str) -> tuple[str, Generation, Answer]:
+def _read(line: bytes, rows: KnownRows, where: str) -> tuple[str, Generation, Answer]:
     try:
         document = parsed(line)
     except (FileTooLarge, MalformedDocument, ValueError) as error:
@@ -160,7 +166,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 _KEYS = {"prompt_ids", "token_ids", "speculation", "steps", "temperature", *FILTERS}
 
 
-def _ids(value: Any, rows: Rows, where: str) -> Tokens:
+def _ids(value: Any, rows: KnownRows, where: str) -> Tokens:
     if not isinstance(value, list) or not all(type(each) is int for each in value):
         raise UnreadableTokens(f"{where} is a list of token ids, got {str(value)[:80]}")
     outside = next((each for each in value if not 0 <= each < rows.vocabulary), None)
@@ -169,7 +175,7 @@ def _ids(value: Any, rows: Rows, where: str) -> Tokens:
     return tuple(value)
 
 
-def _sampling(document: Mapping[str, Any], rows: Rows, where: str) -> Sampling:
+def _sampling(document: Mapping[str, Any], rows: KnownRows, where: str) -> SamplingParams:
     """Return how an answer was drawn: the checkpoint's own temperature is the default."""
     found: dict[str, Any] = {"temperature": float(rows.temperature)}
     for name in ("temperature", *FILTERS):
@@ -183,7 +189,7 @@ def _sampling(document: Mapping[str, Any], rows: Rows, where: str) -> Sampling:
                 f"{where}: {name} is a positive number up to {most:,}, got {str(value)[:80]}"
             )
         found[name] = int(value) if name == "top_k" else float(value)
-    sampling = Sampling(**found)
+    sampling = SamplingParams(**found)
     if len(sampling.filters) > 1:
         told = " and ".join(sampling.filters)
         raise UnreadableTokens(f"{where}: it has {told}; engines differ in the order of filters")

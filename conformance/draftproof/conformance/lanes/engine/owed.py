@@ -1,6 +1,6 @@
 """The rows that an engine owes: those of the checkpoint, as the settings of a request process them.
 
-The order is that of `Sampling`: logit bias and allowed tokens, temperature, one filter. Where
+The order is that of `SamplingParams`: logit bias and allowed tokens, temperature, one filter. Where
 rounding can decide what a filter keeps, as for two tokens of equal probability, engines may differ:
 no row is owed in such a context, and its tokens are not counted.
 """
@@ -14,8 +14,8 @@ import numpy
 from numpy.typing import NDArray
 
 from draftproof.conformance.checkpoint.chain import shift_bound
-from draftproof.conformance.checkpoint.rows import Context, Row, Rows
-from draftproof.conformance.lanes.engine.asking import Sampling
+from draftproof.conformance.checkpoint.rows import Context, KnownRows, Row
+from draftproof.conformance.lanes.engine.asking import SamplingParams
 from draftproof.conformance.lanes.engine.wealth import Owed
 from draftproof.conformance.lanes.statistics import Floats
 
@@ -31,7 +31,11 @@ _BFLOAT16 = 2.0**-8
 
 
 def owed_rows(
-    rows: Rows, sampling: Sampling, *, dtype: str | None = None, others: Sequence[Sampling] = ()
+    rows: KnownRows,
+    sampling: SamplingParams,
+    *,
+    dtype: str | None = None,
+    others: Sequence[SamplingParams] = (),
 ) -> dict[Context, Owed]:
     """Return what is owed in every context where it is clear, with the rows of known faults.
 
@@ -39,7 +43,7 @@ def owed_rows(
     """
     tolerance = _tolerance(rows, sampling, dtype or rows.dtype)
     target, draft = (_table(rows, of, sampling) for of in (rows.target, rows.draft))
-    plain = Sampling(temperature=float(rows.temperature))
+    plain = SamplingParams(temperature=float(rows.temperature))
     suspects = {
         "the draft's row": draft,
         "the target's row without the request's settings": _table(rows, rows.target, plain),
@@ -62,14 +66,16 @@ def owed_rows(
     }
 
 
-def _told(sampling: Sampling, plain: Sampling) -> str:
+def _told(sampling: SamplingParams, plain: SamplingParams) -> str:
     return " and ".join(sampling.apart(plain)) or "plain sampling"
 
 
 Table = Mapping[Context, Floats]
 
 
-def _table(rows: Rows, of: Mapping[Context, Row], sampling: Sampling) -> dict[Context, Floats]:
+def _table(
+    rows: KnownRows, of: Mapping[Context, Row], sampling: SamplingParams
+) -> dict[Context, Floats]:
     """Return the processed rows, but for contexts where rounding decides what a filter keeps."""
     found = {context: _processed(_floats(row), rows, sampling) for context, row in of.items()}
     return {context: row for context, row in found.items() if row is not None}
@@ -94,7 +100,7 @@ def _floats(row: Row) -> Floats:
     return numpy.array([float(each) for each in row])
 
 
-def _processed(row: Floats, rows: Rows, sampling: Sampling) -> Floats | None:
+def _processed(row: Floats, rows: KnownRows, sampling: SamplingParams) -> Floats | None:
     """Return the row that is drawn from, None where rounding decides what a filter keeps."""
     with numpy.errstate(divide="ignore"):
         logits = numpy.log(row) * float(rows.temperature)
@@ -112,7 +118,7 @@ def _processed(row: Floats, rows: Rows, sampling: Sampling) -> Floats | None:
     return weights / weights.sum()  # type: ignore[no-any-return]  # numpy forgets the type
 
 
-def _kept(row: Floats, sampling: Sampling) -> NDArray[numpy.bool_] | None:
+def _kept(row: Floats, sampling: SamplingParams) -> NDArray[numpy.bool_] | None:
     """Return which words a filter keeps, None where rounding decides it."""
     if sampling.top_k is not None:
         return _first(row, sampling.top_k)
@@ -140,7 +146,7 @@ def _first(row: Floats, count: int) -> NDArray[numpy.bool_] | None:
     return kept & (row > 0)
 
 
-def _tolerance(rows: Rows, sampling: Sampling, dtype: str) -> float:
+def _tolerance(rows: KnownRows, sampling: SamplingParams, dtype: str) -> float:
     """Return how far a correct engine may be from a processed row.
 
     An error of logits grows with the factor by which they are divided. In bfloat16 an engine may
@@ -148,7 +154,7 @@ def _tolerance(rows: Rows, sampling: Sampling, dtype: str) -> float:
     """
     factor = float(rows.temperature) / sampling.temperature
     error = 2 * atanh(rows.bounds[dtype]) * factor
-    if dtype == "bfloat16" and sampling != Sampling(temperature=float(rows.temperature)):
+    if dtype == "bfloat16" and sampling != SamplingParams(temperature=float(rows.temperature)):
         row = min(float(p) for each in rows.target.values() for p in each if p)
         error += _BFLOAT16 * factor * -numpy.log(row)
     return shift_bound(error) + DRAW

@@ -12,8 +12,8 @@ from hashlib import sha256
 
 import numpy
 
-from draftproof.conformance.checkpoint.rows import Context, Rows
-from draftproof.conformance.lanes.engine.asking import Answer, Generation, Sampling, Tokens
+from draftproof.conformance.checkpoint.rows import Context, KnownRows
+from draftproof.conformance.lanes.engine.asking import Answer, Generation, SamplingParams, Tokens
 from draftproof.conformance.lanes.engine.owed import owed_rows
 from draftproof.conformance.lanes.engine.wealth import Counted, Owed
 from draftproof.conformance.lanes.statistics import Floats
@@ -40,7 +40,7 @@ class Part:
     share: float
     requests: int = 8
     longest: int = SHORT
-    samplings: tuple[Sampling, ...] = (Sampling(),)
+    samplings: tuple[SamplingParams, ...] = (SamplingParams(),)
     speculation: bool = True
     is_mixed: bool = False
     """Whether requests of one batch have different lengths."""
@@ -57,14 +57,14 @@ class Part:
     """Whether it asks nothing, and counts the tokens of all parts with plain sampling again: a
     small fault that is everywhere needs them all."""
 
-    def settings(self, plain: Sampling) -> frozenset[str]:
+    def settings(self, plain: SamplingParams) -> frozenset[str]:
         """Return the settings that an engine must take whose own sampling is the plain one."""
         return frozenset(name for each in self.samplings for name in each.apart(plain))
 
 
-def parts_of(rows: Rows) -> tuple[Part, ...]:
+def parts_of(rows: KnownRows) -> tuple[Part, ...]:
     """Return all parts for a checkpoint; those that an engine cannot take are among them."""
-    plain = Sampling(temperature=float(rows.temperature))
+    plain = SamplingParams(temperature=float(rows.temperature))
     cold, warm = (replace(plain, temperature=plain.temperature * by) for by in (0.75, 1.5))
     first, *_, last = rows.words
     # Half of the words that the barest row keeps.
@@ -112,7 +112,7 @@ def parts_of(rows: Rows) -> tuple[Part, ...]:
     )
 
 
-def _allowed(rows: Rows) -> Iterator[int]:
+def _allowed(rows: KnownRows) -> Iterator[int]:
     """Yield all tokens but every third: every row gives some of them a probability."""
     yield from (word for place, word in enumerate(rows.words) if place % 3)
 
@@ -127,7 +127,7 @@ class Asked:
     """The tokens of one part that were counted so far."""
 
     part: Part
-    rows: Rows
+    rows: KnownRows
     random: Random
     owed: Mapping[Place, Owed]
     counted: Counted[Place]
@@ -244,7 +244,7 @@ _ALIKE = 0.7
 _MOST_TEXTS = 64
 
 
-def asked(part: Part, rows: Rows, *, dtype: str | None, seed: int) -> Asked:
+def asked(part: Part, rows: KnownRows, *, dtype: str | None, seed: int) -> Asked:
     """Return a part before its first request."""
     owed = {
         (place, is_first, context): replace(each, place=_FIRST if is_first else "")
@@ -263,7 +263,7 @@ def _long(random: Random) -> int:
     return BLOCK * blocks + rest
 
 
-def pooled(states: Sequence[Asked], part: Part, rows: Rows, *, dtype: str | None) -> Asked:
+def pooled(states: Sequence[Asked], part: Part, rows: KnownRows, *, dtype: str | None) -> Asked:
     """Return the tokens of several parts as those of one, with a look at each part."""
     whole = asked(part, rows, dtype=dtype, seed=0)
     for state in states:
@@ -276,5 +276,5 @@ def pooled(states: Sequence[Asked], part: Part, rows: Rows, *, dtype: str | None
     return whole
 
 
-def _words(rows: Rows, random: Random, number: int) -> Tokens:
+def _words(rows: KnownRows, random: Random, number: int) -> Tokens:
     return tuple(int(each) for each in random.choice(rows.words, size=number))

@@ -20,8 +20,8 @@ from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
-from draftproof.conformance.checkpoint.rows import Rows
-from draftproof.conformance.lanes.engine.asking import Answer, Generation, Sampling, Tokens
+from draftproof.conformance.checkpoint.rows import KnownRows
+from draftproof.conformance.lanes.engine.asking import Answer, Generation, SamplingParams, Tokens
 
 MOST_BYTES = 2**22
 """The most bytes of one answer that are read."""
@@ -49,7 +49,7 @@ class Server:
     """An engine behind an address such as http://127.0.0.1:8000, with the checkpoint's rows."""
 
     url: str
-    rows: Rows
+    rows: KnownRows
     model: str | None = None
     """The name of the model, None for the only one that the server lists."""
     key: str | None = None
@@ -95,7 +95,7 @@ class Server:
             return
         try:
             said = self._sent("GET", "/models", None)
-        except _Refused as error:
+        except _FieldRefused as error:
             raise EngineFailed(f"{self._root}/models: {error.told}; name the model") from None
         listed = said.get("data")
         names = [
@@ -113,7 +113,7 @@ class Server:
         """Ask for a few tokens, to know which fields the server takes, and whether it repeats."""
         first = self.rows.words[0]
         prompt = (first,) * self.rows.memory
-        neutral = Sampling(logit_bias={first: 0.0})
+        neutral = SamplingParams(logit_bias={first: 0.0})
         self.generate([Generation(prompt, 1, neutral, seed=0)])
         # The same text twice is no chance: then the server has a seed of its own for all requests.
         twice = [self.generate([Generation(prompt, 64)]) for _ in range(2)]
@@ -134,7 +134,7 @@ class Server:
             body = {k: v for k, v in self._body(asked).items() if k not in self.refused}
             try:
                 text, written = self._text(body)
-            except _Refused as error:
+            except _FieldRefused as error:
                 told = error.told
                 name = next((each for each in _OPTIONAL if each in body and each in told), None)
                 if name is None or name in asked.sampling.filters:
@@ -237,7 +237,7 @@ class Server:
                 told = b"".join(_at_most(parts, 2000))[:2000].decode("utf-8", "replace").strip()
                 told = "".join(each if each.isprintable() else " " for each in told)[:300]
                 if response.status in (400, 422):
-                    raise _Refused(f"{response.status} {told}")
+                    raise _FieldRefused(f"{response.status} {told}")
                 status = f"{response.status} {response.reason}"
                 is_error = response.status >= 400
                 hint = "; name the model" if path == "/models" and is_error else ""
@@ -284,7 +284,7 @@ def _lines(parts: Iterator[bytes]) -> Iterator[bytes]:
         yield held
 
 
-class _Refused(Exception):
+class _FieldRefused(Exception):
     """The server does not take a request, and says why."""
 
     def __init__(self, told: str) -> None:

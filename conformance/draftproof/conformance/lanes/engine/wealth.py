@@ -241,11 +241,11 @@ _FEW = 16
 """The fewest pairs of one context that are bet on with the same predictions."""
 
 PRIORS = (10.0, 100.0, 1000.0)
-"""The weights, in tokens, of the row that is owed in the predictions of `Compared`."""
+"""The weights, in tokens, of the row that is owed in the predictions of `Paired`."""
 
 
 @dataclass
-class Compared(Generic[Place]):
+class Paired(Generic[Place]):
     """Evidence that an engine does not write as its control does, whatever rows both have.
 
     Tokens are paired in the order in which each of the two has met a context: x of the engine with

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy
 
-from draftproof.conformance.lanes.engine.asking import Answer, Generation, Sampling, Tokens
+from draftproof.conformance.lanes.engine.asking import Answer, Generation, SamplingParams, Tokens
 from draftproof.conformance.museum.engines.model import Cache, Floats, Integers, Llama
 
 
@@ -40,7 +40,7 @@ class Slots:
     draft: Cache
 
 
-class Engine:
+class MuseumEngine:
     """The engine, with the models that a checkpoint's folder holds."""
 
     name = "museum-engine"
@@ -220,8 +220,8 @@ class Engine:
 _MOST_TEXTS = 64
 
 
-def processed(logits: Floats, sampling: Sampling) -> Floats:
-    """Return rows [..., V] as a request asks for them: the order is that of `Sampling`."""
+def processed(logits: Floats, sampling: SamplingParams) -> Floats:
+    """Return rows [..., V] as a request asks for them: the order is that of `SamplingParams`."""
     own = logits.astype(numpy.float64)
     for token, bias in sampling.logit_bias.items():
         own[..., token] += bias

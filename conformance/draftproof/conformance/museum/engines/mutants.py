@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy
 
-from draftproof.conformance.lanes.engine.asking import Generation, Sampling, Tokens
+from draftproof.conformance.lanes.engine.asking import Generation, SamplingParams, Tokens
 from draftproof.conformance.museum.engines.engine import (
-    Engine,
+    MuseumEngine,
     Running,
     Slots,
     draw,
@@ -18,7 +18,7 @@ from draftproof.conformance.museum.engines.engine import (
 from draftproof.conformance.museum.engines.model import Floats, Integers
 
 
-class StaleCache(Engine):
+class StaleCache(MuseumEngine):
     """Keeps in the cache what a rejected token has put there."""
 
     name = "stale-cache"
@@ -29,7 +29,7 @@ class StaleCache(Engine):
             cache.lengths += count + 1
 
 
-class NeighboursTemperature(Engine):
+class NeighboursTemperature(MuseumEngine):
     """Processes each target row with the settings of the request beside it."""
 
     name = "neighbours-temperature"
@@ -42,7 +42,7 @@ class NeighboursTemperature(Engine):
         )
 
 
-class AnothersBonus(Engine):
+class AnothersBonus(MuseumEngine):
     """Draws the bonus from the row of another request, where there is one."""
 
     name = "anothers-bonus"
@@ -54,7 +54,7 @@ class AnothersBonus(Engine):
         return rows
 
 
-class DraftSettingsLost(Engine):
+class DraftSettingsLost(MuseumEngine):
     """Draws drafted tokens as the request asks, and verifies them with the draft's plain rows."""
 
     name = "draft-settings-lost"
@@ -66,10 +66,10 @@ class DraftSettingsLost(Engine):
 
     def draft_rows(self, running: Sequence[Running], logits: Floats) -> Floats:  # noqa: ARG002
         """Return the draft's plain rows."""
-        return processed(logits, Sampling())
+        return processed(logits, SamplingParams())
 
 
-class DraftAtOwnTemperature(Engine):
+class DraftAtOwnTemperature(MuseumEngine):
     """Draws drafted tokens at a temperature of 1.3, and verifies them as if at the request's."""
 
     name = "draft-at-own-temperature"
@@ -80,7 +80,7 @@ class DraftAtOwnTemperature(Engine):
         return warm / warm.sum()  # type: ignore[no-any-return]  # numpy forgets the type
 
 
-class FiltersOnOneSide(Engine):
+class FiltersOnOneSide(MuseumEngine):
     """Applies top-k, top-p and min-p to the draft alone."""
 
     name = "filters-on-one-side"
@@ -95,7 +95,7 @@ class FiltersOnOneSide(Engine):
         )
 
 
-class ForcedAcceptance(Engine):
+class ForcedAcceptance(MuseumEngine):
     """Keeps every drafted token, as switches for benchmarks do."""
 
     name = "forced-acceptance"
@@ -105,7 +105,7 @@ class ForcedAcceptance(Engine):
         return True
 
 
-class ForcedAtTimes(Engine):
+class ForcedAtTimes(MuseumEngine):
     """Keeps every drafted token in one step of twenty."""
 
     name = "forced-at-times"
@@ -121,7 +121,7 @@ class ForcedAtTimes(Engine):
         return self.taken % 20 == 19 or super().accepts(each, p, q)
 
 
-class GreedyResidual(Engine):
+class GreedyResidual(MuseumEngine):
     """Writes the most probable token after a rejection, instead of drawing the correction."""
 
     name = "greedy-residual"
@@ -139,7 +139,7 @@ class GreedyResidual(Engine):
         return [*kept, draw(target_rows[len(drafted)], each.random)]
 
 
-class FirstAlone(Engine):
+class FirstAlone(MuseumEngine):
     """Verifies the first drafted token alone: without loss, and slowly."""
 
     name = "first-alone"
@@ -151,7 +151,7 @@ class FirstAlone(Engine):
         return super().verify(each, drafted[:1], draft_rows[:1], target_rows[:2])
 
 
-class ShiftedAfterResume(Engine):
+class ShiftedAfterResume(MuseumEngine):
     """Counts positions from one too many behind a prefix that was read before."""
 
     name = "shifted-after-resume"
@@ -179,7 +179,7 @@ class ShiftedAfterResume(Engine):
         return places
 
 
-class MixedPrefixes(Engine):
+class MixedPrefixes(MuseumEngine):
     """Takes two texts for the same where their first tokens are."""
 
     name = "mixed-prefixes"
@@ -189,7 +189,7 @@ class MixedPrefixes(Engine):
         return min(len(prompt), len(text)) if prompt[:1] == text[:1] else 0
 
 
-class BlocksByFirst(Engine):
+class BlocksByFirst(MuseumEngine):
     """Keeps prefixes in blocks of 16 tokens, and takes texts for the same that begin alike."""
 
     name = "blocks-by-first"
@@ -200,7 +200,7 @@ class BlocksByFirst(Engine):
         return same // 16 * 16
 
 
-class ChunksFromZero(Engine):
+class ChunksFromZero(MuseumEngine):
     """Counts the positions of every chunk of 32 tokens of a prompt from zero."""
 
     name = "chunks-from-zero"
@@ -210,7 +210,7 @@ class ChunksFromZero(Engine):
         return super().read_from(known, count) % 32
 
 
-class OneNeighboursTemperature(Engine):
+class OneNeighboursTemperature(MuseumEngine):
     """Processes the last of eight rows with the settings of the one before."""
 
     name = "one-neighbours-temperature"
@@ -223,7 +223,7 @@ class OneNeighboursTemperature(Engine):
         return rows
 
 
-class FiltersBeforeTemperature(Engine):
+class FiltersBeforeTemperature(MuseumEngine):
     """Filters before it divides by the temperature, and adds the logit bias behind that."""
 
     name = "filters-before-temperature"
@@ -239,15 +239,15 @@ class FiltersBeforeTemperature(Engine):
         return self.target_rows(running, logits)
 
 
-def early(logits: Floats, sampling: Sampling) -> Floats:
+def early(logits: Floats, sampling: SamplingParams) -> Floats:
     """Return rows that are filtered at a temperature of 1, and biased behind the division."""
     filtered = processed(logits, replace(sampling, temperature=1.0, logit_bias={}))
     with numpy.errstate(divide="ignore"):
         own = numpy.log(filtered) / sampling.temperature
-    return processed(own, Sampling(logit_bias=sampling.logit_bias))
+    return processed(own, SamplingParams(logit_bias=sampling.logit_bias))
 
 
-class SharedSeed(Engine):
+class SharedSeed(MuseumEngine):
     """Begins every request with the same random numbers if it has no seed of its own."""
 
     name = "shared-seed"
@@ -264,7 +264,7 @@ class SharedSeed(Engine):
 class EngineMutant:
     """A wrong engine, the requirement that its fault breaks, and the memory that shows it."""
 
-    make: type[Engine]
+    make: type[MuseumEngine]
     breaks: str
     memory: int = 1
     """How many last tokens a row must depend on."""

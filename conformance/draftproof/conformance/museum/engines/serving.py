@@ -15,9 +15,9 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import Any
 
-from draftproof.conformance.checkpoint.rows import Rows
-from draftproof.conformance.lanes.engine.asking import Answer, Generation, Sampling
-from draftproof.conformance.museum.engines.engine import Engine
+from draftproof.conformance.checkpoint.rows import KnownRows
+from draftproof.conformance.lanes.engine.asking import Answer, Generation, SamplingParams
+from draftproof.conformance.museum.engines.engine import MuseumEngine
 
 _TOGETHER = 0.01
 """So many seconds are waited for requests that run together."""
@@ -25,8 +25,8 @@ _TOGETHER = 0.01
 
 @contextmanager
 def served(
-    engine: Engine,
-    rows: Rows,
+    engine: MuseumEngine,
+    rows: KnownRows,
     *,
     defaults: Mapping[str, Any] | None = None,
     speculation: bool = True,
@@ -60,7 +60,12 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(
-        self, rows: Rows, defaults: Mapping[str, Any], refuses: frozenset[str], *, speculation: bool
+        self,
+        rows: KnownRows,
+        defaults: Mapping[str, Any],
+        refuses: frozenset[str],
+        *,
+        speculation: bool,
     ) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.rows, self.defaults, self.refuses = rows, defaults, refuses
@@ -73,7 +78,7 @@ class _Server(ThreadingHTTPServer):
         self.queue.put((self._asked({**body, **self.defaults}), waiting))
         return "".join(self.rows.texts[token] for token in waiting.result().tokens)
 
-    def work(self, engine: Engine) -> None:
+    def work(self, engine: MuseumEngine) -> None:
         """Run what has arrived, until the last request has."""
         while True:
             batch = self._batch()
@@ -98,7 +103,7 @@ class _Server(ThreadingHTTPServer):
 
     def _asked(self, body: Mapping[str, Any]) -> Generation:
         top_k = body.get("top_k")
-        sampling = Sampling(
+        sampling = SamplingParams(
             temperature=body.get("temperature", 1.0),
             top_k=top_k if top_k and top_k < len(self.rows.words) else None,
             top_p=body["top_p"] if body.get("top_p", 1.0) < 1 else None,
