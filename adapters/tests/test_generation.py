@@ -29,8 +29,6 @@ from draftproof.conformance.lanes.engine.asking import Generation
 from draftproof.conformance.lanes.engine.owed import owed_rows
 from draftproof.conformance.lanes.engine.parts import Asked, asked, parts_of
 
-PLACE = "draftproof.adapters.engines.generation:Transformers"
-
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:

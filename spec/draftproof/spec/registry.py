@@ -59,7 +59,7 @@ class Requirement:
 
     @property
     def is_of_engines(self) -> bool:
-        """Whether it asks something of a whole engine, and nothing of a verifier."""
+        """True if it asks something of a whole engine, and nothing of a verifier."""
         return self.lanes == ("engine",)
 
 

@@ -93,7 +93,8 @@ class MarkovChain:
 
     def logits(self, tables: Integers, context: Sequence[int]) -> Integers:
         """Return the logits [words] of a context in steps, at the temperature of the chain."""
-        return sum((tables[back, state] for back, state in enumerate(reversed(context))), start=0)  # type: ignore[return-value]  # numpy adds to 0
+        found: Integers = tables[range(self.memory), [*reversed(context)]].sum(0)
+        return found
 
 
 def chain(
@@ -158,7 +159,8 @@ def spread_out(vocabulary: int, memory: int) -> tuple[int, ...]:
 def softmax(logits: Integers) -> Floats:
     """Return the distribution of logits in steps."""
     weights = numpy.exp((logits - logits.max()) / STEPS)
-    return weights / weights.sum()  # type: ignore[no-any-return]  # numpy forgets the type
+    row: Floats = weights / weights.sum()
+    return row
 
 
 def parts(row: Floats) -> tuple[Rational, ...]:
@@ -222,4 +224,5 @@ def _all_rows(tables: Integers, excluded: NDArray[numpy.bool_]) -> Floats:
         total = total + table.reshape(*shape, words)
     total = numpy.where(excluded, -numpy.inf, total)
     weights = numpy.exp((total - total.max(-1, keepdims=True)) / STEPS)
-    return weights / weights.sum(-1, keepdims=True)  # type: ignore[no-any-return]
+    rows: Floats = weights / weights.sum(-1, keepdims=True)
+    return rows

@@ -215,11 +215,12 @@ def _of_program(name: str, folder: Path) -> _Subject:
         missing = [each for each in ("name", "version", "generate") if not hasattr(found, each)]
         raise click.UsageError(f"{name} is no engine: it has no {', '.join(missing)}")
     _require_attributes(found, name)
+    program: Any = found
     is_switchable = bool(getattr(found, "switchable", True))
     return _Subject(
         *(str(found.name), str(found.version), asked_of(found), "program", name),
         control=name if is_switchable else None,
-        digest=source_digest(found),  # type: ignore[arg-type]  # any object has a file
+        digest=source_digest(program),
         vouched=True,
         settings=tuple(getattr(found, "settings", SETTINGS)),
         streams=bool(getattr(found, "streams", False)),

@@ -274,6 +274,16 @@ def differences(then: Any, now: Any, where: str = "") -> Iterator[tuple[str, Any
         yield where, then, now
 
 
+def require_same(known: Sequence[Record], opening: Sequence[Record]) -> None:
+    """Raise `StaleEvidence` where known records do not open as a campaign does."""
+    for then, now in zip(known, opening, strict=False):
+        for where, was, is_now in differences(then, now):
+            raise StaleEvidence(
+                f"the evidence is of another campaign: {where} was {was}, and is {is_now} now; "
+                f"start anew without --resume"
+            )
+
+
 def _sealed(record: Record, before: str) -> tuple[bytes, str]:
     """Return the line of a record, and its digest, which follows on the one before."""
     body = canonical(record)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import log, sqrt
 
 from draftproof.conformance.checkpoint.rows import KnownRows
-from draftproof.conformance.lanes.engine.asking import SamplingParams
 from draftproof.conformance.lanes.engine.lengths import kept
+from draftproof.conformance.lanes.engine.owed import plain_sampling
 from draftproof.conformance.lanes.engine.parts import Asked
 from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Finding, Lengths
@@ -23,7 +23,7 @@ def length_finding(
 
     `draft_length` is L, None for an engine that does not draft with the checkpoint's draft.
     """
-    plain = SamplingParams(temperature=float(rows.temperature))
+    plain = plain_sampling(rows)
     reason = ""
     if not own.steps:
         reason = "the engine does not say in how many passes it wrote its tokens"

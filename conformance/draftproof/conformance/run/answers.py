@@ -46,7 +46,7 @@ class Answers:
     known: Sequence[Record]
     """Records of answers."""
     are_read: bool
-    """Whether they were read: then their requests are in the records, and end where these do."""
+    """True if they were read: then their requests are in the records, and end where these do."""
     source: Source | None = None
     """None where the evidence must be enough."""
     keep: Callable[[Record], None] = lambda _: None

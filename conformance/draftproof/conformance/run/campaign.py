@@ -37,9 +37,8 @@ from draftproof.conformance.evidence.records import (
     NOTHING,
     Evidence,
     Record,
-    StaleEvidence,
-    differences,
     found_blind,
+    require_same,
 )
 from draftproof.conformance.evidence.traces import untraced
 from draftproof.conformance.failure.counterexample import (
@@ -216,7 +215,7 @@ def run(
 
     header = _header(campaign, program, work.blind, tests_of(work.tasks))
     opening = printable_lines([header, *_cases(work.tasks)])
-    _require_same(known.records, opening)
+    require_same(known.records, opening)
     records = list(known.records)
     for record in opening[len(records) :]:
         kept(record)
@@ -413,16 +412,6 @@ def _cases(tasks: Sequence[Task]) -> Iterator[Record]:
             "requirements": list(task.requirements),
             "lanes": list(task.lanes),
         }
-
-
-def _require_same(known: Sequence[Record], opening: Sequence[Record]) -> None:
-    """Refuse to go on with evidence of something else."""
-    for then, now in zip(known, opening, strict=False):
-        for where, was, is_now in differences(then, now):
-            raise StaleEvidence(
-                f"the evidence is of another campaign: {where} was {was}, and is {is_now} now; "
-                f"start anew without --resume"
-            )
 
 
 def tasks_of(campaign: Campaign, declared: Declaration) -> list[Task]:

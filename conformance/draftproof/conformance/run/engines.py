@@ -17,6 +17,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from hashlib import sha256
 from importlib.metadata import version as released
 from math import ceil
@@ -30,10 +31,10 @@ from draftproof.conformance.evidence.records import (
     EditedEvidence,
     Evidence,
     Record,
-    StaleEvidence,
-    differences,
+    require_same,
 )
 from draftproof.conformance.lanes.engine.asking import FILTERS, SamplingParams
+from draftproof.conformance.lanes.engine.owed import plain_sampling
 from draftproof.conformance.lanes.engine.parts import Asked, Part, Place, asked, parts_of, pooled
 from draftproof.conformance.lanes.engine.wealth import Paired
 from draftproof.conformance.lanes.statistics import Budget
@@ -95,12 +96,12 @@ class EngineCampaign:
     dtype: str = "float32"
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def parts(self) -> tuple[Part, ...]:
         """The parts that are read, or asked or skipped, in order."""
         return self.written or parts_of(self.rows)
 
-    @property
+    @cached_property
     def budget(self) -> Budget:
         """The budget of false alarms: of every part and its control, and two for lengths."""
         return Budget(self.false_alarm, 4 * len(self.parts))
@@ -135,7 +136,7 @@ def run(
         records.append(record)
 
     opening = [*_opening(campaign)]
-    _require_same(known, opening)
+    require_same(known, opening)
     for record in opening[len(known) :]:
         kept(record)
     done = {record["task"] for record in known if record["record"] == "result"}
@@ -153,16 +154,6 @@ def run(
         kept({"record": "counterexample", "counterexample": None})
     if "footer" not in last:
         kept({"record": "footer", "records": len(records) + 1})
-
-
-def _require_same(known: Sequence[Record], opening: Sequence[Record]) -> None:
-    """Refuse to go on with evidence of something else."""
-    for then, now in zip(known, opening, strict=False):
-        for where, was, is_now in differences(then, now):
-            raise StaleEvidence(
-                f"the evidence is of another campaign: {where} was {was}, and is {is_now} now; "
-                f"start anew without --resume"
-            )
 
 
 def recounted(evidence: Evidence) -> int:
@@ -319,7 +310,7 @@ def _results(
             pair = (
                 _pooled(campaign, part, plain) if part.is_pooled else _pair(campaign, part, answers)
             )
-            if part.samplings == (_plain(campaign.rows),):
+            if part.samplings == (plain_sampling(campaign.rows),):
                 plain.append(pair)
         if answers.batch < len(answers.known):
             raise EditedEvidence(f"task {task} has more answers than were needed")
@@ -334,10 +325,6 @@ def _results(
         }
 
 
-def _plain(rows: KnownRows) -> SamplingParams:
-    return SamplingParams(temperature=float(rows.temperature))
-
-
 def _skipped(part: Part, reason: str) -> list[Finding]:
     return [
         Finding(each, part.case, SKIPPED, detail=reason)
@@ -349,7 +336,7 @@ def _not_taken(campaign: EngineCampaign, part: Part) -> str:
     """Return why an engine cannot be asked a part, empty where it can."""
     if campaign.written:
         return ""
-    missing = sorted(part.settings(_plain(campaign.rows)) - {*campaign.settings})
+    missing = sorted(part.settings(plain_sampling(campaign.rows)) - {*campaign.settings})
     if missing:
         return f"the engine does not take {', '.join(missing)}"
     if part.stream and not campaign.streams:

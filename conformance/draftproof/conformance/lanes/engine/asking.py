@@ -1,4 +1,4 @@
-"""What an engine is asked, and what it answers.
+"""Requests to an engine, and its answers.
 
 An engine is any object with a `name`, a `version` and a `generate`. These names are public and
 stable; an engine needs no import from Draftproof.
@@ -35,7 +35,7 @@ class SamplingParams:
     min_p: float | None = None
     """Keep tokens with at least this part of the largest probability."""
     logit_bias: Mapping[int, float] = field(default_factory=dict)
-    """What is added to the logits of some tokens."""
+    """Numbers that are added to the logits of some tokens."""
     allowed: frozenset[int] | None = None
     """The only tokens that may be written: a choice, or a grammar. None for all."""
 
@@ -64,9 +64,9 @@ class Generation:
     seed: int | None = None
     """The seed of this request, None where the engine draws its own."""
     speculation: bool = True
-    """Whether the engine drafts; one that cannot be told ignores this."""
+    """True to draft; an engine that cannot be told ignores this."""
     stream: bool = False
-    """Whether the engine answers token by token; one that cannot ignores this."""
+    """True to answer token by token; an engine that cannot ignores this."""
 
 
 @dataclass(frozen=True)

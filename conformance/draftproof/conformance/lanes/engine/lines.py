@@ -25,6 +25,7 @@ from draftproof.conformance.lanes.engine.asking import (
     SamplingParams,
     Tokens,
 )
+from draftproof.conformance.lanes.engine.owed import plain_sampling
 from draftproof.conformance.lanes.engine.parts import Part
 from draftproof.spec import FileTooLarge, MalformedDocument, parsed, require_file
 
@@ -42,7 +43,7 @@ class UnreadableTokens(ValueError):
 
 @dataclass(frozen=True)
 class Written:
-    """What an engine wrote: its parts, and their answers in the order of the file."""
+    """The parts of a file of tokens, and their answers in the order of the file."""
 
     parts: tuple[Part, ...]
     answers: Mapping[tuple[str, bool], Sequence[Batch]]
@@ -86,7 +87,7 @@ def read_tokens(path: Path, rows: KnownRows) -> Written:
 
 def _part(name: str, sampling: SamplingParams, rows: KnownRows) -> Part:
     """Return the part of all answers with one speculation and one sampling."""
-    plain = SamplingParams(temperature=float(rows.temperature))
+    plain = plain_sampling(rows)
     settings = {each: getattr(sampling, each) for each in ("temperature", *FILTERS)}
     # Names have no colon, and numbers are told whole: no two kinds of answers are one case.
     told = [f"{key}={value!r}" for key, value in settings.items() if value != getattr(plain, key)]

@@ -30,6 +30,11 @@ _BFLOAT16 = 2.0**-8
 """The unit roundoff of logits in bfloat16."""
 
 
+def plain_sampling(rows: KnownRows) -> SamplingParams:
+    """Return the sampling that draws from the rows themselves."""
+    return SamplingParams(temperature=float(rows.temperature))
+
+
 def owed_rows(
     rows: KnownRows,
     sampling: SamplingParams,
@@ -43,7 +48,7 @@ def owed_rows(
     """
     tolerance = _tolerance(rows, sampling, dtype or rows.dtype)
     target, draft = (_table(rows, of, sampling) for of in (rows.target, rows.draft))
-    plain = SamplingParams(temperature=float(rows.temperature))
+    plain = plain_sampling(rows)
     suspects = {
         "the draft's row": draft,
         "the target's row without the request's settings": _table(rows, rows.target, plain),
@@ -115,7 +120,8 @@ def _processed(row: Floats, rows: KnownRows, sampling: SamplingParams) -> Floats
     if kept is None:
         return None
     weights = numpy.where(kept, weights, 0.0)
-    return weights / weights.sum()  # type: ignore[no-any-return]  # numpy forgets the type
+    processed: Floats = weights / weights.sum()
+    return processed
 
 
 def _kept(row: Floats, sampling: SamplingParams) -> NDArray[numpy.bool_] | None:
@@ -154,7 +160,7 @@ def _tolerance(rows: KnownRows, sampling: SamplingParams, dtype: str) -> float:
     """
     factor = float(rows.temperature) / sampling.temperature
     error = 2 * atanh(rows.bounds[dtype]) * factor
-    if dtype == "bfloat16" and sampling != SamplingParams(temperature=float(rows.temperature)):
+    if dtype == "bfloat16" and sampling != plain_sampling(rows):
         row = min(float(p) for each in rows.target.values() for p in each if p)
         error += _BFLOAT16 * factor * -numpy.log(row)
     return shift_bound(error) + DRAW

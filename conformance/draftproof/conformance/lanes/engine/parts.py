@@ -14,7 +14,7 @@ import numpy
 
 from draftproof.conformance.checkpoint.rows import Context, KnownRows
 from draftproof.conformance.lanes.engine.asking import Answer, Generation, SamplingParams, Tokens
-from draftproof.conformance.lanes.engine.owed import owed_rows
+from draftproof.conformance.lanes.engine.owed import owed_rows, plain_sampling
 from draftproof.conformance.lanes.engine.wealth import Counted, Owed
 from draftproof.conformance.lanes.statistics import Floats
 
@@ -29,7 +29,7 @@ BLOCK, BLOCKS = 16, 32
 
 @dataclass(frozen=True)
 class Part:
-    """What is asked for one case, and the requirement that its tokens decide.
+    """The requests of one case, and the requirement that its tokens decide.
 
     `requests` run at the same time; they take turns with `samplings`. `share` is the part's share
     of all tokens.
@@ -43,18 +43,18 @@ class Part:
     samplings: tuple[SamplingParams, ...] = (SamplingParams(),)
     speculation: bool = True
     is_mixed: bool = False
-    """Whether requests of one batch have different lengths."""
+    """True if requests of one batch have different lengths."""
     is_resumed: bool = False
-    """Whether requests go on where earlier ones have stopped, a few tokens at a time."""
+    """True if requests go on where earlier ones have stopped, a few tokens at a time."""
     has_long_prompts: bool = False
-    """Whether prompts are long, and begin like earlier ones."""
+    """True if prompts are long, and begin like earlier ones."""
     is_seeded: bool = False
-    """Whether every request has a seed."""
+    """True if every request has a seed."""
     stream: bool = False
     has_control: bool = True
-    """Whether it is asked without speculation, too, where there is somebody to ask."""
+    """True if it is asked without speculation, too, where there is somebody to ask."""
     is_pooled: bool = False
-    """Whether it asks nothing, and counts the tokens of all parts with plain sampling again: a
+    """True if it asks nothing, and counts the tokens of all parts with plain sampling again: a
     small fault that is everywhere needs them all."""
 
     def settings(self, plain: SamplingParams) -> frozenset[str]:
@@ -64,7 +64,7 @@ class Part:
 
 def parts_of(rows: KnownRows) -> tuple[Part, ...]:
     """Return all parts for a checkpoint; those that an engine cannot take are among them."""
-    plain = SamplingParams(temperature=float(rows.temperature))
+    plain = plain_sampling(rows)
     cold, warm = (replace(plain, temperature=plain.temperature * by) for by in (0.75, 1.5))
     first, *_, last = rows.words
     # Half of the words that the barest row keeps.
@@ -118,8 +118,8 @@ def _allowed(rows: KnownRows) -> Iterator[int]:
 
 
 Place = tuple[int, bool, Context]
-"""Which of the samplings, whether it is the first token of an answer, and the states of the last
-tokens: what is counted separately."""
+"""The number of a sampling, a flag for the first tokens of answers, and the states of the last
+tokens: each place is counted separately."""
 
 
 @dataclass

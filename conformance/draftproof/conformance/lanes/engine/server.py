@@ -63,7 +63,7 @@ class Server:
     refused: list[str] = field(default_factory=list)
     """Fields of requests that the server does not take."""
     repeats: bool = False
-    """Whether it writes the same twice, and is sent a seed with every request therefore."""
+    """True if it writes the same twice, and is sent a seed with every request therefore."""
 
     def __post_init__(self) -> None:
         example = "a server has an address such as http://127.0.0.1:8000"

@@ -208,7 +208,8 @@ class Counted(Generic[Place]):
         mass = numpy.array(CONCENTRATIONS)
         won = (gammaln(prior + counts) - gammaln(prior)).sum(1)
         won -= counts @ numpy.log(row) + gammaln(mass + counts.sum()) - gammaln(mass)
-        return won - self.forgiven[context]  # type: ignore[no-any-return]  # numpy forgets the type
+        kept: Floats = won - self.forgiven[context]
+        return kept
 
     def _forgive(self, context: Place, owed: Owed, before: Floats, after: Floats) -> None:
         """Add what the tolerance may have gained for the bets on one context."""
@@ -232,7 +233,8 @@ def _gained(owed: Owed, suspect: Floats, counts: Floats) -> Floats:
     most = 1 + shares[:, 0] * owed.tolerance * (ratio.max() - ratio.min())
     with numpy.errstate(divide="ignore", invalid="ignore"):
         logs = numpy.where(counts[kept] > 0, numpy.log(pays) * counts[kept], 0.0)
-    return logs.sum(1) - counts[kept].sum() * numpy.log(most)  # type: ignore[no-any-return]
+    gained: Floats = logs.sum(1) - counts[kept].sum() * numpy.log(most)
+    return gained
 
 
 # --- two engines, whatever their rows --------------------------------------------------------
@@ -304,4 +306,5 @@ def _told_apart(owed: Owed, known: list[Floats], fresh: list[Floats]) -> Floats:
     mean = (predicted[0] + predicted[1]) / 2
     gained = [numpy.log(a / mean) @ counts for a, counts in zip(predicted, fresh, strict=True)]
     forgiven = fresh[0].sum() * numpy.log1p(4 * 2 * owed.tolerance)
-    return gained[0] + gained[1] - forgiven  # type: ignore[no-any-return]  # numpy forgets the type
+    added: Floats = gained[0] + gained[1] - forgiven
+    return added

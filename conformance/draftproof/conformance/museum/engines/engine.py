@@ -53,7 +53,7 @@ class MuseumEngine:
         self.draft = Llama(Path(folder) / "draft")
         self.random = numpy.random.default_rng(seed)
         self.texts: dict[Tokens, list[tuple[Floats, Floats]]] = {}
-        """What target and draft have read of earlier texts: keys and values."""
+        """Keys and values that target and draft have read of earlier texts."""
 
     # --- a call -----------------------------------------------------------------------------
 
@@ -172,9 +172,13 @@ class MuseumEngine:
         for place, token in enumerate(drafted):
             p, q = target_rows[place], draft_rows[place]
             if not self.accepts(each, p[token], q[token]):
-                return [*kept, draw(numpy.maximum(p - q, 0), each.random)]
+                return [*kept, self.corrected(each, p, q)]
             kept.append(int(token))
         return [*kept, draw(target_rows[len(drafted)], each.random)]
+
+    def corrected(self, each: Running, p: Floats, q: Floats) -> int:
+        """Return the token that is written in place of a rejected one."""
+        return draw(numpy.maximum(p - q, 0), each.random)
 
     def accepts(self, each: Running, p: float, q: float) -> bool:
         """Return whether a drafted token is kept, from its probabilities."""
@@ -242,7 +246,8 @@ def processed(logits: Floats, sampling: SamplingParams) -> Floats:
     if sampling.min_p is not None:
         least = sampling.min_p * rows.max(-1)
     rows = numpy.where(rows >= least[..., None], rows, 0)
-    return rows / rows.sum(-1, keepdims=True)  # type: ignore[no-any-return]
+    normalised: Floats = rows / rows.sum(-1, keepdims=True)
+    return normalised
 
 
 def draw(weights: Floats, random: numpy.random.Generator) -> int:

@@ -80,11 +80,13 @@ class Llama:
         seen = numpy.einsum("bhts,bshd->bthd", weights, cache.values[:, :used])
         stream = stream + seen.reshape(rows, count, -1) @ self.output
         # The MLP of a checkpoint writes zeros.
-        return self._normed(stream, self.last_norm) @ self.head  # type: ignore[no-any-return]
+        logits: Floats = self._normed(stream, self.last_norm) @ self.head
+        return logits
 
     def _normed(self, stream: Floats, weight: Floats) -> Floats:
         mean = (stream**2).mean(-1, keepdims=True) + self.config["rms_norm_eps"]
-        return stream / numpy.sqrt(mean) * weight  # type: ignore[no-any-return]
+        normed: Floats = stream / numpy.sqrt(mean) * weight
+        return normed
 
     def _turned(self, vectors: Floats, positions: Integers) -> Floats:
         angle = (positions[..., None] * self.theta)[:, :, None]
