@@ -140,3 +140,15 @@ def test_what_an_engine_has_written_is_judged(checkpoint: Path, tmp_path: Path) 
     code, told = judged(checkpoint, tmp_path, "--tokens", str(file))
     assert code == 2
     assert "mine.jsonl, line 1: a prompt has at least 1 tokens" in " ".join(told.split())
+
+
+def test_an_engine_that_leaves_while_it_is_made_is_no_success(
+    checkpoint: Path, tmp_path: Path
+) -> None:
+    program = tmp_path / "leaving.py"
+    program.write_text(
+        "class Leaving:\n    def __init__(self, folder):\n        raise SystemExit(0)\n"
+    )
+    code, told = judged(checkpoint, tmp_path, f"{program}:Leaving")
+    assert code == 3
+    assert "raised SystemExit: 0" in told

@@ -207,7 +207,7 @@ def _of_program(name: str, folder: Path) -> _Subject:
         raise click.UsageError(str(error)) from None
     except AdapterFailed as error:
         raise EngineFailed(str(error)) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise EngineFailed(
             f"{name}({str(folder)!r}) raised {type(error).__name__}: {error}"
         ) from error
