@@ -112,6 +112,38 @@ def test_what_ends_early_leaves_nothing_running_and_nothing_said() -> None:
         next(results)
 
 
+THREADED = f"""{RIGHT.read_text(encoding="utf-8")}
+import torch
+
+
+class Threaded(Batched):
+    name, version = "threaded", "1.0"
+
+    def __init__(self):
+        pass
+
+    def verify(self, request):
+        (torch.ones(2**20) * 2).sum()
+        return super().verify(request)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_program_whose_threads_a_fork_has_not_is_judged_after_it(tmp_path: Path) -> None:
+    (tmp_path / "threaded.py").write_text(THREADED)
+    asked = ["certify", "threaded.py:Threaded", "--case", "default.fork", "--mode", "quick"]
+    found = subprocess.run(
+        [sys.executable, "-c", "from draftproof.conformance.cli import main; main()", *asked],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "2"},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert "threaded passes 1 of " in found.stdout, found.stdout + found.stderr
+
+
 def test_what_a_process_raises_is_raised() -> None:
     with working(Workers(jobs=2)) as over, pytest.raises(ZeroDivisionError):
         list(over([delayed(divmod)(1, 0)]))

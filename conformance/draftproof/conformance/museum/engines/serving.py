@@ -58,6 +58,9 @@ _LAST = Generation((), 0)
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
+    # Requests arrive faster than threads start: with five, a system resets a connection now and
+    # then.
+    request_queue_size = 128
 
     def __init__(
         self,
