@@ -27,6 +27,8 @@ def test_every_schema_is_a_schema(name: str) -> None:
 
 def test_all_schemas_are_there() -> None:
     assert names() == (
+        "audit-plan",
+        "audit",
         "benchmark",
         "certificate",
         "certify",
@@ -52,7 +54,7 @@ def test_all_schemas_are_there() -> None:
         "vectors-outcome",
         "vectors",
     )
-    with pytest.raises(KeyError, match="there is no schema 'laws'; known: benchmark, "):
+    with pytest.raises(KeyError, match="there is no schema 'laws'; known: audit-plan, audit, "):
         schema("laws")
 
 

@@ -31,6 +31,7 @@ EXIT_CODES = {
 
 
 COMMANDS = {
+    "audit": ("audit", "Judge a log of tokens and rows"),
     "certify": ("judging", "Judge adapters and certify them"),
     "check-certificate": ("checking", "Check certificates against their evidence"),
     "checkpoint": ("checkpoint", "Write a model whose distribution is known"),

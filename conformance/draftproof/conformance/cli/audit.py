@@ -1,0 +1,183 @@
+"""The command that judges a log of tokens and rows: `audit`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from draftproof.conformance.cli import options
+from draftproof.conformance.cli.documents import (
+    as_json,
+    echo,
+    read_from,
+    show,
+    usage_errors,
+    written_to,
+)
+
+if TYPE_CHECKING:
+    from draftproof.conformance.lanes.audit.log import Audited
+
+_CODES = {"no alarm": 0, "alarm": 1, "inconclusive": 4}
+
+
+@click.command()
+@click.argument("log", metavar="[LOG.jsonl]", required=False)
+@options.defaulted(
+    "--alpha",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=1e-6,
+    help="Probability of a false alarm, at any time.",
+)
+@options.defaulted(
+    "--tolerance",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=1e-3,
+    help="Distance of rows that is no fault.",
+)
+@click.option(
+    "--strip", type=options.NEW_FILE, help="Write the log without tokens and rows to a file."
+)
+@click.option("--plan", is_flag=True, help="Print how many tokens an audit needs.")
+@options.defaulted(
+    "--vocabulary",
+    type=click.IntRange(min=2),
+    default=32_000,
+    help="Of the plan's rows, unless a log has them.",
+)
+@click.option(
+    "--rate", type=click.FloatRange(0, min_open=True), help="Tokens a second, for the plan."
+)
+@as_json
+def audit(
+    log: str | None,
+    alpha: float,
+    tolerance: float,
+    strip: Path | None,
+    plan: bool,
+    vocabulary: int,
+    rate: float | None,
+    as_json: bool,
+) -> None:
+    """Judge a server by a log of its tokens and of the target's rows.
+
+    It is for a server whose model cannot be exchanged; for any other, `draftproof engine` shows
+    more. LOG has a line of JSON for every token, "-" being standard input:
+
+    {"token": 3, "top": {"3": -0.4, "1": -1.6}, "rest": 0.1, "favourite": 1}
+    """
+    if plan:
+        if strip is not None:
+            raise click.UsageError("--strip belongs to an audit, not to a plan")
+        _plan(log, alpha=alpha, tolerance=tolerance, vocabulary=vocabulary, rate=rate, json=as_json)
+        return
+    if log is None:
+        raise click.UsageError('name a LOG.jsonl, "-" for standard input, or ask for a --plan')
+    if rate is not None:
+        raise click.UsageError("--rate belongs to --plan")
+    from draftproof.conformance.report.audit import print_audit
+    from draftproof.conformance.run.audit import audit as audited
+
+    with _read(log) as tokens, _stripping(tokens, strip) as kept:
+        document = audited(kept, alpha=alpha, tolerance=tolerance)
+    if not document["groups"]:
+        raise click.UsageError(f"{log}: it has no tokens")
+    show(document, "audit", print_audit, as_json=as_json)
+    if strip is not None:
+        echo(f"{strip}: the log without tokens and rows", err=True)
+    sys.exit(_CODES[document["verdict"]])
+
+
+@contextmanager
+def _read(log: str) -> Iterator[Iterator[Audited]]:
+    """Open a log. What makes it unreadable is a usage error."""
+    from draftproof.conformance.lanes.audit.log import UnreadableLog, read_log
+
+    with ExitStack() as stack:
+        stack.enter_context(read_from(log))
+        stack.enter_context(usage_errors(UnreadableLog))
+        file: BinaryIO
+        if log == "-":
+            if sys.stdin is None:
+                raise click.UsageError("cannot read '-': it is closed")
+            file = sys.stdin.buffer
+        else:
+            file = stack.enter_context(Path(log).open("rb"))
+        yield read_log(file, log)
+
+
+@contextmanager
+def _stripping(tokens: Iterator[Audited], path: Path | None) -> Iterator[Iterator[Audited]]:
+    """Write each token's events, as they are read, to a file that is not there yet."""
+    if path is None:
+        yield tokens
+        return
+    with ExitStack() as stack:
+        with written_to(path):
+            file = stack.enter_context(path.open("x", encoding="utf-8"))
+
+        def written() -> Iterator[Audited]:
+            for each in tokens:
+                with written_to(path):
+                    file.write(f"{each.line()}\n")
+                yield each
+
+        yield written()
+
+
+def _plan(
+    log: str | None,
+    *,
+    alpha: float,
+    tolerance: float,
+    vocabulary: int,
+    rate: float | None,
+    json: bool,
+) -> None:
+    """Print how many tokens an audit needs, for the rows of a log or for random ones."""
+    from itertools import islice
+    from math import isfinite
+    from math import log as logarithm
+
+    import numpy
+
+    from draftproof.conformance.lanes.audit.plan import planned, random_rows
+    from draftproof.conformance.report.audit import print_plan
+
+    if log is None:
+        draft, target = random_rows(vocabulary).T
+        rows = f"random ones of {vocabulary:,} tokens"
+    else:
+        with _read(log) as tokens:
+            found = [each.chances[:2] for each in islice(tokens, _ENOUGH)]
+        if not found:
+            raise click.UsageError(f"{log}: it has no tokens")
+        draft, target = numpy.array(found).T
+        rows = f"the first {len(found):,} of {log}"
+    table = planned(draft, target, -logarithm(alpha), epsilon=tolerance)
+    document: dict[str, Any] = {
+        "rows": rows,
+        "alpha": alpha,
+        "tolerance": tolerance,
+        "rate": rate,
+        "biases": [
+            {
+                "bias": bias,
+                **{
+                    name: int(tokens) if isfinite(tokens) else None
+                    for name, tokens in needed.items()
+                },
+            }
+            for bias, needed in table
+        ],
+    }
+    show(document, "audit-plan", print_plan, as_json=json)
+
+
+_ENOUGH = 10_000
+"""So many rows of a log are typical ones."""

@@ -1,0 +1,143 @@
+"""An audit: a log of tokens and rows is judged, with speculation and without it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from math import inf, log
+from typing import Any
+
+import numpy
+
+from draftproof.conformance.lanes.audit.log import EVENTS, Audited
+from draftproof.conformance.lanes.audit.plan import detectable
+from draftproof.conformance.lanes.audit.wealth import EPSILONS, AuditWealth
+
+ALARM, QUIET, UNDECIDED = "alarm", "no alarm", "inconclusive"
+
+_TOGETHER = 128
+"""So many tokens are bet on between looks; what is left is bet on at the end."""
+
+
+@dataclass
+class _Group:
+    """The tokens of a log that were written with speculation, or without."""
+
+    wealth: AuditWealth
+    threshold: float
+    tolerance: float
+    held: list[Audited] = field(default_factory=list)
+    alarm_after: int | None = None
+
+    def add(self, token: Audited) -> None:
+        self.held.append(token)
+        if len(self.held) == _TOGETHER:
+            self.look()
+
+    def look(self) -> None:
+        if not self.held:
+            return
+        self.wealth.add(
+            numpy.array([each.chances for each in self.held]),
+            numpy.array([each.happened for each in self.held]),
+        )
+        self.held.clear()
+        if self.alarm_after is None and self.distance > self.tolerance:
+            self.alarm_after = self.wealth.tokens
+
+    @property
+    def distance(self) -> float:
+        """The largest distance of a row from what tokens are drawn from is at least this."""
+        return self.wealth.smallest(self.threshold)
+
+    @property
+    def detectable(self) -> float:
+        """The smallest bias of either favourite that so many tokens are expected to show."""
+        draft, target, *_ = self.wealth.kept.T
+        chances = target if numpy.isnan(draft).all() else draft
+        return detectable(chances, self.wealth.tokens, self.threshold)
+
+    def told(self, *, speculation: bool) -> dict[str, Any]:
+        wealth = self.wealth
+        evidence = float(wealth.best[wealth.epsilons.index(self.tolerance)])
+        event, is_often = wealth.telling()
+        return {
+            "speculation": speculation,
+            "tokens": wealth.tokens,
+            "log_evidence": None if evidence == inf else evidence,
+            "alarm_after": self.alarm_after,
+            "distance_at_least": self.distance,
+            "would_find": None if self.detectable == inf else self.detectable,
+            "telling": None
+            if self.distance == 0
+            else {"event": event, "direction": "more" if is_often else "less"},
+            "events": {
+                name: {
+                    "tokens": int(wealth.bets[at]),
+                    "expected": float(wealth.expected[at]),
+                    "happened": int(wealth.happened[at]),
+                }
+                for at, name in enumerate(EVENTS)
+                if wealth.bets[at]
+            },
+        }
+
+
+def audit(log_: Iterable[Audited], *, alpha: float, tolerance: float) -> dict[str, Any]:
+    """Return what an audit finds in a log, as a document of the schema `audit`.
+
+    Raises no alarm, with probability 1 - alpha, about tokens whose rows are within `tolerance`.
+    """
+    threshold = -log(alpha)
+    epsilons = sorted({*EPSILONS, tolerance})
+    groups: dict[bool, _Group] = {}
+    for token in log_:
+        if token.speculation not in groups:
+            groups[token.speculation] = _Group(AuditWealth(epsilons), threshold, tolerance)
+        groups[token.speculation].add(token)
+    for group in groups.values():
+        group.look()
+    verdict, reason = _verdict(groups)
+    return {
+        "verdict": verdict,
+        "reason": reason,
+        "alpha": alpha,
+        "tolerance": tolerance,
+        "groups": [
+            groups[speculation].told(speculation=speculation)
+            for speculation in (True, False)
+            if speculation in groups
+        ],
+    }
+
+
+def _verdict(groups: dict[bool, _Group]) -> tuple[str, str]:
+    """Return the verdict on speculation, and its reason, by what is seen without speculation."""
+    own, control = groups.get(True), groups.get(False)
+    if own is None or control is None:
+        only = own or control
+        if only is None or only.alarm_after is None:
+            return QUIET, ""
+        if own is None:
+            return ALARM, "the tokens are not drawn from these rows, without speculation"
+        return ALARM, (
+            "the tokens are not drawn from these rows; whether speculation is the cause, a log "
+            "without it beside this one shows"
+        )
+    if own.alarm_after is None:
+        if control.alarm_after is None:
+            return QUIET, ""
+        return UNDECIDED, (
+            "without speculation the tokens are not drawn from these rows: log the distribution "
+            "that tokens are drawn from, after temperature and filters"
+        )
+    if own.distance <= control.distance:
+        return UNDECIDED, (
+            "the tokens are not drawn from these rows, but without speculation they are as far off"
+        )
+    if control.detectable > own.distance:
+        return UNDECIDED, (
+            f"the tokens are not drawn from these rows, but {control.wealth.tokens:,} tokens "
+            f"without speculation are too few to show whether speculation is the cause"
+        )
+    return ALARM, "the tokens are not drawn from these rows, and without speculation they are"
