@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: certify check test nightly versions docs bench gpu certificates matrix locks clean
+.PHONY: certify check test nightly versions docs bench gpu certificates matrix engines locks clean
 
 certify: .venv/certify ## certify our torch block verifier and Hugging Face transformers
 	$(BIN)/draftproof certify torch-block transformers
@@ -56,12 +56,20 @@ certificates: .venv/test ## the fast verifiers, certified again where they have 
 matrix: .venv/engines ## the world's verifiers, judged again and held to what is on record
 	$(BIN)/draftproof matrix --output matrix --jobs 2 --check adapters/matrix/matrix.json
 
+engines: .venv/test ## whole engines of the world, judged by what they write, each in an environment of its own
+	$(BIN)/python adapters/whole/judge.py
+
 UV := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--no-header --constraint constraints.txt
 
 locks: .venv/lock ## what the GitHub Action installs, with all hashes
 	$(UV) --output-file locks/builder.txt locks/builder.in
 	$(UV) --output-file locks/draftproof.txt --config-file locks/uv.toml --all-extras pyproject.toml
+	for engine in openvino transformers vllm; do \
+		$(BIN)/uv pip compile --quiet --python-version 3.11 --python-platform linux --generate-hashes \
+			--no-annotate --no-header --config-file locks/uv.toml --no-emit-package torch \
+			--override adapters/whole/locks/leave_out.txt \
+			--output-file adapters/whole/locks/$$engine.txt adapters/whole/locks/$$engine.in || exit; done
 
 clean: ## forget the virtual environment and all caches
 	rm -rf .venv .venv-versions .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks

@@ -20,6 +20,7 @@ from building import (
     requirements,
     trophies,
     vendored,
+    whole,
 )
 from building.checking import faults
 from building.forms import FORMS
@@ -27,7 +28,7 @@ from building.pages import HOUSE, filled, generated, resolved, written
 
 PAGES = HOUSE / "docs/.pages"
 
-_GENERATING = (algorithms, commands, ledger, requirements, trophies)
+_GENERATING = (algorithms, commands, ledger, requirements, trophies, whole)
 
 
 @click.command()

@@ -38,7 +38,11 @@ def written() -> list[Page]:
         },
         **{file: Path("spec", file.name) for file in _under("spec", "[0-9][0-9]-*.md")},
         HOUSE / "spec/vectors/README.md": Path("spec/vectors.md"),
-        **{file: Path("trophies", file.name) for file in _under("adapters/matrix/reports", "*.md")},
+        **{
+            file: Path("trophies", file.name)
+            for folder in ("adapters/matrix/reports", "adapters/whole/reports")
+            for file in _under(folder, "*.md")
+        },
         **{
             file: Path("harnesses", f"{file.parent.name}.md")
             for file in _under("adapters/harnesses", "*/README.md")

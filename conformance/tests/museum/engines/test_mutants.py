@@ -48,7 +48,7 @@ def judged(engine: MuseumEngine, folder: Path, *, tokens: int, seed: int = 1) ->
 @pytest.mark.parametrize("memory", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_a_correct_engine_conforms(checkpoints: dict[int, Path], memory: int) -> None:
     folder = checkpoints[memory]
-    verdicts = judged(MuseumEngine(folder, seed=memory), folder, tokens=150_000)
+    verdicts = judged(MuseumEngine(folder, seed=memory), folder, tokens=200_000)
     assert {*verdicts.values()} == {"pass"}
 
 

@@ -82,8 +82,8 @@ def parts_of(rows: KnownRows) -> tuple[Part, ...]:
     lossless, parameters = "engine.lossless", "engine.parameters"
     own = (plain,)
     return (
-        Part("alone", lossless, 0.06, requests=1, longest=LONG, samplings=own),
-        Part("together", lossless, 0.16, longest=LONG, samplings=own),
+        Part("alone", lossless, 0.04, requests=1, longest=LONG, samplings=own),
+        Part("together", lossless, 0.12, longest=LONG, samplings=own),
         Part("resumed", lossless, 0.08, samplings=own, is_resumed=True),
         Part("long-prompts", lossless, 0.04, longest=4, samplings=own, has_long_prompts=True),
         Part("seeded", lossless, 0.06, samplings=own, is_seeded=True),
@@ -96,7 +96,7 @@ def parts_of(rows: KnownRows) -> tuple[Part, ...]:
             is_mixed=True,
         ),
         Part(
-            *("mixed-settings", "engine.concurrent", 0.12),
+            *("mixed-settings", "engine.concurrent", 0.18),
             samplings=(cold, warm),
             is_mixed=True,
         ),

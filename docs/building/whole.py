@@ -1,0 +1,74 @@
+"""The record of whole engines: what was judged by its text, and when."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from building.markdown import table, title
+from building.pages import HOUSE
+
+_WHOLE = HOUSE / "adapters/whole"
+
+
+def pages() -> Mapping[str, str]:
+    """Return the page of the record."""
+    record: dict[str, Any] = json.loads((_WHOLE / "record.json").read_text(encoding="utf-8"))
+    rows = [
+        [
+            each["engine"],
+            each["method"],
+            kind,
+            found.get("version", ""),
+            _outcome(found),
+            _distance(found),
+            each["judged"],
+        ]
+        for each in record.values()
+        for kind, found in each["checkpoints"].items()
+    ]
+    parts = [
+        "# Whole engines on record",
+        "Engines as they are released, on a CPU, judged by the tokens that they write: `make "
+        "engines` derives this page again, from locks with all hashes. Each has the settings and "
+        "requests of [a campaign](how-to/whole-engines.md): alone and together, with filters and "
+        "without. The distance is that of all tokens with plain sampling from the model's known "
+        "rows. *Conforms* means that no part deviates and that each is bounded; *below* is the "
+        "bound on the distance, at a risk of one in a million. An engine that fails was asked for "
+        "no more. Nothing is said about other versions, devices or methods.",
+        table(
+            ["engine", "speculation", "checkpoint", "version", "verdict", "distance", "judged"],
+            rows,
+            align="lllllll",
+        ),
+        "## Failures",
+        "Each has a report that its maintainers can read alone, and a script that needs nothing "
+        "but the released package.",
+    ]
+    parts += [
+        f"* [{title(report.read_text(encoding='utf-8'))}]"
+        f"(repo:adapters/whole/reports/{report.name}) · "
+        f"[the script](repo:adapters/whole/reproductions/{report.stem}.py)"
+        for report in sorted((_WHOLE / "reports").glob("*.md"))
+    ]
+    return {"whole-engines-record.md": "\n\n".join(parts) + "\n"}
+
+
+def _outcome(found: Mapping[str, Any]) -> str:
+    if found["verdict"] == "not run":
+        return f"not run: {found['reason']}"
+    failed = [
+        name
+        for name, verdict in found["requirements"].items()
+        if verdict not in ("pass", "skipped")
+    ]
+    return found["verdict"] + (f": {', '.join(f'`{each}`' for each in failed)}" if failed else "")
+
+
+def _distance(found: Mapping[str, Any]) -> str:
+    if "distance" not in found:
+        return ""
+    if found["verdict"] == "conforms":
+        return f"below {found['bound']:.3f}"
+    return f"{found['distance']:.2f} ({found['tokens']:,} tokens)"
