@@ -76,9 +76,11 @@ def test_a_program_answers_and_its_control_is_another_process(driven: Any, tmp_p
 
 def test_a_program_that_ends_is_told_with_its_error(driven: Any, tmp_path: Path) -> None:
     told = r"mine.py broken ended with 1: ValueError: no such"
-    with closing(driven.Driven("mine", row("broken"), tmp_path)) as engine:
-        with pytest.raises(RuntimeError, match=told):
-            engine.generate([Generation((3,), 1)])
+    with (
+        closing(driven.Driven("mine", row("broken"), tmp_path)) as engine,
+        pytest.raises(RuntimeError, match=told),
+    ):
+        engine.generate([Generation((3,), 1)])
 
 
 def test_a_row_has_a_name(driven: Any) -> None:

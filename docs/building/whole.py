@@ -49,8 +49,9 @@ def pages() -> Mapping[str, str]:
     parts += [
         f"* [{title(report.read_text(encoding='utf-8'))}]"
         f"(repo:adapters/whole/reports/{report.name}) · "
-        f"[the script](repo:adapters/whole/reproductions/{report.stem}.py)"
-        for report in sorted((_WHOLE / "reports").glob("*.md"))
+        f"[the script](repo:adapters/whole/reproductions/{script.name})"
+        for script in sorted((_WHOLE / "reproductions").iterdir())
+        if (report := _WHOLE / "reports" / f"{script.stem}.md").exists()
     ]
     return {"whole-engines-record.md": "\n\n".join(parts) + "\n"}
 
