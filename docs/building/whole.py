@@ -64,7 +64,7 @@ def _outcome(found: Mapping[str, Any]) -> str:
         for name, verdict in found["requirements"].items()
         if verdict not in ("pass", "skipped")
     ]
-    return found["verdict"] + (f": {', '.join(f'`{each}`' for each in failed)}" if failed else "")
+    return str(found["verdict"]) + (f": {', '.join(f'`{e}`' for e in failed)}" if failed else "")
 
 
 def _distance(found: Mapping[str, Any]) -> str:

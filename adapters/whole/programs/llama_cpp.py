@@ -119,6 +119,7 @@ def main(folder: Path, speculation: str, *options: str) -> None:
     examples = {name: f"llama-speculative{end}" for name, end in EXAMPLES.items()}
     name = examples.get(speculation, "llama-server")
     binaries = ENGINE / ("fixed" if speculation.endswith("-fixed") else "bin")
+    os.environ["LD_LIBRARY_PATH"] = str(binaries)
     command = [str(binaries / name), "--model", str(folder / "target.gguf"), *LOCAL]
     if speculation in ("draft", *examples):
         command += [*DRAFT, str(folder / "draft.gguf")]

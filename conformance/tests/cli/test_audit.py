@@ -100,6 +100,9 @@ def test_a_plan_is_for_the_rows_of_a_log(log: Path) -> None:
         (("-", "--rate", "3"), "--rate belongs to --plan"),
         (("-", "--alpha", "1"), "is not in the range 0<x<1"),
         (("-", "--tolerance", "1"), "is not in the range 0<=x<1"),
+        (("-", "--alpha", "nan"), "nan is no finite number"),
+        (("--plan", "--rate", "nan"), "nan is no finite number"),
+        (("-", "--strip", "-"), "--strip writes a file: name one"),
     ],
 )
 def test_what_cannot_be_judged_is_told(given: tuple[str, ...], message: str) -> None:
@@ -112,3 +115,12 @@ def test_a_line_that_is_wrong_is_named() -> None:
     found = run("-", stdin='{"token": 1}\n')
     assert found.exit_code == 2
     assert "-, line 1: it has neither row nor top" in found.output
+
+
+def test_a_log_that_cannot_be_read_leaves_no_stripped_one(tmp_path: Path) -> None:
+    out = tmp_path / "stripped.jsonl"
+    found = run("-", "--strip", str(out), stdin=lines(5, lossy=False) + "{}\n")
+    assert found.exit_code == 2
+    assert not out.exists()
+    assert run("-", "--strip", str(out), stdin=lines(5, lossy=False)).exit_code == 0
+    assert out.exists()

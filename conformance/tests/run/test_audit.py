@@ -64,7 +64,7 @@ def test_what_is_too_seldom_is_told() -> None:
     [
         ((5000, 0.2), (5000, 0), "alarm", "and without speculation they are"),
         ((5000, 0.2), (100, 0), "inconclusive", "100 tokens without speculation are too few"),
-        ((5000, 0.2), (5000, 0.2), "inconclusive", "without speculation they are as far off"),
+        ((5000, 0.2), (5000, 0.2), "inconclusive", "without speculation neither"),
         ((5000, 0), (5000, 0.2), "inconclusive", "log the distribution that tokens are drawn from"),
         ((5000, 0), (5000, 0), "no alarm", ""),
         ((0, 0), (5000, 0.2), "alarm", "without speculation"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from errno import EEXIST
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -26,18 +29,27 @@ if TYPE_CHECKING:
 _CODES = {"no alarm": 0, "alarm": 1, "inconclusive": 4}
 
 
+def _number(_: click.Context, param: click.Parameter, value: float | None) -> float | None:
+    """Return a number that is one: click takes nan for a float in every range."""
+    if value is not None and not isfinite(value):
+        raise click.BadParameter(f"{value} is no finite number", param=param)
+    return value
+
+
 @click.command()
 @click.argument("log", metavar="[LOG.jsonl]", required=False)
 @options.defaulted(
     "--alpha",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=1e-6,
+    callback=_number,
     help="Probability of a false alarm, at any time.",
 )
 @options.defaulted(
     "--tolerance",
     type=click.FloatRange(0, 1, max_open=True),
     default=1e-3,
+    callback=_number,
     help="Distance of rows that is no fault.",
 )
 @click.option(
@@ -51,7 +63,10 @@ _CODES = {"no alarm": 0, "alarm": 1, "inconclusive": 4}
     help="Of the plan's rows, unless a log has them.",
 )
 @click.option(
-    "--rate", type=click.FloatRange(0, min_open=True), help="Tokens a second, for the plan."
+    "--rate",
+    type=click.FloatRange(1e-6, 1e12),
+    callback=_number,
+    help="Tokens a second, for the plan.",
 )
 @as_json
 def audit(
@@ -108,7 +123,7 @@ def _read(log: str) -> Iterator[Iterator[Audited]]:
             file = sys.stdin.buffer
         else:
             file = stack.enter_context(Path(log).open("rb"))
-        yield read_log(file, log)
+        yield read_log(file, log, told=lambda text: echo(text, err=True))
 
 
 @contextmanager
@@ -117,9 +132,15 @@ def _stripping(tokens: Iterator[Audited], path: Path | None) -> Iterator[Iterato
     if path is None:
         yield tokens
         return
+    if str(path) == "-":
+        raise click.UsageError("--strip writes a file: name one")
+    # What was begun is not taken for a whole log.
+    part = path.with_name(f"{path.name}.part")
     with ExitStack() as stack:
         with written_to(path):
-            file = stack.enter_context(path.open("x", encoding="utf-8"))
+            if path.exists():
+                raise FileExistsError(EEXIST, os.strerror(EEXIST))
+            file = stack.enter_context(part.open("w", encoding="utf-8"))
 
         def written() -> Iterator[Audited]:
             for each in tokens:
@@ -128,6 +149,9 @@ def _stripping(tokens: Iterator[Audited], path: Path | None) -> Iterator[Iterato
                 yield each
 
         yield written()
+        with written_to(path):
+            file.close()
+            part.replace(path)
 
 
 def _plan(
@@ -141,7 +165,6 @@ def _plan(
 ) -> None:
     """Print how many tokens an audit needs, for the rows of a log or for random ones."""
     from itertools import islice
-    from math import isfinite
     from math import log as logarithm
 
     import numpy

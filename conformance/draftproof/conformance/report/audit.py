@@ -27,7 +27,7 @@ def print_audit(console: Console, document: Mapping[str, Any]) -> None:
         *(("speculation", "left"), ("tokens", "right"), ("alarm after", "right")),
         *(("distance at least", "right"), ("would find", "right")),
     ):
-        table.add_column(title, justify=justify)  # type: ignore[arg-type]  # rich names literals
+        table.add_column(title, justify=justify, overflow="fold")  # type: ignore[arg-type]  # rich names literals
     for group in document["groups"]:
         after = group["alarm_after"]
         table.add_row(
@@ -64,11 +64,11 @@ def print_plan(console: Console, document: Mapping[str, Any]) -> None:
     """Print how many tokens an audit needs."""
     rate = document["rate"]
     table = Table(box=box.SIMPLE, pad_edge=False)
-    table.add_column("bias", justify="right")
+    table.add_column("bias", justify="right", overflow="fold")
     for name in ("draft", "target"):
-        table.add_column(f"on {_EVENTS[name]}", justify="right")
+        table.add_column(f"on {_EVENTS[name]}", justify="right", overflow="fold")
         if rate is not None:
-            table.add_column("that is", justify="right")
+            table.add_column("that is", justify="right", overflow="fold")
     for row in document["biases"]:
         cells = [f"{row['bias']:g}"]
         for name in ("draft", "target"):

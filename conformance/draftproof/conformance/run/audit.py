@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 
 from draftproof.conformance.lanes.audit.log import EVENTS, Audited
-from draftproof.conformance.lanes.audit.plan import detectable
+from draftproof.conformance.lanes.audit.plan import detectable, tokens_needed
 from draftproof.conformance.lanes.audit.wealth import EPSILONS, AuditWealth
 
 ALARM, QUIET, UNDECIDED = "alarm", "no alarm", "inconclusive"
@@ -55,7 +55,23 @@ class _Group:
         """The smallest bias of either favourite that so many tokens are expected to show."""
         draft, target, *_ = self.wealth.kept.T
         chances = target if numpy.isnan(draft).all() else draft
-        return detectable(chances, self.wealth.tokens, self.threshold)
+        return detectable(chances, self.wealth.tokens, self.threshold, epsilon=self.tolerance)
+
+    def would_show(self, other: _Group) -> bool:
+        """Return whether these tokens would show the bias that others have.
+
+        They are twice as many as are expected to be needed: nine in ten logs need 1.6 times as
+        many at most.
+        """
+        wealth = other.wealth
+        event, is_often = wealth.telling()
+        at = EVENTS.index(event)
+        bias = abs(wealth.happened[at] - wealth.expected[at]) / max(wealth.bets[at], 1)
+        chances = self.wealth.kept[:, at]
+        needed = tokens_needed(
+            chances if is_often else 1 - chances, bias, self.threshold, epsilon=self.tolerance
+        )
+        return self.wealth.tokens >= 2 * needed
 
     def told(self, *, speculation: bool) -> dict[str, Any]:
         wealth = self.wealth
@@ -131,11 +147,9 @@ def _verdict(groups: dict[bool, _Group]) -> tuple[str, str]:
             "without speculation the tokens are not drawn from these rows: log the distribution "
             "that tokens are drawn from, after temperature and filters"
         )
-    if own.distance <= control.distance:
-        return UNDECIDED, (
-            "the tokens are not drawn from these rows, but without speculation they are as far off"
-        )
-    if control.detectable > own.distance:
+    if control.alarm_after is not None:
+        return UNDECIDED, "the tokens are not drawn from these rows, without speculation neither"
+    if not control.would_show(own):
         return UNDECIDED, (
             f"the tokens are not drawn from these rows, but {control.wealth.tokens:,} tokens "
             f"without speculation are too few to show whether speculation is the cause"

@@ -155,3 +155,29 @@ def test_a_line_without_an_end_is_refused() -> None:
 
 def test_empty_lines_are_passed_over() -> None:
     assert len(read(ROW, "", ROW)) == 2
+
+
+def test_a_top_with_the_drawn_token_beside_it_is_refused() -> None:
+    """As servers add it: then whether a token is listed depends on what was drawn."""
+    plain = {"token": 0, "top": {"0": log(0.5), "1": log(0.3)}}
+    beside = {"token": 7, "top": {"0": log(0.5), "1": log(0.3), "7": log(0.01)}}
+    with pytest.raises(Unreadable, match="top has the 2 most probable tokens, and the drawn one"):
+        read(*[plain, beside] * 8)
+    assert len(read(*[plain] * 8, *[{**beside, "token": 0}] * 8)) == 16
+
+
+def test_a_line_that_was_cut_off_is_left_out() -> None:
+    told: list[str] = []
+    content = f'{json.dumps(ROW)}\n{{"token":'.encode()
+    assert len([*read_log(io.BytesIO(content), "log", told=told.append)]) == 1
+    assert told == ["log, line 2: it was cut off, and is left out"]
+
+
+def test_a_mark_of_utf8_is_passed_over() -> None:
+    content = b"\xef\xbb\xbf" + json.dumps(ROW).encode()
+    assert len([*read_log(io.BytesIO(content), "log")]) == 1
+
+
+def test_no_token_has_thousands_of_digits() -> None:
+    with pytest.raises(Unreadable, match="top has token ids as keys"):
+        read({"token": 1, "top": {"9" * 5000: 0}})

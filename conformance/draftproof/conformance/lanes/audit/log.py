@@ -20,8 +20,10 @@ has nothing else, no token and no row:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from codecs import BOM_UTF8
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from math import exp, inf, isfinite, log1p, nan
 from typing import Any, BinaryIO
 
@@ -69,23 +71,67 @@ class Audited:
         return json.dumps({"events": told, "speculation": self.speculation})
 
 
-def read_log(file: BinaryIO, name: str) -> Iterator[Audited]:
-    """Yield the events of each line. Raises `UnreadableLog`, with the name of the file."""
-    number = 0
+def read_log(
+    file: BinaryIO, name: str, *, told: Callable[[str], object] = lambda _: None
+) -> Iterator[Audited]:
+    """Yield the events of each line. Raises `UnreadableLog`, with the name of the file.
+
+    A last line that was cut off is left out, which is told.
+    """
+    number, tops = 0, _Tops()
     while line := file.readline(MOST_BYTES + 1):
         number += 1
         where = f"{name}, line {number}"
         if len(line) > MOST_BYTES:
             raise UnreadableLog(f"{where}: it has more than {MOST_BYTES:,} bytes; log `top`")
-        if line.strip():
-            yield _read(line, where)
+        if number == 1:
+            line = line.removeprefix(BOM_UTF8)
+        if not line.strip():
+            continue
+        try:
+            document = parsed(line)
+        except (FileTooLarge, MalformedDocument, ValueError) as error:
+            if not line.endswith(b"\n") and number > 1:
+                told(f"{where}: it was cut off, and is left out")
+                return
+            raise UnreadableLog(f"{where}: {error}; {_RIGHT}") from None
+        found = _read(document, where)
+        tops.add(document, where)
+        yield found
 
 
-def _read(line: bytes, where: str) -> Audited:
-    try:
-        document = parsed(line)
-    except (FileTooLarge, MalformedDocument, ValueError) as error:
-        raise UnreadableLog(f"{where}: {error}; {_RIGHT}") from None
+@dataclass
+class _Tops:
+    """The lengths of `top` so far: of the most probable tokens, not of the drawn one as well."""
+
+    lines: Counter[int] = field(default_factory=Counter)
+    last: Counter[int] = field(default_factory=Counter)
+    """Lines whose token is the least probable in `top`."""
+
+    def add(self, document: Mapping[str, Any], where: str) -> None:
+        """Raise `UnreadableLog` where the drawn token stands beside the most probable ones."""
+        if not (top := document.get("top")):
+            return
+        self.lines[len(top)] += 1
+        self.last[len(top)] += min(top, key=lambda each: top[each] or -inf) == str(
+            document["token"]
+        )
+        if len(self.lines) != 2:
+            return
+        few, more = sorted(self.lines)
+        is_beside = self.last[more] == self.lines[more] and self.lines[few] > self.last[few]
+        if few > 1 and more == few + 1 and self.lines[more] >= _ENOUGH and is_beside:
+            raise UnreadableLog(
+                f"{where}: top has the {few} most probable tokens, and the drawn one as well: then "
+                f"it depends on what was drawn; keep the {few} most probable"
+            )
+
+
+_ENOUGH = 8
+"""So many lines with one token more are no coincidence."""
+
+
+def _read(document: Any, where: str) -> Audited:
     if not isinstance(document, dict):
         raise UnreadableLog(f"{where}: it is no object; {_RIGHT}")
     if unknown := sorted(document.keys() - _KEYS):
@@ -185,7 +231,7 @@ def _top(top: Any, where: str) -> dict[int, float]:
         raise UnreadableLog(f"{where}: top has logarithms by token id, got {top!r:.80}")
     found = {}
     for key, value in top.items():
-        if not (key.isascii() and key.isdigit()):
+        if not (key.isascii() and key.isdigit() and len(key) < _LONG):
             raise UnreadableLog(f"{where}: top has token ids as keys, got {key!r:.80}")
         value = -inf if value is None else value
         if not (_is_number(value) or value == -inf) or value > log1p(OFF_BY):
@@ -196,6 +242,10 @@ def _top(top: Any, where: str) -> dict[int, float]:
     if len(found) != len(top):
         raise UnreadableLog(f"{where}: top has a token twice")
     return found
+
+
+_LONG = 19
+"""No token id has so many digits."""
 
 
 def _stripped(document: Mapping[str, Any], where: str, *, speculation: bool) -> Audited:

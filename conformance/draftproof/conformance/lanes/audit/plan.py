@@ -43,9 +43,13 @@ def tokens_needed(chances: Floats, bias: float, threshold: float, *, epsilon: fl
     return float(numpy.ceil(high))
 
 
-def detectable(chances: Floats, tokens: int, threshold: float) -> float:
+def detectable(chances: Floats, tokens: int, threshold: float, *, epsilon: float = 0.0) -> float:
     """Return the smallest of `BIASES` that so many tokens are expected to show, inf for none."""
-    found = (bias for bias in BIASES if tokens_needed(chances, bias, threshold) <= tokens)
+    found = (
+        bias
+        for bias in BIASES
+        if tokens_needed(chances, bias, threshold, epsilon=epsilon) <= tokens
+    )
     return min(found, default=inf)
 
 

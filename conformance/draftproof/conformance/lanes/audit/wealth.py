@@ -13,8 +13,8 @@ that it happens too seldom are the same for the complement. Where a is within ep
 no bet. The evidence is the mean of such bets over events, directions and biases a - m; by Ville's
 inequality it ever reaches 1 / alpha with probability at most alpha.
 
-Wealth at a larger epsilon is smaller, so all epsilons below some are rejected: that one is a lower
-bound on the largest distance of a row, with probability 1 - alpha.
+The smallest epsilon that is not rejected is a lower bound on the largest distance of a row, with
+probability 1 - alpha.
 """
 
 from __future__ import annotations
