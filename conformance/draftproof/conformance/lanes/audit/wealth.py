@@ -37,6 +37,8 @@ BIASES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005)
 EPSILONS = (0.0, *(digit * 10.0**power for power in range(-5, 0) for digit in (1, 2, 5)), 1.0)
 """The distances of rows that are told apart."""
 
+_TINY = numpy.finfo(numpy.float64).tiny
+
 _KEPT = 4096
 """So many tokens' chances are kept, to say what would have been found."""
 
@@ -112,9 +114,10 @@ def payments(chances: Floats, epsilons: Floats) -> tuple[Floats, Floats]:
     # Too seldom is too often for the complement. A bet is never on all or nothing.
     m = numpy.concatenate([m, 1 - m], axis=3)
     a = numpy.minimum(m + bias, (1 + m) / 2)
-    nearest = numpy.minimum(m + epsilon, 1.0)
+    # A chance so small that nothing can be divided by it is taken for a larger one.
+    nearest = numpy.minimum(numpy.where(m > 0, numpy.maximum(m, _TINY), 0.0) + epsilon, 1.0)
     is_bet = a > nearest
-    with numpy.errstate(divide="ignore", over="ignore", invalid="ignore"):
+    with numpy.errstate(divide="ignore", invalid="ignore"):
         more = numpy.where(is_bet, numpy.log(a / nearest), 0.0)
         less = numpy.where(is_bet, numpy.log((1 - a) / (1 - nearest)), 0.0)
     often, seldom = [0], [1]
