@@ -31,7 +31,7 @@ FILTERS = {"top_k": 0, "top_p": 1.0, "min_p": 0.0}
 OFF = {"typical_p": 1.0, "xtc_probability": 0.0, "dynatemp_range": 0.0, "mirostat": 0}
 OFF |= {"repeat_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0}
 OFF |= {"dry_multiplier": 0.0, "top_n_sigma": -1.0, "n_probs": 0}
-"""What else llama-server could do to a distribution, turned off."""
+"""Other settings of llama-server that change a distribution, turned off."""
 EXAMPLES = {"simple": "-simple", "chain": "", "chain-fixed": "", "tree": ""}
 LOST = 512
 """How many tokens an example may not print: it ends without flushing its log, a queue of 512."""

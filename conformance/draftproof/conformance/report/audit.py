@@ -23,11 +23,9 @@ _STYLES = {"alarm": "bold red", "no alarm": "green", "inconclusive": "yellow"}
 def print_audit(console: Console, document: Mapping[str, Any]) -> None:
     """Print what an audit found."""
     table = Table(box=box.SIMPLE, pad_edge=False)
-    for title, justify in (
-        *(("speculation", "left"), ("tokens", "right"), ("alarm after", "right")),
-        *(("distance at least", "right"), ("would find", "right")),
-    ):
-        table.add_column(title, justify=justify, overflow="fold")  # type: ignore[arg-type]  # rich names literals
+    table.add_column("speculation", overflow="fold")
+    for title in ("tokens", "alarm after", "distance at least", "would find"):
+        table.add_column(title, justify="right", overflow="fold")
     for group in document["groups"]:
         after = group["alarm_after"]
         table.add_row(

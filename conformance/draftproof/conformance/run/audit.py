@@ -77,13 +77,14 @@ class _Group:
         wealth = self.wealth
         evidence = float(wealth.best[wealth.epsilons.index(self.tolerance)])
         event, is_often = wealth.telling()
+        would_find = self.detectable
         return {
             "speculation": speculation,
             "tokens": wealth.tokens,
             "log_evidence": None if evidence == inf else evidence,
             "alarm_after": self.alarm_after,
             "distance_at_least": self.distance,
-            "would_find": None if self.detectable == inf else self.detectable,
+            "would_find": None if would_find == inf else would_find,
             "telling": None
             if self.distance == 0
             else {"event": event, "direction": "more" if is_often else "less"},
@@ -99,7 +100,7 @@ class _Group:
         }
 
 
-def audit(log_: Iterable[Audited], *, alpha: float, tolerance: float) -> dict[str, Any]:
+def audit(tokens: Iterable[Audited], *, alpha: float, tolerance: float) -> dict[str, Any]:
     """Return what an audit finds in a log, as a document of the schema `audit`.
 
     Raises no alarm, with probability 1 - alpha, about tokens whose rows are within `tolerance`.
@@ -107,7 +108,7 @@ def audit(log_: Iterable[Audited], *, alpha: float, tolerance: float) -> dict[st
     threshold = -log(alpha)
     epsilons = sorted({*EPSILONS, tolerance})
     groups: dict[bool, _Group] = {}
-    for token in log_:
+    for token in tokens:
         if token.speculation not in groups:
             groups[token.speculation] = _Group(AuditWealth(epsilons), threshold, tolerance)
         groups[token.speculation].add(token)

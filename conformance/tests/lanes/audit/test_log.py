@@ -164,6 +164,10 @@ def test_a_top_with_the_drawn_token_beside_it_is_refused() -> None:
     with pytest.raises(Unreadable, match="top has the 2 most probable tokens, and the drawn one"):
         read(*[plain, beside] * 8)
     assert len(read(*[plain] * 8, *[{**beside, "token": 0}] * 8)) == 16
+    # A token that is certain has the logarithm 0, and is not the least probable.
+    sure = {"token": 0, "top": {"0": 0, "1": -20}}
+    wide = {"token": 0, "top": {"0": 0, "1": -20, "7": -21}}
+    assert len(read(*[plain, sure, wide] * 8)) == 24
 
 
 def test_a_line_that_was_cut_off_is_left_out() -> None:

@@ -112,10 +112,9 @@ class _Tops:
         """Raise `UnreadableLog` where the drawn token stands beside the most probable ones."""
         if not (top := document.get("top")):
             return
+        least = min(top, key=lambda each: -inf if top[each] is None else top[each])
         self.lines[len(top)] += 1
-        self.last[len(top)] += min(top, key=lambda each: top[each] or -inf) == str(
-            document["token"]
-        )
+        self.last[len(top)] += least == str(document["token"])
         if len(self.lines) != 2:
             return
         few, more = sorted(self.lines)

@@ -32,7 +32,7 @@ from draftproof.conformance.lanes.statistics import log_mean
 Floats = NDArray[numpy.float64]
 
 BIASES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005)
-"""What an event may be more, or less, probable than its row says."""
+"""Amounts by which an event may be more, or less, probable than its row says."""
 
 EPSILONS = (0.0, *(digit * 10.0**power for power in range(-5, 0) for digit in (1, 2, 5)), 1.0)
 """The distances of rows that are told apart."""
@@ -45,7 +45,7 @@ _KEPT = 4096
 
 @dataclass
 class AuditWealth:
-    """What bets on the tokens of a log have gained, for every epsilon."""
+    """Log wealth of bets on the tokens of a log, for every epsilon."""
 
     epsilons: Sequence[float] = EPSILONS
     tokens: int = 0

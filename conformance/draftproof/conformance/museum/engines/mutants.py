@@ -126,7 +126,7 @@ class GreedyResidual(MuseumEngine):
 
     name = "greedy-residual"
 
-    def corrected(self, each: Running, p: Floats, q: Floats) -> int:  # noqa: ARG002
+    def corrected(self, each: Running, p: Floats, q: Floats) -> int:  # noqa: ARG002  # the step's signature
         """Return the most probable token."""
         return int(p.argmax())
 
