@@ -33,7 +33,7 @@ OFF |= {"repeat_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0
 OFF |= {"dry_multiplier": 0.0, "top_n_sigma": -1.0, "n_probs": 0}
 """Other settings of llama-server that change a distribution, turned off."""
 EXAMPLES = {"simple": "-simple", "chain": "", "chain-fixed": "", "tree": ""}
-LOST = 512
+LOST = 64, 512, 4096
 """How many tokens an example may not print: it ends without flushing its log, a queue of 512."""
 LOCAL = ["-ctk", "f32", "-ctv", "f32", "--ctx-size", "65536", "--threads", "1", "--fit", "off"]
 DRAFT = ["-ctkd", "f32", "-ctvd", "f32", "--threads-draft", "1", "--model-draft"]
@@ -90,24 +90,36 @@ def start(path: str, command: list[str]) -> subprocess.Popen[bytes]:
 
 
 def run(command: list[str], texts: dict[int, str], request: dict[str, Any]) -> list[int]:
-    """Return the answer of one of llama.cpp's examples, which print text, to a request."""
+    """Return the answer of one of llama.cpp's examples, which print text, to a request.
+
+    Where more was lost than usual, the same text is written again, with the same seed and longer.
+    """
     made = settings(request)
-    prompt = "".join(texts[token] for token in request["prompt"])
-    flags = ["--prompt", prompt, "--predict", str(request["max_tokens"] + LOST), "--ignore-eos"]
+    # They refuse a prompt of one token, and where rows depend on one token, two are the same to it.
+    asked = request["prompt"] if len(request["prompt"]) > 1 else request["prompt"] * 2
+    prompt = "".join(texts[token] for token in asked)
+    flags = ["--prompt", prompt, "--ignore-eos", "--no-escape"]
     flags += ["--seed", str(made["seed"]), "--temp", str(made["temperature"])]
-    flags += ["--samplers", ";".join(made["samplers"]), "--no-escape"]
+    flags += ["--samplers", ";".join(made["samplers"])]
     for name in FILTERS:
         flags += ["--" + name.replace("_", "-"), str(made[name])]
     for token, value in (request.get("logit_bias") or {}).items():
         flags += ["--logit-bias", f"{token}{float(value):+}"]
-    done = subprocess.run([*command, *flags], capture_output=True, text=True, check=False)
-    sys.stderr.write(done.stderr)
-    if done.returncode or not done.stdout.lstrip("\n").startswith(prompt):
-        raise RuntimeError(f"{Path(command[0]).name} ended with {done.returncode}: {done.stdout}")
     words = {text: token for token, text in texts.items()}
     split = re.compile("|".join(map(re.escape, sorted(words, key=len, reverse=True))) + "|.")
-    said = done.stdout.lstrip("\n")[len(prompt) :].strip("\n")
-    return [words[text] for text in split.findall(said)][: request["max_tokens"]]
+    for lost in LOST:
+        length = ["--predict", str(request["max_tokens"] + lost)]
+        done = subprocess.run(
+            [*command, *flags, *length], capture_output=True, text=True, check=False
+        )
+        sys.stderr.write(done.stderr)
+        said = done.stdout.lstrip("\n")
+        if done.returncode == 0 and said.startswith(prompt):
+            tokens = [words[text] for text in split.findall(said[len(prompt) :].strip("\n"))]
+            if len(tokens) >= request["max_tokens"]:
+                return tokens[: request["max_tokens"]]
+    name = Path(command[0]).name
+    raise RuntimeError(f"{name} ended with {done.returncode}: {done.stdout}")
 
 
 def main(folder: Path, speculation: str, *options: str) -> None:
