@@ -1,4 +1,4 @@
-"""OpenVINO GenAI: continuous batching, with a draft model, the target itself, or prompt lookup."""
+"""OpenVINO GenAI: continuous batching, with a draft model, an EAGLE-3 head, or prompt lookup."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from answering import Request, Started, answer
 LENGTH = 3
 """Drafted tokens in a step."""
 
+BEGIN = 1
+"""The token that begins a text."""
+
 
 def exported(folder: str, name: str) -> str:
     """Return the folder of a model in OpenVINO's format, after writing it."""
@@ -28,6 +31,14 @@ def exported(folder: str, name: str) -> str:
     return str(path)
 
 
+def eagle(folder: str, name: str) -> str:
+    """Return the folder of an EAGLE-3 head, or of the target that it reads, after writing both."""
+    path = Path(folder) / "openvino" / f"eagle-3-{name}"
+    if not (path.with_name("eagle-3-head") / "openvino_model.xml").exists():
+        subprocess.run([sys.executable, Path(__file__).with_name("eagle.py"), folder], check=True)
+    return str(path)
+
+
 def start(folder: str, speculation: str) -> Started:
     """Return the version, and what answers."""
     scheduler = openvino_genai.SchedulerConfig()
@@ -37,10 +48,19 @@ def start(folder: str, speculation: str) -> Started:
         "draft": {"draft_model": openvino_genai.draft_model(exported(folder, "draft"), "CPU")},
         "self": {"draft_model": openvino_genai.draft_model(exported(folder, "target"), "CPU")},
         "lookup": {"prompt_lookup": True},
-    }[speculation]
+    }
+    target = exported(folder, "target")
+    if speculation == "eagle":
+        target = eagle(folder, "target")
+        options[speculation] = {
+            "draft_model": openvino_genai.draft_model(eagle(folder, "head"), "CPU")
+        }
     pipeline = openvino_genai.ContinuousBatchingPipeline(
-        exported(folder, "target"), scheduler, "CPU", options
+        target, scheduler, "CPU", options[speculation]
     )
+
+    # A head needs prompts of two tokens or more; with a memory of 1 only the last one counts.
+    before = [BEGIN] if speculation == "eagle" else []
 
     def config(asked: Request) -> openvino_genai.GenerationConfig:
         own = openvino_genai.GenerationConfig()
@@ -59,7 +79,7 @@ def start(folder: str, speculation: str) -> Started:
         return own
 
     def generate(requests: list[Request]) -> list[list[int]]:
-        prompts = [openvino.Tensor(numpy.array([each["prompt"]])) for each in requests]
+        prompts = [openvino.Tensor(numpy.array([[*before, *each["prompt"]]])) for each in requests]
         found = pipeline.generate(prompts, [config(each) for each in requests])
         return [[int(token) for token in each.m_generation_ids[0]] for each in found]
 
