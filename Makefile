@@ -65,9 +65,9 @@ UV := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate
 locks: .venv/lock ## what the GitHub Action installs, with all hashes
 	$(UV) --output-file locks/builder.txt locks/builder.in
 	$(UV) --output-file locks/draftproof.txt --config-file locks/uv.toml --all-extras pyproject.toml
-	for engine in openvino transformers vllm; do \
-		$(BIN)/uv pip compile --quiet --python-version 3.11 --python-platform linux --generate-hashes \
-			--no-annotate --no-header --config-file locks/uv.toml --no-emit-package torch \
+	for engine in mlx openvino transformers vllm; do \
+		$(BIN)/uv pip compile --quiet --python-version 3.11 --python-platform x86_64-manylinux_2_35 \
+			--generate-hashes --no-annotate --no-header --config-file locks/uv.toml --no-emit-package torch \
 			--override adapters/whole/locks/leave_out.txt \
 			--output-file adapters/whole/locks/$$engine.txt adapters/whole/locks/$$engine.in || exit; done
 

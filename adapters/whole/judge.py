@@ -54,8 +54,9 @@ def environment(name: str) -> None:
     else:
         ran([sys.executable, "-m", "venv", str(folder)], "venv")
         pip = (str(folder / "bin" / "pip"), "install", "--quiet", "--require-hashes", "--no-deps")
-        torch = ("--requirement", str(LOCKS / "torch.txt"))
-        ran([*pip, *torch, "--index-url", "https://download.pytorch.org/whl/cpu"], "pip")
+        if "torch==" in lock.with_suffix(".in").read_text("utf-8"):
+            torch = ("--requirement", str(LOCKS / "torch.txt"))
+            ran([*pip, *torch, "--index-url", "https://download.pytorch.org/whl/cpu"], "pip")
         ran([*pip, "--requirement", str(lock)], "pip")
     shutil.copyfile(lock, done)
 
