@@ -69,11 +69,11 @@ def test_what_a_filter_cuts_off_is_excluded() -> None:
 
 
 @given(
-    st.lists(st.floats(1e-6, 1), min_size=2, max_size=8),
+    st.lists(st.integers(1, 10**6), min_size=2, max_size=8),
     st.integers(0, 7),
     st.integers(0, 7),
 )
-def test_a_row_and_its_logarithms_say_the_same(masses: list[float], x: int, guess: int) -> None:
+def test_a_row_and_its_logarithms_say_the_same(masses: list[int], x: int, guess: int) -> None:
     row = [each / sum(masses) for each in masses]
     x, guess = x % len(row), guess % len(row)
     top = {str(token): log(each) for token, each in enumerate(row)}
@@ -83,6 +83,41 @@ def test_a_row_and_its_logarithms_say_the_same(masses: list[float], x: int, gues
         assert (name in of_row) == (name in of_top)
         if name in of_row:
             assert of_top[name] == (pytest.approx(of_row[name][0]), of_row[name][1])
+
+
+@given(
+    st.lists(st.integers(1, 3), min_size=3, max_size=8),
+    st.integers(0, 7),
+    st.integers(0, 7),
+    st.integers(1, 7),
+    st.booleans(),
+)
+def test_which_of_equals_is_listed_does_not_matter(
+    masses: list[int], x: int, guess: int, listed: int, is_said: bool
+) -> None:
+    """Servers list the drawn token first among those that are as probable."""
+    row = [each / sum(masses) for each in masses]
+    x, guess, listed = x % len(row), guess % len(row), min(listed, len(row) - 1)
+
+    def line(first: int) -> dict[str, Any]:
+        order = sorted(range(len(row)), key=lambda token: (-row[token], token != first, token))
+        rest = {"rest": sum(row[token] for token in order[listed:])} if is_said else {}
+        top = {str(token): log(row[token]) for token in order[:listed]}
+        return {"token": x, "top": top, "favourite": guess, **rest}
+
+    drawn, others = events(line(x)), [events(line(token)) for token in range(len(row))]
+    for other in others:
+        assert other.keys() == drawn.keys()
+        for name, (chance, came) in other.items():
+            assert drawn[name] == (pytest.approx(chance), came)
+
+
+def test_equal_favourites_are_one_event() -> None:
+    row = [0.4, 0.4, 0.2]
+    top = {str(token): log(each) for token, each in enumerate(row)}
+    for token, came in enumerate((True, True, False)):
+        for form in ({"row": row}, {"top": top, "rest": 0}):
+            assert events({"token": token, **form})["target"] == (pytest.approx(0.8), came)
 
 
 @given(st.floats(0.001, 0.999), st.booleans(), st.booleans())

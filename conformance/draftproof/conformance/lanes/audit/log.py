@@ -30,8 +30,8 @@ from typing import Any, BinaryIO
 from draftproof.spec import FileTooLarge, MalformedDocument, parsed
 
 DRAFT, TARGET, TAIL, SUPPORT = EVENTS = ("draft", "target", "tail", "support")
-"""The token is the drafter's favourite; is the target's favourite; has a small probability; has
-probability zero."""
+"""The token is the drafter's favourite; is the target's favourite, or one of some that are equal;
+has a small probability; has probability zero."""
 
 SMALL = 1e-4
 """A token with a smaller probability is one of the tail."""
@@ -184,10 +184,10 @@ def _of_row(document: Mapping[str, Any], token: int, favourite: int | None, wher
         raise UnreadableLog(f"{where}: row {told}; it has probabilities that sum to 1")
     chance = row[token] / total
     tail = sum(each for each in row if each < SMALL * total) / total
-    best = max(range(len(row)), key=row.__getitem__)
+    best = max(row)
     return [
         (nan, False) if favourite is None else (row[favourite] / total, token == favourite),
-        (row[best] / total, token == best),
+        (best * row.count(best) / total, row[token] == best),
         (tail or nan, 0 < chance < SMALL),
         (0.0 if least == 0 else nan, chance == 0),
     ]
@@ -206,8 +206,15 @@ def _of_top(document: Mapping[str, Any], token: int, favourite: int | None, wher
             f"{where}: top and rest sum to {listed + rest:.6g}, not to 1: top has natural "
             f"logarithms after temperature and filters, rest a probability"
         )
+    # Which of some equals is listed may depend on the draw: at the end none of them is. What is
+    # left for equals is known to some digits.
+    least = min(top.values())
+    if 0 < least <= 1.01 * rest + ROUNDED:
+        rest += sum(each for each in top.values() if each == least)
+        top = {key: each for key, each in top.items() if each != least}
     outside, chance = token not in top, top.get(token, 0.0)
-    best = max(top, key=top.__getitem__)
+    best = max(top.values(), default=nan)
+    equals = sum(each == best for each in top.values())
     small = sum(each for each in top.values() if each < SMALL)
     has_zeros = 0.0 in top.values()
     # What is left out is as good as excluded, or it is the tail.
@@ -215,7 +222,7 @@ def _of_top(document: Mapping[str, Any], token: int, favourite: int | None, wher
     tail = small if excludes else small + rest
     return [
         (top[favourite], token == favourite) if favourite in top else (nan, False),
-        (top[best], token == best),
+        (best * equals if top else nan, not outside and chance == best),
         (tail or nan, 0 < chance < SMALL or (outside and not excludes)),
         (
             rest if excludes else 0.0 if has_zeros else nan,
