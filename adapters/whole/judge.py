@@ -176,10 +176,10 @@ def main(names: Sequence[str], *, tokens: int, check: bool) -> None:
         if not check:
             described = {key: row[key] for key in ("engine", "method")}
             today = datetime.now(UTC).date().isoformat()
-            # Another run may have judged another row meanwhile.
+            # Another run may have judged another row meanwhile, one that was not known here.
             record = recorded()
             record[name] = {**described, "judged": today, "checkpoints": found}
-            kept = {key: record[key] for key in known if key in record}
+            kept = {key: record[key] for key in rows() if key in record}
             RECORD.write_text(f"{json.dumps(kept, indent=2)}\n", encoding="utf-8")
     for each in differing:
         click.echo(each, err=True)
