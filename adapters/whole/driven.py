@@ -25,9 +25,16 @@ ENVIRONMENTS = HERE.parents[1] / ".venv-engines"
 
 
 def rows() -> Mapping[str, Mapping[str, Any]]:
-    """Return the rows by their ids."""
+    """Return the rows by their ids. Raises `ValueError` for a row that does not say all."""
     found: Mapping[str, Mapping[str, Any]] = tomllib.loads((HERE / "rows.toml").read_text("utf-8"))
+    for name, row in found.items():
+        if missing := sorted(KEYS - row.keys()):
+            raise ValueError(f"rows.toml, [{name}]: {missing[0]} is missing")
     return found
+
+
+KEYS = {*("engine", "method", "environment", "program", "speculation", "settings", "checkpoints")}
+"""What each row says."""
 
 
 class Driven:
@@ -121,7 +128,7 @@ def _told(asked: Generation) -> dict[str, Any]:
 
 def __getattr__(name: str) -> type[Driven]:
     """Return the class of a row, which `draftproof engine` makes from a folder."""
-    row = rows().get(name)
+    row = None if name.startswith("__") else rows().get(name)
     if row is None:
         raise AttributeError(name)
     return type(

@@ -5,8 +5,9 @@
 makes an environment for each engine in `.venv-engines` from a lock with all hashes, checkpoints of
 memory 1 and 2, and judges every row of `rows.toml` on both. What is done is not done again: a row
 whose certificate is there is read, one that was killed goes on. A row that cannot run is recorded
-with the reason. The record is `record.json`; `--check` compares the verdicts with it instead of
-writing it, and exits with 1 where one is different.
+with the reason, unless it has a verdict on record, which is kept. The record is `record.json`;
+`--check` compares the verdicts with it instead of writing it. The exit code is 1 where a verdict is
+different, and 3 where a row could not run that is not skipped.
 """
 
 from __future__ import annotations
@@ -14,10 +15,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
+from ctypes import CDLL
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +48,34 @@ class Unavailable(RuntimeError):
 
 def environment(name: str) -> None:
     """Make the environment of an engine, unless it is there. Raises `Unavailable`."""
-    folder, script = ENVIRONMENTS / name, HERE / "locks" / f"{name}.sh"
-    lock = script if script.exists() else script.with_suffix(".txt")
+    folder, lock, before = ENVIRONMENTS / name, lock_of(name), ENVIRONMENTS / f"{name}.before"
     done = folder / "done"
     if done.exists() and done.read_bytes() == lock.read_bytes():
         return
-    shutil.rmtree(folder, ignore_errors=True)
-    if lock == script:
-        ran(["bash", str(script), str(folder)], script.name)
+    shutil.rmtree(before, ignore_errors=True)
+    if folder.exists():
+        folder.rename(before)
+    try:
+        made(folder, lock)
+    except Unavailable:
+        shutil.rmtree(folder, ignore_errors=True)
+        if before.exists():
+            before.rename(folder)
+        raise
+    shutil.rmtree(before, ignore_errors=True)
+    shutil.copyfile(lock, done)
+
+
+def lock_of(name: str) -> Path:
+    """Return the file that says all of an environment: a script, or packages with their hashes."""
+    script = HERE / "locks" / f"{name}.sh"
+    return script if script.exists() else script.with_suffix(".txt")
+
+
+def made(folder: Path, lock: Path) -> None:
+    """Make an environment from its lock. Raises `Unavailable`."""
+    if lock.suffix == ".sh":
+        ran(["bash", str(lock), str(folder)], lock.name)
     else:
         ran([sys.executable, "-m", "venv", str(folder)], "venv")
         pip = (str(folder / "bin" / "pip"), "install", "--quiet", "--require-hashes", "--no-deps")
@@ -58,15 +83,25 @@ def environment(name: str) -> None:
             torch = ("--requirement", str(LOCKS / "torch.txt"))
             ran([*pip, *torch, "--index-url", "https://download.pytorch.org/whl/cpu"], "pip")
         ran([*pip, "--requirement", str(lock)], "pip")
-    shutil.copyfile(lock, done)
 
 
 def ran(command: Sequence[str], name: str) -> None:
     """Run a command. Raises `Unavailable` with its last line."""
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        command, capture_output=True, text=True, check=False, preexec_fn=end_with_parent
+    )
     if found.returncode:
         last = found.stderr.strip().splitlines()[-1:] or [f"exit code {found.returncode}"]
         raise Unavailable(f"{name}: {last[0][:200]}")
+
+
+def end_with_parent() -> None:
+    """End this process where its parent ends, on Linux: a killed run leaves nothing behind."""
+    if sys.platform == "linux":
+        CDLL(None).prctl(_WHEN_PARENT_ENDS, signal.SIGTERM)
+
+
+_WHEN_PARENT_ENDS = 1
 
 
 def checkpoint(kind: str) -> Path:
@@ -81,10 +116,19 @@ def checkpoint(kind: str) -> Path:
 DRAFTPROOF = (sys.executable, "-c", "from draftproof.conformance.cli import main; main()")
 
 
-def judged(name: str, kind: str, tokens: int) -> dict[str, Any]:
-    """Return what is recorded of a row on a checkpoint, after judging it. Raises `Unavailable`."""
-    out = CERTIFICATES / kind
+def judged(name: str, kind: str, terms: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is recorded of a row on a checkpoint, after judging it. Raises `Unavailable`.
+
+    A certificate of other terms, which are the lock and the number of tokens, is not read.
+    """
+    out, tokens = CERTIFICATES / kind, terms["asked"]
     path = out / f"{name.replace('_', '-')}.json"
+    own = path.with_suffix(".terms")
+    if not own.exists() or json.loads(own.read_text("utf-8")) != terms:
+        for each in (path, *out.glob(f"{path.stem}.jsonl*")):
+            each.unlink(missing_ok=True)
+        out.mkdir(parents=True, exist_ok=True)
+        own.write_text(json.dumps(terms), encoding="utf-8")
     if not path.exists():
         command = [
             *(*DRAFTPROOF, "engine", f"{HERE / 'driven.py'}:{name}", "--seed", "0"),
@@ -100,7 +144,8 @@ def judged(name: str, kind: str, tokens: int) -> dict[str, Any]:
             code, error = asked(command)
         if code not in (0, 1, 4):
             raise Unavailable(error)
-    return told(json.loads(path.read_text("utf-8")), tokens)
+    day = datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
+    return {"judged": day, **told(json.loads(path.read_text("utf-8")), tokens)}
 
 
 MALFORMED = 5
@@ -110,7 +155,12 @@ MALFORMED = 5
 def asked(command: Sequence[str]) -> tuple[int, str]:
     """Return the exit code of Draftproof, and its error."""
     found = subprocess.run(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        preexec_fn=end_with_parent,
     )
     told = [line for line in found.stderr.splitlines() if line.startswith("Error")]
     return found.returncode, (told or [f"exit code {found.returncode}"])[-1][:300]
@@ -145,45 +195,75 @@ def recorded() -> dict[str, Any]:
     return found
 
 
+def record(name: str, row: Mapping[str, Any], found: Mapping[str, Any]) -> None:
+    """Write what was found of a row, where another run may have written another one meanwhile."""
+    known, record = rows(), recorded()
+    record[name] = {"engine": row["engine"], "method": row["method"], "checkpoints": found}
+    kept = {key: record[key] for key in known if key in record}
+    whole = RECORD.with_suffix(".new")
+    whole.write_text(f"{json.dumps(kept, indent=2)}\n", encoding="utf-8")
+    whole.replace(RECORD)
+
+
+def read() -> tuple[Mapping[str, Mapping[str, Any]], dict[str, Any]]:
+    """Return the rows and the record. Raises `click.UsageError` where one cannot be read."""
+    try:
+        return rows(), recorded()
+    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
+        name = "rows.toml" if isinstance(error, tomllib.TOMLDecodeError) else "record.json"
+        raise click.UsageError(f"{name}: {error}") from None
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def found_now(name: str, row: Mapping[str, Any], kind: str, tokens: int) -> dict[str, Any]:
+    """Return what there is to record of a row on a checkpoint, or why it cannot run."""
+    try:
+        if "skipped" in row:
+            raise Unavailable(row["skipped"])
+        environment(row["environment"])
+        lock = sha256(lock_of(row["environment"]).read_bytes()).hexdigest()
+        return judged(name, kind, {"asked": tokens, "lock": lock})
+    except Unavailable as error:
+        return {"verdict": NOT_RUN, "reason": str(error)}
+
+
+NOT_RUN = "not run"
+
+
 @click.command()
 @click.argument("names", nargs=-1)
 @click.option("--tokens", type=click.IntRange(1), default=200_000, show_default=True)
 @click.option("--check", is_flag=True, help="Compare with the record, write nothing.")
 def main(names: Sequence[str], *, tokens: int, check: bool) -> None:
     """Judge whole engines, all or those named."""
-    known = rows()
+    known, before = read()
     if unknown := [name for name in names if name not in known]:
         raise click.UsageError(f"no row is called {unknown[0]!r}: {', '.join(known)}")
     # Engines print their progress, and start as many threads as there are cores.
     os.environ.setdefault("OMP_NUM_THREADS", "2")
-    differing = []
+    differing, missing = [], []
     for name in names or known:
-        row, found, record = known[name], {}, recorded()
+        row, found = known[name], {}
         for kind in row["checkpoints"]:
-            try:
-                if "skipped" in row:
-                    raise Unavailable(row["skipped"])
-                environment(row["environment"])
-                found[kind] = judged(name, kind, tokens)
-                verdict = found[kind]["verdict"]
-            except Unavailable as error:
-                found[kind] = {"verdict": "not run", "reason": str(error)}
-                verdict = f"not run: {error}"
-            click.echo(f"{name}, {kind}: {verdict}")
-            then = record.get(name, {}).get("checkpoints", {}).get(kind, {}).get("verdict")
-            if check and found[kind]["verdict"] not in (then, "not run"):
-                differing.append(f"{name}, {kind}: {verdict}, on record {then}")
+            then = before.get(name, {}).get("checkpoints", {}).get(kind, {"verdict": NOT_RUN})
+            now = found[kind] = found_now(name, row, kind, tokens)
+            said = f"{name}, {kind}: " + ": ".join(
+                now[key] for key in ("verdict", "reason") if key in now
+            )
+            if now["verdict"] == NOT_RUN and "skipped" not in row:
+                missing.append(said)
+                found[kind] = then if then["verdict"] != NOT_RUN else now
+            elif check and now["verdict"] != then["verdict"]:
+                differing.append(f"{said}, on record: {then['verdict']}")
+            click.echo(said)
         if not check:
-            described = {key: row[key] for key in ("engine", "method")}
-            today = datetime.now(UTC).date().isoformat()
-            # Another run may have judged another row meanwhile, one that was not known here.
-            record = recorded()
-            record[name] = {**described, "judged": today, "checkpoints": found}
-            kept = {key: record[key] for key in rows() if key in record}
-            RECORD.write_text(f"{json.dumps(kept, indent=2)}\n", encoding="utf-8")
+            record(name, row, found)
     for each in differing:
-        click.echo(each, err=True)
-    sys.exit(bool(differing))
+        click.echo(f"different: {each}", err=True)
+    for each in missing:
+        click.echo(f"the record stays as it is: {each}", err=True)
+    sys.exit(1 if differing else 3 if missing else 0)
 
 
 if __name__ == "__main__":

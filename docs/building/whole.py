@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ _WHOLE = HOUSE / "adapters/whole"
 def pages() -> Mapping[str, str]:
     """Return the page of the record."""
     record: dict[str, Any] = json.loads((_WHOLE / "record.json").read_text(encoding="utf-8"))
+    known = tomllib.loads((_WHOLE / "rows.toml").read_text(encoding="utf-8"))
+    settings = {name: row["settings"] for name, row in known.items()}
     rows = [
         [
             each["engine"],
@@ -23,28 +26,35 @@ def pages() -> Mapping[str, str]:
             found.get("version", ""),
             _outcome(found),
             _distance(found),
-            each["judged"],
+            ", ".join(f"`{setting}`" for setting in settings[name]),
+            found.get("judged", ""),
         ]
-        for each in record.values()
+        for name, each in record.items()
         for kind, found in each["checkpoints"].items()
     ]
     parts = [
         "# Whole engines on record",
         "Engines as they are released, on a CPU, judged by the tokens that they write: `make "
-        "engines` derives this page again, from locks with all hashes. Each has the settings and "
-        "requests of [a campaign](how-to/whole-engines.md): alone and together, with filters and "
-        "without. The distance is that of all tokens with plain sampling from the model's known "
+        "engines` derives this page again, from locks with all hashes. Rows with *replaced* in "
+        "their name are not as released: they show that a fix works, or what an engine would "
+        "write that does not start. Each has the requests of [a campaign]"
+        "(how-to/whole-engines.md), alone and together, with the settings that the table names. "
+        "The distance is that of all tokens with plain sampling from the model's known "
         "rows. *Conforms* means that no part deviates and that each is bounded; *below* is the "
-        "bound on the distance, at a risk of one in a million. An engine that fails was asked for "
-        "no more. Nothing is said about other versions, devices or methods.",
+        "bound on the distance, at a risk of one in a million. A campaign ends where a failure "
+        "is proven, so failing rows have fewer tokens. Nothing is said about other versions, "
+        "devices or methods.",
         table(
-            ["engine", "speculation", "checkpoint", "version", "verdict", "distance", "judged"],
+            [
+                *("engine", "speculation", "checkpoint", "version", "verdict", "distance"),
+                *("settings", "judged"),
+            ],
             rows,
-            align="lllllll",
+            align="llllllll",
         ),
         "## Failures",
-        "Each has a report that its maintainers can read alone, and a script that needs nothing "
-        "but the released package.",
+        "Each has a report that its maintainers can read alone, and a script with what it needs "
+        "in its first lines.",
     ]
     parts += [
         f"* [{title(report.read_text(encoding='utf-8'))}]"

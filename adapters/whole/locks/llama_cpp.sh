@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Build llama.cpp v0.5.0, whose source comes with an npm package: bash llama_cpp.sh FOLDER
+# Build llama.cpp 0.5.0-dev, whose source comes with an npm package: bash llama_cpp.sh FOLDER
 # FOLDER/bin has the programs as released, FOLDER/fixed has llama-speculative with a line replaced.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

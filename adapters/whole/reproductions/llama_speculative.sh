@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# llama-speculative v0.5.0 beside llama-speculative-simple: how often each letter follows `c`.
+# llama-speculative 0.5.0-dev beside llama-speculative-simple: how often each letter follows `c`.
 #
 #     bash llama_speculative.sh FOLDER_OF_PROGRAMS TARGET.gguf DRAFT.gguf
 #
