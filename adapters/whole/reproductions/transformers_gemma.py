@@ -67,6 +67,7 @@ def main() -> int:
                 else modes(own)
             )
         )
+        torch.manual_seed(1)
         assistant = drafter()
     assistant.generation_config.num_assistant_tokens = 1
     exact = torch.zeros(TOKENS, dtype=torch.double)
