@@ -25,8 +25,11 @@ ENVIRONMENTS = HERE.parents[1] / ".venv-engines"
 
 
 def rows() -> Mapping[str, Mapping[str, Any]]:
-    """Return the rows by their ids. Raises `ValueError` for a row that does not say all."""
-    found: Mapping[str, Mapping[str, Any]] = tomllib.loads((HERE / "rows.toml").read_text("utf-8"))
+    """Return the rows by their ids. Raises `ValueError`, also for a row that does not say all."""
+    try:
+        found = tomllib.loads((HERE / "rows.toml").read_text("utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"rows.toml: {error}") from None
     for name, row in found.items():
         if missing := sorted(KEYS - row.keys()):
             raise ValueError(f"rows.toml, [{name}]: {missing[0]} is missing")
@@ -34,7 +37,7 @@ def rows() -> Mapping[str, Mapping[str, Any]]:
 
 
 KEYS = {*("engine", "method", "environment", "program", "speculation", "settings", "checkpoints")}
-"""What each row says."""
+"""The keys of a row."""
 
 
 class Driven:

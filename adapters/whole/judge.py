@@ -18,7 +18,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
 from ctypes import CDLL
 from datetime import UTC, datetime
@@ -190,30 +189,22 @@ def told(document: Mapping[str, Any], tokens: int) -> dict[str, Any]:
 
 
 def recorded() -> dict[str, Any]:
-    """Return what is on record."""
-    found: dict[str, Any] = json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
+    """Return what is on record. Raises `ValueError`."""
+    try:
+        found: dict[str, Any] = json.loads(RECORD.read_text("utf-8")) if RECORD.exists() else {}
+    except json.JSONDecodeError as error:
+        raise ValueError(f"record.json: {error}") from None
     return found
 
 
 def record(name: str, row: Mapping[str, Any], found: Mapping[str, Any]) -> None:
     """Write what was found of a row, where another run may have written another one meanwhile."""
-    known, record = rows(), recorded()
-    record[name] = {"engine": row["engine"], "method": row["method"], "checkpoints": found}
-    kept = {key: record[key] for key in known if key in record}
+    told = {"engine": row["engine"], "method": row["method"], "checkpoints": found}
+    every = {**recorded(), name: told}
+    kept = {key: every[key] for key in rows() if key in every}
     whole = RECORD.with_suffix(".new")
     whole.write_text(f"{json.dumps(kept, indent=2)}\n", encoding="utf-8")
     whole.replace(RECORD)
-
-
-def read() -> tuple[Mapping[str, Mapping[str, Any]], dict[str, Any]]:
-    """Return the rows and the record. Raises `click.UsageError` where one cannot be read."""
-    try:
-        return rows(), recorded()
-    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
-        name = "rows.toml" if isinstance(error, tomllib.TOMLDecodeError) else "record.json"
-        raise click.UsageError(f"{name}: {error}") from None
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def found_now(name: str, row: Mapping[str, Any], kind: str, tokens: int) -> dict[str, Any]:
@@ -237,7 +228,10 @@ NOT_RUN = "not run"
 @click.option("--check", is_flag=True, help="Compare with the record, write nothing.")
 def main(names: Sequence[str], *, tokens: int, check: bool) -> None:
     """Judge whole engines, all or those named."""
-    known, before = read()
+    try:
+        known, before = rows(), recorded()
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
     if unknown := [name for name in names if name not in known]:
         raise click.UsageError(f"no row is called {unknown[0]!r}: {', '.join(known)}")
     # Engines print their progress, and start as many threads as there are cores.

@@ -113,8 +113,10 @@ def run(command: list[str], texts: dict[int, str], request: dict[str, Any]) -> l
             [*command, *flags, *length], capture_output=True, text=True, check=False
         )
         sys.stderr.write(done.stderr)
+        if done.returncode:
+            break
         said = done.stdout.lstrip("\n")
-        if done.returncode == 0 and said.startswith(prompt):
+        if said.startswith(prompt):
             tokens = [words[text] for text in split.findall(said[len(prompt) :].strip("\n"))]
             if len(tokens) >= request["max_tokens"]:
                 return tokens[: request["max_tokens"]]
