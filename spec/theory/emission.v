@@ -1,0 +1,116 @@
+(* Emissions, the text that they begin, and what makes a verifier lossless. *)
+From mathcomp Require Import all_ssreflect all_algebra.
+From Draftproof Require Import laws.
+Set Implicit Arguments.
+Unset Strict Implicit.
+Unset Printing Implicit Defensive.
+
+(* The accepted tokens, and the next token after them. *)
+Notation emission T := (seq T * T)%type.
+
+Section Programs.
+Variables (N : numbers) (T : eqType).
+Local Open Scope number_scope.
+
+(* A model gives every context a row. *)
+Definition model := seq T -> row N T.
+
+(* The probability that a model writes t after z. *)
+Fixpoint text (p : model) (z t : seq T) : N :=
+  if t is y :: t' then p z y * text p (rcons z y) t' else 1.
+
+(* A path of n tokens that a model writes after z. *)
+Fixpoint path (vocabulary : seq T) (q : model) (n : nat) (z : seq T) : law N (seq T) :=
+  if n is n'.+1 then
+    x <- draw vocabulary (q z) ;; below <- path vocabulary q n' (rcons z x) ;; ret _ (x :: below)
+  else ret _ [::].
+
+Definition tokens (e : emission T) : seq T := rcons e.1 e.2.
+
+(* The probability that the text begins with t: with the tokens emitted, then the target's own. *)
+Definition begins (p : model) (t : seq T) (e : emission T) : N :=
+  if prefix t (tokens e) then 1 else
+  if prefix (tokens e) t then text p (tokens e) (drop (size (tokens e)) t) else 0.
+End Programs.
+Arguments model N T : clear implicits.
+
+Import Order.Theory GRing.Theory Num.Theory.
+Local Open Scope ring_scope.
+
+Section Lossless.
+Variables (R : realFieldType) (T : finType).
+Local Notation law := (law (field_numbers R)).
+Local Notation model := (seq T -> T -> R).
+Local Notation text := (@text (field_numbers R) T).
+Implicit Types (p q : model) (m : law (emission T)) (x y t z : seq T).
+
+Definition is_model p := forall z, is_row (p z).
+
+Lemma text_rcons p z t (a : T) : text p z (rcons t a) = text p z t * p (z ++ t) a.
+Proof.
+elim: t z => [|b t IH] z /=; first by rewrite mulr1 mul1r cats0.
+by rewrite IH cat_rcons mulrA.
+Qed.
+Lemma text_ge0 p z t : is_model p -> 0 <= text p z t.
+Proof.
+move=> p_ok; elim: t z => [|b t IH] z /=; first exact: ler01.
+by apply: mulr_ge0 (IH _); case: (p_ok z).
+Qed.
+
+(* That x is accepted, with or without more; that x alone is accepted and y is next; that the text
+   begins with t. *)
+Definition accepts x m : R := probability (fun e => prefix x e.1) m.
+Definition ends x (a : T) m : R := probability (fun e => e == (x, a)) m.
+Definition writes p t m : R := expected (begins p t) m.
+
+(* The law of the text is the target's, at every horizon. *)
+Definition lossless p m := forall t, writes p t m = text p [::] t.
+
+(* Whatever is accepted goes on as the target does, by an accepted token or by the next one. *)
+Definition balanced p m := forall x a,
+  accepts (rcons x a) m + ends x a m = accepts x m * p x a.
+
+Lemma begins_nil p e : begins (N := field_numbers R) p [::] e = 1. Proof. by rewrite /begins prefix0s. Qed.
+
+Lemma prefix_rconsE x y (a : T) : prefix y (rcons x a) = prefix y x || (y == rcons x a).
+Proof.
+elim: x y => [|b x IH] [|c y]; rewrite ?prefix0s // rcons_cons ?prefix_cons.
+by rewrite IH eqseq_cons andb_orr.
+Qed.
+Lemma begins_rcons p x (a : T) e : begins (N := field_numbers R) p (rcons x a) e =
+  (prefix (rcons x a) e.1)%:R + (e == (x, a))%:R
+  + (begins (N := field_numbers R) p x e - (prefix x e.1)%:R) * p x a.
+Proof.
+case: e => u y; rewrite /begins /tokens xpair_eqE /=.
+have [/prefixP[s ->]|no] := boolP (prefix x u).
+  rewrite rcons_cat prefix_prefix subrr mul0r addr0.
+  rewrite -cats1 !prefix_catr // eqxx /= -[X in _ == X]cats0 eqseq_cat // eqxx /=.
+  case: s => [|b s] /=; last by rewrite !prefix0s !andbT; case: (a == b); rewrite ?addr0 //;
+    case: s => [|? ?]; rewrite andbF.
+  by rewrite !andbT add0r [a == y]eq_sym; case: (y == a).
+have no_rcons : prefix (rcons x a) u = false.
+  by apply/negP => /prefixP[s us]; move: no; rewrite us -cats1 -catA prefix_prefix.
+have -> : (u == x) = false by apply/negP => /eqP ux; move: no; rewrite ux prefix_refl.
+have tokens_not : (rcons u y == rcons x a) = false.
+  by rewrite eqseq_rcons; apply/negP => /andP[/eqP ux _]; move: no; rewrite ux prefix_refl.
+rewrite no_rcons !add0r subr0 !prefix_rconsE (negbTE no) no_rcons [rcons x a == _]eq_sym tokens_not.
+rewrite !orbF; have [->|ne] := eqVneq x (rcons u y).
+  by rewrite prefix_refl -[rcons (rcons u y) a]cats1 drop_size_cat //= mulr1 mul1r.
+have [/prefixP[s xs]|_] := boolP (prefix (rcons u y) x); last by rewrite mul0r.
+by rewrite xs rcons_cat !drop_size_cat // text_rcons.
+Qed.
+
+Theorem lossless_balanced p m : is_law m -> lossless p m <-> balanced p m.
+Proof.
+move=> [_ m1]; have step x a : writes p (rcons x a) m =
+    accepts (rcons x a) m + ends x a m + (writes p x m - accepts x m) * p x a.
+  rewrite /writes /accepts /ends /probability -expected_add -expected_sub -expected_mulr -expected_add.
+  by apply: eq_expected => e; rewrite begins_rcons.
+have start : writes p [::] m = 1.
+  by rewrite -[RHS]m1; apply: eq_expected => e; rewrite begins_nil.
+split=> [ok x a|ok t].
+  apply: (@addIr _ ((writes p x m - accepts x m) * p x a)).
+  by rewrite -step -mulrDl addrCA subrr addr0 !ok text_rcons.
+by elim/last_ind: t => [|x a IH] //; rewrite step ok IH text_rcons mulrBl addrC subrK.
+Qed.
+End Lossless.
