@@ -1,0 +1,425 @@
+(* Mixed multi-path block verification: go down sometimes to the highest-ranked sibling, sometimes
+   to any of them; verify the selected path as a block.
+
+   At every node the highest-ranked sibling is taken with a probability that may depend on what is
+   known there for all drafts: the context, the mass owed to every next token, and the law of the
+   selected path after either choice. Otherwise a sibling is taken at random. The probability that a
+   prefix is selected and shared by n paths, for every n, gives the law of the next token, and the
+   same numbers after it. Proved for every such probability, vocabulary, number and length of paths,
+   pair of models and strict order of the tokens: the selected path has the law of the model that
+   these numbers give, and so the text has the target's law at every horizon. Draftproof's own. *)
+From mathcomp Require Import all_ssreflect all_algebra.
+From Draftproof Require Import laws emission block descent selection.
+Set Implicit Arguments.
+Unset Strict Implicit.
+Unset Printing Implicit Defensive.
+
+Section Programs.
+Variables (N : numbers) (T : eqType) (vocabulary : seq T).
+Local Open Scope number_scope.
+
+Fixpoint natural (n : nat) : N := if n is n'.+1 then 1 + natural n' else 0.
+
+(* The sum of f over low, low + 1, ..., high - 1. *)
+Definition sum_range (low high : nat) (f : nat -> N) : N :=
+  foldr (fun i s => f i + s) 0 (iota low (high - low)).
+
+(* The probability of the highest-ranked, from the context, the mass owed to every next token, and
+   its law after either choice. *)
+Definition mixture := seq T -> row N T -> row N T -> row N T -> N.
+
+(* The share of the highest-ranked path that keeps most of the next token: the kept mass is concave
+   and piecewise linear, so it is largest at an end or at a break. Of equals, the smallest. *)
+Definition kept_next (owed highest uniform : row N T) (share : N) : N :=
+  total vocabulary (fun a => least (owed a) (share * highest a + (1 - share) * uniform a)).
+Definition breaks (owed highest uniform : row N T) : seq N :=
+  let differs a := ~~ ((uniform a <= highest a) && (highest a <= uniform a)) in
+  [seq share <- [seq (uniform a - owed a) / (uniform a - highest a) | a <- vocabulary & differs a]
+  | ~~ (share <= 0) && ~~ (1 <= share)].
+Definition most_kept_next : mixture := fun _ owed highest uniform =>
+  let kept := kept_next owed highest uniform in
+  foldl (fun best share => if kept share <= kept best then best else share) 0
+    (rcons (sort (@at_most N) (breaks owed highest uniform)) 1).
+
+Section Mixed.
+Variables (rank : seq T -> T -> nat) (mix : mixture) (p q : model N T) (count : nat).
+Local Notation lower := (lower vocabulary rank q).
+
+(* alive: the probabilities that a prefix is selected and that 0, 1, ..., K paths share it. *)
+Definition at_number (alive : seq N) (n : nat) : N := nth 0 alive n.
+
+(* P(the prefix is selected, and each token is the highest-ranked one drafted there). *)
+Definition law_of_highest (alive : seq N) (z : seq T) : row N T := fun a =>
+  sum_range 0 (size alive) (fun n =>
+    at_number alive n * (power (lower z a + q z a) n - power (lower z a) n)).
+Definition law_of_any (alive : seq N) (z : seq T) : row N T := fun a =>
+  sum_range 0 (size alive) (at_number alive) * q z a.
+
+Definition share_at (z : seq T) (accepted : N) (alive : seq N) : N :=
+  mix z (fun a => accepted * p z a) (law_of_highest alive z) (law_of_any alive z).
+Definition law_after (z : seq T) (share : N) (alive : seq N) : row N T := fun a =>
+  share * law_of_highest alive z a + (1 - share) * law_of_any alive z a.
+
+(* `alive` after a token of draft probability x, above the mass f in rank. *)
+Definition alive_after (alive : seq N) (share x f : N) : seq N :=
+  0 :: [seq sum_range j (size alive) (fun n =>
+    at_number alive n * power x j *
+      (share * natural 'C(n, j) * power f (n - j)
+       + (1 - share) * natural 'C(n.-1, j.-1) * power (1 - x) (n - j)))
+  | j <- iota 1 (size alive).-1].
+
+Fixpoint known_after (z rest : seq T) (accepted : N) (alive : seq N) : N * seq N :=
+  if rest is a :: rest' then
+    let share := share_at z accepted alive in
+    known_after (rcons z a) rest' (least (accepted * p z a) (law_after z share alive a))
+      (alive_after alive share (q z a) (lower z a))
+  else (accepted, alive).
+Definition known (z : seq T) : N * seq N :=
+  known_after [::] z 1 (rcons (nseq count 0) 1).
+Definition share_of (z : seq T) : N := share_at z (known z).1 (known z).2.
+
+(* The law of the selected path; off the paths, the draft's own. *)
+Definition mixed : model N T := fun z =>
+  let '(accepted, alive) := known z in
+  completed vocabulary (law_after z (share_at z accepted alive) alive) (q z).
+
+Definition highest_or_any : choice N T := fun z tokens =>
+  if highest (rank z) tokens is Some top then
+    let share := share_of z in
+    let any := (1 - share) / natural (size tokens) in
+    draw vocabulary (fun a =>
+      any * natural (count_mem a tokens) + (if a == top then share else 0))
+  else [::].
+
+Definition mixed_multipath_block (length : nat) : law N (emission T) :=
+  path <- selected vocabulary highest_or_any q count length ;; verify vocabulary p mixed path.
+End Mixed.
+End Programs.
+
+Local Arguments bind : simpl never.
+Local Arguments ret : simpl never.
+Local Arguments coin : simpl never.
+Local Arguments expected : simpl never.
+
+Import Order.Theory GRing.Theory Num.Theory.
+Local Open Scope ring_scope.
+
+Section Theorems.
+Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
+Hypothesis complete : perm_eq vocabulary (enum T).
+Variables p q : seq T -> T -> R.
+Hypotheses (p_model : is_model p) (q_model : is_model q).
+Variable rank : seq T -> T -> nat.
+Hypothesis rank_strict : strict q rank.
+Variable mix : mixture (field_numbers R) T.
+Hypothesis mix01 : forall z owed highest uniform, 0 <= (mix z owed highest uniform : R) <= 1.
+Variable count : nat.
+Hypothesis some : (0 < count)%N.
+Local Notation K := count.
+Local Notation law := (law (field_numbers R)).
+Local Notation draw := (@draw (field_numbers R) T vocabulary).
+Local Notation lower := (@lower (field_numbers R) T vocabulary rank q).
+Local Notation known := (@known (field_numbers R) T vocabulary rank mix p q K).
+Local Notation known_after := (@known_after (field_numbers R) T vocabulary rank mix p q).
+Local Notation alive_after := (@alive_after (field_numbers R)).
+Local Notation law_after := (@law_after (field_numbers R) T vocabulary rank q).
+Local Notation share_of := (@share_of (field_numbers R) T vocabulary rank mix p q K).
+Local Notation share_at := (@share_at (field_numbers R) T vocabulary rank mix p q).
+Local Notation mixed := (@mixed (field_numbers R) T vocabulary rank mix p q K).
+Local Notation highest_or_any :=
+  (@highest_or_any (field_numbers R) T vocabulary rank mix p q K).
+Local Notation selected := (@selected (field_numbers R) T vocabulary highest_or_any q K).
+Local Notation mixed_multipath_block :=
+  (@mixed_multipath_block (field_numbers R) T vocabulary rank mix p q K).
+Local Notation go_to_highest := (go_to_highest (field_numbers R) rank).
+Implicit Types (z x s : seq T) (a b : T).
+
+Let q0 z a : 0 <= q z a. Proof. by case: (q_model z). Qed.
+Let q1 z : \sum_a q z a = 1. Proof. by case: (q_model z). Qed.
+Let share01 z : 0 <= (share_of z : R) <= 1. Proof. exact: mix01. Qed.
+Let share0 z : 0 <= (share_of z : R). Proof. by case/andP: (share01 z). Qed.
+Let rest0 z : 0 <= 1 - share_of z. Proof. by rewrite subr_ge0; case/andP: (share01 z). Qed.
+Let q_le1 z a : 0 <= 1 - q z a.
+Proof. by rewrite -(q1 z) (bigD1 a) //= addrAC subrr add0r sumr_ge0. Qed.
+
+Lemma naturalE n : natural (field_numbers R) n = n%:R.
+Proof. by elim: n => [|n IH] //=; rewrite IH mulrS. Qed.
+Lemma sum_rangeE (low high : nat) (f : nat -> R) :
+  sum_range (N := field_numbers R) low high f = \sum_(low <= n < high) f n.
+Proof. by rewrite /sum_range unlock /reducebig /index_iota; elim: (iota _ _) => //= n s ->. Qed.
+
+(* The choice at a node. *)
+Lemma total_weights s top (any share : R) : \sum_a (any * natural (field_numbers R) (count_mem a s)
+  + (if a == top then share else 0)) = any * (size s)%:R + share.
+Proof.
+under eq_bigr do rewrite naturalE; rewrite big_split /= -mulr_sumr.
+congr (_ * _ + _); last by rewrite -big_mkcond big_pred1_eq.
+elim: s => [|b s IH] /=; first by rewrite big1.
+under eq_bigr do rewrite natrD; rewrite big_split /= IH mulrS; congr (_ + _).
+by rewrite (bigD1 b) //= eqxx big1 ?addr0 // => a; rewrite eq_sym => /negbTE->.
+Qed.
+Lemma weights_row z s top : s != [::] -> is_row (fun a => (1 - share_of z)
+  / natural (field_numbers R) (size s) * natural (field_numbers R) (count_mem a s)
+  + (if a == top then share_of z else 0)).
+Proof.
+move=> some_s; split=> [a|].
+  rewrite !naturalE addr_ge0 ?mulr_ge0 ?invr_ge0 ?ler0n //; by case: ifP.
+rewrite total_weights naturalE divfK ?subrK // pnatr_eq0.
+by rewrite size_eq0.
+Qed.
+Lemma highest_or_any_chosen : chooses highest_or_any.
+Proof.
+move=> z s; rewrite /highest_or_any; case E: (highest _ s) => [top|]; last first.
+  by rewrite (highest_none E); split=> // a [].
+have some_s : s != [::] by move: (highest_in E); case: (s).
+have [law0 law1] := law_draw_row complete (weights_row z top some_s).
+split=> // a /possible_draw; apply: contraR => a_out.
+have not_top : (a == top) = false by apply: contraNF a_out => /eqP->; apply: highest_in E.
+by rewrite /normalised /= not_top (count_memPn a_out) /= mulr0 addr0 mul0r.
+Qed.
+Lemma chance_mixed z k a i : chance vocabulary q highest_or_any z k.+1 a i.+1 =
+  q z a ^+ i.+1 * (share_of z * 'C(k.+1, i.+1)%:R * lower z a ^+ (k - i)
+                   + (1 - share_of z) * 'C(k, i)%:R * (1 - q z a) ^+ (k - i)).
+Proof.
+have one_row s : s != [::] -> forall b, probability (pred1 b) (highest_or_any z s) =
+    (1 - share_of z) / (size s)%:R * (count_mem b s)%:R
+    + share_of z * probability (pred1 b) (go_to_highest z s).
+  move=> some_s b; rewrite /highest_or_any /go_to_highest.
+  case E: (highest _ s) => [top|]; last by rewrite (highest_none E) in some_s.
+  rewrite /probability (expected_draw_row complete); last exact: weights_row.
+  rewrite expected_ret sum_at !naturalE; congr (_ + _).
+  by rewrite /= eq_sym; case: eqP; rewrite ?mulr1 ?mulr0.
+transitivity (share_of z * chance vocabulary q go_to_highest z k.+1 a i.+1
+    + (1 - share_of z) / k.+1%:R * i.+1%:R *
+      probability (fun s => (count_mem a s == i.+1) && all (fun b => (b == a) || (b != a)) s)
+        (independent (draw (q z)) k.+1)).
+  rewrite /chance /probability -!expected_mull -expected_add.
+  apply: eq_expected_possible => s can; have [size_s _] := possible_independent can.
+  rewrite -/(probability _ _) one_row -?size_eq0 ?size_s // -/(probability _ _) mulrDl addrC.
+  rewrite -!mulrA; congr (_ + _ * (_ * _)).
+  have -> : all (fun b => (b == a) || (b != a)) s by apply/allP => b _; apply: orbN.
+  by rewrite andbT; case: eqP => [->|]; rewrite ?mulr0.
+have not_a : ~~ (a != a) by rewrite eqxx.
+rewrite (chance_highest complete q_model rank_strict).
+rewrite (@binomial _ _ _ complete _ q_model z a (fun b => b != a) k.+1 i.+1 not_a).
+have -> : \sum_(b | b != a) q z b = 1 - q z a.
+  by have total_q := q1 z; rewrite (bigD1 a) //= in total_q; rewrite -total_q addrAC subrr add0r.
+rewrite !subSS [RHS]mulrDr; congr (_ + _).
+  by rewrite -!mulrA [RHS]mulrCA; congr (_ * _); rewrite mulrCA.
+have -> : (1 - share_of z) / k.+1%:R * i.+1%:R * ('C(k.+1, i.+1)%:R * q z a ^+ i.+1 *
+    (1 - q z a) ^+ (k - i)) = (1 - share_of z) * ((i.+1%:R * 'C(k.+1, i.+1)%:R) / k.+1%:R) *
+    (q z a ^+ i.+1 * (1 - q z a) ^+ (k - i)).
+  rewrite -!mulrA; congr (_ * _); rewrite mulrCA; congr (_ * _); rewrite !mulrA; congr (_ * _).
+  by rewrite -!mulrA; rewrite mulrC -!mulrA; congr (_ * _); rewrite mulrC.
+rewrite -natrM -mul_bin_diag natrM [_%:R * 'C(_, _)%:R]mulrC mulfK ?pnatr_eq0 //.
+by rewrite mulrCA.
+Qed.
+
+(* The probabilities that z is selected and that k paths share it. *)
+Let alive z k : R := nth 0 (known z).2 k.
+Let reach z : R := \sum_(k < K) alive z k.+1.
+
+Lemma known_rcons z a : (known (rcons z a)).2 =
+  alive_after (known z).2 (share_of z) (q z a) (lower z a).
+Proof.
+rewrite /known /share_of /known.
+have after_ y u v : (known_after y (rcons z a) u v).2 = alive_after (known_after y z u v).2
+    (share_at (y ++ z) (known_after y z u v).1 (known_after y z u v).2)
+    (q (y ++ z) a) (lower (y ++ z) a).
+  elim: z y u v => [|b z IH] y u v /=; first by rewrite cats0.
+  by rewrite IH cat_rcons.
+exact: after_.
+Qed.
+Lemma size_known z : size (known z).2 = K.+1.
+Proof.
+elim/last_ind: z => [|z a IH]; first by rewrite /= size_rcons size_nseq.
+by rewrite known_rcons /= size_map size_iota IH.
+Qed.
+Lemma alive0 z : alive z 0 = 0.
+Proof.
+rewrite /alive; case/lastP: z => [|z a]; last by rewrite known_rcons.
+by rewrite /= nth_rcons size_nseq some nth_nseq some.
+Qed.
+Lemma alive_root (k : 'I_K) : alive [::] k.+1 = (k.+1 == K)%:R.
+Proof.
+rewrite /alive /= nth_rcons size_nseq nth_nseq.
+by case: (ltngtP k.+1 K) (ltn_ord k).
+Qed.
+Lemma powerE (x : R) n : power (N := field_numbers R) x n = x ^+ n.
+Proof. by elim: n => [|n IH] //=; rewrite IH exprS. Qed.
+Lemma alive_next z a (i : 'I_K) : alive (rcons z a) i.+1 =
+  \sum_(k < K) alive z k.+1 * chance vocabulary q highest_or_any z k.+1 a i.+1.
+Proof.
+rewrite {1}/alive known_rcons /alive_after size_known /= (nth_map 0%N) ?size_iota //.
+rewrite nth_iota // add1n sum_rangeE.
+under [RHS]eq_bigr do rewrite chance_mixed.
+rewrite -(big_mkord xpredT (fun k => alive z k.+1 * (q z a ^+ i.+1 *
+  (share_of z * 'C(k.+1, i.+1)%:R * lower z a ^+ (k - i)
+   + (1 - share_of z) * 'C(k, i)%:R * (1 - q z a) ^+ (k - i))))).
+rewrite [RHS](@big_cat_nat _ _ _ i) ?(ltnW (ltn_ord i)) //.
+rewrite [X in _ = X + _]big_nat_cond big1 ?add0r => [|k /andP[/andP[_ ki] _]]; last first.
+  by rewrite !bin_small // !mulr0 !mul0r addr0 !mulr0.
+rewrite big_add1 [K.+1.-1]/=; apply: eq_bigr => k _.
+by rewrite !powerE !naturalE subSS !mulrA.
+Qed.
+Lemma alive_ge0 z k : 0 <= alive z k.
+Proof.
+elim/last_ind: z k => [|z a IH] k.
+  rewrite /alive /= nth_rcons nth_nseq; case: ifP => _; first by case: ifP.
+  by case: ifP => _; [exact: ler01|exact: lexx].
+case: k => [|i]; first by rewrite alive0.
+have [lt|ge] := ltnP i K; last by rewrite /alive nth_default // size_known.
+rewrite (alive_next z a (Ordinal lt)) sumr_ge0 // => k _.
+by rewrite mulr_ge0 // chance_mixed mulr_ge0 ?addr_ge0 ?mulr_ge0 ?exprn_ge0 ?ler0n //
+  (lower_ge0 complete q_model).
+Qed.
+Lemma reach_ge0 z : 0 <= reach z. Proof. by apply: sumr_ge0 => k _; apply: alive_ge0. Qed.
+
+Lemma binomial_sum n m (x y : R) : (n < m)%N ->
+  \sum_(i < m) 'C(n, i)%:R * x ^+ i * y ^+ (n - i) = (y + x) ^+ n.
+Proof.
+move=> nm; rewrite exprDn (big_ord_widen m (fun i => y ^+ (n - i) * x ^+ i *+ 'C(n, i))) //.
+rewrite [RHS]big_mkcond; apply: eq_bigr => i _; case: ltnP => [_|ni].
+  by rewrite -[in RHS]mulr_natl -mulrA [x ^+ _ * _]mulrC.
+by rewrite bin_small // mulr0n !mul0r.
+Qed.
+Lemma chosen_mixed z k a : (k < K)%N ->
+  \sum_(i < K) chance vocabulary q highest_or_any z k.+1 a i.+1 =
+  share_of z * ((lower z a + q z a) ^+ k.+1 - lower z a ^+ k.+1) + (1 - share_of z) * q z a.
+Proof.
+move=> kK; under eq_bigr do rewrite chance_mixed mulrDr.
+rewrite big_split /=; congr (_ + _).
+  rewrite -(@binomial_sum _ K.+1) ?ltnS // big_ord_recl /= bin0 expr0 !mul1r subn0.
+  rewrite addrAC subrr add0r mulr_sumr; apply: eq_bigr => i _; rewrite /bump /= add1n subSS.
+  by rewrite mulrCA !mulrA; congr (_ * _); rewrite -!mulrA; congr (_ * _); rewrite mulrC.
+transitivity ((1 - share_of z) * q z a * ((1 - q z a) + q z a) ^+ k); last first.
+  by rewrite subrK expr1n mulr1.
+rewrite -(@binomial_sum _ K) // mulr_sumr; apply: eq_bigr => i _.
+rewrite exprS [(1 - _) * q z a]mulrC -!mulrA; congr (_ * _).
+by rewrite mulrCA; congr (_ * _); rewrite mulrCA.
+Qed.
+Lemma law_afterE z a : law_after z (share_of z) (known z).2 a = reach (rcons z a).
+Proof.
+rewrite /reach; under eq_bigr do rewrite alive_next.
+rewrite exchange_big /=; under eq_bigr => k _ do rewrite -mulr_sumr chosen_mixed //.
+rewrite /law_after /law_of_highest /law_of_any !sum_rangeE size_known /= !big_mkord.
+rewrite big_ord_recl [X in _ + _ * (X * _)]big_ord_recl.
+have -> : at_number (N := field_numbers R) (known z).2 (@ord0 K) = 0 by exact: alive0.
+rewrite mul0r !add0r mulr_suml !mulr_sumr -big_split; apply: eq_bigr => k _.
+have -> : lift ord0 k = k.+1 :> nat by [].
+rewrite !powerE -[at_number _ _]/(alive z k.+1) mulrDr; congr (_ + _).
+  by rewrite mulrCA.
+by rewrite [RHS]mulrCA.
+Qed.
+
+Lemma mixedE z : mixed z =
+  completed (N := field_numbers R) vocabulary (law_after z (share_of z) (known z).2) (q z).
+Proof. by rewrite /mixed /share_of; case: (known z). Qed.
+
+(* The model of the selected path is a model. *)
+Theorem mixed_model : is_model mixed.
+Proof.
+move=> z; rewrite mixedE; apply: (completed_row complete) (q_model z) => a.
+by rewrite law_afterE reach_ge0.
+Qed.
+Lemma mixed_next z a : mixed z a * reach z = reach (rcons z a).
+Proof.
+have total_z : \sum_a reach (rcons z a) = reach z.
+  exact: (reach_next complete q_model highest_or_any_chosen alive_next).
+rewrite mixedE -total_z -law_afterE; under eq_bigr do rewrite -law_afterE.
+by rewrite (completedE complete) // => b; rewrite law_afterE reach_ge0.
+Qed.
+
+(* The selected path has the law of that model. *)
+Theorem selected_mixed n : selects vocabulary mixed n (selected n).
+Proof.
+exact: (selected_alive complete q_model highest_or_any_chosen alive_root alive_next mixed_model
+  mixed_next some n).
+Qed.
+Theorem selected_mixed_starts n z : probability (prefix z) (selected n) =
+  if (size z <= n)%N then \sum_(k < K) nth 0 (known z).2 k.+1 else 0.
+Proof.
+exact: (selected_starts complete q_model highest_or_any_chosen alive_root alive_next mixed_model
+  mixed_next some n).
+Qed.
+
+(* So the outcome is that of block verification of a path drawn from that model. *)
+Theorem mixed_multipath_block_outcome n f :
+  expected f (mixed_multipath_block n) = expected f (block vocabulary p mixed n).
+Proof. exact: selected_block (selected_mixed n). Qed.
+Theorem mixed_multipath_block_accepts n x : accepts x (mixed_multipath_block n) =
+  if (size x <= n)%N then kept_mass (N := field_numbers R) p mixed x [::] 1 else 0.
+Proof.
+rewrite -(block_accepts complete p_model mixed_model).
+exact: mixed_multipath_block_outcome.
+Qed.
+Theorem mixed_multipath_block_ends n x a :
+  ends x a (mixed_multipath_block n) = end_mass p mixed n x a [::] 1.
+Proof.
+rewrite -(block_ends complete p_model mixed_model).
+exact: mixed_multipath_block_outcome.
+Qed.
+Theorem mixed_multipath_block_law n : is_law (mixed_multipath_block n).
+Proof.
+apply: (selected_block_law complete p_model mixed_model) (selected_mixed n).
+exact: (nonnegative_selected complete q_model highest_or_any_chosen).
+Qed.
+Theorem mixed_multipath_block_lossless n : lossless p (mixed_multipath_block n).
+Proof. exact: (selected_block_lossless complete p_model mixed_model (selected_mixed n)). Qed.
+Theorem mixed_multipath_block_balanced n : balanced p (mixed_multipath_block n).
+Proof.
+apply/(lossless_balanced p (mixed_multipath_block_law n)); exact: mixed_multipath_block_lossless.
+Qed.
+End Theorems.
+
+(* ------------------------------------------------------------------- the share that keeps most *)
+Section MostKept.
+Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
+Hypothesis complete : perm_eq vocabulary (enum T).
+Variables owed highest uniform : T -> R.
+Local Notation kept := (@kept_next (field_numbers R) T vocabulary owed highest uniform).
+Local Notation breaks := (@breaks (field_numbers R) T vocabulary owed highest uniform).
+Local Notation most_kept :=
+  (@most_kept_next (field_numbers R) T vocabulary [::] owed highest uniform : R).
+Implicit Types (s t low high : R).
+
+Let better best s : R := if kept s <= kept best then best else s.
+Let best_in (best : R) (shares : seq R) : foldl better best shares \in best :: shares.
+Proof.
+elim: shares best => [|s shares IH] best; first by rewrite inE.
+have := IH (better best s); rewrite /= /better !inE; case: ifP => _ /orP[->|->]; rewrite ?orbT //.
+Qed.
+Let best_of (best : R) (shares : seq R) s :
+  s \in best :: shares -> kept s <= kept (foldl better best shares).
+Proof.
+elim: shares best s => [|t shares IH] best s; first by rewrite inE => /eqP->.
+have up : kept best <= kept (better best t) /\ kept t <= kept (better best t).
+  by rewrite /better; case: (lerP (kept t) (kept best)) => [|/ltW]; rewrite lexx.
+rewrite inE => /orP[/eqP->|].
+  by apply: le_trans (proj1 up) (IH _ _ _); rewrite mem_head.
+rewrite inE => /orP[/eqP->|s_in].
+  by apply: le_trans (proj2 up) (IH _ _ _); rewrite mem_head.
+by apply: IH; rewrite inE s_in orbT.
+Qed.
+
+Let candidates : seq R := 0 :: rcons (sort (fun s t => s <= t) breaks) 1.
+Let mem_candidates s : (s \in candidates) = [|| s == 0, s == 1 | s \in breaks].
+Proof. by rewrite inE mem_rcons inE mem_sort. Qed.
+Let in01 s : s \in breaks -> 0 < s < 1.
+Proof. by rewrite mem_filter -!ltNge => /andP[]. Qed.
+
+Theorem most_kept_share : 0 <= most_kept <= 1.
+Proof.
+have : most_kept \in candidates by apply: best_in.
+rewrite mem_candidates => /or3P[/eqP->|/eqP->|/in01/andP[/ltW-> /ltW->] //].
+  by rewrite lexx ler01.
+by rewrite ler01 lexx.
+Qed.
+
+End MostKept.
+
+(* So the reference's own mixture is one to which the theorems apply. *)
+Lemma most_kept_next01 (R : realFieldType) (T : finType) (vocabulary : seq T) z
+  (owed highest uniform : T -> R) :
+  0 <= (most_kept_next (N := field_numbers R) vocabulary z owed highest uniform : R) <= 1.
+Proof. exact: most_kept_share. Qed.
