@@ -282,7 +282,8 @@ case: x => [|b x]; last first.
   have [reached' size_h'] := below _ _ can.
   by have := IH _ x reached' size_h'; rewrite /node map_rcons cat_rcons.
 have inside : (size h < depth)%N by rewrite -size_h -addSnnS leq_addr.
-have [_ token] := sound reached inside; rewrite (accepts_nil (law_descend_from reached size_h)) mul1r cats0 -token.
+have [_ token] := sound reached inside.
+rewrite (accepts_nil (law_descend_from reached size_h)) mul1r cats0 -token.
 rewrite /accepts /ends /probability !expected_descend -expected_add.
 apply: eq_expected_possible => -[s [c goes_on]] can.
 have := accepts_step a [::] n h (s, (c, goes_on)); rewrite /accepts /probability => ->.

@@ -320,7 +320,8 @@ Lemma without_ge0 r tokens : (forall x, 0 <= r x) -> forall x, 0 <= without r to
 Proof. by move=> r0 x; rewrite /without; case: ifP. Qed.
 Lemma anyP r : (forall x, 0 <= r x) -> reflect (exists x, r x != 0) (any r).
 Proof.
-move=> r0; apply: (iffP hasP) => [[x _] /=|[x rx]]; first by rewrite -ltNge; exists x; rewrite gt_eqF.
+move=> r0; apply: (iffP hasP) => [[x _] /=|[x rx]].
+  by rewrite -ltNge; exists x; rewrite gt_eqF.
 by exists x; rewrite ?(perm_mem complete) ?mem_enum //= -ltNge lt_def rx r0.
 Qed.
 Lemma any_total r : (forall x, 0 <= r x) -> any r -> 0 < \sum_x r x.
@@ -428,8 +429,10 @@ Lemma missed_iid a width :
   probability (fun siblings => a \notin siblings) (draw_iid q width) = (1 - q a) ^+ width.
 Proof.
 have [_ q1] := q_row; elim: width => [|width IH]; first by rewrite /probability expected_iid0.
-rewrite /probability expected_iidS exprS -IH /probability -{1}q1 -[q a](sum_at q) -sumrB mulr_suml.
-apply: eq_bigr => x _; rewrite -{2}[q x]mulr1 -mulrBr -mulrA; congr (_ * _).
+rewrite /probability expected_iidS exprS -IH.
+have -> : 1 - q a = \sum_x (q x - q x * (x == a)%:R) by rewrite sumrB q1 sum_at.
+rewrite mulr_suml /probability.
+apply: eq_bigr => x _; rewrite -[X in (X - _) * _]mulr1 -mulrBr -mulrA; congr (_ * _).
 rewrite -expected_mull; apply: eq_expected => others; rewrite inE negb_or eq_sym.
 by case: (x == a); rewrite ?subrr ?mul0r // subr0 mul1r.
 Qed.
