@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: certify check test nightly versions docs bench gpu certificates matrix engines locks clean
+.PHONY: certify check test theory nightly versions docs bench gpu certificates matrix engines locks clean
 
 certify: .venv/certify ## certify our torch block verifier and Hugging Face transformers
 	$(BIN)/draftproof certify torch-block transformers
@@ -14,6 +14,9 @@ check: .venv/test ## style, types and the tests that are not slow, in two minute
 test: .venv/test docs ## everything that must hold: style, types, the site, tests
 	$(STYLE)
 	$(BIN)/pytest -n auto --dist worksteal -m "not nightly"
+
+theory: ## the theorems for every V, L and K, checked by Coq, their programs run on the test vectors
+	@cd spec && $(PYTHON) -m theory
 
 nightly: .venv/test docs ## all tests, what each took, and those of numbers as another processor rounds
 	$(BIN)/pytest -n auto --dist worksteal --measure
@@ -72,7 +75,7 @@ locks: .venv/lock ## what the GitHub Action installs, with all hashes
 			--output-file adapters/whole/locks/$$engine.txt adapters/whole/locks/$$engine.in || exit; done
 
 clean: ## forget the virtual environment and all caches
-	rm -rf .venv .venv-versions .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf build/theory .venv .venv-versions .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
 	rm -rf docs/.pages docs/node_modules site
 
 .venv/certify: pyproject.toml constraints.txt | .venv/pip

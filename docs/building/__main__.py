@@ -18,6 +18,7 @@ from building import (
     ledger,
     playground,
     requirements,
+    theory,
     trophies,
     vendored,
     whole,
@@ -59,7 +60,7 @@ def gather(into: Path) -> None:
     for module in _GENERATING:
         for place, content in getattr(module, "files", dict)().items():
             _place(into, place).write_bytes(content)
-    pages = written()
+    pages = written() + theory.written()
     for module in _GENERATING:
         pages += generated(getattr(module, "pages", dict)())
     pages = [requirements.evidenced(filled(page, FORMS)) for page in pages]

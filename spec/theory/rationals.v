@@ -28,5 +28,14 @@ Fixpoint added (T : eqType) (outcome : T) (w : Q) (outcomes : seq (T * Q)) : seq
   if outcomes is (known, v) :: rest then
     if outcome == known then (known, Qred (v + w)) :: rest else (known, v) :: added outcome w rest
   else [:: (outcome, w)].
-Definition gathered (T : eqType) (m : law rationals T) : seq (T * Q) :=
+Definition gathered (T : eqType) (m : law rationals T) : law rationals T :=
   foldl (fun outcomes o => if Qeq_bool o.2 0 then outcomes else added o.1 o.2 outcomes) [::] m.
+
+(* A model with its rows computed once, for the contexts of fewer than n tokens. *)
+Fixpoint contexts (vocabulary : seq nat) (n : nat) : seq (seq nat) :=
+  if n is n'.+1 then
+    [::] :: [seq a :: z | a <- vocabulary, z <- contexts vocabulary n']
+  else [::].
+Definition tabulated (vocabulary : seq nat) (n : nat) (m : model rationals nat_eqType) :
+    model rationals nat_eqType :=
+  model_of [seq (z, map (m z) vocabulary) | z <- contexts vocabulary n].

@@ -1,0 +1,151 @@
+"""The theory as pages: programs and theorems as they are checked, with their proofs folded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from textwrap import indent
+
+from theory.checking import files
+from theory.correspondence import modules_of
+from theory.sentences import LOCAL, Sentence, header, programs, results, sentences
+
+from building.markdown import fenced, flat, table
+from building.pages import HOUSE, Page
+
+_FOLDER = "spec/theory"
+_REFERENCE = "reference/draftproof/reference"
+_SHOWN = LOCAL | {"Definition", "Fixpoint", "Record", "Inductive", "Notation", "Section", "End"}
+_SETTINGS = {"From", "Require", "Import", "Set", "Unset", "Open", "Arguments", "Declare", "Delimit"}
+_ARXIV = re.compile(r"arXiv (\d{4}\.\d{5})")
+
+
+def written() -> list[Page]:
+    """Return the page of all theorems, and one for each file of the theory.
+
+    Whatever links to a file of the theory, or to their folder, leads to these pages.
+    """
+    texts = files()
+    return [
+        Page("spec/theory.md", _overview(texts), _FOLDER),
+        *(
+            Page(f"spec/theory/{name}.md", _of_file(name, text), f"{_FOLDER}/{name}.v")
+            for name, text in texts.items()
+        ),
+    ]
+
+
+def _overview(texts: dict[str, str]) -> str:
+    rows = [
+        [
+            f"[`{name}.v`](theory/{name}.v)",
+            _prose(header(text).split("\n\n")[0]),
+            str(len(results(text))),
+            ", ".join(_linked(module) for module in modules_of(name)),
+        ]
+        for name, text in texts.items()
+    ]
+    count = sum(len(results(text)) for text in texts.values())
+    parts = [
+        "# Theorems for every V, L and K",
+        f"{count} theorems about verification, for every vocabulary, every length, every number of "
+        "drafts and all models, in weights from any ordered field. Coq has checked them: `make "
+        "theory` compiles the files, prints what each theorem rests on, and fails if that is "
+        "anything but Coq itself. There are no axioms.",
+        '!!! warning "What is proved, and what is tested"\n\n'
+        "    Coq proves theorems about the programs on these pages. That a program is the "
+        "algorithm of the reference is **tested, not proved**: the programs are run in Coq, on its "
+        "rationals, and their laws on the [test vectors](vectors/README.md) equal the reference's "
+        "exactly. Each program was read beside the reference's text, and a test fails when either "
+        "has changed since. Nothing here is about floating-point numbers, or about an "
+        "implementation.",
+        table(["file", "what it is about", "theorems", "read beside"], rows, align="llrl"),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _of_file(name: str, text: str) -> str:
+    head = programs(text)
+    code = _code(each for each in head if each.head not in _SETTINGS)
+    parts = [f"# `{name}.v`", _prose(header(text)), "[All theorems](.)"]
+    if code:
+        parts += ["## Programs", fenced(code, "coq", options=f'title="{_FOLDER}/{name}.v"')]
+    parts += _beside(modules_of(name))
+    rest = sentences(text)[len(head) :]
+    if any(each.is_statement for each in rest):
+        parts += ["## Theorems", *_theorems(name, rest)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _beside(modules: Iterable[str]) -> Iterator[str]:
+    """Yield the text of the verifiers that a file was read beside, and links to other modules."""
+    modules = list(modules)
+    if modules:
+        yield "## The reference"
+        yield (
+            f"Read beside the programs: {', '.join(map(_linked, modules))}. That both are the same "
+            "algorithm is tested on the vectors, not proved."
+        )
+    for module in modules:
+        if module.startswith("verifiers/"):
+            source = (HOUSE / _REFERENCE / module).read_text(encoding="utf-8")
+            named = module.removesuffix(".py").replace("/", ".")
+            yield fenced(source, "python", options=f'title="draftproof.reference.{named}"')
+
+
+def _theorems(file: str, rest: Iterable[Sentence]) -> Iterator[str]:
+    """Yield definitions and statements in their order, and all between them folded."""
+    for kind, group in groupby(rest, _kind):
+        some = list(group)
+        code = _code(some)
+        if not code:
+            continue
+        if kind == "folded":
+            if any(each.head not in _SETTINGS for each in some):
+                yield f'??? note "{_folded(some)}"\n\n' + indent(fenced(code, "coq"), "    ")
+        else:
+            if kind != "shown":
+                anchor = f"theorem.{file}.{kind}".replace("'", "-")
+                yield f"### `{kind}` {{ #{anchor} }}"
+            yield fenced(code, "coq")
+
+
+def _kind(sentence: Sentence) -> str:
+    """Return "shown", "folded", or the name of the theorem that the sentence states."""
+    if sentence.is_result:
+        return sentence.name
+    is_defined = sentence.head == "Let" and ":=" in sentence.code
+    is_local = sentence.code.startswith("Local ")
+    if not sentence.is_proof and not is_local and (sentence.head in _SHOWN or is_defined):
+        return "shown"
+    return "folded"
+
+
+def _folded(some: list[Sentence]) -> str:
+    """Return what is folded, in words."""
+    lemmas = [each.name for each in some if each.is_statement]
+    is_proof = some[0].is_proof
+    if not lemmas:
+        return "Proof" if is_proof else "Notation"
+    told = f"{len(lemmas)} lemmas" if len(lemmas) > 1 else f"The lemma {lemmas[0]}"
+    return f"Proof, and {told[0].lower()}{told[1:]}" if is_proof else told
+
+
+def _code(some: Iterable[Sentence]) -> str:
+    """Return sentences as they stand in their file, without its header."""
+    code = "".join(each.source for each in some)
+    if code.startswith("(*"):
+        code = re.sub(r"^\(\*.*?\*\)", "", code, count=1, flags=re.S)
+    return "\n".join(line.rstrip() for line in code.strip("\n").splitlines())
+
+
+def _linked(module: str) -> str:
+    return f"[`{module}`](repo:{_REFERENCE}/{module})"
+
+
+def _prose(text: str) -> str:
+    """Return a comment as Markdown, which shows it as it is; articles are linked."""
+    shown = "\n\n".join(flat(part) for part in text.split("\n\n"))
+    shown = re.sub(r"([\\`*_<>\[\]$|#^~])", r"\\\1", shown)
+    return _ARXIV.sub(r"[arXiv \1](https://arxiv.org/abs/\1)", shown)

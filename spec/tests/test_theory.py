@@ -1,0 +1,277 @@
+"""The theory is proved, of programs that have the laws of the reference."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from theory import __main__ as command
+from theory import checking, correspondence, evaluation, sentences
+from theory.factor import least_factor
+
+from draftproof.reference.ledger.instances import example, row
+from draftproof.reference.model import Instance, instance_to_json
+from draftproof.reference.optimum import k_seq_factor
+from draftproof.reference.verifiers import ALGORITHMS, emission_law
+
+HOUSE = Path(__file__).parents[2]
+
+needs_coq = pytest.mark.skipif(
+    shutil.which("coqc") is None, reason="coqc is not installed: `make theory` says how to"
+)
+
+OPEN = {
+    "canonical",
+    "optimal_transport",
+    "recursive_greedy_block",
+    "scored_multipath_block",
+    "spectr_gbv",
+    "traversal",
+}
+"""The verifiers of which nothing is proved for every V, L and K."""
+
+
+def theory(folder: Path, text: str) -> Path:
+    """A folder with one file of a theory."""
+    (folder / "planted.v").write_text(f"From Coq Require Import Classical.\n{text}\n")
+    return folder
+
+
+# --- the theorems -------------------------------------------------------------------------------
+
+
+@needs_coq
+def test_every_theorem_is_proved_without_axioms() -> None:
+    found = checking.check()
+    assert len(found) > 50
+    assert {each.rests_on for each in found} == {"Closed under the global context"}
+    assert len({(each.file, each.name) for each in found}) == len(found)
+
+
+def test_nothing_is_assumed_where_coq_does_not_look() -> None:
+    assert [each for item in checking.files().items() for each in checking.assumed(*item)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Theorem a : 1 = 2.\nAdmitted.", "planted.v:3: `Admitted` leaves a proof open"),
+        ("Lemma a : 1 = 2.\nProof. admit. Qed.", "`admit` leaves a proof open"),
+        ("Lemma a : 1 = 2. Proof. by give_up. Qed.", "`give_up` leaves a proof open"),
+        ("Axiom a : 1 = 2.", "`Axiom` assumes what nobody proves"),
+        ("Section A.\n#[local] Parameter a : 1 = 2.\nEnd A.", "`Parameter` assumes"),
+        ("Local Conjecture a : 1 = 2.", "`Conjecture` assumes"),
+        ("Variable a : 1 = 2.", "`Variable` outside a section is an axiom"),
+        ("Section A. End A. Hypotheses (a : 1 = 2).", "`Hypotheses` outside a section"),
+        ("Module A. Context (a : 1 = 2). End A.", "`Context` outside a section"),
+        ("Unset Guard Checking.", "what Coq checks is checked everywhere"),
+        ('(* " (* "*)" *) " *) Axiom a : 1 = 2.', "`Axiom` assumes"),
+    ],
+)
+def test_what_is_assumed_is_refused_before_coq_is_asked(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    with pytest.raises(checking.Refused, match=re.escape(told)):
+        checking.check(theory(tmp_path, text), tmp_path / "build")
+
+
+def test_words_in_comments_and_premises_of_a_section_assume_nothing() -> None:
+    text = '(* Admitted. Axiom a : b. (* admit *) *)\nDefinition a := "Axiom. Admitted.".\n'
+    text += "Section A.\nVariables (x : nat).\nHypothesis one : x = 1.\nEnd A.\n"
+    assert not [*checking.assumed("a", text)]
+
+
+@needs_coq
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "Theorem a (P : Prop) : P \\/ ~ P.\nProof. exact (classic P). Qed.",
+            "planted.a: Axioms:\nclassic : forall P : Prop, P \\/ ~ P",
+        ),
+        ("Theorem a : 1 = 2.\nProof. reflexivity. Qed.", "planted.v does not compile:\nFile"),
+        ("From Draftproof Require Import none.", "planted.v needs none.v, which is not there"),
+    ],
+    ids=("axiom", "unproved", "missing"),
+)
+def test_a_theorem_that_rests_on_an_axiom_is_refused(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(checking.Refused, match=re.escape(told)):
+        checking.check(theory(tmp_path, text), tmp_path / "build")
+
+
+@needs_coq
+def test_what_changed_is_compiled_again_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "first.v").write_text("Definition one := 1.\n")
+    (tmp_path / "second.v").write_text(
+        "From Draftproof Require Import first.\nModule Inner.\n"
+        "Theorem same : one = 1.\nProof. reflexivity. Qed.\nEnd Inner.\n"
+    )
+    build = tmp_path / "build"
+    assert list(checking.compiled(tmp_path, build)) == ["first", "second"]
+    assert checking.compiled(tmp_path, build) == {}
+    (found,) = checking.check(tmp_path, build)
+    assert (found.file, found.name) == ("second", "Inner.same")
+    (tmp_path / "first.v").write_text("Definition one := 2.\n")
+    with pytest.raises(checking.Refused, match=r"second\.v does not compile"):
+        checking.check(tmp_path, build)
+
+
+def test_who_has_no_coq_is_told_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert command.main([]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("coqc is not installed.")
+    assert "apt-get install coq libcoq-mathcomp-algebra\n" in told
+    assert "opam install coq.8.16.1" in told
+
+
+def test_words_that_are_no_command_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["lwa"]) == 2
+    assert "python -m theory law PROGRAM INSTANCE" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not (HOUSE / ".git").exists(), reason="no checkout of git")
+def test_nothing_that_coq_makes_is_in_git() -> None:
+    call = ["git", "ls-files", "--others", "--cached", "--exclude-standard", "spec/theory"]
+    listed = subprocess.run(call, cwd=HOUSE, capture_output=True, text=True, check=True).stdout
+    assert {Path(file).suffix for file in listed.split()} <= {".v", ".py", ".toml", ".md"}
+
+
+# --- the files as sentences -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", checking.files())
+def test_a_file_is_its_sentences(name: str) -> None:
+    text = checking.files()[name]
+    found = sentences.sentences(text)
+    whole = "".join(each.source for each in found)
+    assert text.startswith(whole)
+    assert not text.removeprefix(whole).strip()
+    assert len(re.findall(r"^Theorem ", text, re.M)) == sum(e.head == "Theorem" for e in found)
+    assert sentences.header(text).endswith(".")
+    opened = [each for each in found if each.head == "Section"]
+    assert len(opened) == sum(each.head == "End" for each in found)
+
+
+# --- the programs ---------------------------------------------------------------------------------
+
+
+@needs_coq
+@pytest.mark.parametrize("name", evaluation.PROGRAMS)
+def test_a_program_has_the_laws_of_the_vectors(name: str) -> None:
+    checking.compiled()
+    vectors = evaluation.vectors_of(name)
+    assert evaluation.differences(evaluation.PROGRAMS[name], vectors) == []
+
+
+@pytest.mark.parametrize("name", evaluation.PROGRAMS)
+def test_every_vector_of_a_program_is_asked(name: str) -> None:
+    files = (HOUSE / "spec/vectors").glob("*/laws.json")
+    documents = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+    there = [v["id"] for each in documents for v in each["vectors"] if v["algorithm"] == name]
+    asked = evaluation.vectors_of(name)
+    assert sorted(vector.id for vector in asked) == sorted(there)
+    assert all(sum(vector.law.values()) == 1 and vector.given for vector in asked)
+    if ALGORITHMS[name].stateful:
+        assert any(vector.left for vector in asked)
+
+
+@needs_coq
+def test_a_program_with_another_law_is_noticed() -> None:
+    checking.compiled()
+    token, block = (evaluation.PROGRAMS[name] for name in ("token", "block"))
+    vectors = {vector.id: vector for vector in evaluation.vectors_of("block")}
+    banked = vectors["law.block.banked"]
+    assert evaluation.differences(block, [banked]) == []
+    told = evaluation.differences(token, [banked])
+    assert told[0].startswith("law.block.banked, drafting included: accepted [")
+    assert any(each.startswith("law.block.banked on [(0, 1)]: accepted [0] and") for each in told)
+
+
+HELD_OUT = {
+    "block": example("1/7 2/7 4/7", "3/5 0 2/5", length=2),
+    "token": example("0 1/3 2/3", "1/2 1/2 0", length=3),
+    "recursive_rejection": example("1/7 2/7 4/7", "3/5 1/5 1/5", drafts=3),
+}
+"""Instances that no vector has."""
+
+
+@needs_coq
+@pytest.mark.parametrize("name", HELD_OUT)
+def test_a_program_has_the_law_of_the_reference_on_what_it_has_not_seen(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checking.compiled()
+    instance: Instance = HELD_OUT[name]
+    file = tmp_path / "instance.json"
+    file.write_text(json.dumps(instance_to_json(instance)))
+    assert command.main(["law", name, str(file)]) == 0
+    law = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    wanted = emission_law(ALGORITHMS[name], instance).map(lambda e: (e.accepted, e.next_token))
+    assert {(tuple(accepted), token): Fraction(weight) for accepted, token, weight in law} == {
+        outcome: Fraction(str(weight)) for outcome, weight in wanted.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "drafts"),
+    [
+        ("1/3 2/3", "1/3 2/3", 2),
+        ("1 0", "0 1", 3),
+        ("1/2 1/2", "1/4 3/4", 2),
+        ("2/5 3/5", "1/5 4/5", 3),
+        ("0 1/6 5/6", "1/2 1/2 0", 4),
+        ("1/3 1/3 1/3", "1/2 1/4 1/4", 2),
+    ],
+)
+def test_the_factor_is_the_one_of_the_reference(p: str, q: str, drafts: int) -> None:
+    found = least_factor(*([Fraction(each) for each in text.split()] for text in (p, q)), drafts)
+    assert str(found) == str(k_seq_factor.least_factor(row(p), row(q), drafts))
+
+
+# --- read beside the reference --------------------------------------------------------------------
+
+
+def test_no_program_and_no_module_has_changed_since_they_were_read_side_by_side() -> None:
+    """When this fails, it says what to read, and how to note that it was read."""
+    assert [*correspondence.unread()] == []
+
+
+def test_every_verifier_was_read_beside_a_program_or_is_known_to_have_none() -> None:
+    modules = {f"verifiers/{name}.py": name for name in ALGORITHMS}
+    assert {modules[each] for each in correspondence.without_theory(modules)} == OPEN
+    assert {name for name in ALGORITHMS if name not in evaluation.PROGRAMS} == OPEN
+
+
+def test_what_was_read_and_has_changed_is_found_until_it_is_noted(tmp_path: Path) -> None:
+    table, file = tmp_path / "table.toml", tmp_path / "block.v"
+    (tmp_path / "block.py").write_text("one = 1\n")
+    file.write_text("Definition one := 1.\nLemma a : one = 1.\nProof. reflexivity. Qed.\n")
+    table.write_text(
+        '# Said.\n\n[files.block]\nmodules = ["block.py"]\nprograms = ""\n\n[modules]\n'
+    )
+    places = (tmp_path, tmp_path, table)
+
+    correspondence.noted(["block"], *places)
+    assert table.read_text().startswith("# Said.\n\n[files.block]\n")
+    assert [*correspondence.unread(*places)] == []
+
+    # Proofs and comments may change.
+    file.write_text("(* Now. *) Definition one :=\n 1.\nLemma a : one = 1.\nProof. easy. Qed.\n")
+    assert [*correspondence.unread(*places)] == []
+
+    file.write_text("Definition one := 0.\n")
+    (told,) = correspondence.unread(*places)
+    assert "side by side: spec/theory/block.v, its programs. Read" in told
+    correspondence.noted(["block"], *places)
+    (tmp_path / "block.py").write_text("one = 0\n")
+    (told,) = correspondence.unread(*places)
+    assert "side by side: reference/draftproof/reference/block.py. Read" in told
+    assert told.endswith("cd spec && python -m theory read block")

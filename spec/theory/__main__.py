@@ -1,0 +1,68 @@
+"""Check the theory: `make theory`, or `python -m theory` in the folder spec.
+
+`python -m theory law PROGRAM INSTANCE` prints the law of a program on an instance; `python -m
+theory read FILE ...` notes that a file was read beside the reference's modules.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from theory.checking import JOBS, Missing, Refused, check
+from theory.correspondence import noted
+from theory.evaluation import PROGRAMS, differences, instance_from_json, law_of, vectors_of
+
+_MISUSED = 2
+
+
+def main(words: list[str]) -> int:
+    """Do what the words ask, and return the exit code."""
+    match words:
+        case []:
+            return _check()
+        case ["law", program, instance]:
+            document = json.loads(Path(instance).read_text(encoding="utf-8"))
+            law = law_of(PROGRAMS[program], instance_from_json(document))
+            for (accepted, following), probability in sorted(law.items()):
+                print(json.dumps([accepted, following, str(probability)]))
+            return 0
+        case ["read", *names] if names:
+            noted(names)
+            return 0
+    print(__doc__, file=sys.stderr)
+    return _MISUSED
+
+
+def _check() -> int:
+    started = time.monotonic()
+    try:
+        found = check()
+        for each in found:
+            print(f"{each.file}.{each.name}: {each.rests_on}")
+        print(f"{len(found)} theorems, no axiom")
+        with ThreadPoolExecutor(JOBS) as workers:
+            for told in workers.map(_compared, PROGRAMS):
+                print(told)
+    except Missing as error:
+        print(error, file=sys.stderr)
+        return 1
+    except Refused as error:
+        print(f"{error}\nThe theory is refused.", file=sys.stderr)
+        return 1
+    print(f"{time.monotonic() - started:.0f} seconds")
+    return 0
+
+
+def _compared(name: str) -> str:
+    vectors = vectors_of(name)
+    if wrong := differences(PROGRAMS[name], vectors):
+        raise Refused("\n".join(wrong))
+    return f"{name}: the laws of {len(vectors)} vectors, exactly"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,174 @@
+"""Files of Coq as sentences: what is stated, what is proved, and what is only assumed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+STATEMENTS = frozenset(
+    {"Theorem", "Lemma", "Corollary", "Proposition", "Fact", "Remark", "Example", "Property"}
+)
+"""What begins a statement that has a proof."""
+
+RESULTS = frozenset({"Theorem", "Corollary", "Proposition", "Example"})
+"""The statements that a file is written for; the others serve their proofs."""
+
+LOCAL = frozenset({"Variable", "Variables", "Hypothesis", "Hypotheses", "Context"})
+"""What holds in the section where it stands, and is a premise of its theorems after it."""
+
+_ENDS = frozenset({"Qed", "Defined", "Admitted", "Abort", "Save"})
+_BEFORE = re.compile(
+    r"(?:[-+*{}\s]+|#\[[^\]]*\]\s*"
+    r"|(?:Local|Global|Program|Polymorphic|Monomorphic|Private|Time|Fail|Succeed|Timeout \d+)\s+)*"
+)
+_REQUIRED = re.compile(r"From Draftproof Require (?:(?:Import|Export) )?([\w\s]+)\.")
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence of a file, with the comments and the space before it as they stand there.
+
+    `code` is the sentence alone, on one line and without comments. `sections` are the sections and
+    modules around it, the outermost first; those of modules start with "Module ". `is_proof` says
+    whether the sentence is a part of a proof.
+    """
+
+    source: str
+    code: str
+    line: int
+    sections: tuple[str, ...]
+    is_proof: bool
+
+    @property
+    def head(self) -> str:
+        """The word that says what the sentence does, such as "Theorem"."""
+        found = re.match(r"\w*", self._stripped)
+        return found[0] if found else ""
+
+    @property
+    def name(self) -> str:
+        """What the sentence defines or states, or nothing."""
+        found = re.match(r"\w+\s+([\w']+)", self._stripped)
+        return found[1] if found else ""
+
+    @property
+    def is_result(self) -> bool:
+        """Whether it states what its file is written for."""
+        return self.head in RESULTS and not self.is_proof
+
+    @property
+    def is_statement(self) -> bool:
+        """Whether it states something that has a proof."""
+        return self.head in STATEMENTS and not self.is_proof
+
+    @property
+    def in_section(self) -> bool:
+        """Whether the sentence stands in a section, where an assumption becomes a premise."""
+        return any(not each.startswith("Module ") for each in self.sections)
+
+    @property
+    def qualified(self) -> str:
+        """The name with the modules around it, by which other files know it."""
+        modules = [each.split()[1] for each in self.sections if each.startswith("Module ")]
+        return ".".join([*modules, self.name])
+
+    @property
+    def _stripped(self) -> str:
+        return _BEFORE.sub("", self.code, count=1)
+
+
+def sentences(text: str) -> list[Sentence]:
+    """Return the sentences of a file; their sources together are the file but for its end."""
+    found: list[Sentence] = []
+    open_sections: list[str] = []
+    is_proof = False
+    start = 0
+    for end, code in _ended(text):
+        source = text[start:end]
+        here = Sentence(source, code, text.count("\n", 0, end) + 1, tuple(open_sections), is_proof)
+        if here.head == "Proof" and not is_proof:
+            # A proof that is a term is this sentence and no more.
+            is_proof = re.fullmatch(r"Proof( (using|with)\b.*)?\.", here.code) is not None
+            here = Sentence(source, code, here.line, here.sections, is_proof=True)
+        elif is_proof:
+            is_proof = here.head not in _ENDS
+        elif here.head in ("Section", "Module") and ":=" not in code:
+            open_sections.append(here.name if here.head == "Section" else f"Module {here.name}")
+        elif here.head == "End" and open_sections:
+            open_sections.pop()
+            here = Sentence(source, code, here.line, tuple(open_sections), is_proof=False)
+        found.append(here)
+        start = end
+    return found
+
+
+def required(text: str) -> list[str]:
+    """Return the files of the theory that a file needs."""
+    return [
+        name
+        for sentence in sentences(text)
+        if (asked := _REQUIRED.fullmatch(sentence.code))
+        for name in asked[1].split()
+    ]
+
+
+def results(text: str) -> list[Sentence]:
+    """Return the statements that a file is written for."""
+    return [sentence for sentence in sentences(text) if sentence.is_result]
+
+
+def header(text: str) -> str:
+    """Return the comment at the head of a file, as prose; nothing where there is none."""
+    found = re.match(r"\s*\(\*(.*?)\*\)", text, re.S)
+    return re.sub(r"^ {3}", "", found[1], flags=re.M).strip() if found else ""
+
+
+def programs(text: str) -> list[Sentence]:
+    """Return the sentences before the first statement, and before the section that it is in."""
+    all_of_it = sentences(text)
+    first = next((each for each in all_of_it if each.is_statement), None)
+    if first is None:
+        return all_of_it
+    place = all_of_it.index(first)
+    if first.sections:
+        place = max(
+            number
+            for number, each in enumerate(all_of_it[:place])
+            if not each.sections and each.head in ("Section", "Module")
+        )
+    return all_of_it[:place]
+
+
+def _ended(text: str) -> Iterator[tuple[int, str]]:
+    """Yield where each sentence ends, and its code."""
+    code: list[str] = []
+    place, depth = 0, 0
+    while place < len(text):
+        if text.startswith("(*", place):
+            depth, place = depth + 1, place + 2
+        elif depth and text.startswith("*)", place):
+            depth, place = depth - 1, place + 2
+            code.append(" ")
+        elif text[place] == '"':
+            closed = text.find('"', place + 1)
+            closed = len(text) if closed < 0 else closed + 1
+            if not depth:
+                code.append(text[place:closed])
+            place = closed
+        else:
+            if not depth:
+                code.append(text[place])
+            place += 1
+            if not depth and _is_end(text, place - 1):
+                yield place, " ".join("".join(code).split())
+                code = []
+
+
+def _is_end(text: str, place: int) -> bool:
+    """Return whether a full stop ends a sentence: space follows it, and no second one is there."""
+    return (
+        text[place] == "."
+        and (place + 1 == len(text) or text[place + 1].isspace())
+        and not (text[place - 1 : place] == "." and text[place - 2 : place] != "..")
+    )
