@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
 from textwrap import indent
 
 from theory.checking import files
 from theory.correspondence import modules_of
+from theory.evaluation import PROGRAMS
 from theory.sentences import LOCAL, Sentence, header, programs, results, sentences
 
 from building.markdown import fenced, flat, table
@@ -18,6 +19,7 @@ _FOLDER = "spec/theory"
 _REFERENCE = "reference/draftproof/reference"
 _SHOWN = LOCAL | {"Definition", "Fixpoint", "Record", "Inductive", "Notation", "Section", "End"}
 _SETTINGS = {"From", "Require", "Import", "Set", "Unset", "Open", "Arguments", "Declare", "Delimit"}
+_RUN = {"laws", "emission", *(file for each in PROGRAMS.values() for file in each.files)}
 _ARXIV = re.compile(r"arXiv (\d{4}\.\d{5})")
 
 
@@ -55,10 +57,10 @@ def _overview(texts: dict[str, str]) -> str:
         "anything but Coq itself. There are no axioms.",
         '!!! warning "What is proved, and what is tested"\n\n'
         "    Coq proves theorems about the programs on these pages. That a program is the "
-        "algorithm of the reference is **tested, not proved**: the programs are run in Coq, on its "
-        "rationals, and their laws on the [test vectors](vectors/README.md) equal the reference's "
-        "exactly. Each program was read beside the reference's text, and a test fails when either "
-        "has changed since. Nothing here is about floating-point numbers, or about an "
+        "algorithm of the reference is **tested, not proved**: the verifiers are run in Coq, on "
+        "its rationals, and their laws on the [test vectors](vectors/README.md) equal the "
+        "reference's exactly. Each program was read beside the reference's text, and a test fails "
+        "when either has changed since. Nothing here is about floating-point numbers, or about an "
         "implementation.",
         table(["file", "what it is about", "theorems", "read beside"], rows, align="llrl"),
     ]
@@ -71,22 +73,23 @@ def _of_file(name: str, text: str) -> str:
     parts = [f"# `{name}.v`", _prose(header(text)), "[All theorems](.)"]
     if code:
         parts += ["## Programs", fenced(code, "coq", options=f'title="{_FOLDER}/{name}.v"')]
-    parts += _beside(modules_of(name))
+    parts += _beside(name, modules_of(name))
     rest = sentences(text)[len(head) :]
     if any(each.is_statement for each in rest):
         parts += ["## Theorems", *_theorems(name, rest)]
     return "\n\n".join(parts) + "\n"
 
 
-def _beside(modules: Iterable[str]) -> Iterator[str]:
+def _beside(file: str, modules: Collection[str]) -> Iterator[str]:
     """Yield the text of the verifiers that a file was read beside, and links to other modules."""
-    modules = list(modules)
     if modules:
-        yield "## The reference"
-        yield (
-            f"Read beside the programs: {', '.join(map(_linked, modules))}. That both are the same "
-            "algorithm is tested on the vectors, not proved."
+        told = (
+            "That both say the same is tested on the vectors, not proved."
+            if file in _RUN
+            else "Nothing of this file is run on the vectors."
         )
+        yield "## The reference"
+        yield f"Read beside this file: {', '.join(map(_linked, modules))}. {told}"
     for module in modules:
         if module.startswith("verifiers/"):
             source = (HOUSE / _REFERENCE / module).read_text(encoding="utf-8")

@@ -208,7 +208,8 @@ def _coqc(file: Path, build: Path) -> str:
         call, cwd=file.parent, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
-        raise Refused(f"{file.name} does not compile:\n{(done.stderr or done.stdout).strip()}")
+        told = done.stderr.strip() or f"coqc ended with {done.returncode} and said nothing"
+        raise Refused(f"{file.name} does not compile:\n{told}")
     return done.stdout
 
 
