@@ -9,7 +9,7 @@ from collections.abc import Callable
 from formulas.laws import LAWS
 from formulas.suite import SUITE
 
-from building import certificates, examples
+from building import certificates, examples, theory
 from building.latex import latex
 from building.markdown import fenced, table
 from draftproof.reference.verifiers import ALGORITHMS
@@ -84,6 +84,7 @@ FORMS: dict[str, Callable[..., str]] = {
     "definition": definition,
     "formula": formula,
     "table": overview,
+    "theorems": theory.theorems,
     **examples.COMPUTED,
 }
 """The forms by name."""

@@ -10,7 +10,7 @@ from textwrap import indent
 from theory.checking import files
 from theory.correspondence import modules_of
 from theory.evaluation import PROGRAMS
-from theory.sentences import LOCAL, Sentence, header, programs, results, sentences
+from theory.sentences import LOCAL, Sentence, header, premises, programs, results, sentences
 
 from building.markdown import fenced, flat, table
 from building.pages import HOUSE, Page
@@ -36,6 +36,34 @@ def written() -> list[Page]:
             for name, text in texts.items()
         ),
     ]
+
+
+def theorems(*names: str) -> str:
+    """Return what files of the theory prove, as a table. Raises `LookupError`.
+
+    Of what a theorem supposes, the table leaves out what all suppose of the vocabulary.
+    """
+    texts = files()
+    if unknown := [name for name in names if name not in texts]:
+        raise LookupError(f"the theory has no file {unknown[0]!r}; known: {', '.join(texts)}")
+    stated = {
+        (name, each): [given for given in supposed[each.name] if "perm_eq" not in given]
+        for name in names
+        for supposed in [premises(texts[name])]
+        for each in results(texts[name])
+    }
+    rows = [
+        [
+            f"[`{each.name}`](#{_anchor(name, each.name)})",
+            _prose(each.said) + (f" *Given* {_listed(given)}." if given else ""),
+        ]
+        for (name, each), given in stated.items()
+    ]
+    return table(["theorem, for every V, L and K", "what it says"], rows)
+
+
+def _listed(given: Iterable[str]) -> str:
+    return ", ".join(f"`{each}`" for each in given)
 
 
 def _overview(texts: dict[str, str]) -> str:
@@ -109,9 +137,12 @@ def _theorems(file: str, rest: Iterable[Sentence]) -> Iterator[str]:
                 yield f'??? note "{_folded(some)}"\n\n' + indent(fenced(code, "coq"), "    ")
         else:
             if kind != "shown":
-                anchor = f"theorem.{file}.{kind}".replace("'", "-")
-                yield f"### `{kind}` {{ #{anchor} }}"
+                yield f"### `{kind}` {{ #{_anchor(file, kind)} }}"
             yield fenced(code, "coq")
+
+
+def _anchor(file: str, name: str) -> str:
+    return f"theorem.{file}.{name}".replace("'", "-")
 
 
 def _kind(sentence: Sentence) -> str:

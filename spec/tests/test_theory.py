@@ -105,6 +105,50 @@ def test_a_theorem_that_rests_on_an_axiom_is_refused(tmp_path: Path, text: str, 
 
 
 @needs_coq
+def test_every_theorem_says_in_words_what_it_states() -> None:
+    silent = [
+        f"{name}.{each.name}"
+        for name, text in checking.files().items()
+        for each in sentences.results(text)
+        if each.head == "Theorem" and not each.said.endswith(".")
+    ]
+    assert silent == []
+
+
+def test_every_theorem_is_listed_in_a_chapter() -> None:
+    chapters = "".join(file.read_text("utf-8") for file in (HOUSE / "spec").glob("*.md"))
+    listed = set(" ".join(re.findall(r'"computed: theorems ([^"]+)"', chapters)).split())
+    stated = {
+        name
+        for name, text in checking.files().items()
+        if any(each.head == "Theorem" for each in sentences.results(text))
+    }
+    assert listed == stated
+
+
+def test_what_a_theorem_supposes_is_what_its_sections_and_its_arrows_say() -> None:
+    text = """
+Section Outer.
+Hypotheses (a : A 1) (b c : forall x, B x -> C).
+Section Inner.
+Hypothesis d : D.
+(* One. *)
+Theorem one (x : nat) : (E -> F) -> G x -> H.
+Proof. by []. Qed.
+End Inner.
+Theorem two : let y := 1 in H. Proof. by []. Qed.
+End Outer.
+Theorem three z : P z <-> Q -> R.
+"""
+    around = ["A 1", "forall x, B x -> C"]
+    assert sentences.premises(text) == {
+        "one": [*around, "D", "E -> F", "G x"],
+        "two": around,
+        "three": ["P z <-> Q"],
+    }
+    assert [each.said for each in sentences.results(text)] == ["One.", "", ""]
+
+
 def test_what_changed_is_compiled_again_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "first.v").write_text("Definition one := 1.\n")
     (tmp_path / "second.v").write_text(

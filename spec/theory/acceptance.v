@@ -57,6 +57,8 @@ case: (boolP (all _ _)) => [/allP/(_ y y_in)|_]; first by rewrite inE => ->; rew
 by rewrite subr0 ler_addl ler0n.
 Qed.
 
+(* No rule that follows p accepts more than 1 + p(H) - Q(H), for any set H of tokens, Q(H) being the
+   probability that all drafts are in H. *)
 Theorem accepted_at_most rule p H : is_law drafts -> (forall d, is_law (rule d)) ->
   follows rule p -> accepted rule <= 1 + mass p H - inside H.
 Proof.
@@ -82,6 +84,8 @@ Hypothesis m_drafted : forall o, List.In o m ->
   if o.1.2.1.1 is a :: _ then a \in siblings o.1.1 else true.
 Hypothesis m_lossless : lossless_leaving p (o <- m ;; ret _ o.2).
 
+(* Nor does any lossless verifier, of drafts of any length and whatever model it leaves, accept a
+   token more often than that. *)
 Theorem accepts_any_at_most (H : {set T}) : probability (fun o => o.2.1.1 != [::]) m <=
   1 + mass (p [::]) H - probability (fun o => all (mem H) (siblings o.1)) m.
 Proof.
@@ -163,6 +167,7 @@ rewrite -big_mkcondr /=; case: (boolP (P a)) => Pa.
 by rewrite big1 // => i /andP[Pi /eqP ia]; rewrite -ia Pi in Pa.
 Qed.
 
+(* Some flow is as large as the smallest cut. *)
 Theorem largest_flow p w E (value : R) : (forall i, 0 <= p i) -> (forall j, 0 <= w j) ->
   (forall H, value <= cut p w E H) ->
   exists S, is_flow p w E S /\ value <= \sum_i \sum_j S i j.
@@ -360,7 +365,7 @@ by rewrite mulr1 ler_addl mulr_ge0 // divr_ge0 // sumr_ge0.
 Qed.
 End FromFlow.
 
-(* The largest acceptance rate is the smallest bound. *)
+(* Some rule that follows p reaches the bound of some set H, which is the smallest of all bounds. *)
 Theorem acceptance_rate : exists (rule : J -> law T) H,
   [/\ forall j, is_law (rule j), follows drafts rule p,
       accepted siblings drafts rule = bound H & forall H', bound H <= bound H'].

@@ -281,7 +281,7 @@ Qed.
 Lemma block_below f n : expected f (block n) = expected (if_some f) (below n [::] 1).
 Proof. by rewrite !expected_bind; apply: eq_expected => x; rewrite verify_longest expected_bind. Qed.
 
-(* What is accepted, and what is next. *)
+(* The probability that at least x is accepted. *)
 Theorem block_accepts n x :
   accepts x (block n) = if (size x <= n)%N then kept_mass x [::] 1 else 0.
 Proof.
@@ -291,6 +291,7 @@ have one01 : 0 <= (1 : R) <= 1 by rewrite ler01 lexx.
 by rewrite same; case: leqP => len; [rewrite starts_mass|rewrite starts_none].
 Qed.
 
+(* The probability that x alone is accepted and y is next. *)
 Theorem block_ends n x y : ends x y (block n) = end_mass n x y [::] 1.
 Proof.
 by rewrite /ends /probability block_below -is_end_mass ?ler01 ?lexx //.
@@ -309,6 +310,7 @@ have := IH x (rcons z a) _ w'0 len; rewrite ltnS cat_rcons => e.
 by rewrite -mulrA -e mulrDr; congr (_ + _); case: ifP => _; rewrite ?mulr0.
 Qed.
 
+(* The law is balanced. *)
 Theorem block_balanced n : balanced p (block n).
 Proof.
 move=> x y; rewrite !block_accepts block_ends size_rcons.
@@ -365,6 +367,7 @@ apply: nonnegative_bind_in (proj1 ok) _ => a a_in.
 apply: nonnegative_bind => [|y]; last exact: nonnegative_ret.
 by apply: (nonnegative_draw complete) => y; apply: (proj2 ok) a_in y.
 Qed.
+(* The outcome is a law. *)
 Theorem block_law n : is_law (block n).
 Proof.
 split; first by apply: nonnegative_bind (proj1 (law_path n _)) _ => x; apply: nonnegative_verify.
@@ -379,15 +382,19 @@ Proof. by apply/lossless_balanced; [apply: block_law|apply: block_balanced]. Qed
 (* The same after any selection of a path, if q is the law of the path that is selected. *)
 Definition selects n (selected : law (seq T)) :=
   forall f : seq T -> R, expected f selected = expected f (path n [::]).
+(* A path that was selected by any means, and has the law of q, is verified with the same outcome as
+   a path drawn from q. *)
 Theorem selected_block n selected f : selects n selected ->
   expected f (x <- selected ;; verify x) = expected f (block n).
 Proof. by move=> same; rewrite !expected_bind same. Qed.
+(* After any such selection the outcome is a law. *)
 Theorem selected_block_law n selected : nonnegative selected -> selects n selected ->
   is_law (x <- selected ;; verify x).
 Proof.
 move=> selected0 same; split; last by rewrite (selected_block _ same); case: (block_law n).
 by apply: nonnegative_bind selected0 _ => x; apply: nonnegative_verify.
 Qed.
+(* After any such selection the text has the target's law, at every horizon. *)
 Theorem selected_block_lossless n selected : selects n selected ->
   lossless p (x <- selected ;; verify x).
 Proof. by move=> same t; rewrite /writes (selected_block _ same); apply: block_lossless. Qed.
@@ -467,6 +474,7 @@ have /andP[w'0 _] := weight_after01 z b w0.
 by rewrite IH // minr_pmulr // cat_rcons mulrA.
 Qed.
 
+(* No lossless stateless verifier of one path accepts a text more often. *)
 Theorem block_optimal x : accepts x whole <= accepts x (block n).
 Proof.
 have balanced_whole := proj1 (lossless_balanced p law_whole) verifier_lossless.
@@ -512,7 +520,7 @@ move=> len; rewrite (eq_expected_in (g := fun e => \sum_(i < k) \sum_(t : i.+1.-
 by rewrite expected_sum; apply: eq_bigr => i _; rewrite expected_sum.
 Qed.
 
-(* So block verification accepts most tokens of all of them. *)
+(* So none accepts more tokens on average. *)
 Theorem block_longest n (verifier : seq T -> law (emission T)) :
   (forall x, is_law (verifier x)) ->
   (forall x e, List.In e (verifier x) -> prefix e.1.1 x) ->

@@ -231,6 +231,7 @@ move=> ok _; apply: law_bind_possible => // -[s [a []]] can; last exact: law_ret
 apply: law_bind => [|e]; last exact: law_ret.
 by apply: IH; [apply: reachable_after|rewrite size_rcons addSnnS].
 Qed.
+(* Where the rule follows the target at every node that can be reached, the outcome is a law. *)
 Theorem law_descend : is_law (descend depth [::]).
 Proof. exact: law_descend_from reachable_root _. Qed.
 
@@ -297,8 +298,10 @@ case: eqP => [<-|_]; rewrite addr0 //.
 exact: (accepts_nil (law_descend_from reached' size_h')).
 Qed.
 
+(* It is balanced. *)
 Theorem descend_balanced : balanced p (descend depth [::]).
 Proof. by move=> x a; rewrite (balanced_from _ _ reachable_root). Qed.
+(* So the text has the target's law, at every horizon. *)
 Theorem descend_lossless : lossless p (descend depth [::]).
 Proof. by apply/lossless_balanced; [apply: law_descend|apply: descend_balanced]. Qed.
 
@@ -329,9 +332,12 @@ rewrite IH; first by rewrite /node map_rcons.
   exact: reachable_after.
 by rewrite size_rcons addSnnS.
 Qed.
+(* The probability that at least x is accepted is the product of the rule's, where these depend on
+   the node alone. *)
 Theorem accepts_descend x :
   accepts x (descend depth [::]) = if (size x <= depth)%N then product [::] x else 0.
 Proof. exact: accepts_from reachable_root _. Qed.
+(* The probability that x alone is accepted and a is next. *)
 Theorem ends_descend x a : ends x a (descend depth [::]) =
   accepts x (descend depth [::]) * p x a - accepts (rcons x a) (descend depth [::]).
 Proof. by rewrite -descend_balanced addrC addKr. Qed.
@@ -350,6 +356,8 @@ Let m := descend (N := field_numbers R) vocabulary p q (growing scheme widths q)
 Definition sound_rule := forall width (r d : T -> R), is_row r -> is_row d ->
   follows r (position (scheme d width) (fun siblings => choose siblings r d)).
 
+(* In a tree that grows on demand, of any widths and depth, such a rule gives a law, which is
+   balanced and lossless. *)
 Theorem growing_lossless : sound_rule -> is_model p -> is_model q ->
   [/\ is_law m, balanced p m & lossless p m].
 Proof.

@@ -100,6 +100,8 @@ have [/prefixP[s xs]|_] := boolP (prefix (rcons u y) x); last by rewrite mul0r.
 by rewrite xs rcons_cat !drop_size_cat // text_rcons.
 Qed.
 
+(* A law of emissions is lossless, at every horizon, if and only if it is balanced: after every x,
+   what is accepted of xa and what ends at x with a next make up P(x is accepted) p(a|x). *)
 Theorem lossless_balanced p m : is_law m -> lossless p m <-> balanced p m.
 Proof.
 move=> [_ m1]; have step x a : writes p (rcons x a) m =

@@ -504,6 +504,7 @@ Proof.
 by move=> [_ same]; apply: same_law_expected => x; rewrite same path_law.
 Qed.
 
+(* After any selection of a path with the law of q the outcome is a law. *)
 Theorem greedy_block_law n selected : path_of n selected -> is_law (greedy_block n selected).
 Proof.
 move=> [sel_law _]; apply: law_bind => // x; apply: law_bind => [|u]; first exact: law_keep.
@@ -521,6 +522,7 @@ have [_ m1] := modified_model n u.
 by rewrite -[RHS]mul1r -m1 mulr_suml; apply: eq_bigr => y _; rewrite expected_ret.
 Qed.
 
+(* A text of at most n tokens is accepted as often as both models have it: with min(p(x), q(x)). *)
 Theorem accepts_greedy_block n selected x : path_of n selected ->
   accepts x (greedy_block n selected) = shared n x.
 Proof.
@@ -530,6 +532,7 @@ Qed.
 (* The probability that what is accepted is x: it starts with x and goes no further. *)
 Definition shared_exactly n x := shared n x - \sum_b shared n (rcons x b).
 
+(* The probability that x alone is accepted and a is next. *)
 Theorem ends_greedy_block n selected x a : path_of n selected ->
   ends x a (greedy_block n selected) = shared_exactly n x * modified n x a.
 Proof.
@@ -581,6 +584,7 @@ have spared : text q [::] x - \sum_b shared n (rcons x b) = spare.
 by rewrite /shared_exactly {1}/shared (ltnW xn) addr_minl owed spared.
 Qed.
 
+(* One iteration, continued by the modified target, has the target's law at every horizon. *)
 Theorem greedy_block_lossless n selected t : path_of n selected ->
   writes (modified n) t (greedy_block n selected) = text p [::] t.
 Proof.
@@ -649,6 +653,8 @@ Qed.
 Definition shared_length n := \sum_(k < n) \sum_(x : k.+1.-tuple T)
   Num.min (text p [::] x) (text q [::] x).
 
+(* The expected number of accepted tokens is the sum of min(p(x), q(x)) over all texts of 1 to n
+   tokens. *)
 Theorem expected_length n selected : path_of n selected ->
   expected (fun e => (size e.1)%:R) (greedy_block n selected) = shared_length n.
 Proof.
@@ -688,7 +694,8 @@ have same t : expected (fun o => begins o.2 t o.1) (e <- m ;; ret _ (e, M)) = wr
 by split=> ok t; rewrite -ok same.
 Qed.
 
-(* One model left whatever is emitted: what balances the books. *)
+(* An emission that leaves one and the same model behind is lossless if and only if it is balanced,
+   where what that model adds is counted. *)
 Theorem lossless_leaving_balanced M p (m : law (emission T)) : is_law m ->
   (forall t, writes M t m = text p [::] t) <->
   (forall x a, accepts (rcons x a) m + ends x a m + (text p [::] x - accepts x m) * M x a
@@ -779,7 +786,7 @@ case: ifP => _; last exact: expected_zero.
 by rewrite IH // /begins_after; case: (drop _ _).
 Qed.
 
-(* The tokens that count iterations are sure to write have the law of p. *)
+(* As many tokens as there are iterations are sure to be written, and have the law of p. *)
 Theorem decoded_starts count written p t : is_model p -> (size t <= count)%N ->
   probability (fun o => prefix t o.1) (decoded iterate count written p) = text p [::] t.
 Proof.
@@ -835,6 +842,7 @@ move=> p_ok; apply/lossless_leaving_one => t.
 by apply: greedy_block_lossless => //; [exact: q_model|exact: selected_path].
 Qed.
 
+(* Any number of iterations gives a law. *)
 Theorem greedy_block_decoded_law count written p : is_model p ->
   is_law (decoded iterate count written p).
 Proof. exact: decoded_law. Qed.
@@ -844,7 +852,7 @@ Theorem greedy_block_decoded_lossless count written p t : is_model p ->
   expected (fun o => begins_after o.2 t o.1) (decoded iterate count written p) = text p [::] t.
 Proof. exact: decoded_lossless. Qed.
 
-(* The first tokens of the text that is written have the target's law. *)
+(* The first tokens that are written have the target's law. *)
 Theorem greedy_block_decoded_starts count written p t : is_model p -> (size t <= count)%N ->
   probability (fun o => prefix t o.1) (decoded iterate count written p) = text p [::] t.
 Proof. exact: decoded_starts. Qed.
@@ -890,6 +898,8 @@ rewrite -(expected_selected complete q_model f m_path) expected_bind.
 by apply: eq_expected => o; rewrite expected_ret.
 Qed.
 
+(* No lossless verifier of one path, whatever model it leaves, accepts a text x more often than
+   min(p(x), q(x)). *)
 Theorem nothing_accepts_more x : probability (fun o => prefix x o.2.1.1) m <=
   Num.min (text p [::] x) (text q [::] x).
 Proof.
@@ -908,6 +918,7 @@ rewrite (@eq_expected_in _ _ _ (fun=> 0)) ?expected_zero ?text_ge0 // => o /size
 by case: (boolP (prefix x o.1)) => // /size_prefix; rewrite o_size leqNgt nx.
 Qed.
 
+(* So none accepts more tokens on average. *)
 Theorem nothing_accepts_longer :
   expected (fun o => (size o.2.1.1)%:R) m <= shared_length p q n.
 Proof.
@@ -982,6 +993,7 @@ transitivity (expected (fun o => begins (N := field_numbers R) o.2.2 t o.2.1) gr
   by apply: eq_expected => o; rewrite expected_ret.
 exact: (expected_outcome (fun o => begins (N := field_numbers R) o.2 t o.1)).
 Qed.
+(* Greedy block verification reaches the bound for every text. *)
 Theorem greedy_outcome_accepts x : (size x <= n)%N ->
   probability (fun o => prefix x o.2.1.1) greedy_outcome =
   Num.min (text (N := field_numbers R) p [::] x) (text (N := field_numbers R) q [::] x).
@@ -989,6 +1001,7 @@ Proof.
 move=> xn; rewrite /probability (expected_outcome (fun o => (prefix x o.1.1)%:R)).
 by rewrite -[LHS]/(accepts x _) accepts_greedy_block // /shared xn.
 Qed.
+(* So it reaches the bound on the expected length. *)
 Theorem greedy_outcome_length :
   expected (fun o => (size o.2.1.1)%:R) greedy_outcome = shared_length p q n.
 Proof.

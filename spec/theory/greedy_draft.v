@@ -134,6 +134,7 @@ apply: law_bind => [|[x b]]; last exact: law_ret.
 by apply: (law_accept_or_correct complete) => //; rewrite sure oner_neq0.
 Qed.
 
+(* The law of the decision. *)
 Theorem expected_greedy_draft (f : T * bool -> R) : expected (fun d => f d.2) outcome =
   \sum_x (Num.min (others x) (p x) * f (x, true)
           + Num.max (p x - others x) 0 * f (x, x \in top)).
@@ -165,6 +166,7 @@ have -> : others x = 0 by rewrite /others (normalisedE complete) no_others ?mul0
 by rewrite (min_idPl (p0 x)) mul0r add0r subr0 (max_idPl (p0 x)).
 Qed.
 
+(* The token has the law of p. *)
 Theorem follows_greedy_draft : follows p outcome.
 Proof.
 split=> [|a]; first exact: law_position law_draw_greedy law_greedy_draft.
@@ -180,6 +182,7 @@ by rewrite [LHS](bigID (mem top)) /= big1 ?add0r => [|x ->] //; apply: eq_bigr =
 Qed.
 Lemma others_top a : a \in top -> others a = 0.
 Proof. by move=> at_top; rewrite /others (normalisedE complete) /without at_top mul0r. Qed.
+(* The probability that a token is accepted. *)
 Theorem accepted_greedy_draft a : accepted a outcome =
   if a \in top then p a else Num.min (p a) (q a / (1 - \sum_(x in top) q x)).
 Proof.
@@ -203,7 +206,7 @@ case: ifPn => [at_top|out].
   by rewrite -[RHS]total1; apply: eq_bigr => x _; rewrite orbT mulr1.
 by rewrite -[RHS](sum_at others); apply: eq_bigr => x _; rewrite orbF eq_sym.
 Qed.
-(* Nothing better: every rule accepts a with at most min(p(a), P(a is drafted)). *)
+(* It is min(p(a), P(a is drafted)), and no rule accepts a more often. *)
 Theorem accepted_greedy_draft_best a :
   accepted a outcome = Num.min (p a) (drafted a (draw_greedy q width)).
 Proof.
@@ -221,6 +224,7 @@ move=> s chosen; case/lastP: s => [|s x].
 rewrite greedy_draft_rcons => can; have [[y b] _ {}can] := possible_bind can.
 by rewrite (possible_ret can).
 Qed.
+(* In every tree, of any widths and depth, the outcome is a law, balanced and lossless. *)
 Theorem greedy_draft_lossless widths depth (p q : seq T -> T -> R) : is_model p -> is_model q ->
   let m := descend (N := field_numbers R) vocabulary p q (growing draw_greedy widths q)
     greedy_draft depth [::] in

@@ -249,6 +249,7 @@ Proof.
 move=> can; rewrite /k_seq (size_draw_iid can).
 exact: (law_accept_first p_row q_row rho_pos rest_nonnegative (fun=> erefl) can).
 Qed.
+(* The law of the decision, where the rest of p is nowhere negative. *)
 Theorem expected_k_seq (f : T * bool -> R) : expected (fun d => f d.2) outcome =
   \sum_x (scale p q rho width * share p q rho x * f (x, true)
           + rest rho p q width x * f (x, false)).
@@ -257,6 +258,7 @@ rewrite expected_position big_split /= -corrected //.
 rewrite -(accepting_value p_row q_row rho_pos).
 by apply: eq_expected_possible => s can; rewrite /k_seq (size_draw_iid can).
 Qed.
+(* The token has the law of p. *)
 Theorem follows_k_seq : follows p outcome.
 Proof.
 split=> [|a]; first by apply: law_position; [apply: law_draw_iid|apply: law_k_seq].
@@ -264,12 +266,14 @@ rewrite /probability (expected_k_seq (fun c => (c.1 == a)%:R)) /=.
 under eq_bigr => x _ do rewrite -mulrDl restE // addrC subrK.
 exact: sum_at.
 Qed.
+(* The probability that a token is accepted. *)
 Theorem accepted_k_seq a : accepted a outcome = scale p q rho width * share p q rho a.
 Proof.
 rewrite /accepted /probability (expected_k_seq (fun c => (c == (a, true))%:R)).
 under eq_bigr => x _ do rewrite !xpair_eqE andbT andbF mulr0 addr0.
 exact: sum_at.
 Qed.
+(* The probability that any sibling is accepted. *)
 Theorem value_k_seq : probability (fun d => d.2.2) outcome = 1 - (1 - b p q rho) ^+ width.
 Proof.
 rewrite /probability (expected_k_seq (fun c => c.2%:R)) /=.
@@ -307,6 +311,8 @@ apply: (@le_trans _ _ (width%:R * c)).
 by rewrite ler_wpmul2r // ler_nat leq_max leqnn orbT.
 Qed.
 
+(* With factors that are valid everywhere, in every tree, of any widths and depth, the outcome is a
+   law, balanced and lossless. *)
 Theorem k_seq_lossless factor widths depth (p q : seq T -> T -> R) :
   (forall (r d : T -> R) width, is_row r -> is_row d ->
     is_valid_factor (factor r d width) r d width) ->

@@ -336,6 +336,7 @@ Proof.
 exact: (selected_alive complete q_model highest_or_any_chosen alive_root alive_next mixed_model
   mixed_next some n).
 Qed.
+(* The probability that the selected path starts with z. *)
 Theorem selected_mixed_starts n z : probability (prefix z) (selected n) =
   if (size z <= n)%N then \sum_(k < K) nth 0 (known z).2 k.+1 else 0.
 Proof.
@@ -347,25 +348,30 @@ Qed.
 Theorem mixed_multipath_block_outcome n f :
   expected f (mixed_multipath_block n) = expected f (block vocabulary p mixed n).
 Proof. exact: selected_block (selected_mixed n). Qed.
+(* The probability that at least x is accepted. *)
 Theorem mixed_multipath_block_accepts n x : accepts x (mixed_multipath_block n) =
   if (size x <= n)%N then kept_mass (N := field_numbers R) p mixed x [::] 1 else 0.
 Proof.
 rewrite -(block_accepts complete p_model mixed_model).
 exact: mixed_multipath_block_outcome.
 Qed.
+(* The probability that x alone is accepted and a is next. *)
 Theorem mixed_multipath_block_ends n x a :
   ends x a (mixed_multipath_block n) = end_mass p mixed n x a [::] 1.
 Proof.
 rewrite -(block_ends complete p_model mixed_model).
 exact: mixed_multipath_block_outcome.
 Qed.
+(* The outcome is a law. *)
 Theorem mixed_multipath_block_law n : is_law (mixed_multipath_block n).
 Proof.
 apply: (selected_block_law complete p_model mixed_model) (selected_mixed n).
 exact: (nonnegative_selected complete q_model highest_or_any_chosen).
 Qed.
+(* The text has the target's law, at every horizon, for any shares between 0 and 1. *)
 Theorem mixed_multipath_block_lossless n : lossless p (mixed_multipath_block n).
 Proof. exact: (selected_block_lossless complete p_model mixed_model (selected_mixed n)). Qed.
+(* The law is balanced. *)
 Theorem mixed_multipath_block_balanced n : balanced p (mixed_multipath_block n).
 Proof.
 apply/(lossless_balanced p (mixed_multipath_block_law n)); exact: mixed_multipath_block_lossless.
@@ -408,6 +414,7 @@ Proof. by rewrite inE mem_rcons inE mem_sort. Qed.
 Let in01 s : s \in breaks -> 0 < s < 1.
 Proof. by rewrite mem_filter -!ltNge => /andP[]. Qed.
 
+(* The share that keeps most of the next token is between 0 and 1. *)
 Theorem most_kept_share : 0 <= most_kept <= 1.
 Proof.
 have : most_kept \in candidates by apply: best_in.

@@ -277,6 +277,8 @@ rewrite -expected_mull -expected_add; apply: eq_expected => siblings.
 by rewrite expected_ret /= expected_bind expected_coin leastE expected_ret.
 Qed.
 
+(* Siblings tried in turn, each against the law that it was drawn from, give the token the law of p.
+   *)
 Theorem token_in_turn width drawn p y : is_row p ->
   expected (fun siblings => probability (fun c => c.1 == y) (try_siblings drawn siblings p))
     (one_by_one width drawn) = p y.
@@ -289,6 +291,7 @@ rewrite (in_turn_step (v := normalised (excess p (from drawn)) y)) //=; last fir
   by move=> left_row x; apply: IH.
 by rewrite sum_at min_plus_residual //; apply: from_row.
 Qed.
+(* So the decision is a law, and follows p. *)
 Theorem follows_in_turn width p : is_row p ->
   follows p (position (one_by_one width [::]) (fun siblings => try_siblings [::] siblings p)).
 Proof.
@@ -373,6 +376,8 @@ rewrite draw_siblingsE => p_row; apply: (law_try_siblings complete) p_row => dra
   exact: from_row.
 by move=> x _; apply: drawn_some.
 Qed.
+(* Recursive rejection follows p, with and without replacement, at any width: without, also where
+   the draft has fewer tokens than that. *)
 Theorem follows_recursive_rejection width p : is_row p -> follows p
   (position (draw_siblings replaced q width) (fun s => recursive_rejection replaced s p q)).
 Proof.
@@ -395,6 +400,7 @@ have [[] _ {}can] := possible_bind can; first by rewrite (possible_ret can) mem_
 by move=> /(IH _ _ can) there; rewrite inE there orbT.
 Qed.
 
+(* In every tree, of any widths and depth, its outcome is a law, balanced and lossless. *)
 Theorem recursive_rejection_lossless replaced widths depth (p q : seq T -> T -> R) :
   is_model p -> is_model q ->
   let m := descend vocabulary p q (growing (draw_siblings replaced) widths q)
@@ -436,6 +442,7 @@ apply: eq_bigr => x _; rewrite -[X in (X - _) * _]mulr1 -mulrBr -mulrA; congr (_
 rewrite -expected_mull; apply: eq_expected => others; rewrite inE negb_or eq_sym.
 by case: (x == a); rewrite ?subrr ?mul0r // subr0 mul1r.
 Qed.
+(* The probability that a token is among independent siblings. *)
 Theorem drafted_iid a width : drafted a (draw_iid q width) = 1 - (1 - q a) ^+ width.
 Proof.
 rewrite -missed_iid; have [_ <-] := law_draw_iid width.
@@ -488,6 +495,7 @@ rewrite mulr_sumr; apply: eq_bigr => x _; rewrite minr_pmulr ?owed_ge0 //.
 by rewrite (owed_residual complete) // [in RHS]mulrA.
 Qed.
 
+(* The probability that a token is accepted, with replacement. *)
 Theorem accepted_with_replacement a width p q : is_row p -> is_row q -> accepted a
   (position (draw_iid q width) (fun siblings => recursive_rejection true siblings p q))
   = Num.min (p a) (reach p q width * q a).

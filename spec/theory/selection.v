@@ -424,6 +424,7 @@ under eq_bigr do rewrite alive_root; case: K some => // k _.
 rewrite big_ord_recr /= eqxx mul1r big1 ?add0r // => i _.
 by rewrite eqSS ltn_eqF // mul0r.
 Qed.
+(* The probability that the selected path starts with z. *)
 Theorem selected_starts n z : probability (prefix z) (selected K n) =
   if (size z <= n)%N then reach z else 0.
 Proof.
@@ -633,6 +634,7 @@ Fixpoint ranked_below y z x : bool :=
   if (z, x) is (a :: z', b :: x') then
     if b == a then ranked_below (rcons y a) z' x' else (rank y b < rank y a)%N
   else false.
+(* The mass that stands below z is the probability that a drafted path ranks below it. *)
 Theorem belowE n z : (size z <= n)%N ->
   below z = probability (ranked_below [::] z) (path vocabulary q n [::]).
 Proof.
@@ -760,6 +762,7 @@ Theorem selected_skewed n : selects vocabulary skewed n (selected n).
 Proof.
 exact: (selected_alive complete q_model highest_chosen root alive_next skewed_model next some n).
 Qed.
+(* The probability that the selected path starts with z. *)
 Theorem selected_highest_starts n z : probability (prefix z) (selected n) =
   if (size z <= n)%N then (below z + mass z) ^+ K - below z ^+ K else 0.
 Proof.
@@ -771,25 +774,31 @@ Qed.
 Theorem multipath_block_outcome n f :
   expected f (multipath_block n) = expected f (block vocabulary p skewed n).
 Proof. exact: selected_block (selected_skewed n). Qed.
+(* The probability that at least x is accepted. *)
 Theorem multipath_block_accepts n x : accepts x (multipath_block n) =
   if (size x <= n)%N then kept_mass (N := field_numbers R) p skewed x [::] 1 else 0.
 Proof.
 rewrite -(block_accepts complete p_model skewed_model).
 exact: multipath_block_outcome.
 Qed.
+(* The probability that x alone is accepted and a is next. *)
 Theorem multipath_block_ends n x a :
   ends x a (multipath_block n) = end_mass p skewed n x a [::] 1.
 Proof.
 rewrite -(block_ends complete p_model skewed_model).
 exact: multipath_block_outcome.
 Qed.
+(* The outcome is a law. *)
 Theorem multipath_block_law n : is_law (multipath_block n).
 Proof.
 apply: (selected_block_law complete p_model skewed_model) (selected_skewed n).
 exact: (nonnegative_selected complete q_model highest_chosen).
 Qed.
+(* The text has the target's law, at every horizon, for any strict order of the tokens that can be
+   drafted. *)
 Theorem multipath_block_lossless n : lossless p (multipath_block n).
 Proof. exact: (selected_block_lossless complete p_model skewed_model (selected_skewed n)). Qed.
+(* The law is balanced. *)
 Theorem multipath_block_balanced n : balanced p (multipath_block n).
 Proof.
 apply/(lossless_balanced p (multipath_block_law n)); exact: multipath_block_lossless.

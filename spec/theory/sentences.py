@@ -53,6 +53,12 @@ class Sentence:
         return found[1] if found else ""
 
     @property
+    def said(self) -> str:
+        """The comment right before the sentence, as prose; nothing where there is none."""
+        found = re.search(r"\(\*((?:(?!\*\)).)*)\*\)\s*$", self._before, re.S)
+        return " ".join(found[1].split()) if found else ""
+
+    @property
     def is_result(self) -> bool:
         """Whether it states what its file is written for."""
         return self.head in RESULTS and not self.is_proof
@@ -72,6 +78,12 @@ class Sentence:
         """The name with the modules around it, by which other files know it."""
         modules = [each.split()[1] for each in self.sections if each.startswith("Module ")]
         return ".".join([*modules, self.name])
+
+    @property
+    def _before(self) -> str:
+        """All that stands before the code of the sentence, if no comment is within the code."""
+        place = self.source.find(self.head, self.source.rfind("*)") + 1)
+        return self.source[:place]
 
     @property
     def _stripped(self) -> str:
@@ -116,6 +128,67 @@ def required(text: str) -> list[str]:
 def results(text: str) -> list[Sentence]:
     """Return the statements that a file is written for."""
     return [sentence for sentence in sentences(text) if sentence.is_result]
+
+
+def premises(text: str) -> dict[str, list[str]]:
+    """Return what each result of a file supposes: the hypotheses of its sections, then its own."""
+    found: dict[str, list[str]] = {}
+    supposed: list[Sentence] = []
+    for sentence in sentences(text):
+        depth = len(sentence.sections)
+        supposed = [
+            each
+            for each in supposed
+            if each.sections == sentence.sections[: len(each.sections)]
+            and len(each.sections) <= depth
+        ]
+        if sentence.head in ("Hypothesis", "Hypotheses") and not sentence.is_proof:
+            supposed.append(sentence)
+        if sentence.is_result:
+            around = [one for each in supposed for one in _hypotheses(each.code)]
+            found[sentence.name] = [*around, *_premises(sentence.code)]
+    return found
+
+
+def _hypotheses(code: str) -> list[str]:
+    """Return the statements of a sentence such as "Hypotheses (a : A) (b c : B)."."""
+    said = code.split(" ", 1)[1].removesuffix(".").strip()
+    groups = _groups(said) if said.startswith("(") else [said]
+    return [group.split(":", 1)[1].strip() for group in groups]
+
+
+def _groups(said: str) -> list[str]:
+    """Return what stands in each pair of outer brackets."""
+    groups, depth, start = [], 0, 0
+    for place, letter in enumerate(said):
+        if letter == "(":
+            depth += 1
+            start = place + 1 if depth == 1 else start
+        elif letter == ")":
+            depth -= 1
+            if depth == 0:
+                groups.append(said[start:place])
+    return groups
+
+
+def _premises(code: str) -> list[str]:
+    """Return what a statement has before its arrows."""
+    parts: list[str] = []
+    depth, start = 0, 0
+    said = code.removesuffix(".")
+    for place, letter in enumerate(said):
+        depth += (letter in "([{") - (letter in ")]}")
+        if depth:
+            continue
+        if letter == ":" and said[place : place + 2] != ":=" and not parts and not start:
+            start = place + 1
+        elif said.startswith(" -> ", place) and start:
+            if said[start:].lstrip().startswith("let "):
+                break
+            part = said[start:place].strip()
+            parts.append(part[1:-1] if _groups(part) == [part[1:-1]] else part)
+            start = place + 4
+    return parts
 
 
 def header(text: str) -> str:

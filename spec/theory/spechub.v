@@ -459,6 +459,7 @@ Proof.
 move=> found; rewrite /draw_hub found /position; congr flatten; apply: eq_map => -[s w].
 by congr [seq _ | _ <- _]; rewrite /spechub found /choose_pair; case: s => [|x [|y [|z s]]].
 Qed.
+(* The token has the law of p, for one sibling and for a pair. *)
 Theorem follows_spechub (p q : T -> R) width : is_row p -> is_row q ->
   follows p (position (draw_hub q width) (fun s => spechub s p q)).
 Proof.
@@ -468,7 +469,8 @@ have [single|] := boolP ((width == 1%N) || (q hub == 1)).
 rewrite negb_or => /andP[wide unsure].
 by split=> [|a]; [apply: pair_is_law|apply: pair_token].
 Qed.
-(* For pairs; a draft that is sure of the hub has 0 / 0, here 0, for the other tokens. *)
+(* The probability that a token of a pair is accepted; where the draft is sure of the hub, 0 / 0 is
+   0. *)
 Theorem accepted_spechub (p q : T -> R) width hub rest a : is_row p -> is_row q ->
   width != 1%N -> most_probable q 1 = hub :: rest ->
   accepted a (position (draw_hub q width) (fun s => spechub s p q)) =
@@ -497,6 +499,7 @@ Qed.
 Lemma never_drafted (r : T -> R) (s : seq T) chosen :
   possible (x <- draw r ;; ret _ (x, false)) chosen -> chosen.2 -> chosen.1 \in s.
 Proof. by move=> can; have [x _ {}can] := possible_bind can; rewrite (possible_ret can). Qed.
+(* What is accepted was drafted. *)
 Theorem spechub_drafted (p q : T -> R) width s chosen : is_row q ->
   possible (draw_hub q width) s -> possible (spechub s p q) chosen -> chosen.2 ->
   chosen.1 \in s.
@@ -517,6 +520,7 @@ case: ifP => [_ can|_ can]; last by rewrite (possible_ret can); apply: single.
 have [y _ {}can] := possible_bind can.
 by rewrite (possible_ret can); apply: pair; rewrite !inE eqxx.
 Qed.
+(* In every tree, of any widths and depth, the outcome is a law, balanced and lossless. *)
 Theorem spechub_lossless widths depth (p q : seq T -> T -> R) : is_model p -> is_model q ->
   let m := descend (N := field_numbers R) vocabulary p q (growing draw_hub widths q)
     spechub depth [::] in

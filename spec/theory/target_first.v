@@ -54,6 +54,7 @@ Proof.
 rewrite /target_first => s chosen can; have [x _ {}can] := possible_bind can.
 by rewrite (possible_ret can).
 Qed.
+(* The token has the law of p, whatever the law of the siblings. *)
 Theorem follows_target_first siblings p q : is_law siblings -> is_row p ->
   follows p (position siblings (fun s => target_first s p q)).
 Proof.
@@ -61,6 +62,7 @@ move=> ok p_row; apply: follows_each => // [s _|a]; first exact: law_target_firs
 have [_ total1] := ok; rewrite -[p a]mul1r -total1 -expected_const; apply: eq_expected => s.
 by rewrite /probability expected_target_first //= sum_at.
 Qed.
+(* The probability that a token is accepted. *)
 Theorem accepted_target_first a siblings p q : is_row p ->
   accepted a (position siblings (fun s => target_first s p q)) = p a * drafted a siblings.
 Proof.
@@ -69,6 +71,8 @@ apply: eq_expected => s; rewrite expected_target_first //.
 rewrite -[RHS](sum_at (fun x => p x * (x \in s)%:R)).
 by apply: eq_bigr => x _; rewrite xpair_eqE eqb_id andbC -mulrA -natrM mulnb.
 Qed.
+(* With any drafts, in every tree, of any widths and depth, the outcome is a law, balanced and
+   lossless. *)
 Theorem target_first_lossless scheme widths depth (p q : seq T -> T -> R) :
   (forall (r : T -> R) width, is_row r -> is_law (scheme r width)) -> is_model p -> is_model q ->
   let m := descend (N := field_numbers R) vocabulary p q (growing scheme widths q) target_first
@@ -125,6 +129,7 @@ Proof.
 rewrite /naive_tree => s chosen can; have [[x b] _ {}can] := possible_bind can.
 by rewrite (possible_ret can).
 Qed.
+(* If the first sibling alone has the law of q, the token has the law of p. *)
 Theorem follows_naive_tree siblings p q : is_law siblings -> is_row p -> is_row q ->
   first_alone q siblings -> follows p (position siblings (fun s => naive_tree s p q)).
 Proof.
@@ -146,6 +151,8 @@ have -> : f None = p a.
 rewrite -mulrDl; have [_ total1] := ok; rewrite -[RHS]mul1r -[in RHS]total1; congr (_ * _).
 by rewrite /probability -expected_add; apply: eq_expected => -[|x s] /=; rewrite ?add0r ?addr0.
 Qed.
+(* If it has so for every row and width, the outcome is a law, balanced and lossless in every tree,
+   of any widths and depth. *)
 Theorem naive_tree_lossless scheme widths depth (p q : seq T -> T -> R) :
   (forall (r : T -> R) width, is_row r ->
     is_law (scheme r width) /\ first_alone r (scheme r width)) ->
@@ -188,6 +195,7 @@ congr (_ * _); rewrite -[RHS]mul1r -(total1 [:: y]) -expected_const expected_bin
 by apply: eq_expected => s; rewrite expected_ret.
 Qed.
 
+(* The probability that a token is accepted, of independent siblings. *)
 Theorem accepted_naive_tree_iid a width p q : is_row p -> is_row q ->
   accepted a (position (draw_iid q width.+1) (fun s => naive_tree s p q))
   = Num.min (q a) (p a) + Num.max (p a - q a) 0 * (1 - (1 - q a) ^+ width).
