@@ -82,7 +82,7 @@ by move=> o /on_drafted; rewrite /first; case: o.2.1.1 => //= a u ->.
 Qed.
 End EachToken.
 
-(* ------------------------------------------------------------------- a rule that accepts as much *)
+(* ----------------------------------------------------------------- a rule that accepts as much *)
 Section Rule.
 Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
 Hypothesis complete : perm_eq vocabulary (enum T).
@@ -151,7 +151,8 @@ Proof.
 split=> [|o|t].
 - apply: law_bind => [|[s [a []]]]; [by case: outcome_follows| |exact: law_ret].
   by apply: law_bind => [|next]; [exact: law_draw_row (p_model _)|exact: law_ret].
-- rewrite /one_position => can; have [[s [a []]] d_can {}can] := possible_bind can; last by rewrite (possible_ret can).
+- rewrite /one_position => can; have [[s [a []]] d_can {}can] := possible_bind can; last first.
+    by rewrite (possible_ret can).
   have [next _ {}can] := possible_bind can; rewrite (possible_ret can) /=.
   by have [s_can a_can] := possible_position d_can; apply: on_drafted a_can isT.
 rewrite expected_bind; under eq_expected => o do rewrite expected_ret.
@@ -269,7 +270,8 @@ Theorem greedy_draft_optimal D (siblings : D -> seq T) (m : law (D * (emission T
   verifies siblings p m -> draws siblings (draw_greedy (q [::]) width) m ->
   accepts_some m <= greedy_draft_accepts (p [::]) (q [::]) width.
 Proof. by rewrite greedy_draft_accepts_best //; apply: accepts_some_at_most. Qed.
-Theorem greedy_draft_verifies : let m := one_position p q (draw_greedy (q [::]) width) greedy_draft in
+Theorem greedy_draft_verifies :
+  let m := one_position p q (draw_greedy (q [::]) width) greedy_draft in
   [/\ verifies id p m, draws id (draw_greedy (q [::]) width) m
     & accepts_some m = greedy_draft_accepts (p [::]) (q [::]) width].
 Proof.

@@ -350,7 +350,8 @@ by rewrite sum_taken -ler_subr_addr.
 Qed.
 Lemma pair_is_law width : width != 1%N -> is_law (position (pair_with width) choose_pair).
 Proof.
-by move=> wide; apply: law_position => [|s]; [apply: pair_with_is_law|apply: choose_pair_is_law wide].
+move=> wide; apply: law_position => [|s]; first exact: pair_with_is_law.
+exact: choose_pair_is_law wide.
 Qed.
 Lemma pair_token width a : width != 1%N ->
   probability (fun d => d.2.1 == a) (position (pair_with width) choose_pair) = p a.
