@@ -7,7 +7,11 @@
    prefix is selected and shared by n paths, for every n, gives the law of the next token, and the
    same numbers after it. Proved for every such probability, vocabulary, number and length of paths,
    pair of models and strict order of the tokens: the selected path has the law of the model that
-   these numbers give, and so the text has the target's law at every horizon. Draftproof's own. *)
+   these numbers give, and so the text has the target's law at every horizon. Of the local rule:
+   no other probability keeps more of the next token, and none that keeps as much is smaller; so a
+   first token is accepted at least as often as with any other rule, and as by block verification
+   and greedy multi-path block verification. Of several tokens it may accept fewer than these two.
+   Draftproof's own. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission block descent selection.
 Set Implicit Arguments.
@@ -370,6 +374,75 @@ Theorem mixed_multipath_block_balanced n : balanced p (mixed_multipath_block n).
 Proof.
 apply/(lossless_balanced p (mixed_multipath_block_law n)); exact: mixed_multipath_block_lossless.
 Qed.
+
+(* The first token: the highest-ranked of K has this law. *)
+Definition first_highest a : R := (lower [::] a + q [::] a) ^+ K - lower [::] a ^+ K.
+Definition kept_first (share : R) : R :=
+  \sum_a Num.min (p [::] a) (share * first_highest a + (1 - share) * q [::] a).
+
+Let root : seq R := rcons (nseq K 0) 1.
+Let sum_root (f : nat -> R) :
+  sum_range (N := field_numbers R) 0 (size root)
+    (fun n => at_number (N := field_numbers R) root n * f n) = f K.
+Proof.
+rewrite sum_rangeE size_rcons size_nseq big_mkord big_ord_recr /= big1 => [|i _]; last first.
+  by rewrite /at_number nth_rcons size_nseq ltn_ord nth_nseq ltn_ord mul0r.
+by rewrite /at_number nth_rcons size_nseq ltnn eqxx mul1r add0r.
+Qed.
+Lemma first_highestE a :
+  law_of_highest (N := field_numbers R) vocabulary rank q root [::] a = first_highest a.
+Proof.
+rewrite /first_highest -!powerE; pose power := power (N := field_numbers R).
+exact: (sum_root (fun n => power (lower [::] a + q [::] a) n - power (lower [::] a) n)).
+Qed.
+Lemma first_anyE a : law_of_any (N := field_numbers R) q root [::] a = q [::] a.
+Proof.
+rewrite /law_of_any /= -[RHS]mul1r; congr (_ * _); rewrite -(sum_root (fun=> 1)) !sum_rangeE.
+by apply: eq_bigr => n _; rewrite mulr1.
+Qed.
+Lemma mixed_first a :
+  mixed [::] a = share_of [::] * first_highest a + (1 - share_of [::]) * q [::] a.
+Proof.
+have sure : reach [::] = 1 := reach_root alive_root some.
+rewrite -[LHS]mulr1 -[X in _ * X]sure mixed_next -(law_afterE [::] a) /law_after.
+by rewrite -[(known [::]).2]/root first_highestE first_anyE.
+Qed.
+Lemma kept_mass_first (Q : seq T -> T -> R) a : is_model Q ->
+  kept_mass (N := field_numbers R) p Q [:: a] [::] 1 = Num.min (p [::] a) (Q [::] a).
+Proof.
+move=> /(_ [::])[Q0 _]; have [p0 _] := p_model [::].
+by rewrite /= /weight_after leastE /= mul1r kept_share // minC.
+Qed.
+Lemma accepts_some_each (m : law (emission T)) :
+  probability (fun e => e.1 != [::]) m = \sum_a accepts [:: a] m.
+Proof.
+rewrite -expected_sum; apply: eq_expected => -[[|b u] y] /=; first by rewrite big1.
+by rewrite (bigD1 b) //= eqxx prefix0s big1 ?addr0 // => a /negbTE->.
+Qed.
+Theorem mixed_accepts_some n : probability (fun e => e.1 != [::]) (mixed_multipath_block n.+1) =
+  kept_first (share_of [::]).
+Proof.
+rewrite accepts_some_each; apply: eq_bigr => a _.
+by rewrite mixed_multipath_block_accepts kept_mass_first ?mixed_first //; apply: mixed_model.
+Qed.
+(* At the ends are the two algorithms that are mixed. *)
+Theorem multipath_accepts_some n :
+  probability (fun e => e.1 != [::]) (multipath_block vocabulary rank p q K n.+1) = kept_first 1.
+Proof.
+rewrite accepts_some_each; apply: eq_bigr => a _.
+have ok := skewed_model complete q_model rank K.
+rewrite (multipath_block_accepts complete p_model q_model rank_strict some) kept_mass_first //.
+congr Num.min; have := @skewed_row _ _ _ complete _ q_model _ rank_strict K [::] a.
+rewrite /below /mass /standing /= add0r expr1n expr0n (gtn_eqF some) subr0 !mul1r divr1 => -> //.
+  by rewrite subrr mul0r addr0 !add0r.
+exact: oner_neq0.
+Qed.
+Theorem block_accepts_some n :
+  probability (fun e => e.1 != [::]) (block vocabulary p q n.+1) = kept_first 0.
+Proof.
+rewrite accepts_some_each; apply: eq_bigr => a _.
+by rewrite (block_accepts complete p_model q_model) kept_mass_first // mul0r add0r subr0 mul1r.
+Qed.
 End Theorems.
 
 (* ------------------------------------------------------------------- the share that keeps most *)
@@ -588,3 +661,59 @@ Lemma most_kept_next01 (R : realFieldType) (T : finType) (vocabulary : seq T) z
   (owed highest uniform : T -> R) :
   0 <= (most_kept_next (N := field_numbers R) vocabulary z owed highest uniform : R) <= 1.
 Proof. exact: most_kept_share. Qed.
+
+(* At the first token, which may be the only one, the local rule accepts most. *)
+Section First.
+Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
+Hypothesis complete : perm_eq vocabulary (enum T).
+Variables p q : seq T -> T -> R.
+Hypotheses (p_model : is_model p) (q_model : is_model q).
+Variable rank : seq T -> T -> nat.
+Hypothesis rank_strict : strict q rank.
+Variable count : nat.
+Hypothesis some : (0 < count)%N.
+Local Notation kept_first := (@kept_first R T vocabulary p q rank count).
+Local Notation most_kept := (@most_kept_next (field_numbers R) T vocabulary).
+Local Notation accepts_some m := (probability (fun e => e.1 != [::]) m).
+Local Notation mixed_multipath_block mix :=
+  (@mixed_multipath_block (field_numbers R) T vocabulary rank mix p q count).
+
+Theorem most_kept_first share n : 0 <= share <= 1 ->
+  kept_first share <= accepts_some (mixed_multipath_block most_kept n.+1).
+Proof.
+pose root : seq R := rcons (nseq count 0) 1.
+pose kept := kept_next (N := field_numbers R) vocabulary (fun a => 1 * p [::] a)
+  (law_of_highest (N := field_numbers R) vocabulary rank q root [::])
+  (law_of_any (N := field_numbers R) q root [::]).
+have keptE s : kept_first s = kept s.
+  rewrite /kept /kept_next (totalE complete); apply: eq_bigr => a _.
+  by rewrite leastE -(first_highestE vocabulary q rank count) -(first_anyE q count) mul1r.
+have in01 := @most_kept_next01 R T vocabulary.
+move=> share01; rewrite (mixed_accepts_some complete p_model q_model rank_strict in01 some) !keptE.
+exact: most_kept_most.
+Qed.
+(* At least as much as any other mixture, *)
+Theorem most_kept_over_any mix n :
+  (forall z owed highest uniform, 0 <= (mix z owed highest uniform : R) <= 1) ->
+  accepts_some (mixed_multipath_block mix n.+1) <=
+  accepts_some (mixed_multipath_block most_kept n.+1).
+Proof.
+move=> mix01; rewrite (mixed_accepts_some complete p_model q_model rank_strict mix01 some).
+by apply: most_kept_first; apply: mix01.
+Qed.
+(* and so as the two algorithms that are mixed. *)
+Theorem most_kept_over_multipath n :
+  accepts_some (multipath_block vocabulary rank p q count n.+1) <=
+  accepts_some (mixed_multipath_block most_kept n.+1).
+Proof.
+rewrite (multipath_accepts_some complete p_model q_model rank_strict some).
+by apply: most_kept_first; rewrite ler01 lexx.
+Qed.
+Theorem most_kept_over_block n :
+  accepts_some (block vocabulary p q n.+1) <=
+  accepts_some (mixed_multipath_block most_kept n.+1).
+Proof.
+rewrite (block_accepts_some complete p_model q_model rank count).
+by apply: most_kept_first; rewrite ler01 lexx.
+Qed.
+End First.

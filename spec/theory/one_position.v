@@ -11,6 +11,7 @@
    arXiv 2411.05289 and 2502.18779. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission greedy_block descent rejection greedy_draft spechub.
+From Draftproof Require Import block selection mixed.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -304,3 +305,120 @@ by rewrite -goes_on_accepted /decide /growing mul1n.
 Qed.
 End Trees.
 End Optimal.
+
+(* ----------------------------------------------------------- mixed selection, of two tokens *)
+Section TwoTokens.
+Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
+Hypothesis complete : perm_eq vocabulary (enum T).
+Local Notation law := (law (field_numbers R)).
+Local Notation model := (seq T -> T -> R).
+Local Notation draw := (@draw (field_numbers R) T vocabulary).
+
+Lemma drafted_independent (r : T -> R) a n : is_row r ->
+  drafted a (independent (draw r) n) = 1 - (1 - r a) ^+ n.
+Proof.
+move=> r_row; have [_ total1] := law_independent n (law_draw_row complete r_row).
+have <- : probability (fun s => a \notin s) (independent (draw r) n) = (1 - r a) ^+ n.
+  elim: n {total1} => [|n IH]; first by rewrite /probability expected_ret.
+  rewrite /probability expected_independent (expected_draw_row complete) // exprS.
+  transitivity (\sum_x (r x - r x * (x == a)%:R) * (1 - r a) ^+ n); last first.
+    by rewrite -mulr_suml sumrB sum_at (proj2 r_row).
+  apply: eq_bigr => x _; rewrite -{2}[r x]mulr1 -mulrBr -mulrA; congr (_ * _).
+  rewrite -IH /probability -expected_mull; apply: eq_expected => s.
+  by rewrite inE negb_or eq_sym; case: (x == a); rewrite ?subr0 ?mul1r ?subrr ?mul0r.
+rewrite -total1 /drafted /probability -expected_sub; apply: eq_expected => s.
+by case: (a \in s); rewrite ?subr0 ?subrr.
+Qed.
+
+Variables p q : model.
+Hypotheses (p_model : is_model p) (q_model : is_model q).
+Variable count : nat.
+Hypothesis some : (0 < count)%N.
+Hypothesis two : #|T| = 2%N.
+Let rank := in_order (by_ratio (N := field_numbers R) vocabulary p q).
+Let mix := most_kept_next (N := field_numbers R) vocabulary.
+
+Theorem mixed_optimal_two_tokens n D (siblings : D -> seq T) (m : law (D * (emission T * model))) :
+  verifies siblings p m -> draws siblings (independent (draw (q [::])) count) m ->
+  accepts_some m <= probability (fun e => e.1 != [::])
+    (mixed_multipath_block (N := field_numbers R) vocabulary rank mix p q count n.+1).
+Proof.
+move=> m_verifies m_draws; have [p0 p1] := p_model [::]; have [q0 q1] := q_model [::].
+have strict_rank : strict q rank.
+  by apply: strict_by_ratio => // z a; case: (q_model z).
+have enough share : 0 <= share <= 1 ->
+    \sum_a Num.min (p [::] a) (1 - (1 - q [::] a) ^+ count) <=
+      kept_first vocabulary p q rank count share ->
+    accepts_some m <= probability (fun e => e.1 != [::])
+      (mixed_multipath_block (N := field_numbers R) vocabulary rank mix p q count n.+1).
+  move=> share01 bound.
+  apply: le_trans (most_kept_first complete p_model q_model strict_rank some n share01).
+  apply: le_trans (accepts_some_at_most m_verifies m_draws) _.
+  by under eq_bigr => a _ do rewrite drafted_independent //.
+have [t [o [ne sums t_likely]]] : exists t o, [/\ t != o,
+    forall f : T -> R, \sum_a f a = f t + f o & q [::] t <= p [::] t].
+  have : size (enum T) = 2%N by rewrite -cardE.
+  have := enum_uniq T; case E: (enum T) => [|x [|y [|z s]]] //=.
+  rewrite !inE andbT => ne _.
+  have sums (f : T -> R) : \sum_a f a = f x + f y.
+    by rewrite -(sum_vocabulary (perm_refl (enum T))) E !big_cons big_nil addr0.
+  have [x_likely|x_unlikely] := lerP (q [::] x) (p [::] x); first by exists x, y.
+  exists y, x; split=> [|f|]; rewrite 1?eq_sym // ?sums 1?addrC //.
+  rewrite -(ler_add2l (p [::] x)) -sums p1 -q1 sums ler_add2r.
+  exact: ltW.
+set P := p [::] t; set Q := q [::] t.
+have pE : p [::] o = 1 - P by rewrite -p1 sums addrAC subrr add0r.
+have qE : q [::] o = 1 - Q by rewrite -q1 sums addrAC subrr add0r.
+pose B := 1 - (1 - Q) ^+ count.
+have bound : \sum_a Num.min (p [::] a) (1 - (1 - q [::] a) ^+ count) <= Num.min P B + (1 - P).
+  by rewrite sums -/P -/Q -/B pE ler_add2l le_minl lexx.
+have at_most1 : Num.min P B + (1 - P) <= 1.
+  by rewrite -[X in _ <= X](subrK P) addrC ler_add2l le_minl lexx.
+have start01 : 0 <= (0 : R) <= 1 by rewrite lexx ler01.
+have start : kept_first vocabulary p q rank count 0 = Num.min P Q + Num.min (1 - P) (1 - Q).
+  by rewrite /kept_first sums !mul0r !add0r subr0 !mul1r pE qE.
+have [same|differ] := eqVneq Q P.
+  apply: (enough 0) => //; apply: le_trans bound (le_trans at_most1 _).
+  by rewrite start same !minxx addrC subrK.
+have [Q_zero|Q_some] := eqVneq Q 0.
+  apply: (enough 0) => //; apply: le_trans bound _.
+  rewrite start /B Q_zero subr0 expr1n subrr ler_add2l.
+  by rewrite (min_idPl _) // ler_sub_addl ler_addr p0.
+have QP : Q < P by rewrite lt_def eq_sym differ.
+have Q_pos : 0 < Q by rewrite lt_def Q_some q0.
+have P1 : P <= 1 by rewrite -p1 sums ler_addl p0.
+have rest_pos : 0 < 1 - Q by rewrite subr_gt0 (lt_le_trans QP).
+have o_below : (rank [::] o < rank [::] t)%N.
+  have qo : q [::] o != 0 by rewrite qE gt_eqF.
+  rewrite by_ratioE // => [|z a]; last by case: (q_model z).
+  apply/orP; left; rewrite pE qE -/P -/Q ltr_pdivr_mulr // mulrAC ltr_pdivl_mulr //.
+  by rewrite mulrBl mul1r mulrBr mulr1 ltr_add2r.
+have lower_o : lower (N := field_numbers R) vocabulary rank q [::] o = 0.
+  rewrite (lowerE complete) big_mkcond sums ltnn addr0.
+  by rewrite ltnNge ltnW.
+have lower_t : lower (N := field_numbers R) vocabulary rank q [::] t = 1 - Q.
+  by rewrite (lowerE complete) big_mkcond sums ltnn add0r o_below.
+have highest_t : first_highest vocabulary q rank count t = B.
+  by rewrite /first_highest lower_t subrK expr1n.
+have highest_o : first_highest vocabulary q rank count o = 1 - B.
+  by rewrite /first_highest lower_o add0r qE expr0n (gtn_eqF some) subr0 /B subKr.
+have keptE share : kept_first vocabulary p q rank count share =
+    Num.min P (Q + share * (B - Q)) + Num.min (1 - P) (1 - (Q + share * (B - Q))).
+  have line (b c : R) : share * b + (1 - share) * c = c + share * (b - c).
+    by rewrite mulrBl mul1r mulrBr addrCA.
+  have rest (b c : R) : share * (1 - b) + (1 - share) * (1 - c) =
+      1 - (share * b + (1 - share) * c).
+    by rewrite 2!mulrBr 2!mulr1 addrACA -opprD [share + _]addrC subrK.
+  by rewrite /kept_first sums highest_t highest_o pE qE rest line.
+have [PB|BP] := lerP P B.
+  have BQ : 0 < B - Q by rewrite subr_gt0 (lt_le_trans QP).
+  apply: (enough ((P - Q) / (B - Q))).
+    rewrite divr_ge0 ?subr_ge0 ?(ltW QP) ?(ltW (lt_le_trans QP PB)) //=.
+    by rewrite ler_pdivr_mulr // mul1r ler_add2r.
+  apply: le_trans bound (le_trans at_most1 _).
+  by rewrite keptE divfK ?gt_eqF // [Q + _]addrC subrK !minxx addrC subrK.
+apply: (enough 1); first by rewrite ler01 lexx.
+apply: le_trans bound _; rewrite keptE mul1r [Q + _]addrC subrK ler_add2l le_minr lexx.
+by rewrite ler_add2l ler_opp2 ltW.
+Qed.
+End TwoTokens.
