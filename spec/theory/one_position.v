@@ -1,14 +1,16 @@
-(* Several drafts of one token: what SpecHub and the greedy draft accept is the most that any
-   verifier of their drafts can.
+(* Several drafts of one token: no verifier accepts more of them than SpecHub, than the greedy draft,
+   and, with a vocabulary of two, than mixed selection.
 
    Whatever the joint law of the drafts: no verifier that is lossless accepts a sibling with a
    probability above the sum over all tokens a of min(p(a), P(a is drafted)), whatever it knows,
-   however many tokens it emits and whatever target it leaves. For SpecHub's pairs, and for greedy
-   drafts of any number, that sum is what the algorithm accepts, in closed form; the bound is for
-   one position, and for the first one of every tree. So both are optimal for the joint law of their
-   own drafts, for every vocabulary, target and draft, and of two drafts both accept as much. For
-   other drafts the sum can be out of reach; acceptance.v has the optimum of all.
-   arXiv 2411.05289 and 2502.18779. *)
+   however many tokens it emits and whatever target it leaves. That sum, in closed form, is what
+   SpecHub accepts of its pairs and the greedy draft of its own drafts, of any number; so both are
+   optimal for the joint law of their drafts, for every vocabulary, target and draft, at one
+   position, and at the first one of every tree. Of two drafts both accept as much; and at least
+   what recursive rejection accepts of two i.i.d. drafts, if the hub has enough of the draft's mass.
+   For i.i.d. drafts the sum can be out of reach (acceptance.v has the optimum of all drafts), but
+   not with a vocabulary of two: there mixed selection's local rule accepts it.
+   arXiv 2411.05289 and 2502.18779; of mixed selection, Draftproof's own. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission greedy_block descent rejection greedy_draft spechub.
 From Draftproof Require Import block selection mixed.
@@ -191,6 +193,8 @@ Local Notation spechub := (@spechub (field_numbers R) T vocabulary).
 Local Notation draw_greedy := (@draw_greedy (field_numbers R) T vocabulary).
 Local Notation greedy_draft := (@greedy_draft (field_numbers R) T vocabulary).
 Local Notation most_probable := (@most_probable (field_numbers R) T vocabulary).
+Local Notation draw_iid := (@draw_iid (field_numbers R) T vocabulary).
+Local Notation recursive_rejection := (@recursive_rejection (field_numbers R) T vocabulary).
 Local Notation one_position := (@one_position R T vocabulary).
 Local Notation descend := (@descend (field_numbers R) T vocabulary).
 
@@ -219,6 +223,33 @@ rewrite /greedy_draft_accepts goes_on_accepted (bigID (mem (most_probable q widt
 congr (_ + _); apply: eq_bigr => a.
   by move=> top; rewrite (accepted_greedy_draft complete) // top.
 by move=> /negbTE other; rewrite (accepted_greedy_draft complete) // other.
+Qed.
+(* Recursive rejection of two i.i.d. drafts accepts no more where q(hub) / (1 - q(hub)) is at least
+   the total variation of p and q; in general it may. *)
+Theorem spechub_over_rejection hub rest : width != 1%N -> most_probable q 1 = hub :: rest ->
+  (\sum_x Num.max (p x - q x) 0) * (1 - q hub) <= q hub ->
+  probability (fun d => d.2.2)
+    (position (draw_iid q 2) (fun s => recursive_rejection true s p q)) <= spechub_accepts.
+Proof.
+move=> wide found near; rewrite /spechub_accepts !goes_on_accepted; apply: ler_sum => a _.
+have [p0 p1] := p_row; have [q0 q1] := q_row.
+rewrite (accepted_with_replacement complete) //.
+rewrite (accepted_spechub complete _ p_row q_row wide found).
+have [->|ne] := eqVneq a hub; first by rewrite le_minl lexx.
+have -> : rejection.reach p q 2 = 1 + \sum_x Num.max (p x - q x) 0.
+  have one : rejection.reach p q 1 = 1.
+    by rewrite /= big1 ?subr0 ?add0r // => x _; rewrite mul0r; apply/min_idPr.
+  rewrite [LHS]/= -/(rejection.reach p q 1) one -[X in 1 + (X - _)]p1 -sumrB; congr (_ + _).
+  apply: eq_bigr => x _; rewrite mul1r -{1}(min_plus_excess (p x) (q x)) minC addrC.
+  exact: addKr.
+rewrite le_minr le_minl lexx /= le_minl; apply/orP; right.
+have [sure|unsure] := eqVneq (q hub) 1.
+  by rewrite (sure_off q_row sure ne) mulr0 mul0r.
+have rest0 : 0 < 1 - q hub.
+  rewrite subr_gt0 lt_def eq_sym unsure -q1 (bigD1 hub) //= ler_addl.
+  exact: sumr_ge0.
+rewrite ler_pdivl_mulr // mulrAC -[X in _ <= X]mul1r; apply: ler_wpmul2r => //.
+by rewrite mulrDl mul1r -[X in _ <= X](subrK (q hub)) ler_add2l.
 Qed.
 Lemma spechub_accepts_best : spechub_accepts = \sum_a Num.min (p a) (drafted a (draw_hub q width)).
 Proof.
@@ -306,29 +337,13 @@ Qed.
 End Trees.
 End Optimal.
 
-(* ----------------------------------------------------------- mixed selection, of two tokens *)
+(* --------------------------------------------------------------- mixed selection, of two tokens *)
 Section TwoTokens.
 Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
 Hypothesis complete : perm_eq vocabulary (enum T).
 Local Notation law := (law (field_numbers R)).
 Local Notation model := (seq T -> T -> R).
-Local Notation draw := (@draw (field_numbers R) T vocabulary).
-
-Lemma drafted_independent (r : T -> R) a n : is_row r ->
-  drafted a (independent (draw r) n) = 1 - (1 - r a) ^+ n.
-Proof.
-move=> r_row; have [_ total1] := law_independent n (law_draw_row complete r_row).
-have <- : probability (fun s => a \notin s) (independent (draw r) n) = (1 - r a) ^+ n.
-  elim: n {total1} => [|n IH]; first by rewrite /probability expected_ret.
-  rewrite /probability expected_independent (expected_draw_row complete) // exprS.
-  transitivity (\sum_x (r x - r x * (x == a)%:R) * (1 - r a) ^+ n); last first.
-    by rewrite -mulr_suml sumrB sum_at (proj2 r_row).
-  apply: eq_bigr => x _; rewrite -{2}[r x]mulr1 -mulrBr -mulrA; congr (_ * _).
-  rewrite -IH /probability -expected_mull; apply: eq_expected => s.
-  by rewrite inE negb_or eq_sym; case: (x == a); rewrite ?subr0 ?mul1r ?subrr ?mul0r.
-rewrite -total1 /drafted /probability -expected_sub; apply: eq_expected => s.
-by case: (a \in s); rewrite ?subr0 ?subrr.
-Qed.
+Local Notation draw_iid := (@draw_iid (field_numbers R) T vocabulary).
 
 Variables p q : model.
 Hypotheses (p_model : is_model p) (q_model : is_model q).
@@ -338,8 +353,10 @@ Hypothesis two : #|T| = 2%N.
 Let rank := in_order (by_ratio (N := field_numbers R) vocabulary p q).
 Let mix := most_kept_next (N := field_numbers R) vocabulary.
 
+(* The first tokens of K independent paths are i.i.d.; with a vocabulary of two, no verifier accepts
+   one of them more often than the local rule with the order of p/q. *)
 Theorem mixed_optimal_two_tokens n D (siblings : D -> seq T) (m : law (D * (emission T * model))) :
-  verifies siblings p m -> draws siblings (independent (draw (q [::])) count) m ->
+  verifies siblings p m -> draws siblings (draw_iid (q [::]) count) m ->
   accepts_some m <= probability (fun e => e.1 != [::])
     (mixed_multipath_block (N := field_numbers R) vocabulary rank mix p q count n.+1).
 Proof.
@@ -354,7 +371,7 @@ have enough share : 0 <= share <= 1 ->
   move=> share01 bound.
   apply: le_trans (most_kept_first complete p_model q_model strict_rank some n share01).
   apply: le_trans (accepts_some_at_most m_verifies m_draws) _.
-  by under eq_bigr => a _ do rewrite drafted_independent //.
+  by under eq_bigr => a _ do rewrite (drafted_iid complete) //.
 have [t [o [ne sums t_likely]]] : exists t o, [/\ t != o,
     forall f : T -> R, \sum_a f a = f t + f o & q [::] t <= p [::] t].
   have : size (enum T) = 2%N by rewrite -cardE.
