@@ -1,5 +1,5 @@
-(* Several drafts of one token: no verifier accepts more of them than SpecHub, than the greedy draft,
-   and, with a vocabulary of two, than mixed selection.
+(* Several drafts of one token: no verifier accepts more of them than SpecHub, the greedy draft and,
+   with a vocabulary of two, mixed selection.
 
    Whatever the joint law of the drafts: no verifier that is lossless accepts a sibling with a
    probability above the sum over all tokens a of min(p(a), P(a is drafted)), whatever it knows,
