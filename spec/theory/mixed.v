@@ -7,7 +7,11 @@
    prefix is selected and shared by n paths, for every n, gives the law of the next token, and the
    same numbers after it. Proved for every such probability, vocabulary, number and length of paths,
    pair of models and strict order of the tokens: the selected path has the law of the model that
-   these numbers give, and so the text has the target's law at every horizon. Draftproof's own. *)
+   these numbers give, and so the text has the target's law at every horizon. Of the local rule:
+   no other probability keeps more of the next token, and none that keeps as much is smaller; so a
+   first token is accepted at least as often as with any other rule, and as by block verification
+   and greedy multi-path block verification. Of several tokens it may accept fewer than these two.
+   Draftproof's own. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission block descent selection.
 Set Implicit Arguments.
@@ -376,6 +380,75 @@ Theorem mixed_multipath_block_balanced n : balanced p (mixed_multipath_block n).
 Proof.
 apply/(lossless_balanced p (mixed_multipath_block_law n)); exact: mixed_multipath_block_lossless.
 Qed.
+
+(* The first token: the highest-ranked of K has this law. *)
+Definition first_highest a : R := (lower [::] a + q [::] a) ^+ K - lower [::] a ^+ K.
+Definition kept_first (share : R) : R :=
+  \sum_a Num.min (p [::] a) (share * first_highest a + (1 - share) * q [::] a).
+
+Let root : seq R := rcons (nseq K 0) 1.
+Let sum_root (f : nat -> R) :
+  sum_range (N := field_numbers R) 0 (size root)
+    (fun n => at_number (N := field_numbers R) root n * f n) = f K.
+Proof.
+rewrite sum_rangeE size_rcons size_nseq big_mkord big_ord_recr /= big1 => [|i _]; last first.
+  by rewrite /at_number nth_rcons size_nseq ltn_ord nth_nseq ltn_ord mul0r.
+by rewrite /at_number nth_rcons size_nseq ltnn eqxx mul1r add0r.
+Qed.
+Lemma first_highestE a :
+  law_of_highest (N := field_numbers R) vocabulary rank q root [::] a = first_highest a.
+Proof.
+rewrite /first_highest -!powerE; pose power := power (N := field_numbers R).
+exact: (sum_root (fun n => power (lower [::] a + q [::] a) n - power (lower [::] a) n)).
+Qed.
+Lemma first_anyE a : law_of_any (N := field_numbers R) q root [::] a = q [::] a.
+Proof.
+rewrite /law_of_any /= -[RHS]mul1r; congr (_ * _); rewrite -(sum_root (fun=> 1)) !sum_rangeE.
+by apply: eq_bigr => n _; rewrite mulr1.
+Qed.
+Lemma mixed_first a :
+  mixed [::] a = share_of [::] * first_highest a + (1 - share_of [::]) * q [::] a.
+Proof.
+have sure : reach [::] = 1 := reach_root alive_root some.
+rewrite -[LHS]mulr1 -[X in _ * X]sure mixed_next -(law_afterE [::] a) /law_after.
+by rewrite -[(known [::]).2]/root first_highestE first_anyE.
+Qed.
+Lemma kept_mass_first (Q : seq T -> T -> R) a : is_model Q ->
+  kept_mass (N := field_numbers R) p Q [:: a] [::] 1 = Num.min (p [::] a) (Q [::] a).
+Proof.
+move=> /(_ [::])[Q0 _]; have [p0 _] := p_model [::].
+by rewrite /= /weight_after leastE /= mul1r kept_share // minC.
+Qed.
+Lemma accepts_some_each (m : law (emission T)) :
+  probability (fun e => e.1 != [::]) m = \sum_a accepts [:: a] m.
+Proof.
+rewrite -expected_sum; apply: eq_expected => -[[|b u] y] /=; first by rewrite big1.
+by rewrite (bigD1 b) //= eqxx prefix0s big1 ?addr0 // => a /negbTE->.
+Qed.
+Theorem mixed_accepts_some n : probability (fun e => e.1 != [::]) (mixed_multipath_block n.+1) =
+  kept_first (share_of [::]).
+Proof.
+rewrite accepts_some_each; apply: eq_bigr => a _.
+by rewrite mixed_multipath_block_accepts kept_mass_first ?mixed_first //; apply: mixed_model.
+Qed.
+(* At the ends are the two algorithms that are mixed. *)
+Theorem multipath_accepts_some n :
+  probability (fun e => e.1 != [::]) (multipath_block vocabulary rank p q K n.+1) = kept_first 1.
+Proof.
+rewrite accepts_some_each; apply: eq_bigr => a _.
+have ok := skewed_model complete q_model rank K.
+rewrite (multipath_block_accepts complete p_model q_model rank_strict some) kept_mass_first //.
+congr Num.min; have := @skewed_row _ _ _ complete _ q_model _ rank_strict K [::] a.
+rewrite /below /mass /standing /= add0r expr1n expr0n (gtn_eqF some) subr0 !mul1r divr1 => -> //.
+  by rewrite subrr mul0r addr0 !add0r.
+exact: oner_neq0.
+Qed.
+Theorem block_accepts_some n :
+  probability (fun e => e.1 != [::]) (block vocabulary p q n.+1) = kept_first 0.
+Proof.
+rewrite accepts_some_each; apply: eq_bigr => a _.
+by rewrite (block_accepts complete p_model q_model) kept_mass_first // mul0r add0r subr0 mul1r.
+Qed.
 End Theorems.
 
 (* ------------------------------------------------------------------- the share that keeps most *)
@@ -408,11 +481,43 @@ rewrite inE => /orP[/eqP->|s_in].
 by apply: IH; rewrite inE s_in orbT.
 Qed.
 
-Let candidates : seq R := 0 :: rcons (sort (fun s t => s <= t) breaks) 1.
+(* Of shares in ascending order, that is the first of the best. *)
+Let best_first (best : R) (shares : seq R) s : path.path <=%R best shares ->
+  s \in best :: shares -> kept (foldl better best shares) <= kept s ->
+  foldl better best shares <= s.
+Proof.
+elim: shares best s => [|t shares IH] best s; first by rewrite inE => _ /eqP->.
+rewrite -[foldl better best (t :: shares)]/(foldl better (better best t) shares).
+rewrite [path.path _ _ _]/= => /andP[best_t sorted_t].
+have := sorted_t; rewrite (path_sortedE le_trans) => /andP[above ok].
+have sorted_best : path.path <=%R best shares.
+  rewrite (path_sortedE le_trans) ok andbT; apply/allP => r /(allP above).
+  exact: le_trans.
+have [less|more] := lerP (kept t) (kept best).
+  have -> : better best t = best by rewrite /better less.
+  rewrite inE orbC inE -orbA => /or3P[/eqP->|s_in|/eqP->] all_less.
+  - apply: le_trans best_t; apply: IH; rewrite ?mem_head //.
+    exact: le_trans all_less less.
+  - by apply: IH; rewrite // inE s_in orbT.
+  by apply: IH; rewrite ?mem_head.
+have -> : better best t = t by rewrite /better leNgt more.
+rewrite inE => /orP[/eqP-> all_less|s_in]; last exact: IH.
+have := le_lt_trans all_less more; rewrite ltNge.
+by rewrite best_of // mem_head.
+Qed.
+
+Let candidates : seq R := 0 :: rcons (sort <=%R breaks) 1.
 Let mem_candidates s : (s \in candidates) = [|| s == 0, s == 1 | s \in breaks].
 Proof. by rewrite inE mem_rcons inE mem_sort. Qed.
 Let in01 s : s \in breaks -> 0 < s < 1.
 Proof. by rewrite mem_filter -!ltNge => /andP[]. Qed.
+Let candidates_path : path.path <=%R 0 (rcons (sort <=%R breaks) 1).
+Proof.
+rewrite -cats1 cat_path (path_sortedE le_trans) sort_sorted ?andbT => [|s t]; last exact: le_total.
+apply/andP; split; first by apply/allP => s; rewrite mem_sort => /in01/andP[/ltW].
+have := mem_last 0 (sort <=%R breaks); rewrite inE mem_sort /= andbT.
+by case/orP=> [/eqP->|/in01/andP[_ /ltW]]; rewrite ?ler01.
+Qed.
 
 (* The share that keeps most of the next token is between 0 and 1. *)
 Theorem most_kept_share : 0 <= most_kept <= 1.
@@ -423,6 +528,139 @@ rewrite mem_candidates => /or3P[/eqP->|/eqP->|/in01/andP[/ltW-> /ltW->] //].
 by rewrite ler01 lexx.
 Qed.
 
+Let mix_of a s : R := s * highest a + (1 - s) * uniform a.
+Let between low high t : R := (1 - t) * low + t * high.
+Let keptE s : kept s = \sum_a Num.min (owed a) (mix_of a s).
+Proof. by rewrite /kept_next (totalE complete); apply: eq_bigr => a _; rewrite leastE. Qed.
+Let mix_between a low high t :
+  mix_of a (between low high t) = between (mix_of a low) (mix_of a high) t.
+Proof.
+rewrite /mix_of /between; set h := highest a; set u := uniform a.
+have line s : s * h + (1 - s) * u = u - s * (u - h).
+  by rewrite mulrBl mul1r mulrBr opprB addrCA addrA.
+rewrite !line; move: (u - h) => d.
+by rewrite 2!mulrBr addrACA -mulrDl subrK mul1r -opprD !mulrA -mulrDl.
+Qed.
+
+(* The kept mass is concave, *)
+Lemma kept_concave low high t : 0 <= t <= 1 ->
+  between (kept low) (kept high) t <= kept (between low high t).
+Proof.
+move=> /andP[t0 t1]; rewrite !keptE /between !mulr_sumr -big_split /=; apply: ler_sum => a _.
+rewrite -/(between low high t) mix_between /between le_minr; apply/andP; split.
+  rewrite -[X in _ <= X](subrK (t * owed a)) -[X in _ <= X - _ + _]mul1r -mulrBl.
+  by apply: ler_add; apply: ler_wpmul2l; rewrite ?subr_ge0 // le_minl lexx.
+by apply: ler_add; apply: ler_wpmul2l; rewrite ?subr_ge0 // le_minl lexx orbT.
+Qed.
+(* and linear where no break is between. *)
+Lemma kept_linear low high t : 0 <= low -> low <= high -> high <= 1 ->
+  (forall s, s \in breaks -> ~~ (low < s < high)) -> 0 <= t <= 1 ->
+  kept (between low high t) = between (kept low) (kept high) t.
+Proof.
+move=> low0 low_high high1 unbroken /andP[t0 t1].
+rewrite !keptE /between !mulr_sumr -big_split /=; apply: eq_bigr => a _.
+rewrite -/(between low high t) mix_between.
+have in_full : between (owed a) (owed a) t = owed a by rewrite /between -mulrDl subrK mul1r.
+have convex x y x' y' : x <= x' -> y <= y' -> between x y t <= between x' y' t.
+  by move=> xx yy; apply: ler_add; apply: ler_wpmul2l; rewrite ?subr_ge0.
+suff : (owed a <= mix_of a low) && (owed a <= mix_of a high) \/
+    (mix_of a low <= owed a) && (mix_of a high <= owed a).
+  case=> /andP[at_low at_high].
+    rewrite !(min_idPl _) ?at_low ?at_high -/(between _ _ _) ?in_full //.
+    by rewrite -in_full; apply: convex.
+  rewrite !(min_idPr _) ?at_low ?at_high //.
+  by rewrite -in_full; apply: convex.
+have [same|differ] := eqVneq (uniform a) (highest a).
+  have flat s : mix_of a s = highest a by rewrite /mix_of same -mulrDl addrC subrK mul1r.
+  by rewrite !flat !andbb; apply/orP; apply: le_total.
+pose z := (uniform a - owed a) / (uniform a - highest a).
+have lineE s : mix_of a s - owed a = (z - s) * (uniform a - highest a).
+  rewrite mulrBl divfK ?subr_eq0 // /mix_of mulrBl mul1r mulrBr opprB.
+  by rewrite addrCA addrAC.
+have outside : (z <= low) || (high <= z).
+  rewrite !leNgt -negb_and; apply: contraT; rewrite negbK => z_between.
+  have := unbroken z; rewrite z_between; apply; rewrite mem_filter -!ltNge.
+  have /andP[low_z z_high] := z_between.
+  rewrite (le_lt_trans low0 low_z) (lt_le_trans z_high high1) /=; apply: map_f.
+  by rewrite mem_filter -eq_le differ (perm_mem complete) mem_enum.
+rewrite -![owed a <= _]subr_ge0 -![_ <= owed a]subr_le0 !lineE.
+have [up|down] := lerP 0 (uniform a - highest a); case/orP: outside => at_z.
+- by right; rewrite !mulr_le0_ge0 // subr_le0 // (le_trans at_z).
+- by left; rewrite !mulr_ge0 // subr_ge0 // (le_trans low_high).
+- by left; rewrite !mulr_le0 ?(ltW down) // subr_le0 // (le_trans at_z).
+by right; rewrite !mulr_ge0_le0 ?(ltW down) // subr_ge0 // (le_trans low_high).
+Qed.
+
+(* The candidates next to a share, below it and above. *)
+Let nearest (before : rel R) (start : R) (shares : seq R) s :
+  ssrbool.total before -> ssrbool.transitive before -> before start s ->
+  exists2 near, (near \in start :: shares) && before near s
+    & forall t, t \in shares -> before t s -> before t near.
+Proof.
+move=> either trans start_s; elim: shares => [|t shares [near /andP[near_in near_s] nearest]].
+  by exists start; rewrite ?mem_head.
+have [/andP[t_s near_t]|off] := boolP (before t s && before near t).
+  exists t => [|r]; first by rewrite t_s !inE eqxx orbT.
+  rewrite inE => /orP[/eqP-> _|/nearest up /up r_near]; last exact: trans near_t.
+  by case/orP: (either t t).
+exists near => [|r]; first by move: near_in; rewrite near_s !inE => /orP[]->; rewrite ?orbT.
+rewrite inE => /orP[/eqP-> t_s|/nearest//].
+by move: off; rewrite t_s; case/orP: (either t near) => ->.
+Qed.
+Let around s : 0 <= s <= 1 -> exists low high t, [/\ (low \in candidates) && (high \in candidates),
+  low <= s, 0 <= t <= 1, s = between low high t
+  & kept s = between (kept low) (kept high) t].
+Proof.
+move=> /andP[s0 s1].
+have [low /andP[low_in low_s] low_most] := nearest breaks le_total le_trans s0.
+have [high /andP[high_in /= s_high] high_least] := nearest breaks ge_total ge_trans s1.
+have share01 t : t \in breaks -> 0 <= t <= 1 by move=> /in01/andP[/ltW-> /ltW->].
+have low0 : 0 <= low by move: low_in; rewrite inE => /orP[/eqP->|/share01/andP[]].
+have high1 : high <= 1 by move: high_in; rewrite inE => /orP[/eqP->|/share01/andP[]].
+have [t t01 sE] : exists2 t, 0 <= t <= 1 & s = between low high t.
+  have [same|differ] := eqVneq low high.
+    exists 0; first by rewrite lexx ler01.
+    rewrite /between subr0 mul1r mul0r addr0; apply/eqP.
+    by rewrite eq_le low_s {1}same s_high.
+  have width : 0 < high - low by rewrite subr_gt0 lt_def eq_sym differ (le_trans low_s).
+  exists ((s - low) / (high - low)).
+    rewrite divr_ge0 ?subr_ge0 ?(ltW width) ?(le_trans low_s) // ler_pdivr_mulr // mul1r.
+    by rewrite ler_add2r.
+  rewrite /between mulrBl mul1r addrAC -addrA -mulrBr divfK ?gt_eqF //.
+  by rewrite addrC subrK.
+exists low, high, t; split=> //.
+  rewrite !mem_candidates; move: low_in high_in; rewrite !inE.
+  by do 2![case/orP=> ->]; rewrite ?orbT.
+rewrite {1}sE; apply: kept_linear => //; first exact: le_trans s_high.
+move=> b b_in; apply/negP => /andP[low_b b_high].
+have [b_s|/ltW s_b] := lerP b s; first by have := low_most b b_in b_s; rewrite leNgt low_b.
+by have := high_least b b_in s_b; rewrite leNgt b_high.
+Qed.
+
+(* No share keeps more of the next token, *)
+Theorem most_kept_most s : 0 <= s <= 1 -> kept s <= kept most_kept.
+Proof.
+case/around=> low [high [t [/andP[low_in high_in] _ /andP[t0 t1] _ ->]]].
+have low_most : kept low <= kept most_kept by exact: best_of low_in.
+have high_most : kept high <= kept most_kept by exact: best_of high_in.
+have -> : kept most_kept = between (kept most_kept) (kept most_kept) t.
+  by rewrite /between -mulrDl subrK mul1r.
+by apply: ler_add; apply: ler_wpmul2l; rewrite ?subr_ge0.
+Qed.
+(* and every share that keeps as much is at least as large. *)
+Theorem most_kept_smallest s : 0 <= s <= 1 -> kept s = kept most_kept -> most_kept <= s.
+Proof.
+case/around=> low [high [t [/andP[low_in high_in] low_s /andP[t0 t1] sE keptsE]]] equal.
+have [t_one|not_one] := eqVneq t 1.
+  have s_high : s = high by rewrite sE /between t_one subrr mul0r add0r mul1r.
+  apply: best_first candidates_path _ _; first by rewrite s_high.
+  by rewrite equal.
+apply: le_trans low_s; apply: best_first candidates_path low_in _.
+have rest0 : 0 < 1 - t by rewrite subr_gt0 lt_def eq_sym not_one.
+rewrite -(ler_pmul2l rest0) -(ler_add2r (t * kept most_kept)) -[X in X <= _]mulrDl subrK mul1r.
+rewrite -equal keptsE ler_add2l -keptsE equal ler_wpmul2l //.
+exact: best_of high_in.
+Qed.
 End MostKept.
 
 (* So the reference's own mixture is one to which the theorems apply. *)
@@ -430,3 +668,59 @@ Lemma most_kept_next01 (R : realFieldType) (T : finType) (vocabulary : seq T) z
   (owed highest uniform : T -> R) :
   0 <= (most_kept_next (N := field_numbers R) vocabulary z owed highest uniform : R) <= 1.
 Proof. exact: most_kept_share. Qed.
+
+(* At the first token, which may be the only one, the local rule accepts most. *)
+Section First.
+Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
+Hypothesis complete : perm_eq vocabulary (enum T).
+Variables p q : seq T -> T -> R.
+Hypotheses (p_model : is_model p) (q_model : is_model q).
+Variable rank : seq T -> T -> nat.
+Hypothesis rank_strict : strict q rank.
+Variable count : nat.
+Hypothesis some : (0 < count)%N.
+Local Notation kept_first := (@kept_first R T vocabulary p q rank count).
+Local Notation most_kept := (@most_kept_next (field_numbers R) T vocabulary).
+Local Notation accepts_some m := (probability (fun e => e.1 != [::]) m).
+Local Notation mixed_multipath_block mix :=
+  (@mixed_multipath_block (field_numbers R) T vocabulary rank mix p q count).
+
+Theorem most_kept_first share n : 0 <= share <= 1 ->
+  kept_first share <= accepts_some (mixed_multipath_block most_kept n.+1).
+Proof.
+pose root : seq R := rcons (nseq count 0) 1.
+pose kept := kept_next (N := field_numbers R) vocabulary (fun a => 1 * p [::] a)
+  (law_of_highest (N := field_numbers R) vocabulary rank q root [::])
+  (law_of_any (N := field_numbers R) q root [::]).
+have keptE s : kept_first s = kept s.
+  rewrite /kept /kept_next (totalE complete); apply: eq_bigr => a _.
+  by rewrite leastE -(first_highestE vocabulary q rank count) -(first_anyE q count) mul1r.
+have in01 := @most_kept_next01 R T vocabulary.
+move=> share01; rewrite (mixed_accepts_some complete p_model q_model rank_strict in01 some) !keptE.
+exact: most_kept_most.
+Qed.
+(* At least as much as any other mixture, *)
+Theorem most_kept_over_any mix n :
+  (forall z owed highest uniform, 0 <= (mix z owed highest uniform : R) <= 1) ->
+  accepts_some (mixed_multipath_block mix n.+1) <=
+  accepts_some (mixed_multipath_block most_kept n.+1).
+Proof.
+move=> mix01; rewrite (mixed_accepts_some complete p_model q_model rank_strict mix01 some).
+by apply: most_kept_first; apply: mix01.
+Qed.
+(* and so as the two algorithms that are mixed. *)
+Theorem most_kept_over_multipath n :
+  accepts_some (multipath_block vocabulary rank p q count n.+1) <=
+  accepts_some (mixed_multipath_block most_kept n.+1).
+Proof.
+rewrite (multipath_accepts_some complete p_model q_model rank_strict some).
+by apply: most_kept_first; rewrite ler01 lexx.
+Qed.
+Theorem most_kept_over_block n :
+  accepts_some (block vocabulary p q n.+1) <=
+  accepts_some (mixed_multipath_block most_kept n.+1).
+Proof.
+rewrite (block_accepts_some complete p_model q_model rank count).
+by apply: most_kept_first; rewrite ler01 lexx.
+Qed.
+End First.

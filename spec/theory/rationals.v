@@ -1,4 +1,5 @@
-(* Coq's rationals, in which the programs run: on the test vectors, and wherever else they are asked.
+(* Coq's rationals, in which the programs run: on the test vectors, and wherever else they are
+   asked.
 
    The theorems are of every ordered field; here the same programs compute. A division by zero gives
    zero, as it does in the theorems. Fractions are kept in lowest terms. *)

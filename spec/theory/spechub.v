@@ -2,9 +2,11 @@
 
    The hub is the most probable token of the draft; a pair (i, hub) has probability q(i), a pair
    (hub, i) has q(hub) q(i) / (1 - q(hub)). Proved for every vocabulary, target and draft: the token
-   has the target's law, so every tree is lossless; a pair accepts the hub with probability p(hub),
-   and any other i with min(p(i), q(i) / (1 - q(hub))). That the hub is the most probable token is
-   not needed for this. arXiv 2411.05289. *)
+   has the target's law, so every tree is lossless; the hub is in every pair, any other i with
+   probability q(i) / (1 - q(hub)); a pair accepts the hub with probability p(hub), and any other i
+   with min(p(i), q(i) / (1 - q(hub))), the most that any rule can do with these drafts (for all
+   tokens together, and any verifier, see one_position.v). That the hub is the most probable token
+   is not needed for this. arXiv 2411.05289. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission descent rejection greedy_draft.
 Set Implicit Arguments.
@@ -265,11 +267,10 @@ apply: contraT => none; suff s0 : \sum_x d2 x = 0 by move: q_lt; rewrite -sum_d2
 apply: big1 => x _; apply/eqP; apply: contraNT none => some.
 by apply/(anyP complete); [apply: without_ge0|exists x].
 Qed.
-Let expected_pair f width : width != 1%N ->
-  expected (fun s => expected f (choose_pair s)) (pair_with width) =
-  \sum_x ((taken x + taken_hub * (x == hub)%:R) * f (x, true) + l x * f (x, false)).
+Let expected_pair_with (F : seq T -> R) width : width != 1%N -> expected F (pair_with width) =
+  \sum_x d2 x * F [:: x; hub] + \sum_x d1 x * F [:: hub; x].
 Proof.
-move=> /negbTE wide; rewrite /pair_with wide -value expected_bind (expected_draw_row complete) //.
+move=> /negbTE wide; rewrite /pair_with wide expected_bind (expected_draw_row complete) //.
 rewrite (bigD1 hub) // addrC; congr (_ + _); last first.
   rewrite [LHS]big_mkcond; apply: eq_bigr => x _; rewrite d2E.
   by case: eqVneq => [_|ne] /=; [rewrite mul0r|rewrite expected_ret].
@@ -278,7 +279,11 @@ apply: eq_bigr => x _; rewrite expected_ret mulrA; congr (_ * _).
 have -> : \sum_y without (N := rn) q [:: hub] y = 1 - q hub by exact: sum_d2.
 by rewrite mulrA.
 Qed.
-Let law_pair_with width : is_law (pair_with width).
+Let expected_pair f width : width != 1%N ->
+  expected (fun s => expected f (choose_pair s)) (pair_with width) =
+  \sum_x ((taken x + taken_hub * (x == hub)%:R) * f (x, true) + l x * f (x, false)).
+Proof. by move=> wide; rewrite expected_pair_with // -value. Qed.
+Lemma pair_with_is_law width : is_law (pair_with width).
 Proof.
 rewrite /pair_with; apply: law_bind => [|x]; first exact: (law_draw_row complete).
 case: ifP => _; first exact: law_ret.
@@ -297,7 +302,7 @@ rewrite refused_mass => ne; rewrite (bigD1 y) //; apply: positive_sum ne.
   by apply: sumr_ge0 => z _; rewrite le_maxr lexx orbT.
 by rewrite le_maxr lexx orbT.
 Qed.
-Let law_choose_pair width s : width != 1%N -> possible (pair_with width) s ->
+Lemma choose_pair_is_law width s : width != 1%N -> possible (pair_with width) s ->
   is_law (choose_pair s).
 Proof.
 move=> /negbTE wide; rewrite /pair_with wide => can; have [x x_drawn {}can] := possible_bind can.
@@ -324,12 +329,11 @@ have qh : q hub != 0.
   by rewrite -xh; move/possible_draw: x_drawn; rewrite (normalisedE complete) q1 divr1.
 by rewrite d1E !mulf_neq0 // invr_neq0 // gt_eqF.
 Qed.
+Let offered a : q a / (1 - q hub) = (1 + q hub / (1 - q hub)) * q a.
+Proof. by rewrite -{2}(divff (negbT (gt_eqF q_lt))) -mulrDl subrK mul1r mulrC. Qed.
 Let taken_others a : a != hub -> taken a = Num.min (p a) (q a / (1 - q hub)).
 Proof.
-move=> ne; rewrite /taken o1E d1E d2E p'E (negbTE ne).
-have -> : q a / (1 - q hub) = (1 + q hub / (1 - q hub)) * q a.
-  rewrite -{2}(divff (negbT (gt_eqF q_lt))) -mulrDl subrK mul1r mulrC.
-  by [].
+move=> ne; rewrite /taken o1E d1E d2E p'E (negbTE ne) offered.
 rewrite min_split ?divr_ge0 ?(ltW q_lt) //; congr (_ + _); rewrite minC; congr (Num.min _ _).
 by rewrite mulrAC.
 Qed.
@@ -346,7 +350,8 @@ by rewrite sum_taken -ler_subr_addr.
 Qed.
 Lemma pair_is_law width : width != 1%N -> is_law (position (pair_with width) choose_pair).
 Proof.
-by move=> wide; apply: law_position => [|s]; [apply: law_pair_with|apply: law_choose_pair wide].
+move=> wide; apply: law_position => [|s]; first exact: pair_with_is_law.
+exact: choose_pair_is_law wide.
 Qed.
 Lemma pair_token width a : width != 1%N ->
   probability (fun d => d.2.1 == a) (position (pair_with width) choose_pair) = p a.
@@ -367,8 +372,25 @@ under eq_bigr => x _ do rewrite !xpair_eqE andbT andbF mulr0 addr0.
 rewrite sum_at; case: eqVneq => [->|ne]; first by rewrite mulr1 taken_at_hub.
 by rewrite mulr0 addr0 taken_others.
 Qed.
+Lemma pair_drafted width a : width != 1%N ->
+  drafted a (pair_with width) = if a == hub then 1 else q a / (1 - q hub).
+Proof.
+move=> wide; rewrite /drafted /probability expected_pair_with //.
+under eq_bigr => x _ do rewrite !inE; under [X in _ + X]eq_bigr => x _ do rewrite !inE.
+have [->|ne] := eqVneq a hub.
+  under eq_bigr => x _ do rewrite orbT mulr1; under [X in _ + X]eq_bigr => x _ do rewrite mulr1.
+  by rewrite sum_d2 sum_d1 subrK.
+under eq_bigr => x _ do rewrite orbF eq_sym; under [X in _ + X]eq_bigr => x _ do rewrite eq_sym.
+by rewrite !sum_at offered d1E d2E (negbTE ne) mulrDl mul1r mulrAC.
+Qed.
 End Pair.
 
+Lemma sure_off (q : T -> R) hub x : is_row q -> q hub = 1 -> x != hub -> q x = 0.
+Proof.
+move=> [q0 q1] qh ne; apply/eqP; rewrite eq_le q0 andbT.
+rewrite -(ler_add2l (q hub)) addr0 {2}qh -[X in _ <= X]q1 (bigD1 hub) //= ler_add2l (bigD1 x) //=.
+by rewrite ler_addl sumr_ge0.
+Qed.
 (* A single token: width 1, or a draft that is sure of the hub. *)
 Section Single.
 Variables (p q : T -> R) (hub : T) (width : nat).
@@ -379,11 +401,7 @@ Local Notation pair_with := (@pair_with rn T vocabulary hub q width).
 Local Notation outcome := (position pair_with (choose_pair p q hub)).
 
 Let zero_off x : q hub = 1 -> x != hub -> q x = 0.
-Proof.
-move=> qh ne; have [q0 q1] := q_row; apply/eqP; rewrite eq_le q0 andbT.
-rewrite -(ler_add2l (q hub)) addr0 {2}qh -[X in _ <= X]q1 (bigD1 hub) //= ler_add2l (bigD1 x) //=.
-by rewrite ler_addl sumr_ge0.
-Qed.
+Proof. exact: sure_off. Qed.
 Let no_other : q hub = 1 -> any (N := rn) vocabulary (without (N := rn) q [:: hub]) = false.
 Proof.
 move=> qh; apply/negP => /(anyP complete)[|x]; first by apply: without_ge0; case: q_row.
@@ -397,7 +415,7 @@ move: single; case: eqVneq => [_ _|_ /= /eqP qh]; first by rewrite expected_ret.
 have [->|ne] := eqVneq x hub; first by rewrite no_other // expected_ret.
 by rewrite zero_off ?mul0r.
 Qed.
-Lemma law_single : is_law pair_with.
+Lemma single_with_is_law : is_law pair_with.
 Proof.
 rewrite /pair_with; apply: law_bind => [|x]; first exact: (law_draw_row complete).
 case: ifP => _; first exact: law_ret.
@@ -407,7 +425,7 @@ apply: law_bind => [|y]; last exact: law_ret.
 have w0 x' : 0 <= without (N := rn) q [:: hub] x' by apply: without_ge0; case: q_row.
 by apply: (law_draw complete) => //; apply: (any_total complete).
 Qed.
-Lemma law_choose_single s : possible pair_with s -> is_law (choose_pair p q hub s).
+Lemma choose_single_is_law s : possible pair_with s -> is_law (choose_pair p q hub s).
 Proof.
 rewrite /pair_with => can; have [x x_drawn {}can] := possible_bind can.
 have qx : q x != 0.
@@ -420,7 +438,7 @@ have -> : s = [:: x].
 exact: (law_accept_or_correct complete).
 Qed.
 Lemma single_is_law : is_law outcome.
-Proof. exact: law_position law_single law_choose_single. Qed.
+Proof. exact: law_position single_with_is_law choose_single_is_law. Qed.
 Lemma single_token a : probability (fun d => d.2.1 == a) outcome = p a.
 Proof.
 rewrite /probability expected_position expected_single.
@@ -433,6 +451,11 @@ rewrite /accepted /probability expected_position expected_single.
 rewrite (expected_accept_or_correct complete (fun c => (c == (a, true))%:R)) //.
 under eq_bigr => x _ do rewrite !xpair_eqE andbT andbF mulr0 addr0.
 by rewrite sum_at minC.
+Qed.
+Lemma single_drafted a : drafted a pair_with = q a.
+Proof.
+rewrite /drafted /probability expected_single -[RHS](sum_at q).
+by apply: eq_bigr => x _; rewrite inE eq_sym.
 Qed.
 End Single.
 
@@ -459,6 +482,22 @@ Proof.
 move=> found; rewrite /draw_hub found /position; congr flatten; apply: eq_map => -[s w].
 by congr [seq _ | _ <- _]; rewrite /spechub found /choose_pair; case: s => [|x [|y [|z s]]].
 Qed.
+Lemma law_draw_hub (q : T -> R) width : is_row q -> is_law (draw_hub q width).
+Proof.
+move=> q_row; have [hub [rest found]] := a_hub q_row; rewrite /draw_hub found.
+have [single|] := boolP ((width == 1%N) || (q hub == 1)); first exact: single_with_is_law.
+by rewrite negb_or => /andP[_ unsure]; apply: pair_with_is_law.
+Qed.
+Lemma law_spechub (p q : T -> R) width s : is_row p -> is_row q ->
+  possible (draw_hub q width) s -> is_law (spechub s p q).
+Proof.
+move=> p_row q_row; have [hub [rest found]] := a_hub q_row; rewrite /draw_hub found => can.
+have -> : spechub s p q = choose_pair p q hub s.
+  by rewrite /spechub found /choose_pair; case: s {can} => [|x [|y [|z s]]].
+have [single|] := boolP ((width == 1%N) || (q hub == 1)).
+  exact: choose_single_is_law single _ can.
+by rewrite negb_or => /andP[wide unsure]; apply: choose_pair_is_law wide can.
+Qed.
 (* The token has the law of p, for one sibling and for a pair. *)
 Theorem follows_spechub (p q : T -> R) width : is_row p -> is_row q ->
   follows p (position (draw_hub q width) (fun s => spechub s p q)).
@@ -478,14 +517,31 @@ Theorem accepted_spechub (p q : T -> R) width hub rest a : is_row p -> is_row q 
 Proof.
 move=> p_row q_row wide found; rewrite (spechubE _ _ found).
 have [sure|unsure] := eqVneq (q hub) 1; last exact: pair_accepted.
-rewrite single_accepted ?sure ?eqxx ?orbT //; have [p0 p1] := p_row; have [q0 q1] := q_row.
-have [->|ne] := eqVneq a hub.
-  rewrite sure; apply/min_idPl; rewrite -p1 (bigD1 hub) //= ler_addl.
-  exact: sumr_ge0.
-rewrite subrr invr0 mulr0 (_ : q a = 0) //; apply/eqP; rewrite eq_le q0 andbT.
-rewrite -(ler_add2l (q hub)) addr0 {2}sure -[X in _ <= X]q1 (bigD1 hub) //= ler_add2l.
-rewrite (bigD1 a) //= ler_addl.
-exact: sumr_ge0.
+rewrite single_accepted ?sure ?eqxx ?orbT //; have [p0 p1] := p_row.
+have [->|ne] := eqVneq a hub; last by rewrite subrr invr0 mulr0 (sure_off q_row sure).
+by rewrite sure; apply/min_idPl; rewrite -p1 (bigD1 hub) //= ler_addl sumr_ge0.
+Qed.
+(* For pairs: the hub is always drafted. Where the draft is sure of it, the others never are. *)
+Theorem drafted_spechub (q : T -> R) width hub rest a : is_row q ->
+  width != 1%N -> most_probable q 1 = hub :: rest ->
+  drafted a (draw_hub q width) = if a == hub then 1 else q a / (1 - q hub).
+Proof.
+move=> q_row wide found; rewrite /draw_hub found.
+have [sure|unsure] := eqVneq (q hub) 1; last exact: pair_drafted.
+rewrite single_drafted ?sure ?eqxx ?orbT //.
+by have [->|ne] := eqVneq a hub; rewrite // subrr invr0 mulr0 (sure_off q_row sure).
+Qed.
+(* Nothing better, at any width: every rule accepts a with at most min(p(a), P(a is drafted)). *)
+Theorem accepted_spechub_best (p q : T -> R) width a : is_row p -> is_row q ->
+  accepted a (position (draw_hub q width) (fun s => spechub s p q)) =
+  Num.min (p a) (drafted a (draw_hub q width)).
+Proof.
+move=> p_row q_row; have [hub [rest found]] := a_hub q_row.
+have [one|wide] := boolP (width == 1%N).
+  by rewrite (spechubE _ _ found) /draw_hub found single_accepted ?single_drafted ?one.
+rewrite (accepted_spechub a p_row q_row wide found) (drafted_spechub a q_row wide found).
+case: eqP => // ->; apply/esym/min_idPl; have [p0 <-] := p_row.
+by rewrite (bigD1 hub) //= ler_addl sumr_ge0.
 Qed.
 (* A token that goes on was drafted, for the siblings that the scheme can draw. *)
 Lemma attempt_drafted (token : T) (owed offered : R) (C : law (T * bool)) (s : seq T)
