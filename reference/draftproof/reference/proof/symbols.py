@@ -96,8 +96,17 @@ def _compares(wanted: Signs) -> Callable[[Unknown, object], bool]:
     return lambda left, right: left.cell.ask((left - right).value, wanted)
 
 
+class KeptBetweenRuns(RuntimeError):
+    """A program computes with a number of one cell in another, whose facts are different."""
+
+
 class Unknown:
-    """A number about which a cell has facts; comparisons ask the cell."""
+    """A number about which a cell has facts; comparisons ask the cell.
+
+    A number belongs to its cell. Numbers of different cells are never equal, so that no cache of a
+    program returns in one cell what it computed from the facts of another; and computing with both,
+    or comparing them by size, raises `KeptBetweenRuns`.
+    """
 
     __slots__ = ("cell", "value")
 
@@ -125,6 +134,8 @@ class Unknown:
         return Unknown(-self.value, self.cell)
 
     def __eq__(self, other: object) -> bool:
+        if isinstance(other, Unknown) and other.cell is not self.cell:
+            return False
         return _compares(ZERO)(self, other)
 
     def __bool__(self) -> bool:
@@ -135,6 +146,9 @@ class Unknown:
 
     def computed(self, operation: Operation, left: object, right: object) -> Unknown:
         """Return the outcome of an operation on numbers of either kind."""
+        for number in (left, right):
+            if isinstance(number, Unknown) and number.cell is not self.cell:
+                raise KeptBetweenRuns("a number of one cell meets a number of another")
         ring = self.cell.ring
         return Unknown(_computed(operation, quotient(left, ring), quotient(right, ring)), self.cell)
 
