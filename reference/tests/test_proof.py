@@ -384,6 +384,18 @@ def test_what_keeps_numbers_from_one_run_to_the_next_is_refused() -> None:
         prove(replace(ALGORITHMS["token"], name="stale", verify=stale), vocabulary=2, length=1)
 
 
+def test_a_number_that_was_kept_does_not_answer_by_the_facts_of_its_own_cell() -> None:
+    seen: list[Row] = []
+
+    def stale(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
+        seen.append(instance.target(()))
+        path = single_path(drafts) if seen[0][0] > 0 else ()
+        return emission(drafts, (), chance.draw(instance.target(path)))
+
+    with pytest.raises(Unsupported, match="stale keeps numbers from one run to the next"):
+        prove(replace(ALGORITHMS["token"], name="stale", verify=stale), vocabulary=2, length=1)
+
+
 def test_numbers_of_two_cells_are_not_equal_and_do_not_meet() -> None:
     shape = Shape(2, 1, depth=1)
     (one, _), (other, _) = (symbolic_instance(shape, everywhere(shape)) for _ in range(2))
@@ -391,7 +403,7 @@ def test_numbers_of_two_cells_are_not_equal_and_do_not_meet() -> None:
     assert one != other
     assert one == replace(one)
     for operation in (add, sub, mul, truediv, lt, le):
-        with pytest.raises(KeptBetweenRuns, match="a number of one cell meets a number of another"):
+        with pytest.raises(KeptBetweenRuns, match="a number of one cell is used in another"):
             operation(one.target(())[0], other.target(())[0])
 
 

@@ -14,6 +14,7 @@ from draftproof.reference.proof.symbols import (
     Unknown,
     quotient,
     symbolic_instance,
+    within,
 )
 from draftproof.reference.rational import Rational, total
 
@@ -39,7 +40,8 @@ def next_event(claim: Statement, program: int, answers: Answers, cell: Cell) -> 
     """
     try:
         instance, rho = symbolic_instance(claim.shape, cell)
-        masses = claim.programs[program](instance, rho, _Answers(answers, cell))
+        with within(cell):
+            masses = claim.programs[program](instance, rho, _Answers(answers, cell))
     except _AskedForMore as asked:
         return asked.shares
     except NotRational as error:
