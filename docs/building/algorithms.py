@@ -15,7 +15,7 @@ from building.pictures import Axis, Flow, Line, Panel, both, panels, shown, tran
 from draftproof.reference.chance import Chance, enumerate_runs
 from draftproof.reference.drafting import Drafts, FixedTree, draft_law
 from draftproof.reference.law import Law
-from draftproof.reference.ledger import CLAIMS
+from draftproof.reference.ledger import CLAIMS, VERDICTS
 from draftproof.reference.ledger.instances import example
 from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.process import after
@@ -313,7 +313,9 @@ def _times(name: str) -> Iterator[str]:
 
 
 _VERDICTS = {
-    "proved": "Proved",
+    "mechanised": "Mechanised, for every V, L and K of the shape",
+    "proved for a shape": "Proved for a shape",
+    "argued": "Argued, in prose",
     "holds": "Holds on every instance that was examined",
     "refuted": "Refuted, with a counterexample",
 }
@@ -326,9 +328,9 @@ def claims(*names: str) -> str:
     parts = []
     for verdict, told in _VERDICTS.items():
         own = [
-            f"- [`{name}`](#claim.{name}): {flat(CLAIMS[name].statement)}"
+            f"- [`{name}`](#claim.{name}): {flat(CLAIMS[name].stated)}"
             for name in names
-            if CLAIMS[name].verdict == verdict
+            if VERDICTS[name] == verdict
         ]
         if own:
             parts.append(f"**{told}:**\n\n" + "\n".join(own))

@@ -39,14 +39,14 @@ JUDGING = "conformance/tests/"
 """Where the tests are that show the suite to judge rightly; others show that ours is right."""
 
 PROVED, TESTED, IMPLIED, EXTERNAL, NOT_APPLICABLE = (
-    "proved",
+    "proved for a shape",
     "tested",
     "implied",
     "external",
     "not applicable",
 )
-"""The states. Proved is a theorem for all p and q of a shape, and tests; implied has other
-requirements from which it follows. What is decided elsewhere, or by nothing, says why in its
+"""The states. Proved for a shape is a theorem for all p and q of a shape, and tests; implied has
+other requirements from which it follows. What is decided elsewhere, or by nothing, says why in its
 chapter: "*External:* why." and "*Not applicable:* why."."""
 
 PROVES: Mapping[str, tuple[str, ...]] = {
@@ -331,8 +331,9 @@ What stands behind each requirement. The same is committed as
 [`{SNAPSHOT}`]({source_link(SNAPSHOT)}): no requirement loses its last test, no test names
 what is no requirement, and nothing here changes, without the tests failing.
 
-- *proved*: a theorem says it of an algorithm as the reference writes it, for all p and q of a
-  shape; and it is tested.
+- *proved for a shape*: a theorem says it of an algorithm as the reference writes it, for all p and
+  q of one V, L and K; and it is tested. What Coq has proved for every V, L and K is of programs in
+  Coq, and stands in the ledger.
 - *tested*: tests show that the suite fails what breaks it and passes what keeps it.
 - *implied*: it follows from other requirements; and it is tested.
 - *external*, *not applicable*: something else decides it, or nothing does, for the reason given.

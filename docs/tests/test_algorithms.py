@@ -169,10 +169,18 @@ def test_every_claim_of_an_algorithm_stands_on_a_page() -> None:
 
 
 def test_claims_are_told_by_verdict() -> None:
-    told = claims("block.optimal.iterations", "block.optimal", "block.lossless")
-    order = [told.index(verdict) for verdict in ("**Proved", "**Holds", "**Refuted")]
+    told = claims(
+        "block.optimal.iterations",
+        "scored.share",
+        "scored.lossless",
+        "theorem.token",
+        "block.optimal",
+    )
+    kinds = ("**Mechanised", "**Proved for a shape", "**Argued", "**Holds", "**Refuted")
+    order = [told.index(verdict) for verdict in kinds]
     assert order == sorted(order)
-    assert told.index("block.optimal.iterations") > order[2] > told.index("`block.optimal`")
+    assert told.index("block.optimal.iterations") > order[4] > told.index("`block.optimal`")
+    assert "lossless. (any V, L, K; i.i.d. paths)" in told
     with pytest.raises(LookupError, match=r"the ledger has no claim block\.perfect"):
         claims("block.optimal", "block.perfect")
 

@@ -53,7 +53,7 @@ def test_the_snapshot_is_what_is_found() -> None:
 def test_every_requirement_is_traced_to_tests_that_are_there() -> None:
     assert [*TRACES] == [*requirements()]
     for trace in TRACES.values():
-        if trace.state in ("proved", "tested", "implied"):
+        if trace.state in ("proved for a shape", "tested", "implied"):
             assert any(test.startswith(JUDGING) for test in trace.tests)
         for test in trace.tests:
             file, *_, name = test.split("::")
@@ -77,7 +77,7 @@ def test_every_kind_of_theorem_says_what_it_proves() -> None:
     assert set(PROVES) == set(proof.CLAIMS)
     proved = {each for trace in TRACES.values() for each in trace.proofs}
     assert proved <= set(CLAIMS)
-    assert {each for each, trace in TRACES.items() if trace.state == "proved"} == {
+    assert {each for each, trace in TRACES.items() if trace.state == "proved for a shape"} == {
         each for each, trace in TRACES.items() if trace.proofs
     }
     assert "theorem.token" in TRACES["law.lossless"].proofs
@@ -327,7 +327,7 @@ def state(
 def test_a_state_is_the_strongest_that_holds() -> None:
     assert state() == ("tested", "")
     assert state(implied_by=("law.lossless",)) == ("implied", "")
-    assert state(implied_by=("law.lossless",), is_proved=True) == ("proved", "")
+    assert state(implied_by=("law.lossless",), is_proved=True) == ("proved for a shape", "")
     assert state("Text.\n*External:* the hardware decides it.", tests=()) == (
         "external",
         "the hardware decides it.",
@@ -457,6 +457,6 @@ def test_sources_are_links_where_they_have_an_address() -> None:
 
 def test_a_trace_is_data() -> None:
     trace: Trace = TRACES["law.lossless"]
-    assert trace.state == "proved"
+    assert trace.state == "proved for a shape"
     with pytest.raises(AttributeError):
         trace.state = "believed"  # type: ignore[misc]  # that it cannot be is what is tested

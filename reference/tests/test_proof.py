@@ -6,6 +6,8 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
+from operator import add, le, lt, mul, sub, truediv
 from typing import Any
 
 import pytest
@@ -20,12 +22,19 @@ from draftproof.reference.proof import (
     NotAProof,
     Refutation,
     Theorem,
+    Unproven,
     check,
     establish,
     prove,
     record,
 )
 from draftproof.reference.proof.claims import claim_named
+from draftproof.reference.proof.symbols import (
+    KeptBetweenRuns,
+    Shape,
+    everywhere,
+    symbolic_instance,
+)
 from draftproof.reference.proof.tree import Parts
 from draftproof.reference.rational import ONE, ratio_or_one, total
 from draftproof.reference.rows import excess, normalised
@@ -78,6 +87,8 @@ def refuted(
         ("spechub", 2, 1, {"drafts": 2, "scheme": "hub"}),
         ("greedy_draft", 2, 1, {"drafts": 2, "scheme": "greedy"}),
         ("multipath_block", 2, 1, {"drafts": 2}),
+        ("mixed_multipath_block", 2, 1, {"drafts": 2}),
+        ("scored_multipath_block", 2, 1, {"drafts": 2}),
         ("k_seq", 2, 1, {"drafts": 2, "claim": "lossless_at_every_rho"}),
     ],
 )
@@ -95,6 +106,7 @@ def test_what_is_lossless_for_all_p_and_q(
         ("at_most_k_seq", "recursive_rejection", {"drafts": 2}),
         ("optimal", "spechub", {"drafts": 2, "scheme": "hub"}),
         ("optimal", "greedy_draft", {"drafts": 2, "scheme": "greedy"}),
+        ("optimal", "scored_multipath_block", {"drafts": 2}),
         ("at_least_token", "block", {}),
     ],
 )
@@ -336,6 +348,74 @@ def test_a_missing_split_is_named() -> None:
     ends = Parts((Parts(), Parts()))
     with pytest.raises(NotAProof, match=re.escape("the sign of p(0) - q(0) in a cell")):
         establish(theorem.claim, Parts((Parts((ends, ends)),)))
+
+
+def test_a_cache_gives_no_cell_what_it_found_from_the_facts_of_another() -> None:
+    @lru_cache
+    def kept(p: Row, q: Row) -> tuple[Row, Row]:
+        # Which of two numbers is the smaller is a fact of the cell, and p and q are not.
+        return tuple(map(min, p, q)), excess(p, q)
+
+    def cached(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
+        def rule(siblings: Siblings, p: Row, q: Row, chance: Chance) -> tuple[int, bool]:
+            (drafted,) = siblings
+            shared, residual = kept(p, q)
+            if chance.coin(shared[drafted] / q[drafted]):
+                return drafted, True
+            return chance.draw(residual), False
+
+        return descend(rule, drafts, instance, chance)
+
+    theorem = prove(replace(ALGORITHMS["token"], verify=cached), vocabulary=2, length=1)
+    assert isinstance(theorem, Theorem), theorem
+    check(record(theorem))
+
+
+def test_what_keeps_numbers_from_one_run_to_the_next_is_refused() -> None:
+    seen: list[Row] = []
+
+    def stale(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
+        seen.append(instance.target(()))
+        path = single_path(drafts)
+        accepted = chance.coin(min(ONE, seen[0][path[0]] / instance.draft(())[path[0]]))
+        return emission(drafts, path if accepted else (), chance.draw(instance.target(path)))
+
+    with pytest.raises(Unsupported, match="stale keeps numbers from one run to the next"):
+        prove(replace(ALGORITHMS["token"], name="stale", verify=stale), vocabulary=2, length=1)
+
+
+def test_a_number_that_was_kept_does_not_answer_by_the_facts_of_its_own_cell() -> None:
+    seen: list[Row] = []
+
+    def stale(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
+        seen.append(instance.target(()))
+        path = single_path(drafts) if seen[0][0] > 0 else ()
+        return emission(drafts, (), chance.draw(instance.target(path)))
+
+    with pytest.raises(Unsupported, match="stale keeps numbers from one run to the next"):
+        prove(replace(ALGORITHMS["token"], name="stale", verify=stale), vocabulary=2, length=1)
+
+
+def test_numbers_of_two_cells_are_not_equal_and_do_not_meet() -> None:
+    shape = Shape(2, 1, depth=1)
+    (one, _), (other, _) = (symbolic_instance(shape, everywhere(shape)) for _ in range(2))
+    assert one.target(()) != other.target(())
+    assert one != other
+    assert one == replace(one)
+    for operation in (add, sub, mul, truediv, lt, le):
+        with pytest.raises(KeptBetweenRuns, match="a number of one cell is used in another"):
+            operation(one.target(())[0], other.target(())[0])
+
+
+def test_a_tree_that_is_too_deep_for_python_is_told_as_that(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def deep(*_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr("draftproof.reference.proof.prover._Prover.cover", deep)
+    with pytest.raises(Unproven, match=rf"Python's limit of {sys.getrecursionlimit()} calls"):
+        prove("token", vocabulary=2, length=1)
 
 
 def test_what_computes_with_numbers_only_is_refused() -> None:

@@ -24,7 +24,7 @@ from draftproof.conformance.requirements.plan import plan
 from draftproof.conformance.requirements.sampled import EFFORTS
 from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.conformance.run.engines import ENGINE
-from draftproof.reference.ledger import CLAIMS
+from draftproof.reference.ledger import CLAIMS, VERDICTS, Verdict
 from draftproof.reference.model import instance_from_json
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm
 from draftproof.spec import chapters, registry, requirements, schema, validate, withdrawn
@@ -261,11 +261,19 @@ def test_the_chapter_has_no_other_algorithm() -> None:
     assert set(named) == set(ALGORITHMS)
 
 
+KINDS = "|".join(verdict.replace(" ", r"\s+") for verdict in Verdict)
+
+
 def test_claims_are_told_with_their_verdicts() -> None:
-    told = re.findall(r"\[`([a-z_.]+)`\]\(#claim\.([a-z_.]+)\),\s+(\w+)", TEXT)
+    told = re.findall(rf"\[`([a-z_.]+)`\]\(#claim\.([a-z_.]+)\),\s+({KINDS})\b", TEXT)
     assert len(told) == TEXT.count("](#claim.")
     for shown, identity, verdict in told:
-        assert (shown, verdict) == (identity, CLAIMS[identity].verdict.value)
+        assert (shown, " ".join(verdict.split())) == (identity, VERDICTS[identity].value)
+
+
+def test_the_chapter_tells_every_kind_of_truth() -> None:
+    told = re.findall(rf"\*({KINDS})\*", TEXT)
+    assert {" ".join(verdict.split()) for verdict in told} == set(Verdict)
 
 
 def test_the_exit_codes_are_those_of_the_commands() -> None:

@@ -14,6 +14,7 @@ from theory import __main__ as command
 from theory import checking, correspondence, evaluation, sentences
 from theory.factor import least_factor
 
+from draftproof.reference.ledger import CLAIMS
 from draftproof.reference.ledger.instances import example, row
 from draftproof.reference.model import Instance, instance_to_json
 from draftproof.reference.optimum import k_seq_factor
@@ -51,6 +52,18 @@ def test_every_theorem_is_proved_without_axioms() -> None:
     assert len(found) > 50
     assert {each.rests_on for each in found} == {"Closed under the global context"}
     assert len({(each.file, each.name) for each in found}) == len(found)
+
+
+def test_every_theorem_that_the_ledger_names_is_one() -> None:
+    stated = {
+        f"{file}.{each.name}"
+        for file, text in checking.files().items()
+        for each in sentences.results(text)
+        if each.head == "Theorem"
+    }
+    named = {theorem for claim in CLAIMS.values() for theorem in claim.theorems}
+    assert named
+    assert named <= stated, named - stated
 
 
 def test_nothing_is_assumed_where_coq_does_not_look() -> None:

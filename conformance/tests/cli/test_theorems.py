@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from draftproof.conformance import cli
 from draftproof.reference.ledger import CLAIMS, Claim, ClaimFailed
 from draftproof.reference.model import instance_from_json
-from draftproof.spec import validate
+from draftproof.spec import MalformedDocument, validate
 
 WRONG = """
 from draftproof.reference.drafting import single_path
@@ -52,6 +52,14 @@ def test_a_theorem_is_proved_recorded_and_checked(here: Path) -> None:
     assert (checked.exit_code, checked.stdout) == (0, ran.stdout.replace("Proved", "Checked"))
     printed = draftproof("prove", "block", *SMALL, "--json")
     assert json.loads(printed.stdout) == document
+
+
+def test_a_verifier_that_keeps_a_cache_is_proved(here: Path) -> None:
+    ran = draftproof("prove", "scored_multipath_block", *SMALL, "--drafts", "2")
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    assert ran.stdout.startswith(
+        "Proved: scored_multipath_block is lossless for all p and q with V=2, L=1, K=2, iid: "
+    )
 
 
 def test_a_tampered_record_exits_with_5(here: Path) -> None:
@@ -108,8 +116,41 @@ def test_claims_are_listed_and_derived_again() -> None:
     assert [claim["id"] for claim in document["claims"]] == list(CLAIMS)
     one = draftproof("claims", "--check", "block.example", "--json")
     (claim,) = json.loads(one.stdout)["claims"]
-    assert (one.exit_code, claim["verdict"], claim["failure"]) == (0, "proved", None)
+    assert (one.exit_code, claim["verdict"], claim["failure"]) == (0, "holds", None)
     assert "token 10/9, block 11/9" in draftproof("claims", "block.example").stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("block.lossless", "block.lossless: mechanised\n"),
+        ("block.lossless", "\n  theorems: block.block_lossless\n"),
+        ("theorem.token", "theorem.token: proved for a shape\n"),
+        ("scored.lossless", "scored.lossless: argued\n"),
+        ("scored.lossless", "\n  rests on: block.lossless (mechanised)\n"),
+        ("spectr_gbv.one_path", "spectr_gbv.one_path: holds on all 408 instances examined\n"),
+        ("spectr_gbv.one_path", "\n  rests on: spectr_gbv.value (holds), greedy_block.value (mech"),
+        ("block.example", "block.example: holds on the one instance examined\n"),
+        ("multipath.over_block", "multipath.over_block: refuted\n"),
+    ],
+)
+def test_a_claim_is_told_with_its_kind_of_truth_and_what_carries_it(name: str, told: str) -> None:
+    assert told in draftproof("claims", name).stdout
+
+
+def test_a_withdrawn_claim_says_where_it_is_told_now() -> None:
+    ran = draftproof("claims", "spectr_gbv.monotone")
+    assert ran.exit_code == 2
+    assert "was withdrawn: it is a corollary of 'spectr_gbv.value'" in ran.stderr
+
+
+def test_the_schema_refuses_a_verdict_without_what_it_needs() -> None:
+    document = json.loads(draftproof("claims", "scored.lossless", "--json").stdout)
+    (claim,) = document["claims"]
+    assert claim["rests_on"] == [{"id": "block.lossless", "verdict": "mechanised"}]
+    for changed in ({"verdict": "mechanised"}, {"verdict": "proved"}, {"proof": None}):
+        with pytest.raises(MalformedDocument):
+            validate({"claims": [{**claim, **changed}]}, "claims")
 
 
 def test_a_claim_that_does_not_derive_exits_with_1(monkeypatch: pytest.MonkeyPatch) -> None:

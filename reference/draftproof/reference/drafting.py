@@ -33,8 +33,9 @@ def draw_iid(row: Row, width: int, chance: Chance) -> Siblings:
 def draw_without_replacement(row: Row, width: int, chance: Chance) -> Siblings:
     """Draw `width` tokens one after another, each from the row without those drawn before.
 
-    There are fewer tokens where the row's support runs out. Source: arXiv 2402.14160; this is also
-    the law of the `width` largest of log q plus Gumbel noise.
+    After those in A, token i is next with probability q(i) / (1 - q(A)). Where A is all of q's
+    support that is 0 / 0: drafting stops there, and there are fewer tokens. Source: arXiv
+    2402.14160; this is also the law of the `width` largest of log q plus Gumbel noise.
     """
     siblings: Siblings = ()
     while len(siblings) < width and any(remaining := without(row, siblings)):

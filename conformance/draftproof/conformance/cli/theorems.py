@@ -143,9 +143,11 @@ def _check_record(file: str, *, as_json: bool) -> None:
 @click.option("--check", "derive", is_flag=True, help="Derive the claims again, and compare.")
 @as_json
 def claims(ids: tuple[str, ...], derive: bool, as_json: bool) -> None:
-    """Print the ledger: what is claimed of verification, and what exact arithmetic says of it.
+    """Print the ledger: what is claimed of verification, and which kind of truth it has.
 
-    With CLAIMs, only these.
+    With CLAIMs, only these. A claim is mechanised: theorems that Coq has checked say it; proved for
+    a shape: for all p and q of one V, L and K; argued, in prose; it holds, on the instances that
+    were examined; or it is refuted. None is stronger than what it rests on.
     """
     from draftproof.conformance.report import terminal
 

@@ -32,8 +32,10 @@ _OPTIMA = {
 }
 
 _VERDICTS = {
-    "proved": "[green]proved[/]",
-    "holds": "[green]holds[/] on all instances examined",
+    "mechanised": "[green]mechanised[/]",
+    "proved for a shape": "[green]proved for a shape[/]",
+    "argued": "[yellow]argued[/]",
+    "holds": "[yellow]holds[/] on {examined}",
     "refuted": "[red]refuted[/]",
 }
 
@@ -171,13 +173,21 @@ def print_claims(out: Console, document: Mapping[str, Any]) -> None:
     """Print the ledger of claims, given as the document that --json prints."""
     for claim in document["claims"]:
         failed = claim.get("failure")
-        verdict = "[bold red]does not derive[/]" if failed else _VERDICTS[claim["verdict"]]
+        count = claim["instances"]
+        examined = f"all {count} instances" if count > 1 else "the one instance"
+        told = _VERDICTS[claim["verdict"]].format(examined=f"{examined} examined")
+        verdict = "[bold red]does not derive[/]" if failed else told
         took = f", {claim['seconds']:.1f} s" if "seconds" in claim else ""
         out.print(f"[bold]{claim['id']}[/]: {verdict}{took}")
         out.print(f"  {escape(claim['statement'])}")
         out.print(f"  {escape(claim['source'])}; {escape(claim['shape'])}")
         if failed:
             out.print(f"  {escape(failed)}")
+        if claim["theorems"]:
+            out.print(f"  theorems: {escape(', '.join(claim['theorems']))}")
+        if claim["rests_on"]:
+            below = (f"{each['id']} ({each['verdict']})" for each in claim["rests_on"])
+            out.print(f"  rests on: {escape(', '.join(below))}")
         if claim["figures"]:
             figures = (f"{name} {value}" for name, value in claim["figures"].items())
             out.print(f"  {escape(', '.join(figures))}")

@@ -1,8 +1,10 @@
-"""The ledger: claims about verification, and the verdicts of exact arithmetic on them.
+"""The ledger: claims about verification, and the kind of truth that each of them has.
 
-`CLAIMS` has every claim by its id. Each claim is data, a statement with its source, its verdict and
-its figures, and carries the program that derives the verdict and figures again: `check` runs the
-program and compares.
+`CLAIMS` has every claim by its id, `VERDICTS` its verdict: mechanised, proved for a shape, argued,
+holds, or refuted. Each claim is data, a statement with its source, shape, evidence and figures, and
+carries the program that derives the figures again: `check` runs the program and compares. No
+verdict is stronger than that of any claim that its claim rests on. What follows from another claim
+in one line is no claim: `WITHDRAWN` says where such a one is told now.
 
 - `single_path`: token, block and greedy block verification of one path.
 - `one_position`: several drafts of one token, and the optimum.
@@ -16,6 +18,7 @@ program and compares.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from draftproof.reference.errors import Unsupported, unknown
 from draftproof.reference.ledger import (
@@ -31,10 +34,12 @@ from draftproof.reference.ledger.claim import (
     Claim,
     ClaimFailed,
     Derivation,
+    Unfounded,
     Verdict,
     check,
-    claim_to_json,
+    verdicts,
 )
+from draftproof.reference.ledger.claim import claim_to_json as _to_json
 
 CLAIMS: Mapping[str, Claim] = {
     claim.id: claim
@@ -42,21 +47,44 @@ CLAIMS: Mapping[str, Claim] = {
     for claim in part.CLAIMS
 }
 
+VERDICTS: Mapping[str, Verdict] = verdicts(CLAIMS.values())
+
+WITHDRAWN: Mapping[str, str] = {
+    "greedy_block.optimal": "greedy_block.bound",
+    "khisti.two_drafts": "optimum.subsets",
+    "spechub.is_greedy_draft": "spechub.value",
+    "spectr_gbv.monotone": "spectr_gbv.value",
+}
+"""Former ids, which stay taken, and the claim of which each is a corollary."""
+
 
 def claim_named(name: str) -> Claim:
-    """Return the claim. Raises `Unsupported` for an unknown id."""
+    """Return the claim. Raises `Unsupported` for an unknown or a withdrawn id."""
+    if name in WITHDRAWN:
+        raise Unsupported(
+            f"claim {name!r} was withdrawn: it is a corollary of {WITHDRAWN[name]!r}, which says so"
+        )
     if name not in CLAIMS:
         raise Unsupported(unknown("claim", name, CLAIMS))
     return CLAIMS[name]
 
 
+def claim_to_json(claim: Claim) -> dict[str, Any]:
+    """Return the JSON form of a claim of the ledger."""
+    return _to_json(claim, VERDICTS)
+
+
 __all__ = [
     "CLAIMS",
+    "VERDICTS",
+    "WITHDRAWN",
     "Claim",
     "ClaimFailed",
     "Derivation",
+    "Unfounded",
     "Verdict",
     "check",
     "claim_named",
     "claim_to_json",
+    "verdicts",
 ]

@@ -7,7 +7,7 @@ data comes with a program that derives the same findings from the verifiers of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import chain
@@ -22,15 +22,28 @@ Refutation = Callable[[Instance], Mapping[str, Figure] | None]
 
 
 class Verdict(StrEnum):
-    """The verdict of exact arithmetic on a claim, or an argument that it illustrates."""
+    """The kind of truth that a claim has, the strongest first; a refuted claim has none.
 
-    PROVED = "proved"
+    `MECHANISED`: theorems that Coq has checked say at least the claim, for every V, L and K of its
+    shape, of programs that are read and tested to be the reference's. `PROVED`: a proof by cells
+    for all p and q of one shape, of the reference's own text. `ARGUED`: prose, for every V, L and K
+    of the shape, which names what it rests on. `HOLDS`: true of all instances that were examined,
+    and nothing more is known.
+    """
+
+    MECHANISED = "mechanised"
+    PROVED = "proved for a shape"
+    ARGUED = "argued"
     HOLDS = "holds"
     REFUTED = "refuted"
 
 
 class ClaimFailed(AssertionError):
     """The derived figures or verdict differ from the ledger's."""
+
+
+class Unfounded(AssertionError):
+    """A claim rests on nothing that could carry it; the message names both."""
 
 
 @dataclass(frozen=True)
@@ -75,10 +88,15 @@ def by_figures(_: Instance) -> None:
 class Claim:
     """A statement, its source, and the findings on it.
 
-    `statement` is the claim as made, even where it is false. A counterexample is the first instance
-    of those `examined` for which `refuted` returns figures; `known` are figures that are computed
-    in any case. `proof` is an argument for all instances of the shape, where there is a short one;
-    `derive` also tests the argument on the instances. Texts may span several lines.
+    `statement` is the claim as made, even where it is false; it is about `shape`. A counterexample
+    is the first instance of those `examined` for which `refuted` returns figures; `known` are
+    figures that are computed in any case.
+
+    `theorems` are the mechanised ones, as "file.name" of spec/theory, that together say at least
+    the claim. `proof` is an argument for all instances of the shape, where there is a short one,
+    with corollaries that are no claims of their own; `rests_on` are the ids of the claims that it
+    uses. `derive` also tests the argument on the instances. The verdict follows from all of these:
+    see `verdicts`. Texts may span several lines.
     """
 
     id: str
@@ -90,6 +108,8 @@ class Claim:
     known: Callable[[], Mapping[str, Figure]] = dict
     recorded: Derivation
     proof: str = ""
+    theorems: tuple[str, ...] = ()
+    rests_on: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("statement", "proof"):
@@ -110,21 +130,57 @@ class Claim:
         return Derivation(count, _written(figures))
 
     @property
-    def verdict(self) -> Verdict:
-        """Return the verdict, which follows from the recorded findings."""
-        if self.recorded.counterexample is not None:
-            return Verdict.REFUTED
-        return Verdict.PROVED if self.proof else Verdict.HOLDS
+    def stated(self) -> str:
+        """Return the statement with its shape, as it is told where nothing else is."""
+        return f"{self.statement} ({self.shape})"
 
     @property
-    def evidence(self) -> str:
-        """Return the figures in one line."""
-        return ", ".join(f"{name} {value}" for name, value in self.recorded.figures.items())
+    def evidence(self) -> Verdict:
+        """Return the verdict that the claim would have if all that it rests on were mechanised."""
+        if self.recorded.counterexample is not None:
+            return Verdict.REFUTED
+        if self.theorems:
+            return Verdict.MECHANISED
+        return Verdict.ARGUED if self.proof else Verdict.HOLDS
 
     @property
     def command(self) -> str:
         """Return the command that derives the claim again."""
         return f"draftproof claims --check {self.id}"
+
+
+_STRONGEST_FIRST = tuple(Verdict)
+
+
+def verdicts(claims: Iterable[Claim]) -> Mapping[str, Verdict]:
+    """Return the verdict of every claim: the weakest of its evidence and of all that it rests on.
+
+    Raises `Unfounded` where a claim rests on a refuted one, on itself, or on what is no claim.
+    """
+    known = {claim.id: claim for claim in claims}
+    found: dict[str, Verdict] = {}
+
+    def verdict(claim: Claim, above: tuple[str, ...]) -> Verdict:
+        path = (*above, claim.id)
+        if claim.id in above:
+            raise Unfounded(f"{claim.id} rests on itself: {' rests on '.join(path)}")
+        if claim.id not in found:
+            below = dict(carried(claim, path))
+            if Verdict.REFUTED in below.values():
+                false = next(name for name, each in below.items() if each is Verdict.REFUTED)
+                raise Unfounded(f"{claim.id} rests on {false}, which is refuted")
+            if below and claim.evidence is Verdict.REFUTED:
+                raise Unfounded(f"{claim.id} is refuted, and rests on its counterexample alone")
+            found[claim.id] = max((claim.evidence, *below.values()), key=_STRONGEST_FIRST.index)
+        return found[claim.id]
+
+    def carried(claim: Claim, path: tuple[str, ...]) -> Iterator[tuple[str, Verdict]]:
+        for name in claim.rests_on:
+            if name not in known:
+                raise Unfounded(f"{claim.id} rests on {name!r}, which is no claim of the ledger")
+            yield name, verdict(known[name], path)
+
+    return {name: verdict(claim, ()) for name, claim in known.items()}
 
 
 def check(claim: Claim) -> Derivation:
@@ -150,17 +206,19 @@ def check(claim: Claim) -> Derivation:
     return found
 
 
-def claim_to_json(claim: Claim) -> dict[str, Any]:
-    """Return the JSON form of a claim."""
+def claim_to_json(claim: Claim, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
+    """Return the JSON form of a claim, given the verdicts of it and of all that it rests on."""
     found = claim.recorded.counterexample
     return {
         "id": claim.id,
         "statement": claim.statement,
         "source": claim.source,
         "shape": claim.shape,
-        "verdict": claim.verdict.value,
+        "verdict": verdicts[claim.id].value,
         "scope": claim.scope,
+        "theorems": list(claim.theorems),
         "proof": claim.proof or None,
+        "rests_on": [{"id": name, "verdict": verdicts[name].value} for name in claim.rests_on],
         "instances": claim.recorded.instances,
         "figures": dict(claim.recorded.figures),
         "counterexample": None if found is None else instance_to_json(found),

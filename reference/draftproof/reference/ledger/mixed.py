@@ -1,14 +1,15 @@
-"""Mixed multi-path block verification, Draftproof's own: proved, observed and refuted claims.
+"""Mixed multi-path block verification, Draftproof's own: mechanised, argued and refuted claims.
 
 The algorithm goes to the highest-ranked sibling with some probability, else to any, and verifies
 the selected path as a block; the *local rule* chooses the probability that keeps most of the next
 token.
 
-Proved: for one token the local rule accepts at least as much as block verification and greedy
-multi-path block verification, the two algorithms that it mixes; with a vocabulary of two it accepts
-the optimum. Observed on the instances below: the algorithm is lossless; for two tokens of a
-vocabulary of two it is still above both. Refuted: that it is above either in general, that its
-value does not fall with K, that it is optimal.
+Mechanised: the algorithm is lossless, whatever the probability is at each node. Argued: for one
+token the local rule accepts at least as much as block verification and greedy multi-path block
+verification, the two algorithms that it mixes; with a vocabulary of two it accepts the optimum.
+Observed on the instances below: for two tokens of a vocabulary of two it is still above both.
+Refuted: that it is above either in general, that its value does not fall with K, that it is
+optimal.
 """
 
 from __future__ import annotations
@@ -193,24 +194,37 @@ CLAIMS = (
         is greedy multi-path block verification; taking any, it is block verification of one.""",
         shape="any V, L, K; i.i.d. paths",
         examined=PATHS,
+        proof="""Always taking the highest, both select the same path and verify it as a block
+        against the law by which it is selected (mixed.value, multipath.lossless). Taking any, the
+        selected path is one of K i.i.d. ones, chosen without a look at what they are, so its law is
+        the draft's, and block verification of such a path is what there is with one.""",
+        rests_on=("mixed.value", "multipath.lossless"),
         refuted=any_of(same_law(always, multipath_block), same_law(never, "block", drafts=1)),
         recorded=Derivation(303),
     ),
     ours(
         id="mixed.lossless",
-        statement="""Mixed multi-path block verification is lossless, with the local rule and with a
-        fixed share.""",
+        statement="""Mixed multi-path block verification is lossless, with the local rule, and with
+        any share in 0..1 that depends on the node, on what is owed there and on the laws of the
+        next token alone.""",
         shape="any V, L, K; i.i.d. paths",
         examined=PATHS.also("; the local rule, and one third"),
+        theorems=("mixed.mixed_multipath_block_lossless", "mixed.most_kept_share"),
         refuted=any_of(lossless(mixed_multipath_block), lossless(sometimes)),
         recorded=Derivation(303),
     ),
     ours(
         id="mixed.value",
-        statement="""Mixed multi-path block verification accepts the sum over prefixes of A(zy) =
-        min(A(z) p(y|z), Q'(zy)), Q' being the law of the selected path.""",
+        statement="""Mixed multi-path block verification accepts the prefix zy with the probability
+        A(zy) = min(A(z) p(y|z), Q'(zy)), Q' being the law of the selected path.""",
         shape="any V, L, K; i.i.d. paths",
-        examined=PATHS.also("; the local rule, and the shares 0 and 1"),
+        examined=PATHS.also("; the sum over prefixes, for the local rule and the shares 0 and 1"),
+        theorems=(
+            "mixed.mixed_multipath_block_accepts",
+            "mixed.selected_mixed",
+            "mixed.selected_mixed_starts",
+        ),
+        proof="""Coq has A as block.value does, with Q' for q; by multiplication it is this.""",
         refuted=any_of(
             equal(accepted("mixed_multipath_block"), MIXED),
             equal(accepted(always), MULTIPATH),
@@ -224,8 +238,10 @@ CLAIMS = (
         one path and as greedy multi-path block verification.""",
         shape="any V, K; L = 1; i.i.d.",
         examined=ONE_POSITION,
-        proof="""For one token, what is accepted is the sum of min(p, law of the selected path),
-        which the local rule maximises over shares in 0..1; the two are the shares 0 and 1.""",
+        proof="""For one token, what is accepted is the sum of min(p, law of the selected path)
+        (mixed.value), which the local rule maximises over shares in 0..1; the two are the shares 0
+        and 1 (mixed.ends).""",
+        rests_on=("mixed.value", "mixed.ends"),
         refuted=any_of(
             ascending(accepted(never), accepted("mixed_multipath_block")),
             ascending(accepted("multipath_block"), accepted("mixed_multipath_block")),
@@ -242,15 +258,18 @@ CLAIMS = (
         ),
         proof="""Let t be the token of the larger p/q, so p(t) >= q(t). Any selection picks t with a
         probability in q(t)^K..1-(1-q(t))^K, and accepts the sum of min(p, selection), which grows
-        until it picks t with p(t). The shares reach all of q(t)..1-(1-q(t))^K. By the canonical
-        decomposition selection loses nothing.""",
+        until it picks t with p(t). The shares reach all of q(t)..1-(1-q(t))^K, and the local rule
+        takes the best (mixed.value, mixed.ends). Selecting a draft and verifying it alone loses
+        nothing (canonical.optimal).""",
+        rests_on=("mixed.value", "mixed.ends", "canonical.optimal"),
         refuted=equal(accepted("mixed_multipath_block"), optimum),
         recorded=Derivation(474),
     ),
     ours(
         id="mixed.optimal",
-        statement="No lossless verifier accepts more than the local rule.",
-        shape="V = 3, L = 1, K = 2; i.i.d.",
+        statement="""No lossless verifier accepts more than mixed multi-path block verification with
+        the local rule.""",
+        shape="V = 3, L = 1, K = 2; i.i.d. paths",
         examined=Scope(
             """instances of V = 2 with denominators up to 8, then of V = 3, by common denominator,
             then lexicographically""",

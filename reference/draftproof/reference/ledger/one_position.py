@@ -195,14 +195,20 @@ def top_row(instance: Instance) -> Row:
 
 GREEDY = Quantity("formula", lambda instance: total(top_row(instance)))
 NAIVE = over_prefixes("formula", lambda p, q, drafts: p * (1 - (1 - q) ** drafts))
-NAIVE_TREE = over_prefixes(
-    "formula",
-    lambda p, q, drafts: min(p, q) + positive_part(p - q) * (1 - (1 - q) ** (drafts - 1)),
-)
+
+
+def naive_tree_row(instance: Instance) -> Row:
+    """Return min(p, q) + (p - q)+ (1 - (1 - q)^(K - 1))."""
+    return tuple(
+        min(a, b) + positive_part(a - b) * (1 - (1 - b) ** (instance.drafts - 1))
+        for a, b in zip(instance.target(()), instance.draft(()), strict=True)
+    )
 
 
 def khisti(instance: Instance) -> Mapping[str, Figure] | None:
-    """Refute the condition for a rate of one, and the formula for the rate, over all sets S."""
+    """Refute the condition for a rate of one, and the formula for it, of two i.i.d. drafts."""
+    if (instance.scheme, instance.drafts) != ("iid", 2):
+        return None
     p, q = instance.target(()), instance.draft(())
     rate, masses = optimum(instance), [(mass(p, S), mass(q, S)) for S in subsets(range(len(p)))]
     formula = min(a + (1 - b) ** 2 + 2 * b * (1 - b) for a, b in masses)
@@ -271,11 +277,18 @@ CLAIMS = (
         examined=REPLACED.then(
             f"{REPLACED.words}; {HUB.words}; and their greedy drafts", HUB, pairs("greedy")
         ),
+        theorems=(
+            "acceptance.acceptance_rate",
+            "acceptance.accepted_at_most",
+            "acceptance.accepts_any_at_most",
+        ),
         proof="""The optimum is a largest flow from tokens (capacity p) to drafts (capacity Q),
         each token to the drafts that have it. A finite cut cuts a set H of tokens and then all
         drafts with a token outside H, so it costs p(H) + 1 - Q(H). The smallest cut is the
-        largest flow.""",
-        refuted=equal(optimum, Quantity("formula", subset_formula)),
+        largest flow. Corollary: for two i.i.d. drafts Q(S) = q(S)^2, so the optimum is min over S
+        of p(S) + q(S^c)^2 + 2 q(S) q(S^c), and 1 if and only if p(S) >= q(S)^2 for all S, as arXiv
+        2410.18234 has it.""",
+        refuted=any_of(equal(optimum, Quantity("formula", subset_formula)), khisti),
         recorded=Derivation(1490),
     ),
     in_optimum_paper(
@@ -284,7 +297,9 @@ CLAIMS = (
         q/p.""",
         shape="any V, K; L = 1; i.i.d.",
         examined=IID,
-        proof="""Q(H) = q(H)^K is convex in q(H), so Q gains more per unit of q from a later token.
+        rests_on=("optimum.subsets",),
+        proof="""By optimum.subsets a best H minimises p(H) - Q(H).
+        Q(H) = q(H)^K is convex in q(H), so Q gains more per unit of q from a later token.
         If a best H had x and not y with q(y)/p(y) > q(x)/p(x), then x pays, so Q gains at least
         p(x)/q(x) per unit from x, hence as much from y, which costs p(y)/q(y) < p(x)/q(x): adding y
         would be better.""",
@@ -297,7 +312,14 @@ CLAIMS = (
         by decreasing q/p.""",
         shape="any V, K; L = 1; without replacement",
         examined=drafted(WOR, "all instances without replacement"),
-        proof="As for i.i.d. drafts, by optimum.convex.without_replacement.",
+        proof="""As for i.i.d. drafts (optimum.prefixes.iid), since Q gains more per unit of q from
+        a later token without replacement, too (optimum.convex.without_replacement); and by
+        optimum.subsets.""",
+        rests_on=(
+            "optimum.prefixes.iid",
+            "optimum.convex.without_replacement",
+            "optimum.subsets",
+        ),
         refuted=equal(optimum, sorted_prefix),
         recorded=Derivation(421),
     ),
@@ -352,8 +374,10 @@ CLAIMS = (
         shape="any V, K; L = 1",
         examined=IID,
         proof="""Given that the drafts so far lie in H, the next one lies in H with probability
-        (q(H) - q(used)) / (1 - q(used)) <= q(H). So P(all in H) is at most q(H)^K for every H, and
-        by optimum.subsets a smaller Q has a larger optimum.""",
+        (q(H) - q(used)) / (1 - q(used)) <= q(H) where q(H) < 1. So P(all in H) is at most q(H)^K
+        for such H; where q(H) = 1 both are 1, also where q's support is used up and drafting stops.
+        By optimum.subsets a smaller Q has a larger optimum.""",
+        rests_on=("optimum.subsets",),
         refuted=ascending(optimum.drawn("iid"), optimum.drawn(WOR)),
         recorded=Derivation(421),
     ),
@@ -372,7 +396,10 @@ CLAIMS = (
         ),
         proof="""I.i.d. and without replacement the first K of K + 1 drafts have the law of K
         drafts, and a verifier may ignore the last. For greedy drafts the formula of
-        greedy_draft.optimal grows token by token as A grows; SpecHub's pairs have its value.""",
+        greedy_draft.optimal grows token by token as A grows. SpecHub's pairs exist for K = 2 alone,
+        and for K = 1 every scheme draws one token from q: the formula of the greedy drafts is that
+        of the pairs (spechub.value, spechub.optimal).""",
+        rests_on=("greedy_draft.optimal", "spechub.value", "spechub.optimal"),
         refuted=larger_k,
         recorded=Derivation(392),
     ),
@@ -391,46 +418,46 @@ CLAIMS = (
                 for vocabulary, denominators in ((2, 5), (3, 2))
             ),
         ),
+        theorems=(
+            "acceptance.acceptance_rate",
+            "acceptance.accepted_at_most",
+            "acceptance.accepts_any_at_most",
+        ),
         proof="""What is accepted is one token, drafted and the first of the text, so A(x) is
         bounded by p(x) and by the law of a selected draft, whatever happens to later rows.""",
         refuted=equal(optimum, best_stateless, best_stateful),
         recorded=Derivation(420),
     ),
     Claim(
-        id="khisti.two_drafts",
-        statement="""For two i.i.d. drafts the optimum is 1 if and only if p(S) >= q(S)^2 for all S,
-        and in any case min over S of p(S) + q(S^c)^2 + 2 q(S) q(S^c).""",
-        source="arXiv 2410.18234",
-        shape="any V; K = 2, L = 1; i.i.d.",
-        examined=Scope(
-            """all instances with denominators up to 6 (V = 2) and up to 3 (V = 3); 60 seeded ones
-            for V = 4""",
-            lambda: (instance for instance in IID.instances() if instance.drafts == 2),
-        ),
-        proof="q(S^c)^2 + 2 q(S) q(S^c) = 1 - q(S)^2: it is optimum.subsets for K = 2.",
-        refuted=khisti,
-        recorded=Derivation(284),
-    ),
-    Claim(
         id="canonical.optimal",
-        statement="""Selecting one draft by importance and verifying it as a single one reaches the
-        optimum, losslessly.""",
+        statement="""Selecting one draft by the weights of an optimal coupling and verifying it as a
+        single one reaches the optimum, losslessly.""",
         source="arXiv 2410.18234",
         shape="any V, K; L = 1",
         examined=IID.then(f"{IID.words}; {HUB.words}", HUB),
         proof="""An optimal coupling S(i, x) with what it leaves of Q(x) given to any draft of x
-        selects draft i with probability P(i) >= S(i), and min(p, P) >= S(i): verifying it accepts
-        at least the optimum, and no lossless verifier more.""",
+        selects token i with probability P(i) >= the sum of S(i, x), which is at most p(i), too.
+        Verifying it as a single draft of the law P is lossless (token.lossless) and accepts the sum
+        of min(p, P) (token.value), at least the value of S; by definition no lossless verifier
+        accepts more.""",
+        rests_on=("token.lossless", "token.value"),
         refuted=any_of(lossless("canonical"), equal(accepted("canonical"), optimum)),
         recorded=Derivation(745),
     ),
     in_specinfer_paper(
         id="rejection.lossless",
         statement="Recursive rejection sampling is lossless, with replacement and without.",
-        shape="any V, K; L = 1",
-        examined=REPLACED,
+        shape="any V, L, K; trees",
+        examined=REPLACED.then(
+            f"{REPLACED.words}; 20 seeded ones for V = 2, L = 2, K = 2 of either scheme",
+            *(
+                Scope("", partial(seeded, 20, 2, length=2, drafts=2, scheme=scheme))
+                for scheme in ("iid", WOR)
+            ),
+        ),
+        theorems=("rejection.recursive_rejection_lossless",),
         refuted=lossless("recursive_rejection"),
-        recorded=Derivation(842),
+        recorded=Derivation(882),
     ),
     in_specinfer_paper(
         id="rejection.recursion",
@@ -438,6 +465,7 @@ CLAIMS = (
         q), where g(0) = 0 and g(j+1) = g(j) + 1 - sum of min(p, g(j) q).""",
         shape="any V, K; L = 1; i.i.d.",
         examined=IID,
+        theorems=("rejection.accepted_with_replacement",),
         refuted=keeps("recursive_rejection", rejection_row),
         recorded=Derivation(421),
     ),
@@ -469,8 +497,10 @@ CLAIMS = (
         statement="Rejection sampling accepts at most what K-SEQ does, and K-SEQ the optimum.",
         shape="any V, K; L = 1; i.i.d.",
         examined=FEW,
-        proof="""Both accept S(g), the sum of min(p, g q), rejection sampling at g(K), K-SEQ at its
-        least factor r, where 1 - (1-b)^K = r b with b = S(r)/r. S is concave and S(0) = 0, so S(g)
+        rests_on=("rejection.recursion", "k_seq.lossless"),
+        proof="""Both accept S(g), the sum of min(p, g q), rejection sampling at g(K)
+        (rejection.recursion), K-SEQ at its least factor r, where 1 - (1-b)^K = r b with b = S(r)/r
+        (k_seq.lossless). S is concave and S(0) = 0, so S(g)
         >= g b for g <= r, g(j+1) <= 1 + (1-b) g(j), and g(K) <= (1 - (1-b)^K) / b = r. K-SEQ is
         lossless, so it is at most the optimum.""",
         refuted=below_k_seq,
@@ -512,10 +542,11 @@ CLAIMS = (
     ),
     in_k_seq_paper(
         id="k_seq.lossless",
-        statement="""K-SEQ with its least factor is lossless and accepts 1 - (1 - b)^K, b the sum of
-        min(p/factor, q).""",
+        statement="""K-SEQ with a factor >= 1 for which 1 - (1 - b)^K <= factor b, b being the sum
+        of min(p/factor, q), and so with its least one, is lossless and accepts 1 - (1 - b)^K.""",
         shape="any V, K; L = 1; i.i.d.",
-        examined=FEW,
+        examined=FEW.also("; with the least factor, rounded up to a multiple of 2^-64"),
+        theorems=("k_seq.k_seq_lossless", "k_seq.value_k_seq"),
         refuted=k_seq_law,
         recorded=Derivation(142),
     ),
@@ -534,14 +565,14 @@ CLAIMS = (
     ),
     in_k_seq_paper(
         id="k_seq.factor.support",
-        statement="""Below the root of 1 - (1 - b)^K = factor b K-SEQ's residual is negative, if the
-        target can write all that the draft can.""",
+        statement="""With a factor of at least 1 below the root of 1 - (1 - b)^K = factor b, K-SEQ's
+        residual is negative, if the target can write all that the draft can.""",
         shape="any V, K; L = 1; i.i.d.; p > 0 where q > 0",
         examined=Scope(
             FEW.words + "; only those with p > 0 where q > 0",
             lambda: filter(covers, FEW.instances()),
         ),
-        proof="""Below the least factor r, 1 - (1-b)^K > r b. Not all tokens of q can have p > r q:
+        proof="""With such a factor r, 1 - (1-b)^K > r b. Not all tokens of q can have p > r q:
         then p would sum to more than r >= 1. One with 0 < p <= r q is left p - (p/r) (1 - (1-b)^K)
         / b < 0.""",
         refuted=k_seq_residual,
@@ -552,19 +583,28 @@ CLAIMS = (
         statement="K-SEQ accepts at least 1 - (1 - 1/K)^K of the optimum.",
         shape="any V, K; L = 1; i.i.d.",
         examined=FEW.also("; with the factor rounded up to 2^-64"),
+        rests_on=("k_seq.lossless",),
         proof="""With factor K, b is the sum of min(p/K, q), and the optimum is at most the sum of
         min(p, 1 - (1-q)^K) <= the sum of min(p, K q) = K b. So 1 - (1-b)^K >= 1 - (1 - optimum/K)^K
         >= optimum (1 - (1 - 1/K)^K), by concavity. A smaller factor has a larger b, and the least
-        factor is at most K.""",
+        factor is at most K, where K-SEQ accepts 1 - (1-b)^K (k_seq.lossless).""",
         refuted=k_seq_guarantee,
         recorded=Derivation(142),
     ),
     in_optimum_paper(
         id="greedy_draft.optimal",
-        statement="""The greedy draft's verifier is lossless and accepts the optimum of its drafts,
-        p(A) + sum of min(p, q/(1 - q(A))) outside A, the top K - 1 tokens.""",
+        statement="""The greedy draft's verifier is lossless and accepts every token as often as any
+        lossless verifier of its drafts can: p(i) in A, the top K - 1 tokens, and
+        min(p(i), q(i)/(1 - q(A))) outside A. Where A is all of q's support nothing more is drafted,
+        and 0/0 is 0.""",
         shape="any V, K; L = 1; greedy drafts",
         examined=drafted("greedy", "greedy drafts: all i.i.d. instances"),
+        theorems=(
+            "greedy_draft.follows_greedy_draft",
+            "greedy_draft.accepted_greedy_draft",
+            "greedy_draft.accepted_greedy_draft_best",
+            "descent.accepted_at_most",
+        ),
         proof="""A token i outside A is drafted with probability q(i)/(1 - q(A)), so no lossless
         verifier accepts it more than min(p(i), that), nor A more than p(A). Verifying the last
         draft against all of p accepts the first sum, and since it never proposes A, its correction
@@ -576,26 +616,31 @@ CLAIMS = (
         recorded=Derivation(421),
     ),
     in_spechub_paper(
+        id="spechub.value",
+        statement="""SpecHub is lossless and accepts its hub a with p(a), any other token with
+        min(p, q/(1 - q(a))). Where q(a) = 1 the hub is alone, and 0/0 is 0.""",
+        shape="any V; K = 2, L = 1; SpecHub's pairs",
+        examined=HUB,
+        theorems=("spechub.follows_spechub", "spechub.accepted_spechub"),
+        proof="""Corollary: it accepts as much as the greedy draft's verifier of two tokens, whose
+        formula is the same.""",
+        refuted=any_of(
+            lossless("spechub"),
+            keeps("spechub", top_row),
+            equal(accepted("spechub"), accepted("greedy_draft").drawn("greedy")),
+        ),
+        recorded=Derivation(324),
+    ),
+    in_spechub_paper(
         id="spechub.optimal",
         statement="SpecHub is lossless and optimal for the joint law of its pairs.",
         shape="any V; K = 2, L = 1; SpecHub's pairs",
         examined=HUB,
-        proof="""With hub a, token i is in the pair with probability u(i) = q(i)/(1 - q(a)), so
-        nobody accepts more than min(p(i), u(i)), nor more than p(a) of a. Passes 1 and 2 accept
-        min(p(i), u(i)) of i; what is left of the pairs, 1 - sum of min(p, u) >= p(a), is enough for
-        all of p(a) in passes 3 and 4.""",
-        refuted=any_of(
-            lossless("spechub"), keeps("spechub", top_row), equal(accepted("spechub"), optimum)
-        ),
-        recorded=Derivation(324),
-    ),
-    in_optimum_paper(
-        id="spechub.is_greedy_draft",
-        statement="SpecHub accepts as much as the greedy draft of two tokens.",
-        shape="any V; K = 2, L = 1",
-        examined=HUB,
-        proof="Both accept p(a) + sum of min(p, q/(1 - q(a))) outside the hub a.",
-        refuted=equal(accepted("spechub"), accepted("greedy_draft").drawn("greedy")),
+        proof="""With hub a, token i is in the pair with probability q(i) + q(a) q(i)/(1 - q(a)) =
+        q(i)/(1 - q(a)), so nobody accepts more than min(p(i), that), nor more than p(a) of a.
+        SpecHub accepts as much of every token, and is lossless (spechub.value).""",
+        rests_on=("spechub.value",),
+        refuted=equal(accepted("spechub"), optimum),
         recorded=Derivation(324),
     ),
     in_spechub_paper(
@@ -614,8 +659,10 @@ CLAIMS = (
         q(a) / (1 - q(a)) is at least the total variation of p and q, a being the hub.""",
         shape="any V; K = 2, L = 1",
         examined=CONDITIONAL,
-        proof="""Rejection sampling accepts min(p, (1 + TV) q) of a token, SpecHub p(a) of the hub
-        and min(p, q/(1 - q(a))) of another; 1/(1 - q(a)) >= 1 + TV is the condition.""",
+        proof="""Rejection sampling accepts min(p, (1 + TV) q) of a token (rejection.recursion),
+        SpecHub p(a) of the hub and min(p, q/(1 - q(a))) of another (spechub.value); 1/(1 - q(a)) >=
+        1 + TV is the condition. Where q(a) = 1 there is no other token.""",
+        rests_on=("rejection.recursion", "spechub.value"),
         refuted=hub_over("iid", conditional=True),
         recorded=Derivation(324),
     ),
@@ -639,7 +686,9 @@ CLAIMS = (
         examined=CONDITIONAL,
         proof="""Without replacement, token i is accepted with at most min(p, q) + q(i) times the
         sum over other j of (q(j) - p(j))+ / (1 - q(j)), at most q(i) (1 + TV / (1 - q(a))), which
-        is at most q(i) / (1 - q(a)) where TV <= q(a); and the hub with at most p(a).""",
+        is at most q(i) / (1 - q(a)) where TV <= q(a); and the hub with at most p(a). SpecHub
+        accepts as much of each (spechub.value). Where q(a) = 1 there is no other token.""",
+        rests_on=("spechub.value",),
         refuted=hub_over(WOR, conditional=True),
         recorded=Derivation(324),
     ),
@@ -650,6 +699,15 @@ CLAIMS = (
         examined=OF_PAIRS,
         refuted=ascending(optimum.drawn("iid"), accepted("spechub")),
         recorded=Derivation(253, {"optimum (iid)": "5/9", "spechub": "1/2"}, SURE_OF_ONE),
+    ),
+    in_specinfer_paper(
+        id="target_first.lossless",
+        statement="Sampling the target first is lossless, whatever the scheme of the drafts.",
+        shape="any V, L, K; trees",
+        examined=IID,
+        theorems=("target_first.target_first_lossless",),
+        refuted=lossless("target_first"),
+        recorded=Derivation(421),
     ),
     in_specinfer_paper(
         id="target_first.value",
@@ -666,15 +724,27 @@ CLAIMS = (
         recorded=Derivation(451),
     ),
     Claim(
+        id="naive_tree.lossless",
+        statement="""Naive tree verification is lossless, whatever the scheme of the drafts, if its
+        first sibling alone has the law q.""",
+        source="arXiv 2602.16994",
+        shape="any V, L, K; trees",
+        examined=REPLACED,
+        theorems=("target_first.naive_tree_lossless",),
+        refuted=lossless("naive_tree"),
+        recorded=Derivation(842),
+    ),
+    Claim(
         id="naive_tree.value",
-        statement="""The naive tree rule accepts the sum of min(p, q) + (p - q)+ (1 - (1 -
+        statement="""The naive tree rule accepts a token with min(p, q) + (p - q)+ (1 - (1 -
         q)^(K-1)).""",
         source="arXiv 2602.16994",
         shape="any V, K; L = 1; i.i.d.",
         examined=IID,
+        theorems=("target_first.accepted_naive_tree_iid",),
         proof="""A token is emitted by acceptance with min(p, q), by correction with (p - q)+, and
         the correction is independent of the other drafts.""",
-        refuted=equal(accepted("naive_tree"), NAIVE_TREE),
+        refuted=keeps("naive_tree", naive_tree_row),
         recorded=Derivation(421),
     ),
 )

@@ -150,8 +150,8 @@ CLAIMS = (
         a modified target never lowers it.""",
         shape="any V, L, K; i.i.d. paths",
         examined=PATHS.also("; K against K - 1"),
-        proof="""A verifier may ignore the last path: the others have the law of K - 1 paths. And it
-        may leave the target as it is.""",
+        proof="""A verifier may ignore the last path: the others have the law of K - 1 paths. And a
+        verifier that may modify the target may leave it as it is.""",
         refuted=any_of(
             ascending(best_stateless, best_stateful),
             *(ascending(best.fewer, best) for best in (best_stateless, best_stateful)),
@@ -160,10 +160,12 @@ CLAIMS = (
     ),
     in_multipath_paper(
         id="multipath.lossless",
-        statement="""Greedy multi-path block verification is lossless, with tokens ranked by p/q and
-        with any other strict order.""",
+        statement="""Greedy multi-path block verification is lossless, with tokens ranked by p/q,
+        equals by id, and with any other strict order, at each context one, of the tokens that can
+        be drafted there: it may depend on both models at all contexts, but not on the drafts.""",
         shape="any V, L, K; i.i.d. paths",
         examined=PATHS.also("; by p/q, by q/p and by token id"),
+        theorems=("selection.multipath_block_lossless", "selection.by_ratioE"),
         refuted=any_of(
             lossless(multipath_block),
             lossless(partial(multipath_block, order=reversed_ratio)),

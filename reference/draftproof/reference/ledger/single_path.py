@@ -6,11 +6,11 @@ code: vLLM, vLLM-ascend.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from math import gcd
+from math import gcd, prod
 
 from draftproof.reference.ledger import exhibits
 from draftproof.reference.ledger.claim import (
@@ -39,6 +39,7 @@ from draftproof.reference.ledger.quantities import (
     differ,
     equal,
     expected_tokens,
+    law,
     lossless,
     lossless_text,
     name_of,
@@ -47,7 +48,7 @@ from draftproof.reference.ledger.quantities import (
     same_law,
 )
 from draftproof.reference.model import Instance, Path, Row
-from draftproof.reference.rational import ONE, ZERO, Rational, rational
+from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
 from draftproof.reference.verifiers import ALGORITHMS, verification_law
 
 MOTIVATING = example("1/3 2/3", "2/3 1/3", length=2)
@@ -72,6 +73,36 @@ CERTIFIED = SMALL.also("; the optimum of every instance is certified by a dual s
 
 
 SHARED = over_prefixes("sum of min(p, q)", lambda p, q, _: min(p, q))
+
+
+def shared_token_by_token(instance: Instance, prefix: Path) -> Rational:
+    """Return the product of min(p, q) over the tokens of a prefix."""
+    at = ((prefix[:i], token) for i, token in enumerate(prefix))
+    factors = (min(instance.target(z)[y], instance.draft(z)[y]) for z, y in at)
+    return prod(factors, start=ONE)
+
+
+def afforded(instance: Instance, prefix: Path) -> Rational:
+    """Return A at a prefix, A(xy) = min(A(x) p(y|x), q(xy))."""
+    kept = ONE
+    for i, token in enumerate(prefix):
+        drafted = instance.draft.joint(prefix[: i + 1])
+        kept = min(kept * instance.target(prefix[:i])[token], drafted)
+    return kept
+
+
+def accepts(verify: Named, formula: Callable[[Instance, Path], Rational]) -> Refutation:
+    """Refute that every drafted prefix is accepted with the probability of a formula."""
+
+    def refuted(instance: Instance) -> Mapping[str, Figure] | None:
+        kept = law(verify, instance).map(lambda emission: emission.accepted)
+        for prefix in filter(None, instance.draft.reachable(instance.length)):
+            found = total(w for x, w in kept.items() if x[: len(prefix)] == prefix)
+            if found != (given := formula(instance, prefix)):
+                return {"prefix": str(prefix), name_of(verify): found, "formula": given}
+        return None
+
+    return refuted
 
 
 def after_iterations(verify: Named, iterations: int) -> Quantity:
@@ -162,9 +193,8 @@ CLAIMS = (
         statement="""For p = (1/3, 2/3), q = (2/3, 1/3) and L = 2, token verification accepts
         10/9 tokens, block verification 11/9; 12/9 is the ideal, which greedy block verification
         accepts.""",
-        shape="V = 2, L = 2, one instance",
-        examined=Scope("the motivating example", lambda: [MOTIVATING]),
-        proof="The claim is about one instance, whose law is computed.",
+        shape="V = 2, L = 2, K = 1; this instance alone",
+        examined=Scope("the motivating example, of which alone the claim is", lambda: [MOTIVATING]),
         refuted=by_figures,
         known=lambda: {
             **{name: accepted(name)(MOTIVATING) for name in ("token", "block", "greedy_block")},
@@ -174,20 +204,55 @@ CLAIMS = (
             1, {"token": "10/9", "block": "11/9", "greedy_block": "4/3", "sum of min(p, q)": "4/3"}
         ),
     ),
+    Claim(
+        id="token.lossless",
+        statement="Token verification is lossless.",
+        source="arXiv 2211.17192",
+        shape="any V, L; K = 1",
+        examined=SMALL,
+        theorems=("token.token_lossless",),
+        refuted=lossless("token"),
+        recorded=Derivation(1319),
+    ),
+    Claim(
+        id="token.value",
+        statement="""Token verification accepts a prefix of 1..L tokens with the product of min(p,
+        q) over its tokens.""",
+        source="arXiv 2211.17192",
+        shape="any V, L; K = 1",
+        examined=SMALL,
+        theorems=("token.token_accepts",),
+        refuted=accepts("token", shared_token_by_token),
+        recorded=Derivation(1319),
+    ),
+    in_block_paper(
+        id="block.value",
+        statement="""Block verification accepts a prefix x of 1..L tokens with probability A(x) =
+        q(x) w(x), where w is 1 at the root and w(xy) = min(1, w(x) p(y|x) / q(y|x)).""",
+        shape="any V, L; K = 1",
+        examined=SMALL,
+        theorems=("block.block_accepts",),
+        proof="Corollary, by multiplication: A(xy) = min(A(x) p(y|x), q(xy)).",
+        refuted=accepts("block", afforded),
+        recorded=Derivation(1319),
+    ),
     in_block_paper(
         id="block.lossless",
         statement="Block verification is lossless.",
         shape="any V, L; K = 1",
         examined=SMALL,
+        theorems=("block.block_lossless",),
         refuted=lossless("block"),
         recorded=Derivation(1319),
     ),
     in_block_paper(
         id="block.optimal",
-        statement="""In one iteration no lossless verifier accepts more tokens than block
-        verification, even one that knows target and draft off the path.""",
+        statement="""In one iteration no lossless verifier of one path that leaves the target as it
+        is accepts any prefix more often, or more tokens, than block verification; even if it knows
+        target and draft off the path.""",
         shape="any V, L; K = 1",
         examined=CERTIFIED,
+        theorems=("block.block_optimal", "block.block_longest"),
         proof="""Let A(x) be the probability that what is accepted starts with x. What is emitted
         without accepting x goes on from x by p(.|x), so losslessness leaves A(x) p(y|x) - A(xy) >=
         0 for the correction; and A(xy) <= q(xy) as xy must be drafted. Block verification has A(xy)
@@ -198,9 +263,9 @@ CLAIMS = (
     ),
     in_block_paper(
         id="block.optimal.iterations",
-        statement="""After any number of iterations no lossless verifier has written more tokens
-        than block verification.""",
-        shape="V = 2, L = 3, 2 iterations",
+        statement="""After any number of iterations no lossless verifier of one path that leaves the
+        target as it is has written more tokens than block verification.""",
+        shape="V = 2, L = 3, K = 1; 2 iterations",
         examined=Scope(
             """the family of instances on which the draft overstates one token, by L = 2, 3, then by
             that token's mass, denominators up to 4; against the verifier that leaves the last token
@@ -230,12 +295,21 @@ CLAIMS = (
     ),
     in_block_paper(
         id="block.over_token",
-        statement="Token verification accepts at most as much as block, block as greedy block.",
+        statement="""In one iteration token verification accepts at most as much as block
+        verification, and block verification as greedy block verification.""",
         shape="any V, L; K = 1",
         examined=SMALL,
-        proof="""Token verification is lossless, so block verification accepts each prefix at least
-        as often (block.optimal). By A(xy) <= A(x) p(y|x) and A <= q, block verification accepts x
-        with at most min(p(x), q(x)), which greedy reaches.""",
+        proof="""Token verification is lossless (token.lossless) and leaves the target as it is, so
+        block verification accepts each prefix at least as often (block.optimal). Block verification
+        is lossless (block.lossless), so it accepts at most the sum of min(p, q)
+        (greedy_block.bound), and greedy block verification accepts that (greedy_block.value).""",
+        rests_on=(
+            "token.lossless",
+            "block.optimal",
+            "block.lossless",
+            "greedy_block.bound",
+            "greedy_block.value",
+        ),
         refuted=ascending(accepted("token"), accepted("block"), accepted("greedy_block")),
         recorded=Derivation(1319),
     ),
@@ -243,7 +317,7 @@ CLAIMS = (
         id="block.over_token.iterations",
         statement="""After any number of iterations block verification has written at least as many
         tokens as token verification.""",
-        shape="V = 2, L = 2; 2 and 3 iterations",
+        shape="V = 2, L = 2, K = 1; 2 and 3 iterations",
         examined=Scope(
             """2 iterations: 20 seeded instances with rows by context; 2 and 3: all context-free
             ones with denominators up to 4""",
@@ -268,20 +342,23 @@ CLAIMS = (
         id="block.is_token.two",
         statement="For L <= 2 block verification and token verification coincide.",
         source="github.com/vllm-project/vllm, pull request 40819",
-        shape="V = 2, L = 2",
+        shape="V = 2, L = 2, K = 1",
         examined=SEARCH,
         refuted=equal(accepted("token"), accepted("block")),
         recorded=Derivation(14, {"token": "10/9", "block": "11/9"}, MOTIVATING),
     ),
     in_block_paper(
         id="block.is_token.one_hot",
-        statement="With a draft that is sure of every token, block verification accepts as token.",
+        statement="""With a draft that is sure of every token, block verification accepts as much as
+        token verification.""",
         shape="any V, L; K = 1; one-hot draft rows",
         examined=Scope(
             "120 seeded instances with rows by context, V = 2, L = 3 and V = 3, L = 2",
             lambda: map(sure, chain(seeded(80, 2, length=3), seeded(40, 3, length=2))),
         ),
-        proof="On the one drafted path q = 1, so min(A(x) p(y|x), q(xy)) = A(x) p(y|x) = p(xy).",
+        proof="""On the one drafted path q = 1, so block verification accepts its prefix x with p(x)
+        (block.value), and so does token verification (token.value).""",
+        rests_on=("block.value", "token.value"),
         refuted=equal(accepted("token"), accepted("block")),
         recorded=Derivation(120),
     ),
@@ -289,7 +366,7 @@ CLAIMS = (
         id="block.break",
         statement="Block verification may stop at the first prefix that fails its test.",
         source="github.com/vllm-project/vllm-ascend, pull request 11985",
-        shape="V = 2, L = 2",
+        shape="V = 2, L = 2, K = 1",
         examined=SEARCH,
         refuted=lossless(exhibits.block_with_break),
         recorded=Derivation(6, {"total variation": "1/6"}, example("1/2 1/2", "0 1", length=2)),
@@ -298,7 +375,7 @@ CLAIMS = (
         id="block.token_residual",
         statement="Block verification may take its correction from token verification's residual.",
         source="github.com/vllm-project/vllm-ascend, pull request 9772",
-        shape="V = 3, L = 2",
+        shape="V = 3, L = 2, K = 1",
         examined=Scope(
             """all instances of V = 2, L = 2 with rows by context and denominators up to 2, then
             context-free ones of V = 3, L = 2 by common denominator, then lexicographically""",
@@ -312,7 +389,7 @@ CLAIMS = (
     Claim(
         id="hierarchical.is_block",
         statement="""Hierarchical speculative decoding with capped ratios is block verification:
-        given any path both have the same law. So it cannot accept more for L > 1.""",
+        given any path both have the same law.""",
         source="arXiv 2601.05724",
         shape="any V, L; K = 1",
         examined=SMALL.also("; every path that can be drafted"),
@@ -330,7 +407,7 @@ CLAIMS = (
         id="hierarchical.released",
         statement="The released program of hierarchical speculative decoding is lossless.",
         source="github.com/ZhouYuxuanYX/Hierarchical-Speculative-Decoding, algorithm_clean.py",
-        shape="V = 2, L = 2",
+        shape="V = 2, L = 2, K = 1",
         examined=SEARCH,
         refuted=lossless(exhibits.released_hierarchical),
         recorded=Derivation(14, {"total variation": "1/9"}, MOTIVATING),
@@ -340,16 +417,23 @@ CLAIMS = (
         statement="""Greedy block verification accepts the sum of min(p(x), q(x)) over prefixes x of
         1..L tokens.""",
         shape="any V, L; K = 1",
-        examined=SMALL,
-        refuted=equal(accepted("greedy_block"), SHARED),
+        examined=CERTIFIED,
+        theorems=("greedy_block.expected_length",),
+        refuted=equal(accepted("greedy_block"), SHARED, best_stateful),
         recorded=Derivation(1319),
     ),
     in_block_paper(
         id="greedy_block.bound",
         statement="""No lossless verifier of one path, whatever it does to the target, accepts more
-        than the sum of min(p(x), q(x)) over prefixes x of 1..L tokens.""",
+        than the sum of min(p(x), q(x)) over prefixes x of 1..L tokens: that is the stateful
+        optimum, which greedy block verification reaches (greedy_block.value).""",
         shape="any V, L; K = 1",
         examined=SMALL.also("; token, block and greedy block verification"),
+        theorems=(
+            "greedy_block.nothing_accepts_more",
+            "greedy_block.nothing_accepts_longer",
+            "greedy_block.greedy_outcome_length",
+        ),
         proof="An accepted prefix x is drafted, and it is the text: that is at most q(x) and p(x).",
         refuted=any_of(
             *(ascending(accepted(name), SHARED) for name in ("token", "block", "greedy_block"))
@@ -357,20 +441,16 @@ CLAIMS = (
         recorded=Derivation(1319),
     ),
     in_block_paper(
-        id="greedy_block.optimal",
-        statement="""Greedy block verification accepts the optimum of one path, modified target or
-        not.""",
-        shape="any V, L; K = 1",
-        examined=CERTIFIED,
-        refuted=equal(accepted("greedy_block"), best_stateful),
-        recorded=Derivation(1319),
-    ),
-    in_block_paper(
         id="greedy_block.lossless",
-        statement="Greedy block verification with its modified target is lossless.",
-        shape="any V, L; K = 1; 3 tokens of text and more",
+        statement="""Greedy block verification with its modified target is lossless, in one
+        iteration and over any number of them.""",
+        shape="any V, L; K = 1",
         examined=SMALL.also(
-            "; and over iterations, 5 tokens of 20 context-free instances, V = 2, L = 2"
+            "; and over iterations, 5 tokens of the context-free instances of V = 2, L = 2"
+        ),
+        theorems=(
+            "greedy_block.greedy_block_lossless",
+            "greedy_block.greedy_block_decoded_lossless",
         ),
         refuted=any_of(
             lossless("greedy_block"),
@@ -386,7 +466,7 @@ CLAIMS = (
         id="greedy_block.unmodified",
         statement="Greedy block verification is lossless without modifying the target.",
         source="arXiv 2604.25925, released code at K = 1",
-        shape="V = 2, L = 2",
+        shape="V = 2, L = 2, K = 1",
         examined=SEARCH,
         refuted=lossless(exhibits.greedy_block_without_memory),
         recorded=Derivation(14, {"total variation": "1/9"}, MOTIVATING),
@@ -396,7 +476,7 @@ CLAIMS = (
         statement="""After any number of iterations greedy block verification has written at least
         as many tokens as block verification.""",
         source="arXiv 2403.10444, whose experiments say otherwise",
-        shape="V = 2, L = 2; up to 3 iterations",
+        shape="V = 2, L = 2, K = 1; 3 iterations",
         examined=SEARCH,
         refuted=any_of(*(never_behind("block", "greedy_block", n) for n in (1, 2, 3))),
         known=lambda: {

@@ -95,11 +95,12 @@ in_paper = partial(Claim, source="arXiv 2604.25925")
 CLAIMS = (
     in_paper(
         id="spectr_gbv.value",
-        statement="""The sum of p (1 - (1 - min(q/p, 1))^K) over prefixes is accepted by a lossless
-        verifier with a modified target.""",
+        statement="""SpecTr-GBV with an exact flow in place of its loop accepts the sum of
+        p (1 - (1 - min(q/p, 1))^K) over prefixes of 1..L tokens, which does not fall with one more
+        path.""",
         shape="any V, L, K; i.i.d. paths",
-        examined=PATHS,
-        refuted=equal(accepted("spectr_gbv"), CLAIMED),
+        examined=PATHS.also("; K against K - 1"),
+        refuted=any_of(equal(accepted("spectr_gbv"), CLAIMED), ascending(CLAIMED.fewer, CLAIMED)),
         recorded=Derivation(408),
     ),
     in_paper(
@@ -115,24 +116,16 @@ CLAIMS = (
         statement="On one path SpecTr-GBV is greedy block verification.",
         shape="any V, L; K = 1",
         examined=ON_ONE_PATH,
-        proof="""Both accept each prefix with p min(q/p, 1) = min(p, q), and correct and modify the
-        target by what is left of p.""",
+        proof="""Both accept each prefix with p min(q/p, 1) = min(p, q) (spectr_gbv.value,
+        greedy_block.value), and correct and modify the target by what is left of p.""",
+        rests_on=("spectr_gbv.value", "greedy_block.value"),
         refuted=same_law("spectr_gbv", "greedy_block"),
-        recorded=Derivation(408),
-    ),
-    in_paper(
-        id="spectr_gbv.monotone",
-        statement="What SpecTr-GBV accepts (spectr_gbv.value) does not fall with one more path.",
-        shape="any V, L, K; i.i.d. paths",
-        examined=PATHS.also("; K against K - 1"),
-        proof="(1 - min(q/p, 1))^K does not grow with K.",
-        refuted=ascending(CLAIMED.fewer, CLAIMED),
         recorded=Derivation(408),
     ),
     in_paper(
         id="spectr_gbv.optimal",
         statement="No lossless verifier of i.i.d. paths accepts more than SpecTr-GBV.",
-        shape="V = 2, L = 1, K = 2; i.i.d.",
+        shape="V = 2, L = 1, K = 2; i.i.d. paths",
         examined=SEARCH,
         refuted=equal(CLAIMED, optimum),
         known=lambda: {
@@ -261,7 +254,7 @@ CLAIMS = (
         source="draftproof",
         shape="any V, L; K = 1",
         examined=ON_ONE_PATH,
-        proof="With one path its loop is run once.",
+        proof="With one path its loop is run once, and that run is greedy block verification.",
         refuted=same_law("recursive_greedy_block", "greedy_block"),
         recorded=Derivation(408),
     ),

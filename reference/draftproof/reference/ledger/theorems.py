@@ -3,8 +3,9 @@
 Deriving such a claim again proves it again, writes the proof's record and checks the record. Larger
 shapes take minutes: `draftproof prove` proves them.
 
-A stateful verifier that is lossless for one iteration, whatever p and q are, is lossless for any
-number of them: the modified target that it leaves is one of the p.
+Some of these shapes are within a mechanised claim. They are no corollaries of it: what is proved
+here is about the reference's own text, the mechanised theorem is about a program in Coq that was
+read and tested to say the same.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from draftproof.reference.ledger.claim import Claim, Derivation, Scope, by_figures
+from draftproof.reference.ledger.claim import Claim, Derivation, Scope, Verdict, by_figures
 from draftproof.reference.model import Instance
 from draftproof.reference.proof import Refutation, Theorem, check, prove, record
 
@@ -36,6 +37,9 @@ THEOREMS = (
     ("greedy_draft.optimal", "greedy_draft", "optimal", 2, 1, 2, "greedy"),
     ("multipath", "multipath_block", "lossless", 2, 1, 2, "iid"),
     ("multipath.three_drafts", "multipath_block", "lossless", 2, 1, 3, "iid"),
+    ("scored", "scored_multipath_block", "lossless", 2, 1, 2, "iid"),
+    ("scored.three_drafts", "scored_multipath_block", "lossless", 2, 1, 3, "iid"),
+    ("scored.optimal", "scored_multipath_block", "optimal", 2, 1, 2, "iid"),
 )
 
 EVERYWHERE = Scope(
@@ -57,6 +61,16 @@ class ClaimOfAll(Claim):
     refuted: Callable[[Instance], None] = by_figures
     prove: Callable[[], Theorem | Refutation]
 
+    @property
+    def stated(self) -> str:
+        """Return the statement, which names its shape."""
+        return self.statement
+
+    @property
+    def evidence(self) -> Verdict:
+        """Return the verdict: the proof is for one shape, and rests on no other claim."""
+        return Verdict.REFUTED if self.recorded.counterexample else Verdict.PROVED
+
     def derive(self) -> Derivation:
         """Prove the claim and check the record of the proof."""
         found = self.prove()
@@ -69,7 +83,8 @@ class ClaimOfAll(Claim):
 CLAIMS = tuple(
     ClaimOfAll(
         id=f"theorem.{name}",
-        statement=f"{algorithm} {_MEANT[claim]}, for all p and q.",
+        statement=f"""{algorithm} {_MEANT[claim]}, for all p and q with V = {V}, L = {L}, K = {K},
+        {scheme}.""",
         source="draftproof",
         shape=f"V = {V}, L = {L}, K = {K}; {scheme}",
         examined=EVERYWHERE,

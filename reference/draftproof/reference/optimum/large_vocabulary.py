@@ -185,6 +185,7 @@ def _bundled(p: Floats, q: Floats, drafts: int) -> tuple[Floats, Floats]:
 def _greedy(p: Floats, q: Floats, drafts: int) -> float:
     """Return p(A) + sum of min(p, q / (1 - q(A))) over the tokens that are not in A.
 
+    Where A is all of q's support, drafting stops there, and p(A) is all.
     The weights of q are unnormalised: dividing them by their sum could make new ties.
     """
     sure = _most_probable(q, drafts - 1)

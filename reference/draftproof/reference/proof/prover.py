@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -81,7 +82,8 @@ def find(claim: Statement, watch: Watch | None = None) -> Node | Refutation:
             continue
         except RecursionError:
             raise Unproven(
-                f"{claim.statement}: the shape is too large, its runs too long"
+                f"{claim.statement}: the splits of its runs are nested deeper than Python's limit "
+                f"of {sys.getrecursionlimit()} calls; a smaller shape may do"
             ) from None
         return tree
     raise Unproven(f"{claim.statement}: a tree was found that does not prove it")

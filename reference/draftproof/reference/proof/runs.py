@@ -9,7 +9,13 @@ from draftproof.reference.errors import NotRational, Unsupported
 from draftproof.reference.proof.cells import NOT_NEGATIVE, POSITIVE, ZERO, Cell
 from draftproof.reference.proof.claims import Judgement, Outcome, Statement
 from draftproof.reference.proof.polynomials import Quotient, field_of, parts
-from draftproof.reference.proof.symbols import Unknown, quotient, symbolic_instance
+from draftproof.reference.proof.symbols import (
+    KeptBetweenRuns,
+    Unknown,
+    quotient,
+    symbolic_instance,
+    within,
+)
 from draftproof.reference.rational import Rational, total
 
 Answers = tuple[int, ...]
@@ -34,12 +40,18 @@ def next_event(claim: Statement, program: int, answers: Answers, cell: Cell) -> 
     """
     try:
         instance, rho = symbolic_instance(claim.shape, cell)
-        masses = claim.programs[program](instance, rho, _Answers(answers, cell))
+        with within(cell):
+            masses = claim.programs[program](instance, rho, _Answers(answers, cell))
     except _AskedForMore as asked:
         return asked.shares
     except NotRational as error:
         raise Unsupported(
             f"{claim.algorithm} computes with numbers only, it cannot run on symbols: {error}"
+        ) from None
+    except KeptBetweenRuns:
+        raise Unsupported(
+            f"{claim.algorithm} keeps numbers from one run to the next, it cannot run on symbols: "
+            "compute them anew in every run, or cache them by the instance"
         ) from None
     except (ArithmeticError, LookupError, ValueError) as error:
         raise Misbehaves(str(error), cell) from error

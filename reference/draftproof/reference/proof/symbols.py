@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, product
@@ -96,8 +97,31 @@ def _compares(wanted: Signs) -> Callable[[Unknown, object], bool]:
     return lambda left, right: left.cell.ask((left - right).value, wanted)
 
 
+# The cell in which a program runs; nothing outside of runs.
+_within: list[Cell] = []
+
+
+@contextmanager
+def within(cell: Cell) -> Iterator[None]:
+    """Let a program run, which may then compute with numbers of this cell alone."""
+    _within.append(cell)
+    try:
+        yield
+    finally:
+        _within.pop()
+
+
+class KeptBetweenRuns(RuntimeError):
+    """A program uses a number of one cell in another, whose facts are different."""
+
+
 class Unknown:
-    """A number about which a cell has facts; comparisons ask the cell."""
+    """A number about which a cell has facts; comparisons ask the cell.
+
+    A number belongs to its cell. Numbers of different cells are never equal, so that no cache of a
+    program returns in one cell what it computed from the facts of another. To compute with both, or
+    with a number of another cell than the one in which the program runs, raises `KeptBetweenRuns`.
+    """
 
     __slots__ = ("cell", "value")
 
@@ -111,6 +135,7 @@ class Unknown:
     __gt__, __ge__ = _compares(POSITIVE), _compares(POSITIVE | ZERO)
 
     def __truediv__(self, other: object) -> Unknown:
+        self._require_one_cell(other)
         if other == 0:
             raise ZeroDivisionError("division by a number that is zero")
         return self.computed(truediv, self, other)
@@ -119,12 +144,16 @@ class Unknown:
         return self.computed(mul, other, self**0) / self
 
     def __pow__(self, power: int) -> Unknown:
+        self._require_one_cell()
         return Unknown(power_of(self.value, power), self.cell)
 
     def __neg__(self) -> Unknown:
+        self._require_one_cell()
         return Unknown(-self.value, self.cell)
 
     def __eq__(self, other: object) -> bool:
+        if isinstance(other, Unknown) and other.cell is not self.cell:
+            return False
         return _compares(ZERO)(self, other)
 
     def __bool__(self) -> bool:
@@ -135,8 +164,15 @@ class Unknown:
 
     def computed(self, operation: Operation, left: object, right: object) -> Unknown:
         """Return the outcome of an operation on numbers of either kind."""
+        self._require_one_cell(left, right)
         ring = self.cell.ring
         return Unknown(_computed(operation, quotient(left, ring), quotient(right, ring)), self.cell)
+
+    def _require_one_cell(self, *others: object) -> None:
+        cell = _within[-1] if _within else self.cell
+        for number in (self, *others):
+            if isinstance(number, Unknown) and number.cell is not cell:
+                raise KeptBetweenRuns("a number of one cell is used in another")
 
 
 def quotient(number: object, ring: Ring) -> Quotient:

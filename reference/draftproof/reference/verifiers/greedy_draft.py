@@ -16,7 +16,8 @@ def greedy_draft(drafts: Drafted, instance: Instance, chance: Chance) -> Emissio
 
     Law at one position, A being the K - 1 most probable tokens: P(accept i) = p(i) on A and
     min(p(i), q(i) / (1 - q(A))) elsewhere, the optimum of this draft law, since q without A leaves
-    the correction all of p on A. Source: arXiv 2502.18779.
+    the correction all of p on A. Where A is all of q's support, drafting stops at A, and 0 / 0 is 0
+    here. Source: arXiv 2502.18779.
     """
 
     def rule(siblings: Siblings, p: Row, q: Row, chance: Chance) -> tuple[int, bool]:

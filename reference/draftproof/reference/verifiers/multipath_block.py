@@ -25,8 +25,9 @@ def multipath_block(
 ) -> Emission:
     """Go down to the highest-ranked sibling every time; verify the path against its skewed law.
 
-    `order` ranks the tokens after a context; any strict order that depends on the context's rows
-    alone is lossless, if selection and skewed law use the same one.
+    `order` ranks the tokens that can be drafted after a context, from the context's rows. Any
+    strict order at each context is lossless, if selection and skewed law use the same one: it may
+    depend on the context and on both models at all contexts, but not on the drafts.
     Law: block verification's, with q replaced by the law of the selected path:
     q'(y|z) = [(A + m(F+q))^K - (A + mF)^K] / [(A+m)^K - A^K], where m = q(z), F is the mass ranked
     below y at z, and A the mass of the paths ranked below z. Source: arXiv 2602.16961.

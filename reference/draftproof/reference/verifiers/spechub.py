@@ -16,7 +16,8 @@ def spechub(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
     """Try the pair's other token first, then the hub, each against the mass still owed.
 
     Law at one position, a being the hub: P(accept a) = p(a), P(accept i) =
-    min(p(i), q(i) / (1 - q(a))) elsewhere, the optimum of this draft law. Source: arXiv 2411.05289.
+    min(p(i), q(i) / (1 - q(a))) elsewhere, the optimum of this draft law. Where q(a) = 1 the hub is
+    drafted alone, and 0 / 0 is 0 here. Source: arXiv 2411.05289.
     """
     return descend(rule, drafts, instance, chance)
 
