@@ -238,10 +238,13 @@ CLAIMS = (
         one path and as greedy multi-path block verification.""",
         shape="any V, K; L = 1; i.i.d.",
         examined=ONE_POSITION,
-        proof="""For one token, what is accepted is the sum of min(p, law of the selected path)
-        (mixed.value), which the local rule maximises over shares in 0..1; the two are the shares 0
-        and 1 (mixed.ends).""",
-        rests_on=("mixed.value", "mixed.ends"),
+        theorems=(
+            "mixed.mixed_accepts_some",
+            "mixed.most_kept_over_multipath",
+            "mixed.most_kept_over_block",
+        ),
+        proof="""For one token, what is accepted is the sum of min(p, law of the selected path), which
+        the local rule maximises over shares in 0..1; the two are the shares 0 and 1.""",
         refuted=any_of(
             ascending(accepted(never), accepted("mixed_multipath_block")),
             ascending(accepted("multipath_block"), accepted("mixed_multipath_block")),
@@ -256,12 +259,11 @@ CLAIMS = (
             "all instances with denominators up to 10 (K = 2) and up to 6 (K = 3)",
             lambda: chain(context_free(2, 10, drafts=2), context_free(2, 6, drafts=3)),
         ),
+        theorems=("one_position.mixed_optimal_two_tokens",),
         proof="""Let t be the token of the larger p/q, so p(t) >= q(t). Any selection picks t with a
         probability in q(t)^K..1-(1-q(t))^K, and accepts the sum of min(p, selection), which grows
         until it picks t with p(t). The shares reach all of q(t)..1-(1-q(t))^K, and the local rule
-        takes the best (mixed.value, mixed.ends). Selecting a draft and verifying it alone loses
-        nothing (canonical.optimal).""",
-        rests_on=("mixed.value", "mixed.ends", "canonical.optimal"),
+        takes the best.""",
         refuted=equal(accepted("mixed_multipath_block"), optimum),
         recorded=Derivation(474),
     ),

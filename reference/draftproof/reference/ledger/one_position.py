@@ -636,10 +636,14 @@ CLAIMS = (
         statement="SpecHub is lossless and optimal for the joint law of its pairs.",
         shape="any V; K = 2, L = 1; SpecHub's pairs",
         examined=HUB,
+        theorems=(
+            "spechub.follows_spechub",
+            "one_position.spechub_optimal",
+            "one_position.spechub_verifies",
+        ),
         proof="""With hub a, token i is in the pair with probability q(i) + q(a) q(i)/(1 - q(a)) =
         q(i)/(1 - q(a)), so nobody accepts more than min(p(i), that), nor more than p(a) of a.
-        SpecHub accepts as much of every token, and is lossless (spechub.value).""",
-        rests_on=("spechub.value",),
+        SpecHub accepts as much of every token.""",
         refuted=equal(accepted("spechub"), optimum),
         recorded=Derivation(324),
     ),
@@ -659,10 +663,10 @@ CLAIMS = (
         q(a) / (1 - q(a)) is at least the total variation of p and q, a being the hub.""",
         shape="any V; K = 2, L = 1",
         examined=CONDITIONAL,
-        proof="""Rejection sampling accepts min(p, (1 + TV) q) of a token (rejection.recursion),
-        SpecHub p(a) of the hub and min(p, q/(1 - q(a))) of another (spechub.value); 1/(1 - q(a)) >=
-        1 + TV is the condition. Where q(a) = 1 there is no other token.""",
-        rests_on=("rejection.recursion", "spechub.value"),
+        theorems=("one_position.spechub_over_rejection",),
+        proof="""Rejection sampling accepts min(p, (1 + TV) q) of a token, SpecHub p(a) of the hub and
+        min(p, q/(1 - q(a))) of another; 1/(1 - q(a)) >= 1 + TV is the condition. Where q(a) = 1
+        there is no other token.""",
         refuted=hub_over("iid", conditional=True),
         recorded=Derivation(324),
     ),
