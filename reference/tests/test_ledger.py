@@ -137,10 +137,11 @@ def test_the_named_claims_of_the_papers_are_there() -> None:
             greedy_block.value greedy_block.bound greedy_block.lossless optimum.subsets
             optimum.agree rejection.lossless rejection.recursion k_seq.lossless spechub.value
             greedy_draft.optimal target_first.lossless naive_tree.lossless naive_tree.value
-            multipath.lossless mixed.lossless mixed.value""",
+            multipath.lossless mixed.lossless mixed.value spechub.optimal
+            spechub.over_rejection.condition mixed.over_ends.one mixed.optimal.two_tokens""",
         "proved for a shape": "theorem.token theorem.scored theorem.scored.optimal",
         "argued": """block.is_token.one_hot block.over_token hierarchical.is_block paths.monotone
-            spectr_gbv.released.probability.one spechub.optimal spechub.over_rejection.condition
+            spectr_gbv.released.probability.one
             spechub.over_rejection_without_replacement.condition optimum.without_replacement
             optimum.monotone optimum.prefixes.iid rejection.below_k_seq k_seq.guarantee
             canonical.optimal target_first.value scored.lossless scored.value""",

@@ -4,9 +4,9 @@ The algorithm goes to the highest-ranked sibling with some probability, else to 
 the selected path as a block; the *local rule* chooses the probability that keeps most of the next
 token.
 
-Mechanised: the algorithm is lossless, whatever the probability is at each node. Argued: for one
-token the local rule accepts at least as much as block verification and greedy multi-path block
-verification, the two algorithms that it mixes; with a vocabulary of two it accepts the optimum.
+Mechanised: the algorithm is lossless, whatever the probability is at each node; for one token the
+local rule accepts at least as much as block verification and greedy multi-path block verification,
+the two algorithms that it mixes; with a vocabulary of two it accepts the optimum.
 Observed on the instances below: for two tokens of a vocabulary of two it is still above both.
 Refuted: that it is above either in general, that its value does not fall with K, that it is
 optimal.
