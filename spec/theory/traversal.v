@@ -8,6 +8,7 @@
    the outcome is a law, and the text has the target's law at every horizon. arXiv 2505.12398. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission descent rejection.
+From Draftproof Require block.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -81,7 +82,8 @@ Proof.
 elim: s seen seen' => [|x s IH] seen seen' same //=; rewrite same; case: ifP => _; first exact: IH.
 by congr (_ :: _); apply: IH => y; rewrite !mem_rcons !inE same.
 Qed.
-Lemma not_seen_uniq seen s : uniq (not_seen seen s) /\ {in not_seen seen s, forall x, x \notin seen}.
+Lemma not_seen_uniq seen s :
+  uniq (not_seen seen s) /\ {in not_seen seen s, forall x, x \notin seen}.
 Proof.
 elim: s seen => [|x s IH] seen //=; case: ifP => [_|/negbT fresh]; first exact: IH.
 have [uniq_s apart] := IH (rcons seen x); split=> [|y].
@@ -114,7 +116,7 @@ by move: no; rewrite cs cat_rcons prefix_prefix.
 Qed.
 End Next.
 
-(* ---------------------------------------------------------------------------- one node's children *)
+(* ------------------------------------------------------------------------ one node's children *)
 Section OneNode.
 Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
 Hypothesis complete : perm_eq vocabulary (enum T).
@@ -141,7 +143,8 @@ Lemma owed_nonnegative r b w a : 0 <= excess r b w a.
 Proof. by rewrite owedE le_maxr lexx orbT. Qed.
 Lemma total_owed r b w : total (N := field_numbers R) vocabulary (excess r b w) = owed r b w.
 Proof. by rewrite (totalE complete); apply: eq_bigr => a _; rewrite owedE. Qed.
-Lemma normalised_without_ge0 from d a : (forall x, 0 <= from x) -> 0 <= normalised (without from d) a.
+Lemma normalised_without_ge0 from d a : (forall x, 0 <= from x) ->
+  0 <= normalised (without from d) a.
 Proof.
 move=> from0; rewrite (normalisedE complete) divr_ge0 ?sumr_ge0 => // [|x _]; exact: without_ge0.
 Qed.
@@ -185,7 +188,26 @@ move=> r_row w01; apply: law_bind => [|[]]; [exact: law_coin| |exact: law_ret].
 by apply: law_bind => [|a]; [apply: (law_draw_row complete)|apply: law_ret].
 Qed.
 
-(* A child drawn from b, of which nothing may be kept: all in all the node is worth the same. *)
+(* When a child drawn from b is refused, all that b does not cover is left to the node. *)
+Lemma worth_left f r b w : is_row r -> is_row b -> 0 <= w <= 1 ->
+  \sum_a b a * (1 - weight r b w a) *
+    (if any (excess r b w) then
+      worth f (normalised (excess r b w)) (left_weight (owed r b w) w)
+    else f None)
+  = \sum_a Num.max (w * r a - b a) 0 * f (Some ([::], a)) + (1 - w) * f None.
+Proof.
+move=> [r0 r1] [b0 b1] w01; have /andP[w0 w1] := w01.
+have refused : \sum_a b a * (1 - weight r b w a) = owed r b w + (1 - w).
+  by apply: rejected; rewrite -?mulr_sumr ?r1 ?mulr1 // => a; apply: mulr_ge0.
+rewrite -mulr_suml refused; case: ifPn => [some|none].
+  have s0 := owed_some some; have [_ leftE] := left_weightE s0 w01.
+  rewrite /worth mulrDr !mulrA leftE mulrBr mulr1 leftE [_ - owed _ _ _]addrC addKr.
+  congr (_ + _); rewrite mulr_sumr; apply: eq_bigr => a _; rewrite mulrA; congr (_ * _).
+  rewrite (normalisedE complete) owedE mulrCA; under eq_bigr => x _ do rewrite owedE.
+  by rewrite divff ?mulr1 ?gt_eqF.
+have all0 := owed_none none; rewrite /owed !big1 ?add0r // => a _; rewrite all0 ?mul0r //.
+Qed.
+(* All in all the node is worth the same. *)
 Lemma worth_step f r b w : is_row r -> is_row b -> 0 <= w <= 1 ->
   \sum_a b a * (weight r b w a * f (Some ([::], a)) + (1 - weight r b w a) *
     if any (excess r b w) then
@@ -193,20 +215,10 @@ Lemma worth_step f r b w : is_row r -> is_row b -> 0 <= w <= 1 ->
     else f None)
   = worth f r w.
 Proof.
-move=> [r0 r1] [b0 b1] w01; have /andP[w0 w1] := w01.
-have wr0 x : 0 <= w * r x by apply: mulr_ge0.
-under eq_bigr => a _ do rewrite mulrDr !mulrA kept_share //.
-have refused : \sum_a b a * (1 - weight r b w a) = owed r b w + (1 - w).
-  by apply: rejected => //; rewrite -mulr_sumr r1 mulr1.
-rewrite big_split -mulr_suml /= refused [in RHS]/worth mulr_sumr.
-under [in RHS]eq_bigr => a _ do rewrite mulrA -[w * r a](min_plus_excess _ (b a)) mulrDl.
-rewrite big_split -addrA /=; congr (_ + _); case: ifPn => [some|none].
-  have s0 := owed_some some; have [_ leftE] := left_weightE s0 w01.
-  rewrite /worth mulrDr !mulrA leftE mulrBr mulr1 leftE [_ - owed _ _ _]addrC addKr.
-  congr (_ + _); rewrite mulr_sumr; apply: eq_bigr => a _; rewrite mulrA; congr (_ * _).
-  rewrite (normalisedE complete) owedE mulrCA; under eq_bigr => x _ do rewrite owedE.
-  by rewrite divff ?mulr1 ?gt_eqF.
-have all0 := owed_none none; rewrite /owed !big1 ?add0r // => a _; rewrite all0 ?mul0r //.
+move=> r_row b_row w01; have [r0 _] := r_row; have [b0 _] := b_row; have /andP[w0 _] := w01.
+under eq_bigr => a _ do rewrite mulrDr !mulrA kept_share ?mulr_ge0 //.
+rewrite big_split /= worth_left // [RHS]/worth addrA mulr_sumr -big_split; congr (_ + _).
+by apply: eq_bigr => a _ /=; rewrite -mulrDl min_plus_excess mulrA.
 Qed.
 
 (* The outcome of trying children is a law, whatever the children are. *)
@@ -233,36 +245,62 @@ Definition drawn_in_turn from (siblings : law (seq T)) := is_law siblings /\ for
   normalised (without from d) a * probability (fun s => goes_beyond d (children s)) siblings.
 
 Section Worth.
-Variables (from : T -> R) (siblings : law (seq T)).
-Hypotheses (from0 : forall a, 0 <= from a) (in_turn : drawn_in_turn from siblings).
+Variable from : T -> R.
+Hypothesis from0 : forall a, 0 <= from a.
 Variables (f : option (emission T) -> R) (keep : seq T -> T -> R -> attempt).
 (* An attempt below a child, and what f makes of it at the node. *)
 Definition missing (e : option (emission T)) : R := if e is None then 1 else 0.
 Definition on_first a (e : option (emission T)) : R :=
   if e is Some (accepted, y) then f (Some (a :: accepted, y)) else 0.
 Hypothesis keep_missing : forall s a v, 0 <= v <= 1 -> expected missing (keep s a v) = 1 - v.
-Hypothesis keep_worth : forall s a v, 0 <= v <= 1 ->
-  expected (on_first a) (keep s a v) = v * f (Some ([::], a)).
 
 Let drawn d := normalised (without from d).
-Let beyond d := probability (fun s => goes_beyond d (children s)) siblings.
 Let after (go_on : seq T -> (T -> R) -> R -> R) d a r w : R :=
   if any (excess r (drawn d) w) then
     go_on (rcons d a) (normalised (excess r (drawn d) w)) (left_weight (owed r (drawn d) w) w)
   else f None.
 
+Lemma weight_drawn01 r d w a : is_row r -> 0 <= w <= 1 -> 0 <= weight r (drawn d) w a <= 1.
+Proof.
+move=> [r0 _] /andP[w0 _].
+by apply: min1_in01; [apply: mulr_ge0|apply: normalised_without_ge0].
+Qed.
 Lemma expected_try_child s d a rest r w : is_row r -> 0 <= w <= 1 ->
   expected f (try_children from (keep s) d (a :: rest) r w) =
-  weight r (drawn d) w a * f (Some ([::], a)) + (1 - weight r (drawn d) w a) *
+  expected (on_first a) (keep s a (weight r (drawn d) w a)) + (1 - weight r (drawn d) w a) *
     after (fun d' r' w' => expected f (try_children from (keep s) d' rest r' w')) d a r w.
 Proof.
-move=> [r0 _] /andP[w0 _] /=; rewrite leastE total_owed -/(drawn d) -/(weight _ _ _ a).
-have v01 : 0 <= weight r (drawn d) w a <= 1.
-  by apply: min1_in01; [apply: mulr_ge0|apply: normalised_without_ge0].
-rewrite -(keep_worth s a v01) -(keep_missing s a v01) expected_bind -expected_mulr -expected_add.
+move=> r_row w01 /=; rewrite leastE total_owed -/(drawn d) -/(weight _ _ _ a).
+rewrite -(keep_missing s a (weight_drawn01 _ _ r_row w01)) expected_bind.
+rewrite -expected_mulr -expected_add.
 apply: eq_expected => -[[accepted next]|] /=; first by rewrite expected_ret mul0r addr0.
 by rewrite add0r mul1r /after; case: ifP => _; rewrite ?expected_ret.
 Qed.
+
+Lemma only_child r b w : b =1 drawn [::] -> is_row r -> is_row b -> 0 <= w <= 1 ->
+  \sum_a b a * expected f (try_children from (keep [:: a]) [::] [:: a] r w) =
+  \sum_a b a * expected (on_first a) (keep [:: a] a (Num.min 1 (w * r a / b a))) +
+    (\sum_a Num.max (w * r a - b a) 0 * f (Some ([::], a)) + (1 - w) * f None).
+Proof.
+move=> own r_row b_row w01.
+have drawn_is_row : is_row (drawn [::]).
+  case: b_row => b0 b1; split=> [a|]; first by rewrite -own.
+  by rewrite -b1; apply: eq_bigr => a _; rewrite own.
+have -> : \sum_a Num.max (w * r a - b a) 0 * f (Some ([::], a)) =
+    \sum_a Num.max (w * r a - drawn [::] a) 0 * f (Some ([::], a)).
+  by apply: eq_bigr => a _; rewrite own.
+under eq_bigr => a _ do rewrite expected_try_child // mulrDr mulrA !own.
+under [in RHS]eq_bigr => a _ do rewrite own -/(weight _ _ _ a).
+rewrite -worth_left // big_split; congr (_ + _); apply: eq_bigr => a _; congr (_ * _).
+rewrite /after; case: ifP => // some; rewrite [try_children _ _ _ _ _ _]/= expected_keep_node //.
+exact: left_row.
+Qed.
+
+Variable siblings : law (seq T).
+Hypothesis in_turn : drawn_in_turn from siblings.
+Hypothesis keep_worth : forall s a v, 0 <= v <= 1 ->
+  expected (on_first a) (keep s a v) = v * f (Some ([::], a)).
+Let beyond d := probability (fun s => goes_beyond d (children s)) siblings.
 
 Lemma drawn_row d : beyond d != 0 -> is_row (drawn d).
 Proof.
@@ -301,7 +339,7 @@ transitivity ((probability (fun s => prefix d (children s)) siblings - beyond d)
       have /negbTE -> : ~~ prefix (rcons d a) d; last by rewrite mul0r.
       by apply/negP => /size_prefix; rewrite size_rcons ltnn.
     - rewrite size_cat -[X in (X < _)%N]addn0 ltn_add2l subrr mul0r add0r mul1r drop_size_cat //.
-      rewrite expected_try_child // (bigD1 b) //= prefix_rcons_cat eqxx mul1r.
+      rewrite expected_try_child // keep_worth ?weight_drawn01 // (bigD1 b) //= prefix_rcons_cat eqxx mul1r.
       rewrite big1 ?addr0 => [|a ne]; last by rewrite prefix_rcons_cat eq_sym (negbTE ne) mul0r.
       congr (_ + _ * _); rewrite /after; case: ifP => // _.
       by rewrite -cat_rcons drop_size_cat.
@@ -372,7 +410,7 @@ Lemma kept_step f n h w : 0 <= w <= 1 ->
 Proof.
 move=> w01 none some; rewrite [kept _ _ _]/= expected_bind.
 have [q0 _] := q_model (node h).
-exact: (node_worth complete q0 (in_turn h) (f := f) (keep := fun s a => kept n (rcons h (s, a)))).
+exact: (node_worth complete q0 none (in_turn h) some).
 Qed.
 
 (* Something at or below a node is kept with the node's weight. *)
@@ -398,7 +436,8 @@ case: eqP => [->|_]; last by rewrite mul0r.
 case: t => [|b t]; rewrite ?prefix0s mul1r //= cats1 -cat_rcons size_rcons.
 by rewrite -(size_rcons z a) drop_size_cat.
 Qed.
-Lemma begins_other z t accepted (a b y : T) : a != b -> begins (z ++ a :: t) (z ++ b :: accepted, y) = 0.
+Lemma begins_other z t accepted (a b y : T) : a != b ->
+  begins (z ++ a :: t) (z ++ b :: accepted, y) = 0.
 Proof.
 move=> ne; rewrite /begins /tokens rcons_cat !prefix_catr // rcons_cons !prefix_cons.
 by rewrite [b == a]eq_sym (negbTE ne) !andbF.
@@ -583,12 +622,91 @@ Qed.
 (* The whole: any depth, and any number of siblings at every node. *)
 Theorem growing_traversal_lossless replaced widths depth (p q : seq T -> T -> R) :
   is_model p -> is_model q ->
-  let m := traversal vocabulary p q (growing (draw_siblings replaced) widths q) depth in
+  let siblings := growing (draw_siblings replaced) widths q in
+  let m := traversal vocabulary p q siblings depth in
   [/\ is_law m, balanced p m & lossless p m].
 Proof.
-move=> p_model q_model.
-have in_turn h : drawn_in_turn vocabulary (q (node h)) (growing (draw_siblings replaced) widths q h).
-  exact: siblings_in_turn.
+move=> p_model q_model siblings.
+have in_turn h : drawn_in_turn vocabulary (q (node h)) (siblings h) by apply: siblings_in_turn.
 by split; [apply: traversal_law|apply: traversal_balanced|apply: traversal_lossless].
 Qed.
+
+(* One path. *)
+Section OnePath.
+Variables (p q : seq T -> T -> R) (replaced : bool).
+Hypotheses (p_model : is_model p) (q_model : is_model q).
+Let siblings := growing (draw_siblings replaced) (fun=> 1%N) q.
+Local Notation kept := (@kept (field_numbers R) T vocabulary p q siblings).
+
+Lemma expected_one_sibling (f : seq T -> R) r : is_row r ->
+  expected f (draw_siblings replaced r 1) = \sum_x r x * f [:: x].
+Proof.
+move=> r_row; have [r0 r1] := r_row; rewrite draw_siblingsE /one_by_one.
+have -> : (if replaced then xpredT else fun drawn => any (N := field_numbers R) vocabulary
+    (without r drawn)) [::] = true.
+  case: replaced => //; apply/(anyP complete); first exact: without_ge0.
+  case: (pickP (fun x => r x != 0)) => [x rx|none]; first by exists x.
+  by case/eqP: (@oner_neq0 R); rewrite -r1 big1 // => x _; apply/eqP/negbFE/none.
+rewrite expected_bind (_ : (if replaced then _ else _) [::] = r) ?(expected_draw_row complete) //.
+  by apply: eq_bigr => x _; rewrite expected_bind !expected_ret.
+by case: replaced.
+Qed.
+
+Lemma expected_one_child f n h w : copies h = 1%N -> 0 <= w <= 1 -> f None = 0 ->
+  expected f (kept n.+1 h w) = \sum_a q (node h) a * expected (on_first f a)
+      (kept n (rcons h ([:: a], a)) (Num.min 1 (w * p (node h) a / q (node h) a)))
+    + \sum_a Num.max (w * p (node h) a - q (node h) a) 0 * f (Some ([::], a)).
+Proof.
+move=> once w01 f0; have [q0 q1] := q_model (node h); have [p0 _] := p_model (node h).
+have /andP[w0 _] := w01.
+have here : siblings h = draw_siblings replaced (q (node h)) 1.
+  by rewrite /siblings /growing once.
+have in_turn h' : drawn_in_turn vocabulary (q (node h')) (siblings h').
+  exact: siblings_in_turn.
+have none s a v : 0 <= v <= 1 -> expected missing (kept n (rcons h (s, a)) v) = 1 - v.
+  exact: kept_weight.
+rewrite [kept _ _ _]/= expected_bind here expected_one_sibling //.
+have own x : q (node h) x = normalised (N := field_numbers R) vocabulary (without (q (node h)) [::]) x.
+  by rewrite (normalisedE complete) /without q1 divr1.
+by rewrite (only_child complete q0 f none own) // f0 mulr0 addr0.
+Qed.
+
+(* It is block verification. *)
+Let is_end (x : seq T) (y : T) (e : option (emission T)) : R :=
+  if e is Some e then (e == (x, y))%:R else 0.
+Local Notation end_mass := (@block.end_mass R T p q).
+
+Lemma kept_ends n h w x y : copies h = 1%N -> 0 <= w <= 1 ->
+  expected (is_end x y) (kept n h w) = end_mass n x y (node h) w.
+Proof.
+elim: n h w x => [|n IH] h w x once w01.
+  rewrite (expected_keep_node complete) // /worth mulr0 addr0; case: x => [|b x] /=.
+    by congr (_ * _); rewrite -[RHS]sum_at; apply: eq_bigr => a _; rewrite xpair_eqE eqxx.
+  by rewrite big1 ?mulr0 // => a _; rewrite mulr0.
+rewrite expected_one_child //; case: x => [|b x].
+  rewrite big1 ?add0r => [|a _]; last first.
+    have none e : on_first (is_end [::] y) a e = 0 by case: e => [[]|].
+    by rewrite (eq_expected _ none) expected_zero mulr0.
+  rewrite /= -[RHS](sum_at (fun a => Num.max (w * p (node h) a - q (node h) a) 0)).
+  by apply: eq_bigr => a _; rewrite xpair_eqE eqxx.
+rewrite [X in _ + X]big1 ?addr0 => [|a _]; last by rewrite /= mulr0.
+rewrite /= block.weight_afterE.
+rewrite -(sum_at (fun a => q (node h) a * end_mass n x y (rcons (node h) a)
+  (Num.min 1 (w * p (node h) a / q (node h) a))) b).
+have /andP[w0 _] := w01; have [p0 _] := p_model (node h); have [q0 _] := q_model (node h).
+apply: eq_bigr => a _; set v := Num.min 1 _; rewrite -[RHS]mulrA; congr (_ * _).
+have v01 : 0 <= v <= 1 by apply: min1_in01; rewrite ?mulr_ge0.
+have -> : rcons (node h) a = node (rcons h ([:: a], a)) by rewrite /node map_rcons.
+rewrite -IH //; last by rewrite /copies rev_rcons /= eqxx.
+rewrite -expected_mulr; apply: eq_expected => -[[u c]|] /=; last by rewrite mul0r.
+by rewrite !xpair_eqE eqseq_cons; case: (a == b); rewrite ?mulr1 ?mulr0.
+Qed.
+
+Theorem one_path_block n x y : ends x y (traversal vocabulary p q siblings n) =
+  ends x y (block.block (N := field_numbers R) vocabulary p q n).
+Proof.
+rewrite block.block_ends // -[RHS]/(end_mass n x y (node [::]) 1) -kept_ends ?ler01 ?lexx //.
+by rewrite /ends /probability expected_traversal; apply: eq_expected => -[e|].
+Qed.
+End OnePath.
 End Growing.
