@@ -339,7 +339,8 @@ transitivity ((probability (fun s => prefix d (children s)) siblings - beyond d)
       have /negbTE -> : ~~ prefix (rcons d a) d; last by rewrite mul0r.
       by apply/negP => /size_prefix; rewrite size_rcons ltnn.
     - rewrite size_cat -[X in (X < _)%N]addn0 ltn_add2l subrr mul0r add0r mul1r drop_size_cat //.
-      rewrite expected_try_child // keep_worth ?weight_drawn01 // (bigD1 b) //= prefix_rcons_cat eqxx mul1r.
+      rewrite expected_try_child // keep_worth ?weight_drawn01 // (bigD1 b) //=.
+      rewrite prefix_rcons_cat eqxx mul1r.
       rewrite big1 ?addr0 => [|a ne]; last by rewrite prefix_rcons_cat eq_sym (negbTE ne) mul0r.
       congr (_ + _ * _); rewrite /after; case: ifP => // _.
       by rewrite -cat_rcons drop_size_cat.
@@ -666,7 +667,8 @@ have in_turn h' : drawn_in_turn vocabulary (q (node h')) (siblings h').
 have none s a v : 0 <= v <= 1 -> expected missing (kept n (rcons h (s, a)) v) = 1 - v.
   exact: kept_weight.
 rewrite [kept _ _ _]/= expected_bind here expected_one_sibling //.
-have own x : q (node h) x = normalised (N := field_numbers R) vocabulary (without (q (node h)) [::]) x.
+have own x : q (node h) x =
+    normalised (N := field_numbers R) vocabulary (without (q (node h)) [::]) x.
   by rewrite (normalisedE complete) /without q1 divr1.
 by rewrite (only_child complete q0 f none own) // f0 mulr0 addr0.
 Qed.
@@ -709,4 +711,80 @@ rewrite block.block_ends // -[RHS]/(end_mass n x y (node [::]) 1) -kept_ends ?le
 by rewrite /ends /probability expected_traversal; apply: eq_expected => -[e|].
 Qed.
 End OnePath.
+
+(* One position, siblings without replacement. *)
+Section OnePosition.
+Variables (p q : seq T -> T -> R) (widths : nat -> nat).
+Hypotheses (p_model : is_model p) (q_model : is_model q).
+Let siblings := growing (draw_siblings false) widths q.
+Let start : seq T := [::].
+Local Notation drawn_from := (@drawn_from (field_numbers R) T vocabulary false (q start)).
+Local Notation goes_on := (fun tried =>
+  any (N := field_numbers R) vocabulary (without (q start) tried)).
+Local Notation one_by_one :=
+  (@one_by_one (field_numbers R) T vocabulary (without (q start)) goes_on).
+Implicit Types (tried : seq T) (s : seq T).
+
+Lemma drawn_children width tried s : possible (one_by_one width tried) s -> not_seen tried s = s.
+Proof.
+elim: width tried s => [|width IH] tried s /=; first by move=> can; rewrite (possible_ret can).
+case: ifP => [_|_] can; last by rewrite (possible_ret can).
+have [x /possible_draw x_drawn {}can] := possible_bind can.
+have [others /IH same {}can] := possible_bind can; rewrite (possible_ret can) /= same.
+case: ifP => // there; move: x_drawn.
+by rewrite (normalisedE complete) /without there mul0r eqxx.
+Qed.
+
+Lemma expected_tried (f : emission T -> R) width tried s r : is_row r ->
+  possible (one_by_one width tried) s ->
+  expected (fun e => if e is Some e then f e else 0) (try_children vocabulary (q start)
+    (fun token => keep_node vocabulary (p [:: token])) tried s r (1 : field_numbers R)) =
+  expected (fun c => if c.2 then \sum_y p [:: c.1] y * f ([:: c.1], y) else f ([::], c.1))
+    (try_siblings vocabulary drawn_from tried s r).
+Proof.
+have ending tried' r' : is_row r' ->
+    expected (fun e => if e is Some e then f e else 0) (try_children vocabulary (q start)
+      (fun token => keep_node vocabulary (p [:: token])) tried' [::] r' (1 : field_numbers R)) =
+    expected (fun c => if c.2 then \sum_y p [:: c.1] y * f ([:: c.1], y) else f ([::], c.1))
+      (try_siblings vocabulary drawn_from tried' [::] r').
+  move=> r_row /=; rewrite (expected_keep_node complete) // /worth subrr mul0r addr0 mul1r.
+  rewrite expected_bind (expected_draw_row complete) //.
+  by apply: eq_bigr => y _; rewrite expected_ret.
+elim: width tried s r => [|width IH] tried s r r_row /=.
+  by move=> can; rewrite (possible_ret can); apply: ending.
+case: ifP => [on|_] can; last by rewrite (possible_ret can); apply: ending.
+have [x x_drawn {}can] := possible_bind can; have bx : drawn_from tried x != 0.
+  exact: (drawn_some complete (q_model start) (replaced := false) x_drawn).
+have [others others_drawn {}can] := possible_bind can; rewrite (possible_ret can).
+rewrite /= [LHS]expected_bind [RHS]expected_bind.
+rewrite (expected_keep_node complete) // expected_coin /worth expected_ret /= !leastE mul1r.
+have b_row := from_row complete (q_model start) (replaced := false) on.
+rewrite -[normalised vocabulary (without (q start) tried)]/(drawn_from tried).
+set b := drawn_from tried in bx b_row *; congr (_ * _ + _).
+  by apply: eq_bigr => y _; rewrite expected_ret.
+have [->|refused] := eqVneq (1 - Num.min 1 (r x / b x)) 0; first by rewrite !mul0r.
+congr (_ * _); have left_is_row := refused_row complete r_row b_row bx refused.
+have [_ left1] := left_is_row; have total1 : \sum_a excess (N := field_numbers R) r b 1 a != 0.
+  apply/eqP => s0; move/eqP: left1; rewrite big1 ?(eq_sym _ 1) ?oner_eq0 // => a _.
+  by rewrite (normalisedE complete) s0 invr0 mulr0.
+have -> : any (N := field_numbers R) vocabulary (excess (N := field_numbers R) r b 1).
+  apply: contraNT total1 => none; apply/eqP/big1 => a _.
+  by rewrite owedE (owed_none complete none).
+rewrite (totalE complete) addrK /ratio_or_one /= divff // if_same.
+exact: IH.
+Qed.
+
+(* It is recursive rejection. *)
+Theorem one_position_rejection (f : emission T -> R) :
+  expected f (traversal vocabulary p q siblings 1) =
+  expected f (descend vocabulary p q siblings (recursive_rejection vocabulary false) 1 [::]).
+Proof.
+rewrite expected_traversal expected_descend [kept _ _ _ _ _ _ _]/= expected_bind expected_position.
+apply: eq_expected_possible => s; rewrite /siblings /growing draw_siblingsE => drawn_s.
+rewrite /children (drawn_children drawn_s) (expected_tried f (p_model start) drawn_s).
+apply: eq_expected => -[a []] /=; last by rewrite expected_ret.
+rewrite !expected_bind (expected_draw_row complete) //.
+by apply: eq_bigr => y _; rewrite !expected_ret.
+Qed.
+End OnePosition.
 End Growing.
