@@ -2,10 +2,13 @@
 
    Children are tried in order, to the end, before their parent is; a child of which nothing is kept
    leaves its parent a residual row and another weight. Proved for every vocabulary, depth, tree and
-   pair of models, and for siblings with and without replacement, of any number at every node: at a
-   node of weight w with the row r, which the children refused so far have left, something at or
-   below it is kept with probability w, and the text that begins there is r's, then the target's. So
-   the outcome is a law, and the text has the target's law at every horizon. arXiv 2505.12398. *)
+   pair of models: something at or below a node of weight w is kept with probability w, and the text
+   that begins there is then the target's; a node whose first children are refused is worth the same
+   with the row and the weight that they left. So the outcome is a law, and the text has the
+   target's law at every horizon: for siblings with and without replacement, of any number at every
+   node, and whenever each new child is drawn from the draft's row without the children before it.
+   One path is block verification, one position without replacement recursive rejection.
+   arXiv 2505.12398. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission descent rejection.
 From Draftproof Require block.
