@@ -32,7 +32,6 @@ OPEN = {
     "recursive_greedy_block",
     "scored_multipath_block",
     "spectr_gbv",
-    "traversal",
 }
 """The verifiers of which nothing is proved for every V, L and K."""
 

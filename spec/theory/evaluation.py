@@ -157,6 +157,15 @@ PROGRAMS: Mapping[str, Program] = {
     "greedy_draft": _descending(
         "greedy_draft", "greedy_draft.greedy_draft vocabulary", ("greedy",)
     ),
+    "traversal": Program(
+        ("descent", "rejection", "traversal"),
+        {
+            scheme: f"traversal.traversal vocabulary p q (descent.growing {SCHEMES[scheme][1]} "
+            "widths q) length"
+            for scheme in ("iid", "without_replacement")
+        },
+        "traversal.traversal vocabulary p q siblings length",
+    ),
     "multipath_block": _selecting(
         "selection",
         "selection.multipath_block vocabulary rank p q count length",
