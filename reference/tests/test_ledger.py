@@ -137,7 +137,8 @@ def test_the_named_claims_of_the_papers_are_there() -> None:
             greedy_block.value greedy_block.bound greedy_block.lossless optimum.subsets
             optimum.agree rejection.lossless rejection.recursion k_seq.lossless spechub.value
             greedy_draft.optimal target_first.lossless naive_tree.lossless naive_tree.value
-            multipath.lossless mixed.lossless mixed.value spechub.optimal
+            multipath.lossless traversal.lossless traversal.one_path
+            traversal.is_rejection mixed.lossless mixed.value spechub.optimal
             spechub.over_rejection.condition mixed.over_ends.one mixed.optimal.two_tokens""",
         "proved for a shape": "theorem.token theorem.scored theorem.scored.optimal",
         "argued": """block.is_token.one_hot block.over_token hierarchical.is_block paths.monotone
@@ -145,8 +146,7 @@ def test_the_named_claims_of_the_papers_are_there() -> None:
             spechub.over_rejection_without_replacement.condition optimum.without_replacement
             optimum.monotone optimum.prefixes.iid rejection.below_k_seq k_seq.guarantee
             canonical.optimal target_first.value scored.lossless scored.value""",
-        "holds": """block.example rejection.without_replacement traversal.one_path
-            traversal.is_rejection traversal.below_rejection spectr_gbv.value spectr_gbv.one_path
+        "holds": """block.example rejection.without_replacement traversal.below_rejection spectr_gbv.value spectr_gbv.one_path
             scored.share""",
         "refuted": """block.optimal.iterations block.is_token.two greedy_block.unmodified
             greedy_block.iterations multipath.over_block multipath.monotone multipath.ties

@@ -425,13 +425,14 @@ Proof.
 rewrite -expected_sum; apply: eq_expected => -[[|b u] y] /=; first by rewrite big1.
 by rewrite (bigD1 b) //= eqxx prefix0s big1 ?addr0 // => a /negbTE->.
 Qed.
+(* The probability that anything is accepted: what is kept of the first token. *)
 Theorem mixed_accepts_some n : probability (fun e => e.1 != [::]) (mixed_multipath_block n.+1) =
   kept_first (share_of [::]).
 Proof.
 rewrite accepts_some_each; apply: eq_bigr => a _.
 by rewrite mixed_multipath_block_accepts kept_mass_first ?mixed_first //; apply: mixed_model.
 Qed.
-(* At the ends are the two algorithms that are mixed. *)
+(* Greedy multi-path block verification keeps what the share 1 does. *)
 Theorem multipath_accepts_some n :
   probability (fun e => e.1 != [::]) (multipath_block vocabulary rank p q K n.+1) = kept_first 1.
 Proof.
@@ -443,6 +444,7 @@ rewrite /below /mass /standing /= add0r expr1n expr0n (gtn_eqF some) subr0 !mul1
   by rewrite subrr mul0r addr0 !add0r.
 exact: oner_neq0.
 Qed.
+(* Block verification of one path keeps what the share 0 does. *)
 Theorem block_accepts_some n :
   probability (fun e => e.1 != [::]) (block vocabulary p q n.+1) = kept_first 0.
 Proof.
@@ -637,7 +639,7 @@ have [b_s|/ltW s_b] := lerP b s; first by have := low_most b b_in b_s; rewrite l
 by have := high_least b b_in s_b; rewrite leNgt b_high.
 Qed.
 
-(* No share keeps more of the next token, *)
+(* No share between 0 and 1 keeps more of the next token. *)
 Theorem most_kept_most s : 0 <= s <= 1 -> kept s <= kept most_kept.
 Proof.
 case/around=> low [high [t [/andP[low_in high_in] _ /andP[t0 t1] _ ->]]].
@@ -647,7 +649,7 @@ have -> : kept most_kept = between (kept most_kept) (kept most_kept) t.
   by rewrite /between -mulrDl subrK mul1r.
 by apply: ler_add; apply: ler_wpmul2l; rewrite ?subr_ge0.
 Qed.
-(* and every share that keeps as much is at least as large. *)
+(* Every share that keeps as much is at least as large. *)
 Theorem most_kept_smallest s : 0 <= s <= 1 -> kept s = kept most_kept -> most_kept <= s.
 Proof.
 case/around=> low [high [t [/andP[low_in high_in] low_s /andP[t0 t1] sE keptsE]]] equal.
@@ -685,6 +687,7 @@ Local Notation accepts_some m := (probability (fun e => e.1 != [::]) m).
 Local Notation mixed_multipath_block mix :=
   (@mixed_multipath_block (field_numbers R) T vocabulary rank mix p q count).
 
+(* So no share keeps more of the first token than the local rule accepts. *)
 Theorem most_kept_first share n : 0 <= share <= 1 ->
   kept_first share <= accepts_some (mixed_multipath_block most_kept n.+1).
 Proof.
@@ -699,7 +702,7 @@ have in01 := @most_kept_next01 R T vocabulary.
 move=> share01; rewrite (mixed_accepts_some complete p_model q_model rank_strict in01 some) !keptE.
 exact: most_kept_most.
 Qed.
-(* At least as much as any other mixture, *)
+(* The local rule accepts a first token at least as often as any other mixture. *)
 Theorem most_kept_over_any mix n :
   (forall z owed highest uniform, 0 <= (mix z owed highest uniform : R) <= 1) ->
   accepts_some (mixed_multipath_block mix n.+1) <=
@@ -708,7 +711,7 @@ Proof.
 move=> mix01; rewrite (mixed_accepts_some complete p_model q_model rank_strict mix01 some).
 by apply: most_kept_first; apply: mix01.
 Qed.
-(* and so as the two algorithms that are mixed. *)
+(* It does so at least as often as greedy multi-path block verification. *)
 Theorem most_kept_over_multipath n :
   accepts_some (multipath_block vocabulary rank p q count n.+1) <=
   accepts_some (mixed_multipath_block most_kept n.+1).
@@ -716,6 +719,7 @@ Proof.
 rewrite (multipath_accepts_some complete p_model q_model rank_strict some).
 by apply: most_kept_first; rewrite ler01 lexx.
 Qed.
+(* It does so at least as often as block verification of one path. *)
 Theorem most_kept_over_block n :
   accepts_some (block vocabulary p q n.+1) <=
   accepts_some (mixed_multipath_block most_kept n.+1).

@@ -59,6 +59,8 @@ Definition accepts_some (m : law (D * (emission T * model))) : R :=
 Definition draws (drafts : law (seq T)) (m : law (D * (emission T * model))) :=
   forall e : pred (seq T), probability (fun o => e (siblings o.1)) m = probability e drafts.
 
+(* No lossless verifier, whatever it knows and leaves, accepts any of its drafts with a greater
+   probability than the sum of min(p(a), P(a is drafted)). *)
 Theorem accepts_some_at_most p drafts m : verifies p m -> draws drafts m ->
   accepts_some m <= \sum_a Num.min (p [::] a) (drafted a drafts).
 Proof.
@@ -149,6 +151,7 @@ Qed.
 Lemma one_position_sound h : reachable p q (fun=> drafts) choose h -> (size h < 1)%N ->
   follows (p (node h)) (decide (N := field_numbers R) p q (fun=> drafts) choose h).
 Proof. by case: h. Qed.
+(* A rule that follows p and goes on at drafted tokens only is such a verifier. *)
 Theorem one_position_verifies : verifies id p one_position.
 Proof.
 split=> [|o|t].
@@ -164,6 +167,7 @@ apply: eq_expected_possible => o; rewrite /one_position => can.
 have [[s [a []]] _ {}can] := possible_bind can; last by rewrite (possible_ret can).
 by have [next _ {}can] := possible_bind can; rewrite (possible_ret can).
 Qed.
+(* Its drafts have the law that it was given. *)
 Theorem one_position_draws : draws id drafts one_position.
 Proof.
 move=> e; rewrite /probability expected_bind expected_position.
@@ -175,6 +179,7 @@ rewrite expected_bind; under eq_expected => next do rewrite expected_ret.
 have [_ next1] := law_draw_row complete (p_model [:: a]).
 by rewrite /= expected_const next1 mul1r.
 Qed.
+(* What it accepts is the sum over all tokens of what the rule accepts. *)
 Theorem one_position_accepts : accepts_some one_position = \sum_a accepted a outcome.
 Proof.
 rewrite /accepts_some /probability (one_position_emits (fun e => (e.1 != [::])%:R)).
@@ -206,7 +211,7 @@ Definition spechub_accepts : R :=
 Definition greedy_draft_accepts : R :=
   probability (fun d => d.2.2) (position (draw_greedy q width) (fun s => greedy_draft s p q)).
 
-(* For pairs; a draft that is sure of the hub has 0 / 0, here 0, for the other tokens. *)
+(* What SpecHub accepts of a pair; where the draft is sure of the hub, 0 / 0 is 0. *)
 Theorem spechub_acceptsE hub rest : width != 1%N -> most_probable q 1 = hub :: rest ->
   spechub_accepts = p hub + \sum_(a | a != hub) Num.min (p a) (q a / (1 - q hub)).
 Proof.
@@ -214,7 +219,7 @@ move=> wide found; rewrite /spechub_accepts goes_on_accepted (bigD1 hub) //=; co
   by rewrite (accepted_spechub complete _ p_row q_row wide found) eqxx.
 by apply: eq_bigr => a /negbTE ne; rewrite (accepted_spechub complete _ p_row q_row wide found) ne.
 Qed.
-(* The same for the most probable tokens, of which there may be none. *)
+(* What the greedy draft's verifier accepts; where nothing else can be drafted, 0 / 0 is 0. *)
 Theorem greedy_draft_acceptsE : let top := most_probable q width.-1 in
   greedy_draft_accepts = \sum_(a in top) p a
     + \sum_(a | a \notin top) Num.min (p a) (q a / (1 - \sum_(x in top) q x)).
@@ -298,10 +303,12 @@ split.
 by rewrite one_position_accepts // -goes_on_accepted.
 Qed.
 
+(* No verifier of the greedy draft's tokens accepts more than its own. *)
 Theorem greedy_draft_optimal D (siblings : D -> seq T) (m : law (D * (emission T * model))) :
   verifies siblings p m -> draws siblings (draw_greedy (q [::]) width) m ->
   accepts_some m <= greedy_draft_accepts (p [::]) (q [::]) width.
 Proof. by rewrite greedy_draft_accepts_best //; apply: accepts_some_at_most. Qed.
+(* And that is one of them. *)
 Theorem greedy_draft_verifies :
   let m := one_position p q (draw_greedy (q [::]) width) greedy_draft in
   [/\ verifies id p m, draws id (draw_greedy (q [::]) width) m
@@ -320,6 +327,7 @@ Section Trees.
 Variables (p q : model) (widths : nat -> nat) (depth : nat).
 Hypotheses (p_model : is_model p) (q_model : is_model q).
 
+(* In every tree SpecHub accepts a first token as often. *)
 Theorem spechub_tree_accepts : probability (fun e => e.1 != [::])
     (descend p q (growing draw_hub widths q) spechub depth.+1 [::]) =
   spechub_accepts (p [::]) (q [::]) (widths 0).
@@ -327,6 +335,7 @@ Proof.
 rewrite descend_accepts_some // => [|h _ _]; last exact: follows_spechub.
 by rewrite -goes_on_accepted /decide /growing mul1n.
 Qed.
+(* In every tree the greedy draft's verifier accepts a first token as often. *)
 Theorem greedy_draft_tree_accepts : probability (fun e => e.1 != [::])
     (descend p q (growing draw_greedy widths q) greedy_draft depth.+1 [::]) =
   greedy_draft_accepts (p [::]) (q [::]) (widths 0).

@@ -417,7 +417,7 @@ have [q0 _] := q_model (node h).
 exact: (node_worth complete q0 none (in_turn h) some).
 Qed.
 
-(* Something at or below a node is kept with the node's weight. *)
+(* Something at or below a node of weight w is kept with probability w. *)
 Theorem kept_weight n h w : 0 <= w <= 1 -> expected (missing) (kept n h w) = 1 - w.
 Proof.
 have none r v : worth (missing) r v = 1 - v.
@@ -447,6 +447,7 @@ move=> ne; rewrite /begins /tokens rcons_cat !prefix_catr // rcons_cons !prefix_
 by rewrite [b == a]eq_sym (negbTE ne) !andbF.
 Qed.
 
+(* And then the text that begins there has the target's law. *)
 Theorem kept_begins n h w t : 0 <= w <= 1 ->
   expected (begins_at (node h) t) (kept n h w) = w * text p (node h) t.
 Proof.
@@ -477,6 +478,8 @@ Let one01 : 0 <= (1 : R) <= 1. Proof. by rewrite ler01 lexx. Qed.
 Lemma expected_traversal f n : expected f (traversal n) = expected (if_some f) (kept n [::] 1).
 Proof. by rewrite expected_bind; apply: eq_expected => -[e|] //=; rewrite expected_ret. Qed.
 
+(* Where every new child is drawn from the draft's row without the children before it, the outcome
+   is a law. *)
 Theorem traversal_law n : is_law (traversal n).
 Proof.
 have [kept0 kept1] := law_kept n [::] one01; split.
@@ -485,11 +488,13 @@ rewrite expected_traversal (eq_expected (g := fun e => 1 - missing e)); last fir
   by case=> [e|] /=; rewrite ?subr0 ?subrr.
 by rewrite expected_sub kept1 kept_weight // subrr subr0.
 Qed.
+(* The text has the target's law, at every horizon. *)
 Theorem traversal_lossless n : lossless p (traversal n).
 Proof.
 move=> t; rewrite /writes expected_traversal -[RHS]mul1r -(kept_begins n [::] t one01).
 by apply: eq_expected => -[[accepted y]|].
 Qed.
+(* The law is balanced. *)
 Theorem traversal_balanced n : balanced p (traversal n).
 Proof. by apply/lossless_balanced; [apply: traversal_law|apply: traversal_lossless]. Qed.
 End Tree.
@@ -599,6 +604,7 @@ rewrite expected_ret /goes_beyond [not_seen _ (x :: _)]/= (negbTE new) prefix_co
 by rewrite (negbTE ne).
 Qed.
 
+(* Siblings that are drawn one by one are so drawn, whatever rule stops the drawing. *)
 Theorem one_by_one_in_turn width : drawn_in_turn vocabulary q (one_by_one width [::]).
 Proof.
 by split=> [|d a]; [apply: (law_one_by_one drawn_law)|apply: (another_drawn width [::])].
@@ -611,6 +617,7 @@ Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
 Hypothesis complete : perm_eq vocabulary (enum T).
 Local Notation draw_siblings := (@draw_siblings (field_numbers R) T vocabulary).
 
+(* So are siblings with and without replacement, of any number. *)
 Theorem siblings_in_turn replaced (q : T -> R) width : is_row q ->
   drawn_in_turn vocabulary q (draw_siblings replaced q width).
 Proof.
@@ -623,7 +630,8 @@ move=> drawn x on new; rewrite (normalisedE complete); case: replaced on => _.
 by rewrite mulrC /without (negbTE new).
 Qed.
 
-(* The whole: any depth, and any number of siblings at every node. *)
+(* In every tree of such siblings, of any widths and depth, the outcome is a law, balanced and
+   lossless. *)
 Theorem growing_traversal_lossless replaced widths depth (p q : seq T -> T -> R) :
   is_model p -> is_model q ->
   let siblings := growing (draw_siblings replaced) widths q in
@@ -707,6 +715,8 @@ rewrite -expected_mulr; apply: eq_expected => -[[u c]|] /=; last by rewrite mul0
 by rewrite !xpair_eqE eqseq_cons; case: (a == b); rewrite ?mulr1 ?mulr0.
 Qed.
 
+(* On one path it is block verification: any x alone is accepted, and y is next, with the same
+   probability. *)
 Theorem one_path_block n x y : ends x y (traversal vocabulary p q siblings n) =
   ends x y (block.block (N := field_numbers R) vocabulary p q n).
 Proof.
@@ -777,7 +787,7 @@ rewrite (totalE complete) addrK /ratio_or_one /= divff // if_same.
 exact: IH.
 Qed.
 
-(* It is recursive rejection. *)
+(* Of one position without replacement it is recursive rejection: the whole law is the same. *)
 Theorem one_position_rejection (f : emission T -> R) :
   expected f (traversal vocabulary p q siblings 1) =
   expected f (descend vocabulary p q siblings (recursive_rejection vocabulary false) 1 [::]).

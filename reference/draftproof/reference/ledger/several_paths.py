@@ -325,6 +325,7 @@ CLAIMS = (
         statement="Traversal is lossless, on i.i.d. paths and without replacement.",
         shape="any V, L, K; trees",
         examined=PATHS.then(f"{PATHS.words}; {WITHOUT.words}", WITHOUT),
+        theorems=("traversal.growing_traversal_lossless",),
         refuted=lossless("traversal"),
         recorded=Derivation(485),
     ),
@@ -339,6 +340,7 @@ CLAIMS = (
                 context_free(2, 6, length=2), seeded(100, 2, length=3), seeded(60, 3, length=2)
             ),
         ),
+        theorems=("traversal.one_path_block",),
         refuted=same_law("traversal", "block"),
         recorded=Derivation(257),
     ),
@@ -357,6 +359,7 @@ CLAIMS = (
                 seeded(60, 4, drafts=2, scheme=WOR),
             ),
         ),
+        theorems=("traversal.one_position_rejection",),
         refuted=same_law("traversal", "recursive_rejection"),
         recorded=Derivation(411),
     ),
