@@ -146,8 +146,8 @@ def test_the_named_claims_of_the_papers_are_there() -> None:
             spechub.over_rejection_without_replacement.condition optimum.without_replacement
             optimum.monotone optimum.prefixes.iid rejection.below_k_seq k_seq.guarantee
             canonical.optimal target_first.value scored.lossless scored.value""",
-        "holds": """block.example rejection.without_replacement traversal.below_rejection spectr_gbv.value spectr_gbv.one_path
-            scored.share""",
+        "holds": """block.example rejection.without_replacement traversal.below_rejection
+            spectr_gbv.value spectr_gbv.one_path scored.share""",
         "refuted": """block.optimal.iterations block.is_token.two greedy_block.unmodified
             greedy_block.iterations multipath.over_block multipath.monotone multipath.ties
             multipath.optimal paths.levels k_seq.factor spectr_gbv.optimal spectr_gbv.released

@@ -243,8 +243,8 @@ CLAIMS = (
             "mixed.most_kept_over_multipath",
             "mixed.most_kept_over_block",
         ),
-        proof="""For one token, what is accepted is the sum of min(p, law of the selected path), which
-        the local rule maximises over shares in 0..1; the two are the shares 0 and 1.""",
+        proof="""For one token, what is accepted is the sum of min(p, law of the selected path); the
+        local rule maximises it over shares in 0..1, and the two are the shares 0 and 1.""",
         refuted=any_of(
             ascending(accepted(never), accepted("mixed_multipath_block")),
             ascending(accepted("multipath_block"), accepted("mixed_multipath_block")),

@@ -664,8 +664,8 @@ CLAIMS = (
         shape="any V; K = 2, L = 1",
         examined=CONDITIONAL,
         theorems=("one_position.spechub_over_rejection",),
-        proof="""Rejection sampling accepts min(p, (1 + TV) q) of a token, SpecHub p(a) of the hub and
-        min(p, q/(1 - q(a))) of another; 1/(1 - q(a)) >= 1 + TV is the condition. Where q(a) = 1
+        proof="""Rejection sampling accepts min(p, (1 + TV) q) of a token, SpecHub p(a) of the hub
+        and min(p, q/(1 - q(a))) of another; 1/(1 - q(a)) >= 1 + TV is the condition. Where q(a) = 1
         there is no other token.""",
         refuted=hub_over("iid", conditional=True),
         recorded=Derivation(324),
