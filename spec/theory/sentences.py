@@ -172,19 +172,17 @@ def _groups(said: str) -> list[str]:
 
 
 def _premises(code: str) -> list[str]:
-    """Return what a statement has before its arrows."""
+    """Return what a statement has before its arrows, whatever it abbreviates in between."""
     parts: list[str] = []
+    said = re.sub(r"\blet \S+(?: [^:]*?)? := .*? in\b", "", code.removesuffix("."))
     depth, start = 0, 0
-    said = code.removesuffix(".")
     for place, letter in enumerate(said):
         depth += (letter in "([{") - (letter in ")]}")
         if depth:
             continue
-        if letter == ":" and said[place : place + 2] != ":=" and not parts and not start:
+        if letter == ":" and not start:
             start = place + 1
         elif said.startswith(" -> ", place) and start:
-            if said[start:].lstrip().startswith("let "):
-                break
             part = said[start:place].strip()
             parts.append(part[1:-1] if _groups(part) == [part[1:-1]] else part)
             start = place + 4
