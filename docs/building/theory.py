@@ -91,8 +91,9 @@ def _overview(texts: dict[str, str]) -> str:
         "its rationals, and their laws on the [test vectors](vectors/README.md) equal the "
         "reference's exactly. Each program was read beside the reference's text, and a test fails "
         "when either has changed since. Nothing here is about floating-point numbers, or about an "
-        "implementation; about drafts whose length is decided while drafting; or, but where a theorem "
-        "says so, about trees drawn whole before they are verified: siblings are drawn on demand.",
+        "implementation; about drafts whose length is decided while drafting; or, but where a "
+        "theorem says so, about trees drawn whole before they are verified: siblings are drawn on "
+        "demand.",
         table(["file", "what it is about", "theorems", "read beside"], rows, align="llrl"),
     ]
     return "\n\n".join(parts) + "\n"

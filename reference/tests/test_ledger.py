@@ -79,7 +79,6 @@ SLOW = {
     "mixed.over_ends.one",
     "mixed.over_ends.two",
     "scored.lossless",
-    "scored.monotone",
     "scored.optimal.one",
     "scored.over_block.two",
     "scored.share",

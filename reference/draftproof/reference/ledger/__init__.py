@@ -54,6 +54,7 @@ WITHDRAWN: Mapping[str, str] = {
     "khisti.two_drafts": "optimum.subsets",
     "spechub.is_greedy_draft": "spechub.value",
     "spectr_gbv.monotone": "spectr_gbv.value",
+    "theorem.block.over_token": "block.is_token.one",
 }
 """Former ids, which stay taken, and the claim of which each is a corollary."""
 

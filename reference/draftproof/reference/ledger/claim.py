@@ -88,7 +88,8 @@ def by_figures(_: Instance) -> None:
 class Claim:
     """A statement, its source, and the findings on it.
 
-    `statement` is the claim as made, even where it is false; it is about `shape`. A counterexample
+    `statement` is the claim as made, even where it is false; it is about `shape`, which of a
+    refuted claim is the shape of its counterexample. A counterexample
     is the first instance of those `examined` for which `refuted` returns figures; `known` are
     figures that are computed in any case.
 

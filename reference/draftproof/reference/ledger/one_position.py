@@ -300,9 +300,10 @@ CLAIMS = (
         rests_on=("optimum.subsets",),
         proof="""By optimum.subsets a best H minimises p(H) - Q(H).
         Q(H) = q(H)^K is convex in q(H), so Q gains more per unit of q from a later token.
-        If a best H had x and not y with q(y)/p(y) > q(x)/p(x), then x pays, so Q gains at least
-        p(x)/q(x) per unit from x, hence as much from y, which costs p(y)/q(y) < p(x)/q(x): adding y
-        would be better.""",
+        Let H be a largest best set of tokens that can be drafted. If it had x and not y with
+        q(y)/p(y) >= q(x)/p(x), then x pays, so Q gains at least p(x)/q(x) per unit from x, hence as
+        much from y, which costs p(y)/q(y) <= p(x)/q(x): adding y would be no worse, and the set
+        larger.""",
         refuted=equal(optimum, sorted_prefix),
         recorded=Derivation(421),
     ),
@@ -364,7 +365,7 @@ CLAIMS = (
         rate outside H+x, and a', b' the times of H+x. The left side is E of the integral of exp(-m
         max(t, a)) over t < min(b, X), the right side at least that of exp(-m max(t, a')) over t <
         b'. Where X > a, a' = a and b' = min(b, X). Where X < a, b' = a >= a', so X exp(-m a) stands
-        against at least a exp(-m a).""",
+        against at least a exp(-m a). Where K exceeds q's support, its size stands for K.""",
         refuted=convex,
         recorded=Derivation(537),
     ),
@@ -433,14 +434,14 @@ CLAIMS = (
         statement="""Selecting one draft by the weights of an optimal coupling and verifying it as a
         single one reaches the optimum, losslessly.""",
         source="arXiv 2410.18234",
-        shape="any V, K; L = 1",
+        shape="any V, K; L = 1; any joint law of the drafts",
         examined=IID.then(f"{IID.words}; {HUB.words}", HUB),
         proof="""An optimal coupling S(i, x) with what it leaves of Q(x) given to any draft of x
-        selects token i with probability P(i) >= the sum of S(i, x), which is at most p(i), too.
+        selects token i with a probability P(i) >= s(i), the sum over x of S(i, x), and s <= p.
         Verifying it as a single draft of the law P is lossless (token.lossless) and accepts the sum
-        of min(p, P) (token.value), at least the value of S; by definition no lossless verifier
-        accepts more.""",
-        rests_on=("token.lossless", "token.value"),
+        of min(p, P) (token.value), at least that of s, which is the value of S. No lossless
+        verifier accepts more (optimum.subsets).""",
+        rests_on=("token.lossless", "token.value", "optimum.subsets"),
         refuted=any_of(lossless("canonical"), equal(accepted("canonical"), optimum)),
         recorded=Derivation(745),
     ),
@@ -512,6 +513,12 @@ CLAIMS = (
         looking whether it was drafted.""",
         shape="any V, K; L = 1; i.i.d.",
         examined=IID,
+        proof="""Let t(K) = 1 - (1 - q)^K, so that sampling the target first accepts the sum of
+        p t(K) (target_first.value). Rejection sampling accepts the sum of min(p, q) with the first
+        draft; the others are tried against (p - q)+, and accept at least the sum of
+        (p - q)+ t(K - 1), by induction. At a token with p <= q that is p >= p t(K); at one with
+        p > q it is more than p t(K) by q (1 - q)^(K - 1) (1 - p) >= 0.""",
+        rests_on=("target_first.value",),
         refuted=ascending(accepted("target_first"), accepted("recursive_rejection")),
         recorded=Derivation(421),
     ),
@@ -546,7 +553,7 @@ CLAIMS = (
         of min(p/factor, q), and so with its least one, is lossless and accepts 1 - (1 - b)^K.""",
         shape="any V, K; L = 1; i.i.d.",
         examined=FEW.also("; with the least factor, rounded up to a multiple of 2^-64"),
-        theorems=("k_seq.k_seq_lossless", "k_seq.value_k_seq"),
+        theorems=("k_seq.k_seq_lossless", "k_seq.follows_k_seq", "k_seq.value_k_seq"),
         refuted=k_seq_law,
         recorded=Derivation(142),
     ),
@@ -580,12 +587,14 @@ CLAIMS = (
     ),
     in_k_seq_paper(
         id="k_seq.guarantee",
-        statement="K-SEQ accepts at least 1 - (1 - 1/K)^K of the optimum.",
+        statement="K-SEQ with its least factor accepts at least 1 - (1 - 1/K)^K of the optimum.",
         shape="any V, K; L = 1; i.i.d.",
         examined=FEW.also("; with the factor rounded up to 2^-64"),
-        rests_on=("k_seq.lossless",),
-        proof="""With factor K, b is the sum of min(p/K, q), and the optimum is at most the sum of
-        min(p, 1 - (1-q)^K) <= the sum of min(p, K q) = K b. So 1 - (1-b)^K >= 1 - (1 - optimum/K)^K
+        rests_on=("k_seq.lossless", "optimum.subsets"),
+        proof="""With factor K, b is the sum of min(p/K, q). The optimum is at most p(H) and, for
+        all tokens outside H, the probability that one of them is drafted (optimum.subsets): at most
+        the sum of min(p, 1 - (1-q)^K), if H has those where p is less. That is at most the sum of
+        min(p, K q) = K b. So 1 - (1-b)^K >= 1 - (1 - optimum/K)^K
         >= optimum (1 - (1 - 1/K)^K), by concavity. A smaller factor has a larger b, and the least
         factor is at most K, where K-SEQ accepts 1 - (1-b)^K (k_seq.lossless).""",
         refuted=k_seq_guarantee,
@@ -593,10 +602,10 @@ CLAIMS = (
     ),
     in_optimum_paper(
         id="greedy_draft.optimal",
-        statement="""The greedy draft's verifier is lossless and accepts every token as often as any
-        lossless verifier of its drafts can: p(i) in A, the top K - 1 tokens, and
-        min(p(i), q(i)/(1 - q(A))) outside A. Where A is all of q's support nothing more is drafted,
-        and 0/0 is 0.""",
+        statement="""The greedy draft's verifier is lossless, and accepts every token as often as
+        any rule for its drafts can, and in all as much as any lossless verifier: p(i) in A, the top
+        K - 1 tokens, and min(p(i), q(i)/(1 - q(A))) outside A. Where A is all of q's support
+        nothing more is drafted, and 0/0 is 0.""",
         shape="any V, K; L = 1; greedy drafts",
         examined=drafted("greedy", "greedy drafts: all i.i.d. instances"),
         theorems=(
@@ -604,6 +613,8 @@ CLAIMS = (
             "greedy_draft.accepted_greedy_draft",
             "greedy_draft.accepted_greedy_draft_best",
             "descent.accepted_at_most",
+            "one_position.greedy_draft_optimal",
+            "one_position.greedy_draft_verifies",
         ),
         proof="""A token i outside A is drafted with probability q(i)/(1 - q(A)), so no lossless
         verifier accepts it more than min(p(i), that), nor A more than p(A). Verifying the last

@@ -8,8 +8,9 @@ Argued: the algorithm is lossless; for one token it is optimal, for one path it 
 verification; for two tokens it is never below block verification. Nothing of it is mechanised; that
 it is lossless and optimal for one token is proved for shapes, by cells (`theorems`). Observed: over
 a stated sample of small models its mean accepted length is more than 99 % of the mean stateless
-optimum, and on single ones it is less. Refuted: that it is never below block verification
-of one path for long drafts, nor below greedy multi-path block verification, and that it is optimal.
+optimum, and on single ones it is less. Refuted: that it is never below block verification of one
+path for long drafts, nor below greedy multi-path block verification, that one more path never
+lowers it, and that it is optimal.
 No rule that sees only the drafted paths can be optimal: it cannot know whether the mass that it
 gives up would have been worth more later.
 """
@@ -111,9 +112,12 @@ CLAIMS = (
         proof="""The scores of the next tokens add up to those of the prefix and have the draft's
         masses, so K paths with their scores are independent draws of one law whose paths are the
         draft's and whose scores are uniform. The path with the smallest score u then has the
-        density K (1 - u)^(K-1) times that law, which is Q' by integration; and block verification
-        is lossless for a path of any law that it is given (block.lossless, whose proof has it for
-        selected paths: selected_block_lossless).""",
+        density K (1 - u)^(K-1) times that law. The law that the program verifies against is the one
+        that `split` aims at, and the scores that it deals have that worth: the aim per mass falls
+        with the rank and gives no prefix of ranks more than it can reach, and all of them as much;
+        each step takes the finest classes that are still needed with the largest share that leaves
+        the rest falling, so that what is left stays in reach and one class fewer is needed. Block
+        verification of a selected path is lossless against its law (block.lossless).""",
         rests_on=("block.lossless",),
         refuted=lossless("scored_multipath_block"),
         recorded=Derivation(303),
@@ -148,11 +152,12 @@ CLAIMS = (
         verification.""",
         shape="any V, K; L = 1; i.i.d.",
         examined=ONE_POSITION,
-        proof="""What is accepted is the sum of min(p, Q') (scored.value). By its construction Q'
-        maximises that over all laws with Q'(H) <= 1 - (1 - q(H))^K for every H: whatever is
-        selected has such a law, and selecting a draft and verifying it alone loses nothing
-        (canonical.optimal).""",
-        rests_on=("scored.value", "canonical.optimal"),
+        proof="""What is accepted is the sum of min(p, Q') (scored.value). Rank the tokens by p/q
+        and let C be the prefix that minimises 1 - (1 - q(C))^K - p(C). Then Q'(C) is
+        1 - (1 - q(C))^K, with Q' <= p in C and Q' >= p on the rest of q's support. So with H the
+        support without C the sum of min(p, Q') is 1 + p(H) - q(H)^K, and no lossless verifier
+        accepts more (optimum.subsets).""",
+        rests_on=("scored.value", "optimum.subsets"),
         refuted=equal(BY_RUNNING, optimum),
         recorded=Derivation(467),
     ),
@@ -173,9 +178,12 @@ CLAIMS = (
         rests_on=("scored.value", "block.value"),
         proof="""Both accept prefixes by A(zy) = min(A(z) p(y|z), Q'(zy)), block verification with q
         for Q' (scored.value, block.value). At the first position no token gets more than q that it
-        is not owed, and none gets less than q unless it keeps what it is owed. So if D is the mass
+        is not owed, and none gets less than q unless it keeps what it is owed: inside the cut the
+        level of Q'/q is at least 1, beyond it at most 1, and where Q' is not at the level it is
+        what is owed. So if D is the mass
         that Q' has above q, and elsewhere below it, D more is accepted there, and of no token less.
-        At the second position at least the sum of min(A p, Q' q) is kept after each token, which
+        At the second position the most within reach is kept, and going on with q is within reach:
+        at least the sum of min(A p, Q' q) is kept after each token, which
         falls by at most what Q' does: by D in all.""",
         refuted=ascending(BLOCK, SCORED),
         recorded=Derivation(2684),
@@ -208,20 +216,14 @@ CLAIMS = (
     ours(
         id="scored.monotone",
         statement="Scored multi-path block verification accepts no less with one more path.",
-        shape="V = 2 and 3, L = 1 to 3, K = 2 and 3; i.i.d. paths",
-        examined=Scope(
-            """K against K - 1, by the formula of scored.value: context-free instances with small
-            denominators; 200 seeded ones for V = 3, L = 2 and V = 2, L = 3, K = 3""",
-            lambda: chain(
-                context_free(2, 6, length=2, drafts=2),
-                context_free(2, 6, length=3, drafts=3),
-                context_free(3, 3, length=2, drafts=2),
-                seeded(200, 3, length=2, drafts=3),
-                seeded(200, 2, length=3, drafts=3),
-            ),
+        shape="V = 2, L = 6, K = 2; i.i.d. paths",
+        examined=DEAD_ENDS,
+        refuted=run_where(ascending(SCORED.fewer, SCORED), BY_RUNNING.fewer, BY_RUNNING),
+        recorded=Derivation(
+            153,
+            {"scored, K - 1": "2", "scored": "31/16"},
+            dead_end(row("3/4 1/4"), row("1/2 1/2"), row("1/2 1/2")),
         ),
-        refuted=ascending(SCORED.fewer, SCORED),
-        recorded=Derivation(721),
     ),
     ours(
         id="scored.optimal",

@@ -238,10 +238,11 @@ CLAIMS = (
     ),
     in_block_paper(
         id="block.lossless",
-        statement="Block verification is lossless.",
+        statement="""Block verification is lossless; so it is of a path selected by any means,
+        against the law of the selected path.""",
         shape="any V, L; K = 1",
         examined=SMALL,
-        theorems=("block.block_lossless",),
+        theorems=("block.block_lossless", "block.selected_block_lossless"),
         refuted=lossless("block"),
         recorded=Derivation(1319),
     ),
@@ -475,7 +476,7 @@ CLAIMS = (
         id="greedy_block.iterations",
         statement="""After any number of iterations greedy block verification has written at least
         as many tokens as block verification.""",
-        source="arXiv 2403.10444, whose experiments say otherwise",
+        source="draftproof, arXiv 2403.10444 warns of it",
         shape="V = 2, L = 2, K = 1; 3 iterations",
         examined=SEARCH,
         refuted=any_of(*(never_behind("block", "greedy_block", n) for n in (1, 2, 3))),

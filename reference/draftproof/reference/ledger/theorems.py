@@ -23,7 +23,6 @@ THEOREMS = (
     ("token", "token", "lossless", 2, 2, 1, "iid"),
     ("block", "block", "lossless", 2, 2, 1, "iid"),
     ("block.three_tokens", "block", "lossless", 3, 1, 1, "iid"),
-    ("block.over_token", "block", "at_least_token", 2, 1, 1, "iid"),
     ("greedy_block", "greedy_block", "lossless", 3, 1, 1, "iid"),
     ("greedy_block.twice", "greedy_block", "lossless_twice", 2, 1, 1, "iid"),
     ("rejection", "recursive_rejection", "lossless", 3, 1, 2, "iid"),
@@ -48,7 +47,6 @@ EVERYWHERE = Scope(
 _MEANT = {
     "lossless": "is lossless",
     "lossless_twice": "is lossless over two iterations, with the modified target in between",
-    "at_least_token": "accepts at least as much as token verification",
     "at_most_k_seq": "accepts no more than K-SEQ at its least factor",
     "optimal": "reaches the optimum of its own draft law",
 }
