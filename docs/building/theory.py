@@ -61,7 +61,8 @@ def _overview(texts: dict[str, str]) -> str:
         "its rationals, and their laws on the [test vectors](vectors/README.md) equal the "
         "reference's exactly. Each program was read beside the reference's text, and a test fails "
         "when either has changed since. Nothing here is about floating-point numbers, or about an "
-        "implementation.",
+        "implementation. Extracted to OCaml, the programs can be certified as any [harness]"
+        "(repo:docs/pages/how-to/other-languages.md).",
         table(["file", "what it is about", "theorems", "read beside"], rows, align="llrl"),
     ]
     return "\n\n".join(parts) + "\n"
