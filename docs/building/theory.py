@@ -93,7 +93,8 @@ def _overview(texts: dict[str, str]) -> str:
         "when either has changed since. Nothing here is about floating-point numbers, or about an "
         "implementation; about drafts whose length is decided while drafting; or, but where a "
         "theorem says so, about trees drawn whole before they are verified: siblings are drawn on "
-        "demand.",
+        "demand. Extracted to OCaml, the programs can be certified as any [harness]"
+        "(repo:docs/pages/how-to/other-languages.md).",
         table(["file", "what it is about", "theorems", "read beside"], rows, align="llrl"),
     ]
     return "\n\n".join(parts) + "\n"

@@ -6,12 +6,18 @@ import json
 import re
 import shutil
 import subprocess
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
+from itertools import accumulate, product
 from pathlib import Path
+from struct import pack
+from typing import Any
 
 import pytest
 from theory import __main__ as command
-from theory import checking, correspondence, evaluation, sentences
+from theory import checking, correspondence, evaluation, extraction, sentences
 from theory.factor import least_factor
 
 from draftproof.reference.ledger import CLAIMS
@@ -197,7 +203,7 @@ def test_words_that_are_no_command_are_refused(capsys: pytest.CaptureFixture[str
 def test_nothing_that_coq_makes_is_in_git() -> None:
     call = ["git", "ls-files", "--others", "--cached", "--exclude-standard", "spec/theory"]
     listed = subprocess.run(call, cwd=HOUSE, capture_output=True, text=True, check=True).stdout
-    assert {Path(file).suffix for file in listed.split()} <= {".v", ".py", ".toml", ".md"}
+    assert {Path(file).suffix for file in listed.split()} <= {".v", ".ml", ".py", ".toml", ".md"}
 
 
 # --- the files as sentences -----------------------------------------------------------------------
@@ -334,3 +340,176 @@ def test_what_was_read_and_has_changed_is_found_until_it_is_noted(tmp_path: Path
     (told,) = correspondence.unread(*places)
     assert "side by side: reference/draftproof/reference/block.py. Read" in told
     assert told.endswith("cd spec && python -m theory read block")
+
+
+# --- the programs as a harness --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def harness() -> Path:
+    try:
+        return extraction.harness()
+    except checking.Missing as missing:
+        pytest.skip(str(missing).splitlines()[0])
+
+
+Case = tuple[evaluation.Instance, tuple[evaluation.Tokens, ...], evaluation.Law]
+"""An instance, the paths that were drafted, and the law of the emission on them."""
+
+
+def cases_of(algorithm: str, scheme: str, drafts: int) -> list[Case]:
+    """What the vectors say of paths that part at the root, where rows are exact in doubles."""
+    return [
+        (vector.instance, paths, law)
+        for vector in evaluation.vectors_of(algorithm)
+        for own in [vector.instance]
+        if own.scheme == scheme and own.drafts == drafts and set(own.widths[1:]) <= {1}
+        for paths, law in vector.given.items()
+        if len(paths) == drafts
+        and all(
+            Fraction(float(weight)) == weight
+            for rows in (own.target, own.draft)
+            for row in rows.values()
+            for weight in row
+        )
+    ]
+
+
+def tensor(shape: Sequence[int], data: bytes, dtype: str = "float64") -> dict[str, Any]:
+    return {"dtype": dtype, "shape": [*shape], "data": b64encode(data).decode()}
+
+
+def asked(case: Case, numbers: Sequence[tuple[Fraction, Fraction]], **changes: Any) -> str:
+    """A request for a case in as many rows as there are pairs of numbers."""
+    instance, paths, _ = case
+    count, drafts = len(numbers), len(paths)
+    length, vocabulary = instance.length, instance.vocabulary
+
+    def along(rows: evaluation.Rows, is_free: bool, depths: int) -> dict[str, Any]:
+        own = [
+            float(weight)
+            for path in paths
+            for depth in range(depths)
+            for weight in rows[() if is_free else path[:depth]]
+        ]
+        return tensor((count, drafts, depths, vocabulary), pack(f"<{len(own)}d", *own) * count)
+
+    def uniform(column: int) -> dict[str, Any]:
+        return tensor([count], pack(f"<{count}d", *(float(pair[column]) for pair in numbers)))
+
+    tokens = [token for path in paths for token in path]
+    of_target, of_draft = instance.is_context_free
+    request = {
+        "sequence": 1,
+        "rows": count,
+        "drafts": drafts,
+        "length": length,
+        "vocabulary": vocabulary,
+        "draft_tokens": tensor(
+            [count, drafts, length], pack(f"<{len(tokens)}q", *tokens) * count, "int64"
+        ),
+        "draft_probs": along(instance.draft, of_draft, length),
+        "target_probs": along(instance.target, of_target, length + 1),
+        "noise": {"accepted": uniform(0), "token": uniform(1)},
+    }
+    return json.dumps({"verify": {**request, **changes}}, separators=(",", ":"))
+
+
+def answers(harness: Path, name: str, requests: Sequence[str]) -> list[dict[str, Any]]:
+    lines = "\n".join(['{"start":{"protocol":1}}', *requests, '{"stop":{}}'])
+    done = subprocess.run(
+        [harness, name], input=lines, capture_output=True, text=True, check=True, timeout=60
+    )
+    declaration, *found = map(json.loads, done.stdout.splitlines())
+    assert declaration["declaration"]["algorithm"] in ALGORITHMS
+    return found
+
+
+def emitted(case: Case, answer: dict[str, Any]) -> list[evaluation.Outcome]:
+    result = answer["result"]
+    columns = (result[name] for name in ("path", "accepted_length", "next_token"))
+    return [(case[1][path][:length], token) for path, length, token in zip(*columns, strict=True)]
+
+
+def at(law: evaluation.Law, u: Fraction, v: Fraction) -> evaluation.Outcome:
+    """The emission where a law of one path is cut into cells: the longest first, then by token."""
+    lengths = sorted({len(accepted) for accepted, _ in law}, reverse=True)
+    shares = [sum(w for (own, _), w in law.items() if len(own) == length) for length in lengths]
+    length = next(n for n, end in zip(lengths, accumulate(shares), strict=True) if u < end)
+    some = {outcome: w for outcome, w in sorted(law.items()) if len(outcome[0]) == length}
+    mark = v * sum(some.values())
+    return next(o for o, end in zip(some, accumulate(some.values()), strict=True) if mark < end)
+
+
+@pytest.mark.parametrize("name", ["block", "token"])
+def test_the_harness_emits_what_the_law_of_a_vector_has_there(harness: Path, name: str) -> None:
+    cases = cases_of(name, "iid", 1)
+    assert len(cases) > 20
+    few = [Fraction(k, 16) for k in (0, 1, 5, 8, 12)] + [1 - Fraction(1, 2**53)]
+    numbers = [*product(few, few)]
+    found = answers(harness, name, [asked(case, numbers) for case in cases])
+    for case, answer in zip(cases, found, strict=True):
+        assert emitted(case, answer) == [at(case[2], u, v) for u, v in numbers]
+
+
+@pytest.mark.parametrize(
+    ("name", "algorithm", "scheme"),
+    [
+        ("rejection-iid", "recursive_rejection", "iid"),
+        ("rejection-without-replacement", "recursive_rejection", "without_replacement"),
+        ("target-first", "target_first", "iid"),
+        ("spechub", "spechub", "hub"),
+    ],
+)
+def test_the_harness_has_the_laws_of_vectors_of_several_paths(
+    harness: Path, name: str, algorithm: str, scheme: str
+) -> None:
+    """On a grid of numbers, which the cells of a law miss by a few rows and columns."""
+    cases, side = cases_of(algorithm, scheme, 2)[:4], 64
+    assert cases
+    grid = [Fraction(2 * k + 1, 2 * side) for k in range(side)]
+    numbers = [*product(grid, grid)]
+    found = answers(harness, name, [asked(case, numbers) for case in cases])
+    for case, answer in zip(cases, found, strict=True):
+        counts, law = Counter(emitted(case, answer)), case[2]
+        assert set(counts) <= {outcome for outcome, weight in law.items() if weight}
+        for outcome, weight in law.items():
+            assert abs(Fraction(counts[outcome], len(numbers)) - weight) <= Fraction(8, side)
+
+
+def test_the_harness_refuses_what_is_invalid_and_goes_on(harness: Path) -> None:
+    case = next(
+        case
+        for case in cases_of("block", "iid", 1)
+        if (case[0].vocabulary, case[0].length) == (2, 1)
+    )
+    numbers = [(Fraction(1, 2), Fraction(1, 2))]
+    (token,) = case[1][0]
+    wrong = {
+        "nan is no probability": [float("nan"), 0.5],
+        "-0.5 is no probability": [-0.5, 1.5],
+        "sums to 0.75, not to 1": [0.5, 0.25],
+        f"token {token} has probability 0": [float(token == 1), float(token == 0)],
+    }
+    changes: list[dict[str, Any]] = [
+        *({"draft_probs": tensor((1, 1, 1, 2), pack("<dd", *row))} for row in wrong.values()),
+        {"draft_tokens": tensor((1, 1, 1), pack("<q", 2), "int64")},
+        {"draft_tokens": tensor((1, 1, 2), pack("<qq", 0, 0), "int64")},
+        {"drafts": 2},
+        {},
+    ]
+    *refused, last = answers(harness, "block", [asked(case, numbers, **each) for each in changes])
+    told = [*wrong, "is not in 0..1", "has the wrong shape", "has 2 drafts, not 1"]
+    for answer, words in zip(refused, told, strict=True):
+        assert words in answer["error"]["message"]
+    assert emitted(case, last) == [at(case[2], *numbers[0])]
+
+
+def test_who_has_no_ocaml_is_told_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert command.main(["harness"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("ocamlfind is not installed.")
+    assert "apt-get install libzarith-ocaml-dev\n" in told

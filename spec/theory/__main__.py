@@ -1,7 +1,8 @@
 """Check the theory: `make theory`, or `python -m theory` in the folder spec.
 
 `python -m theory law PROGRAM INSTANCE` prints the law of a program on an instance; `python -m
-theory read FILE ...` notes that a file was read beside the reference's modules.
+theory read FILE ...` notes that a file was read beside the reference's modules; `python -m theory
+harness` makes a harness of the programs, for `draftproof certify`, and prints where it is.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from theory.checking import JOBS, Missing, Refused, check
 from theory.correspondence import noted
 from theory.evaluation import PROGRAMS, differences, instance_from_json, law_of, vectors_of
+from theory.extraction import harness
 
 _MISUSED = 2
 
@@ -33,8 +35,19 @@ def main(words: list[str]) -> int:
         case ["read", *names] if names:
             noted(names)
             return 0
+        case ["harness"]:
+            return _harness()
     print(__doc__, file=sys.stderr)
     return _MISUSED
+
+
+def _harness() -> int:
+    try:
+        print(harness())
+    except Refused as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
 
 
 def _check() -> int:

@@ -51,8 +51,8 @@ Definition coin (c : N) : law bool := [:: (true, c); (false, 1 - c)].
 Variables (T : Type) (vocabulary : seq T).
 Definition row := T -> N.
 Definition total (r : row) : N := foldr (fun x s => r x + s) 0 vocabulary.
-Definition normalised (r : row) : row := fun x => r x / total r.
-Definition draw (r : row) : law T := [seq (x, normalised r x) | x <- vocabulary].
+Definition normalised (r : row) : row := let whole := total r in fun x => r x / whole.
+Definition draw (r : row) : law T := let own := normalised r in [seq (x, own x) | x <- vocabulary].
 Definition excess (p q : row) (scale : N) : row := fun x => positive_part (scale * p x - q x).
 End Programs.
 
