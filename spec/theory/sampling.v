@@ -141,6 +141,8 @@ rewrite /probability expected_cons; case: in_m => [->|/(IH m0') le_w].
 by apply: (le_trans le_w); rewrite ler_addr mulr_ge0 ?ler0n //; apply: m0; left.
 Qed.
 
+(* Drawing the number of accepted tokens first, and then the emission among those with as many, is
+   drawing from the law itself. *)
 Theorem in_two_steps_same m (f : emission T -> R) : nonnegative m ->
   expected f (in_two_steps m) = expected f m.
 Proof.
@@ -162,6 +164,7 @@ rewrite -[expected _ m]weight_of_length.
 by rewrite /share mulVf ?mulr1 // gt_eqF.
 Qed.
 
+(* A law has an emission at all numbers from 0 to less than 1. *)
 Theorem emission_at_some m u v : is_law m -> 0 <= u < 1 -> 0 <= v < 1 ->
   exists n e w before after, [/\ outcome_at (lengths m) u = Some n,
     of_length n m = before ++ (e, w) :: after,
