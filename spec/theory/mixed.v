@@ -671,6 +671,35 @@ Lemma most_kept_next01 (R : realFieldType) (T : finType) (vocabulary : seq T) z
   0 <= (most_kept_next (N := field_numbers R) vocabulary z owed highest uniform : R) <= 1.
 Proof. exact: most_kept_share. Qed.
 
+Section MixedByRatio.
+Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
+Hypothesis complete : perm_eq vocabulary (enum T).
+Variables p q : seq T -> T -> R.
+Hypotheses (p_model : is_model p) (q_model : is_model q).
+Variable count : nat.
+Hypothesis some : (0 < count)%N.
+Local Notation by_ratio := (by_ratio (N := field_numbers R) vocabulary p q).
+Local Notation most_kept := (most_kept_next (N := field_numbers R) vocabulary).
+
+(* With the reference's order of the tokens, the lowest p/q first and equals as they come in the
+   vocabulary, and with the share that keeps most of the next token, mixed multi-path block
+   verification of K > 0 paths of n tokens is a law, is balanced and gives the text the target's law
+   at every horizon. *)
+Theorem mixed_by_ratio n :
+  let m := mixed_multipath_block (N := field_numbers R) vocabulary (in_order by_ratio) most_kept
+    p q count n in
+  [/\ is_law m, balanced p m & lossless p m].
+Proof.
+have rank_strict : strict q (in_order by_ratio).
+  by apply: strict_by_ratio => // z a; case: (q_model z).
+have mix01 := @most_kept_next01 R T vocabulary.
+split.
+- exact: mixed_multipath_block_law.
+- exact: mixed_multipath_block_balanced.
+exact: mixed_multipath_block_lossless.
+Qed.
+End MixedByRatio.
+
 (* At the first token, which may be the only one, the local rule accepts most. *)
 Section First.
 Variables (R : realFieldType) (T : finType) (vocabulary : seq T).

@@ -804,3 +804,29 @@ Proof.
 apply/(lossless_balanced p (multipath_block_law n)); exact: multipath_block_lossless.
 Qed.
 End Theorems.
+
+(* ------------------------------------------------------------------------- the reference's order *)
+Section MultipathByRatio.
+Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
+Hypothesis complete : perm_eq vocabulary (enum T).
+Variables p q : seq T -> T -> R.
+Hypotheses (p_model : is_model p) (q_model : is_model q).
+Variable count : nat.
+Hypothesis some : (0 < count)%N.
+Local Notation by_ratio := (by_ratio (N := field_numbers R) vocabulary p q).
+
+(* With the reference's order of the tokens, the lowest p/q first and equals as they come in the
+   vocabulary, greedy multi-path block verification of K > 0 paths of n tokens is a law, is balanced
+   and gives the text the target's law at every horizon. *)
+Theorem multipath_block_by_ratio n :
+  let m := multipath_block (N := field_numbers R) vocabulary (in_order by_ratio) p q count n in
+  [/\ is_law m, balanced p m & lossless p m].
+Proof.
+have rank_strict : strict q (in_order by_ratio).
+  by apply: strict_by_ratio => // z a; case: (q_model z).
+split.
+- exact: multipath_block_law.
+- exact: multipath_block_balanced.
+exact: multipath_block_lossless.
+Qed.
+End MultipathByRatio.
