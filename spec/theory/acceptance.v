@@ -5,11 +5,13 @@
    this is one of the siblings. Proved: no rule accepts more than 1 + p(H) - Q(H) for any set H of
    tokens, Q(H) being the probability that all siblings lie in H; neither does any verifier that
    emits more tokens or leaves a modified target; some rule accepts as much as the smallest of these
-   bounds, so that their minimum is the largest acceptance rate. The rule is made from a largest
-   flow from tokens to siblings, whose existence is proved over any ordered field.
+   bounds, so that their minimum is the largest acceptance rate; and so does a verifier that is told
+   the siblings alone, whatever their joint law. The rule is made from a largest flow from tokens to
+   siblings: every flow is at most every cut, and over any ordered field some flow is as large as
+   the smallest.
    arXiv 2502.18779; arXiv 2310.15141, section 3. *)
 From mathcomp Require Import all_ssreflect all_algebra.
-From Draftproof Require Import laws emission greedy_block.
+From Draftproof Require Import laws emission greedy_block descent one_position.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -79,16 +81,15 @@ Section AnyVerifier.
 Variables (R : realFieldType) (T : finType) (D : Type) (siblings : D -> seq T).
 Local Notation model := (seq T -> T -> R).
 Variables (p : model) (m : law (field_numbers R) (D * (emission T * model))).
-Hypothesis m_law : is_law m.
-Hypothesis m_drafted : forall o, List.In o m ->
-  if o.1.2.1.1 is a :: _ then a \in siblings o.1.1 else true.
-Hypothesis m_lossless : lossless_leaving p (o <- m ;; ret _ o.2).
+Hypothesis m_verifies : verifies siblings p m.
 
-(* Nor does any lossless verifier, of drafts of any length and whatever model it leaves, accept a
-   token more often than that. *)
-Theorem accepts_any_at_most (H : {set T}) : probability (fun o => o.2.1.1 != [::]) m <=
+(* No lossless verifier, of drafts of any length and whatever model it leaves, accepts anything with
+   a probability above 1 + p(H) - Q(H), for any set H of tokens, p being the target's first row and
+   Q(H) the probability that all siblings are in H. *)
+Theorem accepts_any_at_most (H : {set T}) : accepts_some m <=
   1 + mass (p [::]) H - probability (fun o => all (mem H) (siblings o.1)) m.
 Proof.
+have [m_law m_drafted m_lossless] := m_verifies.
 pose first (e : emission T) := head e.2 e.1.
 pose joint := o <- m ;; ret (field_numbers R) (o.1, first o.2.1).
 have joint_law : is_law joint by apply: law_bind => // o; exact: law_ret.
@@ -103,9 +104,11 @@ rewrite /probability !expected_bind => bound.
 apply: le_trans (le_trans _ bound) _; last first.
   by rewrite ler_add2l ler_opp2 le_eqVlt; apply/orP; left; apply/eqP; apply: eq_expected => o;
      rewrite expected_ret.
-apply: expected_mono_in; first by case: m_law.
-move=> o /m_drafted; rewrite expected_ret /first /=.
-by case: o.1.2.1.1 => [|a u] //=; rewrite ?ler0n // => ->.
+rewrite /accepts_some /probability (@eq_expected_possible _ _ _
+  (fun o => ((o.2.1.1 != [::]) && (first o.2.1 \in siblings o.1))%:R)).
+  apply: expected_mono => [|o]; [by case: m_law|rewrite expected_ret /=].
+  by case: (_ != _); case: (_ \in _); rewrite ?lexx ?ler01.
+by move=> o /m_drafted; rewrite /first; case: o.2.1.1 => //= a u ->.
 Qed.
 End AnyVerifier.
 
@@ -146,6 +149,19 @@ case: (open_to E (H :&: H') j) both => [/(_ isT)|_].
 by case: (open_to E H j); case: (open_to E H' j); rewrite ?addr0 ?add0r ?addr_ge0.
 Qed.
 
+(* Every flow is at most every cut: for any set H of sources, the sum of all S(i, j) is at most the
+   sum of p over H and of w over the sinks that an edge of E joins to a source outside H. *)
+Theorem flow_at_most_cut p w E S H : is_flow p w E S -> \sum_i \sum_j S i j <= cut p w E H.
+Proof.
+case=> S0 S_off S_p S_w; rewrite /cut (bigID (mem H)) /=; apply: ler_add.
+  by apply: ler_sum => i _; apply: S_p.
+rewrite exchange_big /= [X in _ <= X]big_mkcond; apply: ler_sum => j _.
+case: ifPn => [_|/existsPn closed].
+  apply: le_trans (S_w j); rewrite [X in _ <= X](bigID (fun i => i \notin H)) /= ler_addl.
+  exact: sumr_ge0.
+by rewrite big1 // => i iH; apply: S_off; have := closed i; rewrite iH andbT.
+Qed.
+
 Let largest_of (A : Type) (s : seq A) (f : A -> R) :
   exists x, [/\ 0 <= x, forall a, List.In a s -> f a <= x
     & x = 0 \/ exists2 a, List.In a s & x = f a].
@@ -167,7 +183,8 @@ rewrite -big_mkcondr /=; case: (boolP (P a)) => Pa.
 by rewrite big1 // => i /andP[Pi /eqP ia]; rewrite -ia Pi in Pa.
 Qed.
 
-(* Some flow is as large as the smallest cut. *)
+(* Some flow is as large as the smallest cut: if a value is at most every cut, then the sum of all
+   S(i, j) is at least that value for some flow S. *)
 Theorem largest_flow p w E (value : R) : (forall i, 0 <= p i) -> (forall j, 0 <= w j) ->
   (forall H, value <= cut p w E H) ->
   exists S, is_flow p w E S /\ value <= \sum_i \sum_j S i j.
@@ -365,7 +382,9 @@ by rewrite mulr1 ler_addl mulr_ge0 // divr_ge0 // sumr_ge0.
 Qed.
 End FromFlow.
 
-(* Some rule that follows p reaches the bound of some set H, which is the smallest of all bounds. *)
+(* Some rule that is told which of finitely many drafts it is, siblings and maybe more beside them,
+   follows p and accepts a sibling with the probability 1 + p(H) - Q(H) for some set H of tokens,
+   Q(H) being the probability that all siblings are in H; no other set gives less. *)
 Theorem acceptance_rate : exists (rule : J -> law T) H,
   [/\ forall j, is_law (rule j), follows drafts rule p,
       accepted siblings drafts rule = bound H & forall H', bound H <= bound H'].
@@ -381,3 +400,88 @@ apply/eqP; rewrite eq_le (le_trans S_value (flow_rule_accepts S_flow)) andbT.
 apply: accepted_at_most; [exact: law_draw_row|exact: flow_rule_law|exact: flow_rule_follows].
 Qed.
 End Best.
+
+(* --------------------------------------------------- some verifier told the siblings alone, too *)
+Section Siblings.
+Variables (R : realFieldType) (T : finType).
+Local Notation law := (law (field_numbers R)).
+Local Notation model := (seq T -> T -> R).
+Variables (p : model) (drafts : law (seq T)).
+Hypotheses (p_model : is_model p) (drafts_law : is_law drafts).
+Local Notation bound := (fun H => 1 + mass (p [::]) H - probability (all (mem H)) drafts).
+
+(* The drafts that the law lists, and their probabilities. *)
+Let J := [finType of seq_sub [seq each.1 | each <- drafts]].
+Let D (j : J) : R := probability (pred1 (val j)) drafts.
+Let listed : law J := draw (N := field_numbers R) (enum J) D.
+
+Let possible_listed s : possible drafts s -> s \in [seq each.1 | each <- drafts].
+Proof.
+case=> w + _; elim: (drafts) => [|o m IH] //= [->|/IH s_in]; rewrite in_cons ?eqxx //.
+by rewrite s_in orbT.
+Qed.
+Let expected_drafts f : expected f drafts = \sum_(j : J) D j * f (val j).
+Proof.
+under eq_bigr => j _ do rewrite -expected_mulr.
+rewrite -expected_sum; apply: eq_expected_possible => s /possible_listed s_in.
+rewrite (bigD1 (SeqSub s_in)) //= eqxx mul1r big1 ?addr0 // => j ne.
+have -> : (s == ssval j) = false by apply: contraNF ne => /eqP same; apply/eqP/val_inj.
+exact: mul0r.
+Qed.
+Let D_row : is_row D.
+Proof.
+have [drafts0 drafts1] := drafts_law; split=> [j|].
+  by apply: expected_ge0 => // s; apply: ler0n.
+by rewrite -drafts1 expected_drafts; apply: eq_bigr => j _; rewrite mulr1.
+Qed.
+Let expected_listed f : expected f listed = \sum_j D j * f j.
+Proof. exact: (expected_draw_row (perm_refl _)). Qed.
+Let bound_listed H : 1 + mass (p [::]) H - inside val listed H = bound H.
+Proof. by rewrite /inside /probability expected_listed expected_drafts. Qed.
+
+(* Whatever the joint law of the drafts: some lossless verifier that is told them alone accepts one
+   of them with the probability 1 + p(H) - Q(H), for some set H of tokens, Q(H) being the
+   probability that all drafts are in H; no other set gives less, and no lossless verifier of drafts
+   of that law, whatever else it knows and whatever it leaves, accepts one more often. *)
+Theorem acceptance_rate_verifiers : exists (m : law (seq T * (emission T * model))) H,
+  [/\ verifies id p m, draws id drafts m, accepts_some m = bound H,
+      forall H', bound H <= bound H'
+    & forall D (siblings : D -> seq T) (m' : law (D * (emission T * model))),
+        verifies siblings p m' -> draws siblings drafts m' -> accepts_some m' <= bound H].
+Proof.
+have complete : perm_eq (enum T) (enum T) by [].
+have [rule [H [rule_law rule_follows rule_accepts least]]] :=
+  acceptance_rate complete (perm_refl (enum J)) val (p_model [::]) D_row.
+pose told s : law T := if insub s is Some j then rule j else
+  draw (N := field_numbers R) (enum T) (p [::]).
+have told_law s : is_law (told s).
+  by rewrite /told; case: insub => [j|]; [exact: rule_law|exact: law_draw_row].
+have expected_told (g : seq T -> T -> R) : expected (fun s => expected (g s) (told s)) drafts =
+    expected (fun o => g (val o.1) o.2) (chosen listed rule).
+  rewrite expected_drafts expected_bind expected_listed; apply: eq_bigr => j _.
+  rewrite /told valK expected_bind; congr (_ * _); apply: eq_expected => y.
+  by rewrite expected_ret.
+pose choose : descent.rule (field_numbers R) T :=
+  fun s _ _ => y <- told s ;; ret _ (y, y \in s).
+have choose_law s : is_law (choose s (p [::]) (p [::])).
+  by apply: law_bind => // y; exact: law_ret.
+have ok : descent.follows (p [::]) (position drafts (fun s => choose s (p [::]) (p [::]))).
+  apply: follows_each => // a; rewrite -rule_follows.
+  apply: etrans (expected_told (fun _ y => (y == a)%:R)).
+  apply: eq_expected => s; rewrite /probability expected_bind; apply: eq_expected => y.
+  by rewrite expected_ret.
+exists (one_position (enum T) p p drafts choose), H; split.
+- apply: one_position_verifies => // s c _; rewrite /choose => can.
+  by have [y _ {}can] := possible_bind can; rewrite (possible_ret can).
+- exact: one_position_draws.
+- rewrite one_position_accepts // -goes_on_accepted -bound_listed -rule_accepts.
+  rewrite /probability expected_position.
+  apply: etrans (expected_told (fun s y => (y \in s)%:R)).
+  apply: eq_expected => s; rewrite expected_bind; apply: eq_expected => y.
+  by rewrite expected_ret.
+- by move=> H'; rewrite -!bound_listed.
+move=> A siblings m' m'_verifies m'_draws.
+have := accepts_any_at_most m'_verifies H.
+by rewrite (m'_draws (all (mem H))).
+Qed.
+End Siblings.

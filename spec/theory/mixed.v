@@ -7,10 +7,11 @@
    prefix is selected and shared by n paths, for every n, gives the law of the next token, and the
    same numbers after it. Proved for every such probability, vocabulary, number and length of paths,
    pair of models and strict order of the tokens: the selected path has the law of the model that
-   these numbers give, and so the text has the target's law at every horizon. Of the local rule:
-   no other probability keeps more of the next token, and none that keeps as much is smaller; so a
-   first token is accepted at least as often as with any other rule, and as by block verification
-   and greedy multi-path block verification. Of several tokens it may accept fewer than these two.
+   these numbers give and is one of those drafted, and so the text has the target's law at every
+   horizon. Of the local rule: no other probability keeps more of the next token, and none that
+   keeps as much is smaller; so a first token is accepted at least as often as with any other rule,
+   and as by block verification and greedy multi-path block verification. Of several tokens it may
+   accept fewer than these two.
    Draftproof's own. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission block descent selection.
@@ -320,7 +321,8 @@ Lemma mixedE z : mixed z =
   completed (N := field_numbers R) vocabulary (law_after z (share_of z) (known z).2) (q z).
 Proof. by rewrite /mixed /share_of; case: (known z). Qed.
 
-(* The model of the selected path is a model. *)
+(* The model of the path that mixed selection selects is a model: after every context its numbers
+   are nonnegative and sum to 1. *)
 Theorem mixed_model : is_model mixed.
 Proof.
 move=> z; rewrite mixedE; apply: (completed_row complete) (q_model z) => a.
@@ -334,13 +336,16 @@ rewrite mixedE -total_z -law_afterE; under eq_bigr do rewrite -law_afterE.
 by rewrite (completedE complete) // => b; rewrite law_afterE reach_ge0.
 Qed.
 
-(* The selected path has the law of that model. *)
+(* The path that mixed selection selects has the law of a path of as many tokens drawn from the
+   model `mixed`. *)
 Theorem selected_mixed n : selects vocabulary mixed n (selected n).
 Proof.
 exact: (selected_alive complete q_model highest_or_any_chosen alive_root alive_next mixed_model
   mixed_next some n).
 Qed.
-(* The probability that the selected path starts with z. *)
+(* The probability that the path of n tokens that mixed selection selects starts with z is the sum
+   of alive z k over 1 <= k <= K, alive z k being the probability that z is selected and shared by k
+   paths, if z has at most n tokens, and else 0. *)
 Theorem selected_mixed_starts n z : probability (prefix z) (selected n) =
   if (size z <= n)%N then \sum_(k < K) nth 0 (known z).2 k.+1 else 0.
 Proof.
@@ -348,34 +353,49 @@ exact: (selected_starts complete q_model highest_or_any_chosen alive_root alive_
   mixed_next some n).
 Qed.
 
-(* So the outcome is that of block verification of a path drawn from that model. *)
+(* The path that mixed selection selects is one of the K > 0 paths drafted. *)
+Theorem mixed_drafted n drafted x :
+  possible (independent (path (N := field_numbers R) vocabulary q n [::]) K) drafted ->
+  possible (select highest_or_any n [::] drafted) x -> x \in drafted.
+Proof. exact: (possible_select highest_or_any_chosen some). Qed.
+
+(* The outcome of mixed multi-path block verification has the law of that of block verification of
+   one path drawn from the model `mixed`. *)
 Theorem mixed_multipath_block_outcome n f :
   expected f (mixed_multipath_block n) = expected f (block vocabulary p mixed n).
 Proof. exact: selected_block (selected_mixed n). Qed.
-(* The probability that at least x is accepted. *)
+(* At least x is accepted by mixed multi-path block verification with block verification's
+   probability, with the law Q' of the selected path in place of q: Q'(x) w(x), where w is 1 at the
+   root and w(za) = min(1, w(z) p(a|z) / Q'(a|z)), and 0 if x is longer than the paths. *)
 Theorem mixed_multipath_block_accepts n x : accepts x (mixed_multipath_block n) =
   if (size x <= n)%N then kept_mass (N := field_numbers R) p mixed x [::] 1 else 0.
 Proof.
 rewrite -(block_accepts complete p_model mixed_model).
 exact: mixed_multipath_block_outcome.
 Qed.
-(* The probability that x alone is accepted and a is next. *)
+(* Exactly x is accepted by mixed multi-path block verification and a is next with block
+   verification's probability, with the law Q' of the selected path in place of q:
+   Q'(x) max(w(x) p(a|x) - Q'(a|x), 0) if x is shorter than the paths, Q'(x) w(x) p(a|x) if it is as
+   long, w being 1 at the root and w(za) = min(1, w(z) p(a|z) / Q'(a|z)), and 0 if it is longer. *)
 Theorem mixed_multipath_block_ends n x a :
   ends x a (mixed_multipath_block n) = end_mass p mixed n x a [::] 1.
 Proof.
 rewrite -(block_ends complete p_model mixed_model).
 exact: mixed_multipath_block_outcome.
 Qed.
-(* The outcome is a law. *)
+(* The outcome of mixed multi-path block verification is a law: its weights are nonnegative and sum
+   to 1. *)
 Theorem mixed_multipath_block_law n : is_law (mixed_multipath_block n).
 Proof.
 apply: (selected_block_law complete p_model mixed_model) (selected_mixed n).
 exact: (nonnegative_selected complete q_model highest_or_any_chosen).
 Qed.
-(* The text has the target's law, at every horizon, for any shares between 0 and 1. *)
+(* With mixed multi-path block verification, for any shares between 0 and 1 and any strict order of
+   the tokens that can be drafted, the text has the target's law at every horizon. *)
 Theorem mixed_multipath_block_lossless n : lossless p (mixed_multipath_block n).
 Proof. exact: (selected_block_lossless complete p_model mixed_model (selected_mixed n)). Qed.
-(* The law is balanced. *)
+(* Mixed multi-path block verification is balanced: after every x, that xa is accepted and that x
+   alone is accepted with a next have together the probability P(x is accepted) p(a|x). *)
 Theorem mixed_multipath_block_balanced n : balanced p (mixed_multipath_block n).
 Proof.
 apply/(lossless_balanced p (mixed_multipath_block_law n)); exact: mixed_multipath_block_lossless.
@@ -425,14 +445,19 @@ Proof.
 rewrite -expected_sum; apply: eq_expected => -[[|b u] y] /=; first by rewrite big1.
 by rewrite (bigD1 b) //= eqxx prefix0s big1 ?addr0 // => a /negbTE->.
 Qed.
-(* The probability that anything is accepted: what is kept of the first token. *)
+(* Mixed multi-path block verification accepts anything with the probability that is the sum over
+   all tokens a of min(p(a), s h(a) + (1 - s) q(a)), s being the share of the highest-ranked at the
+   root and h(a) = (F + q(a))^K - F^K, with the mass F ranked below a, the law of the highest of K.
+   *)
 Theorem mixed_accepts_some n : probability (fun e => e.1 != [::]) (mixed_multipath_block n.+1) =
   kept_first (share_of [::]).
 Proof.
 rewrite accepts_some_each; apply: eq_bigr => a _.
 by rewrite mixed_multipath_block_accepts kept_mass_first ?mixed_first //; apply: mixed_model.
 Qed.
-(* Greedy multi-path block verification keeps what the share 1 does. *)
+(* Greedy multi-path block verification accepts anything with the probability that is the sum over
+   all tokens a of min(p(a), h(a)), h(a) = (F + q(a))^K - F^K, with the mass F ranked below a, being
+   the law of the highest of K: what the share s = 1 keeps of the first token. *)
 Theorem multipath_accepts_some n :
   probability (fun e => e.1 != [::]) (multipath_block vocabulary rank p q K n.+1) = kept_first 1.
 Proof.
@@ -444,7 +469,8 @@ rewrite /below /mass /standing /= add0r expr1n expr0n (gtn_eqF some) subr0 !mul1
   by rewrite subrr mul0r addr0 !add0r.
 exact: oner_neq0.
 Qed.
-(* Block verification of one path keeps what the share 0 does. *)
+(* Block verification of one path accepts anything with the probability that is the sum over all
+   tokens a of min(p(a), q(a)): what the share s = 0 keeps of the first token. *)
 Theorem block_accepts_some n :
   probability (fun e => e.1 != [::]) (block vocabulary p q n.+1) = kept_first 0.
 Proof.
@@ -521,7 +547,8 @@ have := mem_last 0 (sort <=%R breaks); rewrite inE mem_sort /= andbT.
 by case/orP=> [/eqP->|/in01/andP[_ /ltW]]; rewrite ?ler01.
 Qed.
 
-(* The share that keeps most of the next token is between 0 and 1. *)
+(* The share s that the local rule takes, for which the sum over all tokens a of
+   min(owed(a), s highest(a) + (1 - s) uniform(a)) is largest, has 0 <= s <= 1. *)
 Theorem most_kept_share : 0 <= most_kept <= 1.
 Proof.
 have : most_kept \in candidates by apply: best_in.
@@ -639,7 +666,9 @@ have [b_s|/ltW s_b] := lerP b s; first by have := low_most b b_in b_s; rewrite l
 by have := high_least b b_in s_b; rewrite leNgt b_high.
 Qed.
 
-(* No share between 0 and 1 keeps more of the next token. *)
+(* No share s with 0 <= s <= 1 keeps more of the next token than the share that the local rule
+   takes: the sum over all tokens a of min(owed(a), s highest(a) + (1 - s) uniform(a)) is largest
+   there. *)
 Theorem most_kept_most s : 0 <= s <= 1 -> kept s <= kept most_kept.
 Proof.
 case/around=> low [high [t [/andP[low_in high_in] _ /andP[t0 t1] _ ->]]].
@@ -649,7 +678,8 @@ have -> : kept most_kept = between (kept most_kept) (kept most_kept) t.
   by rewrite /between -mulrDl subrK mul1r.
 by apply: ler_add; apply: ler_wpmul2l; rewrite ?subr_ge0.
 Qed.
-(* Every share that keeps as much is at least as large. *)
+(* Of the shares s with 0 <= s <= 1 for which the sum over all tokens a of
+   min(owed(a), s highest(a) + (1 - s) uniform(a)) is largest, the local rule takes the smallest. *)
 Theorem most_kept_smallest s : 0 <= s <= 1 -> kept s = kept most_kept -> most_kept <= s.
 Proof.
 case/around=> low [high [t [/andP[low_in high_in] low_s /andP[t0 t1] sE keptsE]]] equal.
@@ -671,6 +701,35 @@ Lemma most_kept_next01 (R : realFieldType) (T : finType) (vocabulary : seq T) z
   0 <= (most_kept_next (N := field_numbers R) vocabulary z owed highest uniform : R) <= 1.
 Proof. exact: most_kept_share. Qed.
 
+Section MixedByRatio.
+Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
+Hypothesis complete : perm_eq vocabulary (enum T).
+Variables p q : seq T -> T -> R.
+Hypotheses (p_model : is_model p) (q_model : is_model q).
+Variable count : nat.
+Hypothesis some : (0 < count)%N.
+Local Notation by_ratio := (by_ratio (N := field_numbers R) vocabulary p q).
+Local Notation most_kept := (most_kept_next (N := field_numbers R) vocabulary).
+
+(* With the reference's order of the tokens, the lowest p/q first and equals as they come in the
+   vocabulary, and with the share that keeps most of the next token, mixed multi-path block
+   verification of K > 0 paths of n tokens is a law, is balanced and gives the text the target's law
+   at every horizon. *)
+Theorem mixed_by_ratio n :
+  let m := mixed_multipath_block (N := field_numbers R) vocabulary (in_order by_ratio) most_kept
+    p q count n in
+  [/\ is_law m, balanced p m & lossless p m].
+Proof.
+have rank_strict : strict q (in_order by_ratio).
+  by apply: strict_by_ratio => // z a; case: (q_model z).
+have mix01 := @most_kept_next01 R T vocabulary.
+split.
+- exact: mixed_multipath_block_law.
+- exact: mixed_multipath_block_balanced.
+exact: mixed_multipath_block_lossless.
+Qed.
+End MixedByRatio.
+
 (* At the first token, which may be the only one, the local rule accepts most. *)
 Section First.
 Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
@@ -687,7 +746,9 @@ Local Notation accepts_some m := (probability (fun e => e.1 != [::]) m).
 Local Notation mixed_multipath_block mix :=
   (@mixed_multipath_block (field_numbers R) T vocabulary rank mix p q count).
 
-(* So no share keeps more of the first token than the local rule accepts. *)
+(* Mixed multi-path block verification with the local rule accepts anything with a probability of at
+   least the sum over all tokens a of min(p(a), s h(a) + (1 - s) q(a)), for every share s with
+   0 <= s <= 1, h being the law of the highest of the K first tokens. *)
 Theorem most_kept_first share n : 0 <= share <= 1 ->
   kept_first share <= accepts_some (mixed_multipath_block most_kept n.+1).
 Proof.
@@ -702,7 +763,8 @@ have in01 := @most_kept_next01 R T vocabulary.
 move=> share01; rewrite (mixed_accepts_some complete p_model q_model rank_strict in01 some) !keptE.
 exact: most_kept_most.
 Qed.
-(* The local rule accepts a first token at least as often as any other mixture. *)
+(* Mixed multi-path block verification with the local rule accepts a first token at least as often
+   as with any other rule for the share. *)
 Theorem most_kept_over_any mix n :
   (forall z owed highest uniform, 0 <= (mix z owed highest uniform : R) <= 1) ->
   accepts_some (mixed_multipath_block mix n.+1) <=
@@ -711,7 +773,8 @@ Proof.
 move=> mix01; rewrite (mixed_accepts_some complete p_model q_model rank_strict mix01 some).
 by apply: most_kept_first; apply: mix01.
 Qed.
-(* It does so at least as often as greedy multi-path block verification. *)
+(* Mixed multi-path block verification with the local rule accepts a first token at least as often
+   as greedy multi-path block verification. *)
 Theorem most_kept_over_multipath n :
   accepts_some (multipath_block vocabulary rank p q count n.+1) <=
   accepts_some (mixed_multipath_block most_kept n.+1).
@@ -719,7 +782,8 @@ Proof.
 rewrite (multipath_accepts_some complete p_model q_model rank_strict some).
 by apply: most_kept_first; rewrite ler01 lexx.
 Qed.
-(* It does so at least as often as block verification of one path. *)
+(* Mixed multi-path block verification with the local rule accepts a first token at least as often
+   as block verification of one path. *)
 Theorem most_kept_over_block n :
   accepts_some (block vocabulary p q n.+1) <=
   accepts_some (mixed_multipath_block most_kept n.+1).

@@ -59,8 +59,8 @@ Definition accepts_some (m : law (D * (emission T * model))) : R :=
 Definition draws (drafts : law (seq T)) (m : law (D * (emission T * model))) :=
   forall e : pred (seq T), probability (fun o => e (siblings o.1)) m = probability e drafts.
 
-(* No lossless verifier, whatever it knows and leaves, accepts any of its drafts with a greater
-   probability than the sum of min(p(a), P(a is drafted)). *)
+(* No lossless verifier, whatever it knows and leaves, accepts any of its drafts with a probability
+   above the sum over all tokens a of min(p(a), P(a is drafted)), p being the target's first row. *)
 Theorem accepts_some_at_most p drafts m : verifies p m -> draws drafts m ->
   accepts_some m <= \sum_a Num.min (p [::] a) (drafted a drafts).
 Proof.
@@ -151,7 +151,8 @@ Qed.
 Lemma one_position_sound h : reachable p q (fun=> drafts) choose h -> (size h < 1)%N ->
   follows (p (node h)) (decide (N := field_numbers R) p q (fun=> drafts) choose h).
 Proof. by case: h. Qed.
-(* A rule that follows p and goes on at drafted tokens only is such a verifier. *)
+(* Verification of one position by a rule that follows the target and goes on at drafted tokens only
+   is a lossless verifier that accepts drafts only. *)
 Theorem one_position_verifies : verifies id p one_position.
 Proof.
 split=> [|o|t].
@@ -167,7 +168,8 @@ apply: eq_expected_possible => o; rewrite /one_position => can.
 have [[s [a []]] _ {}can] := possible_bind can; last by rewrite (possible_ret can).
 by have [next _ {}can] := possible_bind can; rewrite (possible_ret can).
 Qed.
-(* Its drafts have the law that it was given. *)
+(* The drafts that verification of one position tells beside what it emits have the law of the
+   drafts that it was given. *)
 Theorem one_position_draws : draws id drafts one_position.
 Proof.
 move=> e; rewrite /probability expected_bind expected_position.
@@ -179,7 +181,8 @@ rewrite expected_bind; under eq_expected => next do rewrite expected_ret.
 have [_ next1] := law_draw_row complete (p_model [:: a]).
 by rewrite /= expected_const next1 mul1r.
 Qed.
-(* What it accepts is the sum over all tokens of what the rule accepts. *)
+(* Verification of one position accepts anything with the probability that is the sum over all
+   tokens a of P(the rule accepts a). *)
 Theorem one_position_accepts : accepts_some one_position = \sum_a accepted a outcome.
 Proof.
 rewrite /accepts_some /probability (one_position_emits (fun e => (e.1 != [::])%:R)).
@@ -211,7 +214,8 @@ Definition spechub_accepts : R :=
 Definition greedy_draft_accepts : R :=
   probability (fun d => d.2.2) (position (draw_greedy q width) (fun s => greedy_draft s p q)).
 
-(* What SpecHub accepts of a pair; where the draft is sure of the hub, 0 / 0 is 0. *)
+(* Of a pair SpecHub accepts p(hub) and the sum over all other tokens a of min(p(a), q(a) / (1 -
+   q(hub))); where the draft is sure of the hub, 0 / 0 is 0. *)
 Theorem spechub_acceptsE hub rest : width != 1%N -> most_probable q 1 = hub :: rest ->
   spechub_accepts = p hub + \sum_(a | a != hub) Num.min (p a) (q a / (1 - q hub)).
 Proof.
@@ -219,7 +223,9 @@ move=> wide found; rewrite /spechub_accepts goes_on_accepted (bigD1 hub) //=; co
   by rewrite (accepted_spechub complete _ p_row q_row wide found) eqxx.
 by apply: eq_bigr => a /negbTE ne; rewrite (accepted_spechub complete _ p_row q_row wide found) ne.
 Qed.
-(* What the greedy draft's verifier accepts; where nothing else can be drafted, 0 / 0 is 0. *)
+(* Of n drafts, the n - 1 most probable tokens and one drawn from the others, the verifier of the
+   greedy draft accepts the sum of p(a) over these n - 1 and of min(p(a), q(a) / (1 - their mass))
+   over all others; where nothing else can be drafted, 0 / 0 is 0. *)
 Theorem greedy_draft_acceptsE : let top := most_probable q width.-1 in
   greedy_draft_accepts = \sum_(a in top) p a
     + \sum_(a | a \notin top) Num.min (p a) (q a / (1 - \sum_(x in top) q x)).
@@ -229,8 +235,8 @@ congr (_ + _); apply: eq_bigr => a.
   by move=> top; rewrite (accepted_greedy_draft complete) // top.
 by move=> /negbTE other; rewrite (accepted_greedy_draft complete) // other.
 Qed.
-(* Recursive rejection of two i.i.d. drafts accepts no more where q(hub) / (1 - q(hub)) is at least
-   the total variation of p and q; in general it may. *)
+(* Recursive rejection of two i.i.d. drafts accepts no more than SpecHub where q(hub) / (1 - q(hub))
+   is at least the total variation of p and q; in general it may. *)
 Theorem spechub_over_rejection hub rest : width != 1%N -> most_probable q 1 = hub :: rest ->
   (\sum_x Num.max (p x - q x) 0) * (1 - q hub) <= q hub ->
   probability (fun d => d.2.2)
@@ -269,7 +275,8 @@ exact: accepted_greedy_draft_best.
 Qed.
 End Rows.
 
-(* With two drafts both accept as much. *)
+(* With two drafts SpecHub and the verifier of the greedy draft accept with the same probability,
+   for any rows p and q. *)
 Theorem spechub_is_greedy_draft (p q : T -> R) : is_row p -> is_row q ->
   spechub_accepts p q 2 = greedy_draft_accepts p q 2.
 Proof.
@@ -286,12 +293,14 @@ Section Models.
 Variables (p q : model) (width : nat).
 Hypotheses (p_model : is_model p) (q_row : is_row (q [::])).
 
-(* No verifier of SpecHub's pairs accepts more than SpecHub. *)
+(* No lossless verifier of drafts with the law of SpecHub's pairs, whatever it knows and leaves,
+   accepts any of them with a greater probability than SpecHub. *)
 Theorem spechub_optimal D (siblings : D -> seq T) (m : law (D * (emission T * model))) :
   verifies siblings p m -> draws siblings (draw_hub (q [::]) width) m ->
   accepts_some m <= spechub_accepts (p [::]) (q [::]) width.
 Proof. by rewrite spechub_accepts_best //; apply: accepts_some_at_most. Qed.
-(* And it is one of them. *)
+(* SpecHub at one position is a lossless verifier of its own pairs, which have the law that they are
+   drawn with, and accepts with the probability that no such verifier exceeds. *)
 Theorem spechub_verifies : let m := one_position p q (draw_hub (q [::]) width) spechub in
   [/\ verifies id p m, draws id (draw_hub (q [::]) width) m
     & accepts_some m = spechub_accepts (p [::]) (q [::]) width].
@@ -303,12 +312,15 @@ split.
 by rewrite one_position_accepts // -goes_on_accepted.
 Qed.
 
-(* No verifier of the greedy draft's tokens accepts more than its own. *)
+(* No lossless verifier of drafts with the law of the greedy draft's, whatever it knows and leaves,
+   accepts any of them with a greater probability than the verifier of the greedy draft. *)
 Theorem greedy_draft_optimal D (siblings : D -> seq T) (m : law (D * (emission T * model))) :
   verifies siblings p m -> draws siblings (draw_greedy (q [::]) width) m ->
   accepts_some m <= greedy_draft_accepts (p [::]) (q [::]) width.
 Proof. by rewrite greedy_draft_accepts_best //; apply: accepts_some_at_most. Qed.
-(* And that is one of them. *)
+(* The verifier of the greedy draft, at one position, is a lossless verifier of its own drafts,
+   which have the law that they are drawn with, and accepts with the probability that no such
+   verifier exceeds. *)
 Theorem greedy_draft_verifies :
   let m := one_position p q (draw_greedy (q [::]) width) greedy_draft in
   [/\ verifies id p m, draws id (draw_greedy (q [::]) width) m
@@ -327,7 +339,8 @@ Section Trees.
 Variables (p q : model) (widths : nat -> nat) (depth : nat).
 Hypotheses (p_model : is_model p) (q_model : is_model q).
 
-(* In every tree SpecHub accepts a first token as often. *)
+(* In every tree that draws SpecHub's pairs, SpecHub accepts a first token with the probability with
+   which it accepts any of the pair at one position. *)
 Theorem spechub_tree_accepts : probability (fun e => e.1 != [::])
     (descend p q (growing draw_hub widths q) spechub depth.+1 [::]) =
   spechub_accepts (p [::]) (q [::]) (widths 0).
@@ -335,7 +348,8 @@ Proof.
 rewrite descend_accepts_some // => [|h _ _]; last exact: follows_spechub.
 by rewrite -goes_on_accepted /decide /growing mul1n.
 Qed.
-(* In every tree the greedy draft's verifier accepts a first token as often. *)
+(* In every tree of greedy drafts their verifier accepts a first token with the probability with
+   which it accepts any of as many drafts at one position. *)
 Theorem greedy_draft_tree_accepts : probability (fun e => e.1 != [::])
     (descend p q (growing draw_greedy widths q) greedy_draft depth.+1 [::]) =
   greedy_draft_accepts (p [::]) (q [::]) (widths 0).
@@ -362,8 +376,9 @@ Hypothesis two : #|T| = 2%N.
 Let rank := in_order (by_ratio (N := field_numbers R) vocabulary p q).
 Let mix := most_kept_next (N := field_numbers R) vocabulary.
 
-(* The first tokens of K independent paths are i.i.d.; with a vocabulary of two, no verifier accepts
-   one of them more often than the local rule with the order of p/q. *)
+(* With a vocabulary of two, no lossless verifier of K i.i.d. tokens, as the first ones of K
+   independent paths are, accepts one of them more often than mixed multi-path block verification
+   with the local rule and the order of p/q accepts a first token. *)
 Theorem mixed_optimal_two_tokens n D (siblings : D -> seq T) (m : law (D * (emission T * model))) :
   verifies siblings p m -> draws siblings (draw_iid (q [::]) count) m ->
   accepts_some m <= probability (fun e => e.1 != [::])

@@ -4,11 +4,12 @@
    K independent paths are drawn from the draft. From the root one goes down to one of the tokens
    that follow there, and keeps the paths that start with it; the path selected is verified against
    the law that it has. Proved for every vocabulary, number and length of paths and pair of models,
-   and first for every way to choose among the tokens at a node: if the numbers of paths that share
-   the selected prefix are followed, they give a model that the selected path is drawn from. Then
-   for the highest in any strict order of the tokens that can be drafted: that model is the skewed
-   model of the paper, and so the law of what is accepted and of the next token is that of block
-   verification against it, and the text has the target's law at every horizon.
+   and first for every way to choose among the tokens at a node: the path selected is one of those
+   drafted, and if the numbers of paths that share the selected prefix are followed, they give a
+   model that it is drawn from. Then for the highest in any strict order of the tokens that can be
+   drafted: that model is the skewed model of the paper, and so the law of what is accepted and of
+   the next token is that of block verification against it, and the text has the target's law at
+   every horizon.
    arXiv 2602.16961. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission block descent.
@@ -247,6 +248,12 @@ Proof.
 rewrite [path _ _ _]/= expected_bind; apply: eq_expected => b; rewrite expected_bind.
 by apply: eq_expected => x; rewrite expected_ret.
 Qed.
+Lemma size_possible_path (r : seq T -> T -> R) n z x : possible (path r n z) x -> size x = n.
+Proof.
+elim: n z x => [|n IH] z x /= can; first by rewrite (possible_ret can).
+have [a _ {}can] := possible_bind can; have [y /IH size_y {}can] := possible_bind can.
+by rewrite (possible_ret can) /= size_y.
+Qed.
 Lemma after_cons a b x paths :
   after a ((b :: x) :: paths) = if b == a then x :: after a paths else after a paths.
 Proof. by rewrite /after /=; case: eqP. Qed.
@@ -299,6 +306,32 @@ apply: nonnegative_bind => [|paths]; last exact: nonnegative_select.
 by case: (law_independent count (law_path complete q_model n [::])).
 Qed.
 
+Lemma mem_siblings a paths : (a \in siblings paths) = has (fun x => ohead x == Some a) paths.
+Proof.
+elim: paths => [|[|b x] paths IH] //=; rewrite in_cons IH; congr (_ || _).
+by apply/eqP/eqP => [->|[]].
+Qed.
+Lemma mem_after a x paths : (x \in after a paths) = (a :: x \in paths).
+Proof.
+elim: paths => [|[|b y] paths IH] //; rewrite after_cons [RHS]in_cons eqseq_cons [a == b]eq_sym.
+by case: (b == a); rewrite //= in_cons IH.
+Qed.
+(* Whatever is selected from one or more paths of n tokens is one of these paths. *)
+Theorem selected_drafted n z paths x : paths != [::] -> all (fun y => size y == n) paths ->
+  possible (select n z paths) x -> x \in paths.
+Proof.
+elim: n z paths x => [|n IH] z paths x some.
+  case: paths some => [|y paths] //= _ /andP[/nilP -> _] can.
+  by rewrite (possible_ret can) mem_head.
+move=> sizes /= can; have [a a_can {}can] := possible_bind can.
+have [y y_can {}can] := possible_bind can; rewrite (possible_ret can) -mem_after.
+apply: IH y_can; last first.
+  by apply/allP => u; rewrite mem_after => /(allP sizes).
+have [_ _ /(_ a a_can)] := chosen z (siblings paths).
+rewrite mem_siblings => /hasP[[|b u] // u_in /eqP[ab]].
+by apply/negP => /eqP none; move: u_in; rewrite ab -mem_after none.
+Qed.
+
 Lemma expected_select f n z paths : expected f (select n.+1 z paths) =
   \sum_a probability (pred1 a) (choose z (siblings paths)) *
     expected (fun x => f (a :: x)) (select n (rcons z a) (after a paths)).
@@ -307,7 +340,8 @@ rewrite [select _ _ _]/= expected_bind expected_each; apply: eq_bigr => a _; con
 by rewrite expected_bind; apply: eq_expected => x; rewrite expected_ret.
 Qed.
 
-(* The drafts may be drawn on demand. *)
+(* Selection from k paths drawn beforehand has the same law as selection from a tree that draws
+   siblings on demand: k at the root and, after a token, as many as there are copies of it. *)
 Theorem grow_select f n z k : expected f (grow n z k) =
   expected (fun paths => expected f (select n z paths)) (independent (path q n z) k).
 Proof.
@@ -324,6 +358,16 @@ rewrite expected_sum; apply: eq_bigr => a _.
 rewrite (expected_paths k n z a (fun s => probability (pred1 a) (choose z s))
   (fun paths => expected (fun x => f (a :: x)) (select n (rcons z a) paths))).
 by [].
+Qed.
+
+(* The same of paths drawn from the draft. *)
+Lemma possible_select K n drafted x : (0 < K)%N ->
+  possible (independent (path q n [::]) K) drafted ->
+  possible (select n [::] drafted) x -> x \in drafted.
+Proof.
+move=> some /possible_independent[size_K lengths] can; apply: selected_drafted can.
+  by rewrite -size_eq0 size_K -lt0n.
+by apply: lengths => y /size_possible_path->.
 Qed.
 
 Variable count : nat.
@@ -416,7 +460,10 @@ rewrite exchange_big; apply: eq_bigr => i _; rewrite alive_step mulr_suml.
 by apply: eq_bigr => k _; rewrite mulrA.
 Qed.
 
-(* The selected path is drawn from the model of the next tokens. *)
+(* Let alive z k be K at the root and follow the choice, as the probability that z is selected and
+   shared by k paths does, and let rows be a model with which the sum of alive z k over 1 <= k <= K,
+   times rows(a|z), is that sum for za: then the selected path of n tokens has the law of a path
+   drawn from rows. *)
 Theorem selected_alive n : selects vocabulary rows n (selected K n).
 Proof.
 move=> f; rewrite expected_bind -[RHS]mul1r -reach_root -selected_from.
@@ -424,7 +471,9 @@ under eq_bigr do rewrite alive_root; case: K some => // k _.
 rewrite big_ord_recr /= eqxx mul1r big1 ?add0r // => i _.
 by rewrite eqSS ltn_eqF // mul0r.
 Qed.
-(* The probability that the selected path starts with z. *)
+(* The probability that the selected path of n tokens starts with z is the sum of alive z k over
+   1 <= k <= K, alive z k being the probability that z is selected and shared by k paths, if z has
+   at most n tokens, and else 0. *)
 Theorem selected_starts n z : probability (prefix z) (selected K n) =
   if (size z <= n)%N then reach z else 0.
 Proof.
@@ -507,7 +556,8 @@ Qed.
 Lemma uniq_by_ratio z : uniq (by_ratio z).
 Proof. by rewrite sort_uniq filter_uniq // (perm_uniq complete) enum_uniq. Qed.
 
-(* The paper's order: by p/q, equals by their place in the vocabulary. *)
+(* Of two tokens that can be drafted, a is lower than b in the order by ratio if and only if
+   p(a)/q(a) < p(b)/q(b), or the two are equal and a comes before b in the vocabulary. *)
 Theorem by_ratioE z a b : q z a != 0 -> q z b != 0 ->
   (in_order by_ratio z a < in_order by_ratio z b)%N =
   (ratio z a < ratio z b) ||
@@ -634,7 +684,8 @@ Fixpoint ranked_below y z x : bool :=
   if (z, x) is (a :: z', b :: x') then
     if b == a then ranked_below (rcons y a) z' x' else (rank y b < rank y a)%N
   else false.
-(* The mass that stands below z is the probability that a drafted path ranks below it. *)
+(* The mass that stands below z is the probability that a drafted path ranks below it: that a path
+   of n tokens, at least as many as z has, first leaves z at a token ranked lower than that of z. *)
 Theorem belowE n z : (size z <= n)%N ->
   below z = probability (ranked_below [::] z) (path vocabulary q n [::]).
 Proof.
@@ -722,7 +773,7 @@ Proof. by rewrite /weights /difference /= !powerE /reach /below /mass standing_r
 Lemma skewedE z : skewed z = completed (N := field_numbers R) vocabulary (weights z) (q z).
 Proof. by rewrite /skewed /weights /below /mass; case: (standing z). Qed.
 
-(* The skewed model is a model. *)
+(* The skewed model is a model: after every context its numbers are nonnegative and sum to 1. *)
 Theorem skewed_model : is_model skewed.
 Proof.
 move=> z; rewrite skewedE; apply: (completed_row complete) (q_model z) => a.
@@ -738,12 +789,15 @@ Proof.
 rewrite skewedE -total_reach -weightsE; under eq_bigr do rewrite -weightsE.
 by rewrite (completedE complete) // => b; rewrite weightsE reach_ge0.
 Qed.
-(* Its rows, where the prefix can be selected. *)
-Theorem skewed_row z a : let A := below z in let m := mass z in let F := lower z a in
-  (A + m) ^+ K - A ^+ K != 0 ->
-  skewed z a = ((A + m * (F + q z a)) ^+ K - (A + m * F) ^+ K) / ((A + m) ^+ K - A ^+ K).
+(* Where z can be selected, the skewed model's row is
+   Q'(a|z) = ((B + m (F + q(a|z)))^K - (B + m F)^K) / ((B + m)^K - B^K), m being the draft's
+   probability of z, B the probability that a drafted path ranks below z, and F the draft's mass of
+   the tokens ranked below a after z. *)
+Theorem skewed_row z a : let B := below z in let m := mass z in let F := lower z a in
+  (B + m) ^+ K - B ^+ K != 0 ->
+  skewed z a = ((B + m * (F + q z a)) ^+ K - (B + m * F) ^+ K) / ((B + m) ^+ K - B ^+ K).
 Proof.
-move=> A m F can; apply: (mulIf can); rewrite divfK // skewed_next.
+move=> B m F can; apply: (mulIf can); rewrite divfK // skewed_next.
 by rewrite /reach /below /mass standing_rcons /= -addrA -mulrDr.
 Qed.
 
@@ -757,12 +811,15 @@ Qed.
 Let next z a : skewed z a * (\sum_(k < K) alive z k.+1) = \sum_(k < K) alive (rcons z a) k.+1.
 Proof. by rewrite !reachE skewed_next. Qed.
 
-(* The selected path has the law of the skewed model. *)
+(* The path selected by going to the highest-ranked token has the law of a path of as many tokens
+   drawn from the skewed model. *)
 Theorem selected_skewed n : selects vocabulary skewed n (selected n).
 Proof.
 exact: (selected_alive complete q_model highest_chosen root alive_next skewed_model next some n).
 Qed.
-(* The probability that the selected path starts with z. *)
+(* The path selected by going to the highest-ranked token starts with z with the probability
+   (B + q(z))^K - B^K, q(z) being the draft's probability of z and B that of the paths ranked below
+   z, if z has at most as many tokens as the paths, and else with the probability 0. *)
 Theorem selected_highest_starts n z : probability (prefix z) (selected n) =
   if (size z <= n)%N then (below z + mass z) ^+ K - below z ^+ K else 0.
 Proof.
@@ -770,37 +827,77 @@ rewrite (selected_starts complete q_model highest_chosen root alive_next skewed_
 by rewrite reachE.
 Qed.
 
-(* So the outcome is that of block verification of a path drawn from the skewed model. *)
+(* The path selected by going to the highest-ranked token is one of the K > 0 paths drafted. *)
+Theorem highest_drafted n drafted x :
+  possible (independent (path vocabulary q n [::]) K) drafted ->
+  possible (select go_to_highest n [::] drafted) x -> x \in drafted.
+Proof. exact: (possible_select highest_chosen some). Qed.
+
+(* The outcome of greedy multi-path block verification has the law of that of block verification of
+   one path drawn from the skewed model. *)
 Theorem multipath_block_outcome n f :
   expected f (multipath_block n) = expected f (block vocabulary p skewed n).
 Proof. exact: selected_block (selected_skewed n). Qed.
-(* The probability that at least x is accepted. *)
+(* At least x is accepted by greedy multi-path block verification with block verification's
+   probability, with the law Q' of the selected path in place of q: Q'(x) w(x), where w is 1 at the
+   root and w(za) = min(1, w(z) p(a|z) / Q'(a|z)), and 0 if x is longer than the paths. *)
 Theorem multipath_block_accepts n x : accepts x (multipath_block n) =
   if (size x <= n)%N then kept_mass (N := field_numbers R) p skewed x [::] 1 else 0.
 Proof.
 rewrite -(block_accepts complete p_model skewed_model).
 exact: multipath_block_outcome.
 Qed.
-(* The probability that x alone is accepted and a is next. *)
+(* Exactly x is accepted by greedy multi-path block verification and a is next with block
+   verification's probability, with the law Q' of the selected path in place of q:
+   Q'(x) max(w(x) p(a|x) - Q'(a|x), 0) if x is shorter than the paths, Q'(x) w(x) p(a|x) if it is as
+   long, w being 1 at the root and w(za) = min(1, w(z) p(a|z) / Q'(a|z)), and 0 if it is longer. *)
 Theorem multipath_block_ends n x a :
   ends x a (multipath_block n) = end_mass p skewed n x a [::] 1.
 Proof.
 rewrite -(block_ends complete p_model skewed_model).
 exact: multipath_block_outcome.
 Qed.
-(* The outcome is a law. *)
+(* The outcome of greedy multi-path block verification is a law: its weights are nonnegative and sum
+   to 1. *)
 Theorem multipath_block_law n : is_law (multipath_block n).
 Proof.
 apply: (selected_block_law complete p_model skewed_model) (selected_skewed n).
 exact: (nonnegative_selected complete q_model highest_chosen).
 Qed.
-(* The text has the target's law, at every horizon, for any strict order of the tokens that can be
-   drafted. *)
+(* With greedy multi-path block verification, in any strict order of the tokens that can be drafted,
+   the text has the target's law at every horizon. *)
 Theorem multipath_block_lossless n : lossless p (multipath_block n).
 Proof. exact: (selected_block_lossless complete p_model skewed_model (selected_skewed n)). Qed.
-(* The law is balanced. *)
+(* Greedy multi-path block verification is balanced: after every x, that xa is accepted and that x
+   alone is accepted with a next have together the probability P(x is accepted) p(a|x). *)
 Theorem multipath_block_balanced n : balanced p (multipath_block n).
 Proof.
 apply/(lossless_balanced p (multipath_block_law n)); exact: multipath_block_lossless.
 Qed.
 End Theorems.
+
+(* ------------------------------------------------------------------------ the reference's order *)
+Section MultipathByRatio.
+Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
+Hypothesis complete : perm_eq vocabulary (enum T).
+Variables p q : seq T -> T -> R.
+Hypotheses (p_model : is_model p) (q_model : is_model q).
+Variable count : nat.
+Hypothesis some : (0 < count)%N.
+Local Notation by_ratio := (by_ratio (N := field_numbers R) vocabulary p q).
+
+(* With the reference's order of the tokens, the lowest p/q first and equals as they come in the
+   vocabulary, greedy multi-path block verification of K > 0 paths of n tokens is a law, is balanced
+   and gives the text the target's law at every horizon. *)
+Theorem multipath_block_by_ratio n :
+  let m := multipath_block (N := field_numbers R) vocabulary (in_order by_ratio) p q count n in
+  [/\ is_law m, balanced p m & lossless p m].
+Proof.
+have rank_strict : strict q (in_order by_ratio).
+  by apply: strict_by_ratio => // z a; case: (q_model z).
+split.
+- exact: multipath_block_law.
+- exact: multipath_block_balanced.
+exact: multipath_block_lossless.
+Qed.
+End MultipathByRatio.
