@@ -524,8 +524,8 @@ by apply: eq_expected => -[e|]; rewrite /= ?subr0 ?subrr.
 Qed.
 
 (* A verifier of one path, as the law of the path with what is emitted: it may know what it likes
-   besides, so long as what it accepts was drafted and the text has the target's law, with the target
-   left as it is. *)
+   besides, so long as what it accepts was drafted and the text has the target's law, with the
+   target left as it is. *)
 Definition lossless_verifier n (m : law (seq T * emission T)) :=
   [/\ is_law m, selects n (o <- m ;; ret _ o.1), forall o, possible m o -> prefix o.2.1 o.1
     & lossless p (o <- m ;; ret _ o.2)].
