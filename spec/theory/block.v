@@ -1,9 +1,9 @@
 (* Block verification: keep the longest prefix that the target can afford, then correct.
 
    Proved for every vocabulary, length and pair of models: the law of what is accepted and of the
-   next token, that the text has the target's law at every horizon, and that no lossless verifier
-   of one path that leaves the target as it is accepts any prefix more often, or more tokens, among
-   which it is one itself; and its expected accepted length.
+   next token, the expected accepted length, that the text has the target's law at every horizon,
+   and that no lossless verifier of one path that leaves the target as it is, of which it is one
+   itself, accepts any prefix more often or more tokens.
    arXiv 2403.10444, Algorithm 2. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission.

@@ -131,9 +131,6 @@ Implicit Types A B : Type.
 (* An outcome that is listed with a weight. *)
 Definition possible A (m : law A) (a : A) := exists2 w : R, List.In (a, w) m & w != 0.
 
-Lemma in_possible A (m : law A) (e : A -> Prop) :
-  (forall o, List.In o m -> e o.1) -> forall a, possible m a -> e a.
-Proof. by move=> all a [w a_in _]; exact: all a_in. Qed.
 Lemma eq_expected_possible A (f g : A -> R) (m : law A) :
   (forall a, possible m a -> f a = g a) -> expected f m = expected g m.
 Proof.

@@ -5,10 +5,10 @@
    of the path. Proved for every vocabulary, length and pair of models: the law of what is accepted
    and of the next token; that the text, continued by the modified target, has the target's law at
    every horizon; that repeated iterations keep this law, each against the target that the last one
-   left, with new drafts; the expected accepted length; and that no lossless verifier of such a path,
-   among which it is one itself, accepts any prefix more often, whatever target it leaves. And of
-   any lossless iterations that leave the target as it is, written one after the other: that the
-   text keeps the target's law.
+   left, with new drafts; the expected accepted length; and that no lossless verifier of such a
+   path, of which it is one itself, accepts any prefix more often, whatever target it leaves. Proved
+   of any lossless iterations that leave the target as it is: written one after the other, they keep
+   the target's law.
    arXiv 2403.10444, appendix. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission.
@@ -536,9 +536,9 @@ Qed.
 (* The probability that what is accepted is x: it starts with x and goes no further. *)
 Definition shared_exactly n x := shared n x - \sum_b shared n (rcons x b).
 
-(* The probability that greedy block verification accepts x alone and that a is next is s(x) minus
-   the sum of s(xb) over all b, times M(a|x), where s(x) is min(p(x), q(x)) for at most n tokens and
-   0 for more, and M is the modified target. *)
+(* The probability that greedy block verification accepts x alone and that a is next is
+   (s(x) - sum of s(xb) over all b) M(a|x), where s(x) is min(p(x), q(x)) for at most n tokens and 0
+   for more, and M is the modified target. *)
 Theorem ends_greedy_block n selected x a : path_of n selected ->
   ends x a (greedy_block n selected) = shared_exactly n x * modified n x a.
 Proof.
@@ -701,9 +701,9 @@ have same t : expected (fun o => begins o.2 t o.1) (e <- m ;; ret _ (e, M)) = wr
 by split=> ok t; rewrite -ok same.
 Qed.
 
-(* Emissions that leave one and the same model M are lossless if and only if they are balanced, where
-   what M adds is counted: P(xa is accepted) + P(x is accepted and a next) + (p(x) - P(x is accepted))
-   M(a|x) = p(xa), for all x and a. *)
+(* Emissions that leave one and the same model M are lossless if and only if they are balanced,
+   where what M adds is counted: P(xa is accepted) + P(x alone is accepted and a is next) +
+   (p(x) - P(x is accepted)) M(a|x) = p(xa), for all x and a. *)
 Theorem lossless_leaving_balanced M p (m : law (emission T)) : is_law m ->
   (forall t, writes M t m = text p [::] t) <->
   (forall x a, accepts (rcons x a) m + ends x a m + (text p [::] x - accepts x m) * M x a
@@ -725,8 +725,8 @@ Lemma beginsE M t (e : emission T) :
   begins M t e = begins_after (after M (tokens e)) t (tokens e).
 Proof. by rewrite /begins /begins_after text_after. Qed.
 
-(* If the target that is left is replaced by any procedure whose text has its law up to h tokens, the
-   whole text begins with t with probability p(t), for every t of at most h + 1 tokens. *)
+(* If the target that is left is replaced by any procedure whose text has its law up to h tokens,
+   then the whole text begins with t with probability p(t), for every t of at most h + 1 tokens. *)
 Theorem continued p m (k : emission T * model -> law (seq T)) (h : nat) t : lossless_leaving p m ->
   (forall o, List.In o m -> forall s, (size s <= h)%N ->
      probability (prefix s) (k o.1) = text o.1.2 (tokens o.1.1) s) ->
@@ -1065,8 +1065,9 @@ Proof.
 move=> xn; rewrite /probability (expected_outcome (fun o => (prefix x o.1.1)%:R)).
 by rewrite -[LHS]/(accepts x _) accepts_greedy_block // /shared xn.
 Qed.
-(* The expected number of tokens that greedy block verification accepts is the sum of min(p(x), q(x))
-   over all texts x of 1 to n tokens, the most that any lossless verifier of one path reaches. *)
+(* The expected number of tokens that greedy block verification accepts is the sum of
+   min(p(x), q(x)) over all texts x of 1 to n tokens, the most that any lossless verifier of one
+   path reaches. *)
 Theorem greedy_outcome_length :
   expected (fun o => (size o.2.1.1)%:R) greedy_outcome = shared_length p q n.
 Proof.
