@@ -1,8 +1,9 @@
 (* Block verification: keep the longest prefix that the target can afford, then correct.
 
    Proved for every vocabulary, length and pair of models: the law of what is accepted and of the
-   next token, that the text has the target's law at every horizon, and that no lossless verifier
-   of one path that leaves the target as it is accepts any prefix more often.
+   next token, the expected accepted length, that the text has the target's law at every horizon,
+   and that no lossless verifier of one path that leaves the target as it is, of which it is one
+   itself, accepts any prefix more often or more tokens.
    arXiv 2403.10444, Algorithm 2. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission.
@@ -281,7 +282,8 @@ Qed.
 Lemma block_below f n : expected f (block n) = expected (if_some f) (below n [::] 1).
 Proof. by rewrite !expected_bind; apply: eq_expected => x; rewrite verify_longest expected_bind. Qed.
 
-(* The probability that at least x is accepted. *)
+(* The probability that block verification accepts at least x is b(x), for at most n tokens, with
+   b() = 1 and b(xa) = min(b(x) p(a|x), q(xa)); it accepts no more than n. *)
 Theorem block_accepts n x :
   accepts x (block n) = if (size x <= n)%N then kept_mass x [::] 1 else 0.
 Proof.
@@ -291,7 +293,9 @@ have one01 : 0 <= (1 : R) <= 1 by rewrite ler01 lexx.
 by rewrite same; case: leqP => len; [rewrite starts_mass|rewrite starts_none].
 Qed.
 
-(* The probability that x alone is accepted and y is next. *)
+(* The probability that block verification accepts x alone and that y is next is q(x) w p(y|x) if x
+   has n tokens, and q(x) max(w p(y|x) - q(y|x), 0) if it has fewer; the weight w is 1 for the empty
+   text, and min(1, w p(a|z) / q(a|z)) for za where it is w for z. *)
 Theorem block_ends n x y : ends x y (block n) = end_mass n x y [::] 1.
 Proof.
 by rewrite /ends /probability block_below -is_end_mass ?ler01 ?lexx //.
@@ -310,7 +314,8 @@ have := IH x (rcons z a) _ w'0 len; rewrite ltnS cat_rcons => e.
 by rewrite -mulrA -e mulrDr; congr (_ + _); case: ifP => _; rewrite ?mulr0.
 Qed.
 
-(* The law is balanced. *)
+(* Block verification is balanced: after every x, what is accepted of xa and what ends at x with a
+   next make up P(x is accepted) p(a|x). *)
 Theorem block_balanced n : balanced p (block n).
 Proof.
 move=> x y; rewrite !block_accepts block_ends size_rcons.
@@ -367,7 +372,7 @@ apply: nonnegative_bind_in (proj1 ok) _ => a a_in.
 apply: nonnegative_bind => [|y]; last exact: nonnegative_ret.
 by apply: (nonnegative_draw complete) => y; apply: (proj2 ok) a_in y.
 Qed.
-(* The outcome is a law. *)
+(* The outcome of block verification is a law: no weight is negative, and they sum to 1. *)
 Theorem block_law n : is_law (block n).
 Proof.
 split; first by apply: nonnegative_bind (proj1 (law_path n _)) _ => x; apply: nonnegative_verify.
@@ -375,7 +380,7 @@ transitivity (accepts [::] (block n)); last by rewrite block_accepts.
 by apply: eq_expected => e; rewrite prefix0s.
 Qed.
 
-(* The text has the target's law, at every horizon. *)
+(* Block verification is lossless: the text begins with t with probability p(t), for every t. *)
 Theorem block_lossless n : lossless p (block n).
 Proof. by apply/lossless_balanced; [apply: block_law|apply: block_balanced]. Qed.
 
@@ -387,19 +392,20 @@ Definition selects n (selected : law (seq T)) :=
 Theorem selected_block n selected f : selects n selected ->
   expected f (x <- selected ;; verify x) = expected f (block n).
 Proof. by move=> same; rewrite !expected_bind same. Qed.
-(* After any such selection the outcome is a law. *)
+(* After any selection of a path that has the law of q, the outcome of block verification is a
+   law. *)
 Theorem selected_block_law n selected : nonnegative selected -> selects n selected ->
   is_law (x <- selected ;; verify x).
 Proof.
 move=> selected0 same; split; last by rewrite (selected_block _ same); case: (block_law n).
 by apply: nonnegative_bind selected0 _ => x; apply: nonnegative_verify.
 Qed.
-(* After any such selection the text has the target's law, at every horizon. *)
+(* After any selection of a path that has the law of q, block verification is lossless: the text
+   begins with t with probability p(t), for every t. *)
 Theorem selected_block_lossless n selected : selects n selected ->
   lossless p (x <- selected ;; verify x).
 Proof. by move=> same t; rewrite /writes (selected_block _ same); apply: block_lossless. Qed.
 
-(* What is accepted was drafted. *)
 Lemma eq_expected_in A (f g : A -> R) (m : law A) :
   (forall a, List.In a m -> f a.1 = g a.1) -> expected f m = expected g m.
 Proof.
@@ -419,7 +425,8 @@ move=> /in_bind[[[[kept next]|] c] [d [/IH ok + ->]]] /=.
   by move=> [<-|[]] /=; rewrite eqxx.
 by move=> /in_bind[[[] e] [g [_ [<-|[]] ->]]].
 Qed.
-Lemma verify_prefix x e : List.In e (verify x) -> prefix e.1.1 x.
+(* Block verification accepts only what was drafted: what it accepts is a prefix of the path. *)
+Theorem verify_prefix x e : List.In e (verify x) -> prefix e.1.1 x.
 Proof.
 rewrite /verify => /in_bind[a [c [a_in /in_bind[b [d [_ [<-|[]] ->]]] ->]]] /=.
 case: x a_in => [|t x] /=; first by move=> [<-|[]].
@@ -443,55 +450,105 @@ transitivity (\sum_b (q z b * if (size x <= n)%N then text q (rcons z b) x else 
 by rewrite sum_at; case: ifP => _; rewrite ?mulr0.
 Qed.
 
-(* A verifier of one path may know everything and do what it likes, so long as what it accepts was
-   drafted. If it is lossless, with the target as it is, then block verification accepts every
-   prefix at least as often. *)
-Section Optimality.
-Variables (n : nat) (verifier : seq T -> law (emission T)).
-Hypothesis verifier_law : forall x, is_law (verifier x).
-Hypothesis accepts_drafted : forall x e, List.In e (verifier x) -> prefix e.1.1 x.
-Let whole := x <- path n [::] ;; verifier x.
-Hypothesis verifier_lossless : lossless p whole.
-
-Let law_whole : is_law whole. Proof. exact: law_bind (law_path _ _) verifier_law. Qed.
-
-Lemma accepts_at_most x : accepts x whole <= if (size x <= n)%N then text q [::] x else 0.
+(* Of a path that can be drafted, the outcome is a law: where an excess is drawn from that sums to
+   nothing, all coins have passed before. *)
+Lemma possible_path n z x : possible (path n z) x -> size x = n /\ text q z x != 0.
 Proof.
-rewrite -path_prefix /accepts /probability expected_bind.
-apply: expected_mono (proj1 (law_path n _)) _ => y; case: (boolP (prefix x y)) => xy.
-  rewrite -[X in _ <= X](proj2 (verifier_law y)).
-  by apply: expected_mono (proj1 (verifier_law y)) _ => e; rewrite lern1 leq_b1.
-rewrite (@eq_expected_in _ _ (fun=> 0)) ?expected_zero // => e /accepts_drafted ey.
-by apply/eqP; rewrite pnatr_eq0 eqb0; apply: contra xy => xe; apply: prefix_trans ey.
+elim: n z x => [|n IH] z x /= can; first by rewrite (possible_ret can) oner_neq0.
+have [a /possible_draw a_can {}can] := possible_bind can.
+have [y /IH[size_y y_can] {}can] := possible_bind can; rewrite (possible_ret can) /= size_y.
+split=> //; move: a_can; rewrite /normalised (totalE complete) /= q1 divr1 => a_can.
+exact: mulf_neq0.
+Qed.
+Let all_passed x z : expected missing (kept <- longest x z 1 ;; finished kept) = 0.
+Proof.
+have some next : expected missing (finished (Some next)) = 0.
+  case: next => accepted next; rewrite expected_bind -[RHS](expected_zero (draw next)).
+  by apply: eq_expected => y; rewrite expected_ret.
+rewrite expected_bind; case: x => [|a x] /=.
+  by rewrite expected_bind expected_coin !expected_ret some subrr mul0r mulr0 addr0.
+rewrite expected_bind -[RHS](expected_zero (longest x (rcons z a) (weight_after z 1 a))).
+apply: eq_expected => -[[accepted next]|]; first by rewrite expected_ret some.
+by rewrite expected_bind expected_coin !expected_ret some sure subrr mul0r mulr0 addr0.
+Qed.
+Let total_finished x z w : 0 <= w <= 1 -> text q z x != 0 ->
+  expected (fun=> 1) (kept <- longest x z w ;; finished kept) = 1.
+Proof.
+have one r : is_row r -> expected (fun=> 1) (finished (Some ([::], r))) = 1.
+  move=> r_row; rewrite expected_bind (expected_draw_row complete) // -[RHS](proj2 r_row).
+  by apply: eq_bigr => y _; rewrite expected_ret mulr1.
+elim: x z w => [|a x IH] z w w01 /=.
+  rewrite expected_bind expected_bind expected_coin !expected_ret one ?[finished _]/= //.
+  by move=> _; rewrite !mulr1 addrC subrK.
+rewrite mulf_eq0 negb_or => /andP[qa rest]; have /andP[w0 _] := w01.
+have later01 := weight_after01 z a w0; have [pass01 passed] := pass_probabilityE z w01.
+have later := IH _ _ later01 rest.
+set short := 1 - expected (fun=> 1) (finished (Some ([::], excess (p z) (q z) w))).
+transitivity (expected (fun=> 1) (kept <- longest x (rcons z a) (weight_after z w a) ;;
+    finished kept) - expected missing (kept <- longest x (rcons z a) (weight_after z w a) ;;
+    finished kept) * (pass_probability z w * short)).
+  rewrite !expected_bind -expected_mulr -expected_sub; apply: eq_expected => -[[u next]|].
+    rewrite expected_ret /= !expected_bind -expected_mulr -expected_sub.
+    by apply: eq_expected => y; rewrite !expected_ret mul0r subr0.
+  have none f : expected f (finished None) = f None by exact: expected_ret.
+  rewrite [RHS](_ : _ = 1 - pass_probability z w * short) ?none ?mul1r //.
+  rewrite expected_bind expected_coin !expected_ret.
+  by rewrite /short mulrBr !mulr1 opprB addrCA.
+rewrite later; suff -> : expected missing (kept <- longest x (rcons z a) (weight_after z w a) ;;
+    finished kept) * (pass_probability z w * short) = 0 by rewrite subr0.
+have [owed0|owed_some] := eqVneq (owed z w) 0; last first.
+  suff -> : short = 0 by rewrite !mulr0.
+  apply/eqP; rewrite subr_eq0 eq_sym -(inj_eq (mulfI owed_some)) corrected mulr1.
+  by under eq_bigr => y _ do rewrite mulr1.
+move: passed; rewrite owed0 add0r => /eqP; rewrite mulf_eq0 => /orP[/eqP ->|].
+  by rewrite mul0r mulr0.
+rewrite subr_eq0 => /eqP w1; rewrite -w1 in owed0 *.
+have pq : p z a = q z a.
+  have none b : Num.max (1 * p z b - q z b) 0 = 0 by apply: owed_all owed0 b.
+  have le b : 0 <= q z b - p z b.
+    by have /max_idPr := none b; rewrite mul1r subr_le0 subr_ge0.
+  have /eqP : \sum_b (q z b - p z b) = 0 by rewrite sumrB q1 p1 subrr.
+  rewrite psumr_eq0 => [/allP/(_ a)|b _]; last exact: le.
+  by rewrite mem_index_enum => /(_ isT)/eqP/subr0_eq ->.
+rewrite weight_afterE mul1r pq divff // minxx.
+by rewrite all_passed mul0r.
+Qed.
+(* The verification of any path that the draft can write is a law: its weights sum to 1. *)
+Theorem verify_law n x : possible (path n [::]) x -> is_law (verify x).
+Proof.
+case/possible_path=> _ x_can; split; first exact: nonnegative_verify.
+have one01 : 0 <= (1 : R) <= 1 by rewrite ler01 lexx.
+rewrite verify_longest -[RHS](total_finished one01 x_can) -[RHS]subr0.
+rewrite -[X in _ = _ - X](all_passed x [::]) -expected_sub.
+by apply: eq_expected => -[e|]; rewrite /= ?subr0 ?subrr.
 Qed.
 
-Lemma kept_rcons x a z w : 0 <= w -> kept_mass (rcons x a) z w =
-  Num.min (kept_mass x z w * p (z ++ x) a) (text q z (rcons x a)).
-Proof.
-elim: x z w => [|b x IH] z w w0 /=.
-  by rewrite cats0 weight_afterE kept_share ?mulr_ge0 // mulr1 minC.
-have /andP[w'0 _] := weight_after01 z b w0.
-by rewrite IH // minr_pmulr // cat_rcons mulrA.
-Qed.
+(* A verifier of one path, as the law of the path with what is emitted: it may know what it likes
+   besides, so long as what it accepts was drafted and the text has the target's law, with the
+   target left as it is. *)
+Definition lossless_verifier n (m : law (seq T * emission T)) :=
+  [/\ is_law m, selects n (o <- m ;; ret _ o.1), forall o, possible m o -> prefix o.2.1 o.1
+    & lossless p (o <- m ;; ret _ o.2)].
 
-(* No lossless stateless verifier of one path accepts a text more often. *)
-Theorem block_optimal x : accepts x whole <= accepts x (block n).
+(* Whatever verifies each path that can be drafted, accepts only what was drafted, and is lossless,
+   is one. *)
+Lemma each_path_verifier n (v : seq T -> law (emission T)) :
+  (forall x, possible (path n [::]) x -> is_law (v x)) ->
+  (forall x e, possible (path n [::]) x -> possible (v x) e -> prefix e.1 x) ->
+  lossless p (x <- path n [::] ;; v x) ->
+  lossless_verifier n (x <- path n [::] ;; e <- v x ;; ret _ (x, e)).
 Proof.
-have balanced_whole := proj1 (lossless_balanced p law_whole) verifier_lossless.
-have whole0 := proj1 law_whole.
-elim/last_ind: x => [|x a IH].
-  rewrite block_accepts /= -[X in _ <= X](proj2 law_whole).
-  by apply: expected_mono => // e; rewrite lern1 leq_b1.
-have drafted := accepts_at_most (rcons x a).
-rewrite block_accepts size_rcons in drafted *; case: ifP drafted => // len drafted.
-rewrite kept_rcons ?ler01 // le_minr drafted andbT.
-have len' : (size x <= n)%N by apply: ltnW.
-move: IH; rewrite block_accepts len' => IH.
-apply: le_trans (_ : accepts x whole * p x a <= _); last exact: ler_wpmul2r.
-rewrite -balanced_whole ler_addl; apply: expected_ge0 => // e; exact: ler0n.
+move=> v_law v_drafted ok; split=> [|f|o can|t].
+- apply: law_bind_possible => [|x x_can]; first exact: law_path.
+  by apply: law_bind => [|e]; [exact: v_law|exact: law_ret].
+- rewrite !expected_bind; apply: eq_expected_possible => x /v_law[_ total1].
+  rewrite expected_bind -[RHS]mul1r -total1 -expected_mulr.
+  by apply: eq_expected => e; rewrite !expected_ret mul1r.
+- have [x x_can {}can] := possible_bind can; have [e e_can {}can] := possible_bind can.
+  by rewrite (possible_ret can); exact: v_drafted e_can.
+rewrite -ok /writes !expected_bind; apply: eq_expected => x; rewrite expected_bind.
+by apply: eq_expected => e; rewrite !expected_ret.
 Qed.
-
-End Optimality.
 
 (* The expected accepted length is what is accepted of all prefixes. *)
 Lemma size_prefixes k (u : seq T) : (size u <= k)%N ->
@@ -520,20 +577,102 @@ move=> len; rewrite (eq_expected_in (g := fun e => \sum_(i < k) \sum_(t : i.+1.-
 by rewrite expected_sum; apply: eq_bigr => i _; rewrite expected_sum.
 Qed.
 
-(* So none accepts more tokens on average. *)
-Theorem block_longest n (verifier : seq T -> law (emission T)) :
-  (forall x, is_law (verifier x)) ->
-  (forall x e, List.In e (verifier x) -> prefix e.1.1 x) ->
-  lossless p (x <- path n [::] ;; verifier x) ->
-  expected (fun e => (size e.1)%:R) (x <- path n [::] ;; verifier x)
-  <= expected (fun e => (size e.1)%:R) (block n).
+(* The expected number of tokens that block verification accepts is the sum of b(x) over all texts x
+   of 1 to n tokens, with b() = 1 and b(xa) = min(b(x) p(a|x), q(xa)). *)
+Theorem block_length n : expected (fun e => (size e.1)%:R) (block n) =
+  \sum_(i < n) \sum_(t : i.+1.-tuple T) kept_mass t [::] 1.
 Proof.
-move=> verifier_law drafted ok.
-have sized (v : seq T -> law (emission T)) : (forall x e, List.In e (v x) -> prefix e.1.1 x) ->
-    forall e, List.In e (x <- path n [::] ;; v x) -> (size e.1.1 <= n)%N.
-  move=> v_drafted e /in_bind[a [c [/size_path <- /v_drafted/prefixP[t ->] ->]]] /=.
+rewrite (@accepted_length n) => [|e]; last first.
+  move=> /in_bind[a [c [/size_path <- /verify_prefix/prefixP[t ->] ->]]] /=.
   by rewrite size_cat leq_addr.
-rewrite (accepted_length (sized _ drafted)) (accepted_length (sized _ verify_prefix)).
-by apply: ler_sum => i _; apply: ler_sum => t _; apply: block_optimal.
+by apply: eq_bigr => i _; apply: eq_bigr => t _; rewrite block_accepts size_tuple ltn_ord.
+Qed.
+
+Lemma kept_rcons x a z w : 0 <= w -> kept_mass (rcons x a) z w =
+  Num.min (kept_mass x z w * p (z ++ x) a) (text q z (rcons x a)).
+Proof.
+elim: x z w => [|b x IH] z w w0 /=.
+  by rewrite cats0 weight_afterE kept_share ?mulr_ge0 // mulr1 minC.
+have /andP[w'0 _] := weight_after01 z b w0.
+by rewrite IH // minr_pmulr // cat_rcons mulrA.
+Qed.
+
+Section Optimality.
+Variables (n : nat) (m : law (seq T * emission T)).
+Hypothesis verifier : lossless_verifier n m.
+Let emitted := o <- m ;; ret (field_numbers R) o.2.
+
+Let law_emitted : is_law emitted.
+Proof. by have [m_law _ _ _] := verifier; apply: law_bind => // o; apply: law_ret. Qed.
+
+Lemma accepts_at_most x : accepts x emitted <= if (size x <= n)%N then text q [::] x else 0.
+Proof.
+have [[m0 _] path_m drafted _] := verifier.
+rewrite -path_prefix /probability -path_m /accepts /probability !expected_bind.
+apply: expected_mono_possible => // o /drafted ox; rewrite !expected_ret ler_nat.
+by case: (boolP (prefix x o.2.1)) => // xo; rewrite (prefix_trans xo ox).
+Qed.
+
+(* No lossless verifier of one path that leaves the target as it is, whatever it knows, accepts a
+   text more often than block verification. *)
+Theorem block_optimal x : accepts x emitted <= accepts x (block n).
+Proof.
+have [_ _ _ ok] := verifier.
+have balanced_emitted := proj1 (lossless_balanced p law_emitted) ok.
+have emitted0 := proj1 law_emitted.
+elim/last_ind: x => [|x a IH].
+  rewrite block_accepts /= -[X in _ <= X](proj2 law_emitted).
+  by apply: expected_mono => // e; rewrite lern1 leq_b1.
+have drafted := accepts_at_most (rcons x a).
+rewrite block_accepts size_rcons in drafted *; case: ifP drafted => // len drafted.
+rewrite kept_rcons ?ler01 // le_minr drafted andbT.
+have len' : (size x <= n)%N by apply: ltnW.
+move: IH; rewrite block_accepts len' => IH.
+apply: le_trans (_ : accepts x emitted * p x a <= _); last exact: ler_wpmul2r.
+rewrite -balanced_emitted ler_addl; apply: expected_ge0 => // e; exact: ler0n.
+Qed.
+
+(* No lossless verifier of one path that leaves the target as it is, whatever it knows, accepts more
+   tokens on average than block verification. *)
+Theorem block_longest :
+  expected (fun e => (size e.1)%:R) emitted <= expected (fun e => (size e.1)%:R) (block n).
+Proof.
+have [[m0 _] path_m drafted _] := verifier.
+pose off (u : seq T) : R := if size u == n then 0 else (size u)%:R.
+have expected_off : expected (fun o => off o.1) m = 0.
+  transitivity (expected off (o <- m ;; ret (field_numbers R) o.1)).
+    by rewrite expected_bind; apply: eq_expected => o; rewrite expected_ret.
+  rewrite path_m -[RHS](expected_zero (path n [::])); apply: eq_expected_possible => u.
+  by case/possible_path=> size_u _; rewrite /off size_u eqxx.
+apply: (@le_trans _ _ (\sum_(i < n) \sum_(t : i.+1.-tuple T) accepts t emitted)); last first.
+  rewrite block_length; apply: ler_sum => i _; apply: ler_sum => t _.
+  by have := block_optimal t; rewrite block_accepts size_tuple ltn_ord.
+rewrite -[X in _ <= X]addr0 -[X in _ <= _ + X]expected_off expected_bind.
+apply: (@le_trans _ _ (expected (fun o => (\sum_(i < n) \sum_(t : i.+1.-tuple T)
+    (prefix t o.2.1)%:R) + off o.1) m)).
+  apply: expected_mono_possible => // o /drafted/size_prefix short; rewrite expected_ret /off.
+  case: eqP => [path_size|_]; first by rewrite addr0 -size_prefixes // -path_size.
+  apply: ler_paddl; last by rewrite ler_nat.
+  by apply: sumr_ge0 => i _; apply: sumr_ge0 => t _; rewrite ler0n.
+rewrite expected_add expected_sum ler_add2r; apply: ler_sum => i _.
+rewrite expected_sum; apply: ler_sum => t _; rewrite /accepts /probability expected_bind.
+by apply: expected_mono => // o; rewrite expected_ret.
+Qed.
+End Optimality.
+
+(* Block verification with the path that it verifies. *)
+Definition block_outcome n : law (seq T * emission T) :=
+  x <- path n [::] ;; e <- verify x ;; ret _ (x, e).
+(* Block verification is itself a lossless verifier of one path that leaves the target as it is, so
+   it reaches what no such verifier exceeds. *)
+Theorem block_is_one n : lossless_verifier n (block_outcome n) /\
+  forall f : emission T -> R, expected f (o <- block_outcome n ;; ret _ o.2) = expected f (block n).
+Proof.
+split; last first.
+  move=> f; rewrite !expected_bind; apply: eq_expected => x; rewrite expected_bind.
+  by apply: eq_expected => e; rewrite !expected_ret.
+apply: each_path_verifier => [x|x e _ [w e_in _]|]; first exact: verify_law.
+  exact: verify_prefix e_in.
+exact: block_lossless.
 Qed.
 End Theorems.

@@ -116,3 +116,104 @@ split=> [ok x a|ok t].
 by elim/last_ind: t => [|x a IH] //; rewrite step ok IH text_rcons mulrBl addrC subrK.
 Qed.
 End Lossless.
+
+(* ------------------------------------------------------------------------ possible outcomes *)
+Local Arguments bind : simpl never.
+Local Arguments ret : simpl never.
+Local Arguments coin : simpl never.
+Local Arguments expected : simpl never.
+
+Section Possible.
+Variable R : realFieldType.
+Local Notation law := (law (field_numbers R)).
+Implicit Types A B : Type.
+
+(* An outcome that is listed with a weight. *)
+Definition possible A (m : law A) (a : A) := exists2 w : R, List.In (a, w) m & w != 0.
+
+Lemma eq_expected_possible A (f g : A -> R) (m : law A) :
+  (forall a, possible m a -> f a = g a) -> expected f m = expected g m.
+Proof.
+elim: m => [|[a w] m IH] same //; rewrite !expected_cons /= IH => [|b [v b_in v0]]; last first.
+  by apply: same; exists v => //; right.
+have [->|w0] := eqVneq w 0; first by rewrite !mul0r.
+by rewrite same //; exists w => //; left.
+Qed.
+Lemma expected_mono_possible A (f g : A -> R) (m : law A) : nonnegative m ->
+  (forall a, possible m a -> f a <= g a) -> expected f m <= expected g m.
+Proof.
+move=> m0 fg; rewrite -subr_ge0 -expected_sub.
+rewrite (@eq_expected_possible _ _ (fun a => Num.max 0 (g a - f a))) => [|a /fg le].
+  by apply: expected_ge0 => // a; rewrite le_maxr lexx.
+by symmetry; apply/max_idPr; rewrite subr_ge0.
+Qed.
+Lemma law_bind_possible A B (m : law A) (k : A -> law B) :
+  is_law m -> (forall a, possible m a -> is_law (k a)) -> is_law (x <- m ;; k x).
+Proof.
+move=> [m0 m1] k_law; split; last first.
+  by rewrite expected_bind -[RHS]m1; apply: eq_expected_possible => a /k_law[].
+elim: m m0 {m1} k_law => [|[a w] m IH] m0 k_law //= b.
+rewrite /bind /= => /(@List.in_app_or _ _ _ _)[|b_in]; last first.
+  apply: IH b_in => [c c_in|c [v c_in v0]]; first by apply: m0; right.
+  by apply: k_law; exists v => //; right.
+case/List.in_map_iff => c [<-] c_in /=; have [->|w0] := eqVneq w 0; first by rewrite mul0r.
+apply: mulr_ge0; first by apply: (m0 (a, w)); left.
+have [|k0 _] := k_law a; first by exists w => //; left.
+exact: k0.
+Qed.
+Lemma possible_ret A (a b : A) : possible (ret (field_numbers R) a) b -> b = a.
+Proof. by case=> w [[<-]|[]]. Qed.
+Lemma possible_bind A B (m : law A) (k : A -> law B) b :
+  possible (x <- m ;; k x) b -> exists2 a, possible m a & possible (k a) b.
+Proof.
+case=> w + w0; elim: m => [|[a v] m IH] //.
+rewrite /bind /= => /(@List.in_app_or _ _ _ _)[|b_in]; last first.
+  by have [c [u c_in u0] ?] := IH b_in; exists c => //; exists u => //; right.
+case/List.in_map_iff => -[c u] [[cb uw] c_in]; move: w0.
+rewrite -uw mulf_eq0 negb_or.
+by case/andP=> v0 u0; exists a; [exists v => //; left|exists u; rewrite // -cb].
+Qed.
+Lemma possible_draw (T : finType) (vocabulary : seq T) (r : T -> R) a :
+  possible (draw (N := field_numbers R) vocabulary r) a ->
+  normalised (N := field_numbers R) vocabulary r a != 0.
+Proof. by case=> w /List.in_map_iff[x [[<- <-] _]]. Qed.
+Lemma possible_coin (c : R) b : possible (coin (c : field_numbers R)) b ->
+  if b then c != 0 else 1 - c != 0.
+Proof. by case=> w [[<- <-]|[[<- <-]|[]]]. Qed.
+Lemma eq_probability A (e e' : A -> bool) (m : law A) :
+  e =1 e' -> probability e m = probability e' m.
+Proof. by move=> same; apply: eq_expected => a; rewrite same. Qed.
+Lemma expected_if A (e : A -> bool) (f : A -> R) (c : R) (m : law A) :
+  (forall a, possible m a -> e a -> f a = c) ->
+  expected (fun a => if e a then f a else 0) m = probability e m * c.
+Proof.
+move=> same; rewrite /probability -expected_mulr; apply: eq_expected_possible => a /same.
+by case: (e a) => [->|] //; rewrite ?mul1r ?mul0r.
+Qed.
+End Possible.
+
+(* Where at most n tokens are accepted, the texts of n + 1 tokens decide: a law of emissions under
+   which every text t of at most n + 1 tokens has the target's probability, p(t), is lossless, at
+   every horizon. *)
+Theorem horizon (R : realFieldType) (T : finType) (p : seq T -> T -> R)
+    (m : law (field_numbers R) (emission T)) n : is_law m ->
+  (forall e, possible m e -> (size e.1 <= n)%N) ->
+  (forall t, (size t <= n.+1)%N -> writes p t m = text (N := field_numbers R) p [::] t) ->
+  lossless p m.
+Proof.
+move=> m_law short ok; apply/lossless_balanced => // x a.
+have step : writes p (rcons x a) m =
+    accepts (rcons x a) m + ends x a m + (writes p x m - accepts x m) * p x a.
+  rewrite /writes /accepts /ends /probability -expected_sub -expected_mulr -!expected_add.
+  by apply: eq_expected => e; rewrite begins_rcons.
+have [xn|nx] := leqP (size x) n.
+  apply: (@addIr _ ((writes p x m - accepts x m) * p x a)).
+  by rewrite -step -mulrDl addrCA subrr addr0 !ok ?size_rcons // ?text_rcons // ltnW.
+have none y : (n < size y)%N -> accepts y m = 0.
+  move=> ny; rewrite -[RHS](expected_zero m); apply: eq_expected_possible => e /short en.
+  apply/eqP; rewrite pnatr_eq0 eqb0; apply/negP => /size_prefix.
+  by rewrite leqNgt (leq_ltn_trans en).
+rewrite !none ?size_rcons ?ltnS ?(ltnW nx) // mul0r add0r -[RHS](expected_zero m).
+apply: eq_expected_possible => e /short en; apply/eqP; rewrite pnatr_eq0 eqb0.
+by apply/negP => /eqP ex; move: en; rewrite ex leqNgt nx.
+Qed.

@@ -5,8 +5,10 @@
    of the path. Proved for every vocabulary, length and pair of models: the law of what is accepted
    and of the next token; that the text, continued by the modified target, has the target's law at
    every horizon; that repeated iterations keep this law, each against the target that the last one
-   left, with new drafts; the expected accepted length; and that no lossless verifier of such a path
-   accepts any prefix more often, whatever target it leaves.
+   left, with new drafts; the expected accepted length; and that no lossless verifier of such a
+   path, of which it is one itself, accepts any prefix more often, whatever target it leaves. Proved
+   of any lossless iterations that leave the target as it is: written one after the other, they keep
+   the target's law.
    arXiv 2403.10444, appendix. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission.
@@ -504,7 +506,8 @@ Proof.
 by move=> [_ same]; apply: same_law_expected => x; rewrite same path_law.
 Qed.
 
-(* After any selection of a path with the law of q the outcome is a law. *)
+(* After any selection of a path with the law of q the outcome of greedy block verification is a
+   law. *)
 Theorem greedy_block_law n selected : path_of n selected -> is_law (greedy_block n selected).
 Proof.
 move=> [sel_law _]; apply: law_bind => // x; apply: law_bind => [|u]; first exact: law_keep.
@@ -522,7 +525,8 @@ have [_ m1] := modified_model n u.
 by rewrite -[RHS]mul1r -m1 mulr_suml; apply: eq_bigr => y _; rewrite expected_ret.
 Qed.
 
-(* A text of at most n tokens is accepted as often as both models have it: with min(p(x), q(x)). *)
+(* Greedy block verification accepts a text x of at most n tokens with min(p(x), q(x)), and no
+   longer one. *)
 Theorem accepts_greedy_block n selected x : path_of n selected ->
   accepts x (greedy_block n selected) = shared n x.
 Proof.
@@ -532,7 +536,9 @@ Qed.
 (* The probability that what is accepted is x: it starts with x and goes no further. *)
 Definition shared_exactly n x := shared n x - \sum_b shared n (rcons x b).
 
-(* The probability that x alone is accepted and a is next. *)
+(* The probability that greedy block verification accepts x alone and that a is next is
+   (s(x) - sum of s(xb) over all b) M(a|x), where s(x) is min(p(x), q(x)) for at most n tokens and 0
+   for more, and M is the modified target. *)
 Theorem ends_greedy_block n selected x a : path_of n selected ->
   ends x a (greedy_block n selected) = shared_exactly n x * modified n x a.
 Proof.
@@ -584,7 +590,8 @@ have spared : text q [::] x - \sum_b shared n (rcons x b) = spare.
 by rewrite /shared_exactly {1}/shared (ltnW xn) addr_minl owed spared.
 Qed.
 
-(* One iteration, continued by the modified target, has the target's law at every horizon. *)
+(* One iteration of greedy block verification, continued by the modified target, begins with t with
+   probability p(t), for every t. *)
 Theorem greedy_block_lossless n selected t : path_of n selected ->
   writes (modified n) t (greedy_block n selected) = text p [::] t.
 Proof.
@@ -653,8 +660,8 @@ Qed.
 Definition shared_length n := \sum_(k < n) \sum_(x : k.+1.-tuple T)
   Num.min (text p [::] x) (text q [::] x).
 
-(* The expected number of accepted tokens is the sum of min(p(x), q(x)) over all texts of 1 to n
-   tokens. *)
+(* The expected number of tokens that greedy block verification accepts is the sum of
+   min(p(x), q(x)) over all texts x of 1 to n tokens. *)
 Theorem expected_length n selected : path_of n selected ->
   expected (fun e => (size e.1)%:R) (greedy_block n selected) = shared_length n.
 Proof.
@@ -694,8 +701,9 @@ have same t : expected (fun o => begins o.2 t o.1) (e <- m ;; ret _ (e, M)) = wr
 by split=> ok t; rewrite -ok same.
 Qed.
 
-(* An emission that leaves one and the same model behind is lossless if and only if it is balanced,
-   where what that model adds is counted. *)
+(* Emissions that leave one and the same model M are lossless if and only if they are balanced,
+   where what M adds is counted: P(xa is accepted) + P(x alone is accepted and a is next) +
+   (p(x) - P(x is accepted)) M(a|x) = p(xa), for all x and a. *)
 Theorem lossless_leaving_balanced M p (m : law (emission T)) : is_law m ->
   (forall t, writes M t m = text p [::] t) <->
   (forall x a, accepts (rcons x a) m + ends x a m + (text p [::] x - accepts x m) * M x a
@@ -717,8 +725,8 @@ Lemma beginsE M t (e : emission T) :
   begins M t e = begins_after (after M (tokens e)) t (tokens e).
 Proof. by rewrite /begins /begins_after text_after. Qed.
 
-(* The target that is left may be replaced by any procedure whose text has its law: here up to some
-   horizon, so that nothing needs to be infinite. *)
+(* If the target that is left is replaced by any procedure whose text has its law up to h tokens,
+   then the whole text begins with t with probability p(t), for every t of at most h + 1 tokens. *)
 Theorem continued p m (k : emission T * model -> law (seq T)) (h : nat) t : lossless_leaving p m ->
   (forall o, List.In o m -> forall s, (size s <= h)%N ->
      probability (prefix s) (k o.1) = text o.1.2 (tokens o.1.1) s) ->
@@ -765,7 +773,8 @@ apply: law_bind => [|rest]; last exact: law_ret.
 by apply: IH; exact: after_model (iterate_models p_ok o_in).
 Qed.
 
-(* Any number of iterations is lossless, if the target that is left continues the text. *)
+(* Any number of lossless iterations, each against the target that the last one left, is lossless:
+   what they write, continued by the target that is left, begins with t with probability p(t). *)
 Theorem decoded_lossless count written p t : is_model p ->
   expected (fun o => begins_after o.2 t o.1) (decoded iterate count written p) = text p [::] t.
 Proof.
@@ -786,7 +795,8 @@ case: ifP => _; last exact: expected_zero.
 by rewrite IH // /begins_after; case: (drop _ _).
 Qed.
 
-(* As many tokens as there are iterations are sure to be written, and have the law of p. *)
+(* The first tokens that lossless iterations write, as many as there are iterations, begin with t
+   with probability p(t). *)
 Theorem decoded_starts count written p t : is_model p -> (size t <= count)%N ->
   probability (fun o => prefix t o.1) (decoded iterate count written p) = text p [::] t.
 Proof.
@@ -807,6 +817,37 @@ rewrite -[RHS](expected_zero (decoded iterate count (written ++ tokens o.1.1)
 by apply: eq_expected => rest; rewrite expected_ret prefix_catE not_in off.
 Qed.
 End Repeated.
+
+(* Iterations that leave the target as it is. *)
+Section Stateless.
+Variable one : seq T -> model -> law (emission T).
+Hypothesis one_law : forall written p, is_model p -> is_law (one written p).
+Hypothesis one_lossless : forall written p, is_model p -> lossless p (one written p).
+Definition stateless_iteration written p : iteration := e <- one written p ;; ret _ (e, p).
+
+Let stateless_law written p : is_model p -> is_law (stateless_iteration written p).
+Proof. by move=> p_ok; apply: law_bind => [|e]; [exact: one_law|exact: law_ret]. Qed.
+Let stateless_models written p : is_model p ->
+  forall o, List.In o (stateless_iteration written p) -> is_model o.1.2.
+Proof. by move=> p_ok o; rewrite /stateless_iteration => /in_bind[e [b [_ [<-|//] ->]]]. Qed.
+Let stateless_leaving written p : is_model p ->
+  lossless_leaving p (stateless_iteration written p).
+Proof. by move=> p_ok; apply/lossless_leaving_one; exact: one_lossless. Qed.
+
+(* If lossless iterations that leave the target as it is are written one after the other, then what
+   any number of them write, continued by the target, begins with t with probability p(t). *)
+Theorem stateless_lossless count written p t : is_model p ->
+  expected (fun o => begins_after o.2 t o.1) (decoded stateless_iteration count written p)
+  = text p [::] t.
+Proof. exact: decoded_lossless. Qed.
+(* If lossless iterations that leave the target as it is are written one after the other, then the
+   first tokens, as many as there are iterations, have the target's law: they begin with t with
+   probability p(t). *)
+Theorem stateless_starts count written p t : is_model p -> (size t <= count)%N ->
+  probability (fun o => prefix t o.1) (decoded stateless_iteration count written p)
+  = text p [::] t.
+Proof. exact: decoded_starts. Qed.
+End Stateless.
 End AnyVerifier.
 
 (* ----------------------------------------------------------------------- repeated iterations *)
@@ -842,23 +883,27 @@ move=> p_ok; apply/lossless_leaving_one => t.
 by apply: greedy_block_lossless => //; [exact: q_model|exact: selected_path].
 Qed.
 
-(* Any number of iterations gives a law. *)
+(* Any number of iterations of greedy block verification gives a law. *)
 Theorem greedy_block_decoded_law count written p : is_model p ->
   is_law (decoded iterate count written p).
 Proof. exact: decoded_law. Qed.
 
-(* Any number of iterations, each against the target that the last one left, is lossless. *)
+(* Any number of iterations of greedy block verification, each against the target that the last one
+   left, is lossless: what they write, continued by the target that is left, begins with t with
+   probability p(t). *)
 Theorem greedy_block_decoded_lossless count written p t : is_model p ->
   expected (fun o => begins_after o.2 t o.1) (decoded iterate count written p) = text p [::] t.
 Proof. exact: decoded_lossless. Qed.
 
-(* The first tokens that are written have the target's law. *)
+(* The first tokens that iterations of greedy block verification write, as many as there are
+   iterations, begin with t with probability p(t). *)
 Theorem greedy_block_decoded_starts count written p t : is_model p -> (size t <= count)%N ->
   probability (fun o => prefix t o.1) (decoded iterate count written p) = text p [::] t.
 Proof. exact: decoded_starts. Qed.
 End Repeatedly.
 
-(* In particular if every iteration drafts one path of n tokens. *)
+(* If every iteration drafts one path of n tokens from one draft, the first `count` tokens have the
+   target's law. *)
 Theorem drafted_decoded_starts (R : realFieldType) (T : finType) (vocabulary : seq T)
     (p draft : seq T -> T -> R) (n count : nat) (t : seq T) : perm_eq vocabulary (enum T) ->
   is_model p -> is_model draft -> (size t <= count)%N ->
@@ -887,8 +932,8 @@ Hypotheses (p_model : is_model p) (q_model : is_model q).
 Variables (n : nat) (m : law (seq T * (emission T * model))).
 Hypothesis m_law : is_law m.
 Hypothesis m_path : path_of q n (o <- m ;; ret _ o.1).
-Hypothesis m_drafted : forall o, List.In o m -> prefix o.1.2.1.1 o.1.1.
-Hypothesis m_models : forall o, List.In o m -> is_model o.1.2.2.
+Hypothesis m_drafted : forall o, possible m o -> prefix o.2.1.1 o.1.
+Hypothesis m_models : forall o, possible m o -> is_model o.2.2.
 Hypothesis m_lossless : lossless_leaving p (o <- m ;; ret _ o.2).
 
 Let expected_path (f : seq T -> R) : expected (fun o => f o.1) m =
@@ -898,27 +943,31 @@ rewrite -(expected_selected complete q_model f m_path) expected_bind.
 by apply: eq_expected => o; rewrite expected_ret.
 Qed.
 
-(* No lossless verifier of one path, whatever model it leaves, accepts a text x more often than
-   min(p(x), q(x)). *)
-Theorem nothing_accepts_more x : probability (fun o => prefix x o.2.1.1) m <=
-  Num.min (text p [::] x) (text q [::] x).
+(* No lossless verifier of one path of n tokens, whatever model it leaves, accepts a text x of at
+   most n tokens with more than min(p(x), q(x)), and none accepts a longer text. *)
+Theorem nothing_accepts_more x : probability (fun o => prefix x o.2.1.1) m <= shared p q n x.
 Proof.
-have [m0 _] := m_law; rewrite le_minr; apply/andP; split.
-  rewrite -(m_lossless x) expected_bind; apply: expected_mono_in => // o o_in.
-  rewrite expected_ret /begins; case: (boolP (prefix x o.1.2.1.1)) => [in_accepted|_].
-    by rewrite /tokens -cats1 prefix_catE in_accepted.
-  case: ifP => _; first exact: ler01.
-  by case: ifP => // _; apply: text_ge0; exact: m_models.
-apply: (@le_trans _ _ (probability (fun o => prefix x o.1) m)).
-  apply: expected_mono_in => // o /m_drafted/prefixP[s path_is]; rewrite path_is prefix_catE.
+have [m0 _] := m_law.
+have drafted_more : probability (fun o => prefix x o.2.1.1) m <=
+    probability (fun o => prefix x o.1) m.
+  apply: expected_mono_possible => // o /m_drafted/prefixP[s ->]; rewrite prefix_catE.
   by case: (prefix x _); rewrite ?ler01 ?lexx //= ler0n.
-rewrite /probability (expected_path (fun u => (prefix x u)%:R)).
-case: (leqP (size x) n) => [xn|nx]; first by rewrite -(path_starts complete q_model xn) lexx.
-rewrite (@eq_expected_in _ _ _ (fun=> 0)) ?expected_zero ?text_ge0 // => o /size_path o_size.
-by case: (boolP (prefix x o.1)) => // /size_prefix; rewrite o_size leqNgt nx.
+rewrite /shared; case: (leqP (size x) n) => [xn|nx]; last first.
+  apply: le_trans drafted_more _; rewrite /probability (expected_path (fun u => (prefix x u)%:R)).
+  rewrite (@eq_expected_in _ _ _ (fun=> 0)) ?expected_zero // => o /size_path o_size.
+  by case: (boolP (prefix x o.1)) => // /size_prefix; rewrite o_size leqNgt nx.
+rewrite le_minr; apply/andP; split; last first.
+  apply: le_trans drafted_more _; rewrite /probability (expected_path (fun u => (prefix x u)%:R)).
+  by rewrite -(path_starts complete q_model xn) lexx.
+rewrite -(m_lossless x) expected_bind; apply: expected_mono_possible => // o o_can.
+rewrite expected_ret /begins; case: (boolP (prefix x o.2.1.1)) => [in_accepted|_].
+  by rewrite /tokens -cats1 prefix_catE in_accepted.
+case: ifP => _; first exact: ler01.
+by case: ifP => // _; apply: text_ge0; exact: m_models.
 Qed.
 
-(* So none accepts more tokens on average. *)
+(* No lossless verifier of one path of n tokens, whatever model it leaves, accepts more tokens on
+   average than the sum of min(p(x), q(x)) over all texts x of 1 to n tokens. *)
 Theorem nothing_accepts_longer :
   expected (fun o => (size o.2.1.1)%:R) m <= shared_length p q n.
 Proof.
@@ -926,13 +975,14 @@ have [m0 _] := m_law.
 pose off (u : seq T) : R := if size u == n then 0 else (size u)%:R.
 apply: (@le_trans _ _ (expected (fun o => (\sum_(k < n) \sum_(x : k.+1.-tuple T)
     (prefix x o.2.1.1)%:R) + off o.1) m)).
-  apply: expected_mono_in => // o /m_drafted/size_prefix short; rewrite /off.
+  apply: expected_mono_possible => // o /m_drafted/size_prefix short; rewrite /off.
   case: eqP => [path_size|_]; first by rewrite addr0 -size_by_prefixes // -path_size.
   apply: ler_paddl; last by rewrite ler_nat.
   by apply: sumr_ge0 => k _; apply: sumr_ge0 => x _; rewrite ler0n.
 rewrite expected_add (expected_path off) [X in _ + X](@eq_expected_in _ _ _ (fun=> 0)).
   rewrite expected_zero addr0 expected_sum; apply: ler_sum => k _.
-  by rewrite expected_sum; apply: ler_sum => x _; exact: nothing_accepts_more.
+  rewrite expected_sum; apply: ler_sum => x _.
+  by have := nothing_accepts_more x; rewrite /shared size_tuple ltn_ord.
 by move=> o /size_path o_size; rewrite /off o_size eqxx.
 Qed.
 End Optimality.
@@ -993,7 +1043,21 @@ transitivity (expected (fun o => begins (N := field_numbers R) o.2.2 t o.2.1) gr
   by apply: eq_expected => o; rewrite expected_ret.
 exact: (expected_outcome (fun o => begins (N := field_numbers R) o.2 t o.1)).
 Qed.
-(* Greedy block verification reaches the bound for every text. *)
+(* Greedy block verification is itself a lossless verifier of one path: its outcome, with the path
+   and the modified target, is a law; the path has the law of q; what it accepts was drafted; it
+   leaves a model; and the text, continued by that model, has the target's law at every horizon. *)
+Theorem greedy_outcome_is_one :
+  [/\ is_law greedy_outcome, path_of q n (o <- greedy_outcome ;; ret _ o.1),
+      forall o, possible greedy_outcome o -> prefix o.2.1.1 o.1,
+      forall o, possible greedy_outcome o -> is_model o.2.2
+    & lossless_leaving p (o <- greedy_outcome ;; ret _ o.2)].
+Proof.
+split; [exact: greedy_outcome_law|exact: greedy_outcome_path| | |exact: greedy_outcome_lossless].
+  by move=> o [w /greedy_outcome_drafted].
+by move=> o [w /greedy_outcome_models].
+Qed.
+(* Greedy block verification accepts every text x of at most n tokens with min(p(x), q(x)), the most
+   that any lossless verifier of one path reaches. *)
 Theorem greedy_outcome_accepts x : (size x <= n)%N ->
   probability (fun o => prefix x o.2.1.1) greedy_outcome =
   Num.min (text (N := field_numbers R) p [::] x) (text (N := field_numbers R) q [::] x).
@@ -1001,7 +1065,9 @@ Proof.
 move=> xn; rewrite /probability (expected_outcome (fun o => (prefix x o.1.1)%:R)).
 by rewrite -[LHS]/(accepts x _) accepts_greedy_block // /shared xn.
 Qed.
-(* So it reaches the bound on the expected length. *)
+(* The expected number of tokens that greedy block verification accepts is the sum of
+   min(p(x), q(x)) over all texts x of 1 to n tokens, the most that any lossless verifier of one
+   path reaches. *)
 Theorem greedy_outcome_length :
   expected (fun o => (size o.2.1.1)%:R) greedy_outcome = shared_length p q n.
 Proof.
