@@ -4,8 +4,9 @@
    and a rule chooses a token and whether to go on at its node. Proved for every depth, vocabulary
    and target: if at every node that can be reached the token chosen has the target's law (the
    siblings drawn and the rule together), then what is accepted and the next token are balanced, and
-   so the text has the target's law at every horizon. And: no such rule accepts a token more often
-   than the target writes it, or than it is drafted. arXiv 2305.09781. *)
+   so the text has the target's law at every horizon. And: no rule that goes on at drafted tokens
+   only accepts a token more often than the target writes it, or than it is drafted; and what such a
+   rule accepts on the way down was drafted, each token at its node. arXiv 2305.09781. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission.
 Set Implicit Arguments.
@@ -100,7 +101,8 @@ move=> ok choose_ok token; split; first exact: law_position.
 by move=> a; rewrite -token /probability expected_position.
 Qed.
 
-(* No rule accepts a token more often than the target writes it, or than it is drafted. *)
+(* A rule whose token has the law r, and that goes on at drafted tokens only, accepts a token a with
+   at most min(r(a), P(a is drafted)). *)
 Theorem accepted_at_most r a (siblings : law (seq T)) choose : is_law siblings ->
   (forall s, possible siblings s -> is_law (choose s)) ->
   follows r (position siblings choose) -> goes_on_drafted choose ->
@@ -148,6 +150,37 @@ Inductive reachable : history T -> Prop :=
 | reachable_after h s a :
     reachable h -> possible (decide h) (s, (a, true)) -> reachable (rcons h (s, a)).
 
+Lemma possible_descend n h e : reachable h -> possible (descend n h) e ->
+  exists2 h', reachable (h ++ h') & node h' = e.1.
+Proof.
+elim: n h e => [|n IH] h e reached /= can.
+  have [a _ {}can] := possible_bind can; rewrite (possible_ret can).
+  by exists [::]; rewrite ?cats0.
+have [[s [a goes_on]] decided {}can] := possible_bind can.
+case: goes_on decided can => decided can; last first.
+  by rewrite (possible_ret can); exists [::]; rewrite ?cats0.
+have [e' below {}can] := possible_bind can; rewrite (possible_ret can).
+have [h' reached' nodeE] := IH _ _ (reachable_after reached decided) below.
+by exists ((s, a) :: h'); [rewrite -cat_rcons|rewrite /= nodeE].
+Qed.
+(* Where the rule goes on at drafted tokens only, every accepted token was drafted at its node: the
+   accepted tokens are the choices of a history that can come about, in which each choice is among
+   the siblings drawn there. *)
+Theorem accepted_were_drafted n e :
+  (forall h s chosen, reachable h -> possible (siblings h) s ->
+    possible (choose s (p (node h)) (q (node h))) chosen -> chosen.2 -> chosen.1 \in s) ->
+  possible (descend n [::]) e ->
+  exists h, [/\ reachable h, node h = e.1 & all (fun step : seq T * T => step.2 \in step.1) h].
+Proof.
+move=> on_drafted /(possible_descend reachable_root)[h reached nodeE]; exists h; split=> //.
+have {e nodeE} : reachable h by [].
+elim=> // {n reached} h' s a reached there decided; rewrite all_rcons there andbT /=.
+move: decided; rewrite /descent.decide /position => decided.
+have [s' s_drawn can'] := possible_bind decided; have [chosen chose can] := possible_bind can'.
+have [sE chosenE] := possible_ret can; rewrite -sE in s_drawn chose.
+by have := on_drafted h' s chosen reached s_drawn chose; rewrite -chosenE; apply.
+Qed.
+
 Variable depth : nat.
 Hypothesis sound : forall h, reachable h -> (size h < depth)%N -> follows (p (node h)) (decide h).
 
@@ -169,7 +202,8 @@ move=> ok _; apply: law_bind_possible => // -[s [a []]] can; last exact: law_ret
 apply: law_bind => [|e]; last exact: law_ret.
 by apply: IH; [apply: reachable_after|rewrite size_rcons addSnnS].
 Qed.
-(* Where the rule follows the target at every node that can be reached, the outcome is a law. *)
+(* Where the token chosen has the target's law at every node that can be reached above the last
+   depth, the outcome of the descent is a law. *)
 Theorem law_descend : is_law (descend depth [::]).
 Proof. exact: law_descend_from reachable_root _. Qed.
 
@@ -236,12 +270,17 @@ case: eqP => [<-|_]; rewrite addr0 //.
 exact: (accepts_nil (law_descend_from reached' size_h')).
 Qed.
 
-(* It is balanced. *)
+(* Where the token chosen has the target's law at every node that can be reached, the descent is
+   balanced: P(at least xa is accepted) + P(x alone is accepted, and a is next) is P(at least x is
+   accepted) p(a|x). *)
 Theorem descend_balanced : balanced p (descend depth [::]).
 Proof. by move=> x a; rewrite (balanced_from _ _ reachable_root). Qed.
-(* So the text has the target's law, at every horizon. *)
+(* Where the token chosen has the target's law at every node that can be reached, the text after the
+   descent has the target's law, at every horizon. *)
 Theorem descend_lossless : lossless p (descend depth [::]).
 Proof. by apply/lossless_balanced; [apply: law_descend|apply: descend_balanced]. Qed.
+Lemma descend_sound : let m := descend depth [::] in [/\ is_law m, balanced p m & lossless p m].
+Proof. by split; [apply: law_descend|apply: descend_balanced|apply: descend_lossless]. Qed.
 
 (* Where acceptance at a node does not depend on what was drafted above it, the law of what is
    accepted is the product; that of the next token follows, by the balance. *)
@@ -270,12 +309,13 @@ rewrite IH; first by rewrite /node map_rcons.
   exact: reachable_after.
 by rewrite size_rcons addSnnS.
 Qed.
-(* The probability that at least x is accepted is the product of the rule's, where these depend on
-   the node alone. *)
+(* Where the rule accepts a token at a node with a probability that depends on the node alone, at
+   least x is accepted with the product of these over the tokens of x, and with 0 if |x| > depth. *)
 Theorem accepts_descend x :
   accepts x (descend depth [::]) = if (size x <= depth)%N then product [::] x else 0.
 Proof. exact: accepts_from reachable_root _. Qed.
-(* The probability that x alone is accepted and a is next. *)
+(* The probability that x alone is accepted and a is next is P(at least x is accepted) p(a|x) -
+   P(at least xa is accepted). *)
 Theorem ends_descend x a : ends x a (descend depth [::]) =
   accepts x (descend depth [::]) * p x a - accepts (rcons x a) (descend depth [::]).
 Proof. by rewrite -descend_balanced addrC addKr. Qed.
@@ -288,20 +328,28 @@ Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
 Hypothesis complete : perm_eq vocabulary (enum T).
 Local Notation law := (law (field_numbers R)).
 Variables (scheme : (T -> R) -> nat -> law (seq T)) (choose : rule (field_numbers R) T).
-Variables (p q : seq T -> T -> R) (widths : nat -> nat) (depth : nat).
-Let m := descend (N := field_numbers R) vocabulary p q (growing scheme widths q) choose depth [::].
+Implicit Types (p q : seq T -> T -> R) (depth : nat).
+
+(* A tree that draws siblings on demand, as many after every copy of a node as its history says. *)
+Definition on_demand (widths : history T -> nat) q (h : history T) : law (seq T) :=
+  scheme (q (node h)) (copies h * widths h)%N.
+(* The tree `growing`, which the programs are run on, is the one that draws on demand, after every
+   copy of a node, as many siblings as its depth says. *)
+Theorem growing_on_demand (widths : nat -> nat) q :
+  growing scheme widths q = on_demand (fun h => widths (size h)) q.
+Proof. by []. Qed.
 
 Definition sound_rule := forall width (r d : T -> R), is_row r -> is_row d ->
   follows r (position (scheme d width) (fun siblings => choose siblings r d)).
 
-(* In a tree that grows on demand, of any widths and depth, such a rule gives a law, which is
-   balanced and lossless. *)
-Theorem growing_lossless : sound_rule -> is_model p -> is_model q ->
+(* In a tree that draws its siblings on demand, as many after each copy of a node as its history
+   says, a rule whose token has the target's law at one position, for all rows and numbers of
+   siblings, gives a law, which is balanced and lossless. *)
+Theorem growing_lossless widths depth p q : sound_rule -> is_model p -> is_model q ->
+  let m := descend (N := field_numbers R) vocabulary p q (on_demand widths q) choose depth [::] in
   [/\ is_law m, balanced p m & lossless p m].
 Proof.
-move=> sound p_model q_model.
-have at_nodes h : follows (p (node h)) (decide p q (growing scheme widths q) choose h).
-  exact: sound.
-split; [apply: law_descend|apply: descend_balanced|apply: descend_lossless] => //.
+move=> sound p_model q_model; apply: (descend_sound complete) => // h _ _.
+exact: sound.
 Qed.
 End Growing.

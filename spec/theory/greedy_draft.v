@@ -134,7 +134,9 @@ apply: law_bind => [|[x b]]; last exact: law_ret.
 by apply: (law_accept_or_correct complete) => //; rewrite sure oner_neq0.
 Qed.
 
-(* The law of the decision. *)
+(* With the greedy draft, q' = q / (1 - q(A)) off the set A of the K - 1 most probable tokens and 0
+   on it, the token is x with min(p, q') by the test, which accepts it, and with max(p - q', 0)
+   otherwise, and then it is accepted if it is in A. *)
 Theorem expected_greedy_draft (f : T * bool -> R) : expected (fun d => f d.2) outcome =
   \sum_x (Num.min (others x) (p x) * f (x, true)
           + Num.max (p x - others x) 0 * f (x, x \in top)).
@@ -166,7 +168,7 @@ have -> : others x = 0 by rewrite /others (normalisedE complete) no_others ?mul0
 by rewrite (min_idPl (p0 x)) mul0r add0r subr0 (max_idPl (p0 x)).
 Qed.
 
-(* The token has the law of p. *)
+(* The decision with the greedy draft is a law, and its token has the law p. *)
 Theorem follows_greedy_draft : follows p outcome.
 Proof.
 split=> [|a]; first exact: law_position law_draw_greedy law_greedy_draft.
@@ -182,7 +184,8 @@ by rewrite [LHS](bigID (mem top)) /= big1 ?add0r => [|x ->] //; apply: eq_bigr =
 Qed.
 Lemma others_top a : a \in top -> others a = 0.
 Proof. by move=> at_top; rewrite /others (normalisedE complete) /without at_top mul0r. Qed.
-(* The probability that a token is accepted. *)
+(* With the greedy draft, A the K - 1 most probable tokens, a token a is accepted with probability
+   p(a) if it is in A, and elsewhere with min(p(a), q(a) / (1 - q(A))), where 0 / 0 is 0. *)
 Theorem accepted_greedy_draft a : accepted a outcome =
   if a \in top then p a else Num.min (p a) (q a / (1 - \sum_(x in top) q x)).
 Proof.
@@ -206,7 +209,7 @@ case: ifPn => [at_top|out].
   by rewrite -[RHS]total1; apply: eq_bigr => x _; rewrite orbT mulr1.
 by rewrite -[RHS](sum_at others); apply: eq_bigr => x _; rewrite orbF eq_sym.
 Qed.
-(* It is min(p(a), P(a is drafted)), and no rule accepts a more often. *)
+(* With the greedy draft a token a is accepted with probability min(p(a), P(a is drafted)). *)
 Theorem accepted_greedy_draft_best a :
   accepted a outcome = Num.min (p a) (drafted a (draw_greedy q width)).
 Proof.
@@ -216,7 +219,8 @@ exact: sumr_ge0.
 Qed.
 End OnePosition.
 
-Lemma greedy_draft_drafted (p q : T -> R) : goes_on_drafted (fun s => greedy_draft s p q).
+(* The rule of the greedy draft goes on only at a token that is among the siblings. *)
+Theorem greedy_draft_drafted (p q : T -> R) : goes_on_drafted (fun s => greedy_draft s p q).
 Proof.
 move=> s chosen; case/lastP: s => [|s x].
   rewrite /greedy_draft /= => can; have [y _ {}can] := possible_bind can.
@@ -224,9 +228,11 @@ move=> s chosen; case/lastP: s => [|s x].
 rewrite greedy_draft_rcons => can; have [[y b] _ {}can] := possible_bind can.
 by rewrite (possible_ret can).
 Qed.
-(* In every tree, of any widths and depth, the outcome is a law, balanced and lossless. *)
+(* In a tree that draws greedy drafts on demand, as many siblings after each copy of a node as its
+   history says, but at least one, and no more than the draft has tokens with probability, the
+   outcome of the greedy draft's rule is a law, balanced and lossless. *)
 Theorem greedy_draft_lossless widths depth (p q : seq T -> T -> R) : is_model p -> is_model q ->
-  let m := descend (N := field_numbers R) vocabulary p q (growing draw_greedy widths q)
+  let m := descend (N := field_numbers R) vocabulary p q (on_demand draw_greedy widths q)
     greedy_draft depth [::] in
   [/\ is_law m, balanced p m & lossless p m].
 Proof.

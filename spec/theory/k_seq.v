@@ -5,7 +5,9 @@
    negative, the token has the target's law, and a sibling is accepted with probability
    1 - (1 - b)^K, b = sum of min(p / rho, q), shared in proportion to min(p / rho, q). The rest is
    not negative where rho >= 1 and 1 - (1 - b)^K <= rho b, and only there if some token has
-   0 < p <= rho q; so a tree with such factors is lossless. arXiv 2310.15141, Algorithm 2. *)
+   0 < p <= rho q; so a tree with such factors at its nodes is lossless: as with rho = K, or with
+   one rho that is as large as the number of siblings of any node. arXiv 2310.15141,
+   Algorithm 2. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission descent rejection.
 Set Implicit Arguments.
@@ -204,8 +206,9 @@ have [x _ {}can] := possible_bind can.
 by have [others /IH <- {}can] := possible_bind can; rewrite (possible_ret can).
 Qed.
 
-(* What makes the rest nonnegative. *)
-Lemma rest_ge0 rho (p q : T -> R) width : is_row p -> is_row q ->
+(* Where rho >= 1 and 1 - (1 - b)^K <= rho b, b the sum of min(p / rho, q), the rest of p after K
+   siblings is nowhere negative. *)
+Theorem rest_ge0 rho (p q : T -> R) width : is_row p -> is_row q ->
   is_valid_factor rho p q width -> 0 < rho /\ forall x, 0 <= rest rho p q width x.
 Proof.
 move=> p_row q_row /andP[/= rho1]; have rho0 : 0 < rho := lt_le_trans ltr01 rho1.
@@ -218,7 +221,9 @@ apply: le_trans le_p; rewrite /scale; case: eqVneq => [b0|b0].
 apply: ler_wpmul2r => //; rewrite ler_pdivr_mulr //.
 by rewrite lt_def b0 b_ge0.
 Qed.
-Lemma rest_needs rho (p q : T -> R) width x : is_row p -> is_row q -> 0 < rho ->
+(* For rho > 0 and K >= 1 siblings, where the rest of p is not negative at one token with
+   0 < p <= rho q, rho is at least 1 and 1 - (1 - b)^K <= rho b, b the sum of min(p / rho, q). *)
+Theorem rest_needs rho (p q : T -> R) width x : is_row p -> is_row q -> 0 < rho ->
   (0 < width)%N -> 0 < p x <= rho * q x -> 0 <= rest rho p q width x ->
   is_valid_factor rho p q width.
 Proof.
@@ -249,7 +254,9 @@ Proof.
 move=> can; rewrite /k_seq (size_draw_iid can).
 exact: (law_accept_first p_row q_row rho_pos rest_nonnegative (fun=> erefl) can).
 Qed.
-(* The law of the decision, where the rest of p is nowhere negative. *)
+(* Where the rest of p is nowhere negative, K-SEQ with K siblings accepts a token with
+   s min(p / rho, q), and draws it otherwise with p - s min(p / rho, q): s = (1 - (1 - b)^K) / b, 1
+   where b = 0, and b the sum of min(p / rho, q). *)
 Theorem expected_k_seq (f : T * bool -> R) : expected (fun d => f d.2) outcome =
   \sum_x (scale p q rho width * share p q rho x * f (x, true)
           + rest rho p q width x * f (x, false)).
@@ -258,7 +265,8 @@ rewrite expected_position big_split /= -corrected //.
 rewrite -(accepting_value p_row q_row rho_pos).
 by apply: eq_expected_possible => s can; rewrite /k_seq (size_draw_iid can).
 Qed.
-(* The token has the law of p. *)
+(* Where the rest of p is nowhere negative, the decision of K-SEQ is a law, and its token has the
+   law p. *)
 Theorem follows_k_seq : follows p outcome.
 Proof.
 split=> [|a]; first by apply: law_position; [apply: law_draw_iid|apply: law_k_seq].
@@ -266,14 +274,17 @@ rewrite /probability (expected_k_seq (fun c => (c.1 == a)%:R)) /=.
 under eq_bigr => x _ do rewrite -mulrDl restE // addrC subrK.
 exact: sum_at.
 Qed.
-(* The probability that a token is accepted. *)
+(* Where the rest of p is nowhere negative, a token a is accepted, with K siblings, with
+   s min(p(a) / rho, q(a)): s = (1 - (1 - b)^K) / b, 1 where b = 0, and b the sum of
+   min(p / rho, q). *)
 Theorem accepted_k_seq a : accepted a outcome = scale p q rho width * share p q rho a.
 Proof.
 rewrite /accepted /probability (expected_k_seq (fun c => (c == (a, true))%:R)).
 under eq_bigr => x _ do rewrite !xpair_eqE andbT andbF mulr0 addr0.
 exact: sum_at.
 Qed.
-(* The probability that any sibling is accepted. *)
+(* Where the rest of p is nowhere negative, any of K siblings is accepted with 1 - (1 - b)^K, b the
+   sum of min(p / rho, q). *)
 Theorem value_k_seq : probability (fun d => d.2.2) outcome = 1 - (1 - b p q rho) ^+ width.
 Proof.
 rewrite /probability (expected_k_seq (fun c => c.2%:R)) /=.
@@ -289,40 +300,70 @@ move=> never s chosen; elim: s => [|x s IH] /=; first by move/never/negbTE => ->
 move=> can; have [[] _ {}can] := possible_bind can; first by rewrite (possible_ret can) mem_head.
 by move=> /(IH can) there; rewrite inE there orbT.
 Qed.
-Lemma k_seq_drafted factor (p q : T -> R) : goes_on_drafted (fun s => k_seq factor s p q).
+(* K-SEQ goes on only at a token that is among the siblings. *)
+Theorem k_seq_drafted factor (p q : T -> R) : goes_on_drafted (fun s => k_seq factor s p q).
 Proof.
 move=> s; apply: accept_first_drafted => chosen can.
 by have [y _ {}can] := possible_bind can; rewrite (possible_ret can).
 Qed.
 
-(* The factor K is valid for all rows (and 1, for no siblings). *)
-Lemma width_is_valid (p q : T -> R) width : is_row p -> is_row q ->
-  is_valid_factor (maxn 1 width)%:R p q width.
+(* For K siblings, every whole number rho that is at least 1 and at least K is valid for all rows:
+   1 - (1 - b)^K <= rho b, b the sum of min(p / rho, q). *)
+Theorem width_is_valid (p q : T -> R) count width : is_row p -> is_row q ->
+  (0 < count)%N -> (width <= count)%N -> is_valid_factor count%:R p q width.
 Proof.
-move=> p_row q_row; have rho0 : 0 < (maxn 1 width)%:R :> R by rewrite ltr0n leq_max.
-rewrite /is_valid_factor overlapE // powerE /= ler1n leq_max /=.
-have b1 := b_le1 p q_row (maxn 1 width)%:R; have b0 := b_ge0 p_row q_row rho0.
+move=> p_row q_row some most; have rho0 : 0 < count%:R :> R by rewrite ltr0n.
+rewrite /is_valid_factor overlapE // powerE /= ler1n some /=.
+have b1 := b_le1 p q_row count%:R; have b0 := b_ge0 p_row q_row rho0.
 move: (b _ _ _) b0 b1 => c c0 c1 {rho0}.
-apply: (@le_trans _ _ (width%:R * c)).
-  elim: width => [|width IH]; first by rewrite expr0 subrr mul0r.
-  rewrite exprS mulrBl mul1r opprB addrCA [width.+1%:R]mulrSr mulrDl mul1r.
-  rewrite [X in _ <= X]addrC ler_add //.
-  by rewrite -[X in _ <= X]mulr1 ler_wpmul2l // exprn_ile1 ?subr_ge0 // ler_subl_addr ler_addl.
-by rewrite ler_wpmul2r // ler_nat leq_max leqnn orbT.
+apply: (@le_trans _ _ (width%:R * c)); last by rewrite ler_wpmul2r // ler_nat.
+elim: width {most} => [|width IH]; first by rewrite expr0 subrr mul0r.
+rewrite exprS mulrBl mul1r opprB addrCA [width.+1%:R]mulrSr mulrDl mul1r.
+rewrite [X in _ <= X]addrC ler_add //.
+by rewrite -[X in _ <= X]mulr1 ler_wpmul2l // exprn_ile1 ?subr_ge0 // ler_subl_addr ler_addl.
 Qed.
 
-(* With factors that are valid everywhere, in every tree, of any widths and depth, the outcome is a
-   law, balanced and lossless. *)
+(* In a tree that draws its independent siblings on demand, as many after each copy of a node as its
+   history says, and where the factor is valid at every node that can be reached, for its rows and
+   its number of siblings, the outcome of K-SEQ is a law, balanced and lossless. *)
 Theorem k_seq_lossless factor widths depth (p q : seq T -> T -> R) :
-  (forall (r d : T -> R) width, is_row r -> is_row d ->
-    is_valid_factor (factor r d width) r d width) ->
+  let siblings := on_demand draw_iid widths q in
+  (forall h, reachable p q siblings (k_seq factor) h -> (size h < depth)%N ->
+    let width := (copies h * widths h)%N in
+    is_valid_factor (factor (p (node h)) (q (node h)) width) (p (node h)) (q (node h)) width) ->
   is_model p -> is_model q ->
-  let m := descend (N := field_numbers R) vocabulary p q (growing draw_iid widths q)
-    (k_seq factor) depth [::] in
+  let m := descend (N := field_numbers R) vocabulary p q siblings (k_seq factor) depth [::] in
   [/\ is_law m, balanced p m & lossless p m].
 Proof.
-move=> valid p_model q_model; apply: (growing_lossless complete) => // width r d r_row d_row.
-have [rho_pos nonnegative] := rest_ge0 r_row d_row (valid r d width r_row d_row).
+move=> siblings valid p_model q_model; apply: (descend_sound complete) => // h reached inside.
+have [rho_pos nonnegative] := rest_ge0 (p_model _) (q_model _) (valid h reached inside).
 exact: follows_k_seq.
+Qed.
+(* In a tree that draws its independent siblings on demand, as many after each copy of a node as its
+   history says, but at most K after any node that can be reached, K >= 1, the outcome of K-SEQ with
+   rho = K at every node is a law, balanced and lossless. *)
+Theorem k_seq_constant_lossless count widths depth (p q : seq T -> T -> R) :
+  let siblings := on_demand draw_iid widths q in
+  let rule := k_seq (fun _ _ _ => count%:R) in
+  (0 < count)%N ->
+  (forall h, reachable p q siblings rule h -> (size h < depth)%N ->
+    (copies h * widths h <= count)%N) ->
+  is_model p -> is_model q ->
+  let m := descend (N := field_numbers R) vocabulary p q siblings rule depth [::] in
+  [/\ is_law m, balanced p m & lossless p m].
+Proof.
+move=> siblings rule some most p_model q_model; apply: k_seq_lossless => // h reached inside.
+by apply: width_is_valid => //; apply: most.
+Qed.
+(* In a tree that draws its independent siblings on demand, as many after each copy of a node as its
+   history says, the outcome of K-SEQ with rho = K at every node, K the number of its siblings, and
+   rho = 1 where it has none, is a law, balanced and lossless. *)
+Theorem k_seq_width_lossless widths depth (p q : seq T -> T -> R) : is_model p -> is_model q ->
+  let m := descend (N := field_numbers R) vocabulary p q (on_demand draw_iid widths q)
+    (k_seq (fun _ _ width => (maxn 1 width)%:R)) depth [::] in
+  [/\ is_law m, balanced p m & lossless p m].
+Proof.
+move=> p_model q_model; apply: k_seq_lossless => // h _ _.
+by apply: width_is_valid => //; rewrite leq_max ?leqnn ?orbT.
 Qed.
 End Theorems.

@@ -3,9 +3,10 @@
    Siblings are drawn with replacement (i.i.d.) or without (each from the draft's row without those
    drawn before; fewer where its support runs out). Proved for every vocabulary, target, draft and
    number of siblings: the token chosen has the target's law, so a tree of any depth and widths is
-   lossless; and with replacement, a sibling i is accepted with probability min(p(i), g q(i)), where
-   g starts at 0 and each further sibling adds 1 - sum of min(p, g q).
-   arXiv 2305.09781 with replacement, arXiv 2402.14160 and 2402.12374 without. *)
+   lossless; only siblings are accepted, none of them without probability in the draft, and without
+   replacement no two of them are equal; and with replacement, a sibling i is accepted with
+   probability min(p(i), g q(i)), where g starts at 0 and each further sibling adds 1 - sum of
+   min(p, g q). arXiv 2305.09781 with replacement, arXiv 2402.14160 and 2402.12374 without. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission descent.
 Set Implicit Arguments.
@@ -277,8 +278,8 @@ rewrite -expected_mull -expected_add; apply: eq_expected => siblings.
 by rewrite expected_ret /= expected_bind expected_coin leastE expected_ret.
 Qed.
 
-(* Siblings tried in turn, each against the law that it was drawn from, give the token the law of p.
-   *)
+(* Where siblings are tried in turn, each against the law that it was drawn from, the token is y
+   with probability p(y). *)
 Theorem token_in_turn width drawn p y : is_row p ->
   expected (fun siblings => probability (fun c => c.1 == y) (try_siblings drawn siblings p))
     (one_by_one width drawn) = p y.
@@ -291,7 +292,8 @@ rewrite (in_turn_step (v := normalised (excess p (from drawn)) y)) //=; last fir
   by move=> left_row x; apply: IH.
 by rewrite sum_at min_plus_residual //; apply: from_row.
 Qed.
-(* So the decision is a law, and follows p. *)
+(* The decision of trying siblings in turn, each against the law that it was drawn from, is a law,
+   and its token has the law p. *)
 Theorem follows_in_turn width p : is_row p ->
   follows p (position (one_by_one width [::]) (fun siblings => try_siblings [::] siblings p)).
 Proof.
@@ -376,8 +378,8 @@ rewrite draw_siblingsE => p_row; apply: (law_try_siblings complete) p_row => dra
   exact: from_row.
 by move=> x _; apply: drawn_some.
 Qed.
-(* Recursive rejection follows p, with and without replacement, at any width: without, also where
-   the draft has fewer tokens than that. *)
+(* The decision of recursive rejection is a law, and its token has the law p, with and without
+   replacement and for any number of siblings, also one larger than the draft's support. *)
 Theorem follows_recursive_rejection width p : is_row p -> follows p
   (position (draw_siblings replaced q width) (fun s => recursive_rejection replaced s p q)).
 Proof.
@@ -389,8 +391,40 @@ by move=> x _; apply: drawn_some.
 Qed.
 End Schemes.
 
-(* No sibling without probability is drawn, and none twice without replacement. *)
-Lemma recursive_rejection_drafted replaced p q :
+Lemma drawn_anew q width drawn s : is_row q ->
+  possible (one_by_one (N := field_numbers R) vocabulary (without q)
+    (fun d => any (without q d)) width drawn) s ->
+  uniq s && all (fun x => (x \notin drawn) && (q x != 0)) s.
+Proof.
+move=> q_row; elim: width drawn s => [|width IH] drawn s /= can;
+  
+  first by rewrite (possible_ret can).
+case: ifP can => _ can; last by rewrite (possible_ret can).
+have [x x_drawn {}can] := possible_bind can; have [others others_drawn {}can] := possible_bind can.
+rewrite (possible_ret can) /=; have /andP[-> /allP anew] := IH _ _ others_drawn.
+move/possible_draw: x_drawn; rewrite (normalisedE complete) mulf_eq0 negb_or /without.
+case: ifPn => [_|x_new /andP[qx _]]; first by rewrite eqxx.
+rewrite qx andbT /=; apply/andP; split.
+  by apply/negP => /anew; rewrite mem_rcons mem_head.
+by apply/allP => y /anew; rewrite mem_rcons inE negb_or => /andP[/andP[_ ->] ->].
+Qed.
+(* Every sibling drawn, with or without replacement, has probability in the draft's row. *)
+Theorem siblings_probable replaced q width s x : is_row q ->
+  possible (draw_siblings replaced q width) s -> x \in s -> q x != 0.
+Proof.
+case: replaced => q_row; last by move=> /(drawn_anew q_row)/andP[_ /allP ok] /ok/andP[].
+rewrite /draw_siblings /rejection.draw_iid.
+elim: width [::] s => [|width IH] drawn s /= can; first by rewrite (possible_ret can).
+have [y y_drawn {}can] := possible_bind can; have [others others_drawn {}can] := possible_bind can.
+rewrite (possible_ret can) inE => /orP[/eqP ->|]; last exact: IH others_drawn.
+by move/possible_draw: y_drawn; rewrite (normalisedE complete); case: q_row => _ ->; rewrite divr1.
+Qed.
+(* Without replacement no token is drawn twice among the siblings of a node. *)
+Theorem siblings_differ q width s : is_row q -> possible (draw_siblings false q width) s -> uniq s.
+Proof. by move=> q_row /(drawn_anew q_row)/andP[]. Qed.
+
+(* Recursive rejection goes on only at a token that is among the siblings. *)
+Theorem recursive_rejection_drafted replaced p q :
   goes_on_drafted (fun siblings => recursive_rejection replaced siblings p q).
 Proof.
 move=> siblings chosen; rewrite /recursive_rejection.
@@ -400,10 +434,12 @@ have [[] _ {}can] := possible_bind can; first by rewrite (possible_ret can) mem_
 by move=> /(IH _ _ can) there; rewrite inE there orbT.
 Qed.
 
-(* In every tree, of any widths and depth, its outcome is a law, balanced and lossless. *)
+(* In a tree that draws its siblings on demand, as many after each copy of a node as its history
+   says, with replacement, or without until the draft has no more, the outcome of recursive
+   rejection is a law, balanced and lossless. *)
 Theorem recursive_rejection_lossless replaced widths depth (p q : seq T -> T -> R) :
   is_model p -> is_model q ->
-  let m := descend vocabulary p q (growing (draw_siblings replaced) widths q)
+  let m := descend vocabulary p q (on_demand (draw_siblings replaced) widths q)
     (recursive_rejection replaced) depth [::] in
   [/\ is_law m, balanced p m & lossless p m].
 Proof.
@@ -442,7 +478,7 @@ apply: eq_bigr => x _; rewrite -[X in (X - _) * _]mulr1 -mulrBr -mulrA; congr (_
 rewrite -expected_mull; apply: eq_expected => others; rewrite inE negb_or eq_sym.
 by case: (x == a); rewrite ?subrr ?mul0r // subr0 mul1r.
 Qed.
-(* The probability that a token is among independent siblings. *)
+(* A token a is among K independent siblings with probability 1 - (1 - q(a))^K. *)
 Theorem drafted_iid a width : drafted a (draw_iid q width) = 1 - (1 - q a) ^+ width.
 Proof.
 rewrite -missed_iid; have [_ <-] := law_draw_iid width.
@@ -495,7 +531,9 @@ rewrite mulr_sumr; apply: eq_bigr => x _; rewrite minr_pmulr ?owed_ge0 //.
 by rewrite (owed_residual complete) // [in RHS]mulrA.
 Qed.
 
-(* The probability that a token is accepted, with replacement. *)
+(* With replacement, for K siblings, recursive rejection accepts a token a with probability
+   min(p(a), g_K q(a)), g by the recursion of `reach`: g_0 = 0, and g_(K+1) = g_K + 1 - the sum of
+   min(p, g_K q). *)
 Theorem accepted_with_replacement a width p q : is_row p -> is_row q -> accepted a
   (position (draw_iid q width) (fun siblings => recursive_rejection true siblings p q))
   = Num.min (p a) (reach p q width * q a).

@@ -498,7 +498,7 @@ have [single|] := boolP ((width == 1%N) || (q hub == 1)).
   exact: choose_single_is_law single _ can.
 by rewrite negb_or => /andP[wide unsure]; apply: choose_pair_is_law wide can.
 Qed.
-(* The token has the law of p, for one sibling and for a pair. *)
+(* The decision of SpecHub is a law, and its token has the law p, for one sibling and for a pair. *)
 Theorem follows_spechub (p q : T -> R) width : is_row p -> is_row q ->
   follows p (position (draw_hub q width) (fun s => spechub s p q)).
 Proof.
@@ -508,8 +508,8 @@ have [single|] := boolP ((width == 1%N) || (q hub == 1)).
 rewrite negb_or => /andP[wide unsure].
 by split=> [|a]; [apply: pair_is_law|apply: pair_token].
 Qed.
-(* The probability that a token of a pair is accepted; where the draft is sure of the hub, 0 / 0 is
-   0. *)
+(* With a pair, SpecHub accepts the hub with probability p(hub), and any other token a with
+   min(p(a), q(a) / (1 - q(hub))), where 0 / 0 is 0. *)
 Theorem accepted_spechub (p q : T -> R) width hub rest a : is_row p -> is_row q ->
   width != 1%N -> most_probable q 1 = hub :: rest ->
   accepted a (position (draw_hub q width) (fun s => spechub s p q)) =
@@ -521,7 +521,8 @@ rewrite single_accepted ?sure ?eqxx ?orbT //; have [p0 p1] := p_row.
 have [->|ne] := eqVneq a hub; last by rewrite subrr invr0 mulr0 (sure_off q_row sure).
 by rewrite sure; apply/min_idPl; rewrite -p1 (bigD1 hub) //= ler_addl sumr_ge0.
 Qed.
-(* For pairs: the hub is always drafted. Where the draft is sure of it, the others never are. *)
+(* The hub is in every pair, and any other token a with probability q(a) / (1 - q(hub)), where 0 / 0
+   is 0. *)
 Theorem drafted_spechub (q : T -> R) width hub rest a : is_row q ->
   width != 1%N -> most_probable q 1 = hub :: rest ->
   drafted a (draw_hub q width) = if a == hub then 1 else q a / (1 - q hub).
@@ -531,7 +532,8 @@ have [sure|unsure] := eqVneq (q hub) 1; last exact: pair_drafted.
 rewrite single_drafted ?sure ?eqxx ?orbT //.
 by have [->|ne] := eqVneq a hub; rewrite // subrr invr0 mulr0 (sure_off q_row sure).
 Qed.
-(* Nothing better, at any width: every rule accepts a with at most min(p(a), P(a is drafted)). *)
+(* SpecHub accepts a token a with probability min(p(a), P(a is drafted)), with one sibling and with
+   a pair. *)
 Theorem accepted_spechub_best (p q : T -> R) width a : is_row p -> is_row q ->
   accepted a (position (draw_hub q width) (fun s => spechub s p q)) =
   Num.min (p a) (drafted a (draw_hub q width)).
@@ -555,7 +557,7 @@ Qed.
 Lemma never_drafted (r : T -> R) (s : seq T) chosen :
   possible (x <- draw r ;; ret _ (x, false)) chosen -> chosen.2 -> chosen.1 \in s.
 Proof. by move=> can; have [x _ {}can] := possible_bind can; rewrite (possible_ret can). Qed.
-(* What is accepted was drafted. *)
+(* Of the siblings that the scheme can draw, SpecHub goes on only at a token that is among them. *)
 Theorem spechub_drafted (p q : T -> R) width s chosen : is_row q ->
   possible (draw_hub q width) s -> possible (spechub s p q) chosen -> chosen.2 ->
   chosen.1 \in s.
@@ -576,9 +578,11 @@ case: ifP => [_ can|_ can]; last by rewrite (possible_ret can); apply: single.
 have [y _ {}can] := possible_bind can.
 by rewrite (possible_ret can); apply: pair; rewrite !inE eqxx.
 Qed.
-(* In every tree, of any widths and depth, the outcome is a law, balanced and lossless. *)
+(* In a tree that draws its siblings on demand, after each node one token where its history says so,
+   or where the draft is sure of the hub, and a pair elsewhere, the outcome of SpecHub is a law,
+   balanced and lossless. *)
 Theorem spechub_lossless widths depth (p q : seq T -> T -> R) : is_model p -> is_model q ->
-  let m := descend (N := field_numbers R) vocabulary p q (growing draw_hub widths q)
+  let m := descend (N := field_numbers R) vocabulary p q (on_demand draw_hub widths q)
     spechub depth [::] in
   [/\ is_law m, balanced p m & lossless p m].
 Proof.
@@ -586,3 +590,43 @@ move=> p_model q_model; apply: (growing_lossless complete) => // width r d r_row
 exact: follows_spechub.
 Qed.
 End Theorems.
+
+(* -------------------------------------------------------------- the naive rule with these pairs *)
+From Draftproof Require Import target_first.
+
+Section Naive.
+Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
+Hypothesis complete : perm_eq vocabulary (enum T).
+Local Notation draw_hub := (@draw_hub (field_numbers R) T vocabulary).
+
+Lemma first_alone_draw_hub (q : T -> R) width : is_row q -> first_alone q (draw_hub q width).
+Proof.
+move=> q_row x; have [hub [rest found]] := a_hub complete q_row.
+rewrite /spechub.draw_hub found.
+have first (f : seq T -> R) (g : T -> R) : (forall y s, f (y :: s) = g y) ->
+    expected f (pair_with vocabulary hub q width) = \sum_y q y * g y.
+  move=> fg; rewrite expected_bind (expected_draw_row complete) //; apply: eq_bigr => y _.
+  congr (_ * _); case: ifP => _; first by rewrite expected_ret fg.
+  case: eqVneq => [->|_] /=; last by rewrite expected_ret fg.
+  case: ifP => [some|_]; last by rewrite expected_ret fg.
+  rewrite expected_bind (eq_expected (g := fun=> g hub)) => [|z]; last by rewrite expected_ret fg.
+  have w0 z : 0 <= without (N := field_numbers R) q [:: hub] z.
+    by apply: without_ge0; case: q_row.
+  have [_ total1] := law_draw complete w0 (any_total complete w0 some).
+  by rewrite expected_const total1 mul1r.
+have [_ q1] := q_row; rewrite /probability.
+rewrite (first (fun s => (ohead s == Some x)%:R) (fun y => (y == x)%:R)) //.
+rewrite (first (fun s => (~~ nilp s)%:R) (fun=> 1)) // sum_at -mulr_suml q1 !mul1r //.
+Qed.
+(* In a tree that draws the siblings of SpecHub on demand, after each node one token where its
+   history says so, or where the draft is sure of the hub, and a pair elsewhere, the outcome of the
+   naive tree rule is a law, balanced and lossless. *)
+Theorem naive_tree_hub_lossless widths depth (p q : seq T -> T -> R) : is_model p -> is_model q ->
+  let m := descend (N := field_numbers R) vocabulary p q (on_demand draw_hub widths q)
+    (naive_tree vocabulary) depth [::] in
+  [/\ is_law m, balanced p m & lossless p m].
+Proof.
+move=> p_model q_model; apply: (naive_tree_lossless complete) => // h.
+by split; [apply: (law_draw_hub complete)|apply: first_alone_draw_hub].
+Qed.
+End Naive.

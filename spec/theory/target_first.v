@@ -3,8 +3,9 @@
    Target first: draw from the target, go on if the token was drafted; lossless for every law of
    siblings, and a token i is accepted with probability p(i) P(i was drafted). Naive: verify the
    first sibling as a single draft, go on if the result is any sibling; lossless if the first one,
-   where there is one, alone has the draft's law. For every vocabulary, depth and pair of models.
-   arXiv 2305.09781 (naive sampling); arXiv 2602.16994, appendix C. *)
+   where there is one, alone has the draft's law, as with and without replacement. For every
+   vocabulary, depth and pair of models. arXiv 2305.09781 (naive sampling); arXiv 2602.16994,
+   appendix C. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission descent rejection.
 Set Implicit Arguments.
@@ -49,12 +50,14 @@ Proof.
 move=> p_row; rewrite expected_bind (expected_draw_row complete) //.
 by apply: eq_bigr => x _; rewrite expected_ret.
 Qed.
-Lemma target_first_drafted p q : goes_on_drafted (fun s => target_first s p q).
+(* Target first goes on only at a token that is among the siblings. *)
+Theorem target_first_drafted p q : goes_on_drafted (fun s => target_first s p q).
 Proof.
 rewrite /target_first => s chosen can; have [x _ {}can] := possible_bind can.
 by rewrite (possible_ret can).
 Qed.
-(* The token has the law of p, whatever the law of the siblings. *)
+(* Whatever the law of the siblings, the decision of target first is a law, and its token has the
+   law p. *)
 Theorem follows_target_first siblings p q : is_law siblings -> is_row p ->
   follows p (position siblings (fun s => target_first s p q)).
 Proof.
@@ -62,7 +65,7 @@ move=> ok p_row; apply: follows_each => // [s _|a]; first exact: law_target_firs
 have [_ total1] := ok; rewrite -[p a]mul1r -total1 -expected_const; apply: eq_expected => s.
 by rewrite /probability expected_target_first //= sum_at.
 Qed.
-(* The probability that a token is accepted. *)
+(* Target first accepts a token a with probability p(a) P(a is drafted). *)
 Theorem accepted_target_first a siblings p q : is_row p ->
   accepted a (position siblings (fun s => target_first s p q)) = p a * drafted a siblings.
 Proof.
@@ -71,16 +74,16 @@ apply: eq_expected => s; rewrite expected_target_first //.
 rewrite -[RHS](sum_at (fun x => p x * (x \in s)%:R)).
 by apply: eq_bigr => x _; rewrite xpair_eqE eqb_id andbC -mulrA -natrM mulnb.
 Qed.
-(* With any drafts, in every tree, of any widths and depth, the outcome is a law, balanced and
-   lossless. *)
-Theorem target_first_lossless scheme widths depth (p q : seq T -> T -> R) :
-  (forall (r : T -> R) width, is_row r -> is_law (scheme r width)) -> is_model p -> is_model q ->
-  let m := descend (N := field_numbers R) vocabulary p q (growing scheme widths q) target_first
-    depth [::] in
+(* In a tree whose siblings are drawn by any laws, which may depend on all that was drawn on the way
+   down, the outcome of target first is a law, balanced and lossless. *)
+Theorem target_first_lossless (siblings : history T -> law (seq T)) depth
+    (p q : seq T -> T -> R) :
+  (forall h, is_law (siblings h)) -> is_model p ->
+  let m := descend (N := field_numbers R) vocabulary p q siblings target_first depth [::] in
   [/\ is_law m, balanced p m & lossless p m].
 Proof.
-move=> scheme_law p_model q_model; apply: (growing_lossless complete) => // width r d r_row d_row.
-by apply: follows_target_first => //; apply: scheme_law.
+move=> siblings_law p_model; apply: (descend_sound complete) => // h _ _.
+exact: follows_target_first.
 Qed.
 
 (* ------------------------------------------------------------------------------------- naive *)
@@ -124,12 +127,14 @@ apply: (law_accept_or_correct complete) => //; apply/eqP => qx.
 have := alone x; rewrite qx mulr0 => /eqP; apply/negP.
 by apply: possible_probability can _ => //=.
 Qed.
-Lemma naive_tree_drafted p q : goes_on_drafted (fun s => naive_tree s p q).
+(* The naive tree rule goes on only at a token that is among the siblings. *)
+Theorem naive_tree_drafted p q : goes_on_drafted (fun s => naive_tree s p q).
 Proof.
 rewrite /naive_tree => s chosen can; have [[x b] _ {}can] := possible_bind can.
 by rewrite (possible_ret can).
 Qed.
-(* If the first sibling alone has the law of q, the token has the law of p. *)
+(* If the first sibling, where there is one, alone has the law q, the decision of the naive tree
+   rule is a law, and its token has the law p. *)
 Theorem follows_naive_tree siblings p q : is_law siblings -> is_row p -> is_row q ->
   first_alone q siblings -> follows p (position siblings (fun s => naive_tree s p q)).
 Proof.
@@ -151,18 +156,17 @@ have -> : f None = p a.
 rewrite -mulrDl; have [_ total1] := ok; rewrite -[RHS]mul1r -[in RHS]total1; congr (_ * _).
 by rewrite /probability -expected_add; apply: eq_expected => -[|x s] /=; rewrite ?add0r ?addr0.
 Qed.
-(* If it has so for every row and width, the outcome is a law, balanced and lossless in every tree,
-   of any widths and depth. *)
-Theorem naive_tree_lossless scheme widths depth (p q : seq T -> T -> R) :
-  (forall (r : T -> R) width, is_row r ->
-    is_law (scheme r width) /\ first_alone r (scheme r width)) ->
+(* In a tree whose siblings are drawn by laws that may depend on all that was drawn on the way down,
+   and in which the first sibling of a node, where there is one, alone has the draft's law, the
+   outcome of the naive tree rule is a law, balanced and lossless. *)
+Theorem naive_tree_lossless (siblings : history T -> law (seq T)) depth (p q : seq T -> T -> R) :
+  (forall h, is_law (siblings h) /\ first_alone (q (node h)) (siblings h)) ->
   is_model p -> is_model q ->
-  let m := descend (N := field_numbers R) vocabulary p q (growing scheme widths q) naive_tree
-    depth [::] in
+  let m := descend (N := field_numbers R) vocabulary p q siblings naive_tree depth [::] in
   [/\ is_law m, balanced p m & lossless p m].
 Proof.
-move=> scheme_ok p_model q_model; apply: (growing_lossless complete) => // width r d r_row d_row.
-by have [scheme_law alone] := scheme_ok d width d_row; apply: follows_naive_tree.
+move=> siblings_ok p_model q_model; apply: (descend_sound complete) => // h _ _.
+by have [siblings_law alone] := siblings_ok h; apply: follows_naive_tree.
 Qed.
 
 (* Both schemes of siblings drawn one after another are such. *)
@@ -195,7 +199,35 @@ congr (_ * _); rewrite -[RHS]mul1r -(total1 [:: y]) -expected_const expected_bin
 by apply: eq_expected => s; rewrite expected_ret.
 Qed.
 
-(* The probability that a token is accepted, of independent siblings. *)
+Lemma naive_tree_siblings_lossless replaced widths depth (p q : seq T -> T -> R) :
+  is_model p -> is_model q ->
+  let m := descend (N := field_numbers R) vocabulary p q
+    (on_demand (draw_siblings vocabulary replaced) widths q) naive_tree depth [::] in
+  [/\ is_law m, balanced p m & lossless p m].
+Proof.
+move=> p_model q_model; apply: naive_tree_lossless => // h.
+by split; [apply: (law_draw_siblings complete)|apply: first_alone_draw_siblings].
+Qed.
+(* In a tree that draws its independent siblings on demand, as many after each copy of a node as its
+   history says, the outcome of the naive tree rule is a law, balanced and lossless. *)
+Theorem naive_tree_iid_lossless widths depth (p q : seq T -> T -> R) : is_model p -> is_model q ->
+  let m := descend (N := field_numbers R) vocabulary p q (on_demand draw_iid widths q) naive_tree
+    depth [::] in
+  [/\ is_law m, balanced p m & lossless p m].
+Proof. exact: (naive_tree_siblings_lossless true). Qed.
+(* In a tree that draws its siblings on demand, as many after each copy of a node as its history
+   says, without replacement until the draft has no more, the outcome of the naive tree rule is a
+   law, balanced and lossless. *)
+Theorem naive_tree_without_replacement_lossless widths depth (p q : seq T -> T -> R) :
+  is_model p -> is_model q ->
+  let m := descend (N := field_numbers R) vocabulary p q
+    (on_demand (@draw_without_replacement (field_numbers R) T vocabulary) widths q) naive_tree
+    depth [::] in
+  [/\ is_law m, balanced p m & lossless p m].
+Proof. exact: (naive_tree_siblings_lossless false). Qed.
+
+(* Of K >= 1 independent siblings, the naive tree rule accepts a token a with probability
+   min(p(a), q(a)) + max(p(a) - q(a), 0) (1 - (1 - q(a))^(K - 1)); here K - 1 = width. *)
 Theorem accepted_naive_tree_iid a width p q : is_row p -> is_row q ->
   accepted a (position (draw_iid q width.+1) (fun s => naive_tree s p q))
   = Num.min (q a) (p a) + Num.max (p a - q a) 0 * (1 - (1 - q a) ^+ width).

@@ -62,23 +62,25 @@ rewrite -[RHS](sum_at (fun x => Num.min (q (node h) x) (p (node h) x))).
 by apply: eq_bigr => x _; rewrite !xpair_eqE andbT andbF mulr0 addr0.
 Qed.
 
-(* The outcome is a law. *)
+(* The outcome of token verification is a law. *)
 Theorem token_law n : is_law (token n).
 Proof. by apply: (law_descend complete) => // h _ _; apply: decide_follows. Qed.
-(* The text has the target's law, at every horizon. *)
+(* The text after token verification has the target's law, at every horizon. *)
 Theorem token_lossless n : lossless p (token n).
 Proof. by apply: (descend_lossless complete) => // h _ _; apply: decide_follows. Qed.
 
 (* What is accepted, and what is next. *)
 Definition shared (z : seq T) (x : T) : R := Num.min (q z x) (p z x).
-(* The probability that at least x is accepted. *)
+(* Of a draft of L tokens, at least x is accepted with the product of min(q, p) over the tokens of
+   x, and with 0 if |x| > L. *)
 Theorem token_accepts n x : accepts x (token n) =
   if (size x <= n)%N then text (N := field_numbers R) shared [::] x else 0.
 Proof.
 apply: (accepts_descend complete) => // h; first by move=> _ _; apply: decide_follows.
 by move=> a _ _; apply: accepted_decide.
 Qed.
-(* The probability that x alone is accepted and a is next. *)
+(* The probability that x alone is accepted and a is next is P(at least x is accepted) p(a|x) -
+   P(at least xa is accepted). *)
 Theorem token_ends n x a : ends x a (token n) =
   accepts x (token n) * p x a - accepts (rcons x a) (token n).
 Proof.
