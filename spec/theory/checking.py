@@ -108,8 +108,8 @@ def without_instance(texts: Mapping[str, str]) -> Iterator[str]:
             if f"{file}.{theorem.qualified}" in named or (is_alone and theorem.name in named):
                 continue
             yield (
-                f"{file}.v:{theorem.line}: `{theorem.name}` has no instance: apply it to a concrete "
-                "model in an instances file"
+                f"{file}.v:{theorem.line}: `{theorem.name}` has no instance: "
+                "apply it to a concrete model in an instances file"
             )
 
 

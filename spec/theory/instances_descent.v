@@ -89,7 +89,7 @@ have [_ follows] := @follows_in_turn _ _ _ complete3 other_rows other_rows xpred
 exact: follows token1.
 Qed.
 
-(* -------------------------------------------------------------------------- what descends a tree *)
+(* -------------------------------------------------------------------------- down a tree *)
 (* No rule accepts the first token more often than it is drafted, with 7/16 here. *)
 Example accepted_replacing_at_most : accepted token0 replacing <= 7%:Q / 16%:Q.
 Proof.

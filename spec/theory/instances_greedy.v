@@ -68,7 +68,8 @@ Example continued_starts : probability (prefix [:: false; true; false])
   (o <- greedy_leaving ;; rest <- two_more o ;; ret _ (tokens o.1 ++ rest)) = 2%:Q / 9%:Q.
 Proof.
 rewrite (continued (h := 2) greedy_leaving_lossless); [computed| |by []].
-move=> o; rewrite /greedy_leaving => /in_bind[e [b [_ [<-|[]] ->]]] s short.
+rewrite /greedy_leaving => o o_in s short; have [e [b [_ ret_in ->]]] := in_bind o_in.
+case: ret_in => [<-|[]].
 have left_model := after_model (tokens e.1) (modified_model complete draft target_model 2).
 by rewrite (path_starts complete left_model short); exact/esym/text_after.
 Qed.
@@ -94,9 +95,9 @@ Lemma alternating_models written p : is_model p ->
   forall o, List.In o (alternating written p) -> is_model o.1.2.
 Proof.
 move=> p_model o; rewrite /alternating.
-case: written => [|a z] /in_bind[e [b [_ [<-|[]] ->]]].
-  exact: (modified_model complete _ p_model).
-exact: p_model.
+case: written => [|a z] o_in; have [e [b [_ ret_in ->]]] := in_bind o_in.
+  by case: ret_in => [<-|[]]; exact: (modified_model complete _ p_model).
+by case: ret_in => [<-|[]]; exact: p_model.
 Qed.
 Lemma alternating_lossless written p : is_model p -> lossless_leaving p (alternating written p).
 Proof.
@@ -106,10 +107,10 @@ case: written q_model => [|a z] q_model; apply/lossless_leaving_one => t.
     (drafted_path_of complete q_model 2%N)).
 exact: (token_lossless complete p_model q_model).
 Qed.
+Notation six := [:: false; true; false; false; true; false].
 Definition decoded3 := decoded (N := fractions) alternating 3 [::] target.
 Example alternating_continues :
-  expected (fun o => begins_after (N := fractions) o.2 [:: false; true; false; false; true; false] o.1)
-    decoded3 = 4%:Q / 81%:Q.
+  expected (fun o => begins_after (N := fractions) o.2 six o.1) decoded3 = 4%:Q / 81%:Q.
 Proof.
 by rewrite (decoded_lossless alternating_law alternating_models alternating_lossless _ _ _
   target_model); computed.
@@ -124,7 +125,8 @@ Qed.
 (* Greedy block verification, two drafted tokens at first and then one at a time. *)
 Definition lengths (written : seq bool) (_ : seq bool -> bool -> rat) : nat :=
   if written is [::] then 2%N else 1%N.
-Definition drafts_after (written : seq bool) (_ : seq bool -> bool -> rat) : seq bool -> bool -> rat :=
+Definition drafts_after (written : seq bool) (_ : seq bool -> bool -> rat) :
+    seq bool -> bool -> rat :=
   after (N := fractions) draft written.
 Definition drafted_paths (written : seq bool) (p : seq bool -> bool -> rat) :
     law fractions (seq bool) :=
@@ -141,8 +143,7 @@ Proof.
 exact: (greedy_block_decoded_law complete drafts_after_model drafted_paths_of _ _ target_model).
 Qed.
 Example greedy_decoded_continues :
-  expected (fun o => begins_after (N := fractions) o.2 [:: false; true; false; false; true; false] o.1)
-    greedy_decoded = 4%:Q / 81%:Q.
+  expected (fun o => begins_after (N := fractions) o.2 six o.1) greedy_decoded = 4%:Q / 81%:Q.
 Proof.
 by rewrite (greedy_block_decoded_lossless complete drafts_after_model drafted_paths_of _ _ _
   target_model); computed.
@@ -157,7 +158,8 @@ Example drafted_decoded_starts_three :
   let draft_after written (_ : seq bool -> bool -> rat) := after (N := fractions) draft written in
   let drafted written p := path (N := fractions) vocabulary (draft_after written p) 2 [::] in
   probability (fun o => prefix [:: false; true; false] o.1) (decoded (N := fractions)
-    (greedy_iteration (N := fractions) vocabulary (fun _ _ => 2%N) drafted draft_after) 3 [::] target)
+    (greedy_iteration (N := fractions) vocabulary (fun _ _ => 2%N) drafted draft_after)
+    3 [::] target)
   = 2%:Q / 9%:Q.
 Proof.
 transitivity (text (N := fractions) target [::] [:: false; true; false]); last by computed.

@@ -23,7 +23,8 @@ Lemma factor_pos : 0 < by_width p_row q_row 2. Proof. by checked. Qed.
 Lemma rest_nonnegative x :
   0 <= k_seq.rest (N := fractions) vocabulary3 (by_width p_row q_row 2) p_row q_row 2 x.
 Proof.
-exact: (proj2 (rest_ge0 complete3 p_is_row q_is_row (width_is_valid complete3 2 p_is_row q_is_row))).
+have valid := width_is_valid complete3 2 p_is_row q_is_row.
+exact: (proj2 (rest_ge0 complete3 p_is_row q_is_row valid)).
 Qed.
 Example expected_k_seq_refused : probability (fun d => d.2 == (token0, false)) k_seq2 = 1 / 8%:Q.
 Proof.
@@ -68,8 +69,12 @@ elim: m => [|[b w] m IH] //= /orP[/andP[/eqP-> w0]|/IH[v v_in v0]].
   by exists w => //; left.
 by exists v => //; right.
 Qed.
-Example follows_spechub_first : probability (fun d => d.2.1 == token0) (hub2 p_row q_row) = 1 / 2%:Q.
-Proof. by have [_ follows] := follows_spechub complete3 2 p_is_row q_is_row; exact: follows token0. Qed.
+Example follows_spechub_first :
+  probability (fun d => d.2.1 == token0) (hub2 p_row q_row) = 1 / 2%:Q.
+Proof.
+have [_ follows] := follows_spechub complete3 2 p_is_row q_is_row.
+exact: follows token0.
+Qed.
 (* The hub is the third token, which the target never writes; the others get 1/4 / (1 - 1/2). *)
 Lemma third_is_hub : @most_probable fractions tokens3 vocabulary3 q_row 1 = [:: token2].
 Proof. by computed. Qed.
@@ -117,10 +122,14 @@ have [_ follows] := follows_greedy_draft complete3 q_is_row p_is_row 3.
 exact: follows token2.
 Qed.
 Example accepted_greedy_top : accepted token0 (greedy_position q_row p_row 3) = 1 / 4%:Q.
-Proof. by rewrite (accepted_greedy_draft complete3 q_is_row p_is_row) big_mkcond sum3; computed. Qed.
+Proof.
+by rewrite (accepted_greedy_draft complete3 q_is_row p_is_row) big_mkcond sum3; computed.
+Qed.
 (* Min(1/2, 0 / 0). *)
 Example accepted_greedy_other : accepted token2 (greedy_position q_row p_row 3) = 0.
-Proof. by rewrite (accepted_greedy_draft complete3 q_is_row p_is_row) big_mkcond sum3; computed. Qed.
+Proof.
+by rewrite (accepted_greedy_draft complete3 q_is_row p_is_row) big_mkcond sum3; computed.
+Qed.
 Example accepted_greedy_best : accepted token0 (greedy_position p_row q_row 2) = 1 / 2%:Q.
 Proof. by rewrite (accepted_greedy_draft_best complete3 p_is_row q_is_row); computed. Qed.
 Example greedy_draft_writes : writes target3 text3 (tree greedy greedy_rule) = 1 / 4%:Q.
@@ -134,7 +143,8 @@ Definition by_target_twice : law fractions (seq 'I_3 * ('I_3 * bool)) :=
   position (iid q_row 2) (fun s => by_target s p_row q_row).
 Example follows_target : probability (fun d => d.2.1 == token0) by_target_twice = 1 / 2%:Q.
 Proof.
-have [_ follows] := follows_target_first complete3 q_row (law_draw_iid complete3 q_is_row 2) p_is_row.
+have [_ follows] := follows_target_first complete3 q_row (law_draw_iid complete3 q_is_row 2)
+  p_is_row.
 exact: follows token0.
 Qed.
 (* 1/2 * 7/16 *)
@@ -289,8 +299,8 @@ have [S0 S_off _ S_w] := S_flow; rewrite exchange_big sum_bool.
 rewrite [X in _ + X]big1 => [|i _]; last by rewrite S_off // inE.
 by rewrite addr0; exact: S_w true.
 Qed.
-Example flow_of_nothing (p w : 'I_0 -> rat) (E : {set 'I_0 * 'I_0}) : exists S : 'I_0 -> 'I_0 -> rat,
-  is_flow p w E S /\ 0 <= \sum_i \sum_j S i j.
+Example flow_of_nothing (p w : 'I_0 -> rat) (E : {set 'I_0 * 'I_0}) :
+  exists S : 'I_0 -> 'I_0 -> rat, is_flow p w E S /\ 0 <= \sum_i \sum_j S i j.
 Proof.
 apply: largest_flow => [[]|[]|H] //.
 by rewrite /cut !big1 ?addr0 // => -[].

@@ -1,8 +1,8 @@
 (* Instances of the theorems about selection from several drafts, by rank or mixed.
 
-   Two drafts of two tokens, over two tokens with zeros and disjoint supports, as in `instances`; the
-   order of the tokens is the paper's, by p/q. Where two tokens have the same ratio, the vocabulary
-   decides: that is computed on the three tokens. *)
+   Two drafts of two tokens, over two tokens with zeros and disjoint supports, as in `instances`;
+   the order of the tokens is the paper's, by p/q. Where two tokens have the same ratio, the
+   vocabulary decides: that is computed on the three tokens. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission descent block selection mixed instances.
 Set Implicit Arguments.
@@ -24,9 +24,9 @@ Definition rank3 : seq 'I_3 -> 'I_3 -> nat :=
   in_order (by_ratio (N := fractions) vocabulary3 target3 draft3).
 Lemma draft3_ge0 z a : 0 <= draft3 z a.
 Proof. by case: (draft3_model z). Qed.
-Example tie_by_place : (rank3 [::] token0 < rank3 [::] token1)%N = true.
+Example tie_by_place : (rank3 [::] token0 < rank3 [::] token1)%N.
 Proof. by rewrite (by_ratioE complete3 target3 draft3_ge0); checked. Qed.
-Example no_tie : (rank3 [::] token0 < rank3 [::] token2)%N = false.
+Example no_tie : ~~ (rank3 [::] token0 < rank3 [::] token2)%N.
 Proof. by rewrite (by_ratioE complete3 target3 draft3_ge0); checked. Qed.
 
 (* ------------------------------------------------------------------------ the highest path *)
@@ -35,7 +35,7 @@ Definition highest2 : law fractions (seq bool) :=
   @selected fractions _ vocabulary to_highest draft 2 2.
 Definition skewed2 : seq bool -> bool -> rat := @skewed fractions _ vocabulary rank2 draft 2.
 
-(* Both drafts begin with `false` with 1/4, and then one of them goes on with `true`, if any does. *)
+(* Both drafts begin with `false` with 1/4, and then at least one goes on with `true`. *)
 Example grow_both : probability (prefix [:: false; true])
   (@grow fractions _ vocabulary to_highest draft 2 [::] 2) = 3%:Q / 16%:Q.
 Proof. by rewrite /probability (grow_select complete draft_model); computed. Qed.
@@ -66,7 +66,8 @@ Proof. by rewrite !selection.reachE (skewed_next complete draft_model rank2_stri
 Example alive_selects : probability (pred1 [:: false; true]) highest2 = 3%:Q / 16%:Q.
 Proof.
 by rewrite /probability (selected_alive complete draft_model (highest_chosen _ rank2) alive2_root
-  (selection.alive_next complete draft_model rank2_strict (count := 2)) skewed2_model alive2_next); computed.
+  (selection.alive_next complete draft_model rank2_strict (count := 2)) skewed2_model
+  alive2_next); computed.
 Qed.
 Example alive_starts : \sum_(k < 2) alive2 [:: false] k.+1 = 1 / 4%:Q.
 Proof.
@@ -114,8 +115,8 @@ Proof. by case: z. Qed.
 Definition half_law : seq bool -> bool -> rat :=
   @mixed fractions _ vocabulary rank2 half target draft 2.
 Definition half_selected (length : nat) : law fractions (seq bool) :=
-  @selected fractions _ vocabulary (@highest_or_any fractions _ vocabulary rank2 half target draft 2)
-    draft 2 length.
+  @selected fractions _ vocabulary
+    (@highest_or_any fractions _ vocabulary rank2 half target draft 2) draft 2 length.
 Definition half_block (length : nat) : law fractions (emission bool) :=
   @mixed_multipath_block fractions _ vocabulary rank2 half target draft 2 length.
 
@@ -149,7 +150,9 @@ by rewrite (mixed_multipath_block_ends complete target_model draft_model rank2_s
   computed.
 Qed.
 Example half_block_is_law : is_law (half_block 2).
-Proof. exact: (mixed_multipath_block_law complete target_model draft_model rank2_strict half01). Qed.
+Proof.
+exact: (mixed_multipath_block_law complete target_model draft_model rank2_strict half01).
+Qed.
 Example half_block_writes :
   writes target [:: false; true; false; false] (half_block 2) = 2%:Q / 27%:Q.
 Proof.
