@@ -22,7 +22,7 @@ from theory.factor import least_factor
 
 from draftproof.reference.ledger import CLAIMS
 from draftproof.reference.ledger.instances import example, row
-from draftproof.reference.model import Instance, instance_to_json
+from draftproof.reference.model import Instance, instance_from_json, instance_to_json
 from draftproof.reference.optimum import k_seq_factor
 from draftproof.reference.verifiers import ALGORITHMS, emission_law
 
@@ -109,10 +109,10 @@ def test_words_in_comments_and_premises_of_a_section_assume_nothing() -> None:
     ("text", "told"),
     [
         (
-            "Theorem a (P : Prop) : P \\/ ~ P.\nProof. exact (classic P). Qed.",
+            "Example a (P : Prop) : P \\/ ~ P.\nProof. exact (classic P). Qed.",
             "planted.a: Axioms:\nClassical_Prop.classic : forall P : Prop, P \\/ ~ P",
         ),
-        ("Theorem a : 1 = 2.\nProof. reflexivity. Qed.", "planted.v does not compile:\nFile"),
+        ("Example a : 1 = 2.\nProof. reflexivity. Qed.", "planted.v does not compile:\nFile"),
         ("From Draftproof Require Import none.", "planted.v needs none.v, which is not there"),
     ],
     ids=("axiom", "unproved", "missing"),
@@ -120,6 +120,127 @@ def test_words_in_comments_and_premises_of_a_section_assume_nothing() -> None:
 def test_a_theorem_that_rests_on_an_axiom_is_refused(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(checking.Refused, match=re.escape(told)):
         checking.check(theory(tmp_path, text), tmp_path / "build")
+
+
+# --- the instances of the theorems ----------------------------------------------------------------
+
+
+def test_every_theorem_has_an_instance() -> None:
+    assert [*checking.without_instance(checking.files())] == []
+
+
+def test_a_theorem_without_an_instance_is_refused(tmp_path: Path) -> None:
+    for name, text in checking.files().items():
+        (tmp_path / f"{name}.v").write_text(text)
+    block = tmp_path / "block.v"
+    block.write_text(f"{block.read_text()}\nTheorem planted : 1 = 1.\nProof. by []. Qed.\n")
+    with pytest.raises(checking.Refused) as refused:
+        checking.check(tmp_path, tmp_path / "build")
+    assert re.fullmatch(
+        r"block\.v:\d+: `planted` has no instance: apply it to a concrete model in .*",
+        str(refused.value),
+    )
+
+
+STATED = "Theorem a : 1 = 1.\nProof. reflexivity. Qed.\nLemma b : 1 = 1.\nProof. exact a. Qed.\n"
+
+
+@pytest.mark.parametrize(
+    ("instances", "others"),
+    [
+        ("Definition used := a.", {}),
+        ("Example one : 1 = 1.\nProof. by rewrite (a). Qed.", {}),
+        ("Example one : (a = a).\nProof. reflexivity. Qed.", {}),
+        ("Definition used := planted.a.", {"other": STATED.replace("Theorem", "Lemma")}),
+    ],
+    ids=("definition", "proof", "statement", "with its file"),
+)
+def test_a_theorem_that_a_term_names_has_an_instance(
+    instances: str, others: dict[str, str]
+) -> None:
+    texts = {"planted": STATED, "instances_of_it": instances, **others}
+    assert [*checking.without_instance(texts)] == []
+
+
+@pytest.mark.parametrize(
+    ("instances", "others"),
+    [
+        ("", {}),
+        ("(* a *) Definition used := b.", {}),
+        ('Definition used := "a".', {}),
+        ("From Draftproof Require Import a.\nCheck a.", {}),
+        ("Definition used := (other.a, a').", {}),
+        ("Example a : 1 = 1.\nProof. reflexivity. Qed.\nDefinition used := a.", {}),
+        ("Definition used := a.", {"other": STATED.replace("Theorem", "Lemma")}),
+        ("", {"other": "Definition used := planted.a."}),
+    ],
+    ids=("none", "comment", "string", "command", "other", "own", "ambiguous", "elsewhere"),
+)
+def test_a_theorem_that_no_term_names_has_none(instances: str, others: dict[str, str]) -> None:
+    texts = {"planted": STATED, "instances": instances, **others}
+    (told,) = checking.without_instance(texts)
+    assert told.startswith("planted.v:1: `a` has no instance")
+
+
+THREE = ("1/4 1/4 1/2", "1/2 1/2 0", "0 0 1")
+"""The rows q_row, p_row and sure_row of spec/theory/instances.v."""
+
+CONTEXTS = ("", "0", "1", "0,0", "0,1", "1,0", "1,1")
+TWO: dict[str, object] = {
+    "vocabulary": 2,
+    "length": 2,
+    "target": {key: ["0", "1"] if key[-1:] == "0" else ["2/3", "1/3"] for key in CONTEXTS},
+    "draft": {key: ["1", "0"] if key[-1:] == "0" else ["1/2", "1/2"] for key in CONTEXTS[:3]},
+}
+"""The models of spec/theory/instances.v: its `true` is 0, and `false` is 1."""
+
+DIVIDED: tuple[tuple[str, str, Instance], ...] = (
+    ("half", "token", example(THREE[0], THREE[1])),
+    ("same", "token", example(THREE[1], THREE[1])),
+    ("half", "block", example(THREE[0], THREE[1])),
+    ("same", "block", example(THREE[1], THREE[1])),
+    (
+        "sure",
+        "recursive_rejection",
+        example(THREE[0], THREE[2], drafts=2, scheme="without_replacement"),
+    ),
+    ("same", "k_seq", example(THREE[1], THREE[1], drafts=2)),
+    ("sure", "spechub", example(THREE[0], THREE[2], drafts=2, scheme="hub")),
+    ("half", "greedy_draft", example(THREE[0], THREE[1], drafts=2, scheme="greedy")),
+    ("half", "naive_tree", example(THREE[0], THREE[1], drafts=2)),
+    ("half", "multipath_block", example(THREE[0], THREE[1], drafts=2)),
+    ("even", "mixed_multipath_block", example("1/2 1/2", "1 0", drafts=2)),
+    ("block", "block", instance_from_json(TWO)),
+    ("block", "greedy_block", instance_from_json(TWO)),
+    ("multipath", "multipath_block", instance_from_json({**TWO, "drafts": 2})),
+)
+"""The laws that spec/theory/instances_division.v states, in its order, and what they are of."""
+
+
+def test_the_laws_where_a_division_by_zero_occurs_are_the_reference_s() -> None:
+    text = checking.files()["instances_division"]
+    stated: dict[str, dict[tuple[tuple[int, ...], int], Fraction]] = {}
+    for name, listed in re.findall(r"Definition known_(\w+) :[^=]*:= \[::(.*?)\]\.\n", text, re.S):
+        outcomes = re.findall(r"\(\(\[::(.*?)\], (\w+)\), (\d+)(?:%:Q)? / (\d+)%:Q\)", listed)
+        assert len(outcomes) == listed.count("%:Q)")
+        stated[name] = {
+            (tuple(map(_token, path.replace(";", " ").split())), _token(following)): Fraction(
+                int(numerator), int(denominator)
+            )
+            for path, following, numerator, denominator in outcomes
+        }
+    used = re.findall(r"decides_nothing known_(\w+) ", text)
+    assert used == [name for name, _, _ in DIVIDED]
+    for name, algorithm, instance in DIVIDED:
+        law = emission_law(ALGORITHMS[algorithm], instance).map(
+            lambda emission: (emission.accepted, emission.next_token)
+        )
+        wanted = {outcome: Fraction(str(weight)) for outcome, weight in law.items()}
+        assert stated[name] == wanted, (name, algorithm)
+
+
+def _token(word: str) -> int:
+    return {"true": 0, "false": 1}[word] if word in ("true", "false") else int(word[-1])
 
 
 @needs_coq
@@ -171,7 +292,7 @@ def test_what_changed_is_compiled_again_and_nothing_else(tmp_path: Path) -> None
     (tmp_path / "first.v").write_text("Definition one := 1.\n")
     (tmp_path / "second.v").write_text(
         "From Draftproof Require Import first.\nModule Inner.\n"
-        "Theorem same : one = 1.\nProof. reflexivity. Qed.\nEnd Inner.\n"
+        "Example same : one = 1.\nProof. reflexivity. Qed.\nEnd Inner.\n"
     )
     build = tmp_path / "build"
     assert list(checking.compiled(tmp_path, build)) == ["first", "second"]
