@@ -209,7 +209,7 @@ CLAIMS = (
         next token alone.""",
         shape="any V, L, K; i.i.d. paths",
         examined=PATHS.also("; the local rule, and one third"),
-        theorems=("mixed.mixed_multipath_block_lossless", "mixed.most_kept_share"),
+        theorems=("mixed.mixed_multipath_block_lossless", "mixed.mixed_by_ratio"),
         refuted=any_of(lossless(mixed_multipath_block), lossless(sometimes)),
         recorded=Derivation(303),
     ),

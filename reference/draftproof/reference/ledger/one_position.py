@@ -278,8 +278,7 @@ CLAIMS = (
             f"{REPLACED.words}; {HUB.words}; and their greedy drafts", HUB, pairs("greedy")
         ),
         theorems=(
-            "acceptance.acceptance_rate",
-            "acceptance.accepted_at_most",
+            "acceptance.acceptance_rate_verifiers",
             "acceptance.accepts_any_at_most",
         ),
         proof="""The optimum is a largest flow from tokens (capacity p) to drafts (capacity Q),
@@ -419,11 +418,7 @@ CLAIMS = (
                 for vocabulary, denominators in ((2, 5), (3, 2))
             ),
         ),
-        theorems=(
-            "acceptance.acceptance_rate",
-            "acceptance.accepted_at_most",
-            "acceptance.accepts_any_at_most",
-        ),
+        theorems=("acceptance.acceptance_rate_verifiers", "acceptance.accepts_any_at_most"),
         proof="""What is accepted is one token, drafted and the first of the text, so A(x) is
         bounded by p(x) and by the law of a selected draft, whatever happens to later rows.""",
         refuted=equal(optimum, best_stateless, best_stateful),

@@ -165,7 +165,7 @@ CLAIMS = (
         be drafted there: it may depend on both models at all contexts, but not on the drafts.""",
         shape="any V, L, K; i.i.d. paths",
         examined=PATHS.also("; by p/q, by q/p and by token id"),
-        theorems=("selection.multipath_block_lossless", "selection.by_ratioE"),
+        theorems=("selection.multipath_block_lossless", "selection.multipath_block_by_ratio"),
         refuted=any_of(
             lossless(multipath_block),
             lossless(partial(multipath_block, order=reversed_ratio)),

@@ -231,7 +231,7 @@ CLAIMS = (
         q(x) w(x), where w is 1 at the root and w(xy) = min(1, w(x) p(y|x) / q(y|x)).""",
         shape="any V, L; K = 1",
         examined=SMALL,
-        theorems=("block.block_accepts",),
+        theorems=("block.block_accepts", "block.block_length"),
         proof="Corollary, by multiplication: A(xy) = min(A(x) p(y|x), q(xy)).",
         refuted=accepts("block", afforded),
         recorded=Derivation(1319),
@@ -253,7 +253,7 @@ CLAIMS = (
         target and draft off the path.""",
         shape="any V, L; K = 1",
         examined=CERTIFIED,
-        theorems=("block.block_optimal", "block.block_longest"),
+        theorems=("block.block_optimal", "block.block_longest", "block.block_is_one"),
         proof="""Let A(x) be the probability that what is accepted starts with x. What is emitted
         without accepting x goes on from x by p(.|x), so losslessness leaves A(x) p(y|x) - A(xy) >=
         0 for the correction; and A(xy) <= q(xy) as xy must be drafted. Block verification has A(xy)
@@ -434,6 +434,7 @@ CLAIMS = (
             "greedy_block.nothing_accepts_more",
             "greedy_block.nothing_accepts_longer",
             "greedy_block.greedy_outcome_length",
+            "greedy_block.greedy_outcome_is_one",
         ),
         proof="An accepted prefix x is drafted, and it is the text: that is at most q(x) and p(x).",
         refuted=any_of(
