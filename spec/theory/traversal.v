@@ -447,7 +447,8 @@ move=> ne; rewrite /begins /tokens rcons_cat !prefix_catr // rcons_cons !prefix_
 by rewrite [b == a]eq_sym (negbTE ne) !andbF.
 Qed.
 
-(* And then the text that begins there has the target's law. *)
+(* The text that begins at a node of weight w, if anything is kept there, has the target's law: it
+   begins with t with w times the target's probability. *)
 Theorem kept_begins n h w t : 0 <= w <= 1 ->
   expected (begins_at (node h) t) (kept n h w) = w * text p (node h) t.
 Proof.
@@ -604,7 +605,8 @@ rewrite expected_ret /goes_beyond [not_seen _ (x :: _)]/= (negbTE new) prefix_co
 by rewrite (negbTE ne).
 Qed.
 
-(* Siblings that are drawn one by one are so drawn, whatever rule stops the drawing. *)
+(* Siblings that are drawn one by one, whatever rule stops the drawing, are drawn from the row without
+   the children before, whenever another child comes. *)
 Theorem one_by_one_in_turn width : drawn_in_turn vocabulary q (one_by_one width [::]).
 Proof.
 by split=> [|d a]; [apply: (law_one_by_one drawn_law)|apply: (another_drawn width [::])].
@@ -617,7 +619,8 @@ Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
 Hypothesis complete : perm_eq vocabulary (enum T).
 Local Notation draw_siblings := (@draw_siblings (field_numbers R) T vocabulary).
 
-(* So are siblings with and without replacement, of any number. *)
+(* Siblings with and without replacement, of any number, are drawn from the row without the children
+   before, whenever another child comes. *)
 Theorem siblings_in_turn replaced (q : T -> R) width : is_row q ->
   drawn_in_turn vocabulary q (draw_siblings replaced q width).
 Proof.
