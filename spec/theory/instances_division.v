@@ -1,10 +1,11 @@
 (* Divisions by zero: they occur, and decide nothing.
 
-   In the theorems x / 0 is 0. Here every program that divides by zero runs with two other kinds of
-   numbers, in which x / 0 is undefined. In the first nothing defined comes of it, and the outcome
-   is not defined: so the division occurs. In the second, what is undefined has no weight where it
-   is multiplied by zero, and only there: the law is defined all the same, and it is the one that
-   the reference has (a test compares them), as it is where x / 0 is 0. *)
+   In the theorems x / 0 is 0. Here every program that divides by zero runs with numbers in which
+   x / 0 is undefined. Where whatever is made of that is undefined as well, so is the outcome: the
+   division occurs. Where only zero times it is zero, the law is defined all the same, whatever
+   comparisons with it answer: it has no weight. And that law is the one that the reference has (a
+   test compares them), as it is where x / 0 is 0. What a program tests before it divides, such as
+   the coin of block verification at w = 1 with nothing owed, is never divided. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission descent rejection token block greedy_block selection.
 From Draftproof Require Import mixed k_seq spechub greedy_draft target_first instances.
@@ -14,16 +15,16 @@ Unset Printing Implicit Defensive.
 Import Order.Theory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-(* Numbers that may be undefined; a comparison with them fails. *)
+(* Numbers that may be undefined; `answer` is that of a comparison with them. *)
 Definition both (f : rat -> rat -> rat) (x y : option rat) : option rat :=
   if x is Some a then if y is Some b then Some (f a b) else None else None.
 Definition is_zero (x : option rat) : bool := x == Some 0.
-Definition partial (zero_absorbs : bool) : numbers := @Numbers (option rat) (Some 0) (Some 1)
+Definition partial (zero_absorbs answer : bool) : numbers := @Numbers (option rat) (Some 0) (Some 1)
   (both (fun a b => a + b)) (both (fun a b => a - b))
   (fun x y => if zero_absorbs && (is_zero x || is_zero y) then Some 0
               else both (fun a b => a * b) x y)
   (fun x y => if is_zero y then None else both (fun a b => a / b) x y)
-  (fun x y => if x is Some a then if y is Some b then a <= b else false else false).
+  (fun x y => if x is Some a then if y is Some b then a <= b else answer else answer).
 
 (* Whether a law lists these outcomes with these probabilities, and no other with any. *)
 Definition is_known (N : numbers) (value : rat -> N) (equal : N -> N -> bool) (T : eqType)
@@ -35,9 +36,10 @@ Definition is_known (N : numbers) (value : rat -> N) (equal : N -> N -> bool) (T
 (* A program of any numbers, told how to write a fraction in them. *)
 Definition decides_nothing (T : eqType) (known : seq (T * rat))
     (program : forall N : numbers, (rat -> N) -> law N T) : bool :=
-  [&& has (fun o => o.2 == None :> option rat) (program (partial false) Some),
-      is_known (N := partial true) Some (fun x y => x == y :> option rat) known
-        (program (partial true) Some)
+  let is_same answer := is_known (N := partial true answer) Some
+    (fun x y => x == y :> option rat) known (program (partial true answer) Some) in
+  [&& has (fun o => o.2 == None :> option rat) (program (partial false false) Some),
+      is_same true, is_same false
     & is_known (N := fractions) id (fun x y => x == y :> rat) known (program fractions id)].
 
 (* ------------------------------------------------------------------- three tokens, one position *)
@@ -106,7 +108,7 @@ Example spechub_sure : decides_nothing known_sure (fun N number =>
   tree_program number (@draw_hub N tokens3 vocabulary3)
     (@spechub.spechub N tokens3 vocabulary3) 2 q_row sure_row).
 Proof. by checked. Qed.
-(* p / 0 where the last sibling is one of the first ones, which has no weight. *)
+(* p / 0 at a last sibling that has no weight. *)
 Example greedy_draft_again : decides_nothing known_half (fun N number =>
   tree_program number (@draw_greedy N tokens3 vocabulary3)
     (@greedy_draft.greedy_draft N tokens3 vocabulary3) 2 q_row p_row).
