@@ -13,7 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from theory.checking import JOBS, Missing, Refused, check
+from theory.checking import JOBS, Missing, Refused, check, is_of_instances
 from theory.correspondence import noted
 from theory.evaluation import PROGRAMS, differences, instance_from_json, law_of, vectors_of
 from theory.extraction import harness
@@ -56,7 +56,8 @@ def _check() -> int:
         found = check()
         for each in found:
             print(f"{each.file}.{each.name}: {each.rests_on}")
-        print(f"{len(found)} theorems, no axiom")
+        instances = sum(is_of_instances(each.file) for each in found)
+        print(f"{len(found) - instances} theorems and {instances} instances, no axiom")
         with ThreadPoolExecutor(JOBS) as workers:
             for told in workers.map(_compared, PROGRAMS):
                 print(told)
