@@ -178,17 +178,15 @@ Proof.
 split=> [|x]; first by apply: law_computed; checked.
 by rewrite -(path_law complete draft_model) /probability; apply: equal_laws; checked.
 Qed.
-Lemma token_outcome_drafted o : List.In o token_outcome -> prefix o.1.2.1.1 o.1.1.
+Lemma token_outcome_drafted o : possible token_outcome o -> prefix o.2.1.1 o.1.
 Proof.
-rewrite /token_outcome => o_in; have [x [b [_ in_b ->]]] := in_bind o_in.
-have [e [c [e_in ret_in ->]]] := in_bind in_b.
-by case: ret_in => [<-|[]]; exact: token_of_drafted e_in.
+move=> can; have [x _ {}can] := possible_bind can; have [e [w e_in _] {}can] := possible_bind can.
+by rewrite (possible_ret can); exact: token_of_drafted e_in.
 Qed.
-Lemma token_outcome_models o : List.In o token_outcome -> is_model o.1.2.2.
+Lemma token_outcome_models o : possible token_outcome o -> is_model o.2.2.
 Proof.
-rewrite /token_outcome => o_in; have [x [b [_ in_b ->]]] := in_bind o_in.
-have [e [c [e_in ret_in ->]]] := in_bind in_b.
-by case: ret_in => [<-|[]]; exact: target_model.
+move=> can; have [x _ {}can] := possible_bind can; have [e _ {}can] := possible_bind can.
+by rewrite (possible_ret can); exact: target_model.
 Qed.
 Lemma token_outcome_lossless : lossless_leaving target (o <- token_outcome ;; ret _ o.2).
 Proof.
@@ -202,7 +200,7 @@ Proof.
 move=> both; split; first by computed.
 have := nothing_accepts_more complete draft_model token_outcome_law token_outcome_path
   token_outcome_drafted token_outcome_models token_outcome_lossless [:: false; true].
-by rewrite [Num.min _ _](_ : _ = 2%:Q / 9%:Q); [exact|computed].
+by rewrite [shared _ _ _ _](_ : _ = 2%:Q / 9%:Q); [exact|computed].
 Qed.
 Example nothing_accepts_longer_than : let length := fun o => (size o.2.1.1)%:R : rat in
   expected length token_outcome = 10%:Q / 9%:Q /\ expected length token_outcome <= 7%:Q / 6%:Q.
