@@ -180,12 +180,14 @@ by rewrite -(path_law complete draft_model) /probability; apply: equal_laws; che
 Qed.
 Lemma token_outcome_drafted o : possible token_outcome o -> prefix o.2.1.1 o.1.
 Proof.
-move=> can; have [x _ {}can] := possible_bind can; have [e [w e_in _] {}can] := possible_bind can.
+rewrite /token_outcome => can; have [x _ {}can] := possible_bind can.
+have [e [w e_in _] {}can] := possible_bind can.
 by rewrite (possible_ret can); exact: token_of_drafted e_in.
 Qed.
 Lemma token_outcome_models o : possible token_outcome o -> is_model o.2.2.
 Proof.
-move=> can; have [x _ {}can] := possible_bind can; have [e _ {}can] := possible_bind can.
+rewrite /token_outcome => can; have [x _ {}can] := possible_bind can.
+have [e _ {}can] := possible_bind can.
 by rewrite (possible_ret can); exact: target_model.
 Qed.
 Lemma token_outcome_lossless : lossless_leaving target (o <- token_outcome ;; ret _ o.2).
