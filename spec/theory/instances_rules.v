@@ -50,13 +50,11 @@ Qed.
 Example k_seq_writes : writes target3 text3 (tree iid k_seq_rule) = 1 / 4%:Q.
 Proof.
 have valid h : reachable target3 draft3 (on_demand iid (fun=> 3%N) draft3) k_seq_rule h ->
-    (size h < 2)%N -> let width := (copies h * 3)%N in
-    is_valid_factor (N := fractions) vocabulary3
-      (by_width (target3 (node h)) (draft3 (node h)) width) (target3 (node h)) (draft3 (node h))
-      width.
-  move=> _ _ width; apply: (width_is_valid complete3); try exact: target3_model.
-  - exact: draft3_model.
-  - by rewrite leq_max.
+    (size h < 2)%N -> is_valid_factor (N := fractions) vocabulary3
+      (by_width (target3 (node h)) (draft3 (node h)) (copies h * 3)%N)
+      (target3 (node h)) (draft3 (node h)) (copies h * 3)%N.
+  move=> _ _; apply: (width_is_valid complete3 (target3_model _) (draft3_model _)).
+    by rewrite leq_max.
   by rewrite leq_max leqnn orbT.
 have [_ _ lossless] := k_seq_lossless complete3 (widths := fun=> 3%N) (depth := 2) valid
   target3_model draft3_model.
