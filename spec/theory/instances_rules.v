@@ -24,7 +24,7 @@ Lemma rest_nonnegative x :
   0 <= k_seq.rest (N := fractions) vocabulary3 (by_width p_row q_row 2) p_row q_row 2 x.
 Proof.
 have valid := @width_is_valid _ _ _ complete3 _ _ 2 2 p_is_row q_is_row isT isT.
-exact: (proj2 (rest_ge0 complete3 p_is_row q_is_row valid)).
+exact: (proj2 (k_seq.rest_ge0 complete3 p_is_row q_is_row valid)).
 Qed.
 Example expected_k_seq_refused : probability (fun d => d.2 == (token0, false)) k_seq2 = 1 / 8%:Q.
 Proof.
@@ -67,13 +67,6 @@ Notation spechub_rule := (@spechub.spechub fractions tokens3 vocabulary3).
 Definition hub2 (p q : 'I_3 -> rat) : law fractions (seq 'I_3 * ('I_3 * bool)) :=
   position (hubs q 2) (fun s => spechub_rule s p q).
 
-Lemma possible_computed (A : eqType) (m : law fractions A) a :
-  has (fun o => (o.1 == a) && ((o.2 : rat) != 0)) m -> possible m a.
-Proof.
-elim: m => [|[b w] m IH] //= /orP[/andP[/eqP-> w0]|/IH[v v_in v0]].
-  by exists w => //; left.
-by exists v => //; right.
-Qed.
 Example follows_spechub_first :
   probability (fun d => d.2.1 == token0) (hub2 p_row q_row) = 1 / 2%:Q.
 Proof.
