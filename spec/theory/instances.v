@@ -94,6 +94,13 @@ by case=> [<-//|]; apply: IH.
 Qed.
 Lemma in_all A (P : pred A) (m : seq A) o : all P m -> List.In o m -> P o.
 Proof. by elim: m => [|b m IH] //= /andP[Pb /IH m_all] [<-//|/m_all]. Qed.
+Lemma possible_computed (A : eqType) (m : law fractions A) a :
+  has (fun o => (o.1 == a) && ((o.2 : rat) != 0)) m -> possible m a.
+Proof.
+elim: m => [|[b w] m IH] //= /orP[/andP[/eqP-> w0]|/IH[v v_in v0]].
+  by exists w => //; left.
+by exists v => //; right.
+Qed.
 Lemma equal_laws (A : eqType) (m m' : law fractions A) :
   all (fun a => probability (pred1 a) m == probability (pred1 a) m')
     (undup ([seq o.1 | o <- m] ++ [seq o.1 | o <- m'])) ->
@@ -133,6 +140,33 @@ Proof. exact: (block_law complete target_model draft_model). Qed.
 (* Four tokens, of which an iteration writes three at most: 1/3 * 2/3 * 1 * 1/3. *)
 Example block_writes : writes target [:: false; true; false; false] block2 = 2%:Q / 27%:Q.
 Proof. by rewrite (block_lossless complete target_model draft_model); computed. Qed.
+
+(* Of a path that is drafted: what is accepted is a beginning of it, and the outcome is a law. *)
+Notation verify_path := (@block.verify fractions _ vocabulary target draft).
+Example verify_accepts e : List.In e (verify_path [:: false; true]) ->
+  e.1.1 \in [:: [::]; [:: false]; [:: false; true]].
+Proof.
+move/(block.verify_prefix (R := rat_realFieldType)).
+by case: e => -[[|[] [|[] [|a u]]] y] w.
+Qed.
+Example verify_is_law : is_law (verify_path [:: true; true]).
+Proof.
+apply: (block.verify_law complete target_model draft_model (n := 2)).
+by apply: possible_computed; checked.
+Qed.
+(* 1/2 + 1/3 of one token, 2/9 + 1/9 of two. *)
+Example block_length_sum :
+  \sum_(i < 2) \sum_(t : i.+1.-tuple bool) kept_mass (N := fractions) target draft t [::] 1
+  = 7%:Q / 6%:Q.
+Proof. by rewrite -(block.block_length complete target_model draft_model 2); computed. Qed.
+(* Block verification of two tokens accepts two at most, so fifteen texts decide. *)
+Example block_writes_by_horizon :
+  writes target [:: false; true; false; false] block2 = 2%:Q / 27%:Q.
+Proof.
+rewrite (horizon (n := 2) (p := target) block_is_law); first by computed.
+  by move=> e [w e_in _]; move: e_in; apply: (@in_all _ (fun o => size o.1.1 <= 2)%N); checked.
+by move=> [|[] [|[] [|[] [|d t]]]] //= _; computed.
+Qed.
 
 (* A path selected by other means, with the law of the draft's paths. *)
 Definition other_path : law fractions (seq bool) :=
@@ -196,22 +230,39 @@ Proof.
 move=> t; rewrite -(token_lossless complete target_model draft_model 2 t).
 by rewrite /writes; apply: equal_laws; checked.
 Qed.
+(* With the path that it saw it is a verifier of the kind that block verification is compared to. *)
+Definition token_seen : law fractions (seq bool * emission bool) :=
+  x <- @path fractions _ vocabulary draft 2 [::] ;; e <- token_of x ;; ret _ (x, e).
+Lemma token_verifier : lossless_verifier vocabulary target draft 2 token_seen.
+Proof.
+apply: (each_path_verifier complete draft_model (v := token_of)).
+- by move=> x _; exact: token_of_law.
+- by move=> x e _ [w e_in _]; exact: token_of_drafted e_in.
+exact: token_of_lossless.
+Qed.
+Definition token_emits : law fractions (emission bool) := o <- token_seen ;; ret _ o.2.
 Example block_optimal_both :
-  [/\ accepts [:: false; true] token_of_path = 1 / 6%:Q,
+  [/\ accepts [:: false; true] token_emits = 1 / 6%:Q,
       accepts [:: false; true] block2 = 2%:Q / 9%:Q
-    & accepts [:: false; true] token_of_path <= accepts [:: false; true] block2].
+    & accepts [:: false; true] token_emits <= accepts [:: false; true] block2].
 Proof.
 split; [computed|computed|].
-exact: (block_optimal complete target_model draft_model token_of_law token_of_drafted
-  token_of_lossless).
+exact: (block_optimal complete target_model draft_model token_verifier).
 Qed.
 Example block_longest_both : let length m := expected (fun e => (size e.1)%:R : rat) m in
-  [/\ length token_of_path = 10%:Q / 9%:Q, length block2 = 7%:Q / 6%:Q
-    & length token_of_path <= length block2].
+  [/\ length token_emits = 10%:Q / 9%:Q, length block2 = 7%:Q / 6%:Q
+    & length token_emits <= length block2].
 Proof.
 split; [computed|computed|].
-exact: (block_longest complete target_model draft_model token_of_law token_of_drafted
-  token_of_lossless).
+exact: (block_longest complete target_model draft_model token_verifier).
+Qed.
+(* Block verification is itself one of these verifiers. *)
+Notation block_seen := (block_outcome (R := rat_realFieldType) vocabulary target draft 2).
+Example block_verifier : lossless_verifier vocabulary target draft 2 block_seen /\
+  expected (fun e => (size e.1)%:R) (o <- block_seen ;; ret _ o.2) = 7%:Q / 6%:Q.
+Proof.
+have [is_one same] := block_is_one complete target_model draft_model 2.
+by split; [exact: is_one|rewrite same; computed].
 Qed.
 
 (* ------------------------------------------------------- lossless and balanced are the same *)

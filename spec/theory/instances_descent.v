@@ -46,7 +46,7 @@ Qed.
 Definition tree (scheme : ('I_3 -> rat) -> nat -> law fractions (seq 'I_3))
     (choose : rule fractions tokens3) : law fractions (emission 'I_3) :=
   @descend fractions tokens3 vocabulary3 target3 draft3
-    (@growing fractions tokens3 scheme (fun=> 3%N) draft3) choose 2 [::].
+    (on_demand scheme (fun=> 3%N) draft3) choose 2 [::].
 Notation text3 := [:: token0; token2; token1].
 Example rejection_writes :
   writes target3 text3 (tree (siblings_of false) (rejection_of false)) = 1 / 4%:Q.

@@ -167,6 +167,27 @@ exact: (@drafted_decoded_starts _ _ vocabulary target draft 2%N 3%N [:: false; t
   target_model draft_model isT).
 Qed.
 
+(* Token verification alone, which leaves the target as it is. *)
+Definition token_after (written : seq bool) (p : seq bool -> bool -> rat) :
+    law fractions (emission bool) :=
+  @token.token fractions _ vocabulary p (after (N := fractions) draft written) 2.
+Lemma token_after_law written p : is_model p -> is_law (token_after written p).
+Proof. by move=> p_model; exact: (token_law complete p_model (draft_after written)). Qed.
+Lemma token_after_lossless written p : is_model p -> lossless p (token_after written p).
+Proof. by move=> p_model t; exact: (token_lossless complete p_model (draft_after written)). Qed.
+Definition token_decoded :=
+  decoded (N := fractions) (stateless_iteration token_after) 3 [::] target.
+Example token_decoded_continues :
+  expected (fun o => begins_after (N := fractions) o.2 six o.1) token_decoded = 4%:Q / 81%:Q.
+Proof.
+by rewrite (stateless_lossless token_after_law token_after_lossless _ _ _ target_model); computed.
+Qed.
+Example token_decoded_starts :
+  probability (fun o => prefix [:: false; true; false] o.1) token_decoded = 2%:Q / 9%:Q.
+Proof.
+by rewrite (stateless_starts token_after_law token_after_lossless _ target_model); [computed|].
+Qed.
+
 (* ------------------------------------------------------------------------- any verifier *)
 (* Token verification of a drafted path, with the path that it saw and the target that it leaves. *)
 Definition token_outcome : law fractions (seq bool * (emission bool * (seq bool -> bool -> rat))) :=
@@ -178,17 +199,17 @@ Proof.
 split=> [|x]; first by apply: law_computed; checked.
 by rewrite -(path_law complete draft_model) /probability; apply: equal_laws; checked.
 Qed.
-Lemma token_outcome_drafted o : List.In o token_outcome -> prefix o.1.2.1.1 o.1.1.
+Lemma token_outcome_drafted o : possible token_outcome o -> prefix o.2.1.1 o.1.
 Proof.
-rewrite /token_outcome => o_in; have [x [b [_ in_b ->]]] := in_bind o_in.
-have [e [c [e_in ret_in ->]]] := in_bind in_b.
-by case: ret_in => [<-|[]]; exact: token_of_drafted e_in.
+rewrite /token_outcome => can; have [x _ {}can] := possible_bind can.
+have [e [w e_in _] {}can] := possible_bind can.
+by rewrite (possible_ret can); exact: token_of_drafted e_in.
 Qed.
-Lemma token_outcome_models o : List.In o token_outcome -> is_model o.1.2.2.
+Lemma token_outcome_models o : possible token_outcome o -> is_model o.2.2.
 Proof.
-rewrite /token_outcome => o_in; have [x [b [_ in_b ->]]] := in_bind o_in.
-have [e [c [e_in ret_in ->]]] := in_bind in_b.
-by case: ret_in => [<-|[]]; exact: target_model.
+rewrite /token_outcome => can; have [x _ {}can] := possible_bind can.
+have [e _ {}can] := possible_bind can.
+by rewrite (possible_ret can); exact: target_model.
 Qed.
 Lemma token_outcome_lossless : lossless_leaving target (o <- token_outcome ;; ret _ o.2).
 Proof.
@@ -202,7 +223,7 @@ Proof.
 move=> both; split; first by computed.
 have := nothing_accepts_more complete draft_model token_outcome_law token_outcome_path
   token_outcome_drafted token_outcome_models token_outcome_lossless [:: false; true].
-by rewrite [Num.min _ _](_ : _ = 2%:Q / 9%:Q); [exact|computed].
+by rewrite [shared _ _ _ _](_ : _ = 2%:Q / 9%:Q); [exact|computed].
 Qed.
 Example nothing_accepts_longer_than : let length := fun o => (size o.2.1.1)%:R : rat in
   expected length token_outcome = 10%:Q / 9%:Q /\ expected length token_outcome <= 7%:Q / 6%:Q.
@@ -223,4 +244,17 @@ Example greedy_reaches_length :
   = 7%:Q / 6%:Q.
 Proof.
 by rewrite (greedy_outcome_length complete target_model draft_model other_path_of) greedy_length.
+Qed.
+(* Greedy block verification is itself one of these verifiers, which reaches the bound. *)
+Notation greedy_seen := (greedy_outcome (R := rat_realFieldType) vocabulary target draft 2
+  other_path).
+Example greedy_is_one : let both := fun o => prefix [:: false; true] o.2.1.1 in
+  probability both greedy_seen = 2%:Q / 9%:Q /\ probability both greedy_seen <= 2%:Q / 9%:Q.
+Proof.
+move=> both; split; first exact: greedy_reaches_both.
+have [seen_law seen_path drafted models ok] :=
+  greedy_outcome_is_one complete target_model draft_model other_path_of.
+have := nothing_accepts_more complete draft_model seen_law seen_path drafted models ok
+  [:: false; true].
+by rewrite [shared _ _ _ _](_ : _ = 2%:Q / 9%:Q); [exact|computed].
 Qed.

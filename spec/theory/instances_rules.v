@@ -23,8 +23,8 @@ Lemma factor_pos : 0 < by_width p_row q_row 2. Proof. by checked. Qed.
 Lemma rest_nonnegative x :
   0 <= k_seq.rest (N := fractions) vocabulary3 (by_width p_row q_row 2) p_row q_row 2 x.
 Proof.
-have valid := width_is_valid complete3 2 p_is_row q_is_row.
-exact: (proj2 (rest_ge0 complete3 p_is_row q_is_row valid)).
+have valid := @width_is_valid _ _ _ complete3 _ _ 2 2 p_is_row q_is_row isT isT.
+exact: (proj2 (k_seq.rest_ge0 complete3 p_is_row q_is_row valid)).
 Qed.
 Example expected_k_seq_refused : probability (fun d => d.2 == (token0, false)) k_seq2 = 1 / 8%:Q.
 Proof.
@@ -49,10 +49,15 @@ by rewrite /k_seq.b sum3; computed.
 Qed.
 Example k_seq_writes : writes target3 text3 (tree iid k_seq_rule) = 1 / 4%:Q.
 Proof.
-have valid (r d : 'I_3 -> rat) width : is_row r -> is_row d ->
-    is_valid_factor (N := fractions) vocabulary3 (by_width r d width) r d width.
-  exact: (width_is_valid complete3).
-have [_ _ lossless] := k_seq_lossless complete3 (fun=> 3%N) 2 valid target3_model draft3_model.
+have valid h : reachable target3 draft3 (on_demand iid (fun=> 3%N) draft3) k_seq_rule h ->
+    (size h < 2)%N -> is_valid_factor (N := fractions) vocabulary3
+      (by_width (target3 (node h)) (draft3 (node h)) (copies h * 3)%N)
+      (target3 (node h)) (draft3 (node h)) (copies h * 3)%N.
+  move=> _ _; apply: (width_is_valid complete3 (target3_model _) (draft3_model _)).
+    by rewrite leq_max.
+  by rewrite leq_max leqnn orbT.
+have [_ _ lossless] := k_seq_lossless complete3 (widths := fun=> 3%N) (depth := 2) valid
+  target3_model draft3_model.
 by rewrite /tree lossless; computed.
 Qed.
 
@@ -62,13 +67,6 @@ Notation spechub_rule := (@spechub.spechub fractions tokens3 vocabulary3).
 Definition hub2 (p q : 'I_3 -> rat) : law fractions (seq 'I_3 * ('I_3 * bool)) :=
   position (hubs q 2) (fun s => spechub_rule s p q).
 
-Lemma possible_computed (A : eqType) (m : law fractions A) a :
-  has (fun o => (o.1 == a) && ((o.2 : rat) != 0)) m -> possible m a.
-Proof.
-elim: m => [|[b w] m IH] //= /orP[/andP[/eqP-> w0]|/IH[v v_in v0]].
-  by exists w => //; left.
-by exists v => //; right.
-Qed.
 Example follows_spechub_first :
   probability (fun d => d.2.1 == token0) (hub2 p_row q_row) = 1 / 2%:Q.
 Proof.
@@ -152,10 +150,9 @@ Example accepted_target : accepted token0 by_target_twice = 7%:Q / 32%:Q.
 Proof. by rewrite (accepted_target_first complete3 token0 _ q_row p_is_row); computed. Qed.
 Example target_first_writes : writes target3 text3 (tree (siblings_of false) by_target) = 1 / 4%:Q.
 Proof.
-have scheme_law (r : 'I_3 -> rat) width : is_row r -> is_law (siblings_of false r width).
-  by move=> r_row; exact: (law_draw_siblings complete3 r_row false width).
-have [_ _ lossless] := target_first_lossless complete3 (fun=> 3%N) 2 scheme_law target3_model
-  draft3_model.
+have siblings_law h : is_law (on_demand (siblings_of false) (fun=> 3%N) draft3 h).
+  exact: (law_draw_siblings complete3 (draft3_model (node h)) false (copies h * 3)).
+have [_ _ lossless] := target_first_lossless complete3 2 draft3 siblings_law target3_model.
 by rewrite /tree lossless; computed.
 Qed.
 
@@ -172,12 +169,11 @@ Example accepted_naive : accepted token0
 Proof. by rewrite (accepted_naive_tree_iid complete3 token0 1 p_is_row q_is_row); computed. Qed.
 Example naive_tree_writes : writes target3 text3 (tree (siblings_of false) naive_rule) = 1 / 4%:Q.
 Proof.
-have scheme_ok (r : 'I_3 -> rat) width : is_row r ->
-    is_law (siblings_of false r width) /\ first_alone r (siblings_of false r width).
-  move=> r_row; split; first exact: (law_draw_siblings complete3 r_row false width).
-  exact: (first_alone_draw_siblings complete3 false width r_row).
-have [_ _ lossless] := naive_tree_lossless complete3 (fun=> 3%N) 2 scheme_ok target3_model
-  draft3_model.
+have siblings_ok h : let siblings := on_demand (siblings_of false) (fun=> 3%N) draft3 h in
+    is_law siblings /\ first_alone (draft3 (node h)) siblings.
+  split; first exact: (law_draw_siblings complete3 (draft3_model (node h)) false (copies h * 3)).
+  exact: (first_alone_draw_siblings complete3 false (copies h * 3) (draft3_model (node h))).
+have [_ _ lossless] := naive_tree_lossless complete3 2 siblings_ok target3_model draft3_model.
 by rewrite /tree lossless; computed.
 Qed.
 
@@ -272,8 +268,10 @@ Example accepts_any_first : let some := fun o : seq bool * (emission bool * _) =
   probability some token_outcome = 5%:Q / 6%:Q /\ probability some token_outcome <= 5%:Q / 6%:Q.
 Proof.
 move=> some; split; first by computed.
-have := accepts_any_at_most (siblings := take 1) token_outcome_law
-  (fun o o_in => first_drafted (token_outcome_drafted o_in)) token_outcome_lossless [set false].
+have drafted o : possible token_outcome o ->
+    if o.2.1.1 is a :: _ then a \in take 1 o.1 else true.
+  by move=> /token_outcome_drafted/first_drafted.
+have := accepts_any_at_most (And3 token_outcome_law drafted token_outcome_lossless) [set false].
 rewrite /mass big_set1 => /le_trans; apply.
 rewrite (eq_probability (e' := fun o => all (pred1 false) (take 1 o.1))); first by checked.
 by move=> o; apply: eq_all => x; rewrite /= in_set1.
