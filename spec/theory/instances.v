@@ -159,13 +159,15 @@ Example block_length_sum :
   \sum_(i < 2) \sum_(t : i.+1.-tuple bool) kept_mass (N := fractions) target draft t [::] 1
   = 7%:Q / 6%:Q.
 Proof. by rewrite -(block.block_length complete target_model draft_model 2); computed. Qed.
-(* Block verification of two tokens accepts two at most, so fifteen texts decide. *)
-Example block_writes_by_horizon :
-  writes target [:: false; true; false; false] block2 = 2%:Q / 27%:Q.
+(* Block verification of one token accepts one at most, so seven texts decide. *)
+Definition block1 : law fractions (emission bool) :=
+  @block.block fractions _ vocabulary target draft 1.
+Example block_writes_by_horizon : writes target [:: false; true; false] block1 = 2%:Q / 9%:Q.
 Proof.
-rewrite (horizon (n := 2) (p := target) block_is_law); first by computed.
-  by move=> e [w e_in _]; move: e_in; apply: (@in_all _ (fun o => size o.1.1 <= 2)%N); checked.
-by move=> [|[] [|[] [|[] [|d t]]]] //= _; computed.
+rewrite (horizon (n := 1) (p := target) (block_law complete target_model draft_model 1)).
+- by computed.
+- by move=> e [w e_in _]; move: e_in; apply: (@in_all _ (fun o => size o.1.1 <= 1)%N); checked.
+by move=> [|[] [|[] [|d t]]] //= _; computed.
 Qed.
 
 (* A path selected by other means, with the law of the draft's paths. *)
