@@ -125,7 +125,7 @@ Example accepted_single :
   = 1 / 4%:Q.
 Proof. by rewrite (accepted_spechub_best abc_complete _ _ p_near_row q_near_row); computed. Qed.
 
-(* --------------------------------------------------------------- another verifier, of any drafts *)
+(* ------------------------------------------------------------- another verifier, of any drafts *)
 (* It draws from the target, and goes on if that was drafted. *)
 Section TargetFirst.
 Variables (p q : seq 'I_3 -> 'I_3 -> rat) (drafts : law fractions (seq 'I_3)).
@@ -141,11 +141,13 @@ exact: target_first_drafted.
 Qed.
 Lemma by_target_draws : draws id drafts by_target.
 Proof.
-by apply: (one_position_draws abc_complete p_model) => s _; apply: (law_target_first abc_complete).
+apply: (one_position_draws abc_complete p_model) => s _.
+exact: (law_target_first abc_complete).
 Qed.
 End TargetFirst.
 Notation near_pairs := (pairs q_near 2).
-Lemma near_pairs_law : is_law near_pairs. Proof. exact: (law_draw_hub abc_complete 2 q_near_row). Qed.
+Lemma near_pairs_law : is_law near_pairs.
+Proof. exact: (law_draw_hub abc_complete 2 q_near_row). Qed.
 Definition near_by_target := by_target P_near Q_near near_pairs.
 Lemma near_verifies : verifies id P_near near_by_target.
 Proof. exact: (by_target_verifies Q_near P_near_model near_pairs_law). Qed.
@@ -174,7 +176,8 @@ Example near_below_spechub : [/\ accepts_some near_by_target = 1 / 2%:Q,
   & accepts_some near_by_target <= spechub_accepts abc p_near q_near 2].
 Proof.
 split; [exact: near_accepts|computed|].
-exact: (spechub_optimal abc_complete P_near_model (q := Q_near) q_near_row near_verifies near_draws).
+exact: (spechub_optimal abc_complete P_near_model (q := Q_near) q_near_row near_verifies
+  near_draws).
 Qed.
 Example spechub_verifies_far : let m := one_position abc P_far Q_far (pairs q_far 2) pair_rule in
   [/\ verifies id P_far m, draws id (pairs q_far 2) m & accepts_some m = 1 / 3%:Q].
@@ -228,4 +231,227 @@ Proof.
 have [_ _ ->] := naive_tree_hub_lossless abc_complete (fun h => if h is [::] then 2 else 1)%N 2
   P_far_model Q_far_model.
 by computed.
+Qed.
+
+(* ----------------------------------------------------------------- the rate of all verifiers *)
+(* The pair is both tokens of the draft, always; outside of it is 2/3 of the target. *)
+Notation far_pairs := (pairs q_far 2).
+Lemma far_pairs_law : is_law far_pairs. Proof. exact: (law_draw_hub abc_complete 2 q_far_row). Qed.
+Example rate_of_all : exists m : law fractions
+    (seq 'I_3 * (emission 'I_3 * (seq 'I_3 -> 'I_3 -> rat))),
+  [/\ verifies id P_far m, draws id far_pairs m, accepts_some m = 1 / 3%:Q
+    & forall m' : law fractions (seq 'I_3 * (emission 'I_3 * (seq 'I_3 -> 'I_3 -> rat))),
+        verifies id P_far m' -> draws id far_pairs m' -> accepts_some m' <= 1 / 3%:Q].
+Proof.
+have [m [H [sound drawn rate least most]]] := acceptance_rate_verifiers P_far_model far_pairs_law.
+suff thirdE : accepts_some m = 1 / 3%:Q.
+  exists m; split=> // m' sound' drawn'; rewrite -thirdE rate.
+  exact: most sound' drawn'.
+apply/eqP; rewrite eq_le; apply/andP; split.
+  rewrite rate; apply: le_trans (least [set x | x != token_c]) _.
+  rewrite /acceptance.mass big_mkcond sum_abc !inE.
+  rewrite (_ : probability _ _ = probability (all (predC1 token_c)) far_pairs); first by checked.
+  by apply: eq_expected => s; congr (nat_of_bool _)%:R; apply: eq_all => x; rewrite !inE.
+rewrite rate; apply: le_trans (most _ id (by_target P_far Q_far far_pairs)
+  (by_target_verifies Q_far P_far_model far_pairs_law)
+  (by_target_draws Q_far far_pairs P_far_model)).
+by checked.
+Qed.
+
+(* Two sources of 2/3 and 1/3, each joined to one of two sinks of 1/2. *)
+Definition parallel : {set bool * bool} := [set o | o.1 == o.2].
+Definition source (i : bool) : rat := if i then 2%:Q / 3%:Q else 1 / 3%:Q.
+Definition sink (j : bool) : rat := 1 / 2%:Q.
+Definition current (i j : bool) : rat := if i != j then 0 else if i then 1 / 2%:Q else 1 / 3%:Q.
+Lemma current_flows : is_flow source sink parallel current.
+Proof.
+split=> [i j|i j|i|j]; rewrite ?inE ?big_bool.
+- by case: i; case: j.
+- by case: i; case: j.
+- by case: i; checked.
+by case: j; checked.
+Qed.
+Lemma open_true j : open_to parallel [set false] j = j.
+Proof.
+apply/existsP/idP => [[i]|j_true]; last by exists true; rewrite !inE j_true.
+by rewrite !inE /=; case: i; case: j.
+Qed.
+Example current_at_cut : let value := \sum_i \sum_j current i j in
+  let bound := cut source sink parallel [set false] in
+  [/\ value = 5%:Q / 6%:Q, bound = 5%:Q / 6%:Q & value <= bound].
+Proof.
+split; [by rewrite !big_bool; computed| |exact: (flow_at_most_cut [set false] current_flows)].
+rewrite /cut big_set1 (eq_bigl _ _ open_true) big_mkcond big_bool; computed.
+Qed.
+
+(* ----------------------------------------------------------------------------------- two tokens *)
+Definition both : seq bool := [:: true; false].
+Lemma both_complete : perm_eq both (enum [finType of bool]).
+Proof. by apply: uniq_perm; rewrite ?enum_uniq // => -[]; rewrite mem_enum. Qed.
+(* Two thirds and a third, and a draft that is even; after any token, disjoint supports. *)
+Definition P_both (z : seq bool) (x : bool) : rat :=
+  if z is [::] then (if x then 2%:Q / 3%:Q else 1 / 3%:Q) else if x then 0 else 1.
+Definition Q_both (z : seq bool) (x : bool) : rat :=
+  if z is [::] then 1 / 2%:Q else if x then 1 else 0.
+Lemma P_both_model : is_model P_both.
+Proof. by case=> [|a z]; split=> [[]|] //; rewrite big_bool; computed. Qed.
+Lemma Q_both_model : is_model Q_both.
+Proof. by case=> [|a z]; split=> [[]|] //; rewrite big_bool; computed. Qed.
+Definition ratio_rank : seq bool -> bool -> nat :=
+  in_order (by_ratio (N := fractions) both P_both Q_both).
+Lemma ratio_rank_strict : strict Q_both ratio_rank.
+Proof. by apply: (strict_by_ratio both_complete) => z a; case: (Q_both_model z). Qed.
+
+Notation largest := (most_kept_next (N := fractions) both).
+Definition mixed_with (mix : mixture fractions bool_eqType) (n : nat) :
+    law fractions (emission bool) :=
+  @mixed_multipath_block fractions _ both ratio_rank mix P_both Q_both 2 n.
+Definition greedy_paths (n : nat) : law fractions (emission bool) :=
+  @multipath_block fractions _ both ratio_rank P_both Q_both 2 n.
+Definition one_path (n : nat) : law fractions (emission bool) :=
+  @block.block fractions _ both P_both Q_both n.
+Notation first_accepted m := (probability (fun e => e.1 != [::]) m).
+
+(* The highest of two has the law 3/4 and 1/4, and any draft 1/2 and 1/2. *)
+Definition halves : mixture fractions bool_eqType := fun _ _ _ _ => 1 / 2%:Q.
+Lemma halves01 z owed highest uniform : 0 <= (halves z owed highest uniform : rat) <= 1.
+Proof. by []. Qed.
+(* min(2/3, 5/8) + min(1/3, 3/8) *)
+Example mixed_accepts_halves : first_accepted (mixed_with halves 2) = 23%:Q / 24%:Q.
+Proof.
+rewrite /mixed_with (mixed_accepts_some both_complete P_both_model Q_both_model ratio_rank_strict
+  halves01) // /kept_first big_bool; computed.
+Qed.
+(* min(2/3, 3/4) + min(1/3, 1/4) *)
+Example greedy_paths_accept : first_accepted (greedy_paths 2) = 11%:Q / 12%:Q.
+Proof.
+rewrite /greedy_paths (multipath_accepts_some both_complete P_both_model Q_both_model
+  ratio_rank_strict) // /kept_first big_bool; computed.
+Qed.
+(* min(2/3, 1/2) + min(1/3, 1/2) *)
+Example one_path_accepts : first_accepted (one_path 2) = 5%:Q / 6%:Q.
+Proof.
+rewrite /one_path (block_accepts_some both_complete P_both_model Q_both_model ratio_rank 2).
+by rewrite /kept_first big_bool; computed.
+Qed.
+(* The local rule takes two thirds at the root, and nothing is refused. *)
+Lemma largest01 z owed highest uniform : 0 <= (largest z owed highest uniform : rat) <= 1.
+Proof. exact: most_kept_next01. Qed.
+Lemma largest_accepts : first_accepted (mixed_with largest 2) = 1.
+Proof.
+rewrite /mixed_with (mixed_accepts_some both_complete P_both_model Q_both_model ratio_rank_strict
+  largest01) // /kept_first big_bool; computed.
+Qed.
+Example over_any : [/\ first_accepted (mixed_with halves 2) = 23%:Q / 24%:Q,
+  first_accepted (mixed_with largest 2) = 1
+  & first_accepted (mixed_with halves 2) <= first_accepted (mixed_with largest 2)].
+Proof.
+split; [exact: mixed_accepts_halves|exact: largest_accepts|].
+exact: (most_kept_over_any both_complete P_both_model Q_both_model ratio_rank_strict _ 1 halves01).
+Qed.
+Example over_multipath : [/\ first_accepted (greedy_paths 2) = 11%:Q / 12%:Q,
+  first_accepted (mixed_with largest 2) = 1
+  & first_accepted (greedy_paths 2) <= first_accepted (mixed_with largest 2)].
+Proof.
+split; [exact: greedy_paths_accept|exact: largest_accepts|].
+exact: (most_kept_over_multipath both_complete P_both_model Q_both_model ratio_rank_strict).
+Qed.
+Example over_block : [/\ first_accepted (one_path 2) = 5%:Q / 6%:Q,
+  first_accepted (mixed_with largest 2) = 1
+  & first_accepted (one_path 2) <= first_accepted (mixed_with largest 2)].
+Proof.
+split; [exact: one_path_accepts|exact: largest_accepts|].
+exact: (most_kept_over_block both_complete P_both_model Q_both_model ratio_rank_strict).
+Qed.
+(* min(2/3, 7/12) + min(1/3, 5/12) *)
+Example over_third : let kept := kept_first both P_both Q_both ratio_rank 2 (1 / 3%:Q) in
+  [/\ kept = 11%:Q / 12%:Q, first_accepted (mixed_with largest 2) = 1
+    & kept <= first_accepted (mixed_with largest 2)].
+Proof.
+split; [by rewrite /kept_first big_bool; computed|exact: largest_accepts|].
+exact: (most_kept_first both_complete P_both_model Q_both_model ratio_rank_strict).
+Qed.
+
+(* The share that keeps most, of rows alone. *)
+Definition highest_row (x : bool) : rat := if x then 3%:Q / 4%:Q else 1 / 4%:Q.
+Notation kept_of owed := (@kept_next fractions _ both owed highest_row (Q_both [::])).
+Notation best_of owed := (largest [::] owed highest_row (Q_both [::]) : rat).
+Example quarter_keeps_less : [/\ kept_of (P_both [::]) (1 / 4%:Q) = 43%:Q / 48%:Q,
+  kept_of (P_both [::]) (best_of (P_both [::])) = 1
+  & kept_of (P_both [::]) (1 / 4%:Q) <= kept_of (P_both [::]) (best_of (P_both [::]))].
+Proof.
+split; [computed|computed|].
+exact: (most_kept_most both_complete (P_both [::]) highest_row (Q_both [::])).
+Qed.
+(* With nothing owed to `false`, all shares from two thirds to one keep as much. *)
+Definition owed_true (x : bool) : rat := if x then 2%:Q / 3%:Q else 0.
+Example smallest_share : [/\ best_of owed_true = 2%:Q / 3%:Q,
+  kept_of owed_true 1 = kept_of owed_true (best_of owed_true) & best_of owed_true <= 1].
+Proof.
+have same : kept_of owed_true 1 = kept_of owed_true (best_of owed_true) by computed.
+by split; [computed| |exact: (most_kept_smallest both_complete _ same)].
+Qed.
+
+(* Another verifier of two i.i.d. tokens: it draws from the target, and goes on if that is drafted.
+   Two thirds and a third, each with 3/4. *)
+Notation two_iid := (@draw_iid fractions [finType of bool] both (Q_both [::]) 2).
+Definition target_rule_both := @target_first.target_first fractions [finType of bool] both.
+Definition iid_by_target := one_position both P_both Q_both two_iid target_rule_both.
+Example below_mixed : [/\ accepts_some iid_by_target = 3%:Q / 4%:Q,
+  first_accepted (mixed_with largest 2) = 1
+  & accepts_some iid_by_target <= first_accepted (mixed_with largest 2)].
+Proof.
+split; [computed|exact: largest_accepts|].
+apply: (mixed_optimal_two_tokens both_complete P_both_model Q_both_model (isT : (0 < 2)%N)
+  card_bool 1 (siblings := id)).
+  apply: (one_position_verifies both_complete P_both_model) => [|s chosen _].
+    apply: (follows_target_first both_complete); last exact: (P_both_model [::]).
+    exact: (law_draw_iid both_complete (Q_both_model [::])).
+  exact: target_first_drafted.
+apply: (one_position_draws both_complete P_both_model) => s _.
+exact: (law_target_first both_complete _ _ (P_both_model [::])).
+Qed.
+
+(* With the order of p/q, both verifiers of several paths are lossless. *)
+Example greedy_paths_lossless : [/\ is_law (greedy_paths 2),
+  accepts [:: true] (greedy_paths 2) + ends [::] true (greedy_paths 2) = 2%:Q / 3%:Q
+  & writes P_both [:: true; false; false] (greedy_paths 2) = 2%:Q / 3%:Q].
+Proof.
+have [sound balances ->] := multipath_block_by_ratio both_complete P_both_model Q_both_model
+  (isT : (0 < 2)%N) 2.
+split; [exact: sound| |computed].
+by rewrite (balances [::] true) /accepts; computed.
+Qed.
+Example largest_lossless : [/\ is_law (mixed_with largest 2),
+  accepts [:: true] (mixed_with largest 2) + ends [::] true (mixed_with largest 2) = 2%:Q / 3%:Q
+  & writes P_both [:: true; false; false] (mixed_with largest 2) = 2%:Q / 3%:Q].
+Proof.
+have [sound balances ->] := mixed_by_ratio both_complete P_both_model Q_both_model
+  (isT : (0 < 2)%N) 2.
+split; [exact: sound| |computed].
+rewrite (balances [::] true).
+by rewrite (mixed_multipath_block_accepts both_complete P_both_model Q_both_model
+  ratio_rank_strict largest01); computed.
+Qed.
+
+(* -------------------------------------------------------------- what is selected was drafted *)
+(* Two paths, and one that has its first token from one of them and its second from the other. *)
+Notation by_height := (go_to_highest fractions ratio_rank).
+Example no_crossing : ~ possible
+  (select by_height 2 [::] [:: [:: true; false]; [:: false; true]]) [:: true; true].
+Proof.
+move=> can; suff: [:: true; true] \in [:: [:: true; false]; [:: false; true]] by [].
+by apply: (selected_drafted _ _ _ can) => //; exact: highest_chosen.
+Qed.
+Lemma crossed_drafted : possible (independent (@path fractions _ both Q_both 2 [::]) 2)
+  [:: [:: true; true]; [:: false; true]].
+Proof. by apply: possible_listed; checked. Qed.
+Example highest_not_drafted : ~ possible
+  (select by_height 2 [::] [:: [:: true; true]; [:: false; true]]) [:: true; false].
+Proof. by move=> can; have := highest_drafted (isT : (0 < 2)%N) crossed_drafted can. Qed.
+Example mixed_not_drafted : ~ possible
+  (select (@highest_or_any fractions _ both ratio_rank halves P_both Q_both 2) 2 [::]
+    [:: [:: true; true]; [:: false; true]]) [:: true; false].
+Proof.
+by move=> can; have := mixed_drafted both_complete halves01 (isT : (0 < 2)%N) crossed_drafted can.
 Qed.
