@@ -192,7 +192,7 @@ Qed.
 Definition one_position (f : emission 'I_3 -> rat) : rat :=
   expected f (@traversal fractions tokens3 vocabulary3 target3 draft3
     (growing (siblings3 false) (fun=> 2%N) draft3) 1).
-Example one_position_accepts : one_position (fun e => (e.1 == [:: token0])%:R) = 1 / 2%:Q.
+Example first_token_accepted : one_position (fun e => (e.1 == [:: token0])%:R) = 1 / 2%:Q.
 Proof.
 rewrite /one_position (one_position_rejection complete3 _ target3_model draft3_model).
 by computed.
