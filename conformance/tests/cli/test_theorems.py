@@ -124,7 +124,7 @@ def test_claims_are_listed_and_derived_again() -> None:
     ("name", "told"),
     [
         ("block.lossless", "block.lossless: mechanised\n"),
-        ("block.lossless", "\n  theorems: block.block_lossless\n"),
+        ("block.optimal", "\n  theorems: block.block_optimal, block.block_longest, "),
         ("theorem.token", "theorem.token: proved for a shape\n"),
         ("scored.lossless", "scored.lossless: argued\n"),
         ("scored.lossless", "\n  rests on: block.lossless (mechanised)\n"),
