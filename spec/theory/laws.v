@@ -1,9 +1,10 @@
 (* Laws of random programs, with weights in any field of ordered numbers.
 
    A program is a law: a list of its outcomes with their weights. It is written once, for numbers of
-   any kind. The theorems take those of an ordered field in which everything may be divided (x / 0
-   is 0, and it is shown of every program that no such division decides anything); test vectors and
-   the extracted program take Coq's rationals. *)
+   any kind. The theorems take those of an ordered field in which everything may be divided: x / 0 is
+   0, and where a formula has it, its sentence says so. That no such division decides the law of a
+   program is shown on models, in instances_division.v. Test vectors and the extracted program take
+   Coq's rationals. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 Set Implicit Arguments.
 Unset Strict Implicit.
