@@ -479,7 +479,7 @@ Case = tuple[evaluation.Instance, tuple[evaluation.Tokens, ...], evaluation.Law]
 
 
 def cases_of(algorithm: str, scheme: str, drafts: int) -> list[Case]:
-    """What the vectors say of paths that part at the root, where rows are exact in doubles."""
+    """The vectors' laws on paths that part at the root, where rows are exact in doubles."""
     return [
         (vector.instance, paths, law)
         for vector in evaluation.vectors_of(algorithm)

@@ -325,13 +325,6 @@ by rewrite IH ?mulr0.
 Qed.
 
 (* The outcome is a law. *)
-Lemma in_bind A B (m : law A) (k : A -> law B) b : List.In b (x <- m ;; k x) ->
-  exists a c, [/\ List.In a m, List.In c (k a.1) & b = (c.1, a.2 * c.2)].
-Proof.
-elim: m => [|a m IH] //; rewrite /bind /= => /(@List.in_app_or _ _ _ _)[]; last first.
-  by move=> /IH[a' [c [a_in c_in ->]]]; exists a', c; split=> //; right.
-by move/List.in_map_iff=> [c [<- c_in]]; exists a, c; split=> //; left.
-Qed.
 Lemma nonnegative_bind_in A B (m : law A) (k : A -> law B) : nonnegative m ->
   (forall a, List.In a m -> nonnegative (k a.1)) -> nonnegative (x <- m ;; k x).
 Proof.
@@ -353,11 +346,6 @@ have [pass01 _] := pass_probabilityE z w01; split.
 move=> o /in_bind[[[[kept next]|] c] [d [/later_ok ok + ->]]] /=; first by move=> [<-|[]].
 by move=> /in_bind[[[] e] [g [_ [<-|[]] ->]]] //= y; apply: excess_ge0.
 Qed.
-Lemma law_path n z : is_law (path n z).
-Proof.
-elim: n z => [|n IH] z; first exact: law_ret.
-by apply: law_bind (law_draw_row complete (q_model z)) _ => a; apply: law_bind (IH _) _ => x; apply: law_ret.
-Qed.
 Lemma nonnegative_verify x : nonnegative (verify x).
 Proof.
 have ok : nonnegative (keep x) /\ forall o, List.In o (keep x) -> forall y, 0 <= o.1.2 y.
@@ -375,7 +363,9 @@ Qed.
 (* The outcome of block verification is a law: no weight is negative, and they sum to 1. *)
 Theorem block_law n : is_law (block n).
 Proof.
-split; first by apply: nonnegative_bind (proj1 (law_path n _)) _ => x; apply: nonnegative_verify.
+split.
+  apply: nonnegative_bind (proj1 (law_path complete q_model n _)) _ => x.
+  exact: nonnegative_verify.
 transitivity (accepts [::] (block n)); last by rewrite block_accepts.
 by apply: eq_expected => e; rewrite prefix0s.
 Qed.
@@ -406,17 +396,6 @@ Theorem selected_block_lossless n selected : selects n selected ->
   lossless p (x <- selected ;; verify x).
 Proof. by move=> same t; rewrite /writes (selected_block _ same); apply: block_lossless. Qed.
 
-Lemma eq_expected_in A (f g : A -> R) (m : law A) :
-  (forall a, List.In a m -> f a.1 = g a.1) -> expected f m = expected g m.
-Proof.
-elim: m => [|a m IH] fg //; rewrite !expected_cons fg; last by left.
-by rewrite IH // => b b_in; apply: fg; right.
-Qed.
-Lemma size_path n z o : List.In o (path n z) -> size o.1 = n.
-Proof.
-elim: n z o => [|n IH] z o /=; first by move=> [<-|[]].
-by move=> /in_bind[a [c [_ /in_bind[b [d [/IH e [<-|[]] ->]]] ->]]] /=; rewrite e.
-Qed.
 Lemma longest_prefix x z w o : List.In o (longest x z w) ->
   if o.1 is Some (kept, _) then prefix kept x else true.
 Proof.
@@ -440,7 +419,7 @@ Proof.
 elim: n x z => [|n IH] [|a x] z.
 - by rewrite /probability expected_ret.
 - by rewrite /probability expected_ret.
-- rewrite /= -[RHS](proj2 (law_path n.+1 z)).
+- rewrite /= -[RHS](proj2 (law_path complete q_model n.+1 z)).
   by apply: eq_expected => y; rewrite prefix0s.
 rewrite ltnS /probability [LHS]expected_bind (expected_draw_row complete) //.
 transitivity (\sum_b (q z b * if (size x <= n)%N then text q (rcons z b) x else 0) * (b == a)%:R).

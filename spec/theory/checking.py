@@ -49,7 +49,7 @@ class Refused(Exception):
 
 
 class Missing(Refused):
-    """What compiles the theory is not installed; the message says how to install it."""
+    """Coq or mathcomp is not installed; the message says how to install it."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Which files of the theory were read beside which modules of the reference, and what both said.
+"""Files of the theory, the modules of the reference read beside them, and digests of both.
 
 Coq proves theorems of the programs in the theory; that these are the reference's programs is tested
 on vectors, and read. Whatever changes after it was read must be read again.

@@ -217,3 +217,24 @@ rewrite !none ?size_rcons ?ltnS ?(ltnW nx) // mul0r add0r -[RHS](expected_zero m
 apply: eq_expected_possible => e /short en; apply/eqP; rewrite pnatr_eq0 eqb0.
 by apply/negP => /eqP ex; move: en; rewrite ex leqNgt nx.
 Qed.
+
+(* --------------------------------------------------------------------------- paths of a model *)
+Section Paths.
+Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
+Hypothesis complete : perm_eq vocabulary (enum T).
+Variable q : seq T -> T -> R.
+Hypothesis q_model : is_model q.
+Local Notation path := (path (N := field_numbers R) vocabulary q).
+
+Lemma law_path n z : is_law (path n z).
+Proof.
+elim: n z => [|n IH] z; first exact: law_ret.
+apply: law_bind => [|a]; first exact: law_draw_row (q_model z).
+by apply: law_bind => [|below]; [exact: IH|exact: law_ret].
+Qed.
+Lemma size_path n z o : List.In o (path n z) -> size o.1 = n.
+Proof.
+elim: n z o => [|n IH] z o /=; first by move=> [<-|[]].
+by move=> /in_bind[a [c [_ /in_bind[b [d [/IH e [<-|[]] ->]]] ->]]] /=; rewrite e.
+Qed.
+End Paths.

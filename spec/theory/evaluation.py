@@ -198,7 +198,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Vector:
-    """What the law of an algorithm on an instance must be: with drafting, and on given paths.
+    """The law that an algorithm must have on an instance: with drafting, and on given paths.
 
     `left` has the rows of the target that it leaves, by their context from the iteration's start.
     """

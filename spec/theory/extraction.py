@@ -11,7 +11,7 @@ from pathlib import Path
 from theory.checking import BUILD, FOLDER, Missing, Refused, compiled
 
 PROTOCOL = FOLDER / "harness/harness.ml"
-"""What is written by hand: the protocol of harnesses, around the extracted programs."""
+"""The part that is written by hand: the protocol of harnesses, around the extracted programs."""
 
 INSTALL = """\
 The harness needs what makes the theory (`make theory`), and zarith to compile with it:

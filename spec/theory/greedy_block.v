@@ -110,12 +110,6 @@ Section General.
 Variable R : realFieldType.
 Local Notation law := (law (field_numbers R)).
 
-Lemma eq_expected_in A (f g : A -> R) (m : law A) :
-  (forall o, List.In o m -> f o.1 = g o.1) -> expected f m = expected g m.
-Proof.
-elim: m => [|o m IH] // fg; rewrite !expected_cons fg; last by left.
-by rewrite IH // => b b_in; apply: fg; right.
-Qed.
 Lemma expected_mono_in A (f g : A -> R) (m : law A) : nonnegative m ->
   (forall o, List.In o m -> f o.1 <= g o.1) -> expected f m <= expected g m.
 Proof.
@@ -124,13 +118,6 @@ elim: m => [|o m IH] // m0 fg; rewrite !expected_cons ler_add //.
 by apply: IH => [b b_in|b b_in]; [apply: m0; right|apply: fg; right].
 Qed.
 
-Lemma in_bind A B (m : law A) (k : A -> law B) o : List.In o (x <- m ;; k x) ->
-  exists a b, [/\ List.In a m, List.In b (k a.1) & o.1 = b.1].
-Proof.
-elim: m => [|a m IH] //; rewrite /bind /= => /(@List.in_app_or _ _ _ _)[|/IH[c [b [c_in b_in e]]]].
-  by case/List.in_map_iff=> b [<- b_in]; exists a, b; split=> //; left.
-by exists c, b; split=> //; right.
-Qed.
 Lemma law_bind_in A B (m : law A) (k : A -> law B) :
   is_law m -> (forall a, List.In a m -> is_law (k a.1)) -> is_law (x <- m ;; k x).
 Proof.
@@ -372,12 +359,6 @@ case: x => [|a rest] /=; first exact: law_ret.
 apply: law_bind => [|later]; last exact: law_ret.
 by apply: law_longest; apply: ratio_after_ge0; rewrite /= ler01.
 Qed.
-Lemma law_path n z : is_law (path n z).
-Proof.
-elim: n z => [|n IH] z /=; first exact: law_ret.
-apply: law_bind => [|a]; first exact: law_draw_row.
-by apply: law_bind => [|below]; [exact: IH|exact: law_ret].
-Qed.
 
 (* What is kept below a prefix z of ratio w, with n tokens to come. *)
 Let below n z w : law (option (seq T)) := rest <- path n z ;; longest rest z w.
@@ -485,7 +466,8 @@ Proof.
 elim: n x [::] => [|n IH] x z.
   by case: x => // _; rewrite /probability expected_ret prefixs0.
 case: x => [|a x] len.
-  by rewrite -[RHS](proj2 (law_path n.+1 z)); apply: eq_expected => u; rewrite prefix0s.
+  rewrite -[RHS](proj2 (law_path complete q_model n.+1 z)).
+  by apply: eq_expected => u; rewrite prefix0s.
 rewrite /probability [LHS]expected_bind [LHS](expected_draw_row complete) //.
 transitivity (\sum_b q z b * probability (prefix x) (path n (rcons z b)) * (b == a)%:R).
   apply: eq_bigr => b _; rewrite -mulrA expected_bind -expected_mulr; congr (_ * _).
@@ -613,13 +595,6 @@ by rewrite none big1 // subr0 add0r modified_after // text_rcons.
 Qed.
 
 (* ------------------------------------------------------------------------ the accepted length *)
-Lemma size_path n z o : List.In o (path n z) -> size o.1 = n.
-Proof.
-elim: n z o => [|n IH] z o; first by case=> // <-.
-have -> : path n.+1 z = (a <- draw (q z) ;; u <- path n (rcons z a) ;; ret _ (a :: u)) by [].
-case/in_bind=> a [b [_ /in_bind[c [d [c_in [<-|//] ->]]] ->]] /=.
-by rewrite (IH _ _ c_in).
-Qed.
 Let longest_end z w : longest [::] z w =
   (passes <- coin (least (N := field_numbers R) 1 w : field_numbers R) ;;
    ret _ (if passes then Some [::] else None)).

@@ -9,102 +9,17 @@ From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission sampling descent rejection k_seq greedy_draft.
 From Draftproof Require Import target_first traversal.
 From Draftproof Require block.
+From Draftproof Require Import instances.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
 Import Order.Theory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-(* --------------------------------------------------------------------------------- the models *)
-Notation fractions := (field_numbers rat_realFieldType).
-
-(* A test is computed, by the kernel; so are both sides of an equation, and compared. *)
-Ltac checked := vm_cast_no_check (erefl true).
-Ltac computed := lazymatch goal with |- is_true _ => checked | _ => apply/eqP; checked end.
-
-(* ----------------------------------------------------------------------------------- two tokens *)
-Definition vocabulary : seq bool := [:: true; false].
-Lemma complete : perm_eq vocabulary (enum [finType of bool]).
-Proof. by apply: uniq_perm; rewrite ?enum_uniq // => -[]; rewrite mem_enum. Qed.
-
-(* The target: a third and two thirds; after `true` it writes `false` for sure. *)
-Definition target (z : seq bool) (x : bool) : rat :=
-  if last false z then (if x then 0 else 1) else (if x then 2%:Q / 3%:Q else 1 / 3%:Q).
-(* The draft: even; after `true` it writes `true` for sure, where the target never does. *)
-Definition draft (z : seq bool) (x : bool) : rat :=
-  if last false z then (if x then 1 else 0) else 1 / 2%:Q.
-
-Lemma sum_bool (f : bool -> rat) : \sum_x f x = f true + f false.
-Proof. by rewrite big_bool. Qed.
-Lemma target_model : is_model target.
-Proof.
-move=> z; rewrite /target; split=> [x|]; first by case: last; case: x.
-by rewrite sum_bool; case: last.
-Qed.
-Lemma draft_model : is_model draft.
-Proof.
-move=> z; rewrite /draft; split=> [x|]; first by case: last; case: x.
-by rewrite sum_bool; case: last.
-Qed.
-
-(* --------------------------------------------------------------------------------- three tokens *)
-Notation three := [finType of 'I_3].
-Definition token0 : 'I_3 := @Ordinal 3 0 isT.
-Definition token1 : 'I_3 := @Ordinal 3 1 isT.
-Definition token2 : 'I_3 := @Ordinal 3 2 isT.
-Definition vocabulary3 : seq 'I_3 := [:: token0; token1; token2].
-Lemma complete3 : perm_eq vocabulary3 (enum three).
-Proof. by apply: uniq_perm; rewrite ?enum_uniq // => -[[|[|[|x]]] lt] //; rewrite mem_enum. Qed.
-
-Definition row3 (a b c : rat) (x : 'I_3) : rat := nth 0 [:: a; b; c] x.
-Lemma sum3 (f : 'I_3 -> rat) : \sum_x f x = f token0 + f token1 + f token2.
-Proof.
-rewrite !big_ord_recl big_ord0 addr0 addrA.
-by congr (f _ + f _ + f _); apply: val_inj.
-Qed.
-Lemma is_row3 (a b c : rat) : [&& 0 <= a, 0 <= b, 0 <= c & a + b + c == 1] -> is_row (row3 a b c).
-Proof.
-by case/and4P=> a0 b0 c0 /eqP total; split; [case=> -[|[|[|x]]] lt|rewrite sum3].
-Qed.
-
-(* Two tokens are as likely in the target, and the third, the draft's likeliest, has no chance. *)
-Definition p_row := row3 (1 / 2%:Q) (1 / 2%:Q) 0.
-Definition q_row := row3 (1 / 4%:Q) (1 / 4%:Q) (1 / 2%:Q).
-Lemma p_is_row : is_row p_row. Proof. exact: is_row3. Qed.
-Lemma q_is_row : is_row q_row. Proof. exact: is_row3. Qed.
-
-(* The first token is followed by disjoint supports. *)
-Definition sure_row := row3 0 0 1.
-Definition two_row := row3 (1 / 2%:Q) (1 / 2%:Q) 0.
-Definition target3 (z : seq 'I_3) : 'I_3 -> rat :=
-  if last token1 z == token0 then sure_row else p_row.
-Definition draft3 (z : seq 'I_3) : 'I_3 -> rat :=
-  if last token1 z == token0 then two_row else q_row.
-Lemma target3_model : is_model target3.
-Proof. by move=> z; rewrite /target3; case: ifP => _; apply: is_row3. Qed.
-Lemma draft3_model : is_model draft3.
-Proof. by move=> z; rewrite /draft3; case: ifP => _; apply: is_row3. Qed.
-Lemma in_all A (P : pred A) (m : seq A) o : all P m -> List.In o m -> P o.
-Proof. by elim: m => [|b m IH] //= /andP[Pb /IH m_all] [<-//|/m_all]. Qed.
-
 Notation tokens3 := (ordinal_eqType 3).
 Notation siblings2 := (@draw_siblings fractions bool_eqType vocabulary).
 Notation siblings3 := (@draw_siblings fractions tokens3 vocabulary3).
 Notation iid3 := (@draw_iid fractions tokens3 vocabulary3).
-
-Lemma possible_computed (A : eqType) (m : law fractions A) (a : A) :
-  has (fun o => (o.1 == a) && (o.2 != 0)) m -> possible m a.
-Proof.
-elim: m => [|[b w] m IH] //= /orP[/andP[/eqP <- w0]|/IH[v v_in v0]].
-  by exists w => //; left.
-by exists v => //; right.
-Qed.
-
-(* Block verification of a path of two tokens. *)
-Definition block2 : law fractions (emission bool) :=
-  @block.block fractions _ vocabulary target draft 2.
-Lemma block2_law : is_law block2.
-Proof. exact: (block.block_law complete target_model draft_model). Qed.
 
 (* ----------------------------------------------------------------------- traversal verification *)
 (* Three siblings are asked for at every node: the first node has two, and the next have one. *)
@@ -221,7 +136,7 @@ Qed.
 Example two_steps_accept : accepts [:: true] (in_two_steps block2) = 1 / 2%:Q.
 Proof.
 rewrite /accepts /probability in_two_steps_same; first by computed.
-by case: block2_law.
+by case: block_is_law.
 Qed.
 (* At 1/2, the border of an accepted length, two tokens are accepted; and at 0 it is the first such
    emission that is not empty. *)
@@ -238,7 +153,7 @@ Example sampled : exists (w : rat) (before after : law fractions (emission bool)
   weight_of before <= (0 : rat) * weight_of (of_length 2 block2) < weight_of before + w.
 Proof.
 have [n [e [w [before [after [at_n some inside at_e]]]]]] :=
-  emission_at_some block2_law half01 zero01.
+  emission_at_some block_is_law half01 zero01.
 have n2 : n = 2%N := congr1 (odflt n) (etrans (esym at_n) two_accepted).
 have e_both : e = both := congr1 (odflt e) (etrans (esym at_e) both_emitted).
 subst n e; exists w, before, after; split; [exact: some|exact: inside].

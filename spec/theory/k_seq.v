@@ -20,7 +20,6 @@ Local Open Scope number_scope.
 Local Notation row := (row N T).
 Implicit Types (p q : row) (rho : N) (siblings : seq T).
 
-Fixpoint power (c : N) (n : nat) : N := if n is n'.+1 then c * power c n' else 1.
 Definition overlap p q (scale : N) : N := total vocabulary (fun x => least (p x) (scale * q x)).
 
 Definition is_valid_factor rho p q (width : nat) : bool :=
@@ -67,9 +66,6 @@ Local Notation rest := (@rest (field_numbers R) T vocabulary).
 Local Notation is_valid_factor := (@is_valid_factor (field_numbers R) T vocabulary).
 Local Notation accept_first := (@accept_first (field_numbers R) T).
 Implicit Types (rho : R) (width : nat).
-
-Lemma powerE (c : R) n : power (N := field_numbers R) c n = c ^+ n.
-Proof. by elim: n => [|n IH] //=; rewrite IH exprS. Qed.
 
 Section OnePosition.
 Variables p q : T -> R.

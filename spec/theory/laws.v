@@ -47,6 +47,7 @@ Definition bind A B (m : law A) (k : A -> law B) : law B :=
   flatten [seq [seq (b.1, a.2 * b.2) | b <- k a.1] | a <- m].
 Definition expect A (f : A -> N) (m : law A) : N := foldr (fun a s => a.2 * f a.1 + s) 0 m.
 Definition coin (c : N) : law bool := [:: (true, c); (false, 1 - c)].
+Fixpoint power (x : N) (n : nat) : N := if n is n'.+1 then x * power x n' else 1.
 
 (* Rows of a vocabulary: functions of its tokens. *)
 Variables (T : Type) (vocabulary : seq T).
@@ -133,6 +134,30 @@ elim: s => [|i s IH].
 by rewrite big_cons -IH -expected_add; apply: eq_expected => a; rewrite big_cons.
 Qed.
 
+Lemma expected_swap A B (f : A -> B -> R) (m : law A) (m' : law B) :
+  expected (fun a => expected (f a) m') m = expected (fun b => expected (fun a => f a b) m) m'.
+Proof.
+elim: m => [|a m IH].
+  by rewrite expected_nil -(expected_zero m'); apply: eq_expected => b; rewrite expected_nil.
+rewrite expected_cons IH -expected_mull -expected_add.
+by apply: eq_expected => b; rewrite expected_cons.
+Qed.
+
+(* Only what a law lists counts, and what a program lists comes from what its parts list. *)
+Lemma eq_expected_in A (f g : A -> R) (m : law A) :
+  (forall o, List.In o m -> f o.1 = g o.1) -> expected f m = expected g m.
+Proof.
+elim: m => [|o m IH] // fg; rewrite !expected_cons fg; last by left.
+by rewrite IH // => b b_in; apply: fg; right.
+Qed.
+Lemma in_bind A B (m : law A) (k : A -> law B) b : List.In b (x <- m ;; k x) ->
+  exists a c, [/\ List.In a m, List.In c (k a.1) & b = (c.1, a.2 * c.2)].
+Proof.
+elim: m => [|a m IH] //; rewrite /bind /= => /(@List.in_app_or _ _ _ _)[]; last first.
+  by move=> /IH[a' [c [a_in c_in ->]]]; exists a', c; split=> //; right.
+by move/List.in_map_iff=> [c [<- c_in]]; exists a, c; split=> //; left.
+Qed.
+
 (* An outcome is a law: no weight is negative, and the weights sum to one. *)
 Definition nonnegative A (m : law A) := forall a : A * R, List.In a m -> 0 <= a.2.
 Definition is_law A (m : law A) := nonnegative m /\ expected (fun=> 1) m = 1.
@@ -187,6 +212,8 @@ Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
 Hypothesis complete : perm_eq vocabulary (enum T).
 Local Notation row := (T -> R).
 
+Lemma powerE (x : R) n : power (N := field_numbers R) x n = x ^+ n.
+Proof. by elim: n => [|n IH] //=; rewrite IH exprS. Qed.
 Lemma leastE (a b : R) : least (N := field_numbers R) a b = Num.min a b.
 Proof. by rewrite /least /= /Order.min; case: (ltgtP a b). Qed.
 Lemma positive_partE (a : R) : positive_part (N := field_numbers R) a = Num.max a 0.

@@ -250,8 +250,6 @@ Proof.
 rewrite /alive /= nth_rcons size_nseq nth_nseq.
 by case: (ltngtP k.+1 K) (ltn_ord k).
 Qed.
-Lemma powerE (x : R) n : power (N := field_numbers R) x n = x ^+ n.
-Proof. by elim: n => [|n IH] //=; rewrite IH exprS. Qed.
 Lemma alive_next z a (i : 'I_K) : alive (rcons z a) i.+1 =
   \sum_(k < K) alive z k.+1 * chance vocabulary q highest_or_any z k.+1 a i.+1.
 Proof.

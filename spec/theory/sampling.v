@@ -121,13 +121,6 @@ Proof. by elim: m => [|o m IH] //; rewrite [LHS]expected_cons [RHS]expected_cons
 Definition in_two_steps m : law (emission T) :=
   n <- lengths m ;; [seq (o.1, o.2 / weight (of_length n m)) | o <- of_length n m].
 
-Lemma expected_swap A B (m : law A) (m' : law B) (h : A -> B -> R) :
-  expected (fun a => expected (h a) m') m = expected (fun b => expected (h^~ b) m) m'.
-Proof.
-elim: m => [|o m IH]; first by rewrite expected_nil expected_zero.
-rewrite expected_cons IH -expected_mull -expected_add.
-by apply: eq_expected => b; rewrite [RHS]expected_cons.
-Qed.
 Lemma of_length_gt0 m e : nonnegative m -> possible m e -> 0 < weight (of_length (size e.1) m).
 Proof.
 move=> m0 [w e_in w0]; rewrite weight_of_length.

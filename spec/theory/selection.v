@@ -94,7 +94,6 @@ Fixpoint standing_after (z rest : seq T) (below mass : N) : N * N :=
   else (below, mass).
 Definition standing (z : seq T) : N * N := standing_after [::] z 0 1.
 
-Fixpoint power (x : N) (n : nat) : N := if n is n'.+1 then x * power x n' else 1.
 Definition difference (high low : N) : N := power high count - power low count.
 
 (* The law of the highest-ranked of the paths; off the paths, the draft's own. *)
@@ -124,14 +123,6 @@ Variable R : realFieldType.
 Local Notation law := (law (field_numbers R)).
 Implicit Types A B : Type.
 
-Lemma expected_swap A B (f : A -> B -> R) (m : law A) (m' : law B) :
-  expected (fun a => expected (f a) m') m = expected (fun b => expected (fun a => f a b) m) m'.
-Proof.
-elim: m => [|a m IH].
-  by rewrite expected_nil -(expected_zero m'); apply: eq_expected => b; rewrite expected_nil.
-rewrite expected_cons IH -expected_mull -expected_add.
-by apply: eq_expected => b; rewrite expected_cons.
-Qed.
 Lemma expected_independent A (f : seq A -> R) (m : law A) n :
   expected f (independent m n.+1) =
   expected (fun a => expected (fun s => f (a :: s)) (independent m n)) m.
@@ -759,8 +750,6 @@ rewrite -!mulrA; congr (_ * _); rewrite [b * _]mulrC -!mulrA [mi * (d * _)]mulrC
 by rewrite [mj * (d * _)]mulrCA [mj * (mi * _)]mulrCA [mj * (qi * _)]mulrCA.
 Qed.
 
-Lemma powerE (x : R) n : power (N := field_numbers R) x n = x ^+ n.
-Proof. by elim: n => [|n IH] //=; rewrite IH exprS. Qed.
 Lemma reach_ge0 z : 0 <= reach z.
 Proof.
 have [b0 m0] := standing_ge0 z; rewrite -reachE sumr_ge0 // => k _.

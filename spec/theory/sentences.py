@@ -9,13 +9,13 @@ from dataclasses import dataclass
 STATEMENTS = frozenset(
     {"Theorem", "Lemma", "Corollary", "Proposition", "Fact", "Remark", "Example", "Property"}
 )
-"""What begins a statement that has a proof."""
+"""The words that begin a statement with a proof."""
 
 RESULTS = frozenset({"Theorem", "Corollary", "Proposition", "Example"})
 """The statements that a file is written for; the others serve their proofs."""
 
 LOCAL = frozenset({"Variable", "Variables", "Hypothesis", "Hypotheses", "Context"})
-"""What holds in the section where it stands, and is a premise of its theorems after it."""
+"""The words for assumptions of a section, which are premises of its theorems after it."""
 
 _ENDS = frozenset({"Qed", "Defined", "Admitted", "Abort", "Save"})
 _BEFORE = re.compile(
@@ -48,7 +48,7 @@ class Sentence:
 
     @property
     def name(self) -> str:
-        """What the sentence defines or states, or nothing."""
+        """The name that the sentence defines or states, or nothing."""
         found = re.match(r"\w+\s+([\w']+)", self._stripped)
         return found[1] if found else ""
 
@@ -60,17 +60,17 @@ class Sentence:
 
     @property
     def is_result(self) -> bool:
-        """Whether it states what its file is written for."""
+        """True of a statement that its file is written for."""
         return self.head in RESULTS and not self.is_proof
 
     @property
     def is_statement(self) -> bool:
-        """Whether it states something that has a proof."""
+        """True of a statement that has a proof."""
         return self.head in STATEMENTS and not self.is_proof
 
     @property
     def in_section(self) -> bool:
-        """Whether the sentence stands in a section, where an assumption becomes a premise."""
+        """True in a section, where an assumption becomes a premise."""
         return any(not each.startswith("Module ") for each in self.sections)
 
     @property
