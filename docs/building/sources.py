@@ -13,13 +13,14 @@ _LANGUAGES = {
     ".html": "html",
     ".js": "javascript",
     ".mjs": "javascript",
+    ".ml": "ocaml",
     ".py": "python",
     ".rs": "rust",
     ".toml": "toml",
     ".txt": "text",
     ".yml": "yaml",
 }
-_PLAIN = ("Makefile", "LICENSE")
+_DATA = (".json", ".jsonl", ".map", ".svg")
 
 
 class NotDefined(LookupError):
@@ -27,15 +28,14 @@ class NotDefined(LookupError):
 
 
 def is_text(path: Path) -> bool:
-    """Tell whether a file or folder is read as a page; others, such as data, are copied."""
-    return path.is_dir() or path.suffix in (*_LANGUAGES, ".md") or path.name in _PLAIN
+    """Tell whether a file or folder is read as a page; data are copied as they are."""
+    return path.is_dir() or path.suffix not in _DATA
 
 
 def place(path: str) -> str:
     """Return where a file of the checkout stands on the site."""
-    if Path(path).suffix in (".json", ".jsonl", ".svg", ".mjs.map"):
-        return f"source/{path}"
-    return f"source/{path}.md" if Path(path).suffix != ".md" else f"source/{path}"
+    as_it_is = Path(path).suffix in (*_DATA, ".md")
+    return f"source/{path}" if as_it_is else f"source/{path}.md"
 
 
 def page(house: Path, path: str) -> str:
