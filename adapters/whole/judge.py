@@ -12,6 +12,7 @@ different, and 3 where a row could not run that is not skipped.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -200,11 +201,14 @@ def recorded() -> dict[str, Any]:
 def record(name: str, row: Mapping[str, Any], found: Mapping[str, Any]) -> None:
     """Write what was found of a row, where another run may have written another one meanwhile."""
     told = {"engine": row["engine"], "method": row["method"], "checkpoints": found}
-    every = {**recorded(), name: told}
-    kept = {key: every[key] for key in rows() if key in every}
-    whole = RECORD.with_suffix(".new")
-    whole.write_text(f"{json.dumps(kept, indent=2)}\n", encoding="utf-8")
-    whole.replace(RECORD)
+    ENVIRONMENTS.mkdir(exist_ok=True)
+    with (ENVIRONMENTS / "record.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        every = {**recorded(), name: told}
+        kept = {key: every[key] for key in rows() if key in every}
+        whole = RECORD.with_suffix(".new")
+        whole.write_text(f"{json.dumps(kept, indent=2)}\n", encoding="utf-8")
+        whole.replace(RECORD)
 
 
 def found_now(name: str, row: Mapping[str, Any], kind: str, tokens: int) -> dict[str, Any]:

@@ -172,7 +172,7 @@ def test_claims_are_told_by_verdict() -> None:
     told = claims(
         "block.optimal.iterations",
         "scored.share",
-        "scored.lossless",
+        "spectr_gbv.lossless",
         "theorem.token",
         "block.optimal",
     )

@@ -36,8 +36,6 @@ OPEN = {
     "canonical",
     "optimal_transport",
     "recursive_greedy_block",
-    "scored_multipath_block",
-    "spectr_gbv",
 }
 """The verifiers of which nothing is proved for every V, L and K."""
 

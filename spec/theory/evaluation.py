@@ -26,9 +26,11 @@ Outcome = tuple[Tokens, int]
 
 Law = Mapping[Outcome, Fraction]
 Rows = Mapping[Tokens, tuple[Fraction, ...]]
+Given = Mapping[tuple[Tokens, ...], Law]
+"""The laws on given paths."""
 
 
-def _nothing(_: Instance) -> str:
+def _nothing(_: Instance, _given: Given) -> str:
     return ""
 
 
@@ -39,7 +41,7 @@ class Program:
     `files` are what it needs. `drafting` has a term for each scheme of drafting: the law of the
     emission, drafts included. `given` is the law of the emission on paths that are drafted already.
     `left` is the model that the program leaves, if it leaves one. `defined` gives sentences that
-    define further words.
+    define further words; it is also told the laws that are wanted on given paths.
 
     The words can name `vocabulary`, the models `p` and `q`, `length`, `count` and `widths` of an
     instance, and whether siblings are drawn i.i.d., `replaced`; `given` also the paths, as a list
@@ -50,7 +52,7 @@ class Program:
     drafting: Mapping[str, str]
     given: str
     left: str = ""
-    defined: Callable[[Instance], str] = _nothing
+    defined: Callable[[Instance, Given], str] = _nothing
 
 
 SCHEMES = {
@@ -66,7 +68,7 @@ def _descending(
     file: str,
     rule: str,
     schemes: Iterable[str],
-    defined: Callable[[Instance], str] = _nothing,
+    defined: Callable[[Instance, Given], str] = _nothing,
 ) -> Program:
     """Return the program that goes down a tree by a rule for one position."""
     descend = f"descent.descend vocabulary p q {{}} ({rule}) length [::]"
@@ -96,10 +98,31 @@ Definition known := tabulated vocabulary length ({law})."""
         "block.verify vocabulary p known path"
     )
     sources = tuple(dict.fromkeys(("block", "selection", file)))
-    return Program(sources, {"iid": drafting}, given, defined=lambda _: defined)
+    return Program(sources, {"iid": drafting}, given, defined=lambda *_: defined)
 
 
-def _factors(instance: Instance) -> str:
+def _scored() -> Program:
+    """Return the program that verifies the path with the smallest score.
+
+    As above, it is asked in an order that takes less time.
+    """
+    drafts = "scored.selected vocabulary p q count length"
+    law = "scored.scored vocabulary p q count"
+    program = "scored.scored_multipath_block vocabulary p q count length"
+    defined = f"""\
+Definition same : {program} = (path <- {drafts} ;; block.verify vocabulary p ({law}) path) := erefl.
+Definition known := tabulated vocabulary length ({law})."""
+    given = "scored.select (scored.scores_of vocabulary p q count) paths"
+    verified = "path <- gathered ({}) ;; block.verify vocabulary p known path"
+    return Program(
+        ("block", "scored"),
+        {"iid": verified.format(drafts)},
+        verified.format(given),
+        defined=lambda *_: defined,
+    )
+
+
+def _factors(instance: Instance, _: Given) -> str:
     """Return the factor of K-SEQ as a function of the rows and of the number of siblings."""
     free = instance.is_context_free
     entries = {
@@ -116,6 +139,33 @@ Definition factor (p q : row rationals nat) (width : nat) : Q :=
   head 0%Q [seq entry.2 | entry <- factors &
     [&& all2 Qeq_bool (map p vocabulary) entry.1.1.1, all2 Qeq_bool (map q vocabulary) entry.1.1.2
       & width == entry.1.2]]."""
+
+
+def _coupling(_: Instance, given: Given) -> str:
+    """Return the coupling of a vector: where it stops, given the paths.
+
+    The program has none of its own; it is asked only if what the theorems suppose of a coupling is
+    so of the vector's. Raises `KeyError` where no paths are given.
+    """
+    if not given:
+        raise KeyError("a coupling is read off the laws on given paths, and there are none")
+    entries = []
+    for paths, law in given.items():
+        stops: dict[Tokens, Fraction] = {}
+        for (accepted, _next), weight in law.items():
+            stops[accepted] = stops.get(accepted, Fraction()) + weight
+        listed = (f"({_tokens(accepted)}, {_number(w)})" for accepted, w in stops.items())
+        entries.append(f"({_listed(map(_tokens, paths))}, {_listed(listed)})")
+    return f"""\
+Definition couplings : seq (seq (seq nat) * law rationals (seq nat)) := {_listed(entries)}.
+Definition stop (drafted : seq (seq nat)) : law rationals (seq nat) :=
+  flatten [seq entry.2 | entry <- couplings & entry.1 == drafted].
+Definition stops : law rationals (seq nat) :=
+  gathered (drafted <- spectr_gbv.drafts vocabulary q count length ;; stop drafted).
+Definition couples : bool :=
+  all (fun z => Qeq_bool (expect (N := rationals) (fun y => if y == z then 1%Q else 0%Q) stops)
+    (spectr_gbv.stopped vocabulary p q count length z)) (contexts vocabulary length.+1)
+  && all (fun entry => all (fun stop => has (prefix stop.1) entry.1) entry.2) couplings."""
 
 
 _MIXED = "vocabulary rank (mixed.most_kept_next vocabulary) p q count"
@@ -178,6 +228,14 @@ PROGRAMS: Mapping[str, Program] = {
         f"mixed.highest_or_any {_MIXED}",
         f"mixed.mixed {_MIXED}",
     ),
+    "scored_multipath_block": _scored(),
+    "spectr_gbv": Program(
+        ("spectr_gbv",),
+        {"iid": "if couples then spectr_gbv.spectr_gbv vocabulary p q count stop length else [::]"},
+        "spectr_gbv.verify vocabulary p q count stop length paths",
+        left="spectr_gbv.modified vocabulary p q count length",
+        defined=_coupling,
+    ),
 }
 """The programs by the name of the algorithm in the reference. A new one is a few lines here."""
 
@@ -206,7 +264,7 @@ class Vector:
     id: str
     instance: Instance
     law: Law
-    given: Mapping[tuple[Tokens, ...], Law]
+    given: Given
     left: Rows
 
 
@@ -244,7 +302,7 @@ def vectors_of(algorithm: str) -> list[Vector]:
 
 def differences(program: Program, vectors: Sequence[Vector], build: Path = BUILD) -> list[str]:
     """Return how the laws of a program differ from those of the vectors, in words."""
-    asked = [(each.instance, tuple(each.given), tuple(each.left)) for each in vectors]
+    asked = [(each.instance, each.given, tuple(each.left)) for each in vectors]
     wrong: list[str] = []
     for vector, (law, given, left) in zip(vectors, _laws(program, asked, build), strict=True):
         wrong += _compared(f"{vector.id}, drafting included", law, vector.law)
@@ -264,7 +322,7 @@ def law_of(program: Program, instance: Instance, build: Path = BUILD) -> Law:
 
     Raises `KeyError` for a scheme of drafting that the program has no term for.
     """
-    ((law, _, _),) = _laws(program, [(instance, (), ())], build)
+    ((law, _, _),) = _laws(program, [(instance, {}, ())], build)
     return law
 
 
@@ -314,8 +372,8 @@ End Instance{number}.
 Eval vm_compute in Instance{number}.answer.
 """
 
-Asked = tuple[Instance, tuple[tuple[Tokens, ...], ...], tuple[Tokens, ...]]
-Answer = tuple[Law, Mapping[tuple[Tokens, ...], Law], Rows]
+Asked = tuple[Instance, Given, tuple[Tokens, ...]]
+Answer = tuple[Law, Given, Rows]
 
 
 def _laws(program: Program, asked: Sequence[Asked], build: Path) -> Iterator[Answer]:
@@ -338,7 +396,7 @@ def _question(
     program: Program,
     number: int,
     instance: Instance,
-    paths: Iterable[tuple[Tokens, ...]],
+    paths: Given,
     contexts: Iterable[Tokens],
 ) -> str:
     drafts = (
@@ -355,7 +413,7 @@ def _question(
         replaced=str(instance.scheme == "iid").lower(),
         target=_model(instance.target, is_context_free=target_free),
         draft=_model(instance.draft, is_context_free=draft_free),
-        defined=program.defined(instance),
+        defined=program.defined(instance, paths),
         drafting=program.drafting[instance.scheme],
         given=program.given,
         left=program.left or "fun=> fun=> 0%Q",

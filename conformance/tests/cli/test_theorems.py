@@ -126,10 +126,13 @@ def test_claims_are_listed_and_derived_again() -> None:
         ("block.lossless", "block.lossless: mechanised\n"),
         ("block.optimal", "\n  theorems: block.block_optimal, block.block_longest, "),
         ("theorem.token", "theorem.token: proved for a shape\n"),
-        ("scored.lossless", "scored.lossless: argued\n"),
-        ("scored.lossless", "\n  rests on: block.lossless (mechanised)\n"),
-        ("spectr_gbv.one_path", "spectr_gbv.one_path: holds on all 408 instances examined\n"),
-        ("spectr_gbv.one_path", "\n  rests on: spectr_gbv.value (holds), greedy_block.value (mech"),
+        ("scored.optimal.one", "scored.optimal.one: argued\n"),
+        ("scored.optimal.one", "\n  rests on: scored.value (mechanised), optimum.subsets (mech"),
+        ("spectr_gbv.lossless", "spectr_gbv.lossless: argued\n"),
+        ("spectr_gbv.lossless", "\n  theorems: spectr_gbv.spectr_gbv_lossless, "),
+        ("spectr_gbv.lossless", "\n  rests on: spectr_gbv.coupling (argued)\n"),
+        ("spectr_gbv.below_stateless", "spectr_gbv.below_stateless: refuted\n"),
+        ("traversal.below_rejection", "traversal.below_rejection: holds on all "),
         ("block.example", "block.example: holds on the one instance examined\n"),
         ("multipath.over_block", "multipath.over_block: refuted\n"),
     ],
@@ -145,9 +148,12 @@ def test_a_withdrawn_claim_says_where_it_is_told_now() -> None:
 
 
 def test_the_schema_refuses_a_verdict_without_what_it_needs() -> None:
-    document = json.loads(draftproof("claims", "scored.lossless", "--json").stdout)
+    document = json.loads(draftproof("claims", "scored.over_block.two", "--json").stdout)
     (claim,) = document["claims"]
-    assert claim["rests_on"] == [{"id": "block.lossless", "verdict": "mechanised"}]
+    assert claim["rests_on"] == [
+        {"id": "scored.value", "verdict": "mechanised"},
+        {"id": "block.value", "verdict": "mechanised"},
+    ]
     for changed in ({"verdict": "mechanised"}, {"verdict": "proved"}, {"proof": None}):
         with pytest.raises(MalformedDocument):
             validate({"claims": [{**claim, **changed}]}, "claims")

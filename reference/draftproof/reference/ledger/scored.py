@@ -1,16 +1,16 @@
-"""Scored multi-path block verification, Draftproof's own: argued, observed and refuted claims.
+"""Scored multi-path block verification, Draftproof's own.
 
 Every path has a score that its own rows decide, and the algorithm verifies the path with the
 smallest score as a block. The law of the selected path is known along it, whatever the rule that
 deals the scores.
 
-Argued: the algorithm is lossless; for one token it is optimal, for one path it is block
-verification; for two tokens it is never below block verification. Nothing of it is mechanised; that
-it is lossless and optimal for one token is proved for shapes, by cells (`theorems`). Observed: over
-a stated sample of small models its mean accepted length is more than 99 % of the mean stateless
-optimum, and on single ones it is less. Refuted: that it is never below block verification of one
-path for long drafts, nor below greedy multi-path block verification, that one more path never
-lowers it, and that it is optimal.
+Mechanised: the algorithm is lossless, with the law that is said of it. Argued: for one token it is
+optimal, for one path it is block verification; for two tokens it is never below block verification.
+That it is lossless and optimal for one token is proved for shapes, too, by cells (`theorems`).
+Observed: over a stated sample of small models its mean accepted length is more than 99 % of the
+mean stateless optimum, and on single ones it is less. Refuted: that it is never below block
+verification of one path for long drafts, nor below greedy multi-path block verification, that one
+more path never lowers it, and that it is optimal.
 No rule that sees only the drafted paths can be optimal: it cannot know whether the mass that it
 gives up would have been worth more later.
 """
@@ -106,9 +106,15 @@ ours = partial(Claim, source="draftproof")
 CLAIMS = (
     ours(
         id="scored.lossless",
-        statement="Scored multi-path block verification is lossless.",
+        statement="""Scored multi-path block verification is lossless; so is block verification of a
+        path that is selected by any scores which are shared out fairly.""",
         shape="any V, L, K; i.i.d. paths",
         examined=PATHS,
+        theorems=(
+            "scored.scored_multipath_block_lossless",
+            "scored.selected_fairly",
+            "block.selected_block_lossless",
+        ),
         proof="""The scores of the next tokens add up to those of the prefix and have the draft's
         masses, so K paths with their scores are independent draws of one law whose paths are the
         draft's and whose scores are uniform. The path with the smallest score u then has the
@@ -118,7 +124,6 @@ CLAIMS = (
         each step takes the finest classes that are still needed with the largest share that leaves
         the rest falling, so that what is left stays in reach and one class fewer is needed. Block
         verification of a selected path is lossless against its law (block.lossless).""",
-        rests_on=("block.lossless",),
         refuted=lossless("scored_multipath_block"),
         recorded=Derivation(303),
     ),
@@ -128,9 +133,9 @@ CLAIMS = (
         A(zy) = min(A(z) p(y|z), Q'(zy)), Q' being the law of the selected path.""",
         shape="any V, L, K; i.i.d. paths",
         examined=PATHS.also("; the sum over prefixes"),
-        proof="""The selected path has the law Q' (scored.lossless). So what is accepted is what
-        block verification accepts of a draft with that law (block.value).""",
-        rests_on=("scored.lossless", "block.value"),
+        theorems=("scored.selected_scored", "scored.scored_multipath_block_accepts"),
+        proof="""The selected path has the law Q'. So what is accepted is what block verification
+        accepts of a draft with that law (block.value).""",
         refuted=equal(BY_RUNNING, SCORED),
         recorded=Derivation(303),
     ),

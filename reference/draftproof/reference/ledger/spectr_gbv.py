@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain, product
 
+from draftproof.reference.law import Law
 from draftproof.reference.ledger.claim import Claim, Derivation, Figure, Refutation, Scope
 from draftproof.reference.ledger.exhibits import spectr_gbv_loop, spectr_gbv_pass
 from draftproof.reference.ledger.instances import context_free, every_context, example
@@ -21,7 +22,9 @@ from draftproof.reference.ledger.quantities import (
     best_stateful,
     best_stateless,
     biased,
+    differ,
     equal,
+    law,
     lossless,
     lossless_text,
     one_path,
@@ -30,7 +33,7 @@ from draftproof.reference.ledger.quantities import (
     same_law,
 )
 from draftproof.reference.ledger.several_paths import PAIR, SEARCH, iid_paths
-from draftproof.reference.model import Instance
+from draftproof.reference.model import Instance, Path
 from draftproof.reference.optimum.acceptance_rate import sorted_prefix_rate
 from draftproof.reference.rational import ONE, ZERO, Rational, total
 from draftproof.reference.verifiers import ALGORITHMS
@@ -48,10 +51,12 @@ ITERATED = Scope(
 ON_ONE_PATH = PATHS.all_with("the models of: ", one_path)
 
 
-CLAIMED = over_prefixes(
-    "spectr_gbv",
-    lambda p, q, drafts: p * (1 - (1 - min(q / p, ONE)) ** drafts) if p != 0 else ZERO,
-)
+def hit(p: Rational, q: Rational, drafts: int) -> Rational:
+    """Return the mass of a text that is accepted as if each of K drafts could hit it."""
+    return p * (1 - (1 - min(q / p, ONE)) ** drafts) if p != 0 else ZERO
+
+
+CLAIMED = over_prefixes("spectr_gbv", hit)
 REJECTION = accepted("recursive_rejection")
 
 UNEVEN = example("9/10 1/10", "1/2 1/2", drafts=2)
@@ -83,6 +88,22 @@ def levels(instance: Instance) -> Rational:
     return total(rates)
 
 
+def stops_elsewhere(instance: Instance) -> Mapping[str, Figure] | None:
+    """Refute that a text, and no more, is accepted with what its next tokens leave of its hits."""
+
+    def accepts(text: Path) -> Rational:
+        return hit(instance.target.joint(text), instance.draft.joint(text), instance.drafts)
+
+    def stops(text: Path) -> Rational:
+        tokens = range(instance.vocabulary if len(text) < instance.length else 0)
+        return accepts(text) - total(accepts((*text, token)) for token in tokens)
+
+    found = law("spectr_gbv", instance).map(lambda emission: emission.accepted)
+    return differ(
+        found, Law({text: stops(text) for text in instance.draft.reachable(instance.length)})
+    )
+
+
 def probability_exceeds_one(instance: Instance) -> Mapping[str, Figure] | None:
     """Refute that the loop's probability is at most 1 at every prefix that can be drafted."""
     prefixes = (x for x in instance.draft.reachable(instance.length) if x)
@@ -93,6 +114,26 @@ def probability_exceeds_one(instance: Instance) -> Mapping[str, Figure] | None:
 in_paper = partial(Claim, source="arXiv 2604.25925")
 
 CLAIMS = (
+    Claim(
+        id="spectr_gbv.coupling",
+        statement="""The exact flow of SpecTr-GBV serves every place to stop in full: given the
+        drafted paths it is a law of their prefixes, and over all paths it stops at z, and no later,
+        with what A(z) is more than the sum of A(zy), A being p (1 - (1 - min(q/p, 1))^K).""",
+        source="draftproof",
+        shape="any V, L, K; i.i.d. paths",
+        examined=PATHS,
+        proof="""With f(u) = 1 - (1 - min(u, 1))^K, which rises and is concave, A is p
+        f(q/p). The sum of A(zy) is at most A(z): by concavity it is at most p(z) f of the mean of
+        q(zy)/p(zy), which is q(z)/p(z) or less. So no stop is negative, and they add up to A at the
+        root, 1. A largest flow from stops to sets of paths serves all of them unless some stops
+        want more than all sets with a path through one of them have. With a stop all later ones may
+        be among them. Then what they want is the sum of A over the first of them, Z, no two on one
+        path. Let P and Q be the sums of p and q over Z: by concavity that sum is at most P f(Q/P),
+        which is at most f(Q) as P <= 1 and f(0) = 0, and f(Q) = 1 - (1 - Q)^K is the probability
+        that one of K paths passes through Z.""",
+        refuted=stops_elsewhere,
+        recorded=Derivation(408),
+    ),
     in_paper(
         id="spectr_gbv.value",
         statement="""SpecTr-GBV with an exact flow in place of its loop accepts the sum of
@@ -100,6 +141,9 @@ CLAIMS = (
         path.""",
         shape="any V, L, K; i.i.d. paths",
         examined=PATHS.also("; K against K - 1"),
+        theorems=("spectr_gbv.spectr_gbv_accepts", "spectr_gbv.spectr_gbv_length"),
+        proof="""What the theorems suppose of a coupling is so of the flow (spectr_gbv.coupling).""",
+        rests_on=("spectr_gbv.coupling",),
         refuted=any_of(equal(accepted("spectr_gbv"), CLAIMED), ascending(CLAIMED.fewer, CLAIMED)),
         recorded=Derivation(408),
     ),
@@ -108,6 +152,9 @@ CLAIMS = (
         statement="SpecTr-GBV with an exact flow in place of its loop is lossless.",
         shape="any V, L, K; i.i.d. paths",
         examined=ITERATED,
+        theorems=("spectr_gbv.spectr_gbv_lossless", "spectr_gbv.spectr_gbv_decoded_lossless"),
+        proof="""What the theorems suppose of a coupling is so of the flow (spectr_gbv.coupling).""",
+        rests_on=("spectr_gbv.coupling",),
         refuted=over_iterations("spectr_gbv"),
         recorded=Derivation(429),
     ),

@@ -1,0 +1,131 @@
+(* Instances of the theorems about scored selection from several drafts.
+
+   Two drafts of two tokens, over two tokens with zeros and disjoint supports, as in `instances`.
+   At first the target wants `true` with 2/3, of which two drafts have 3/4: the scores are shared
+   out so that the selected path has exactly what the target wants, half of them without regard to
+   the token. After `true` the draft has nothing of the target's. *)
+From mathcomp Require Import all_ssreflect all_algebra.
+From Draftproof Require Import laws emission descent block selection instances scored.
+From Draftproof Require greedy_block.
+Set Implicit Arguments.
+Unset Strict Implicit.
+Unset Printing Implicit Defensive.
+Import Order.Theory GRing.Theory Num.Theory.
+Local Open Scope ring_scope.
+
+Definition scored2 : seq bool -> bool -> rat := @scored fractions _ vocabulary target draft 2.
+Definition scores2 : seq bool -> scores fractions :=
+  @scores_of fractions _ vocabulary target draft 2.
+Definition smallest2 : law fractions (seq bool) :=
+  @scored.selected fractions _ vocabulary target draft 2 2.
+Definition scored_block2 : law fractions (emission bool) :=
+  @scored_multipath_block fractions _ vocabulary target draft 2 2.
+Definition scored_greedy2 : law fractions (emission bool) :=
+  @scored_greedy_block fractions _ vocabulary target draft 2 2.
+
+(* ------------------------------------------------------------------------- the selected path *)
+Definition first_split : division fractions bool_eqType :=
+  @split fractions _ vocabulary 2 (uniform fractions) 1 (target [::]) (draft [::]).
+Example aim_of_true : value 2 (after first_split true) = 2%:Q / 3%:Q.
+Proof.
+have reached := @aim_reached _ _ _ complete 2 (uniform fractions) 1 (target [::]) (draft [::]).
+by rewrite -(reached ler01 (draft_model [::]) isT isT true); computed.
+Qed.
+Example scored2_model : is_model scored2.
+Proof. exact: (scored_model complete target_model draft_model). Qed.
+(* After `true` all that is drafted is `true`. *)
+Example scored2_sure : scored2 [:: true] true = 1.
+Proof. by computed. Qed.
+Example smallest2_selects : probability (pred1 [:: false; true]) smallest2 = 2%:Q / 9%:Q.
+Proof.
+by rewrite /probability (selected_scored complete target_model draft_model (isT : (0 < 2)%N));
+  computed.
+Qed.
+Example smallest2_is_law : is_law smallest2.
+Proof. exact: (selected_scored_law complete target_model draft_model). Qed.
+Example smallest2_starts : probability (prefix [:: true]) smallest2 = 2%:Q / 3%:Q.
+Proof.
+by rewrite (selected_scored_starts complete target_model draft_model (isT : (0 < 2)%N)); computed.
+Qed.
+
+(* The general theorem of selection by scores, with these. *)
+Definition by_scores : law fractions (seq bool) :=
+  xs <- independent (path (N := fractions) vocabulary draft 2 [::]) 2 ;; select scores2 xs.
+Example fairly_selects : probability (pred1 [:: false; true]) by_scores = 2%:Q / 9%:Q.
+Proof.
+rewrite /probability (selected_fairly complete draft_model (isT : (0 < 2)%N)
+  (scores_root vocabulary target draft 2)
+  (scores_proper complete target_model draft_model 2)
+  (@scores_shared _ _ _ complete _ _ target_model draft_model 2)
+  (scores_drafted complete target_model draft_model 2)
+  scored2_model (scored_next complete target_model draft_model 2)).
+by computed.
+Qed.
+Example fairly_is_law : is_law by_scores.
+Proof.
+exact: (selected_fairly_law complete draft_model (isT : (0 < 2)%N)
+  (scores_root vocabulary target draft 2) (scores_proper complete target_model draft_model 2)
+  (scores_drafted complete target_model draft_model 2)).
+Qed.
+
+(* -------------------------------------------------------------------------- block verification *)
+Example scored_block_accepts_first : probability (prefix [:: true] \o fst) scored_block2
+  = 2%:Q / 3%:Q.
+Proof.
+by rewrite /probability (scored_multipath_block_outcome complete target_model draft_model
+  (isT : (0 < 2)%N)); computed.
+Qed.
+Example scored_block_accepts_both : accepts [:: false; true] scored_block2 = 2%:Q / 9%:Q.
+Proof. by rewrite (scored_multipath_block_accepts complete target_model draft_model); computed. Qed.
+(* Where the draft has nothing of the target's, all that is left is the target's. *)
+Example scored_block_ends_within : ends [:: true] false scored_block2 = 2%:Q / 3%:Q.
+Proof. by rewrite (scored_multipath_block_ends complete target_model draft_model); computed. Qed.
+Example scored_block_is_law : is_law scored_block2.
+Proof. exact: (scored_multipath_block_law complete target_model draft_model). Qed.
+Example scored_block_writes :
+  writes target [:: false; true; false; false] scored_block2 = 2%:Q / 27%:Q.
+Proof.
+by rewrite (scored_multipath_block_lossless complete target_model draft_model); computed.
+Qed.
+Example scored_block_balances :
+  accepts [:: false; true] scored_block2 + ends [:: false] true scored_block2 = 2%:Q / 9%:Q.
+Proof.
+have balances := scored_multipath_block_balanced complete target_model draft_model
+  (isT : (0 < 2)%N) 2.
+rewrite (balances [:: false] true).
+by rewrite (scored_multipath_block_accepts complete target_model draft_model); computed.
+Qed.
+
+(* ------------------------------------------------------------------- greedy block verification *)
+Example scored_greedy_is_law : is_law scored_greedy2.
+Proof. exact: (scored_greedy_block_law complete target_model draft_model). Qed.
+Example scored_greedy_accepts_both : accepts [:: false; true] scored_greedy2 = 2%:Q / 9%:Q.
+Proof. by rewrite (scored_greedy_block_accepts complete target_model draft_model); computed. Qed.
+Example scored_greedy_ends_within : ends [:: true] false scored_greedy2 = 2%:Q / 3%:Q.
+Proof.
+rewrite (scored_greedy_block_ends complete target_model draft_model) //.
+by rewrite /greedy_block.shared_exactly big_bool; computed.
+Qed.
+Example scored_greedy_writes :
+  writes (@greedy_block.modified fractions _ vocabulary target scored2 2)
+    [:: false; true; false; false] scored_greedy2 = 2%:Q / 27%:Q.
+Proof.
+by rewrite (scored_greedy_block_lossless complete target_model draft_model); computed.
+Qed.
+Example scored_greedy_length : expected (fun e => (size e.1)%:R) scored_greedy2 =
+  \sum_(k < 2) \sum_(x : k.+1.-tuple bool) Num.min (text (N := fractions) target [::] x)
+    (text (N := fractions) scored2 [::] x).
+Proof. exact: (scored_greedy_block_length complete target_model draft_model). Qed.
+Example scored_greedy_starts :
+  let draft_after written := greedy_block.after (N := fractions) draft written in
+  let law_of written p := @scored fractions _ vocabulary p (draft_after written) 2 in
+  let path written p := @scored.selected fractions _ vocabulary p (draft_after written) 2 2 in
+  probability (fun o => prefix [:: false; true; false] o.1) (greedy_block.decoded (N := fractions)
+    (greedy_block.greedy_iteration (N := fractions) vocabulary (fun _ _ => 2%N) path law_of)
+    3 [::] target) = 2%:Q / 9%:Q.
+Proof.
+move=> draft_after law_of path.
+have starts := scored_greedy_decoded_starts 2 (iterations := 3) (t := [:: false; true; false])
+  complete target_model draft_model (isT : (0 < 2)%N) isT.
+by rewrite starts; computed.
+Qed.
