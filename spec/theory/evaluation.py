@@ -85,18 +85,21 @@ def _selecting(file: str, program: str, choice: str, law: str) -> Program:
     """Return the program that selects a path, and verifies it as a block against its law.
 
     The program is what Coq accepts as the same, asked in an order that takes less time: a path that
-    many drafts lead to is verified once, and the rows of its law are computed once.
+    many drafts lead to is verified once, and tokens are ranked once, as the rows of the law are
+    computed. `program`, `choice` and `law` leave a place for the rank.
     """
     drafts = f"selection.selected vocabulary ({choice}) q count length"
+    whole = f"path <- {drafts} ;; block.verify vocabulary p ({law}) path"
     defined = f"""\
-Definition rank := selection.in_order (selection.by_ratio vocabulary p q).
-Definition same : {program} = (path <- {drafts} ;; block.verify vocabulary p ({law}) path) := erefl.
-Definition known := tabulated vocabulary length ({law})."""
-    drafting = f"path <- gathered ({drafts}) ;; block.verify vocabulary p known path"
-    given = (
-        f"path <- gathered (selection.select ({choice}) length [::] paths) ;; "
-        "block.verify vocabulary p known path"
-    )
+Definition order := selection.by_ratio vocabulary p q.
+Definition rank := selection.in_order order.
+Definition same : {program.format("rank")} = ({whole.format("rank", "rank")}) := erefl.
+Definition orders := [seq (z, order z) | z <- contexts vocabulary length].
+Definition ranked := selection.in_order (found [::] orders).
+Definition known := tabulated vocabulary length ({law.format("ranked")})."""
+    verified = "path <- gathered ({}) ;; block.verify vocabulary p known path"
+    drafting = verified.format(drafts.format("ranked"))
+    given = verified.format(f"selection.select ({choice.format('ranked')}) length [::] paths")
     sources = tuple(dict.fromkeys(("block", "selection", file)))
     return Program(sources, {"iid": drafting}, given, defined=lambda *_: defined)
 
@@ -168,7 +171,7 @@ Definition couples : bool :=
   && all (fun entry => all (fun stop => has (prefix stop.1) entry.1) entry.2) couplings."""
 
 
-_MIXED = "vocabulary rank (mixed.most_kept_next vocabulary) p q count"
+_MIXED = "vocabulary {} (mixed.most_kept_next vocabulary) p q count"
 
 PROGRAMS: Mapping[str, Program] = {
     "token": Program(
@@ -218,9 +221,9 @@ PROGRAMS: Mapping[str, Program] = {
     ),
     "multipath_block": _selecting(
         "selection",
-        "selection.multipath_block vocabulary rank p q count length",
-        "selection.go_to_highest rationals rank",
-        "selection.skewed vocabulary rank q count",
+        "selection.multipath_block vocabulary {} p q count length",
+        "selection.go_to_highest rationals {}",
+        "selection.skewed vocabulary {} q count",
     ),
     "mixed_multipath_block": _selecting(
         "mixed",

@@ -24,6 +24,9 @@ Proof. by split=> [x|]; [checked|rewrite sum_bool; computed]. Qed.
 Definition stop2 (xs : seq (seq bool)) : law fractions (seq bool) :=
   if [:: true] \in xs then [:: ([:: true], 26%:Q / 27%:Q); ([::], 1 / 27%:Q)]
   else [:: ([:: false], 2%:Q / 5%:Q); ([::], 3%:Q / 5%:Q)].
+Lemma one_of_two (x y z : seq bool) (v w : rat) :
+  possible ([:: (x, v); (y, w)] : law fractions (seq bool)) z -> z = x \/ z = y.
+Proof. by case=> u /= [[-> _]|[[-> _]|[]]] _; [left|right]. Qed.
 Lemma stop2_couples : couples vocabulary often even 2 1 stop2.
 Proof.
 split=> [xs _|xs x can x_can|x].
@@ -35,7 +38,7 @@ split=> [xs _|xs x can x_can|x].
     by apply: sized => y [w /size_path->].
   case: xs size_xs {can} x_can => [|y [|z []]] //= _ + /and3P[y1 z1 _].
   case: y y1 => [|a []] // _; case: z z1 => [|b []] // _.
-  by case: a; case: b; case=> w + _; rewrite /stop2 /= => -[[<- _]|[[<- _]|[]]].
+  by rewrite /stop2; case: ifP => + /one_of_two[]-> //; case: a; case: b.
 by case: x => [|[] []] // _; computed.
 Qed.
 

@@ -2,7 +2,8 @@
    asked.
 
    The theorems are of every ordered field; here the same programs compute. A division by zero gives
-   zero, as it does in the theorems. Fractions are kept in lowest terms. *)
+   zero, as it does in the theorems. A fraction need not be in lowest terms: most of the time would
+   go there; sums and ratios are, unless they keep a denominator. *)
 From mathcomp Require Import all_ssreflect.
 From Coq Require Import QArith.
 From Draftproof Require Import laws emission.
@@ -11,8 +12,9 @@ Unset Strict Implicit.
 Unset Printing Implicit Defensive.
 
 Definition rationals : numbers := @Numbers Q 0%Q 1%Q
-  (fun a b => Qred (a + b)) (fun a b => Qred (a - b)) (fun a b => Qred (a * b))
-  (fun a b => Qred (a / b)) Qle_bool.
+  (fun a b => if Pos.eqb (Qden a) (Qden b) then Qnum a + Qnum b # Qden a else Qred (a + b))
+  (fun a b => if Pos.eqb (Qden a) (Qden b) then Qnum a - Qnum b # Qden a else Qred (a - b))
+  Qmult (fun a b => Qred (a / b)) Qle_bool.
 
 (* A row lists the weights of the tokens 0, 1, 2, ...; a model lists its rows by context. *)
 Definition row_of (weights : seq Q) : row rationals nat := fun token => nth 0%Q weights token.
