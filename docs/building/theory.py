@@ -190,5 +190,5 @@ def _linked(module: str) -> str:
 def _prose(text: str) -> str:
     """Return a comment as Markdown, which shows it as it is; articles are linked."""
     shown = "\n\n".join(flat(part) for part in text.split("\n\n"))
-    shown = re.sub(r"([\\`*_<>\[\]$|#^~])", r"\\\1", shown)
+    shown = re.sub(r"[\\`*_<>\[\]$|#^~&]", lambda mark: f"&#{ord(mark[0])};", shown)
     return _ARXIV.sub(r"[arXiv \1](https://arxiv.org/abs/\1)", shown)

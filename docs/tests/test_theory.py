@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import re
 from textwrap import dedent
 
+import markdown  # type: ignore[import-untyped]  # it ships no types
 import pytest
 from building import theory
 from building.markdown import headings
@@ -50,6 +52,7 @@ def test_the_page_of_all_says_that_the_correspondence_is_tested_and_not_proved()
 
 
 def test_comments_are_shown_as_they_are() -> None:
-    assert theory._prose("a <b> *c* d_e [f](g)\nh, arXiv 2211.17192.") == (
-        r"a \<b\> \*c\* d\_e \[f\](g) h, [arXiv 2211.17192](https://arxiv.org/abs/2211.17192)."
-    )
+    said = r"a <b> *c* d_e [f](g) (1 - b)^K | x & y \ `z` ~h~ #1 $2$"
+    shown = markdown.markdown(theory._prose(f"{said},\narXiv 2211.17192."))
+    link = '<a href="https://arxiv.org/abs/2211.17192">arXiv 2211.17192</a>'
+    assert html.unescape(shown) == f"<p>{said}, {link}.</p>"
