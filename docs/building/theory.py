@@ -91,10 +91,10 @@ def _overview(texts: dict[str, str]) -> str:
         "its rationals, and their laws on the [test vectors](vectors/README.md) equal the "
         "reference's exactly. Each program was read beside the reference's text, and a test fails "
         "when either has changed since. Nothing here is about floating-point numbers, or about an "
-        "implementation; about drafts whose length is decided while drafting; or, but where a "
-        "theorem says so, about trees drawn whole before they are verified: siblings are drawn on "
-        "demand. Extracted to OCaml, the programs can be certified as any [harness]"
-        "(repo:docs/pages/how-to/other-languages.md).",
+        "implementation; or about drafts whose length is decided while drafting. Siblings are "
+        "drawn on demand, which gives the law that a tree drawn whole beforehand gives "
+        "([`whole_tree.v`](theory/whole_tree.v)). Extracted to OCaml, the programs can be "
+        "certified as any [harness](repo:docs/pages/how-to/other-languages.md).",
         table(["file", "what it is about", "theorems", "read beside"], rows, align="llrl"),
     ]
     return "\n\n".join(parts) + "\n"

@@ -27,11 +27,7 @@ def main(words: list[str]) -> int:
         case []:
             return _check()
         case ["law", program, instance]:
-            document = json.loads(Path(instance).read_text(encoding="utf-8"))
-            law = law_of(PROGRAMS[program], instance_from_json(document))
-            for (accepted, following), probability in sorted(law.items()):
-                print(json.dumps([accepted, following, str(probability)]))
-            return 0
+            return _law(program, instance)
         case ["read", *names] if names:
             noted(names)
             return 0
@@ -39,6 +35,24 @@ def main(words: list[str]) -> int:
             return _harness()
     print(__doc__, file=sys.stderr)
     return _MISUSED
+
+
+def _law(program: str, instance: str) -> int:
+    if program not in PROGRAMS:
+        print(f"no program is called {program!r}: {', '.join(PROGRAMS)}", file=sys.stderr)
+        return _MISUSED
+    try:
+        document = json.loads(Path(instance).read_text(encoding="utf-8"))
+        law = law_of(PROGRAMS[program], instance_from_json(document))
+    except KeyError as error:
+        print(f"{instance} is not an instance: it has no {error}", file=sys.stderr)
+        return _MISUSED
+    except (OSError, ValueError, LookupError, Refused) as error:
+        print(f"{program} cannot be asked about {instance}: {error}", file=sys.stderr)
+        return _MISUSED
+    for (accepted, following), probability in sorted(law.items()):
+        print(json.dumps([accepted, following, str(probability)]))
+    return 0
 
 
 def _harness() -> int:

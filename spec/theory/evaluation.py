@@ -148,10 +148,11 @@ def _coupling(_: Instance, given: Given) -> str:
     """Return the coupling of a vector: where it stops, given the paths.
 
     The program has none of its own; it is asked only if what the theorems suppose of a coupling is
-    so of the vector's. Raises `KeyError` where no paths are given.
+    so of the vector's. So of the law on given paths the next token is compared, not the stop.
+    Raises `LookupError` where no paths are given.
     """
     if not given:
-        raise KeyError("a coupling is read off the laws on given paths, and there are none")
+        raise LookupError("a coupling is read off a vector's laws on given paths: there are none")
     entries = []
     for paths, law in given.items():
         stops: dict[Tokens, Fraction] = {}
@@ -168,7 +169,8 @@ Definition stops : law rationals (seq nat) :=
 Definition couples : bool :=
   all (fun z => Qeq_bool (expect (N := rationals) (fun y => if y == z then 1%Q else 0%Q) stops)
     (spectr_gbv.stopped vocabulary p q count length z)) (contexts vocabulary length.+1)
-  && all (fun entry => all (fun stop => has (prefix stop.1) entry.1) entry.2) couplings."""
+  && all (fun entry => all (fun stop => has (prefix stop.1) entry.1 && Qle_bool 0 stop.2) entry.2
+    && Qeq_bool (expect (N := rationals) (fun _ => 1%Q) entry.2) 1) couplings."""
 
 
 _MIXED = "vocabulary {} (mixed.most_kept_next vocabulary) p q count"
@@ -323,8 +325,10 @@ def differences(program: Program, vectors: Sequence[Vector], build: Path = BUILD
 def law_of(program: Program, instance: Instance, build: Path = BUILD) -> Law:
     """Return the law of the emission of a program on an instance, drafting included.
 
-    Raises `KeyError` for a scheme of drafting that the program has no term for.
+    Raises `LookupError` for a scheme of drafting that the program has no term for.
     """
+    if instance.scheme not in program.drafting:
+        raise LookupError(f"the program has no drafts of the scheme {instance.scheme!r}")
     ((law, _, _),) = _laws(program, [(instance, {}, ())], build)
     return law
 

@@ -37,8 +37,8 @@ Definition emission_at (law : emissions) (u v : Q) : option (seq nat * nat) :=
 
 Extraction Blacklist Q Z Int List.
 Extract Inductive Q => "Q.t" [ "(fun (above, below) -> Q.make above below)" ].
-Extract Inlined Constant Qplus => "Q.add".
-Extract Inlined Constant Qminus => "Q.sub".
+Extract Inlined Constant plus => "Q.add".
+Extract Inlined Constant minus => "Q.sub".
 Extract Inlined Constant Qmult => "Q.mul".
 Extract Inlined Constant Qdiv => "(fun a b -> if Q.sign b = 0 then Q.zero else Q.div a b)".
 Extract Inlined Constant Qle_bool => "Q.leq".

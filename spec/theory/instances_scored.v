@@ -77,6 +77,19 @@ by rewrite /probability (scored_multipath_block_outcome complete target_model dr
 Qed.
 Example scored_block_accepts_both : accepts [:: false; true] scored_block2 = 2%:Q / 9%:Q.
 Proof. by rewrite (scored_multipath_block_accepts complete target_model draft_model); computed. Qed.
+Example scored_block_known : accepts [:: false; true] scored_block2 = 2%:Q / 9%:Q.
+Proof.
+by rewrite (scored_multipath_block_known complete target_model draft_model (isT : (0 < 2)%N));
+  computed.
+Qed.
+(* The same, from the accepted text before it. *)
+Example scored_block_next : accepts [:: false; true] scored_block2 = Num.min
+  (accepts [:: false] scored_block2 * target [:: false] true)
+  (probability (prefix [:: false; true]) smallest2).
+Proof.
+exact: (scored_multipath_block_next complete target_model draft_model (isT : (0 < 2)%N)
+  (z := [:: false]) true (isT : (1 < 2)%N)).
+Qed.
 (* Where the draft has nothing of the target's, all that is left is the target's. *)
 Example scored_block_ends_within : ends [:: true] false scored_block2 = 2%:Q / 3%:Q.
 Proof. by rewrite (scored_multipath_block_ends complete target_model draft_model); computed. Qed.

@@ -110,3 +110,20 @@ have starts := spectr_gbv_decoded_starts complete drafts_after_model keeps_coupl
   target_model (isT : (size [:: false; true; false] <= 3)%N).
 by rewrite starts; computed.
 Qed.
+
+(* ---------------------------------------------------- three iterations, two paths, equal models *)
+Definition first_of (_ : seq bool) (_ : seq bool -> bool -> rat) (xs : seq (seq bool)) :
+    law fractions (seq bool) := ret _ (head [::] xs).
+Lemma first_couples written p : is_model p ->
+  couples vocabulary p p 2 2 (first_of written p).
+Proof. by move=> p_ok; apply: (equal_couples complete p_ok p_ok). Qed.
+Definition equal_decoded := greedy_block.decoded (N := fractions)
+  (spectr_gbv_iteration (N := fractions) vocabulary 2 (fun _ _ => 2%N) (fun _ p => p) first_of)
+  3 [::] target.
+Example equal_decoded_starts :
+  probability (fun o => prefix [:: false; true; false] o.1) equal_decoded = 2%:Q / 9%:Q.
+Proof.
+have starts := spectr_gbv_decoded_starts complete (q := fun _ p => p) (fun _ p p_ok => p_ok)
+  first_couples [::] target_model (isT : (size [:: false; true; false] <= 3)%N).
+by rewrite starts; computed.
+Qed.

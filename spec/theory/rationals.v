@@ -11,10 +11,12 @@ Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
 
-Definition rationals : numbers := @Numbers Q 0%Q 1%Q
-  (fun a b => if Pos.eqb (Qden a) (Qden b) then Qnum a + Qnum b # Qden a else Qred (a + b))
-  (fun a b => if Pos.eqb (Qden a) (Qden b) then Qnum a - Qnum b # Qden a else Qred (a - b))
-  Qmult (fun a b => Qred (a / b)) Qle_bool.
+Definition plus (a b : Q) : Q :=
+  if Pos.eqb (Qden a) (Qden b) then Qnum a + Qnum b # Qden a else Qred (a + b).
+Definition minus (a b : Q) : Q :=
+  if Pos.eqb (Qden a) (Qden b) then Qnum a - Qnum b # Qden a else Qred (a - b).
+Definition rationals : numbers :=
+  @Numbers Q 0%Q 1%Q plus minus Qmult (fun a b => Qred (a / b)) Qle_bool.
 
 (* A row lists the weights of the tokens 0, 1, 2, ...; a model lists its rows by context. *)
 Definition row_of (weights : seq Q) : row rationals nat := fun token => nth 0%Q weights token.

@@ -5,8 +5,9 @@
    it is a measure, kept as cells, and the children of a prefix share its cells out among them.
    Among K paths the smallest score u has the density K (1 - u)^(K-1), so the integral of this over
    the cells of a prefix is the probability that the selected path starts with it: no other path
-   enters. The rule that shares out aims at the row that keeps most of the next token. Proved for
-   every vocabulary, number and length of paths and pair of models: whatever rule shares out the
+   enters. The rule that shares out aims at the row that keeps most of the next token: that it
+   does, and that it is the flattest that does, is argued in the ledger and not proved here. Proved
+   for every vocabulary, number and length of paths and pair of models: whatever rule shares out the
    cells fairly, the selected path has the law of that model; the rule of the reference is fair and
    reaches the row that it aims at; so the text has the target's law at every horizon. The same for
    greedy block verification of the selected path, over any number of iterations. Draftproof's
@@ -104,7 +105,8 @@ Fixpoint levelled (fits : N -> N -> bool) (ranks : seq (N * N)) (worth room : N)
     else [seq worth * r.2 / room | r <- ranks]
   else [::].
 
-(* By rank, the flattest law within reach that keeps most, the sum of min(owed, aim). *)
+(* By rank, a law within reach: of those that keep most, the sum of min(owed, aim), the flattest,
+   which is argued and not proved here. *)
 Definition aimed (owed masses most : seq N) : seq N :=
   let surplus := [seq sum (take k most) - sum (take k owed) | k <- iota 0 (size owed).+1] in
   let k := find (fun s => all (fun s' => s <= s') surplus) surplus in
@@ -171,7 +173,8 @@ Definition after (d : division) (a : T) : scores :=
 Section Scored.
 Variables (p q : model N T) (count : nat).
 
-(* `accepted` is the probability that the prefix is selected and accepted. Tokens that the draft
+(* `accepted` is the probability that the prefix is selected and accepted, as is proved below of
+   the one that is passed on. Tokens that the draft
    cannot write have no path; the others are ranked by what the target owes them. *)
 Definition split (s : scores) (accepted : N) (p q : row N T) : division :=
   let tokens := sort (fun a b => p b / q b <= p a / q a) [seq a <- vocabulary | ~~ (q a <= 0)] in
@@ -2498,18 +2501,22 @@ Theorem selected_scored_law n : is_law (selected n).
 Proof.
 exact: (selected_fairly_law complete q_model some scores_root scores_proper scores_drafted n).
 Qed.
-(* It starts with z with the part of the scores of z that is the smallest among K. *)
-Theorem selected_scored_starts n z : probability (prefix z) (selected n) =
-  if (size z <= n)%N then value K (scores_of z) : R else 0.
+Lemma scored_text z : text (N := field_numbers R) scored [::] z = value K (scores_of z).
 Proof.
-rewrite /probability selected_scored -/(probability _ _) (path_prefix complete scored_model).
-case: ifP => // _; have text_value x y : text (N := field_numbers R) scored y x *
+have text_value x y : text (N := field_numbers R) scored y x *
     value K (scores_of y) = value K (scores_of (y ++ x)).
   elim: x y => [|a x IH] y /=; first by rewrite cats0 mul1r.
   by rewrite mulrAC scored_next mulrC IH cat_rcons.
 rewrite -[LHS]mulr1 -[RHS](text_value z [::]); congr (_ * _).
 rewrite scores_root valueE /measured /uniform big_seq1 /= mul1r.
 by have := smallest_amongE K (0 : R) 1; rewrite subr0 mul1r subrr expr1n expr0n gtn_eqF // subr0.
+Qed.
+(* It starts with z with the part of the scores of z that is the smallest among K. *)
+Theorem selected_scored_starts n z : probability (prefix z) (selected n) =
+  if (size z <= n)%N then value K (scores_of z) : R else 0.
+Proof.
+rewrite /probability selected_scored -/(probability _ _) (path_prefix complete scored_model).
+by rewrite scored_text.
 Qed.
 
 (* So the outcome is that of block verification of a path drawn from that model. *)
@@ -2522,6 +2529,38 @@ Theorem scored_multipath_block_accepts n x : accepts x (scored_multipath_block n
 Proof.
 rewrite -(block_accepts complete p_model scored_model).
 exact: scored_multipath_block_outcome.
+Qed.
+Lemma nothing_accepted z : scores_of z = [::] -> accepted z = 0.
+Proof.
+elim/last_ind: z => [//|z a IH] none; rewrite /accepted known_rcons /= leastE.
+have [law0 law_value] := scores_law z a; have [_ v0] := known_ok z.
+case E: (scores_of z) => [|c s]; first by rewrite (IH E) mul0r; apply/min_idPl.
+by rewrite law_value ?E // none; apply/min_idPr; rewrite mulr_ge0.
+Qed.
+Lemma accepted_kept z : accepted z = kept_mass (N := field_numbers R) p scored z [::] 1.
+Proof.
+elim/last_ind: z => [//|z a IH]; rewrite (kept_rcons p_model scored_model) ?ler01 // cat0s -IH scored_text.
+rewrite /accepted known_rcons /= leastE -/(accepted z).
+have [law0 law_value] := scores_law z a.
+case E: (scores_of z) => [|c s]; last by rewrite law_value ?E.
+have [ok _] := known_ok (rcons z a).
+by rewrite (nothing_accepted E) mul0r; transitivity (0 : R);
+  [apply/min_idPl|apply/esym/min_idPl; apply: value_ge0].
+Qed.
+(* What the rule takes for the probability that z is selected and accepted is the probability that
+   z is accepted. *)
+Theorem scored_multipath_block_known n z : accepts z (scored_multipath_block n) =
+  if (size z <= n)%N then (known z).2 : R else 0.
+Proof. by rewrite scored_multipath_block_accepts -accepted_kept. Qed.
+(* Of a text that is accepted and a next token, the longer text is accepted with the target's share
+   of it, or with the probability that the selected path starts with it, whichever is less. *)
+Theorem scored_multipath_block_next n z a : (size z < n)%N ->
+  accepts (rcons z a) (scored_multipath_block n) =
+  Num.min (accepts z (scored_multipath_block n) * p z a)
+    (probability (prefix (rcons z a)) (selected n)).
+Proof.
+move=> inside; rewrite !scored_multipath_block_accepts selected_scored_starts size_rcons inside.
+by rewrite ltnW // (kept_rcons p_model scored_model) ?ler01 // cat0s scored_text.
 Qed.
 (* The probability that x alone is accepted and a is next. *)
 Theorem scored_multipath_block_ends n x a :

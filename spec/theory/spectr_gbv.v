@@ -4,7 +4,7 @@
    K independent paths are drawn from the draft. A coupling says, given the paths, where to stop;
    it is a parameter here, as the reference's comes from an exact flow. What it has to satisfy is
    one hypothesis: given any paths it is a law of their prefixes, and over all paths it stops at a
-   text with the probability that belongs to the text. Proved for every vocabulary, number and
+   text with the probability that belongs to the text; there are none for K = 0. Proved for every vocabulary, number and
    length of paths, pair of models and such coupling: the law of what is accepted and of the next
    token; that the text, continued by the modified target, has the target's law at every horizon;
    that repeated iterations keep this law, with new drafts and another coupling each; the expected
@@ -207,7 +207,8 @@ rewrite expected_spectr; apply: eq_expected => x /=.
 by rewrite -mulr_suml; case: (modified_model n x) => _ ->; rewrite mul1r.
 Qed.
 
-(* A text x of at most n tokens is accepted with p(x) (1 - (1 - min(q(x)/p(x), 1))^K). *)
+(* A text x of at most n tokens is accepted with p(x) (1 - (1 - min(q(x)/p(x), 1))^K), which is 0
+   where p(x) = 0. *)
 Theorem spectr_gbv_accepts x : accepts x (spectr_gbv stop n) =
   if (size x <= n)%N
   then text p [::] x * (1 - (1 - Num.min (text q [::] x / text p [::] x) 1) ^+ K) else 0.
@@ -340,7 +341,7 @@ Proof.
 rewrite (takenE p q 1) expr1 opprB addrC subrK.
 by rewrite minC kept_share.
 Qed.
-(* On one path, greedy block verification is such a coupling. *)
+(* On one path, greedy block verification is such a coupling: one of several. *)
 Theorem keep_couples n : couples vocabulary p q 1 n (fun xs => keep (head [::] xs)).
 Proof.
 split=> [xs _|xs x can x_can|x xn].

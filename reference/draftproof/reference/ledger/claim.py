@@ -96,8 +96,8 @@ class Claim:
     `theorems` are the mechanised ones, as "file.name" of spec/theory, that together say at least
     the claim. `proof` is an argument for all instances of the shape, where there is a short one,
     with corollaries that are no claims of their own; `rests_on` are the ids of the claims that it
-    uses, or that grant what the theorems suppose. `derive` also tests the argument on the instances. The verdict follows from all of these:
-    see `verdicts`. Texts may span several lines.
+    uses, or that grant what the theorems suppose. `derive` also tests the argument on the
+    instances. The verdict follows from all of these: see `verdicts`. Texts may span several lines.
     """
 
     id: str

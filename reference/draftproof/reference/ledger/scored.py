@@ -11,8 +11,8 @@ Observed: over a stated sample of small models its mean accepted length is more 
 mean stateless optimum, and on single ones it is less. Refuted: that it is never below block
 verification of one path for long drafts, nor below greedy multi-path block verification, that one
 more path never lowers it, and that it is optimal.
-No rule that sees only the drafted paths can be optimal: it cannot know whether the mass that it
-gives up would have been worth more later.
+A rule that sees only the drafted paths cannot know whether the mass that it gives up would have
+been worth more later; that no such rule is optimal is not claimed.
 """
 
 from __future__ import annotations
@@ -133,7 +133,11 @@ CLAIMS = (
         A(zy) = min(A(z) p(y|z), Q'(zy)), Q' being the law of the selected path.""",
         shape="any V, L, K; i.i.d. paths",
         examined=PATHS.also("; the sum over prefixes"),
-        theorems=("scored.selected_scored", "scored.scored_multipath_block_accepts"),
+        theorems=(
+            "scored.selected_scored",
+            "scored.selected_scored_starts",
+            "scored.scored_multipath_block_next",
+        ),
         proof="""The selected path has the law Q'. So what is accepted is what block verification
         accepts of a draft with that law (block.value).""",
         refuted=equal(BY_RUNNING, SCORED),
@@ -187,8 +191,9 @@ CLAIMS = (
         level of Q'/q is at least 1, beyond it at most 1, and where Q' is not at the level it is
         what is owed. So if D is the mass
         that Q' has above q, and elsewhere below it, D more is accepted there, and of no token less.
-        At the second position the most within reach is kept, and going on with q is within reach:
-        at least the sum of min(A p, Q' q) is kept after each token, which
+        At the second position no row within reach keeps more than the worth of the smallest
+        scores of C and what the rest is owed, which the aim keeps; and going on with q is within
+        reach: at least the sum of min(A p, Q' q) is kept after each token, which
         falls by at most what Q' does: by D in all.""",
         refuted=ascending(BLOCK, SCORED),
         recorded=Derivation(2684),

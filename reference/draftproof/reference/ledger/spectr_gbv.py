@@ -123,14 +123,15 @@ CLAIMS = (
         shape="any V, L, K; i.i.d. paths",
         examined=PATHS,
         proof="""With f(u) = 1 - (1 - min(u, 1))^K, which rises and is concave, A is p
-        f(q/p). The sum of A(zy) is at most A(z): by concavity it is at most p(z) f of the mean of
-        q(zy)/p(zy), which is q(z)/p(z) or less. So no stop is negative, and they add up to A at the
-        root, 1. A largest flow from stops to sets of paths serves all of them unless some stops
-        want more than all sets with a path through one of them have. With a stop all later ones may
-        be among them. Then what they want is the sum of A over the first of them, Z, no two on one
-        path. Let P and Q be the sums of p and q over Z: by concavity that sum is at most P f(Q/P),
-        which is at most f(Q) as P <= 1 and f(0) = 0, and f(Q) = 1 - (1 - Q)^K is the probability
-        that one of K paths passes through Z.""",
+        f(q/p), 0 where p = 0. The sum of A(zy) is at most A(z): by concavity it is at most p(z) f
+        of the mean of q(zy)/p(zy) where p(zy) > 0, which is q(z)/p(z) or less. So no stop is
+        negative, and they add up to A at the root, 1. A largest flow from stops to sets of paths
+        serves all of them unless some stops want more than all sets with a path through one of them
+        have. With a stop all later ones may be among them. Then what they want is the sum of A over
+        the first of them, Z, no two on one path. Let P and Q be the sums of p and q over the z of Z
+        with p(z) > 0: by concavity that sum is at most P f(Q/P), which is at most f(Q) as P <= 1
+        and f(0) = 0, and f(Q) = 1 - (1 - Q)^K is the probability that one of K paths passes through
+        Z.""",
         refuted=stops_elsewhere,
         recorded=Derivation(408),
     ),
@@ -142,7 +143,8 @@ CLAIMS = (
         shape="any V, L, K; i.i.d. paths",
         examined=PATHS.also("; K against K - 1"),
         theorems=("spectr_gbv.spectr_gbv_accepts", "spectr_gbv.spectr_gbv_length"),
-        proof="""What the theorems suppose of a coupling is so of the flow (spectr_gbv.coupling).""",
+        proof="""What the theorems suppose of a coupling is so of the flow
+        (spectr_gbv.coupling); and (1 - u)^K falls with K for u from 0 to 1.""",
         rests_on=("spectr_gbv.coupling",),
         refuted=any_of(equal(accepted("spectr_gbv"), CLAIMED), ascending(CLAIMED.fewer, CLAIMED)),
         recorded=Derivation(408),
@@ -153,14 +155,15 @@ CLAIMS = (
         shape="any V, L, K; i.i.d. paths",
         examined=ITERATED,
         theorems=("spectr_gbv.spectr_gbv_lossless", "spectr_gbv.spectr_gbv_decoded_lossless"),
-        proof="""What the theorems suppose of a coupling is so of the flow (spectr_gbv.coupling).""",
+        proof="What the theorems suppose of a coupling is so of the flow (spectr_gbv.coupling).",
         rests_on=("spectr_gbv.coupling",),
         refuted=over_iterations("spectr_gbv"),
         recorded=Derivation(429),
     ),
     in_paper(
         id="spectr_gbv.one_path",
-        statement="On one path SpecTr-GBV is greedy block verification.",
+        statement="""On one path SpecTr-GBV has greedy block verification's law of (accepted, next),
+        the path being drawn, and leaves the same target. Given the path it may stop elsewhere.""",
         shape="any V, L; K = 1",
         examined=ON_ONE_PATH,
         proof="""Both accept each prefix with p min(q/p, 1) = min(p, q) (spectr_gbv.value,
